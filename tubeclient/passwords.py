@@ -110,6 +110,6 @@ _WRITERS: Final[tuple[Callable[[str], str], ...]] = (
 def _utf8(content: bytes) -> str | None:
     # Python's error would contain the content, so it is caught here.
     try:
-        return content.decode()
+        return content.decode("utf-8-sig")
     except UnicodeDecodeError:
         return None

@@ -209,7 +209,8 @@ def _silent(
         return None
     if came is None and not last.rows_behind:
         ahead = (
-            f": the oldest has a time {_span(unread.since - now)} ahead of this machine's clock and time zone"
+            f": the oldest has a time {_span(unread.since - now)} ahead of this machine's clock; is time-zone"
+            " the zone of the producers' clocks?"
             if unread.since is not None
             else ""
         )

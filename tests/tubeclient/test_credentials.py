@@ -35,7 +35,7 @@ def test_a_file_is_read_when_the_password_is_needed(tmp_path: Path) -> None:
     credentials = Credentials("alice", password_file=str(file))
     with pytest.raises(ConfigurationError, match=r"cannot read .*password, named by password_file: No such file"):
         credentials.read_password()
-    for content in (SECRET, f"{SECRET}\n", f"{SECRET}\r\n"):
+    for content in (SECRET, f"{SECRET}\n", f"{SECRET}\r\n", f"\ufeff{SECRET}"):
         file.write_bytes(content.encode())
         assert credentials.read_password() == SECRET
     file.write_text(" blanks count \n")

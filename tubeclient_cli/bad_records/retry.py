@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from tubeclient_cli.common.session import check_classic
 from tubeclient_cli.ingest.batch_writer import BatchWriter, Retried
-from tubeclient_cli.ingest.record_format import compiled
+from tubeclient_cli.ingest.record_format import as_records_mean
 from tubeclient_cli.ingest.settings import IngestSettings
 from tubeclient_cli.ingest.sink import DeltaSink
 
@@ -25,5 +25,5 @@ def retry_bad_records(
     sink = DeltaSink(spark, settings.target, settings.consumer_group, evolve=settings.evolve)
     writer = BatchWriter(spark, settings, sink, settings.records.record_format())
     writer.open(create=False)
-    with compiled(spark):
+    with as_records_mean(spark):
         return writer.retry(reason, dry_run=dry_run)

@@ -75,7 +75,7 @@ class SettingsFile:
         self.path = path
         self._tables = tables
         try:
-            self._document = tomllib.loads(path.read_text(encoding="utf-8"))
+            self._document = tomllib.loads(path.read_text(encoding="utf-8-sig"))
         except OSError as error:
             raise ConfigurationError(f"the settings file {path} cannot be read: {error.strerror}") from None
         except (ValueError, RecursionError) as error:  # not TOML, not UTF-8, a number or a nesting without an end

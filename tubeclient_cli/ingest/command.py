@@ -87,12 +87,20 @@ def ingest(
     encoding: Annotated[
         str | None, typer.Option(metavar="NAME", help="Encoding of the records, such as GBK (default: UTF-8).")
     ] = None,
+    strict_encoding: Annotated[
+        bool | None,
+        typer.Option(
+            "--strict-encoding",
+            help="Records that are text in UTF-8 too, and another one than in --encoding, are bad.",
+            show_default=False,
+        ),
+    ] = None,
     time_zone: Annotated[
         str | None,
         typer.Option(
             metavar="ZONE",
-            help="The time zone of times that are written without one, such as Asia/Shanghai. Default: Spark's session "
-            "time zone, which is the machine's unless Spark's own settings say otherwise.",
+            help="The time zone of times that are written without one, in records and on messages (messageTimeZone), "
+            "such as Asia/Shanghai (default: UTC).",
         ),
     ] = None,
     format_option: Annotated[
@@ -233,6 +241,7 @@ def ingest(
         "separator": separator,
         "escape": escape,
         "encoding": encoding,
+        "strict_encoding": strict_encoding,
         "time_zone": time_zone,
         "evolve": evolve,
         "bad_records": bad_records,

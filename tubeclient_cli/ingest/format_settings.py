@@ -13,7 +13,7 @@ from tubeclient.time_zones import zone_named
 from tubeclient_cli.common.settings_file import setting_name
 from tubeclient_cli.ingest.encodings import encoding_named
 from tubeclient_cli.ingest.inlong_stream import parse_stream
-from tubeclient_cli.ingest.record_format import RecordFormat
+from tubeclient_cli.ingest.record_format import RecordFormat, as_records_mean
 from tubeclient_cli.ingest.schema_text import schema_fault
 
 __all__ = ["FormatSettings"]
@@ -39,6 +39,8 @@ _OPTIONS: Final[Mapping[str, tuple[str, ...]]] = {
 
 _SEPARATORS: Final = {"csv": ",", "kv": "&"}
 _KV_SEPARATOR: Final = "="
+_CHARACTERS: Final = ("kvSeparator", "quote", "escape", "charToEscapeQuoteEscaping")
+"""Options that are a character."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,8 +56,10 @@ class FormatSettings:
     separator: str | None = None
     escape: str | None = None
     encoding: str | None = None
+    strict_encoding: bool = False
+    """Whether bytes that are text in UTF-8 too, and another one than in `encoding`, are bad."""
     time_zone: str | None = None
-    """IANA name of the zone of times that are written without one. None: Spark's session time zone."""
+    """IANA name of the zone of times that are written without one, in records and on messages. None: UTC."""
     format_options: Mapping[str, str] = field(default_factory=dict)
     typed: frozenset[str] = field(default=frozenset(), compare=False, repr=False)
     """The fields that the command line gave: errors name them as options."""
@@ -68,7 +72,7 @@ class FormatSettings:
                 f"{self._named('schema')} and {self._named('schema_from_inlong')} both say which columns there are;"
                 " remove one"
             )
-        complete = self._complete()
+        complete, _ = self._complete(), self.zone
         if complete.kind == "raw":
             given = sorted(name for name in _NEED_A_FORMAT if getattr(self, name))
             if given:
@@ -91,7 +95,6 @@ class FormatSettings:
         self._check_separators(complete)
         _check_options(complete, self.typed)
         encoding_named(complete.encoding, self._named("encoding"))
-        _ = self._zone
 
     def record_format(self) -> RecordFormat:
         """The format with its schema. Needs a running Spark, which parses the schema. Raises ConfigurationError."""
@@ -100,10 +103,12 @@ class FormatSettings:
             return RecordFormat()
         from py4j.protocol import Py4JJavaError
         from pyspark.errors import PySparkException
+        from pyspark.sql import SparkSession
         from pyspark.sql.types import StructType
 
         try:
-            schema = StructType.fromDDL(complete.ddl)
+            with as_records_mean(SparkSession.active()):
+                schema = StructType.fromDDL(complete.ddl)
         except (PySparkException, Py4JJavaError) as error:
             # pyspark has no class of its own for some of Spark's refusals, as that of an unknown collation.
             text = str(error.java_exception.getMessage() if isinstance(error, Py4JJavaError) else error)
@@ -119,7 +124,8 @@ class FormatSettings:
             kv_separator=complete.options.get("kvSeparator", _KV_SEPARATOR),
             escape=complete.escape,
             encoding=encoding_named(complete.encoding),
-            time_zone=self._zone,
+            strict_encoding=self.strict_encoding,
+            time_zone=self.zone,
             options=options,
         )
 
@@ -152,8 +158,9 @@ class FormatSettings:
         return setting_name(name, self.typed)
 
     @property
-    def _zone(self) -> str | None:
-        return None if self.time_zone is None else zone_named(self.time_zone).key
+    def zone(self) -> str:
+        """Java's and Python's name of the time zone."""
+        return "UTC" if self.time_zone is None else zone_named(self.time_zone).key
 
     def _complete(self) -> _Complete:
         """The settings with what the InLong stream says where they say nothing."""
@@ -178,7 +185,13 @@ class FormatSettings:
             separator=found.separator if self.separator is None else _character(self.separator),
             escape=found.escape if self.escape is None else _character(self.escape),
             encoding=self.encoding or found.encoding,
-            options={**found.options, **self.format_options},
+            options={
+                **found.options,
+                **{
+                    name: _character(text) if name in _CHARACTERS else text
+                    for name, text in self.format_options.items()
+                },
+            },
         )
 
 
@@ -192,7 +205,7 @@ class _Complete:
     options: Mapping[str, str] = field(default_factory=dict)
 
 
-_NEED_A_FORMAT: Final = ("schema", "separator", "escape", "encoding", "time_zone", "format_options")
+_NEED_A_FORMAT: Final = ("schema", "separator", "escape", "encoding", "strict_encoding", "format_options")
 
 
 def _check_options(settings: _Complete, typed: Collection[str]) -> None:
@@ -226,7 +239,7 @@ _UNICODE_LENGTH: Final = len("\\u0001")
 
 def _read(path: Path, name: str) -> str:
     try:
-        return path.read_text(encoding="utf-8")
+        return path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
         raise ConfigurationError(f"{name} names the file {path}, which cannot be read: {reason}") from None

@@ -20,7 +20,7 @@ from tubeclient_cli.ingest.batch_writer import BatchWriter
 from tubeclient_cli.ingest.checkpoint import Checkpoint
 from tubeclient_cli.ingest.group_position import bring_up_to_date, kept_positions
 from tubeclient_cli.ingest.progress import BatchEvent
-from tubeclient_cli.ingest.record_format import BAD_REASON, compiled
+from tubeclient_cli.ingest.record_format import BAD_REASON, as_records_mean
 from tubeclient_cli.ingest.resume import going_on_text, known_positions, of_topics, start_text, starting_offsets
 from tubeclient_cli.ingest.settings import GROUP, IngestSettings, query_name, says_offsets
 from tubeclient_cli.ingest.sink import DeltaSink
@@ -98,7 +98,7 @@ def run_ingest(
         query = query.trigger(availableNow=True)
     else:
         query = query.trigger(processingTime=f"{interval_ms} milliseconds")
-    with compiled(spark):  # the query gets a copy of the session's settings
+    with as_records_mean(spark):  # the query gets a copy of the session's settings
         running = query.start()
     watch = Watch(running, on_batch, on_idle, writer.bad_of, stop, settings.stop_timeout_s, on_first)
     summary = watch.until_end()

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, IntegerType, StringType, StructField, StructType
 
-from tubeclient_cli.ingest.far_integers import has_far, integers_of, may_have_far
+from tubeclient_cli.ingest.far_numbers import has_far, numbers_of, suspect_text
 from tubeclient_cli.ingest.field_texts import fault_of_escapes, fields_of, pairs_of
 from tubeclient_cli.ingest.wild_numbers import VERY_MANY_DIGITS, WILD_EXPONENT, WILD_NUMBER
 
@@ -58,16 +59,16 @@ def _json(form: RecordFormat, text: Column, read: Column) -> Reading:
     tamed = F.regexp_replace(F.regexp_replace(wrapped, WILD_EXPONENT, "e999"), VERY_MANY_DIGITS, "1e999")
     is_wild = F.when(tamed != wrapped, F.from_json(tamed, _wrapper(decimals), options)[_CORRUPT].isNotNull())
     wild = F.coalesce(is_wild, F.lit(False)) if decimals else F.lit(False)
-    bounded = integers_of(schema)
-    integers = F.from_json(F.when(may_have_far(text, schema), text), bounded, options) if bounded.names else None
+    bounded = numbers_of(schema)
+    numbers = F.from_json(suspect_text(text, schema), bounded, options) if bounded.names else None
     both = F.struct(
         F.from_json(F.when(~wild, wrapped), _wrapper(_nullable(schema).fields), options).alias("read"),
         F.when(F.contains(text, F.lit("]")), ends).otherwise(F.lit(True)).alias("ends"),
         wild.alias("wild"),
-        *([integers.alias("integers")] if integers is not None else []),
+        *([numbers.alias("numbers")] if numbers is not None else []),
     )
     far = [
-        F.when(has_far(read["integers"][field.name], field.dataType), _not_of_type(field))
+        F.when(has_far(read["numbers"][field.name], field.dataType), _not_of_type(field))
         for field in schema.fields
         if field.name in bounded.names
     ]
@@ -90,7 +91,7 @@ def _json(form: RecordFormat, text: Column, read: Column) -> Reading:
         *_misfits(schema, given, columns),
         F.lit("a value is not of its type"),
     )
-    fault = F.coalesce(F.when(~F.coalesce(whole, F.lit(False)), broken), *far, *_missing(schema, columns))
+    fault = F.coalesce(F.when(~F.coalesce(whole, F.lit(False)), broken), *far, *_limits(schema, columns))
     return Reading(both, _named(schema, columns), fault)
 
 
@@ -121,8 +122,7 @@ def _csv(form: RecordFormat, text: Column, read: Column) -> Reading:
     shorter = F.length(F.replace(text, F.lit(form.separator), F.lit("")))
     separators = (F.length(text) - shorter) / len(form.separator)
     too_many = (F.length(text) > _MOST_SEPARATORS) & (separators > _MOST_SEPARATORS)
-    whole = F.concat(F.regexp_replace(text, r"[\r\n]+\z", ""), F.lit(form.separator + _END))
-    ended = F.when(~too_many, whole)
+    ended = F.when(~too_many, F.concat(text, F.lit(form.separator + _END)))
     # Decimals are read as texts first, but in other locales, where Spark's own reading differs.
     decimals = [f for f in schema.fields if f.dataType.typeName() == "decimal"]
     first = [] if "locale" in form.options else decimals
@@ -134,6 +134,11 @@ def _csv(form: RecordFormat, text: Column, read: Column) -> Reading:
         F.when(_is_wild(ended) & _is_wild(texts[name]), _not_of_type(f))
         for name, f in zip(names, schema.fields, strict=True)
         if f in decimals and f not in first
+    ]
+    beyond = [
+        F.when(_is_infinite(read[f.name]) & _has_digits(texts[name]), _not_of_type(f))
+        for name, f in zip(names, schema.fields, strict=True)
+        if f.dataType.typeName() in ("float", "double")
     ]
     broken = F.coalesce(
         F.when(F.rlike(ended, F.lit(r"[\r\n]")) & texts[corrupt].isNotNull(), "the text has several lines"),
@@ -148,7 +153,8 @@ def _csv(form: RecordFormat, text: Column, read: Column) -> Reading:
         F.when(read[corrupt].isNotNull(), broken),
         F.when(F.coalesce(read[end] != _END, F.lit(True)), "the text is not csv"),
         *misfits,
-        *_missing(schema, columns),
+        *beyond,
+        *_limits(schema, columns),
     )
     added = [StructField(end, StringType()), StructField(corrupt, StringType())]
     own = [StructField(f.name, StringType() if f in first else f.dataType) for f in schema.fields]
@@ -183,7 +189,7 @@ def _split(form: RecordFormat, text: Column, read: Column) -> Reading:
         *fault_of_escapes(text, form.escape),
         *faults,
         *_misfits(schema, given, columns),
-        *_missing(schema, columns),
+        *_limits(schema, columns),
     )
     return Reading(split, _named(schema, columns), fault)
 
@@ -193,6 +199,9 @@ def _cast(form: RecordFormat, text: Column, field: StructField) -> Column:
     kind = field.dataType.typeName()
     if kind == "decimal":
         return F.when(~_is_wild(text), text).try_cast(field.dataType)
+    if kind in ("float", "double"):
+        number = text.try_cast(field.dataType)
+        return F.when(~(_is_infinite(number) & _has_digits(text)), number)
     if kind in ("timestamp", "date") and f"{kind}Format" in form.options:
         # As JSON has it: with a format, Spark's functions for times end the query at a year beyond its timestamps.
         as_json = F.to_json(F.struct(text.alias(field.name)))
@@ -203,6 +212,15 @@ def _cast(form: RecordFormat, text: Column, field: StructField) -> Column:
 def _ungrouped(number: Column) -> Column:
     """A decimal without commas: Spark's csv takes 1,234.5."""
     return F.replace(number, F.lit(","), F.lit(""))
+
+
+def _is_infinite(number: Column) -> Column:
+    return F.abs(number) == F.lit(math.inf)
+
+
+def _has_digits(number: Column) -> Column:
+    """Whether it is no word for infinity."""
+    return F.rlike(number, F.lit(r"\d"))
 
 
 def _is_wild(number: Column) -> Column:
@@ -236,7 +254,8 @@ def _ddl(schema: StructType) -> str:
 
 
 def _options(form: RecordFormat, corrupt: str) -> dict[str, str]:
-    return {**form.options, "mode": "PERMISSIVE", "columnNameOfCorruptRecord": corrupt}
+    fixed = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": corrupt, "enableDateTimeParsingFallback": "false"}
+    return {**form.options, **fixed}
 
 
 def _named(schema: StructType, columns: Sequence[Column]) -> tuple[Column, ...]:
@@ -255,8 +274,12 @@ def _not_of_type(field: StructField) -> str:
     return f"the value of {field.name} is not of type {field.dataType.simpleString()}"
 
 
-def _missing(schema: StructType, columns: Sequence[Column]) -> Iterator[Column]:
+def _limits(schema: StructType, columns: Sequence[Column]) -> Iterator[Column]:
+    """What a column of the target may not have, though it is of its type."""
     for field, column in zip(schema.fields, columns, strict=True):
+        if field.dataType.typeName() in ("date", "timestamp", "timestamp_ntz"):
+            # Others than Spark cannot read a Delta table that has one such value: its log says them as text.
+            yield F.when(~F.year(column).between(1, 9999), f"{field.name} is not of the years 1 to 9999")
         if not field.nullable:
             yield F.when(column.isNull(), f"{field.name} is NOT NULL and has no value")
 

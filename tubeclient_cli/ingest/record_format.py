@@ -6,9 +6,13 @@ column's type, or if a NOT NULL column has none. The source's own bad messages a
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import reduce
+from operator import or_
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, Literal
 
 from tubeclient.errors import ConfigurationError
@@ -23,11 +27,12 @@ __all__ = [
     "BAD_REASON",
     "BAD_RECORD",
     "LINEAGE",
+    "MEANING",
     "RECORD",
     "UNREAD",
     "Kind",
     "RecordFormat",
-    "compiled",
+    "as_records_mean",
     "or_fail",
     "target_rows",
 ]
@@ -51,8 +56,35 @@ _PLAIN_TYPES: Final = (
 )
 _NESTED_TYPES: Final = ("array", "map", "struct", "binary", "variant")
 
+MEANING: Final[Mapping[str, str]] = {
+    # Schemas.
+    "spark.sql.timestampType": "TIMESTAMP_LTZ",
+    "spark.sql.charAsVarchar": "false",
+    "spark.sql.preserveCharVarcharTypeInfo": "false",
+    "spark.sql.legacy.charVarcharAsString": "false",
+    "spark.sql.legacy.allowNegativeScaleOfDecimal": "false",
+    "spark.sql.ansi.doubleQuotedIdentifiers": "false",
+    "spark.sql.ansi.enforceReservedKeywords": "false",
+    # Encodings. By default `decode` takes seven, and ends the query at what is wrong; with these it takes each charset
+    # of Java's, and writes U+FFFD.
+    "spark.sql.legacy.javaCharsets": "true",
+    "spark.sql.legacy.codingErrorAction": "true",
+    # Values.
+    "spark.sql.legacy.timeParserPolicy": "CORRECTED",
+    "spark.sql.legacy.json.allowEmptyString.enabled": "false",
+    "spark.sql.json.enablePartialResults": "true",
+    "spark.sql.json.enableExactStringParsing": "true",
+    # Of a key that is there twice the last one counts, for each type.
+    "spark.sql.variant.allowDuplicateKeys": "true",
+    # Half of a surrogate pair is a question mark, for each type.
+    "spark.sql.variant.validateUnicodeInJsonParsing": "false",
+}
+"""Each setting of a session that changes what records mean, and its value here."""
+
 _CODE_LIMIT: Final = "spark.sql.codegen.hugeMethodLimit"
 _MOST_COMPILED_BYTES: Final = 8_000
+_MARK: Final = "\ufeff"
+_LINE_ENDS: Final = "\r\n"
 _VALUE: Final = "value"
 _TEXT: Final = "__text"
 _READ: Final = "__read"
@@ -75,8 +107,10 @@ class RecordFormat:
     """Takes its meaning from the character that follows. csv with it has no quotes: that is InLong's csv."""
     encoding: str = "UTF-8"
     """One of `ENCODINGS`."""
-    time_zone: str | None = None
-    """IANA name of the zone of times that are written without one. None: Spark's session time zone."""
+    strict_encoding: bool = False
+    """Whether bytes that are text in UTF-8 too, and another one, are bad."""
+    time_zone: str = "UTC"
+    """IANA name of the zone of times that are written without one."""
     options: Mapping[str, str] = field(default_factory=dict)
     """Options of Spark's from_json or from_csv, as `timestampFormat`; kv takes some of them."""
 
@@ -110,7 +144,7 @@ class RecordFormat:
     def parse(self, rows: DataFrame) -> DataFrame:
         """Add to the source's rows `RECORD` and `BAD_REASON`, of which each row has one and not the other, and
         `UNREAD`."""
-        with session_confs(rows.sparkSession, self._confs()):
+        with as_records_mean(rows.sparkSession, {SESSION_ZONE: self.time_zone}):
             return self._parsed(rows)
 
     def _parsed(self, rows: DataFrame) -> DataFrame:
@@ -131,6 +165,7 @@ class RecordFormat:
                 source,
                 F.when(F.col(_VALUE).isNull(), "the record is null"),
                 F.when(F.col(_TEXT).isNull(), f"the bytes are not text in {self.encoding}"),
+                *self._doubts(),
                 F.when(F.col(_TEXT) == "", "the record is empty"),
                 reading.fault,
             )
@@ -150,31 +185,42 @@ class RecordFormat:
         source gives them."""
         return rows if self.schema is None else or_fail(self.parse(rows))
 
-    def _confs(self) -> dict[str, str]:
-        """With them expressions get the format's time zone, and `decode` takes each charset of Java's, and writes
-        U+FFFD for what is wrong. By default it takes seven, and ends the query."""
-        confs = dict.fromkeys(("spark.sql.legacy.javaCharsets", "spark.sql.legacy.codingErrorAction"), "true")
-        return confs if self.time_zone is None else {**confs, SESSION_ZONE: self.time_zone}
+    def _doubts(self) -> Iterator[Column]:
+        from pyspark.sql import functions as F
+
+        if self.strict_encoding:
+            other = F.try_validate_utf8(F.col(_VALUE).cast("string")) != F.decode(_VALUE, self.encoding)
+            yield F.when(other, f"the bytes are text in UTF-8 too, and another one than in {self.encoding}")
 
     def _text(self) -> Column:
-        """The record's text; null if the bytes are not text of the encoding."""
+        """The record's text, without a byte order mark at its beginning and line ends at its end; null if the bytes are
+        not text of the encoding."""
         from pyspark.sql import functions as F
 
         if self.encoding == "UTF-8":
-            return F.try_validate_utf8(F.col(_VALUE).cast("string"))
-        decoded = F.decode(_VALUE, self.encoding)
-        return F.when(~F.contains(decoded, F.lit("\ufffd")), decoded)
+            text = F.try_validate_utf8(F.col(_VALUE).cast("string"))
+        else:
+            decoded = F.decode(_VALUE, self.encoding)
+            text = F.when(~F.contains(decoded, F.lit("\ufffd")), decoded)
+        shed = f"^{_MARK}"
+        if not set(self.separator) & set(_LINE_ENDS):
+            shed += f"|{'' if self.escape is None else f'(?<!{re.escape(self.escape)})'}[{_LINE_ENDS}]+\\z"
+        # Most texts need no regular expression.
+        has_more = reduce(or_, (F.endswith(text, F.lit(end)) for end in _LINE_ENDS), F.startswith(text, F.lit(_MARK)))
+        return F.when(has_more, F.regexp_replace(text, shed, "")).otherwise(text)
 
 
 @contextmanager
-def compiled(spark: SparkSession) -> Iterator[None]:
-    """Within it, and in queries that are started in it, Java compiles what Spark generates for parsed rows.
+def as_records_mean(spark: SparkSession, more: Mapping[str, str] = MappingProxyType({})) -> Iterator[None]:
+    """Within it, and in queries that are started in it, records mean what the format says, whatever the session's own
+    settings are. Spark reads some when it makes expressions, some when tasks run them, and some at both times.
 
-    It never compiles a method of more than 8 000 bytes (HotSpot's HugeMethodLimit), and a schema of five columns makes
-    a larger one. Spark splits only what is larger than its own limit, by default 65 535 bytes.
+    Java also compiles what Spark generates for parsed rows there. It never compiles a method of more than 8 000 bytes
+    (HotSpot's HugeMethodLimit), and a schema of five columns makes a larger one. Spark splits only what is larger than
+    its own limit, by default 65 535 bytes.
     """
     limit = min(int(spark.conf.get(_CODE_LIMIT) or _MOST_COMPILED_BYTES), _MOST_COMPILED_BYTES)
-    with session_confs(spark, {_CODE_LIMIT: str(limit)}):
+    with session_confs(spark, {**MEANING, _CODE_LIMIT: str(limit), **more}):
         yield
 
 

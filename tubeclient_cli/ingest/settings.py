@@ -267,9 +267,13 @@ class IngestSettings:
         else:
             # If all messages are older than the time, begin with the next message.
             begin = {"startingTimestamp": str(at_ms), "startingOffsetsByTimestampStrategy": "latest"}
-        keep = self.bad_records is not None and "badmessages" not in map(str.lower, self.source_options)
+        unless_given = {
+            **({} if self.bad_records is None else {"badMessages": "keep"}),
+            **({} if self.records.time_zone is None else {"messageTimeZone": self.records.zone}),
+        }
+        given = set(map(str.lower, self.source_options))
         options = {
-            **({"badMessages": "keep"} if keep else {}),
+            **{name: value for name, value in unless_given.items() if name.lower() not in given},
             **self.source_options,
             "masterServers": self.master_servers,
             "consumerGroup": self.consumer_group,

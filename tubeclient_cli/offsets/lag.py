@@ -112,7 +112,8 @@ def oldest_unread(lag: GroupLag, brokers: Brokers, time_zone: str) -> OldestUnre
 
 def exceeded(lag: GroupLag, max_lag: int | None, max_age: timedelta | None, now: datetime) -> str | None:
     """Which bound the lag exceeds, as a sentence's part; None if none. A position beyond its broker's last message
-    exceeds any. ConfigurationError if the lag is unknown.
+    exceeds any. ConfigurationError if the lag is unknown, or the oldest
+    message is of a time to come.
 
     A message counts as no older than the end of its minute.
     """
@@ -126,7 +127,13 @@ def exceeded(lag: GroupLag, max_lag: int | None, max_age: timedelta | None, now:
             )
         if lag.rows_behind > max_lag:
             return f"{lag.rows_behind:,} messages behind, more than --max-lag {max_lag:,}"
-    if max_age is not None and lag.oldest is not None and now - lag.oldest.at - _MESSAGE_TIME_STEP > max_age:
+    if max_age is not None and lag.oldest is not None:
         at = lag.oldest.at.isoformat(sep=" ", timespec="minutes")
-        return f"the oldest unread message is of {at}, older than --max-age allows"
+        if lag.oldest.at - now > _MESSAGE_TIME_STEP:
+            raise ConfigurationError(
+                f"--max-age goes by the times of messages, and the oldest unread message is of {at}, after this"
+                " machine's clock; is --time-zone the zone of the producers' clocks?"
+            )
+        if now - lag.oldest.at - _MESSAGE_TIME_STEP > max_age:
+            return f"the oldest unread message is of {at}, older than --max-age allows"
     return None

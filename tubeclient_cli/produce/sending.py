@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
@@ -108,7 +109,8 @@ class Sending:
 
     def _send_each(self, lines: Iterable[bytes]) -> None:
         for line in self._readable(lines):
-            self._send(self.read + 1, line.removesuffix(b"\n"))
+            mark = codecs.BOM_UTF8 if self.read == 0 else b""
+            self._send(self.read + 1, line.removeprefix(mark).rstrip(b"\r\n"))
             self._settle(_AT_ONCE)
             if self.stopped_by is not None:
                 return

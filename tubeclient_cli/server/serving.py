@@ -40,7 +40,7 @@ def read_users(file: Path) -> dict[str, str]:
     """Names to passwords from lines NAME:PASSWORD. ConfigurationError, without any content of the file."""
     users: dict[str, str] = {}
     try:
-        lines = file.read_text(encoding="utf-8").splitlines()
+        lines = file.read_text(encoding="utf-8-sig").splitlines()
     except (OSError, ValueError):
         raise ConfigurationError(f"--user-file {file} cannot be read as text") from None
     for number, line in enumerate(lines, 1):

@@ -8,10 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.tubeclient_cli.ingest.rows import source_rows
 from tubeclient.errors import ConfigurationError
+from tubeclient_cli.common.session_confs import session_confs
 from tubeclient_cli.ingest.format_settings import FormatSettings
 from tubeclient_cli.ingest.record_format import RecordFormat
 from tubeclient_cli.ingest.settings import load_settings
+from tubeclient_cli.ingest.target_columns import columns_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -32,6 +35,7 @@ NEEDED = {
         ({"format": "json"}, "format json needs a schema"),
         ({"schema": "id INT"}, "schema is given, and the format is raw"),
         ({"format_options": {"quote": ""}}, "format-options is given, and the format is raw"),
+        ({"strict_encoding": True}, "strict-encoding is given, and the format is raw"),
         ({"format": "csv", "schema": "id INT", "schema_from_inlong": "f"}, "remove one"),
         ({"format": "json", "schema": "id INT", "separator": "|"}, "separator is for csv and kv"),
         ({"format": "kv", "schema": "id INT", "separator": "||"}, "separator is '||'; it must be one character"),
@@ -44,7 +48,6 @@ NEEDED = {
         ({"format": "csv", "schema": "id INT", "encoding": "\0"}, r"encoding is '\\x00'; there are"),
         ({"format": "csv", "schema": "id INT", "encoding": "utf-8-sig"}, "encoding is 'utf-8-sig'; there are"),
         ({"format": "csv", "schema": "id INT", "time_zone": "Mars/North"}, "'Mars/North' is not a time zone"),
-        ({"time_zone": "UTC"}, "time-zone is given, and the format is raw"),
         (
             {"format": "json", "schema": "id INT", "format_options": {"timeZone": "UTC"}},
             "timeZone has a setting of its own, time-zone",
@@ -122,6 +125,17 @@ def test_a_file_has_the_same_settings(tmp_path: Path) -> None:
         load_settings(file, NEEDED)
 
 
+def test_files_may_begin_with_a_byte_order_mark(tmp_path: Path) -> None:
+    stream = {"dataType": "KV", "dataSeparator": "38", "fieldList": [{"fieldName": "id", "fieldType": "long"}]}
+    texts = {"a.ddl": "id BIGINT,\r\nname STRING\r\n", "s.json": json.dumps(stream)}
+    texts |= {"ingest.toml": '[ingest]\r\nformat = "csv"\r\nschema = "id INT"\r\n'}
+    for name, text in texts.items():
+        (tmp_path / name).write_bytes(text.encode("utf-8-sig"))
+    FormatSettings(format="json", schema=str(tmp_path / "a.ddl"))
+    FormatSettings(schema_from_inlong=str(tmp_path / "s.json"))
+    assert load_settings(tmp_path / "ingest.toml", NEEDED).records == FormatSettings(format="csv", schema="id INT")
+
+
 def test_without_a_format_records_are_raw() -> None:
     assert load_settings(None, NEEDED).records.record_format() == RecordFormat()
 
@@ -136,14 +150,14 @@ def test_the_schema_is_parsed_once_spark_is_up(delta_spark: SparkSession, tmp_pa
         separator="\\u0001",
         encoding="latin-1",
         time_zone=" Asia/Tokyo",
-        format_options={"kvSeparator": ":"},
+        format_options={"kvSeparator": "\\u0002"},
     ).record_format()
     assert form.schema is not None
     assert [(one.name, one.dataType.simpleString(), one.nullable) for one in form.schema] == [
         ("id", "bigint", False),
         ("name", "string", True),
     ]
-    assert (form.separator, form.kv_separator, form.options) == ("\x01", ":", {})
+    assert (form.separator, form.kv_separator, form.options) == ("\x01", "\x02", {})
     assert (form.encoding, form.time_zone) == ("ISO-8859-1", "Asia/Tokyo")
 
 
@@ -164,6 +178,18 @@ def test_a_wrong_schema_is_said(delta_spark: SparkSession, ddl: str, said: str) 
     with pytest.raises(ConfigurationError, match=said) as caught:
         FormatSettings(format="csv", schema=ddl).record_format()
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.spark
+def test_the_sessions_settings_change_no_type(delta_spark: SparkSession) -> None:
+    others = {"spark.sql.timestampType": "TIMESTAMP_NTZ", "spark.sql.legacy.charVarcharAsString": "true"}
+    with session_confs(delta_spark, others):
+        for kind in ("json", "csv"):
+            form = FormatSettings(format=kind, schema="at TIMESTAMP, name STRING").record_format()
+            columns = columns_of(form, source_rows(delta_spark, []))
+            assert [one.dataType.simpleString() for one in columns][:2] == ["timestamp", "string"]
+        with pytest.raises(ConfigurationError, match=r"varchar\(3\)"):
+            FormatSettings(format="csv", schema="a VARCHAR(3)").record_format()
 
 
 @pytest.mark.spark

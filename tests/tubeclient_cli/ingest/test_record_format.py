@@ -6,15 +6,17 @@ import contextlib
 import io
 import re
 from decimal import Decimal
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from deltalake import DeltaTable
 from pyspark.sql.types import IntegerType, StructType
 
 from tests.tubeclient_cli.ingest.rows import GOOD, parsed, source_rows
 from tubeclient.errors import ConfigurationError
 from tubeclient_cli.ingest.encodings import ENCODINGS
-from tubeclient_cli.ingest.record_format import RecordFormat, or_fail, target_rows
+from tubeclient_cli.ingest.record_format import RecordFormat, as_records_mean, or_fail, target_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -131,6 +133,75 @@ def test_csv_with_escapes(delta_spark: SparkSession) -> None:
         b"1|x|\\": "the text ends with the escape character \\",
         b"|x|": "id is NOT NULL and has no value",
     }) == GOOD  # fmt: skip
+
+
+@pytest.mark.spark
+def test_a_byte_order_mark_and_line_ends_are_no_part_of_a_record(delta_spark: SparkSession) -> None:
+    mark, good = b"\xef\xbb\xbf", (1, "x")
+    for kind, more, text in (
+        ("json", {}, b'{"a":1,"b":"x"}'),
+        ("csv", {}, b"1,x"),
+        ("csv", {"escape": "\\"}, b"1,x"),
+        ("kv", {"separator": "&"}, b"a=1&b=x"),
+    ):
+        assert parsed(delta_spark, form(kind, "a INT, b STRING", **more), {
+            **dict.fromkeys((mark + text, text + b"\n", text + b"\r\n\n"), good),
+            **dict.fromkeys((mark, b"\r\n"), "the record is empty"),
+        }) == GOOD  # fmt: skip
+    lines = form("csv", "a INT, b STRING", separator="\n", escape="\\")
+    assert parsed(delta_spark, lines, {mark + b"1\nx": good, b"1\n": (1, None)}) == GOOD
+    escaped = form("csv", "a INT, b STRING", escape="\\")
+    assert parsed(delta_spark, escaped, {b"1,x\\\n": (1, "x\n"), b"1,x\r\\\r\n": (1, "x\r\r")}) == GOOD
+
+
+@pytest.mark.spark
+def test_numbers_that_would_be_infinite_are_not_of_their_type(delta_spark: SparkSession) -> None:
+    ddl = "f FLOAT, g DOUBLE"
+    f, g = (f"the value of {name} is not of type {kind}" for name, kind in (("f", "float"), ("g", "double")))
+    inf, most = float("inf"), 1.7976931348623157e308
+    cases: dict[tuple[str, str], Any] = {
+        ("1e39", ""): f,
+        ("-3.4028236e38", ""): f,
+        ("1" + "0" * 39, ""): f,
+        ("", "1e400"): g,
+        ("", "-1e400"): g,
+        ("", "1.8e308"): g,
+        ("3.4e38", str(most)): (3.3999999521443642e38, most),
+        ("1e38", "1e39"): (9.999999680285692e37, 1e39),
+        ("", "1e-400"): (None, 0.0),
+    }
+    words = {("Infinity", "-Infinity"): (inf, -inf), ("Infinity", "1e39"): (inf, 1e39)}
+    for kind, more, between in (("csv", {}, ","), ("csv", {"escape": "\\"}, ","), ("kv", {"separator": "&"}, "&g=")):
+        start = "f=" if kind == "kv" else ""
+        texts = {f"{start}{a}{between}{b}".encode(): said for (a, b), said in (cases | words).items()}
+        assert parsed(delta_spark, form(kind, ddl, **more), texts) == GOOD
+    nested = form("json", ddl + ", n ARRAY<FLOAT>, o STRUCT<x: DOUBLE>")
+    assert parsed(delta_spark, nested, {
+        **{
+            f'{{"f":{a or "null"},"g": {b or "null"}}}'.encode(): (*said, None, None) if len(said) == 2 else said
+            for (a, b), said in (cases | words).items()
+        },
+        b'{"f":"Infinity","g":1e39}': (inf, 1e39, None, None),
+        b'{"n":[1.5,1e39]}': "the value of n is not of type array<float>",
+        b'{"n":[1.5,-Infinity,2e10]}': (None, None, [1.5, -inf, 2e10], None),
+        b'{"o":{"x":1e400}}': "the value of o is not of type struct<x:double>",
+        b'{"o":{"x":1e40,"y":1e400}}': (None, None, None, {"x": 1e40}),
+    }) == GOOD  # fmt: skip
+
+
+@pytest.mark.spark
+def test_of_a_key_that_is_twice_in_json_the_last_value_counts(delta_spark: SparkSession) -> None:
+    json = form("json", "a TINYINT, b STRING, c STRUCT<x: TINYINT>")
+    assert parsed(delta_spark, json, {
+        b'{"a":1,"a":2,"b":"x","b":"y"}': (2, "y", None),
+        b'{"a":1,"a":2,"b":"200"}': (2, "200", None),
+        b'{"b":"x","b":"y","a":200}': "the value of a is not of type tinyint",
+        b'{"b":"x","b":"y","a":"z"}': "the value of a is not of type tinyint",
+        b'{"c":{"x":1,"x":200}}': "the value of c is not of type struct<x:tinyint>",
+    }) == GOOD  # fmt: skip
+    variant = form("json", "v VARIANT").parse(source_rows(delta_spark, [b'{"v":{"z":1,"z":2}}']))
+    with as_records_mean(delta_spark):
+        assert [row.v for row in variant.selectExpr("to_json(record.v) AS v").collect()] == ['{"z":2}']
 
 
 @pytest.mark.spark
@@ -266,20 +337,39 @@ def test_years_beyond_all_times_are_bad(
 
 @pytest.mark.spark
 def test_seconds_beyond_all_timestamps_are_bad(delta_spark: SparkSession) -> None:
-    """Such as microseconds, of which Spark would make some other time."""
+    """Such as milliseconds and microseconds, of which Spark would make some other time."""
     said = "the value of a is not of type timestamp"
     json = form("json", "a TIMESTAMP, b BIGINT", options={"timestampFormat": "yyyyMMddHHmmss"})
     expected: dict[bytes, Any] = {
-        b'{"a":%d}' % seconds: said for seconds in (9_223_372_036_855, 1_700_000_000_000_000, -(1 << 63), 1 << 63)
+        b'{"a":%d}' % seconds: said
+        for seconds in (253_402_300_800, 1_700_000_000_000, 1_700_000_000_000_000, -(1 << 63), 1 << 63)
     }
-    rows = source_rows(delta_spark, [b'{"a":9223372036854}', b'{"a":-9223372036854,"b":1}'])
+    rows = source_rows(delta_spark, [b'{"a":253402300799}', b'{"a":-62135596800,"b":1}'])
     found = json.parse(rows).selectExpr("unix_seconds(record.a) AS seconds").collect()
-    assert [row.seconds for row in found] == [9_223_372_036_854, -9_223_372_036_854]
+    assert [row.seconds for row in found] == [253_402_300_799, -62_135_596_800]
     assert parsed(delta_spark, json, {
         **expected,
         b'{"a":"20240102030405","b":1700000000000000}': ("2024-01-02 03:04:05", 1_700_000_000_000_000),
         b'{"b":1,"z":{"a":1700000000000000}}': (None, 1),
     }) == GOOD  # fmt: skip
+
+
+@pytest.mark.spark
+def test_years_that_only_spark_can_read_are_bad(delta_spark: SparkSession, tmp_path: Path) -> None:
+    ddl = "d DATE, t TIMESTAMP, n TIMESTAMP_NTZ"
+    texts = ("9999-12-31", "10000-01-01", "0000-12-31", "0001-01-01")
+    days = [tuple(one if n == place else "2024-01-02" for n in range(3)) for place in range(3) for one in texts]
+    for kind, more, text in (
+        ("json", {}, '{"d":"%s","t":"%s","n":"%s"}'),
+        ("csv", {}, "%s,%s,%s"),
+        ("csv", {"escape": "!"}, "%s,%s,%s"),
+        ("kv", {}, "d=%s,t=%s,n=%s"),
+    ):
+        rows = form(kind, ddl, **more).parse(source_rows(delta_spark, [(text % one).encode() for one in days]))
+        found = [row.badReason is None for row in rows.orderBy("messageId").select("badReason").collect()]
+        assert found == [not {"10000-01-01", "0000-12-31"} & set(one) for one in days], kind
+    target_rows(rows).select("d").write.format("delta").save(str(tmp_path / "target"))
+    assert DeltaTable(tmp_path / "target").to_pyarrow_table().num_rows == 6
 
 
 @pytest.mark.spark
@@ -335,6 +425,16 @@ def test_other_encodings(delta_spark: SparkSession) -> None:
 
 
 @pytest.mark.spark
+def test_a_text_that_is_another_one_in_utf_8_may_be_bad(delta_spark: SparkSession) -> None:
+    both, said = "你好".encode(), "the bytes are text in UTF-8 too, and another one than in GBK"
+    for strict, found in ((False, ("浣犲ソ",)), (True, said)):
+        gbk = form("kv", "a STRING", encoding="GBK", strict_encoding=strict)
+        assert (
+            parsed(delta_spark, gbk, {b"a=" + both: found, b"a=x": ("x",), "a=你好".encode("GBK"): ("你好",)}) == GOOD
+        )
+
+
+@pytest.mark.spark
 def test_spark_has_each_encoding(delta_spark: SparkSession) -> None:
     for name in ENCODINGS:
         text = "中" if "中".encode(name, "replace").decode(name) == "中" else "a"
@@ -356,7 +456,7 @@ def test_spark_has_each_encoding(delta_spark: SparkSession) -> None:
 def test_times_are_in_the_jobs_zone(delta_spark: SparkSession, kind: str, more: dict[str, Any], text: str) -> None:
     """Not in Spark's, which stays as it is."""
     rows = source_rows(delta_spark, [text.encode()])
-    for zone, utc_hour in ((None, 10), ("Asia/Shanghai", 2)):
+    for zone, utc_hour in (("UTC", 10), ("Asia/Shanghai", 2)):
         both = form(kind, "at TIMESTAMP", time_zone=zone, **more).parse(rows)
         [row] = both.selectExpr("cast(record.at AS bigint) AS at_s").collect()
         assert row.at_s == 1_795_392_000 + utc_hour * 3_600

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from spark_source.options.given import parse_options
 from tubeclient.errors import ConfigurationError
 from tubeclient_cli.common.cluster import MASTERS_VARIABLE, WEB_PORT_VARIABLE
 from tubeclient_cli.ingest.settings import IngestSettings, load_settings
@@ -189,6 +190,15 @@ def test_bad_records_are_kept_by_the_source_unless_the_user_says_otherwise() -> 
     assert "badMessages" not in load_settings(None, NEEDED).options("earliest")
 
 
+def test_the_time_zone_is_that_of_messages_too_unless_the_source_has_its_own() -> None:
+    given: tuple[tuple[dict[str, str], str], ...] = (({}, "Asia/Tokyo"), ({"messagetimezone": "UTC"}, "UTC"))
+    for kind in ({}, {"format": "csv", "schema": "at TIMESTAMP"}):
+        for own, zone in given:
+            settings = load_settings(None, {**NEEDED, **kind, "time_zone": "Asia/Tokyo", "source_options": own})
+            assert parse_options(settings.options("earliest")).message_time_zone == zone
+        assert parse_options(load_settings(None, {**NEEDED, **kind}).options("earliest")).message_time_zone == "UTC"
+
+
 def test_columns_hold_what_records_are_read_by() -> None:
     some = {"columns": "value, messageTime"}
     assert load_settings(None, {**NEEDED, "source_options": some}).source_options == some
@@ -265,7 +275,6 @@ def test_wrong_settings_of_bad_records_are_refused(given: dict[str, str], messag
         ("format", "xml", "format is 'xml'"),
         ("schema", "id INT", "schema is given, and the format is raw"),
         ("schema_from_inlong", "/nowhere", "schema-from-inlong names the file /nowhere"),
-        ("time_zone", "UTC", "time-zone is given, and the format is raw"),
     ],
 )
 def test_a_mistake_names_a_setting_as_it_was_written(tmp_path: Path, setting: str, value: object, said: str) -> None:

@@ -215,8 +215,14 @@ def test_lag_older_than_a_bound_is_exit_code_1(tmp_path: Path) -> None:
         offsets.table.open_run(KEY, 2, force=True).record(at({A: 28, C: 0}))
         assert offsets.run("lag", "--max-age", "60m", *offsets.cluster).exit_code == 1
         assert "--max-age asks the brokers for their messages" in offsets.error("lag", "--max-age", "20m")
-        feed.send(2, time="")
+        # By a clock in Shanghai.
+        feed.send(2, time=minutes_ago(-8 * 60))
         offsets.table.open_run(KEY, 2, force=True).record(at({A: 56, C: 56}))
+        assert "is --time-zone the zone of the producers'" in offsets.error("lag", "--max-age", "1h", *offsets.cluster)
+        in_zone = ("lag", "--max-age", "1h", "--time-zone", "Asia/Shanghai")
+        assert offsets.run(*in_zone, *offsets.cluster).exit_code == 0
+        feed.send(2, time="")
+        offsets.table.open_run(KEY, 2, force=True).record(at({A: 84, C: 84}))
         said = offsets.error("lag", "--max-age", "20m", *offsets.cluster)
     assert said.startswith("--max-age goes by the times of messages: the message with id ")
     assert said.endswith("carries no time. Use --max-lag instead")

@@ -46,7 +46,7 @@ def messages(settings: ClientSettings, count: int) -> list[Message]:
 
 def test_lines_of_standard_input_and_of_a_file(cluster: ClusterCommands, tmp_path: Path) -> None:
     all_have = ("--tag", "web", "--attribute", "a=1", "--time", "202611230000")
-    said = cluster.text("produce", "clicks", *all_have, given=b"one\n\ntwo\r\nthree")
+    said = cluster.text("produce", "clicks", *all_have, given=b"\xef\xbb\xbfone\n\r\ntwo\r\nthree")
     assert said.startswith("3 messages acknowledged in ")
     assert said.endswith(" a second; 1 empty line skipped\n")
     (tmp_path / "more").write_bytes(b'{"value": "four", "tag": "phone", "time": "202611231030"}\n')
@@ -62,7 +62,7 @@ def test_lines_of_standard_input_and_of_a_file(cluster: ClusterCommands, tmp_pat
         "complete": True,
     }
     found = messages(cluster.settings, 4)
-    assert [one.body for one in found] == [b"one", b"two\r", b"three", b"four"]
+    assert [one.body for one in found] == [b"one", b"two", b"three", b"four"]
     assert [(one.tag, one.time, one.attributes) for one in found[2:]] == [
         ("web", "202611230000", {"a": "1"}),
         ("phone", "202611231030", {}),

@@ -1,10 +1,12 @@
-"""Integers of JSON that Spark takes for a value of a column's type, and makes another value of: Spark's expressions.
+"""Numbers of JSON that Spark takes for a value of a column's type, and makes another value of: Spark's expressions.
 
-Seconds are multiplied, and bytes cut to eight bits, without a look at what becomes of them.
+Seconds are multiplied, bytes cut to eight bits, large floats made infinite, without a look at what becomes of them.
 """
 
 from __future__ import annotations
 
+import math
+import sys
 from collections.abc import Callable
 from functools import reduce
 from operator import or_
@@ -16,44 +18,50 @@ from pyspark.sql.types import ArrayType, DataType, MapType, StructField, StructT
 if TYPE_CHECKING:
     from pyspark.sql import Column
 
-__all__ = ["has_far", "integers_of", "may_have_far"]
+__all__ = ["has_far", "numbers_of", "suspect_text"]
 
 
 class _Bounds(NamedTuple):
-    least: int
-    most: int
+    least: float
+    most: float
     seen: str
-    """What the text has of any integer beyond that Spark takes. A regular expression."""
+    """What the text has of any number beyond that Spark takes. A regular expression."""
 
 
-_MOST_SECONDS: Final = (1 << 63) // 1_000_000
+_LARGE: Final = r"(?<=[-:,\[\s])[\d.]++[eE]\+?\d\d|\d{30}"
+_MOST_AS_FLOAT: Final = math.nextafter(2.0**128 - 2.0**103, 0)
 _BOUNDS: Final = {
-    # Microseconds in 64 bits.
-    "timestamp": _Bounds(-_MOST_SECONDS, _MOST_SECONDS, r"\d{13}"),
+    # Seconds of the years 1 to 9999. Spark has more, of which it multiplies some beyond 64 bits.
+    "timestamp": _Bounds(-62_135_596_800, 253_402_300_799, r"\d{12}"),
     "byte": _Bounds(-128, 127, r"(?<!\d)(?:12[89]|1[3-9]\d|2[0-5]\d)(?!\d)"),
+    "float": _Bounds(-_MOST_AS_FLOAT, _MOST_AS_FLOAT, _LARGE),
+    "double": _Bounds(-sys.float_info.max, sys.float_info.max, _LARGE),
 }
 """By Spark's names of types."""
+_NO_NUMBERS: Final = "[+-]?(?:Infinity|INF|NaN)"
+"""Words that JSON may have for numbers."""
 
 
-def integers_of(schema: StructType) -> StructType:
-    """The columns and fields whose integers may be beyond their type, to be read as VARIANT; no others."""
+def numbers_of(schema: StructType) -> StructType:
+    """The columns and fields whose numbers may be beyond their type, to be read as VARIANT; no others."""
     found = _with_variants(schema)
     return found if isinstance(found, StructType) else StructType([])
 
 
-def may_have_far(text: Column, schema: StructType) -> Column:
-    """Whether the text has such digits at all."""
+def suspect_text(text: Column, schema: StructType) -> Column:
+    """The text to read as `numbers_of` has it; null if it has no such digits at all."""
     kinds = {kind for field in schema.fields for kind in _kinds(field.dataType)}
-    return F.rlike(text, F.lit("|".join(_BOUNDS[kind].seen for kind in sorted(kinds))))
+    seen = "|".join(sorted({_BOUNDS[kind].seen for kind in kinds}))
+    return F.when(F.rlike(text, F.lit(seen)), F.regexp_replace(text, _NO_NUMBERS, "0"))
 
 
 def has_far(value: Column, kind: DataType) -> Column:
-    """Whether a value, read as `integers_of` has it, has an integer beyond its `kind`; never null."""
+    """Whether a value, read as `numbers_of` has it, has a number beyond its `kind`; never null."""
     name = kind.typeName()
     if name in _BOUNDS:
         # A text of digits is a time as the format has it.
-        is_integer = F.schema_of_variant(value) == "BIGINT"
-        far = is_integer & ~F.try_variant_get(value, "$", "bigint").between(_BOUNDS[name].least, _BOUNDS[name].most)
+        number = F.when(F.schema_of_variant(value) != "STRING", F.try_variant_get(value, "$", "double"))
+        far = ~number.between(_BOUNDS[name].least, _BOUNDS[name].most)
     elif isinstance(kind, StructType):
         far = reduce(or_, (has_far(value[f.name], f.dataType) for f in kind.fields if _kinds(f.dataType)))
     elif isinstance(kind, ArrayType):
