@@ -39,7 +39,7 @@ _THREAD: Final = "tubeclient-forgotten"
 
 
 class Watch:
-    """Between `begin` and `end`, calls `close` on its own thread once `thing` is garbage-collected, or the program ends.
+    """Between `begin` and `end`, calls `close` once `thing` is garbage-collected, on a thread, or the program ends.
 
     `deliver` comes before: it waits up to some seconds, and says whether all is settled. `what` names the thing in the
     warning. The thing holds its watch; the functions and their data must not refer to the thing.
