@@ -36,6 +36,30 @@ for _name in ("TUBECLIENT_MASTER_SERVERS", "TUBECLIENT_MASTER_WEB_PORT", "TUBECL
     os.environ.pop(_name, None)
 
 
+DEFAULT_PORTS: Final = frozenset({8715, 8716, 8080, 8123, 8124, 8081})
+"""Of masters and brokers, TCP, TLS and web. Anybody may listen there, such as the quickstart's server."""
+
+_at_default_ports: list[object] = []
+
+
+def _watch_ports(event: str, arguments: tuple[object, ...]) -> None:
+    if event in ("socket.connect", "socket.bind"):
+        address = arguments[1]
+        if isinstance(address, tuple) and address[1] in DEFAULT_PORTS:
+            _at_default_ports.append((event, address))
+
+
+sys.addaudithook(_watch_ports)
+
+
+@pytest.fixture(autouse=True)
+def no_default_port() -> Iterator[None]:
+    """No test needs a certain port, or one to be free: it names a port of its own, the masters' web port too."""
+    _at_default_ports.clear()
+    yield
+    assert _at_default_ports == []
+
+
 LONG_FILES: Final = (
     "exactly_once/test_exactly_once.py",
     "tubeclient_cli/ingest/test_command.py",
