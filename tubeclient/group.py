@@ -40,7 +40,6 @@ from tubeclient.identity import host_name, makers_of, new_client_id
 from tubeclient.keys import PartitionKey
 from tubeclient.metadata import ClusterView
 from tubeclient.names import checked_filters, checked_reader_groups, group_name, tag_name, topic_names
-from tubeclient.net.forgotten import Watch, weakly
 from tubeclient.net.fork import ProcessBound
 from tubeclient.net.pool import ConnectionPool
 from tubeclient.net.runner import FlowRunner
@@ -128,7 +127,6 @@ class GroupMembership(ProcessBound):
         self._looked = 0
         self._failure: TubeError | None = None
         self._thread: OneThread | None = None
-        self._watch = Watch(self, f"a GroupMembership of consumerGroup {consumer_group}", weakly(self.close))
 
     @property
     def client_ids(self) -> list[str]:
@@ -160,7 +158,6 @@ class GroupMembership(ProcessBound):
         self.check_process()
         if self._thread is None:
             self._thread = OneThread(partial(self._hold, patience_ms), f"tubeclient-group-{self._nodes[0].group}")
-        self._watch.begin()
         self._thread.ensure()
         self._joined.result()  # every step of joining has its own deadline
         return self.view()
@@ -234,7 +231,6 @@ class GroupMembership(ProcessBound):
         if self._thread is not None:
             self._thread.join(_LEAVE_SECONDS)
         self._pool.close()
-        self._watch.end()
 
     def _hold(self, patience_ms: float) -> None:
         try:
@@ -317,7 +313,6 @@ class GroupMembership(ProcessBound):
             self._failure = failure
             self._changed.ring()
         if not self._joined.done():
-            self._watch.end()
             self._joined.set_exception(failure)
         elif not self._wishes.leave:
             _log.error("the membership ended: %s", failure)

@@ -127,17 +127,12 @@ producer.close()
     [
         'PullConsumer(settings, "etl", ["clicks"])',
         'ClientBalanceConsumer(settings, "etl", ["clicks"], source_count=1, node_id=0)',
-        'GroupMembership(settings, "etl", ["clicks"], 1)',
     ],
-    ids=["fixed", "balance", "membership"],
+    ids=["fixed", "balance"],
 )
 def test_a_consumer_gives_its_node_back_when_the_program_ends(cluster: EmbeddedTubeMQ, made: str) -> None:
     code = f"""
-consumer = {made}
-if isinstance(consumer, GroupMembership):
-    consumer.join()
-else:
-    consumer.start()
+consumer = {made}.start()
 if isinstance(consumer, PullConsumer):
     assert consumer.wait_ready(20_000)
 """
