@@ -6,7 +6,7 @@ import gc
 import os
 import sys
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import pytest
 from hypothesis import settings
@@ -34,6 +34,32 @@ os.environ["SPARK_HOME"] = str(SPARK_HOME)
 # A developer's own cluster is none of the tests' business.
 for _name in ("TUBECLIENT_MASTER_SERVERS", "TUBECLIENT_MASTER_WEB_PORT", "TUBECLIENT_MODIFY_TOKEN"):
     os.environ.pop(_name, None)
+
+
+DEFAULT_PORTS: Final = frozenset({8715, 8716, 8080, 8123, 8124, 8081})
+"""Of masters and brokers, TCP, TLS and web. Anybody may listen there, such as the quickstart's server."""
+
+_at_default_ports: list[object] = []
+
+
+def _watch_ports(event: str, arguments: tuple[object, ...]) -> None:
+    if event in ("socket.connect", "socket.bind"):
+        address = arguments[1]
+        if isinstance(address, tuple) and address[1] in DEFAULT_PORTS:
+            _at_default_ports.append((event, address))
+
+
+sys.addaudithook(_watch_ports)
+
+
+@pytest.fixture(autouse=True)
+def no_default_port(request: pytest.FixtureRequest) -> Iterator[None]:
+    """No test of `make test-fast` needs a certain port, or one to be free: it names one of its own, the masters' web
+    port too."""
+    _at_default_ports.clear()
+    yield
+    if {"spark", "apache"}.isdisjoint(marker.name for marker in request.node.iter_markers()):
+        assert _at_default_ports == []
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -88,7 +88,7 @@ OF_COMMANDS: list[tuple[str, str, int, str]] = [
     ("too many bad records of all", f"{INGEST} --max-bad-records many", 2, "max-bad-records"),
     ("the target as checkpoint", f"{INGEST} --bad-records TMP/t", 2, "a table of their own"),
     ("a topic that is misspelt", "topics show clikcs --master-servers MASTER --option masterWebPort=WEB", 2, "clikcs"),
-    ("a master that is not there", "topics list --master-servers NOBODY", 3, "] "),
+    ("a master that is not there", "topics list --master-servers NOBODY --option masterWebPort=NOWEB", 3, "] "),
     ("an offsets table that is not there", "offsets show --offsets-table TMP/none --consumer-group g", 2, "] "),
 ]
 
@@ -152,11 +152,13 @@ def places(tube: EmbeddedTubeMQ, tmp_path: Path) -> Iterator[dict[str, str]]:
     """What stands for addresses and folders in the tables above."""
     with socket.socket() as taken:  # bound, but nobody listens
         taken.bind(("127.0.0.1", 0))
+        port = taken.getsockname()[1]
         yield {
             "MASTER": tube.master_address,
+            "NOBODY": f"127.0.0.1:{port}",
+            "NOWEB": str(port),
             "WEB": str(tube.master_web_port),
             "TMP": str(tmp_path),
-            "NOBODY": f"127.0.0.1:{taken.getsockname()[1]}",
         }
 
 

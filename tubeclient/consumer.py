@@ -37,6 +37,7 @@ from tubeclient.net.runner import Monitor
 from tubeclient.running_consumer import Running
 from tubeclient.settings import ClientSettings, checked_settings
 from tubeclient.subscription import Topics, matching_topics, read_topics
+from tubeclient.web_port import own_web
 
 __all__ = ["ClientBalanceConsumer"]
 
@@ -379,7 +380,7 @@ class ClientBalanceConsumer(ProcessBound):
             yield from lag_samples(self.consumer_group, behind, Counter(key.topic for key in positions))
 
     def _names_now(self, pattern: re.Pattern[str]) -> list[str]:
-        return matching_topics(pattern, Admin(self._settings).topic_names())
+        return matching_topics(pattern, Admin(own_web(self._settings)).topic_names())
 
     def _build(self) -> Running:
         if self._pattern is not None:

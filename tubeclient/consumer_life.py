@@ -6,14 +6,19 @@ import logging
 import threading
 from collections.abc import Callable
 from functools import partial
+from typing import Protocol
 
 from tubeclient.errors import ClientClosed, ConfigurationError
-from tubeclient.net.forgotten import Watch, alive
+from tubeclient.net.forgotten import Watch, alive, weakly
 from tubeclient.running_consumer import Handler, Running
 
 __all__ = ["ConsumerLife"]
 
 _log = logging.getLogger(__name__)
+
+
+class Closable(Protocol):
+    def close(self) -> None: ...
 
 
 class ConsumerLife:
@@ -29,7 +34,7 @@ class ConsumerLife:
         self._interrupted = False
         self._watch: Watch | None = None
 
-    def begin(self, consumer: object, what: str, build: Callable[[], Running], patience_ms: float) -> Running:
+    def begin(self, consumer: Closable, what: str, build: Callable[[], Running], patience_ms: float) -> Running:
         """Join the group with the result of `build`, unless already done; `what` names the consumer in the log."""
         with self.lock:
             if self.closed:
@@ -43,7 +48,7 @@ class ConsumerLife:
                 running.membership.join(patience_ms)
                 if alive(what):
                     _log.warning("this process already has %s; the two share its partitions", what)
-                self._watch = Watch(consumer, what, partial(running.give_back, 0, _drop))
+                self._watch = Watch(consumer, what, partial(_close, weakly(consumer.close), running))
                 self._watch.begin()
                 self.running = running
             except BaseException:
@@ -89,6 +94,12 @@ class ConsumerLife:
 
 def _closed() -> ClientClosed:
     return ClientClosed("this consumer is closed")
+
+
+def _close(close: Callable[[], None], running: Running) -> None:
+    """The end of a consumer that nobody closed: by its own `close`, if it is still there."""
+    close()
+    running.give_back(0, _drop)
 
 
 def _drop(running: Running, event: object) -> None:

@@ -216,6 +216,11 @@ class SendCounts:
         """A message will not be sent any more."""
         self._of(topic).given_up[type(error).__name__] += 1
 
+    @property
+    def unsent(self) -> dict[str, int]:
+        """How many messages were given up, of the topics that have some."""
+        return {topic: of.given_up.total() for topic, of in list(self._topics.items()) if of.given_up}
+
     def samples(self) -> Iterator[Sample]:
         for topic, of in list(self._topics.items()):
             yield Sample(_SENT, (topic, ""), (of.messages,))

@@ -45,7 +45,7 @@ from tubeclient.net.pool import ConnectionPool
 from tubeclient.net.runner import FlowRunner
 from tubeclient.net.waiting import Bell, OneThread, Outcome
 from tubeclient.settings import ClientSettings, checked_settings
-from tubeclient.web_port import add_near, near_topics
+from tubeclient.web_port import add_near, near_topics, own_web
 
 __all__ = ["GroupMembership", "fetch_view"]
 
@@ -301,9 +301,9 @@ class GroupMembership(ProcessBound):
 
         group = self._nodes[0].group
         try:
-            members = Admin(self._settings).group(group).members
+            members = Admin(own_web(self._settings)).group(group).members
         except TubeError as error:
-            return f"The holders of the nodes are unknown, because the master's web port does not answer: {error}"
+            return f"The holders of the nodes are unknown: {error}"
         ours = {*self.client_ids}
         makers = makers_of((one.client_id for one in members if one.client_id not in ours), group)
         return f"The group's nodes are held by {makers or 'nobody any more'}"

@@ -26,7 +26,7 @@ def own_address() -> int:
     """This machine's IPv4 address as a signed 32-bit number, as on the wire."""
     try:
         packed = socket.inet_aton(socket.gethostbyname(host_name()))
-    except OSError:
+    except (OSError, UnicodeError):  # the latter for a name that resolvers do not take
         packed = socket.inet_aton("127.0.0.1")
     return int.from_bytes(packed, "big", signed=True)
 

@@ -18,6 +18,7 @@ from tubeclient.errors import ConfigurationError, TubeError
 from tubeclient.flows import hold_group
 from tubeclient.keys import PartitionKey
 from tubeclient.settings import ClientSettings
+from tubeclient.web_port import own_web
 
 __all__ = ["MembershipKind", "Sharing", "share_of", "to_hold"]
 
@@ -75,7 +76,7 @@ class Sharing:
         """The live clients by the master's last list that had this one, sorted."""
         self.listed = True
         """Whether the last list had this client."""
-        self._admin = Admin(settings)
+        self._settings = settings
         self._group = group
         self._strategy = strategy
         self._hints = hints
@@ -118,7 +119,7 @@ class Sharing:
         since brokers serve readers without a master too. If there was none yet, raises as Admin.group.
         """
         try:
-            members = self._admin.group(self._group).members
+            members = Admin(own_web(self._settings)).group(self._group).members
         except TubeError as error:
             if not self.members:
                 raise

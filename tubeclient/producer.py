@@ -6,7 +6,6 @@ import random
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from datetime import datetime
-from functools import partial
 from time import monotonic
 
 from tubeclient.admin import Admin
@@ -62,7 +61,7 @@ class Producer(ProcessBound):
         self._publishing = Publishing(self._settings, max_in_flight)
         self._outbox = self._publishing.outbox
         self._routes = self._publishing.routes
-        self._watch = Watch(self, "a Producer", partial(self._publishing.close, self._seconds(None)))
+        self._watch = Watch(self, "a Producer", self._publishing.end, self._outbox.flush)
 
     @property
     def client_id(self) -> str:

@@ -98,6 +98,17 @@ class Publishing:
         self.outbox.join()
         self._thread.join(_JOIN_SECONDS)
 
+    def end(self) -> None:
+        """Close for a producer that nobody closed: nobody may look at its futures either, so say what is lost."""
+        self.close(0)
+        for topic, count in self.outbox.unsent.items():
+            _log.error(
+                "%d messages to topic %s were given up: no broker acknowledged them before they were late or the "
+                "program ended. Call flush or close to wait for them",
+                count,
+                topic,
+            )
+
     def _encode(self, sending: Sending, key: PartitionKey) -> bytes:
         own = broker_pb2.SendMessageRequestP2B(data=sending.payload, checkSum=checksum(sending.payload))
         self._authority.to_broker(own)

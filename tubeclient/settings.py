@@ -15,7 +15,8 @@ from tubeclient.wire.strings import DEFAULT_MASTER_PORT, DEFAULT_MASTER_TLS_PORT
 __all__ = ["ClientSettings", "checked_settings", "parse_master_servers"]
 
 _LONGEST_CALL_MS = (1 << 31) - 1
-_ADDRESS = re.compile(r"([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?::([0-9]{1,5}))?")
+_LABEL = "[A-Za-z0-9_-]{1,63}"  # resolvers raise UnicodeError for others
+_ADDRESS = re.compile(rf"({_LABEL}(?:\.{_LABEL})*\.?|\[[0-9A-Fa-f:.]+\])(?::([0-9]{{1,5}}))?")
 
 
 def parse_master_servers(text: str, *, tls: bool = False) -> tuple[str, ...]:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import logging
+from collections.abc import Callable, Iterable
 from contextlib import closing, suppress
 
 from tubeclient.access import masters_of
 from tubeclient.admin import Admin
 from tubeclient.admin.answers.model import BrokerState
+from tubeclient.admin.master import MasterWeb
 from tubeclient.errors import ConfigurationError, TopicNotDeployed, TubeError
 from tubeclient.flows.produce import ProducerSession
 from tubeclient.identity import host_name, new_client_id
@@ -17,7 +19,16 @@ from tubeclient.net.pool import ConnectionPool
 from tubeclient.net.runner import FlowRunner
 from tubeclient.settings import ClientSettings
 
-__all__ = ["add_near", "check_web_port", "named_brokers", "near_topics", "web_port_fault"]
+__all__ = ["add_near", "named_brokers", "near_topics", "own_web", "web_port_fault"]
+
+_log = logging.getLogger(__name__)
+
+_own: set[ClientSettings] = set()
+"""Whose web port is known to be the masters' own."""
+
+
+def _note_unsure(error: TubeError) -> None:
+    _log.info("no master says whether the web port is its own: %s", error)
 
 
 def named_brokers(settings: ClientSettings) -> list[BrokerInfo]:
@@ -42,14 +53,29 @@ def web_port_fault(web_port: int, states: Iterable[BrokerState], brokers: Iterab
     return f"{web_port} lists {theirs}, and the masters name {ours}: it is another cluster's"
 
 
-def check_web_port(settings: ClientSettings, states: Iterable[BrokerState]) -> None:
-    """ConfigurationError if the web port that lists `states` is another cluster's. TubeError if no master answers."""
-    fault = web_port_fault(settings.master_web_port, states, named_brokers(settings))
-    if fault is not None:
-        raise ConfigurationError(
-            f"web port {fault}. Set master_web_port, in Spark masterWebPort, to that of this cluster's masters",
-            condition="OTHER_WEB_PORT",
-        )
+def own_web(settings: ClientSettings, unsure: Callable[[TubeError], None] = _note_unsure) -> ClientSettings:
+    """Return the settings, if their web port lists a broker that the masters name too. Whoever believes what a web port
+    says asks this before; an answer holds for the process.
+
+    ConfigurationError if it is another cluster's, TubeError if it does not answer. If no master answers, it is believed
+    for now, and `unsure` gets that error.
+    """
+    if settings not in _own:
+        states = MasterWeb(settings).brokers()
+        try:
+            named = named_brokers(settings)
+        except TubeError as error:
+            unsure(error)
+            return settings
+        fault = web_port_fault(settings.master_web_port, states, named)
+        if fault is not None:
+            raise ConfigurationError(
+                f"web port {fault}. Set master_web_port, in Spark masterWebPort, to that of this cluster's masters",
+                condition="OTHER_WEB_PORT",
+            )
+        if states and named:
+            _own.add(settings)
+    return settings
 
 
 def near_topics(settings: ClientSettings, topics: Iterable[str]) -> str:
@@ -58,11 +84,8 @@ def near_topics(settings: ClientSettings, topics: Iterable[str]) -> str:
     Asks the masters' web port, for `http_timeout_ms` each. "" also if it does not answer, or is another cluster's.
     """
     with suppress(TubeError):
-        admin = Admin(settings)
-        there = admin.topic_names()
-        near = near_names(sorted(set(topics).difference(there)), there)
-        if near and web_port_fault(settings.master_web_port, admin.brokers(), named_brokers(settings)) is None:
-            return near
+        there = Admin(own_web(settings)).topic_names()
+        return near_names(sorted(set(topics).difference(there)), there)
     return ""
 
 

@@ -21,6 +21,7 @@ from tubeclient.keys import PartitionKey, StoreBounds, StoreKey
 from tubeclient.metadata import ClusterView
 from tubeclient.offset_lookup import OffsetLook, OffsetLookup
 from tubeclient.settings import ClientSettings
+from tubeclient.web_port import own_web
 
 __all__ = [
     "Cluster",
@@ -119,7 +120,7 @@ class TubeCluster:
 
     def _matching_topics(self) -> list[str]:
         try:
-            names = Admin(self._settings).topic_names()
+            names = Admin(own_web(self._settings)).topic_names()
         except TransportError as error:
             raise ConnectError(
                 f"subscribePattern needs the list of topics from a master's web port: {error}. Check "

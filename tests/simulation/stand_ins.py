@@ -299,6 +299,7 @@ _THREADING = SimpleNamespace(
     Event=Event,
     current_thread=_current_thread,
     main_thread=lambda: None,
+    enumerate=lambda: [threading.main_thread()],  # no process of the simulation ends by itself
     get_ident=lambda: id(_current_thread()),
 )
 _RANDOM = SimpleNamespace(
@@ -351,6 +352,9 @@ def install() -> None:
             elif getattr(value, "__module__", None) == name:
                 for function in (value, *(vars(value).values() if isinstance(value, type) else ())):
                     _replace_defaults(getattr(function, "__func__", function))
+    from tubeclient.net import forgotten
+
+    setattr(forgotten, "_LOOK_SECONDS", None)  # noqa: B010 - a constant
     for name in _TELLS_THE_DAY:
         if name in sys.modules:
             setattr(sys.modules[name], "datetime", _DateTime)  # noqa: B010 - a module's name

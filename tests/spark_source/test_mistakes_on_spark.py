@@ -104,7 +104,7 @@ MISTAKES: list[tuple[str, Callable[[User], None], str, str]] = [
     ("no column value", lambda user: user.write(user.values("id AS number")), "INVALID_SETTING", "value"),
     (
         "a write to a topic that is misspelt",
-        lambda user: user.write(user.values(), topic="clikcs"),
+        lambda user: user.write(user.values(), topic="clikcs", masterWebPort="1"),
         "PARTITION_UNAVAILABLE",
         "check its spelling",
     ),

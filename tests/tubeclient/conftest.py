@@ -50,6 +50,7 @@ def client(bench: Bench) -> Client:
 @pytest.fixture(autouse=True)
 def no_thread_left() -> Iterator[None]:
     """Whatever a test closes must be gone afterwards: no thread of the client outlives it."""
+    close_shared_pools()  # of tests elsewhere, whose servers may live as long as the run
     yield
     close_shared_pools()
     left = [thread.name for thread in threading.enumerate() if thread.name.startswith("tubeclient-")]

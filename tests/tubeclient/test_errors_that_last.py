@@ -76,6 +76,10 @@ def test_which_faults_of_a_connection_last(
             with pytest.raises(ConnectError) as caught:
                 pool.get(f"{UNKNOWN}:8123")
         assert caught.value.lasting is lasts
+    for host in ("a..b", "a" * 64):  # as a master may name a broker
+        with pytest.raises(ConnectError, match="label") as caught:
+            pool.get(f"{host}:8123")
+        assert caught.value.lasting
     with pytest.raises(ConnectError) as caught:
         pool.get("127.0.0.1:1")  # refused: it may be about to start
     assert not caught.value.lasting

@@ -79,7 +79,7 @@ def test_holders_are_others_and_five_are_named(
 def test_holders_that_are_gone_or_not_known_are_said_to_be(cluster: EmbeddedTubeMQ, settings: ClientSettings) -> None:
     for web_port, said in (
         (settings.master_web_port, "The group's nodes are held by nobody any more, even"),
-        (1, "The holders of the nodes are unknown, because the master's web port does not answer: "),
+        (1, "The holders of the nodes are unknown: no master answered at its web port: "),
     ):
         cluster.master_faults.force(Method.CONSUMER_REGISTER_V2, 430)
         with (

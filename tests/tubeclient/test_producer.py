@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -37,6 +38,17 @@ def test_a_message_arrives_with_its_attributes_and_tag(cluster: EmbeddedTubeMQ, 
     )
     assert decode_payload(record.payload, record.flag) == (b"hello", "$msgType$=web,$msgTime$=202601311259,user=7")
     assert record.tag_hash == java_string_hash("web")
+
+
+@pytest.mark.parametrize("name", ["a" * 64, "a..b"])
+def test_a_machine_whose_own_name_no_resolver_takes(
+    cluster: EmbeddedTubeMQ, settings: ClientSettings, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """Linux takes such names."""
+    monkeypatch.setattr(socket, "gethostname", lambda: name)
+    with Producer(settings) as producer:
+        producer.publish(["single"])
+        producer.send("single", b"x")
 
 
 def test_many_messages_go_round_all_partitions_each_once(cluster: EmbeddedTubeMQ, settings: ClientSettings) -> None:

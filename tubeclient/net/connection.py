@@ -250,12 +250,13 @@ def _open(address: str, tls: TlsSettings | None, connect_timeout_ms: int, send_t
     host, port = split_address(address)
     try:
         connected = socket.create_connection((host, port), connect_timeout_ms / 1000)
-    except OSError as error:
+    except (OSError, UnicodeError) as error:  # the latter for a name that resolvers do not take
         reason = f"no answer within {connect_timeout_ms} ms" if isinstance(error, TimeoutError) else describe(error)
         raise ConnectError(
             f"{host_name()} cannot connect to {address}: {reason}",
             address=address,
-            lasting=isinstance(error, socket.gaierror) and error.errno != socket.EAI_AGAIN,
+            lasting=isinstance(error, UnicodeError)
+            or (isinstance(error, socket.gaierror) and error.errno != socket.EAI_AGAIN),
         ) from error
     try:
         if context is None:

@@ -1,19 +1,28 @@
-"""Clients that were garbage-collected without being closed: a thread closes their resources and logs a warning.
+"""Clients that nobody closes: once they are garbage-collected, or the program ends, what they took is delivered, their
+resources are closed, and a warning says so.
 
 Python may finalize an object at any moment, in any thread, perhaps under a lock. So the finalizer only puts a note into
 a queue that takes no lock anybody holds.
+
+A program ends in two steps. First Python waits for all threads but daemons. The thread that watches is none: once no
+other is left, it waits until messages are delivered, while new threads may still be started for that (later they may
+not, from Python 3.12 on). Then functions of `atexit` run, those that users registered first: they may use clients, and
+close them. Ours closes what is left.
 """
 
 from __future__ import annotations
 
+import atexit
 import gc
 import logging
+import sys
 import threading
 import warnings
 import weakref
 from collections.abc import Callable
-from queue import SimpleQueue
-from typing import Any
+from queue import Empty, SimpleQueue
+from time import monotonic
+from typing import Any, Final
 
 from tubeclient.net.fork import ProcessBound
 from tubeclient.net.waiting import OneThread
@@ -23,16 +32,28 @@ __all__ = ["Watch", "alive", "weakly"]
 _log = logging.getLogger(__name__)
 
 _JOIN_SECONDS = 15.0
+_LOOK_SECONDS: Final = 0.25
+_EXIT_SECONDS: Final = 10.0
+"""How long the end of a program waits for messages, over all clients."""
+_THREAD: Final = "tubeclient-forgotten"
 
 
 class Watch:
-    """Between `begin` and `end`, calls `close` on its own thread once `thing` is garbage-collected.
+    """Between `begin` and `end`, calls `close` once `thing` is garbage-collected, on a thread, or the program ends.
 
-    `what` names the thing in the warning. The thing holds its watch; `close` and its data must not refer to the thing.
+    `deliver` comes before: it waits up to some seconds, and says whether all is settled. `what` names the thing in the
+    warning. The thing holds its watch; the functions and their data must not refer to the thing.
     """
 
-    def __init__(self, thing: object, what: str, close: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        thing: object,
+        what: str,
+        close: Callable[[], None],
+        deliver: Callable[[float], bool] = lambda _: True,
+    ) -> None:
         self.what = what
+        self.deliver = deliver
         self._close = close
         self._shift: _Shift | None = None
         self.thing = weakref.ref(thing, self._gone)
@@ -51,9 +72,9 @@ class Watch:
         if self._shift is not None:
             self._shift.notes.put(self)
 
-    def close(self) -> None:
-        """Called after the thing was garbage-collected."""
-        _log.warning("%s was not closed before it was garbage-collected; closing its resources now", self.what)
+    def close(self, event: str) -> None:
+        """Called after that event."""
+        _log.warning("%s was not closed before %s; closing its resources now", self.what, event)
         try:
             self._close()
         except Exception:
@@ -65,18 +86,35 @@ class Watch:
 
 
 class _Shift:
-    """A thread and its watches; it ends with the last of them."""
+    """A thread and its watches; it ends with the last of them, or with the program."""
 
     def __init__(self) -> None:
         self.notes: SimpleQueue[Watch | None] = SimpleQueue()
         self.watches: dict[int, Watch] = {}
-        self.thread = OneThread(self._serve, "tubeclient-forgotten")
+        self.thread = OneThread(self._serve, _THREAD, daemon=False)
 
     def _serve(self) -> None:
-        while (watch := self.notes.get()) is not None:
-            if id(watch) in self.watches:  # otherwise it was closed at the last moment
-                watch.close()
-                _watches.end(watch, self)
+        while not _program_is_over():
+            try:
+                watch = self.notes.get(timeout=_LOOK_SECONDS)
+            except Empty:
+                continue
+            if watch is None:
+                return
+            # One that is not there was closed at the last moment.
+            while id(watch) in self.watches and not _program_is_over():
+                if watch.deliver(_LOOK_SECONDS):
+                    watch.close("it was garbage-collected")
+                    _watches.end(watch, self)
+        _watches.deliver()
+        multiprocessing = sys.modules.get("multiprocessing")
+        if multiprocessing is not None and multiprocessing.parent_process() is not None:
+            _watches.close()  # such a child ends without the functions of atexit
+
+
+def _program_is_over() -> bool:
+    """Whether only daemon threads are left, and those that watch."""
+    return not any(one.is_alive() and not one.daemon and one.name != _THREAD for one in threading.enumerate())
 
 
 class _Watches(ProcessBound):
@@ -86,6 +124,8 @@ class _Watches(ProcessBound):
         super().__init__()
         self._lock = threading.Lock()  # never taken in a finalizer
         self._shift: _Shift | None = None
+        self._until: float | None = None
+        """The end of the wait for messages, once the program has ended; by time.monotonic(), seconds."""
 
     def begin(self, watch: Watch, known: _Shift | None) -> _Shift:
         with self._lock:
@@ -106,9 +146,24 @@ class _Watches(ProcessBound):
         shift.thread.join(_JOIN_SECONDS)
 
     def of(self, what: str) -> bool:
+        return any(watch.what == what and watch.thing() is not None for watch in self._all())
+
+    def deliver(self) -> None:
+        """At the program's end: wait until all has delivered what it took, or the time for that is over."""
+        self._until = self._until or monotonic() + _EXIT_SECONDS
+        for watch in self._all():
+            watch.deliver(max(0.0, self._until - monotonic()))
+
+    def close(self) -> None:
+        """Close all, the newest first: those that it uses are older."""
+        self.deliver()
+        while watches := self._all():
+            watches[-1].close("the program ended")
+            watches[-1].end()
+
+    def _all(self) -> list[Watch]:
         with self._lock:
-            watches = list(self._shift.watches.values()) if self._shift is not None else []
-        return any(watch.what == what and watch.thing() is not None for watch in watches)
+            return list(self._shift.watches.values()) if self._shift is not None else []
 
     def _let_go(self) -> None:
         global _watches
@@ -116,6 +171,11 @@ class _Watches(ProcessBound):
 
 
 _watches = _Watches()
+
+
+@atexit.register
+def _close_all() -> None:
+    _watches.close()
 
 
 def alive(what: str) -> bool:

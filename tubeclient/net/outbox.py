@@ -178,6 +178,11 @@ class Outbox:
             for courier in list(self._couriers.values()):
                 courier.join(max(0.0, until - monotonic()))
 
+    @property
+    def unsent(self) -> dict[str, int]:
+        """How many messages of each topic were given up."""
+        return self._counts.unsent
+
     def _now(self) -> Iterator[Sample]:
         return SendCounts.now(len(self._on_the_way) + len(self._handed_over))
 

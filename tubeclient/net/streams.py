@@ -38,11 +38,11 @@ class Stream(Protocol):
         """Close the socket."""
 
 
-def describe(error: OSError) -> str:
+def describe(error: OSError | UnicodeError) -> str:
     """The fault in words for a message."""
     if isinstance(error, ssl.SSLError) and error.reason:
         return error.reason.lower().replace("_", " ")
-    return error.strerror or str(error)
+    return getattr(error, "strerror", None) or str(error)
 
 
 class PlainStream:

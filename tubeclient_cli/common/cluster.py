@@ -81,21 +81,16 @@ def admin_of(master_servers: str, option: list[str] | None) -> Admin:
 def checked_web(settings: ClientSettings) -> ClientSettings:
     """The settings, if the web port lists brokers that the masters name as well. ConfigurationError if it is another
     cluster's; TubeError if it does not answer. If no master answers, a line on standard error says so."""
-    from tubeclient.admin.master import MasterWeb
     from tubeclient.conditions import said
-    from tubeclient.web_port import check_web_port
+    from tubeclient.web_port import own_web
 
-    states = MasterWeb(settings).brokers()
-    try:
-        check_web_port(settings, states)
-    except ConfigurationError:
-        raise
-    except TubeError as error:
+    def unsure(error: TubeError) -> None:
         tell(
             f"no master says whether web port {settings.master_web_port} is its own, and the rest goes by the web port"
             f" alone: {said(error)}"
         )
-    return settings
+
+    return own_web(settings, unsure)
 
 
 def no_topic(name: str, near: str) -> ConfigurationError:

@@ -108,6 +108,14 @@ def number(value: int | None) -> str:
     return "unknown" if value is None else f"{value:,}"
 
 
+def beyond_end(keys: Iterable[PartitionKey]) -> str:
+    """What to say of partitions whose positions their brokers' messages do not reach."""
+    return (
+        f"positions beyond the last message of their broker: {', '.join(spans(keys))}. The topic was made anew, or the "
+        "broker lost its newest messages"
+    )
+
+
 def spans(keys: Iterable[PartitionKey]) -> list[str]:
     """Short texts for sorted partitions: neighbours on one broker as `1:clicks:0-3`."""
     found: list[tuple[PartitionKey, int]] = []

@@ -10,10 +10,10 @@ from typing import Final
 
 from tubeclient.admin import Admin, BrokerState, RunStatus
 from tubeclient.admin.broker import BrokerWeb
-from tubeclient.errors import ConfigurationError, TubeError
+from tubeclient.errors import TubeError
 from tubeclient.keys import StoreBounds, StoreKey
 from tubeclient.settings import ClientSettings
-from tubeclient.web_port import check_web_port
+from tubeclient.web_port import own_web
 from tubeclient_cli.dashboard.facts import BrokerFacts, ClusterFacts
 
 __all__ = ["ClusterLook"]
@@ -36,19 +36,11 @@ class ClusterLook:
         self._settings = settings
         self._admin = Admin(settings)
         self._groups = groups
-        self._web_port_is_ours = False
 
     def __call__(self) -> ClusterFacts:
         """Raises TubeError if no master answers, ConfigurationError for a web port of another cluster."""
+        own_web(self._settings)
         brokers = self._admin.brokers()
-        if not self._web_port_is_ours:
-            try:
-                check_web_port(self._settings, brokers)
-                self._web_port_is_ours = True
-            except ConfigurationError:
-                raise
-            except TubeError as error:
-                _log.info("no master says whether the web port is its own: %s", error)
         topics = self._admin.topics()
         wanted = self._groups()
         online = [group.name for group in self._admin.groups() if wanted is None or group.name in wanted]

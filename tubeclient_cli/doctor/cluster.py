@@ -141,6 +141,6 @@ def _fault(address: str) -> str | None:
     host, _, port = address.rpartition(":")
     try:
         socket.create_connection((host.strip("[]"), int(port)), timeout=CONNECT_SECONDS).close()
-    except OSError as error:
-        return error.strerror or str(error)
+    except (OSError, UnicodeError) as error:
+        return getattr(error, "strerror", None) or str(error)
     return None

@@ -40,8 +40,8 @@ def probe(_):
         host, _, port = address.rpartition(":")
         try:
             socket.create_connection((host.strip("[]"), int(port)), timeout=SECONDS).close()
-        except OSError as error:
-            return error.strerror or str(error)
+        except (OSError, UnicodeError) as error:
+            return getattr(error, "strerror", None) or str(error)
     def imports(name):
         try:
             __import__(name)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from tubeclient.keys import INDEX_ENTRY_BYTES, PartitionKey
 from tubeclient_cli.common.printable import counted
-from tubeclient_cli.common.tables import number, print_table, spans
+from tubeclient_cli.common.tables import beyond_end, number, print_table, spans
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -132,6 +132,8 @@ def print_lag(console: Console, found: GroupOffsets) -> None:
     ]
     print_table(console, ("partition", *numbers), rows, keys=("partition",), right=numbers)
     console.print(f"messages behind in all, at most: {found.rows_behind:,}")
+    if found.beyond_end:
+        console.print(beyond_end(found.beyond_end), soft_wrap=True)
     console.print(
         "as of the brokers; `tubeclient offsets lag` shows the lag of a group with an offsets table, as of ingest",
         soft_wrap=True,
@@ -142,6 +144,7 @@ def lag_json(found: GroupOffsets) -> dict[str, Any]:
     return {
         "group": found.group,
         "rowsBehindAtMost": found.rows_behind,
+        "beyondEnd": [str(partition) for partition in found.beyond_end],
         "partitions": [
             {
                 "partition": str(one.partition),

@@ -13,6 +13,7 @@ from tubeclient.admin import Admin, GroupMember
 from tubeclient.keys import PartitionKey, StoreBounds, StoreKey
 from tubeclient.metadata import ClusterView
 from tubeclient.offset_lookup import FirstTime, OffsetLook, OffsetLookup
+from tubeclient.web_port import own_web
 from tubeclient_cli.common.cluster import with_web_port
 
 __all__ = ["Brokers"]
@@ -70,7 +71,7 @@ class Brokers:
 
     def consumers(self) -> tuple[GroupMember, ...]:
         """The group's clients that the master knows, including Spark queries."""
-        return tuple(Admin(self._settings).group(self._group).members)
+        return tuple(Admin(own_web(self._settings)).group(self._group).members)
 
     def close(self) -> None:
         """End threads and connections."""

@@ -14,7 +14,7 @@ from offsets_store import GroupCommit, GroupHistory, GroupProgress, Move
 from offsets_store.health import PartitionHealth, Verdict
 from tubeclient.keys import PartitionKey
 from tubeclient_cli.common.printable import counted
-from tubeclient_cli.common.tables import number, print_table, spans
+from tubeclient_cli.common.tables import beyond_end, number, print_table, spans
 from tubeclient_cli.offsets.lag import GroupLag
 from tubeclient_cli.offsets.reset import Plan
 from tubeclient_cli.offsets.status import GroupStatus
@@ -288,11 +288,7 @@ def print_lag(console: Console, lags: Sequence[GroupLag]) -> None:
         if lag.expired:
             console.print(f"unread rows that the brokers no longer hold, at most: {lag.expired:,}")
         if lag.beyond:
-            console.print(
-                f"positions beyond the last message of their broker: {', '.join(spans(lag.beyond))}. The topic was "
-                "made anew, or the broker lost its newest messages",
-                soft_wrap=True,
-            )
+            console.print(beyond_end(lag.beyond), soft_wrap=True)
 
 
 def lag_json(consumer_group: str, lags: Sequence[GroupLag]) -> dict[str, Any]:

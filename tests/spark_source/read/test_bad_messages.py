@@ -176,7 +176,8 @@ def test_a_read_by_time_begins_at_a_bad_message(tube: EmbeddedTubeMQ, choice: st
         tube.load(topic, [NewMessage(0, payload, flag)] * 3)
     for number in (0, 2, 3, 5):
         tube.damage(topic, number * 28)
-    given = {"masterServers": tube.master_address, "consumerGroup": "bad_at_a_time", "subscribe": topic}
+    given = {"masterServers": tube.master_address, "masterWebPort": str(tube.master_web_port)}
+    given |= {"consumerGroup": "bad_at_a_time", "subscribe": topic}
     reader = TubeBatchReader(
         parse_options({**given, "startingTimestamp": str(1_704_164_640_000), "badMessages": choice})
     )

@@ -103,8 +103,9 @@ def test_reader_groups_that_may_not_read(tmp_path: Path) -> None:
 def test_a_master_that_is_not_there() -> None:
     with socket.socket() as taken:  # bound, but nobody listens
         taken.bind(("127.0.0.1", 0))
-        address = f"127.0.0.1:{taken.getsockname()[1]}"
-        done = run("--master-servers", address)
+        port = taken.getsockname()[1]
+        address = f"127.0.0.1:{port}"
+        done = run("--master-servers", address, "--option", f"masterWebPort={port}")
     assert done.exit_code == 3, done.output
     assert f"PROBLEM  master: {address} not reached" in done.stdout
     assert "PROBLEM  master's web port: " in done.stdout

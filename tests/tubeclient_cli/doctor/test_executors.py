@@ -11,7 +11,7 @@ import pytest
 from pyspark import cloudpickle
 
 from tubeclient_cli.common.terminal import ExitCode
-from tubeclient_cli.doctor.cluster import Addresses
+from tubeclient_cli.doctor.cluster import Addresses, reach
 from tubeclient_cli.doctor.executors import check_executors, judge_executors, probe_text
 from tubeclient_cli.doctor.finding import Finding
 
@@ -36,7 +36,9 @@ def problems(report: dict[str, Any], addresses: Addresses) -> list[Finding]:
 def test_an_executor_like_the_driver_is_well() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         address = f"127.0.0.1:{server.getsockname()[1]}"
-        report = probed(address)
+        report = probed(address, "a..b:1")
+    assert "label" in report["faults"].pop("a..b:1")
+    assert "label" in (reach(["a..b:1"])["a..b:1"] or "")
     assert report["faults"] == {address: None}
     assert report["executable"] == sys.executable
     found = list(judge_executors([report, report], DRIVER, Addresses(brokers=[address])))

@@ -142,6 +142,18 @@ def test_a_group_that_starts_during_a_long_search_is_refused(
     assert positions(cluster, "reads")[A] == 112
 
 
+def test_a_position_beyond_the_end_is_said(tmp_path: Path) -> None:
+    with EmbeddedTubeMQ(tmp_path, [TopicConfig("clicks")]) as tube:
+        tube.load("clicks", [NewMessage(0, b"x")] * 10)
+        commands = ClusterCommands.of(tube)
+        Admin(commands.settings).set_offsets("reads", {A: 112})
+        assert commands.json("groups", "lag", "reads")["beyondEnd"] == []
+        tube.truncate("clicks", 56)
+        assert commands.json("groups", "lag", "reads")["beyondEnd"] == [str(A)]
+        text = " ".join(commands.text("groups", "lag", "reads").split())
+    assert "positions beyond the last message of their broker: 1:clicks:0. The topic was made anew" in text
+
+
 def test_lag(cluster: ClusterCommands) -> None:
     found = cluster.json("groups", "lag", "reads")
     assert found["rowsBehindAtMost"] == 6

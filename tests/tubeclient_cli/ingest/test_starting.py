@@ -61,7 +61,8 @@ def run(
 ) -> Result:
     monkeypatch.setattr("tubeclient_cli.common.session.make_session", session or (lambda *_: start()))
     places = ["--target", str(folder / "table"), "--checkpoint", str(folder / "checkpoint")]
-    names = ["--master-servers", tube.master_address, "--consumer-group", "etl", "--topic", "clicks"]
+    names = ["--master-servers", tube.master_address, "--option", f"masterWebPort={tube.master_web_port}"]
+    names += ["--consumer-group", "etl", "--topic", "clicks"]
     return CliRunner().invoke(app, ["ingest", *names, *places, *more])
 
 
@@ -162,7 +163,8 @@ def test_a_spark_that_does_not_start_writes_to_the_file_alone(tube: EmbeddedTube
     script.parent.mkdir()
     script.write_text("#!/bin/sh\necho noise on output\necho JAVA_HOME is not set >&2\nexit 1\n")
     script.chmod(0o755)
-    names = ["--master-servers", tube.master_address, "--consumer-group", "etl", "--topic", "clicks"]
+    names = ["--master-servers", tube.master_address, "--option", f"masterWebPort={tube.master_web_port}"]
+    names += ["--consumer-group", "etl", "--topic", "clicks"]
     places = ["--target", str(tmp_path / "table"), "--checkpoint", str(tmp_path / "checkpoint")]
     command = [sys.executable, "-m", "tubeclient_cli.app", "ingest", *names, *places, "--conf", "spark.jars.packages="]
     environment = {**os.environ, "SPARK_HOME": str(tmp_path), "TMPDIR": str(tmp_path)}

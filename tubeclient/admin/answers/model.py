@@ -233,6 +233,12 @@ class GroupOffsets:
         ends = {position.partition: position.end for position in self.positions}
         return rows_behind(ends, self.committed)
 
+    @property
+    def beyond_end(self) -> tuple[PartitionKey, ...]:
+        """Partitions whose position lies beyond their store's end, so that nothing is known of what is left: the topic
+        was made anew, or the broker lost its newest messages."""
+        return tuple(position.partition for position in self.positions if position.committed > position.end)
+
     def _repr_html_(self) -> str:
         """For notebooks: the position in each partition."""
         title = f"group {self.group} on the brokers: at most {self.rows_behind:,} messages behind"

@@ -1,0 +1,189 @@
+"""Programs that end without closing their clients: messages are delivered, nodes are given back, and it is said."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from embedded_tubemq.broker.offsets import Cursor
+from embedded_tubemq.cluster import EmbeddedTubeMQ
+from tests.group_page import group_page
+from tests.tubeclient.stored import bodies
+
+ROOT = Path(__file__).parents[2]
+
+HEAD = """
+import atexit, multiprocessing, os, sys, threading, time
+from tubeclient import *
+settings = ClientSettings("{masters}", master_web_port={web_port}, rpc_timeout_ms=2_000)
+def producing():
+    producer = Producer(settings)
+    producer.publish(["single"])
+    return producer
+def submit(producer, count):
+    return producer.submit_many("single", [b"%d" % number for number in range(count)])
+"""
+
+
+def run(cluster: EmbeddedTubeMQ, code: str) -> subprocess.CompletedProcess[str]:
+    """The end of a program with this code, which has `settings`, `producing` and `submit`."""
+    head = HEAD.format(masters=cluster.master_address, web_port=cluster.master_web_port)
+    return subprocess.run(
+        [sys.executable, "-X", "dev", "-c", head + code],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        check=False,
+    )
+
+
+def stored(cluster: EmbeddedTubeMQ) -> list[bytes]:
+    return list(bodies(cluster, "single").elements())
+
+
+@pytest.mark.parametrize(
+    ("end", "code"),
+    [
+        ("", 0),
+        ("sys.exit(3)", 3),
+        ("raise ValueError('of the program')", 1),
+        ("del producer", 0),
+        ("del producer, sent", 0),
+    ],
+    ids=["end", "exit", "exception", "del", "del-all"],
+)
+def test_what_a_producer_took_is_delivered_when_the_program_ends(cluster: EmbeddedTubeMQ, end: str, code: int) -> None:
+    ended = run(cluster, f"producer = producing()\nsent = submit(producer, 900)\n{end}\n")
+    assert ended.returncode == code, ended.stderr
+    assert sorted(map(int, stored(cluster))) == [*range(900)]
+    assert "ResourceWarning: a Producer was never closed" in ended.stderr
+    assert "was not closed before" in ended.stderr
+    assert "given up" not in ended.stderr
+
+
+def test_threads_that_outlive_the_main_one_go_on_sending(cluster: EmbeddedTubeMQ) -> None:
+    code = """
+producer = producing()
+def work():
+    threading.main_thread().join()
+    for number in range(20):
+        time.sleep(0.05)
+        producer.send("single", b"%d" % number)
+    submit(producer, 30)
+threading.Thread(target=work).start()
+"""
+    ended = run(cluster, code)
+    assert ended.returncode == 0, ended.stderr
+    assert len(stored(cluster)) == 50
+
+
+def test_functions_of_atexit_may_still_send_and_close(cluster: EmbeddedTubeMQ) -> None:
+    code = """
+producer = producing()
+consumer = PullConsumer(settings, "etl", ["clicks"]).start()
+def last():
+    producer.send("single", b"last")
+    producer.close()
+    consumer.close()
+atexit.register(last)
+submit(producer, 30)
+"""
+    ended = run(cluster, code)
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert b"last" in stored(cluster)
+    assert len(stored(cluster)) == 31
+
+
+def test_a_child_delivers_what_is_its_own_and_leaves_its_parents_alone(cluster: EmbeddedTubeMQ) -> None:
+    code = """
+def child():
+    PullConsumer(settings, "etl", ["clicks"]).start()
+    submit(producing(), 100)
+def work():
+    context = multiprocessing.get_context("fork")
+    one = context.Process(target=child)
+    one.start()
+    one.join()
+producer = producing()
+work()
+producer.send("single", b"parent")
+producer.close()
+"""
+    ended = run(cluster, code)
+    assert ended.returncode == 0, ended.stderr
+    assert len(stored(cluster)) == 101
+    assert group_page(cluster.master_web_port, "etl") == {}
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        'PullConsumer(settings, "etl", ["clicks"])',
+        'ClientBalanceConsumer(settings, "etl", ["clicks"], source_count=1, node_id=0)',
+    ],
+    ids=["fixed", "balance"],
+)
+def test_a_consumer_gives_its_node_back_when_the_program_ends(cluster: EmbeddedTubeMQ, made: str) -> None:
+    code = f"""
+consumer = {made}.start()
+if isinstance(consumer, PullConsumer):
+    assert consumer.wait_ready(20_000)
+"""
+    for _ in range(2):  # the second run is not refused
+        ended = run(cluster, code)
+        assert ended.returncode == 0, ended.stderr
+        assert "never closed" in ended.stderr
+        assert group_page(cluster.master_web_port, "etl") == {}
+        assert cluster.inspect(lambda broker: broker.ownership.owner(Cursor("etl", "clicks", 0))) is None
+
+
+def test_with_asyncio_too(cluster: EmbeddedTubeMQ) -> None:
+    code = """
+import asyncio
+from tubeclient.aio import AsyncProducer, AsyncPullConsumer
+async def main():
+    producer = AsyncProducer(settings)
+    await producer.publish(["single"])
+    submit(producer.sync, 100)
+    consumer = await AsyncPullConsumer(settings, "etl", ["clicks"]).start()
+    return producer, consumer
+kept = asyncio.run(main())
+"""
+    ended = run(cluster, code)
+    assert ended.returncode == 0, ended.stderr
+    assert len(stored(cluster)) == 100
+    assert group_page(cluster.master_web_port, "etl") == {}
+
+
+def test_what_cannot_be_delivered_is_said_within_a_bound(cluster: EmbeddedTubeMQ) -> None:
+    head = HEAD.format(masters=cluster.master_address, web_port=cluster.master_web_port)
+    code = """
+producer = producing()
+print("ready", flush=True)
+sys.stdin.read()
+submit(producer, 70)
+"""
+    with subprocess.Popen(
+        [sys.executable, "-c", head + code],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    ) as program:
+        assert program.stdout is not None
+        assert program.stdout.readline() == "ready\n"
+        cluster.stop()
+        began = time.monotonic()
+        _, told = program.communicate(timeout=120)
+        assert program.returncode == 0, told
+        assert time.monotonic() - began < 60
+    assert "70 messages to topic single were given up" in told
