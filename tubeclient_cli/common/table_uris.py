@@ -21,8 +21,7 @@ connected to after 6 s; what fails at once is tried again."""
 
 
 def limited(uri: str, storage_options: Mapping[str, str]) -> dict[str, str]:
-    """The storage options of somebody who waits at a terminal or a page; those that are given stay. Raises what
-    `check_folders` raises."""
+    """The storage options of somebody who waits at a terminal or a page; those that are given stay."""
     check_folders({"the path of a table": uri})
     if "://" not in uri or uri.lower().startswith("file:"):
         return dict(storage_options)

@@ -67,8 +67,6 @@ _OPTIONS: Final = re.compile(
 
 _STARTING_WORDS: Final = ("earliest", "latest", GROUP, TARGET)
 
-_PLACES: Final = ("bad_records", "offsets_table", "checkpoint", "target")
-
 _TABLES: Final = ("ingest", "source", "format-options", "storage-options")
 
 
@@ -141,7 +139,8 @@ class IngestSettings:
         object.__setattr__(self, "source_options", Masked(self.source_options))
         object.__setattr__(self, "storage_options", Masked(self.storage_options))
         check_own(self.source_options, _OF_THEIR_OWN)
-        check_folders({self.named(name): getattr(self, name) for name in _PLACES})
+        places = ("bad_records", "offsets_table", "checkpoint", "target")
+        check_folders({self.named(name): getattr(self, name) for name in places})
         self._check_bad_records()
         if self.stop_timeout_s <= 0:
             raise ConfigurationError(f"the stop timeout is {self.stop_timeout_s} s; it must be above 0")
