@@ -40,8 +40,9 @@ def short_cause(text: str) -> str:
         versions = _PYTHONS.search(text)
         found = f"Python {versions[1]}, and the driver {versions[2]}" if versions else "another Python than the driver"
         return f"[OTHER_PYTHON] executors run {found}. {_SET_PYTHON}"
-    causes = _PYTHON_CAUSE.findall(text) or _SPARKS_CAUSE.findall(text)
-    causes = causes or list(map(_with_root, _JAVA_CAUSE.finditer(text)))
+    causes = (
+        _PYTHON_CAUSE.findall(text) or _SPARKS_CAUSE.findall(text) or [*map(_with_root, _JAVA_CAUSE.finditer(text))]
+    )
     cause: str = _PASSWORD.sub("", (causes[-1] if causes else text.strip().split("\n")[0]).strip())
     cause = _SHOWN_VALUE.sub("A value", cause)
     return f"{cause}. {_DEAD_PLANNER}" if cause.endswith(_OF_A_DEAD_PLANNER) else cause
@@ -65,7 +66,6 @@ _STACK_ENDS = re.compile(r"^(?![\t ]+at |[\t ]+\.\.\. |[\t ]*Caused by: |[\t ]+S
 
 # An error of the JVM as the last line of a Python traceback. A parser's has its text below the line.
 _SPARKS_CAUSE = re.compile(r"^(?:pyspark\.errors|delta\.exceptions)\.[\w.]+: \n?(\S.*)$", re.MULTILINE)
-
 # Of a text that is too long for its column; all other errors of a row have its values below the first line.
 _SHOWN_VALUE = re.compile(r'(?<=\[DELTA_EXCEED_CHAR_VARCHAR_LIMIT\] )Value ".*"(?= exceeds)')
 
