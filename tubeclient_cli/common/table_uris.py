@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from itertools import combinations
 from typing import Final
 
-from spark_source.options.parsers import folder
 from tubeclient.errors import ConfigurationError
 
 __all__ = ["HADOOPS_S3", "check_folders", "limited"]
@@ -33,6 +32,8 @@ def check_folders(places: Mapping[str, str | None]) -> None:
     """ConfigurationError, which begins with a place's name, for one that is blank, as an unset variable is, or may be
     meant as a table's name; and for two of which one is within the other, as far as their texts and this machine's
     links tell. Each VACUUM of a table deletes what lies in its folder and is not its own."""
+    from spark_source.options.parsers import folder
+
     given = {name: place for name, place in places.items() if place is not None}
     for name, place in given.items():
         try:

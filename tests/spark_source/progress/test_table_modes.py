@@ -103,7 +103,11 @@ def test_strict_ends_before_the_next_batch_is_planned(storage: FakeStorage, faul
     ("when", "fault", "said"),
     [
         ("before_read", "fails", "disk full"),
-        ("before_read", "hangs", r"the offsets table at /memory gave no answer within 0\.05 s\. Check that its storage"),
+        (
+            "before_read",
+            "hangs",
+            r"the offsets table at /memory gave no answer within 0\.05 s\. Check that its storage",
+        ),
         ("before_write", "fails", "disk full"),
         ("before_write", "conflicts", "lost against another writer"),
         ("before_write", "hangs", r"the offsets table at /memory gave no answer within 0\.05 s"),
