@@ -33,6 +33,7 @@ from tubeclient import (
 )
 from tubeclient.settings import parse_master_servers
 from tubeclient_cli.common.signals import stop_on_signals
+from tubeclient_cli.common.table_uris import check_folders
 from tubeclient_cli.common.terminal import clear_errors, script_app
 
 __all__ = ["consume"]
@@ -199,6 +200,7 @@ def main(
         sys.stdout.buffer.flush()
 
     with clear_errors("consume_from_table.py", ""):
+        check_folders({"--offsets-table": offsets_table})
         settings = ClientSettings(parse_master_servers(master_servers), master_web_port=master_web_port)
         stop_on_signals(stop)
         consume(

@@ -28,6 +28,7 @@ from tubeclient_cli.common.copies import as_messages, read_options_of_copies, wr
 from tubeclient_cli.common.moment import duration_ms, moment_ms
 from tubeclient_cli.common.settings_file import SettingsFile, check_own
 from tubeclient_cli.common.signals import stop_on_signals
+from tubeclient_cli.common.table_uris import check_folders
 from tubeclient_cli.common.terminal import clear_errors, script_app
 from tubeclient_cli.ingest.display import Display
 from tubeclient_cli.ingest.json_events import EachAsJson, JsonEvents
@@ -77,8 +78,7 @@ class MirrorSettings:
 
     def __post_init__(self) -> None:
         check_own(self.source_options, _OWN)
-        if not self.checkpoint.strip():
-            raise ConfigurationError("checkpoint is blank; name a folder")
+        check_folders({"checkpoint": self.checkpoint, "offsets-table": self.offsets_table})
         parse_options(self.read()).check_stream()
         self.write()
         _ = self.trigger_options

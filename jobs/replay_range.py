@@ -27,6 +27,7 @@ from tubeclient_cli.common.copies import as_messages, read_options_of_copies, wr
 from tubeclient_cli.common.live import live_tasks
 from tubeclient_cli.common.moment import moment_ms
 from tubeclient_cli.common.settings_file import SettingsFile, check_own
+from tubeclient_cli.common.table_uris import check_folders
 from tubeclient_cli.common.terminal import clear_errors, print_json, script_app
 from tubeclient_cli.ingest.json_events import JsonEvents
 from tubeclient_cli.ingest.on_spark import on_spark
@@ -75,8 +76,7 @@ class ReplaySettings:
             raise ConfigurationError("name is blank; give each replay a name of its own")
         if (self.target is None) == (self.to_topic is None):
             raise ConfigurationError("give either target, a Delta table, or to-topic")
-        if self.target is not None and not self.target.strip():
-            raise ConfigurationError("target is blank; name a folder")
+        check_folders({"target": self.target})
         if self.starting_offsets.strip().lower() == "group":
             raise ConfigurationError("starting-offsets is group, which moves; name offsets or a time")
         options = parse_options(self.read())

@@ -22,7 +22,7 @@ from offsets_store.storage import Conflict
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["DeltaSparkStorage", "is_conflict"]
+__all__ = ["DeltaSparkStorage", "is_conflict", "without_defaults"]
 
 _MISSING: Final = {
     "DELTA_MISSING_DELTA_TABLE",
@@ -33,6 +33,7 @@ _MISSING: Final = {
 }
 # Delta's error classes for a conflicting concurrent commit.
 _CONFLICTS: Final = ("DELTA_CONCURRENT_", "DELTA_METADATA_CHANGED", "DELTA_PROTOCOL_CHANGED")
+_DEFAULTS: Final = "spark.databricks.delta.properties.defaults."
 # How many commits to look back for ours: other groups may have committed after it.
 _LOOK_BACK: Final = (5, 500)
 
@@ -43,6 +44,19 @@ def is_conflict(error: Exception) -> bool:
 
     condition = error.getCondition() if isinstance(error, PySparkException) else None
     return any(mark in (condition or str(error)) for mark in _CONFLICTS)
+
+
+@contextlib.contextmanager
+def without_defaults(spark: SparkSession) -> Iterator[None]:
+    """Within it a new table has none of the session's properties for new tables, with which we may not write it."""
+    confs = {name: value for name, value in spark.conf.getAll.items() if name.startswith(_DEFAULTS)}
+    try:
+        for name in confs:
+            spark.conf.unset(name)
+        yield
+    finally:
+        for name, value in confs.items():
+            spark.conf.set(name, value)
 
 
 class DeltaSparkStorage:
@@ -156,10 +170,11 @@ class DeltaSparkStorage:
     def _create(self) -> None:
         columns = ", ".join(f"{c.name} {c.type}{'' if c.nullable else ' NOT NULL'}" for c in COLUMNS)
         properties = ", ".join(f"'{name}' = '{value}'" for name, value in TABLE_PROPERTIES.items())
-        self._spark.sql(
-            f"CREATE TABLE IF NOT EXISTS {self._name} ({columns}) USING delta PARTITIONED BY ({PARTITION_COLUMN})"
-            f" COMMENT 'Offsets of TubeMQ consumer groups' TBLPROPERTIES ({properties})"
-        )
+        with without_defaults(self._spark):
+            self._spark.sql(
+                f"CREATE TABLE IF NOT EXISTS {self._name} ({columns}) USING delta PARTITIONED BY ({PARTITION_COLUMN})"
+                f" COMMENT 'Offsets of TubeMQ consumer groups' TBLPROPERTIES ({properties})"
+            )
 
     def _committed(self, token: str) -> bool:
         for limit in _LOOK_BACK:

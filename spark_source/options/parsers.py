@@ -23,6 +23,7 @@ __all__ = [
     "duration_ms",
     "file",
     "filters",
+    "folder",
     "groups",
     "integer",
     "location",
@@ -87,9 +88,22 @@ def user(value: str) -> str:
     return value.strip()
 
 
+def folder(value: str) -> str:
+    """A path or URI. What has no slash may be meant as a table's name, and would make a folder of that name."""
+    place = value.strip()
+    if not place:
+        raise ValueError("is blank; name a folder")
+    if "/" not in place:
+        raise ValueError(
+            f"is {place!r}, without a slash. For a folder write ./{place} or its whole path. Tables cannot be named;"
+            f" of a table {place} give the folder, which DESCRIBE DETAIL {place} shows as its location"
+        )
+    return place
+
+
 def location(value: str) -> str:
-    """A path or URI without credentials: Spark shows it in plans."""
-    bare = text(value)
+    """A folder's path or URI without credentials: Spark shows it in plans."""
+    bare = folder(value)
     found = urlsplit(bare)
     if found.scheme and (found.password is not None or found.query):
         raise ValueError(

@@ -20,6 +20,7 @@ from offsets_store.storage import Storage
 from tests.offsets_store.between import Between
 from tests.offsets_store.conftest import FIRST, KEY, SECOND, Clock, at
 from tests.offsets_store.memory import Log, MemoryStorage
+from tubeclient_cli.common.session_confs import session_confs
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -102,6 +103,19 @@ def test_the_table_it_makes_is_the_one_that_everybody_reads(place: Place) -> Non
     assert found.metadata().partition_columns == ["consumerGroup"]
     assert TABLE_PROPERTIES.items() <= found.metadata().configuration.items()
     assert [(f.name, f.nullable) for f in found.schema().fields] == [(c.name, c.nullable) for c in COLUMNS]
+
+
+@pytest.mark.spark
+def test_the_table_has_none_of_the_properties_that_the_session_gives_to_new_tables(
+    delta_spark: SparkSession, uri: str, clock: Clock
+) -> None:
+    defaults = {"appendOnly": "true", "columnMapping.mode": "name"}
+    confs = {f"spark.databricks.delta.properties.defaults.{name}": value for name, value in defaults.items()}
+    with session_confs(delta_spark, confs):
+        run = Place(uri, lambda: DeltaSparkStorage(delta_spark, uri), clock).open().open_run(KEY, 1)
+        assert [run.record(at({FIRST: offset})) for offset in (28, 56)] == [True, True]
+    found = DeltaTable(uri)
+    assert (found.protocol().min_reader_version, found.metadata().configuration) == (1, TABLE_PROPERTIES)
 
 
 def test_the_last_row_of_a_group_can_go(place: Place) -> None:

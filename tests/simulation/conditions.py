@@ -101,5 +101,5 @@ class JobSettings:
         if self.max_offsets_per_trigger is not None:
             options["maxOffsetsPerTrigger"] = str(self.max_offsets_per_trigger)
         if table:
-            options["offsetsTable"] = "offsets"
+            options["offsetsTable"] = "./offsets"
         return options

@@ -12,6 +12,7 @@ from tubeclient_cli.ingest.dead_letters import MissingDeadLetters
 from tubeclient_cli.ingest.letter_states import BAD, UNDONE
 from tubeclient_cli.ingest.sink_history import Commit, SinkState
 from tubeclient_cli.ingest.sink_record import SinkRecord
+from tubeclient_cli.ingest.target_rules import TargetRules
 from tubeclient_cli.ingest.target_table import Transactions
 
 if TYPE_CHECKING:
@@ -119,8 +120,8 @@ class MemoryTarget:
     def table_id(self) -> str | None:
         return "target" if self._log.versions else None
 
-    def schema(self) -> Any:
-        return None
+    def rules(self) -> TargetRules:
+        return TargetRules()
 
     def history(self, limit: int) -> list[Commit]:
         self._pause("history")

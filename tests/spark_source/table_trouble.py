@@ -35,7 +35,7 @@ def at(rows: int) -> dict[str, Any]:
 def open_planner(
     storage: FakeStorage, mode: str, waits: Waits = LONG, clock: FakeClock | None = None, **more: object
 ) -> StreamPlanner:
-    more = {"offsetsTable": "memory", "offsetsTableMode": mode, **more}
+    more = {"offsetsTable": "/memory", "offsetsTableMode": mode, **more}
     return planner_with(storage.table, waits, FakeCluster(rows=(0, 100)), clock, **more)
 
 

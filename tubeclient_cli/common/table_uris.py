@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from itertools import combinations
 from typing import Final
 
 from tubeclient.errors import ConfigurationError
 
-__all__ = ["HADOOPS_S3", "is_within", "limited", "overlap"]
+__all__ = ["HADOOPS_S3", "check_folders", "limited"]
 
 HADOOPS_S3: Final = ("s3a", "s3n")
 """URI schemes of Hadoop for what delta-rs names s3."""
@@ -19,24 +20,33 @@ connected to after 6 s; what fails at once is tried again."""
 
 
 def limited(uri: str, storage_options: Mapping[str, str]) -> dict[str, str]:
-    """The storage options of somebody who waits at a terminal or a page; those that are given stay. ConfigurationError
-    for a blank `uri`, as an unset variable is: it would be the working directory."""
-    if not uri.strip():
-        raise ConfigurationError("the path of a table is blank; name its folder")
+    """The storage options of somebody who waits at a terminal or a page; those that are given stay."""
+    check_folders({"the path of a table": uri})
     if "://" not in uri or uri.lower().startswith("file:"):
         return dict(storage_options)
     given = {name.lower() for name in storage_options}
     return {**{name: value for name, value in _LIMITS.items() if name not in given}, **storage_options}
 
 
-def overlap(one: str, other: str) -> bool:
-    """Whether one of two paths or URIs is the other's folder or within it, as far as their texts tell."""
-    return is_within(one, other) or is_within(other, one)
+def check_folders(places: Mapping[str, str | None]) -> None:
+    """ConfigurationError, which begins with a place's name, for one that is blank, as an unset variable is, or may be
+    meant as a table's name; and for two of which one is within the other, as far as their texts and this machine's
+    links tell. Each VACUUM of a table deletes what lies in its folder and is not its own."""
+    from spark_source.options.parsers import folder
 
-
-def is_within(inner: str, outer: str) -> bool:
-    """Whether a path or URI is the folder `outer` or within it, as far as their texts tell."""
-    return _plain(inner).startswith(_plain(outer))
+    given = {name: place for name, place in places.items() if place is not None}
+    for name, place in given.items():
+        try:
+            folder(place)
+        except ValueError as error:
+            raise ConfigurationError(f"{name} {error}") from None
+    for (name, place), (other, another) in combinations(given.items(), 2):
+        first, second = _plain(place), _plain(another)
+        if first.startswith(second) or second.startswith(first):
+            raise ConfigurationError(
+                f"{name} and {other} are the same folder, or one is within the other, and the upkeep of a table deletes"
+                " what is not its own; each needs a folder of its own"
+            )
 
 
 def _plain(place: str) -> str:
@@ -45,5 +55,5 @@ def _plain(place: str) -> str:
         place = "/" + place[len("file:") :].lstrip("/")
     scheme, mark, rest = place.partition("://")
     scheme = "s3" if scheme.lower() in HADOOPS_S3 else scheme.lower()
-    whole = f"{scheme}{mark}{rest}" if mark else os.path.abspath(place)
+    whole = f"{scheme}{mark}{rest}" if mark else os.path.realpath(place)
     return f"{whole.rstrip('/')}/"

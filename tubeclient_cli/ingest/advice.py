@@ -23,8 +23,8 @@ def with_advice(cause: str) -> str:
 def short_cause(text: str) -> str:
     """The cause in a text with Spark's message and perhaps tracebacks.
 
-    It is a named error of this project, otherwise the last Python error, otherwise Java's first line with the innermost
-    of its causes, or the text's first line.
+    It is a named error of this project, otherwise the last Python error, otherwise the last of Spark's or Delta's own
+    first lines, otherwise Java's first line with the innermost of its causes, or the text's first line.
     """
     if (raised := _RAISED.search(text)) is not None:
         return raised[1]
@@ -40,8 +40,11 @@ def short_cause(text: str) -> str:
         versions = _PYTHONS.search(text)
         found = f"Python {versions[1]}, and the driver {versions[2]}" if versions else "another Python than the driver"
         return f"[OTHER_PYTHON] executors run {found}. {_SET_PYTHON}"
-    causes = _PYTHON_CAUSE.findall(text) or list(map(_with_root, _JAVA_CAUSE.finditer(text)))
+    causes = (
+        _PYTHON_CAUSE.findall(text) or _SPARKS_CAUSE.findall(text) or [*map(_with_root, _JAVA_CAUSE.finditer(text))]
+    )
     cause: str = _PASSWORD.sub("", (causes[-1] if causes else text.strip().split("\n")[0]).strip())
+    cause = _SHOWN_VALUE.sub("A value", cause)
     return f"{cause}. {_DEAD_PLANNER}" if cause.endswith(_OF_A_DEAD_PLANNER) else cause
 
 
@@ -61,9 +64,14 @@ _JAVA_CAUSE = re.compile(r"^: (\S.+)$", re.MULTILINE)
 _CAUSED_BY = re.compile(r"^Caused by: (.+)$", re.MULTILINE)
 _STACK_ENDS = re.compile(r"^(?![\t ]+at |[\t ]+\.\.\. |[\t ]*Caused by: |[\t ]+Suppressed: )", re.MULTILINE)
 
+# An error of the JVM as the last line of a Python traceback. A parser's has its text below the line.
+_SPARKS_CAUSE = re.compile(r"^(?:pyspark\.errors|delta\.exceptions)\.[\w.]+: \n?(\S.*)$", re.MULTILINE)
+# Of a text that is too long for its column; all other errors of a row have its values below the first line.
+_SHOWN_VALUE = re.compile(r'(?<=\[DELTA_EXCEED_CHAR_VARCHAR_LIMIT\] )Value ".*"(?= exceeds)')
+
 # The last line of a Python traceback: a Python module's or a built-in class, not a Java class.
 _PYTHON_CAUSE = re.compile(
-    r"^(?:(?!org\.|java\.|scala\.|io\.|py4j\.|pyspark\.)(?:\w+\.)+[A-Z]\w*|[A-Z]\w*(?:Error|Exception)): .+$",
+    r"^(?:(?!org\.|java\.|scala\.|io\.|py4j\.|pyspark\.|delta\.)(?:\w+\.)+[A-Z]\w*|[A-Z]\w*(?:Error|Exception)): .+$",
     re.MULTILINE,
 )
 

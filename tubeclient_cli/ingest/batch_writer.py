@@ -16,13 +16,14 @@ from spark_source.options.given import parse_options
 from tubeclient.errors import ConfigurationError
 from tubeclient_cli.ingest.bad_share import BadShare, TooManyBadRecords
 from tubeclient_cli.ingest.dead_letters import LETTER_ID, DeadLetters, MissingDeadLetters
-from tubeclient_cli.ingest.record_format import BAD_REASON, LINEAGE, RecordFormat, target_rows
+from tubeclient_cli.ingest.record_format import BAD_REASON, LINEAGE, RecordFormat, or_fail, target_rows
 from tubeclient_cli.ingest.settings import TARGET, IngestSettings
 from tubeclient_cli.ingest.sink import DeltaSink, OvertakenRun
 from tubeclient_cli.ingest.sink_history import SinkState
 from tubeclient_cli.ingest.sink_record import SinkRecord
 from tubeclient_cli.ingest.staged import StagedBad, folder_name, numbers, orphans, owner_mark
 from tubeclient_cli.ingest.target_columns import check_columns, columns_of
+from tubeclient_cli.ingest.target_rules import TargetRules
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -63,6 +64,7 @@ class BatchWriter:
         self._settings = settings
         self._sink = sink
         self._format = record_format
+        self._rules = TargetRules()
         self._letters: DeadLetters | None = None
         self._share: BadShare | None = settings.bad_share
         self._settled: tuple[SinkRecord | None, SinkRecord | None] = (None, None)
@@ -73,7 +75,9 @@ class BatchWriter:
         return self._bad.get(batch_id, 0)
 
     def open(self, *, create: bool = True) -> None:
-        """Create the dead-letter table if it is missing, or say so without `create`. Raises ConfigurationError."""
+        """Read the target's rules, and create the dead-letter table if it is missing, or say so without `create`.
+        Raises ConfigurationError."""
+        self._rules = self._sink.rules()
         if self._settings.bad_records is None:
             return
         self._letters = self._table(self._settings.bad_records)
@@ -166,13 +170,13 @@ class BatchWriter:
         options = parse_options(self._settings.options("earliest"))
         chosen = letters.letters(target_id, options, reason)
         check_columns(
-            self._sink.schema(),
+            self._rules.columns,
             columns_of(self._format, chosen.drop(LETTER_ID)),
             self._sink.where,
             evolve=self._settings.evolve,
         )
         unread = letters.letters(target_id, options, reason, unread=True).count()
-        parsed = self._format.parse(chosen).persist()
+        parsed = self._rules.checked(self._format.parse(chosen)).persist()
         try:
             counted = _count(parsed)
             good = counted.total - counted.bad
@@ -193,9 +197,11 @@ class BatchWriter:
         letters = self._letters
         if letters is None:
             known = _naming(*before.bad_tables) if before.bad_tables else None
-            self._sink.append(self._format.only_good(rows), replace(record, bad=known))
+            has_rules = self._rules.checks
+            good = or_fail(self._rules.checked(self._format.parse(rows))) if has_rules else self._format.only_good(rows)
+            self._sink.append(good, replace(record, bad=known))
             return
-        parsed = self._format.parse(rows).persist()
+        parsed = self._rules.checked(self._format.parse(rows)).persist()
         try:
             counted = _count(parsed)
             self._check_share(counted, record)

@@ -16,7 +16,7 @@ from contextlib import AbstractContextManager
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
-from offsets_store.delta_spark import is_conflict
+from offsets_store.delta_spark import is_conflict, without_defaults
 from offsets_store.errors import display_uri
 from spark_source.options.row_options import RowOptions
 from spark_source.options.source_options import SourceOptions
@@ -99,7 +99,8 @@ class DeadLetters:
         schema = _table_schema()
         if not self.exists():
             try:
-                self._spark.createDataFrame([], schema).write.format("delta").mode("append").save(self._path)
+                with without_defaults(self._spark):
+                    self._spark.createDataFrame([], schema).write.format("delta").mode("append").save(self._path)
             except PySparkException:
                 # Another run may have created it meanwhile.
                 if not self.exists():

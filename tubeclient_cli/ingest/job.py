@@ -67,7 +67,7 @@ def run_ingest(
     # Before the look at the history, which takes Delta long: whoever corrects a schema waits for this.
     columns = spark.createDataFrame([], spark_schema(options))
     of_target = columns if settings.bad_records is None else columns.drop(BAD_REASON)
-    check_columns(sink.schema(), columns_of(record_format, of_target), sink.where, evolve=settings.evolve)
+    check_columns(sink.rules().columns, columns_of(record_format, of_target), sink.where, evolve=settings.evolve)
     state = sink.look()
     check_cluster(state, sink.where, options.master_servers, settings.former_master_servers)
     writer.open()

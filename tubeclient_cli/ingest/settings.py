@@ -26,7 +26,7 @@ from tubeclient_cli.common.settings_file import (
     missing_settings,
     setting_name,
 )
-from tubeclient_cli.common.table_uris import is_within, overlap
+from tubeclient_cli.common.table_uris import check_folders
 from tubeclient_cli.ingest.bad_share import BadShare
 from tubeclient_cli.ingest.format_settings import FormatSettings
 
@@ -139,10 +139,8 @@ class IngestSettings:
         object.__setattr__(self, "source_options", Masked(self.source_options))
         object.__setattr__(self, "storage_options", Masked(self.storage_options))
         check_own(self.source_options, _OF_THEIR_OWN)
-        for name in ("target", "checkpoint"):
-            if not getattr(self, name).strip():
-                raise ConfigurationError(f"{self.named(name)} is blank; name a folder")
-        self._check_offsets_table()
+        places = ("bad_records", "offsets_table", "checkpoint", "target")
+        check_folders({self.named(name): getattr(self, name) for name in places})
         self._check_bad_records()
         if self.stop_timeout_s <= 0:
             raise ConfigurationError(f"the stop timeout is {self.stop_timeout_s} s; it must be above 0")
@@ -165,32 +163,12 @@ class IngestSettings:
                 " uses them; remove one of the two"
             )
 
-    def _check_offsets_table(self) -> None:
-        """Each VACUUM of the offsets table deletes what lies in its folder and is not its own."""
-        for name in ("target", "checkpoint"):
-            if self.offsets_table is not None and is_within(getattr(self, name), self.offsets_table):
-                raise ConfigurationError(
-                    f"{self.named(name)} is the folder of {self.named('offsets_table')}, or within it, and the upkeep"
-                    " of that table deletes what is not its own; the offsets table needs a folder of its own"
-                )
-
     def _check_bad_records(self) -> None:
-        if self.bad_records is None:
-            if self.max_bad_records is not None:
-                other = setting_name("bad_records", {"bad_records"} if "max_bad_records" in self.typed else ())
-                raise ConfigurationError(
-                    f"{self.named('max_bad_records')} is for a job with {other}; name a table for them"
-                )
-            return
-        if not self.bad_records.strip():
-            raise ConfigurationError(f"{self.named('bad_records')} is blank; name a folder")
-        for name in ("target", "offsets_table", "checkpoint"):
-            other = getattr(self, name)
-            if other is not None and overlap(other, self.bad_records):
-                raise ConfigurationError(
-                    f"{self.named('bad_records')} and {self.named(name)} are the same folder, or one is within the"
-                    " other; bad records need a table of their own"
-                )
+        if self.bad_records is None and self.max_bad_records is not None:
+            other = setting_name("bad_records", {"bad_records"} if "max_bad_records" in self.typed else ())
+            raise ConfigurationError(
+                f"{self.named('max_bad_records')} is for a job with {other}; name a table for them"
+            )
         _ = self.bad_share
 
     def _check_columns(self, given: SourceOptions) -> None:

@@ -8,26 +8,28 @@ accepts one: a run that hung and was replaced meanwhile can no longer write.
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from offsets_store.delta_spark import is_conflict
 from offsets_store.errors import display_uri
 from tubeclient.errors import ConfigurationError
 from tubeclient_cli.ingest.sink_history import SinkState, state_of
 from tubeclient_cli.ingest.sink_record import SinkRecord
+from tubeclient_cli.ingest.target_rules import TargetRules
 from tubeclient_cli.ingest.target_table import SparkTargetTable, TargetTable
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.types import StructType
 
 __all__ = ["DeltaSink", "OvertakenRun"]
 
 # How many commits to look through for our newest one, step by step: maintenance may have added its own.
 _HISTORY_STEPS = (20, 1_000, 100_000)
 
-_LOOKS = 10
-"""How often to look at a table that changes meanwhile."""
+_TRIES = 10
+"""How often to look at a table, or to commit to it, that others change meanwhile."""
 
 
 class OvertakenRun(ConfigurationError):
@@ -61,9 +63,9 @@ class DeltaSink:
         """The table's path, for messages."""
         return display_uri(self._path)
 
-    def schema(self) -> StructType | None:
-        """The table's columns; None if there is no table."""
-        return self._table.schema()
+    def rules(self) -> TargetRules:
+        """The table's columns, and what it refuses."""
+        return self._table.rules()
 
     def look(self) -> SinkState:
         """What the newest version of the table says about the group. Reads nothing if that version is known."""
@@ -83,36 +85,33 @@ class DeltaSink:
         """Commit a batch's rows with their record, on top of the version that `look` read. Returns the record as
         written.
 
-        Raises OvertakenRun if another run of the group has written since.
+        Raises OvertakenRun if another run of the group has written since. After others' DDL it is tried again.
         """
         from py4j.protocol import Py4JError
         from pyspark.errors import PySparkException
 
         state = self._seen or SinkState()
-        record = state.numbered(record)
-        next_version = 0 if state.version is None else state.version + 1
-        try:
-            written = self._table.append(rows, record, evolve=self._evolve)
-        except (PySparkException, Py4JError):
-            if not self._overtaken(state, record):
-                raise
-            raise self._overtaken_at(record) from None
+        for left in reversed(range(_TRIES)):
+            record = state.numbered(record)
+            next_version = 0 if state.version is None else state.version + 1
+            try:
+                written = self._table.append(rows, record, evolve=self._evolve)
+                break
+            except (PySparkException, Py4JError) as error:
+                with contextlib.suppress(PySparkException, Py4JError, OSError):
+                    self.look()
+                now = self._seen or SinkState()
+                if now.record not in (state.record, record):
+                    raise self._overtaken_at(record) from None
+                if left == 0 or now != state or not is_conflict(error):
+                    raise
+                state = now
         if written == next_version:
             self._seen = SinkState(record, record.sequence, version=next_version)
         elif self.look().record != record:
             # Delta silently skips a number that is taken.
             raise self._overtaken_at(record)
         return record
-
-    def _overtaken(self, before: SinkState, record: SinkRecord) -> bool:
-        """Whether a write failed because another run's commit came first; False if unknown."""
-        from py4j.protocol import Py4JError
-        from pyspark.errors import PySparkException
-
-        try:
-            return self.look().record not in (before.record, record)
-        except (PySparkException, Py4JError, OSError):
-            return False
 
     def _overtaken_at(self, record: SinkRecord) -> OvertakenRun:
         other = self.look().record
@@ -125,7 +124,7 @@ class DeltaSink:
         )
 
     def _read_whole(self) -> SinkState:
-        for _ in range(_LOOKS):
+        for _ in range(_TRIES):
             state = self._read()
             if state.is_whole:
                 return state
@@ -134,7 +133,7 @@ class DeltaSink:
             if self._table.version() == state.version:
                 return whole
         raise ConfigurationError(
-            f"{self.where} changed between two looks at it, {_LOOKS} times in turn, and its history no longer has a"
+            f"{self.where} changed between two looks at it, {_TRIES} times in turn, and its history no longer has a"
             f" commit of group {self._consumer_group}. Let other writers of the table rest for a moment"
         )
 

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 from tubeclient.errors import ConfigurationError
 from tubeclient_cli.ingest.sink_history import Commit
 from tubeclient_cli.ingest.sink_record import SinkRecord
+from tubeclient_cli.ingest.target_rules import TargetRules
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.types import StructType
 
 __all__ = ["SparkTargetTable", "TargetTable", "Transactions"]
 
@@ -38,8 +39,8 @@ class TargetTable(Protocol):
     def table_id(self) -> str | None:
         """The id that Delta gave the table; None if there is no table."""
 
-    def schema(self) -> StructType | None:
-        """The table's columns; None if there is no table."""
+    def rules(self) -> TargetRules:
+        """The table's columns, and what it refuses."""
 
     def history(self, limit: int) -> list[Commit]:
         """The last commits of the table, which is there: newest first, at most `limit`."""
@@ -67,9 +68,13 @@ class SparkTargetTable:
         table = self._table()
         return None if table is None else str(_snapshot(table).metadata().id())
 
-    def schema(self) -> StructType | None:
-        table = self._table()
-        return None if table is None else table.toDF().schema
+    def rules(self) -> TargetRules:
+        from pyspark.sql.types import StructType
+
+        if (table := self._table()) is None:
+            return TargetRules()
+        found = json.loads(_snapshot(table).metadata().json())["metaData"]
+        return TargetRules.of(StructType.fromJson(json.loads(found["schemaString"])), found["configuration"])
 
     def history(self, limit: int) -> list[Commit]:
         columns = ("version", "operation", "operationParameters", "operationMetrics", "userMetadata")

@@ -105,7 +105,7 @@ def test_assign_names_partitions_and_with_them_the_topics() -> None:
         ({"storageoptions.key": "3"}, "did you mean storageOption"),
         ({"zzz": "3"}, "option zzz is unknown; there are masterServers, masterWebPort"),
         ({"path": "/x"}, "has no path"),
-        ({"storageoption.": "x", "offsetstable": "o"}, r"option storageoption\. is unknown"),
+        ({"storageoption.": "x", "offsetstable": "./o"}, r"option storageoption\. is unknown"),
         ({"masterservers": " "}, "masterServers"),
         ({"masterservers": "a:b"}, "masterServers"),
         ({"consumergroup": "a b"}, "option consumerGroup is not usable: 'a b' is not a group name: .* no blanks"),
@@ -149,6 +149,7 @@ def test_assign_names_partitions_and_with_them_the_topics() -> None:
         ({"startingoffsets": '{"default": "first"}'}, "not a whole number"),
         ({"startingoffsets": "[1]"}, "write earliest, latest, group, or JSON"),
         ({"groupfallback": "x"}, "groupFallback"),
+        ({"offsetstable": "mydb.offsets"}, "option offsetsTable is 'mydb.offsets', without a slash"),
         ({"offsetstable": "s3://me:hunter2@lake/o"}, "option offsetsTable contains a password or a query"),
         ({"offsetstable": "https://a/b?sig=hunter2"}, "option offsetsTable contains a password or a query"),
         ({"maxoffsetspertrigger": "0"}, "maxOffsetsPerTrigger"),
@@ -239,7 +240,7 @@ def test_streaming_and_batch_have_their_own_rules(caplog: pytest.LogCaptureFixtu
 
 def test_secrets_are_not_shown_and_not_sent_to_tasks() -> None:
     secret = "hunter2-hunter2"
-    options = parse(offsetstable="o", **{"storageoption.aws_secret_access_key": secret})
+    options = parse(offsetstable="./o", **{"storageoption.aws_secret_access_key": secret})
     assert options.storage_options["aws_secret_access_key"] == secret
     assert secret not in repr(options)
     assert secret not in repr(parse_given({"storageoption.aws_secret_access_key": secret}))
@@ -251,7 +252,7 @@ def test_secrets_are_not_shown_and_not_sent_to_tasks() -> None:
         parse(offsetstable=" ", **{"storageoption.aws_secret_access_key": secret})
     assert secret not in str(caught.value)
     with pytest.raises(ConfigurationError) as caught:
-        parse(offsetstable="o", **{"storageoption.key": "  "})
+        parse(offsetstable="./o", **{"storageoption.key": "  "})
     assert "storageoption.key has a value that cannot be used" in str(caught.value)
 
 
@@ -292,7 +293,7 @@ def test_users_and_tls_are_for_writes_too() -> None:
     [
         ({"subscribe": "t"}, r"option subscribe applies to reads only; did you mean topic\?"),
         ({"consumergroup": "g"}, "option consumerGroup applies to reads only; leave it out"),
-        ({"offsetstable": "o", "storageoption.key": "hunter2"}, "option offsetsTable applies to reads only"),
+        ({"offsetstable": "./o", "storageoption.key": "hunter2"}, "option offsetsTable applies to reads only"),
         ({"topic": "a,b"}, "option topic is 'a,b'; write one topic"),
         ({"topic": "a b"}, "option topic is not usable: 'a b' is not a topic name"),
         ({"topic": "x" * 65}, "1 to 64 characters"),

@@ -79,7 +79,7 @@ def test_strict_ends_before_the_next_batch_is_planned(storage: FakeStorage, faul
     why = {
         "fails": "disk full",
         "conflicts": r".*lost against another writer of the group .*a consumerGroup of its own",
-        "hangs": r"the offsets table at memory gave no answer within 0\.05 s\. Check that its storage can be reached",
+        "hangs": r"the offsets table at /memory gave no answer within 0\.05 s\. Check that its storage can be reached",
     }[fault]
     said = (
         f"the query ends because its offsets table could not be written and offsetsTableMode is strict: {why}.*Nothing "
@@ -103,10 +103,14 @@ def test_strict_ends_before_the_next_batch_is_planned(storage: FakeStorage, faul
     ("when", "fault", "said"),
     [
         ("before_read", "fails", "disk full"),
-        ("before_read", "hangs", r"the offsets table at memory gave no answer within 0\.05 s\. Check that its storage"),
+        (
+            "before_read",
+            "hangs",
+            r"the offsets table at /memory gave no answer within 0\.05 s\. Check that its storage",
+        ),
         ("before_write", "fails", "disk full"),
         ("before_write", "conflicts", "lost against another writer"),
-        ("before_write", "hangs", r"the offsets table at memory gave no answer within 0\.05 s"),
+        ("before_write", "hangs", r"the offsets table at /memory gave no answer within 0\.05 s"),
     ],
 )
 def test_a_table_that_is_in_trouble_at_the_start_is_an_error_in_time(

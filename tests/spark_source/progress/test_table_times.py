@@ -111,7 +111,7 @@ def test_a_commit_that_the_end_of_the_process_breaks_off_is_made_then(storage: F
 def test_the_group_is_given_back_when_the_last_position_is_written(storage: FakeStorage) -> None:
     """Else the next run could begin before it."""
     cluster = FakeCluster(rows=(0, 100))
-    one = planner_with(storage.table, LONG, cluster, None, offsetsTable="m", offsetsTableMode="best_effort")
+    one = planner_with(storage.table, LONG, cluster, None, offsetsTable="/m", offsetsTableMode="best_effort")
     held: list[bool] = []
     one.complete(at(1))
     wait_for(lambda: storage.commits, "the first commit")

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import socket
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
+from tubeclient.errors import ConfigurationError
 from tubeclient_cli.app import app
 from tubeclient_cli.common import table_uris
-from tubeclient_cli.common.table_uris import limited
+from tubeclient_cli.common.table_uris import check_folders, limited
 
 
 def test_a_store_gets_limits_and_what_the_user_gave_stays() -> None:
@@ -30,12 +32,34 @@ def test_a_store_gets_limits_and_what_the_user_gave_stays() -> None:
         ["dashboard", "--json", "--offsets-table"],
     ],
 )
-@pytest.mark.parametrize("blank", ["", " "])
-def test_a_blank_path_is_not_the_working_directory(words: list[str], blank: str) -> None:
-    done = CliRunner().invoke(app, [*words, blank])
+@pytest.mark.parametrize(("place", "why"), [("", "blank;"), (" ", "blank;"), ("mydb.visits", "'mydb.visits', without")])
+def test_a_blank_path_is_not_the_working_directory_and_a_name_no_folder(words: list[str], place: str, why: str) -> None:
+    done = CliRunner().invoke(app, [*words, place])
     command = " ".join(words[:1] if words[0] == "dashboard" else words[:2])
-    said = f"tubeclient {command}: [INVALID_SETTING] the path of a table is blank; name its folder\n"
-    assert (done.exit_code, done.stdout, done.stderr) == (2, "", said)
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert done.stderr.startswith(f"tubeclient {command}: [INVALID_SETTING] the path of a table is {why}")
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("/lake/t", "/lake/t/"),
+        ("/lake/t", "/lake/t/_c"),
+        ("/lake/x/../t", "file:///lake/t/o"),
+        ("s3a://lake/t", "s3://lake/t/b"),
+    ],
+)
+def test_of_two_folders_none_may_be_within_the_other(one: str, other: str) -> None:
+    for places in ({"a": one, "b": other}, {"a": other, "b": one}):
+        with pytest.raises(ConfigurationError, match=r"^a and b are the same folder, or one is within the other"):
+            check_folders(places)
+    check_folders({"a": one, "b": f"{one}2", "c": None})
+
+
+def test_a_link_to_a_folder_is_that_folder(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(tmp_path / "table")
+    with pytest.raises(ConfigurationError, match="a and b are"):
+        check_folders({"a": f"{tmp_path}/link/offsets", "b": f"{tmp_path}/table"})
 
 
 @pytest.mark.parametrize(

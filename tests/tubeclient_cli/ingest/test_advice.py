@@ -48,6 +48,62 @@ Caused by: py4j.Py4JException: An exception was raised by the Python Proxy.
     assert short_cause(text) == f"{failed}; caused by java.io.IOException: No space left on device"
 
 
+def raised_in_a_batch(error: str) -> str:
+    return (
+        "[STREAM_FAILED] Query [id = 1, runId = 2] terminated with exception: [FOREACH_BATCH_USER_FUNCTION_ERROR] An "
+        "error occurred in the user provided function in foreach batch sink. Reason: An exception was raised by the "
+        "Python Proxy. Return Message: Traceback (most recent call last):\n"
+        '  File "target_table.py", line 1, in append\n'
+        '    rows.write.format("delta")\n'
+        f"{error}\n SQLSTATE: XXKST\n=== Streaming Query ===\nCurrent State: ACTIVE\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (
+            "pyspark.errors.exceptions.captured.AnalysisException: [DELTA_INVALID_CHARACTERS_IN_COLUMN_NAMES] Found "
+            "invalid character(s) among ' ,;{}()\\n\\t=' in the column names of your schema. \nInvalid: a b.",
+            "[DELTA_INVALID_CHARACTERS_IN_COLUMN_NAMES] Found invalid character(s) among ' ,;{}()\\n\\t=' in the "
+            "column names of your schema.",
+        ),
+        (
+            "pyspark.errors.exceptions.captured.UnsupportedOperationException: [DELTA_UNSUPPORTED_DATA_TYPES] Found "
+            "columns using unsupported data types: [a: StringType(UTF8_LCASE)].",
+            "[DELTA_UNSUPPORTED_DATA_TYPES] Found columns using unsupported data types: [a: StringType(UTF8_LCASE)].",
+        ),
+        (
+            "pyspark.errors.exceptions.captured.ParseException: \n[PARSE_SYNTAX_ERROR] Syntax error at 'x'.\n== S",
+            "[PARSE_SYNTAX_ERROR] Syntax error at 'x'.",
+        ),
+        (
+            "delta.exceptions.captured.MetadataChangedException: [DELTA_METADATA_CHANGED] The metadata of the Delta "
+            "table has been changed.\nConflicting commit: {}",
+            "[DELTA_METADATA_CHANGED] The metadata of the Delta table has been changed.",
+        ),
+        ("pyspark.errors.exceptions.captured.IllegalArgumentException: none", "none"),
+    ],
+)
+def test_of_an_error_of_spark_or_delta_in_a_batch_its_own_first_line_is_told(error: str, said: str) -> None:
+    assert short_cause(raised_in_a_batch(error)) == said
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        "[DELTA_VIOLATE_CONSTRAINT_WITH_VALUES] CHECK constraint c (id > 0) violated by row with:\n - id : geheim",
+        '[DELTA_EXCEED_CHAR_VARCHAR_LIMIT] Value "a "geheim"" exceeds char/varchar type length limitation. Failed',
+    ],
+)
+def test_no_value_of_a_row_is_told(error: str) -> None:
+    """The job knows the table's rules as they were at its start."""
+    java = f"py4j.protocol.Py4JJavaError: An error occurred while calling o1.save.\n: org.apache.X: {error}\n\tat a.b"
+    cause = short_cause(raised_in_a_batch(java))
+    assert cause.startswith(f"org.apache.X: {error[:30]}")
+    assert "geheim" not in cause
+
+
 def test_a_password_in_a_path_is_not_told() -> None:
     assert short_cause("[PATH_NOT_FOUND] s3a://me:geheim@lake/t is gone") == "[PATH_NOT_FOUND] s3a://lake/t is gone"
     assert short_cause("ValueError: s3a://lake/a:b@c") == "ValueError: s3a://lake/a:b@c"

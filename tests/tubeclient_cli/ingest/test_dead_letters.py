@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
-import pytest
+from pathlib import Path
+from typing import TYPE_CHECKING
 
-from tubeclient_cli.ingest.dead_letters import _until_alone
+import pytest
+from deltalake import DeltaTable
+
+from tubeclient_cli.common.session_confs import session_confs
+from tubeclient_cli.ingest.dead_letters import DeadLetters, _until_alone
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 
 class Change:
@@ -34,3 +42,15 @@ def test_it_is_given_up_in_the_end_and_other_errors_are_told_at_once() -> None:
         with pytest.raises(RuntimeError, match=change.text.strip("[").partition("]")[0]):
             _until_alone(change)
         assert (change.left, change.done) == (left, 0)
+
+
+@pytest.mark.spark
+def test_the_table_has_none_of_the_properties_that_the_session_gives_to_new_tables(
+    delta_spark: SparkSession, tmp_path: Path
+) -> None:
+    defaults = {"appendOnly": "true", "setTransactionRetentionDuration": "interval 1 day"}
+    confs = {f"spark.databricks.delta.properties.defaults.{name}": value for name, value in defaults.items()}
+    with session_confs(delta_spark, confs):
+        DeadLetters(delta_spark, str(tmp_path), "g").create()
+        assert [delta_spark.conf.get(name) for name in confs] == list(confs.values())
+    assert DeltaTable(str(tmp_path)).metadata().configuration == {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import combinations
 from pathlib import Path
 
 import pytest
@@ -226,13 +227,23 @@ def test_the_most_bad_records_are_a_number_or_a_share(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("table", "name"),
-    [("/t/", "target"), ("file:/", "target"), ("/x/../c", "checkpoint")],
+    ("one", "other"), list(combinations(("bad_records", "offsets_table", "checkpoint", "target"), 2))
 )
-def test_an_offsets_table_that_would_delete_the_target_is_refused(table: str, name: str) -> None:
-    with pytest.raises(ConfigurationError, match=rf"{name} is the folder of --offsets-table, or within it"):
-        load_settings(None, {**NEEDED, "offsets_table": table})
-    assert load_settings(None, {**NEEDED, "offsets_table": "/t/_offsets"})
+def test_two_places_within_each_other_are_refused(one: str, other: str) -> None:
+    for outer, inner in ((one, other), (other, one)):
+        with pytest.raises(ConfigurationError, match=r"^--[a-z-]+ and --[a-z-]+ are the same folder, or one") as said:
+            load_settings(None, {**NEEDED, outer: "/lake/x", inner: "/lake/x/y"})
+        assert {f"--{one.replace('_', '-')}", f"--{other.replace('_', '-')}"} <= set(str(said.value).split())
+
+
+@pytest.mark.parametrize("name", ["bad_records", "offsets_table", "checkpoint", "target"])
+def test_a_tables_name_is_refused_with_the_words_for_a_folder_and_for_a_table(name: str) -> None:
+    with pytest.raises(ConfigurationError) as said:
+        load_settings(None, {**NEEDED, name: "mydb.visits"})
+    assert str(said.value).startswith(f"--{name.replace('_', '-')} is 'mydb.visits', without a slash. ")
+    assert "write ./mydb.visits" in str(said.value)
+    assert "DESCRIBE DETAIL mydb.visits" in str(said.value)
+    assert load_settings(None, {**NEEDED, name: "./mydb.visits"})
 
 
 @pytest.mark.parametrize(
@@ -243,7 +254,7 @@ def test_an_offsets_table_that_would_delete_the_target_is_refused(table: str, na
         ({"bad_records": "/t/"}, "--bad-records and --target are the same folder"),
         ({"bad_records": "file:/t"}, "--bad-records and --target are the same folder"),
         ({"bad_records": "/t/bad"}, "target are the same folder, or one is within the other"),
-        ({"bad_records": "/"}, "target are the same folder, or one is within the other"),
+        ({"bad_records": "/"}, "are the same folder, or one is within the other"),
         (
             {"bad_records": "s3a://lake/o", "offsets_table": "s3://lake/o/"},
             "--bad-records and --offsets-table are",

@@ -18,6 +18,7 @@ from tubeclient_cli.ingest.sink import OvertakenRun
 from tubeclient_cli.ingest.sink_history import SinkState, TakenOut
 from tubeclient_cli.ingest.sink_record import SinkRecord
 from tubeclient_cli.ingest.staged import StagedBad, folder_name, numbers, owner_mark
+from tubeclient_cli.ingest.target_rules import TargetRules
 
 NO_SPARK: Any = None
 RECORD = SinkRecord("g", "q", 3, Offsets({}), 7, 41)
@@ -124,6 +125,9 @@ class Lake:
 
     def look(self) -> SinkState:
         return self.state
+
+    def rules(self) -> TargetRules:
+        return TargetRules()
 
     def append(self, rows: Parsed, record: SinkRecord) -> SinkRecord:
         assert rows.is_kept

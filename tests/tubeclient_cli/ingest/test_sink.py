@@ -121,6 +121,23 @@ def test_a_write_that_another_runs_commit_overtakes_fails_and_says_so(
     assert table.values() == ([1, 2] if there else [2])
 
 
+def test_a_write_that_others_change_of_the_tables_properties_comes_before_is_tried_again(
+    table: Table, tmp_path: Path
+) -> None:
+    table.sink().append(table.rows(1), record(0))
+    sink, gate = table.sink(), tmp_path / "gate"
+    sink.look()
+    written: list[SinkRecord] = []
+    thread = threading.Thread(target=lambda: written.append(sink.append(table.held_up(2, gate), record(1))))
+    thread.start()
+    wait_for(gate.with_suffix(".reached").exists, "the batch to be under way", seconds=60)
+    table.spark.sql(f"ALTER TABLE delta.`{table.path}` SET TBLPROPERTIES ('by' = 'others')")
+    gate.touch()
+    thread.join(60)
+    assert [(one.sequence, one.based_on) for one in written] == [(2, 1)]
+    assert table.values() == [1, 2]
+
+
 def test_a_write_that_fails_by_itself_says_why(table: Table) -> None:
     from pyspark.errors import PySparkException
 

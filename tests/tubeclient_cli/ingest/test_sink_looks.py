@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 import pytest
+from pyspark.errors import PySparkException
 
 from spark_source.offsets.offsets import Offsets
 from tubeclient.errors import ConfigurationError
@@ -74,3 +76,41 @@ def test_a_table_that_never_rests_is_an_error() -> None:
 
     with pytest.raises(ConfigurationError, match="changed between two looks at it, 10 times in turn"):
         look(Restless(late=0))
+
+
+class Restless:
+    """A table whose columns others change during each write, until `quiet`. From version `emptied` on a DELETE of all
+    rows is in its history."""
+
+    def __init__(self, quiet: int, emptied: int = 1_000) -> None:
+        self._quiet = quiet
+        self._emptied = emptied
+        self.tries = 0
+        self.based_on: list[int | None] = []
+
+    def version(self) -> int:
+        return self.tries
+
+    def history(self, limit: int) -> list[Commit]:
+        first = Commit(0, "WRITE", {"mode": "Append"}, {}, SinkRecord("g", "q", 0, Offsets({KEY: 28}), 1))
+        names = dict.fromkeys(range(1, self.tries + 1), "SET TBLPROPERTIES") | {self._emptied: "DELETE"}
+        later = [Commit(number, names[number], {}, {}, None) for number in range(1, self.tries + 1)]
+        return [first, *later][::-1][:limit]
+
+    def append(self, rows: object, record: SinkRecord, *, evolve: bool) -> int:
+        self.tries += 1
+        self.based_on.append(record.based_on)
+        if self.tries <= self._quiet:
+            raise PySparkException("[DELTA_METADATA_CHANGED] MetadataChangedException: by a concurrent update")
+        return self.tries
+
+
+@pytest.mark.parametrize(("quiet", "emptied", "tries"), [(0, 99, 1), (3, 99, 4), (9, 99, 10), (99, 99, 10), (99, 1, 1)])
+def test_a_commit_is_tried_again_as_long_as_others_change_the_table_alone(quiet: int, emptied: int, tries: int) -> None:
+    table: Any = Restless(quiet, emptied)
+    spark: Any = None
+    sink = DeltaSink(spark, "/target", "g", table=table)
+    sink.look()
+    with pytest.raises(PySparkException, match="METADATA") if quiet > tries else contextlib.nullcontext():
+        assert sink.append(spark, SinkRecord("g", "q", 1, Offsets({KEY: 56}))).based_on == quiet
+    assert table.based_on == list(range(tries))

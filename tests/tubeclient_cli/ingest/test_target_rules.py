@@ -1,0 +1,135 @@
+"""The target's own rules: what Delta would end a write at is a bad record, with the column or the constraint."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from deltalake import DeltaTable
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import StreamingQueryException
+from pyspark.sql.types import LongType, StructField, StructType
+
+from embedded_tubemq.storage.store import NewMessage
+from tests.tubeclient_cli.ingest.bench import Bench
+from tests.tubeclient_cli.ingest.rows import source_rows
+from tubeclient_cli.ingest.advice import short_cause, with_advice
+from tubeclient_cli.ingest.format_settings import FormatSettings
+from tubeclient_cli.ingest.record_format import target_rows
+from tubeclient_cli.ingest.sink import DeltaSink
+from tubeclient_cli.ingest.target_rules import TargetRules
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+GOOD = {"id": 1, "name": "ab", "code": "7", "s": {"a": 1, "v": "x"}, "l": ["a"], "m": {"a": 1}, "day": "2026-01-01"}
+NUM = "the target's constraint num refuses it"
+CASES: list[tuple[dict[str, Any], str | None]] = [
+    ({}, None),
+    ({"y": 2026}, None),
+    ({"name": None, "l": [None, "a"], "m": None}, None),
+    ({"id": None}, "id is NOT NULL in the target and has no value"),
+    ({"name": "geheim"}, "the value of name is too long for varchar(5)"),
+    ({"name": "ab      "}, "the value of name is too long for varchar(5)"),
+    ({"code": "-7"}, NUM),
+    ({"code": None}, NUM),
+    ({"code": "geheim"}, NUM),
+    ({"s": None}, "s.a is NOT NULL in the target and has no value"),
+    ({"s": {"v": "x"}}, "s.a is NOT NULL in the target and has no value"),
+    ({"s": {"a": 1, "v": "geheim"}}, "the value of s is too long for struct<a:int,v:varchar(2)>"),
+    ({"l": [None, "geheim"]}, "the value of l is too long for array<char(2)>"),
+    ({"m": {"geheim": 1}}, "the value of m is too long for map<varchar(2),int>"),
+    ({"y": 2025}, "the value of y is not what the target computes"),
+]
+TABLE = (
+    "id BIGINT NOT NULL, name VARCHAR(5), code STRING, s STRUCT<a: INT NOT NULL, v: VARCHAR(2)>, l ARRAY<CHAR(2)>,"
+    " m MAP<VARCHAR(2), INT>, day DATE, y INT GENERATED ALWAYS AS (YEAR(day))"
+)
+ROWS = "id BIGINT, name STRING, code STRING, s STRUCT<a: INT, v: STRING>, l ARRAY<STRING>, m MAP<STRING, INT>, day DATE"
+
+
+def judged(spark: SparkSession, path: Path, schema: str, records: list[dict[str, Any]]) -> list[str | None]:
+    """What each record's reason is; asserts that Delta refuses those that have one, and no others."""
+    bodies = [json.dumps(record).encode() for record in records]
+    parsed = FormatSettings(format="json", schema=schema).record_format().parse(source_rows(spark, bodies)).persist()
+    kind = target_rows(parsed).schema
+    written = {bytes(row.value): row.record for row in parsed.collect()}
+    found = {bytes(row.value): row for row in DeltaSink(spark, str(path), "g").rules().checked(parsed).collect()}
+    for body, row in found.items():
+        assert (row.record is None) == (row.badReason is not None)
+        taken = _takes(path, spark.createDataFrame([written[body]], kind).coalesce(1))
+        assert taken == (row.badReason is None), body
+    return [found[body].badReason for body in bodies]
+
+
+def _takes(path: Path, rows: DataFrame) -> bool:
+    try:
+        rows.write.format("delta").mode("append").option("mergeSchema", True).save(str(path))
+    except Py4JJavaError:
+        return False
+    return True
+
+
+@pytest.mark.spark
+def test_what_delta_refuses_has_a_reason_and_nothing_else_has(delta_spark: SparkSession, tmp_path: Path) -> None:
+    delta_spark.sql(f"CREATE TABLE delta.`{tmp_path}` ({TABLE}) USING delta")
+    delta_spark.sql(f"ALTER TABLE delta.`{tmp_path}` ADD CONSTRAINT num CHECK (CAST(code AS INT) > 0)")
+    for schema in (ROWS, f"{ROWS}, y INT"):
+        cases = [(more, said) for more, said in CASES if ("y" in more) == ("y INT" in schema)]
+        found = judged(delta_spark, tmp_path, schema, [{**GOOD, **more} for more, _ in cases])
+        assert found == [said for _, said in cases]
+
+
+@pytest.mark.spark
+def test_columns_that_the_rows_lack_have_the_tables_values(delta_spark: SparkSession, tmp_path: Path) -> None:
+    columns = "id BIGINT NOT NULL DEFAULT 5, z INT DEFAULT 3, k STRING"
+    property_ = "TBLPROPERTIES ('delta.feature.allowColumnDefaults' = 'supported')"
+    delta_spark.sql(f"CREATE TABLE delta.`{tmp_path}` ({columns}) USING delta {property_}")
+    delta_spark.sql(f"ALTER TABLE delta.`{tmp_path}` ADD CONSTRAINT both CHECK (z = 3 AND k <> 'x')")
+    records = [{"k": "a"}, {"k": "x"}]
+    assert judged(delta_spark, tmp_path, "k STRING", records) == [None, "the target's constraint both refuses it"]
+
+
+@pytest.mark.spark
+def test_a_target_that_was_made_with_partitions_and_rules_is_filled(bench: Bench) -> None:
+    """As docs/ingest.md has it."""
+    columns = "id BIGINT NOT NULL, at TIMESTAMP, day DATE GENERATED ALWAYS AS (CAST(at AS DATE))"
+    bench.spark.sql(f"CREATE TABLE delta.`{bench.settings.target}` ({columns}) USING delta PARTITIONED BY (day)")
+    bodies = [json.dumps({"id": n, "at": f"2026-11-2{n}T10:00:00"}).encode() for n in (1, 2)]
+    bench.tube.load("clicks", [NewMessage(0, body) for body in (*bodies, b"{}")])
+    records = FormatSettings(format="json", schema="id BIGINT, at TIMESTAMP")
+    letters = bench.folder / "letters"
+    bench.run(records=records, evolve=True, bad_records=str(letters))
+    found = {row["id"]: str(row["day"]) for row in DeltaTable(bench.settings.target).to_pyarrow_table().to_pylist()}
+    assert found == {1: "2026-11-21", 2: "2026-11-22"}
+    [letter] = DeltaTable(str(letters)).to_pyarrow_table().to_pylist()
+    assert letter["reason"] == "id is NOT NULL in the target and has no value"
+
+
+@pytest.mark.spark
+def test_a_record_that_the_target_refuses_is_kept_or_ends_the_job_by_its_place(bench: Bench) -> None:
+    bench.send(10)
+    bench.run()
+    where = bench.settings.target
+    bench.spark.sql(
+        f"ALTER TABLE delta.`{where}` ADD CONSTRAINT lucky CHECK (CAST(CAST(value AS STRING) AS INT) <> 13)"
+    )
+    bench.send(10)
+    with pytest.raises(StreamingQueryException) as ended:
+        bench.run()
+    cause = with_advice(short_cause(str(ended.value)))
+    assert cause.startswith("[BAD_RECORD] bad record in topic clicks, partition 1:clicks:10000, message id ")
+    assert ": the target's constraint lucky refuses it. Nothing of its batch was written." in cause
+    letters = bench.folder / "letters"
+    bench.run(bad_records=str(letters))
+    [letter] = DeltaTable(str(letters)).to_pyarrow_table().to_pylist()
+    assert (letter["value"], letter["reason"]) == (b"13", "the target's constraint lucky refuses it")
+    assert bench.repeated_or_missing() == {13: 0}
+
+
+def test_an_old_tables_rule_of_a_column_is_one_of_its_rules() -> None:
+    rule = {"delta.invariants": json.dumps({"expression": {"expression": "id > 3"}})}
+    rules = TargetRules.of(StructType([StructField("id", LongType(), True, rule)]), {"delta.appendOnly": "false"})
+    assert rules.checks == (("id > 3", "the target's rule for id refuses it"),)

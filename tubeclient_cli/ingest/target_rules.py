@@ -1,0 +1,105 @@
+"""What the target's own rules refuse: its constraints, the lengths of its texts, columns that must have a value.
+
+Delta ends a whole write at one such row, and shows the row's values. Here such a record is bad, as others are.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from tubeclient_cli.common.session_confs import session_confs
+from tubeclient_cli.ingest.record_format import BAD_REASON, RECORD
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+    from pyspark.sql.types import DataType, StructType
+
+__all__ = ["TargetRules"]
+
+_CONSTRAINT: Final = "delta.constraints."
+_GENERATED: Final = "delta.generationExpression"
+_DEFAULT: Final = "CURRENT_DEFAULT"
+_PARSED: Final = "__parsed"
+_REFUSED: Final = "__refused"
+
+
+class TargetRules(NamedTuple):
+    """The columns and rules of a table; without arguments there is no table."""
+
+    columns: StructType | None = None
+    checks: tuple[tuple[str, str], ...] = ()
+    """SQL that is true for each row that the table takes, and what is wrong with others."""
+
+    @classmethod
+    def of(cls, columns: StructType, properties: Mapping[str, str]) -> TargetRules:
+        """`columns` as the table's log has them, and its properties. Needs a running Spark."""
+        named = [(check, name) for name, check in properties.items() if name.startswith(_CONSTRAINT)]
+        checks = [(check, f"the target's constraint {name[len(_CONSTRAINT) :]} refuses it") for check, name in named]
+        return cls(columns, (*checks, *_of_columns(columns)))
+
+    def checked(self, parsed: DataFrame) -> DataFrame:
+        """The rows of `RecordFormat.parse`; those are bad as well that the table refuses."""
+        from pyspark.errors import PySparkException
+        from pyspark.sql import functions as F
+
+        if not self.checks:
+            return parsed
+        # A check that fails for a value, as a cast in it may, is null so: the table refuses the row too.
+        with session_confs(parsed.sparkSession, {"spark.sql.ansi.enabled": "false"}):
+            rows = parsed.select(F.struct("*").alias(_PARSED), f"{RECORD}.*")
+            # Rows without a NOT NULL column are no matter of a record: it stays unknown, and Delta's error says so.
+            given = rows.columns
+            for one in sorted(self.columns or (), key=lambda one: _GENERATED in one.metadata):
+                if one.name.lower() not in map(str.lower, given) and (one.nullable or _DEFAULT in one.metadata):
+                    text = one.metadata.get(_GENERATED, one.metadata.get(_DEFAULT, "NULL"))
+                    rows = rows.withColumn(one.name, F.expr(text).cast(one.dataType))
+            plain = rows.sparkSession.createDataFrame([], rows.schema)
+            refused = F.lit(None).cast("string")
+            for check, reason in self.checks:
+                # What Spark cannot resolve here, as a field that the rows lack, is left to Delta.
+                with suppress(PySparkException):
+                    plain.select(F.expr(check))
+                    refused = F.coalesce(refused, F.when(~F.coalesce(F.expr(check), F.lit(False)), reason))
+            rows = rows.select(f"{_PARSED}.*", F.when(F.col(_PARSED)[RECORD].isNotNull(), refused).alias(_REFUSED))
+            record = F.when(F.col(_REFUSED).isNull(), F.col(RECORD))
+            return rows.withColumns({BAD_REASON: F.coalesce(BAD_REASON, _REFUSED), RECORD: record}).drop(_REFUSED)
+
+
+def _of_columns(columns: StructType, names: tuple[str, ...] = ()) -> Iterator[tuple[str, str]]:
+    from pyspark.errors import PySparkException
+    from pyspark.sql.types import DataType, StructType
+
+    for one in columns:
+        path = (*names, one.name)
+        name, sql = ".".join(path), ".".join(f"`{part.replace('`', '``')}`" for part in path)
+        if not one.nullable:
+            yield f"{sql} IS NOT NULL", f"{name} is NOT NULL in the target and has no value"
+        if (text := one.metadata.get("delta.invariants")) is not None:
+            yield json.loads(text)["expression"]["expression"], f"the target's rule for {name} refuses it"
+        if (text := one.metadata.get(_GENERATED)) is not None:
+            yield f"{sql} <=> ({text})", f"the value of {name} is not what the target computes"
+        if (text := one.metadata.get("__CHAR_VARCHAR_TYPE_STRING")) is not None:
+            with suppress(PySparkException):  # a name in it that DDL would have in backquotes
+                check = _fits(DataType.fromDDL(text), sql)
+                yield f"coalesce({check}, true)", f"the value of {name} is too long for {text}"
+        if isinstance(one.dataType, StructType):
+            yield from _of_columns(one.dataType, path)
+
+
+def _fits(kind: DataType, sql: str) -> str:
+    """SQL that is false for a value with a text that is too long; null or true for others."""
+    from pyspark.sql.types import ArrayType, CharType, MapType, StructType, VarcharType
+
+    if isinstance(kind, CharType | VarcharType):
+        return f"length({sql}) <= {kind.length}"
+    if isinstance(kind, StructType):
+        return " AND ".join(_fits(one.dataType, f"{sql}.`{one.name}`") for one in kind) or "true"
+    if isinstance(kind, ArrayType):
+        return f"forall({sql}, x -> {_fits(kind.elementType, 'x')})"
+    if isinstance(kind, MapType):
+        parts = {"keys": kind.keyType, "values": kind.valueType}
+        return " AND ".join(f"forall(map_{name}({sql}), x -> {_fits(one, 'x')})" for name, one in parts.items())
+    return "true"
