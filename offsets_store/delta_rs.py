@@ -24,6 +24,7 @@ from offsets_store.rows import Row, checked
 from offsets_store.schema import PARTITION_COLUMN, TABLE_PROPERTIES, arrow_schema
 from offsets_store.storage import Conflict
 from offsets_store.upkeep import Upkeep
+from tubeclient.names import GroupName
 
 if TYPE_CHECKING:
     from deltalake import CommitProperties, DeltaTable, PostCommitHookProperties
@@ -54,7 +55,7 @@ _OWN_PREDICATE: Final = re.compile(rf"\"{PARTITION_COLUMN}\" = '((?:[^']|'')*)'"
 class _Seen(NamedTuple):
     """A group's rows at one version of the table; `version` is None if there is no table."""
 
-    consumer_group: str
+    consumer_group: GroupName
     version: int | None
     rows: list[Row]
 
@@ -78,7 +79,7 @@ class DeltaRsStorage:
     def __repr__(self) -> str:
         return f"DeltaRsStorage({display_uri(self._uri)!r})"
 
-    def rows(self, consumer_group: str) -> list[Row]:
+    def rows(self, consumer_group: GroupName) -> list[Row]:
         with self._explained("read"):
             table = self._newest()
             version = None if table is None else table.version()
@@ -186,7 +187,7 @@ class DeltaRsStorage:
             found = [] if table is None else table.partitions()
             return sorted({name for one in found if (name := one[PARTITION_COLUMN]) is not None})
 
-    def rows_at(self, consumer_group: str, version: int) -> list[Row]:
+    def rows_at(self, consumer_group: GroupName, version: int) -> list[Row]:
         """The group's rows at a version of the table. Raises VersionGone if that version can no longer be read."""
         with self._explained("read"):
             table = self._open()
@@ -339,7 +340,7 @@ def _is_free(folder: Path) -> bool:
     return folder.is_dir() and all(entry.name == "_delta_log" for entry in folder.iterdir())
 
 
-def _rows_of(table: DeltaTable, consumer_group: str) -> list[Row]:
+def _rows_of(table: DeltaTable, consumer_group: GroupName) -> list[Row]:
     """The group's rows in the version that `table` has loaded."""
     import pyarrow as pa
     from deltalake import QueryBuilder
@@ -376,7 +377,7 @@ def _no_hooks() -> PostCommitHookProperties:
     return PostCommitHookProperties(create_checkpoint=False, cleanup_expired_logs=False)
 
 
-def _of_group(consumer_group: str) -> str:
+def _of_group(consumer_group: GroupName) -> str:
     return f"{_column(PARTITION_COLUMN)} = {_text(consumer_group)}"
 
 

@@ -18,7 +18,7 @@ class Between:
         self.act: Callable[[], object] | None = None
         self.after: Callable[[], object] | None = None
 
-    def rows(self, consumer_group: str) -> list[Row]:
+    def rows(self, consumer_group: GroupName) -> list[Row]:
         return self._storage.rows(consumer_group)
 
     def transaction_version(self, key: GroupKey) -> int | None:

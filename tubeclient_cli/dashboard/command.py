@@ -17,6 +17,7 @@ from tubeclient_cli.common.terminal import (
     FurtherOptions,
     StorageOptions,
     clear_errors,
+    named_group,
     print_json,
     tell,
 )
@@ -44,7 +45,8 @@ def dashboard(
         ),
     ] = None,
     consumer_group: Annotated[
-        list[str] | None, typer.Option(metavar="NAME", help="Only this group; may be given several times.")
+        list[str] | None,
+        typer.Option(metavar="NAME", help="Only this group; may be given several times.", parser=named_group),
     ] = None,
     bad_records: Annotated[
         str | None, typer.Option(metavar="PATH", help="The table of `ingest --bad-records`; its counts are shown.")

@@ -93,6 +93,7 @@ def test_the_newest_come_first_and_reasons_are_counted(table: str) -> None:
     ("filters", "found"),
     [
         (["--consumer-group", "o'hara"], [104]),
+        (["--consumer-group", " o'hara "], [104]),
         (["--reason", "IT'S"], [103]),
         (["--reason", "%"], []),
         (["--newest", "2"], [104, 103]),
