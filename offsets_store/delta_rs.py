@@ -125,8 +125,8 @@ class DeltaRsStorage:
     def _commit(
         self, table: DeltaTable, key: GroupKey, written: Sequence[Row], sequence: int, before: Sequence[Row]
     ) -> None:
-        """Replace the group's rows `before`. Conflict if they are others by now, CommitConflict if other groups' writers
-        are faster for too long: delta-rs itself gives up after fifteen tries."""
+        """Replace the group's rows `before`. Conflict if they are others by now; CommitConflict if other groups'
+        writers are faster for too long. delta-rs itself gives up after fifteen tries."""
         from deltalake import write_deltalake
         from deltalake.exceptions import CommitFailedError
 

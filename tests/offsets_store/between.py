@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from offsets_store.progress import GroupKey
 from offsets_store.rows import Row
 from offsets_store.storage import Storage
+from tubeclient.names import GroupName
 
 
 class Between:

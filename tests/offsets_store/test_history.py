@@ -16,6 +16,7 @@ from offsets_store import GroupKey, Move, OffsetsTable, OffsetsTableError, Versi
 from offsets_store.delta_rs import DeltaRsStorage
 from offsets_store.rows import Row
 from tests.offsets_store.conftest import FIRST, KEY, SECOND, Clock, at
+from tubeclient.names import GroupName
 
 Open = Callable[[], OffsetsTable]
 WIDER = GroupKey("clicks_etl", ["clicks", "views"])

@@ -65,7 +65,7 @@ def test_in_the_end_it_says_that_other_groups_were_faster(
     run: OffsetsRun, losses: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(delta_rs, "_PATIENCE_S", 0.0)
-    with pytest.raises(CommitConflict, match="writers of other groups were faster .* give some of its groups a table"):
+    with pytest.raises(CommitConflict, match=r"writers of other groups were faster .* give some of its groups a table"):
         run.record(at({FIRST: 56}))
     assert losses == [0]
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from tubeclient.errors import ConfigurationError
+from tubeclient.passwords import is_utf8
 
 __all__ = ["HADOOPS_S3", "is_within", "limited", "overlap"]
 
@@ -20,9 +21,11 @@ connected to after 6 s; what fails at once is tried again."""
 
 def limited(uri: str, storage_options: Mapping[str, str]) -> dict[str, str]:
     """The storage options of somebody who waits at a terminal or a page; those that are given stay. ConfigurationError
-    for a blank `uri`, as an unset variable is: it would be the working directory."""
+    for a blank `uri`, as an unset variable is: it would be the working directory; and for one that is no text."""
     if not uri.strip():
         raise ConfigurationError("the path of a table is blank; name its folder")
+    if not is_utf8(uri):
+        raise ConfigurationError(f"the path {uri!r} is not UTF-8, and tables have no other; rename its folder")
     if "://" not in uri or uri.lower().startswith("file:"):
         return dict(storage_options)
     given = {name.lower() for name in storage_options}

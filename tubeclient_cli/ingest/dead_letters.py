@@ -81,11 +81,7 @@ class DeadLetters:
     @property
     def location(self) -> str:
         """The table's whole path, for the target's commits, which others can read: without a password in it."""
-        whole = str(self._files.makeQualified(self._folder.getParent()).toString())
-        scheme, mark, rest = whole.partition("://")
-        host, slash, path = rest.partition("/")
-        user, at, place = host.rpartition("@")
-        return f"{scheme}{mark}{place}{slash}{path}" if at and ":" in user else whole
+        return without_passwords(str(self._files.makeQualified(self._folder.getParent()).toString()))
 
     def exists(self) -> bool:
         from delta.tables import DeltaTable
