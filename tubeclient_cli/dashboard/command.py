@@ -73,8 +73,8 @@ def dashboard(
 ) -> None:
     """Serve a page that shows how the groups of an offsets table do.
 
-    Which group is not well and why; messages behind and rows per second over
-    time; which node reads which partition; what moved, when and why; brokers;
+    Which group is not well and why; messages behind and messages per second
+    over time; which node reads which partition; what moved, when and why; brokers;
     bad records. Open the printed address in a browser. Ctrl-C ends it.
 
     The page changes nothing, loads nothing from elsewhere, and has no login:

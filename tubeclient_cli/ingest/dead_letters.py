@@ -22,6 +22,7 @@ from spark_source.options.row_options import RowOptions
 from spark_source.options.source_options import SourceOptions
 from spark_source.read.schema import spark_schema
 from tubeclient.errors import ConfigurationError
+from tubeclient.printable import without_passwords
 from tubeclient_cli.common.session_confs import session_confs
 from tubeclient_cli.ingest.letter_states import BAD, RETRIED, UNDONE, judgement
 from tubeclient_cli.ingest.record_format import BAD_REASON, UNREAD
