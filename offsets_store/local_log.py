@@ -20,8 +20,8 @@ LOG: Final = "_delta_log"
 # One call deletes at most so many entries; the next calls delete the rest.
 _MOST_ENTRIES: Final = 2_000
 
-_LONGEST_TURN_S: Final = 10.0
-_LOOK_S: Final = 0.05
+_LONGEST_TURN_S: Final = 20.0
+_LONGEST_PAUSE_S: Final = 0.2
 
 
 def entry_path(folder: Path, version: int) -> Path:
@@ -33,19 +33,20 @@ def entry_path(folder: Path, version: int) -> Path:
 def in_turn(folder: Path | None) -> Iterator[None]:
     """Let this machine's writers of the table in `folder` commit one after the other; None, which is no local disk,
     lets all of them. Delta's log decides what counts: this only spares them tries. So a lock that is not to be had, as
-    of a process that stands still, is waited for 10 s at most."""
+    of a process that stands still, is waited for 20 s at most."""
     if folder is None:
         yield
         return
     lock = os.open(folder / LOG, os.O_RDONLY)
-    until = time.monotonic() + _LONGEST_TURN_S
+    until, pause_s = time.monotonic() + _LONGEST_TURN_S, 0.01
     try:
         while time.monotonic() < until:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 break
             except BlockingIOError:
-                time.sleep(random.uniform(0, _LOOK_S))
+                time.sleep(random.uniform(0, pause_s))
+                pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
             except OSError:  # a file system without locks
                 break
         yield

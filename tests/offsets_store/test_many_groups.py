@@ -14,6 +14,7 @@ import pytest
 from deltalake import CommitProperties
 
 from offsets_store import CommitConflict, GroupKey, OffsetsRun, OffsetsTable, delta_rs, local_log
+from offsets_store.delta_form import rows_to_arrow
 from tests.offsets_store.conftest import FIRST, KEY, at
 
 LOSSES = 10
@@ -33,7 +34,7 @@ def losses(open_table: Callable[[], OffsetsTable], monkeypatch: pytest.MonkeyPat
     once, as it does after fifteen losses in a row."""
     other = open_table().open_run(GroupKey("another", ["clicks"]), 1)
     lost: list[int] = []
-    original, properties = delta_rs.rows_to_arrow, delta_rs._properties
+    original, properties = rows_to_arrow, delta_rs._properties
 
     def overtaken(rows: Any) -> Any:
         if rows[0].consumer_group == KEY.consumer_group and len(lost) < LOSSES:
