@@ -160,8 +160,8 @@ class Replayed:
             return f"done: {sent}; a second run sends it again"
         commit = "" if self.version is None else f" (version {self.version}, {self.rows:,} rows)"
         if self.written:
-            return f"done: replay {self.name} is in {self.target}{commit}"
-        return f"done: replay {self.name} was in {self.target} already{commit}; nothing was written"
+            return f"done: replay {self.name} is in {display_uri(self.target)}{commit}"
+        return f"done: replay {self.name} was in {display_uri(self.target)} already{commit}; nothing was written"
 
 
 def replay(spark: SparkSession, settings: ReplaySettings) -> Replayed:

@@ -7,8 +7,11 @@ offsets table does not need it.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import logging
+import random
 import re
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -16,14 +19,15 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import unquote, urlsplit
 
 from offsets_store.delta_form import check_schema, rows_from_arrow, rows_to_arrow
-from offsets_store.errors import OffsetsTableError, SchemaMismatch, VersionGone, display_uri, scrub
+from offsets_store.errors import CommitConflict, OffsetsTableError, SchemaMismatch, VersionGone, display_uri, scrub
 from offsets_store.history import TableCommit
-from offsets_store.local_log import entry_path, shorten
+from offsets_store.local_log import entry_path, in_turn, shorten
 from offsets_store.progress import GroupKey
 from offsets_store.rows import Row, checked
 from offsets_store.schema import PARTITION_COLUMN, TABLE_PROPERTIES, arrow_schema
 from offsets_store.storage import Conflict
 from offsets_store.upkeep import Upkeep
+from tubeclient.names import GroupName
 
 if TYPE_CHECKING:
     from deltalake import CommitProperties, DeltaTable, PostCommitHookProperties
@@ -43,6 +47,10 @@ _NEWEST_WRITER: Final = 7
 # values win.
 _REMOTE_LIMITS: Final = {"connect_timeout": "5s", "timeout": "20s", "max_retries": "3", "retry_timeout": "30s"}
 
+_PATIENCE_S: Final = 60.0
+"""How long a commit is tried while writers of other groups are faster."""
+_FIRST_PAUSE_S: Final = 0.02
+_LONGEST_PAUSE_S: Final = 2.0
 
 _NOT_IN_PATHS: Final = re.compile(r"[\[\]^|]|%[0-9A-Fa-f]{2}")
 """With some of them delta-rs panics. With a percent sign before two digits it writes one folder and reads another."""
@@ -54,7 +62,7 @@ _OWN_PREDICATE: Final = re.compile(rf"\"{PARTITION_COLUMN}\" = '((?:[^']|'')*)'"
 class _Seen(NamedTuple):
     """A group's rows at one version of the table; `version` is None if there is no table."""
 
-    consumer_group: str
+    consumer_group: GroupName
     version: int | None
     rows: list[Row]
 
@@ -78,7 +86,7 @@ class DeltaRsStorage:
     def __repr__(self) -> str:
         return f"DeltaRsStorage({display_uri(self._uri)!r})"
 
-    def rows(self, consumer_group: str) -> list[Row]:
+    def rows(self, consumer_group: GroupName) -> list[Row]:
         with self._explained("read"):
             table = self._newest()
             version = None if table is None else table.version()
@@ -94,9 +102,6 @@ class DeltaRsStorage:
         return self._sequences.get(key.group_transaction_id)
 
     def replace(self, key: GroupKey, rows: Sequence[Row], sequence: int) -> None:
-        from deltalake import write_deltalake
-        from deltalake.exceptions import CommitFailedError
-
         if self._seen is None or self._seen.consumer_group != key.consumer_group:
             raise Conflict("the group's rows were not read before this commit")
         # Replace the whole partition: to replace single rows, delta-rs would read and compare the old ones.
@@ -109,6 +114,25 @@ class DeltaRsStorage:
                     raise Conflict("another writer created the table at the same moment")
             self._check_protocol(table)
             before = table.version()
+            with in_turn(_local_folder(self._uri)):
+                self._commit(table, key, written, sequence, self._seen.rows)
+            after = table.version()
+            self._mark = self._mark_of(table)
+        self._seen = _Seen(key.consumer_group, after, written)
+        self._sequences[key.group_transaction_id] = sequence
+        self.upkeep.committed(before, after)
+
+    def _commit(
+        self, table: DeltaTable, key: GroupKey, written: Sequence[Row], sequence: int, before: Sequence[Row]
+    ) -> None:
+        """Replace the group's rows `before`. Conflict if they are others by now; CommitConflict if other groups'
+        writers are faster for too long. delta-rs itself gives up after fifteen tries."""
+        from deltalake import write_deltalake
+        from deltalake.exceptions import CommitFailedError
+
+        until = time.monotonic() + _PATIENCE_S
+        for number in itertools.count():
+            newest = table.version()
             try:
                 write_deltalake(
                     table,
@@ -118,23 +142,26 @@ class DeltaRsStorage:
                     commit_properties=_properties(key, sequence),
                     post_commithook_properties=_no_hooks(),
                 )
+                return
             except CommitFailedError as error:
                 self._forget()
                 table.update_incremental()
-                if table.version() == before:
+                if table.version() == newest:
                     raise  # nobody else committed: this table cannot be written
+                found = set(_rows_of(table, key.consumer_group))
                 # Some stores report a commit as failed although it succeeded. The retry then loses against the first
                 # try.
-                if set(_rows_of(table, key.consumer_group)) != set(written):
+                if found == set(written):
+                    return
+                if found != set(before):
                     raise Conflict(self._scrub(error)) from None
-            after = table.version()
-            self._mark = self._mark_of(table)
-        if self._seen is not None:
-            self._seen = _Seen(key.consumer_group, after, written)
-            self._sequences[key.group_transaction_id] = sequence
-        else:
-            self._forget()
-        self.upkeep.committed(before, after)
+            if time.monotonic() > until:
+                raise CommitConflict(
+                    f"{key}: for {_PATIENCE_S:g} s writers of other groups were faster each time at the offsets table"
+                    f" at {display_uri(self._uri)}; give some of its groups a table of their own"
+                )
+            # By chance, and longer each time: of many that lost, few try again at once.
+            time.sleep(random.uniform(0, min(_LONGEST_PAUSE_S, _FIRST_PAUSE_S * 2**number)))
 
     def maintain(self, retention_hours: int | None) -> int:
         with self._explained("clean up"):
@@ -186,7 +213,7 @@ class DeltaRsStorage:
             found = [] if table is None else table.partitions()
             return sorted({name for one in found if (name := one[PARTITION_COLUMN]) is not None})
 
-    def rows_at(self, consumer_group: str, version: int) -> list[Row]:
+    def rows_at(self, consumer_group: GroupName, version: int) -> list[Row]:
         """The group's rows at a version of the table. Raises VersionGone if that version can no longer be read."""
         with self._explained("read"):
             table = self._open()
@@ -339,7 +366,7 @@ def _is_free(folder: Path) -> bool:
     return folder.is_dir() and all(entry.name == "_delta_log" for entry in folder.iterdir())
 
 
-def _rows_of(table: DeltaTable, consumer_group: str) -> list[Row]:
+def _rows_of(table: DeltaTable, consumer_group: GroupName) -> list[Row]:
     """The group's rows in the version that `table` has loaded."""
     import pyarrow as pa
     from deltalake import QueryBuilder
@@ -376,7 +403,7 @@ def _no_hooks() -> PostCommitHookProperties:
     return PostCommitHookProperties(create_checkpoint=False, cleanup_expired_logs=False)
 
 
-def _of_group(consumer_group: str) -> str:
+def _of_group(consumer_group: GroupName) -> str:
     return f"{_column(PARTITION_COLUMN)} = {_text(consumer_group)}"
 
 

@@ -18,6 +18,7 @@ from offsets_store.progress import GroupKey
 from offsets_store.rows import Row, checked
 from offsets_store.schema import COLUMNS, PARTITION_COLUMN, TABLE_PROPERTIES
 from offsets_store.storage import Conflict
+from tubeclient.names import GroupName
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -81,7 +82,7 @@ class DeltaSparkStorage:
     def __repr__(self) -> str:
         return f"DeltaSparkStorage({display_uri(self._table)!r})"
 
-    def rows(self, consumer_group: str) -> list[Row]:
+    def rows(self, consumer_group: GroupName) -> list[Row]:
         with self._explained("read"):
             from pyspark.sql import functions as F
 

@@ -20,6 +20,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Final
 from urllib.parse import quote, urlsplit, urlunsplit
 
+from tubeclient.printable import without_passwords
+
 __all__ = [
     "CommitConflict",
     "NoSuchCommit",
@@ -170,19 +172,19 @@ def display_uri(uri: str) -> str:
     """The URI without user, password and query, which hold secrets for some stores."""
     if "://" not in uri:
         return uri
-    parts = urlsplit(uri)
+    parts = urlsplit(without_passwords(uri))
     host = parts.netloc.rpartition("@")[2]
     return urlunsplit((parts.scheme, host, parts.path, "", ""))
 
 
 def scrub(text: str, storage_options: Mapping[str, str], uri: str = "") -> str:
-    """Return `text` on one line, without colours, native stacks, or values of storage options. The address of an
-    endpoint stays: it says what does not answer."""
+    """Return `text` on one line, without colours, native stacks, values of storage options, or passwords of URIs. The
+    address of an endpoint stays: it says what does not answer."""
     for secret in sorted(_secrets(storage_options), key=len, reverse=True):
         text = text.replace(secret, "***")
     if uri:
         text = text.replace(uri, display_uri(uri))
-    line = " ".join(_ESCAPES.sub(" ", text).split())
+    line = without_passwords(" ".join(_ESCAPES.sub(" ", text).split()))
     return _NATIVE_STACK.sub("", line)[:_LONGEST_TEXT]
 
 

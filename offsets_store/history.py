@@ -15,6 +15,7 @@ from offsets_store.log_retention import HISTORY_COMMITS
 from offsets_store.rows import Row
 from offsets_store.schema import POSITION
 from tubeclient.keys import INDEX_ENTRY_BYTES, PartitionKey
+from tubeclient.names import GroupName
 
 if TYPE_CHECKING:
     from offsets_store.delta_rs import DeltaRsStorage
@@ -102,7 +103,7 @@ class _State(NamedTuple):
     rows: Sequence[Row]
 
 
-def history_of(table: DeltaRsStorage, consumer_group: str, limit: int) -> GroupHistory:
+def history_of(table: DeltaRsStorage, consumer_group: GroupName, limit: int) -> GroupHistory:
     """Return the group's last commits, at most `limit` (1 or more)."""
     if limit < 1:
         raise ValueError(f"a history of {limit} commits says nothing; ask for 1 or more")
@@ -122,7 +123,7 @@ def history_of(table: DeltaRsStorage, consumer_group: str, limit: int) -> GroupH
     return GroupHistory(tuple(found), cut)
 
 
-def rows_at_sequence(table: DeltaRsStorage, consumer_group: str, sequence: int) -> list[Row]:
+def rows_at_sequence(table: DeltaRsStorage, consumer_group: GroupName, sequence: int) -> list[Row]:
     """Return the group's rows right after its commit `sequence`. Raises NoSuchCommit if there is none,
     or the table no longer keeps it."""
     above: int | None = None
@@ -144,12 +145,12 @@ def rows_at_sequence(table: DeltaRsStorage, consumer_group: str, sequence: int) 
     )
 
 
-def states_of(table: DeltaRsStorage, consumer_group: str) -> Iterator[Sequence[Row]]:
+def states_of(table: DeltaRsStorage, consumer_group: GroupName) -> Iterator[Sequence[Row]]:
     """Yield the group's rows after each kept commit that may have changed them, newest first."""
     return (state.rows for state in _states(table, consumer_group))
 
 
-def _states(table: DeltaRsStorage, consumer_group: str, up_to: int | None = None) -> Iterator[_State]:
+def _states(table: DeltaRsStorage, consumer_group: GroupName, up_to: int | None = None) -> Iterator[_State]:
     """The group's rows after each kept commit that may have changed them, newest first.
 
     Leaves out commits whose own number is above `up_to`.

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 from tubeclient.html_table import html_table
 from tubeclient.keys import INDEX_ENTRY_BYTES, PartitionKey, rows_behind
-from tubeclient.names import group_name, topic_names
+from tubeclient.names import GroupName, group_name, topic_names
 
 __all__ = ["GroupKey", "GroupProgress", "PartRead", "PartitionProgress", "moved_to"]
 
@@ -25,7 +25,7 @@ class GroupKey:
     Two patterns are equal if their texts are, whatever topics they match.
     """
 
-    consumer_group: str
+    consumer_group: GroupName
 
     topics: tuple[str, ...]
     """Sorted, each once; () with a pattern."""

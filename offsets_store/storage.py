@@ -7,6 +7,7 @@ from typing import Protocol
 
 from offsets_store.progress import GroupKey
 from offsets_store.rows import Row
+from tubeclient.names import GroupName
 
 __all__ = ["Conflict", "Storage"]
 
@@ -21,7 +22,7 @@ class Storage(Protocol):
     Every method raises `OffsetsTableError` if the table cannot be used. Its text holds no secret.
     """
 
-    def rows(self, consumer_group: str) -> list[Row]:
+    def rows(self, consumer_group: GroupName) -> list[Row]:
         """The group's rows, of all its topic sets, in the table's newest version; [] if there is no table."""
 
     def transaction_version(self, key: GroupKey) -> int | None:

@@ -29,6 +29,7 @@ from offsets_store.run import OffsetsRun
 from offsets_store.shared_run import SharedRun
 from offsets_store.storage import Storage
 from tubeclient.keys import PartitionKey
+from tubeclient.names import group_name, topic_names
 
 __all__ = ["LEASE_MS", "OffsetsTable", "now_ms"]
 
@@ -102,7 +103,7 @@ class OffsetsTable:
 
         Read with delta-rs from the Delta log and by time travel: some milliseconds per commit on a local disk.
         """
-        return history_of(self._past(), consumer_group, limit)
+        return history_of(self._past(), group_name(consumer_group), limit)
 
     def past(self, consumer_group: str, limit: int = WINDOW) -> GroupPast | None:
         """The last positions of the group's newest run, at most `limit` for each partition: what
@@ -110,7 +111,7 @@ class OffsetsTable:
 
         Read as `history` is.
         """
-        return past_of(states_of(self._past(), consumer_group), limit)
+        return past_of(states_of(self._past(), group_name(consumer_group)), limit)
 
     def groups(self) -> list[str]:
         """The names of all groups in the table, sorted; [] if there is no table."""
@@ -135,12 +136,12 @@ class OffsetsTable:
 
         A group that changes its topics continues from here.
         """
-        return positions_of(frozenset(topics), self._rows(consumer_group))
+        return positions_of(topic_names(topics), self._rows(consumer_group))
 
     def waiting(self, consumer_group: str, topics: Iterable[str]) -> dict[PartitionKey, str]:
         """The starting texts of those partitions of `topics` that have no position yet because their broker was always
         down. The texts are those of the query's offsets."""
-        return waiting_in(frozenset(topics), self._rows(consumer_group))
+        return waiting_in(topic_names(topics), self._rows(consumer_group))
 
     def keeps_start(self, key: GroupKey) -> bool:
         """Whether initial offsets are kept: the first batch of a query is not known to be complete."""
@@ -209,7 +210,7 @@ class OffsetsTable:
 
     def _rows(self, consumer_group: str) -> Sequence[Row]:
         with self._access.lock:
-            return self._access.storage.rows(consumer_group)
+            return self._access.storage.rows(group_name(consumer_group))
 
 
 def _installed_version() -> str:

@@ -365,7 +365,7 @@ LAYERS = {
     "offsets_store": Layer(
         {"deltalake", "pyarrow", "pyspark", "py4j"}
         | {"tubeclient._version", "tubeclient.keys", "tubeclient.names", "tubeclient.errors"}
-        | {"tubeclient.html_table"},
+        | {"tubeclient.html_table", "tubeclient.printable"},
         NETWORK | {"spark_source"},
     ),
     # The verdict on a group, for commands, pages and metrics.

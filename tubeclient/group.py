@@ -259,9 +259,10 @@ class GroupMembership(ProcessBound):
                         _log.warning("%s. Waiting until all clients of the group read the same topics", event.error)
                     else:
                         _log.warning(
-                            "%s. %s. Waiting up to %.0f s more: a dead run holds them for %.0f s after its last "
-                            "heartbeat",
-                            event.error,
+                            "consumerGroup %s cannot be joined yet (%s). %s. Waiting up to %.0f s more: a dead run "
+                            "holds them for %.0f s after its last heartbeat",
+                            self._nodes[0].group,
+                            event.error.condition,
                             self._holders(),
                             event.left_ms / 1000,
                             MASTER_LEASE_MS / 1000,
@@ -354,7 +355,9 @@ def fetch_view(
         finally:
             runner.run(close_nodes(masters, [node]))
     except TopicNotDeployed as error:
-        add_near(error, near_topics(settings, names))
-        raise
+        # Not in the name of the reader group: nobody typed it.
+        refusal = TopicNotDeployed(error.code, error.server_text, context=f"topics {', '.join(names)}")
+        add_near(refusal, near_topics(settings, names))
+        raise refusal from None
     finally:
         pool.close()

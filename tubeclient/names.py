@@ -16,12 +16,13 @@ import difflib
 import re
 from collections.abc import Collection, Iterable, Mapping
 from functools import lru_cache
-from typing import NamedTuple
+from typing import NamedTuple, NewType
 
 from tubeclient.errors import ConfigurationError
 
 __all__ = [
     "MAX_READER_GROUPS",
+    "GroupName",
     "checked_filters",
     "checked_reader_groups",
     "checked_tags",
@@ -41,6 +42,10 @@ MAX_TAGS = 500
 MAX_READER_GROUPS = 8
 """The number of reader groups by default. It limits the groups left on a broker, and the parallel readers of a
 partition."""
+
+GroupName = NewType("GroupName", str)
+"""A consumer group's name, without blanks around it: servers trim names, so what keeps anything by name must too. Only
+`group_name` makes one."""
 
 _READER_GROUP = re.compile(r"(.+)-r\d+")
 
@@ -90,9 +95,9 @@ def new_topic_name(name: object) -> str:
     return found
 
 
-def group_name(name: object) -> str:
+def group_name(name: object) -> GroupName:
     """`name` without surrounding blanks; ConfigurationError if it is not a valid consumer group name."""
-    return _checked(_GROUP, name)
+    return GroupName(_checked(_GROUP, name))
 
 
 def tag_name(name: object) -> str:

@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
-__all__ = ["printable"]
+import re
+from typing import Final
+
+__all__ = ["printable", "without_passwords"]
+
+# Hadoop takes secrets with slashes. A port before a path is none.
+_PASSWORD: Final = re.compile(r"(?<=://)[^\s/:@]*:(?!\d{1,5}/)[^\s@]*@")
 
 
 def printable(text: str) -> str:
     """The text with all that is not printable as an escape, such as `\\x1b`: a terminal obeys control characters,
     wherever they come from. Tabs stay."""
     return "".join(one if one.isprintable() or one == "\t" else ascii(one)[1:-1] for one in text)
+
+
+def without_passwords(text: str) -> str:
+    """The text without the user and password of each URI in it that has both."""
+    return _PASSWORD.sub("", text)

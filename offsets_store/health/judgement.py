@@ -108,7 +108,7 @@ class PartitionHealth(NamedTuple):
     partition: PartitionKey
     verdict: Verdict
     why: str
-    """A sentence's part, without a full stop: "position 280 stayed over 10 commits while 7 rows wait"."""
+    """A sentence's part, without a full stop: "position 280 stayed over 10 commits while 7 messages wait"."""
     rows_behind: int | None = None
     """The most rows that are behind now; None if unknown."""
     next_offset: int | None = None
@@ -174,7 +174,7 @@ def judge(
         verdict, why = (
             Verdict.STOP,
             (
-                f"position {last.next_offset} is {_rows(unread.lost_rows)} beyond the last message that its broker "
+                f"position {last.next_offset} is {_messages(unread.lost_rows)} beyond the last message that its broker "
                 "has: the topic was made anew, or the broker lost its newest messages"
             ),
         )
@@ -236,26 +236,26 @@ def _moves(seen: Sequence[PastPosition], unread: Unread, window: int) -> tuple[V
     known = [(one.next_offset, rows) for one, rows in zip(seen, behind, strict=True) if rows is not None]
     lags = [rows for _, rows in known]
     if len(seen) < window or 2 * len(known) < window or 0 in lags:
-        return Verdict.OK, f"{_rows(unread.rows)} to read"  # there is too little, or it caught up within the window
+        return Verdict.OK, f"{_messages(unread.rows)} to read"  # there is too little, or it caught up within the window
     if all(one.next_offset == last.next_offset for one in seen):
         return Verdict.STALL, f"position {last.next_offset} stayed over {window} commits while {_waiting(lags[-1])}"
     if any(later < earlier for earlier, later in pairwise(lags)):
-        return Verdict.OK, f"{_rows(unread.rows)} to read"
+        return Verdict.OK, f"{_messages(unread.rows)} to read"
     worse = sum(
         position_later == position_earlier or lag_later > lag_earlier
         for (position_earlier, lag_earlier), (position_later, lag_later) in pairwise(known)
     )
     if 2 * worse <= len(known) - 1:
-        return Verdict.OK, f"{_rows(unread.rows)} to read, as many as before: the group keeps pace"
-    return Verdict.WARN, f"the lag never fell over {window} commits: from {lags[0]:,} to {_rows(lags[-1])}"
+        return Verdict.OK, f"{_messages(unread.rows)} to read, as many as before: the group keeps pace"
+    return Verdict.WARN, f"the lag never fell over {window} commits: from {lags[0]:,} to {_messages(lags[-1])}"
 
 
-def _rows(number: int) -> str:
-    return f"{number:,} row{'' if number == 1 else 's'}"
+def _messages(number: int) -> str:
+    return f"{number:,} message{'' if number == 1 else 's'}"
 
 
 def _waiting(number: int) -> str:
-    return f"{_rows(number)} wait{'s' if number == 1 else ''}"
+    return f"{_messages(number)} wait{'s' if number == 1 else ''}"
 
 
 def _span(length: timedelta) -> str:

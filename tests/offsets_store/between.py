@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from offsets_store.progress import GroupKey
 from offsets_store.rows import Row
 from offsets_store.storage import Storage
+from tubeclient.names import GroupName
 
 
 class Between:
@@ -18,7 +19,7 @@ class Between:
         self.act: Callable[[], object] | None = None
         self.after: Callable[[], object] | None = None
 
-    def rows(self, consumer_group: str) -> list[Row]:
+    def rows(self, consumer_group: GroupName) -> list[Row]:
         return self._storage.rows(consumer_group)
 
     def transaction_version(self, key: GroupKey) -> int | None:

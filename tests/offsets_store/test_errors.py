@@ -46,6 +46,9 @@ def test_scrub_makes_one_plain_line() -> None:
 def test_uris_are_shown_without_their_secrets() -> None:
     assert display_uri("s3://user:pw@host/path?sig=1#f") == "s3://host/path"
     assert display_uri("/some/where") == "/some/where"
+    assert display_uri("s3a://KEY:the/se/cret+=@lake/t") == "s3a://lake/t"  # Hadoop takes such ones
+    assert display_uri("hdfs://nn:8020/who@where/t") == "hdfs://nn:8020/who@where/t"
+    assert scrub("no s3a://KEY:the/se/cret@lake/t there", {}) == "no s3a://lake/t there"
     assert scrub("cannot reach s3://u:pw@h/p?sig=1", {}, "s3://u:pw@h/p?sig=1") == "cannot reach s3://h/p"
 
 

@@ -16,6 +16,7 @@ from offsets_store import GroupKey, Move, OffsetsTable, OffsetsTableError, Versi
 from offsets_store.delta_rs import DeltaRsStorage
 from offsets_store.rows import Row
 from tests.offsets_store.conftest import FIRST, KEY, SECOND, Clock, at
+from tubeclient.names import GroupName
 
 Open = Callable[[], OffsetsTable]
 WIDER = GroupKey("clicks_etl", ["clicks", "views"])
@@ -64,7 +65,7 @@ def test_a_group_is_found_beneath_many_commits_of_others_which_are_not_looked_at
     looked_at: list[int] = []
     original = DeltaRsStorage.rows_at
 
-    def rows_at(storage: DeltaRsStorage, group: str, version: int) -> list[Row]:
+    def rows_at(storage: DeltaRsStorage, group: GroupName, version: int) -> list[Row]:
         looked_at.append(version)
         return original(storage, group, version)
 

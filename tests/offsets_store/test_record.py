@@ -19,6 +19,7 @@ from offsets_store.rows import Row
 from offsets_store.schema import COLUMNS
 from tests.offsets_store.conftest import FIRST, KEY, SECOND, Clock, at
 from tubeclient.keys import PartitionKey
+from tubeclient.names import GroupName
 
 
 def test_nothing_is_known_and_nothing_is_made_before_the_first_record(table: OffsetsTable, uri: str) -> None:
@@ -75,7 +76,7 @@ def test_rows_are_read_only_where_somebody_else_wrote(
     read: list[str] = []
     original = delta_rs._rows_of
 
-    def counted(table: DeltaTable, consumer_group: str) -> list[Row]:
+    def counted(table: DeltaTable, consumer_group: GroupName) -> list[Row]:
         read.append(consumer_group)
         return original(table, consumer_group)
 
@@ -228,3 +229,14 @@ def test_importing_the_package_does_not_load_deltalake() -> None:
     code = "import sys, offsets_store; print(sorted({'deltalake', 'pyarrow', 'pyspark'} & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_blanks_around_names_ask_for_the_same_rows(table: OffsetsTable) -> None:
+    run = table.open_run(KEY, 2)
+    run.keep_initial("earliest", {FIRST: 0})
+    assert table.begun(" clicks_etl ") == table.begun("clicks_etl") is not None
+    run.record(at({FIRST: 28}), waiting={SECOND: "earliest"})
+    for ask in (table.all_latest, table.history, table.past):
+        assert ask(" clicks_etl ") == ask("clicks_etl")
+    assert table.positions(" clicks_etl", ["clicks "]) == {FIRST: 28}
+    assert table.waiting("clicks_etl ", [" clicks"]) == {SECOND: "earliest"}

@@ -161,7 +161,7 @@ def test_what_others_commit_between_look_and_write_does_not_mislead_the_next_loo
     acts = {**by_hand(uri), "another group": lambda: open_table().open_run(other, 1).record(at({FIRST: 28}))}
     Meddler(monkeypatch, acts[what])
     run.record(at({FIRST: 84}))
-    assert set(storage.rows("clicks_etl")) == set(DeltaRsStorage(uri, {}).rows("clicks_etl"))
+    assert set(storage.rows(KEY.consumer_group)) == set(DeltaRsStorage(uri, {}).rows(KEY.consumer_group))
     assert run.record(at({FIRST: 112})) is True
     assert open_table().positions("clicks_etl", ["clicks"])[FIRST] == 112
 

@@ -124,9 +124,9 @@ def test_the_last_row_of_a_group_can_go(place: Place) -> None:
     assert run.initial_offsets("latest") == {FIRST: 28}
     run.clear_initial()
     assert run.record([]) is True
-    assert place.new_storage().rows("clicks_etl") == []
+    assert place.new_storage().rows(KEY.consumer_group) == []
     assert run.record(at({FIRST: 56})) is True
-    assert [row.sequence for row in place.new_storage().rows("clicks_etl")] == [3]
+    assert [row.sequence for row in place.new_storage().rows(KEY.consumer_group)] == [3]
 
 
 def test_group_names_are_data_not_syntax(place: Place) -> None:
@@ -189,7 +189,7 @@ def test_a_sequence_is_not_used_again_after_rows_were_deleted(place: Place) -> N
     DeltaTable(place.folder).delete("consumerGroup = 'clicks_etl'")
     assert place.open().latest(KEY) is None
     place.open().open_run(BOTH_TOPICS, 1).record(at({FIRST: 84}))
-    assert [row.sequence for row in place.new_storage().rows("clicks_etl")] == [3]
+    assert [row.sequence for row in place.new_storage().rows(KEY.consumer_group)] == [3]
 
 
 def test_a_companion_writes_for_the_run(place: Place) -> None:

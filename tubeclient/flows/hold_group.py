@@ -45,7 +45,7 @@ MASTER_LEASE_MS = 30_000
 """A master forgets a client after this time without a heartbeat (consumerHeartbeatTimeoutMs)."""
 
 _JOIN_RETRY_MS = 1_000
-_TELL_MS = 15_000
+_TELL_MS = 60_000
 """Time between two `Waiting` events."""
 _REPORT_INTERVAL_MS = 500
 """Partitions are connected one by one, perhaps a thousand of them. The master is not told of each."""
@@ -74,8 +74,8 @@ class MembershipWishes:
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """Emitted at once, and then every 15 s, while another client holds the nodes, which may be dead. Emitted once while
-    the group's other clients read other topics. `error` is the master's answer, `left_ms` the time left to wait.
+    """Emitted at once, and then every minute, while another client holds the nodes, which may be dead. Emitted once
+    while the group's other clients read other topics. `error` is the master's answer, `left_ms` the time left to wait.
     """
 
     error: TubeError

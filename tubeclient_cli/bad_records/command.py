@@ -15,6 +15,7 @@ from tubeclient_cli.common.terminal import (
     SparkMaster,
     StorageOptions,
     clear_errors,
+    named_group,
     print_json,
     table_console,
 )
@@ -36,7 +37,9 @@ PartOfReason = Annotated[
 @bad_records_app.command()
 def show(
     table: Annotated[str, typer.Argument(metavar="TABLE", help="The table of --bad-records.")],
-    consumer_group: Annotated[str | None, typer.Option(metavar="NAME", help="Only this group's.")] = None,
+    consumer_group: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Only this group's.", parser=named_group)
+    ] = None,
     reason: PartOfReason = None,
     state: Annotated[
         str,

@@ -91,13 +91,14 @@ def read_letters(uri: str, storage_options: Mapping[str, str], choice: Choice, m
     it cannot be read."""
     with brought_by("delta"):
         from deltalake import DeltaTable
-        from deltalake.exceptions import DeltaError, TableNotFoundError
+        from deltalake.exceptions import TableNotFoundError
 
     place = display_uri(uri)
     if place.partition("://")[0].lower() in HADOOPS_S3:
         raise ConfigurationError(f"{place} is Spark's name of the table; this command reads it as s3://...")
+    options = limited(uri, storage_options)
     try:
-        table = DeltaTable(uri, storage_options=limited(uri, storage_options) or None)
+        table = DeltaTable(uri, storage_options=options or None)
         missing = {*_COLUMNS}.difference(field.name for field in table.schema().fields)
         if missing:
             raise ConfigurationError(
@@ -109,7 +110,9 @@ def read_letters(uri: str, storage_options: Mapping[str, str], choice: Choice, m
             f"there is no Delta table at {place}; check the path. `tubeclient ingest --bad-records` creates the table "
             "when it starts, before there is a bad record"
         ) from None
-    except (DeltaError, OSError) as error:
+    except ConfigurationError:
+        raise
+    except Exception as error:  # also plain Exception: delta-rs raises it for a missing file
         raise Unreachable(f"{place} cannot be read: {scrub(str(error), storage_options, uri)}") from None
 
 

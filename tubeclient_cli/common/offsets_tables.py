@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from tubeclient.errors import ConfigurationError
-from tubeclient.names import near_names
+from tubeclient.names import GroupName, group_name, near_names
 from tubeclient_cli.common.pairs import pairs
 from tubeclient_cli.common.table_uris import limited
 from tubeclient_cli.common.terminal import tell
@@ -13,7 +13,7 @@ from tubeclient_cli.common.terminal import tell
 if TYPE_CHECKING:
     from offsets_store import GroupProgress, OffsetsTable
 
-__all__ = ["NO_TABLE", "listed", "nothing_kept", "progress_in", "table_at"]
+__all__ = ["NO_TABLE", "kept_group", "listed", "nothing_kept", "progress_in", "table_at"]
 
 _CREATED_BY: Final = "check --offsets-table. The first batch of a query with the option offsetsTable creates the table"
 
@@ -36,6 +36,13 @@ def progress_in(table: OffsetsTable, consumer_group: str) -> list[GroupProgress]
     return [*table.all_latest(consumer_group), *([] if begun is None else [begun])]
 
 
+def kept_group(name: str) -> GroupName:
+    """The group of a name that a table has. ConfigurationError for one that no group can have."""
+    if (group := group_name(name)) != name:
+        raise ConfigurationError(f"{name!r} is not a group name: it has blanks around it; another tool wrote it")
+    return group
+
+
 def listed(uri: str, storage_options: list[str] | None) -> dict[str, list[GroupProgress]]:
     """The progress of each group of the table at `uri`, sorted by name. A group whose name cannot be one, or whose rows
     a newer release wrote, is said on standard error, and left out. ConfigurationError if there is no table;
@@ -49,7 +56,7 @@ def listed(uri: str, storage_options: list[str] | None) -> dict[str, list[GroupP
     found = {}
     for name in names:
         try:
-            found[name] = progress_in(table, name)
+            found[name] = progress_in(table, kept_group(name))
         except (ConfigurationError, SchemaMismatch, ValueError) as error:
             tell(f"group {name!r} is left out: {error}")
     return found

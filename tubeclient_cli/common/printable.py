@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from tubeclient.printable import printable
+from tubeclient.printable import printable, without_passwords
 
 __all__ = ["counted", "one_line", "printable"]
 
 
 def one_line(text: str) -> str:
-    """The text, printable and on one line: its lines are joined with blanks."""
-    return printable(" ".join(text.splitlines()))
+    """The text, printable, without passwords of URIs, and on one line: its lines are joined with blanks."""
+    return printable(without_passwords(" ".join(text.splitlines())))
 
 
 def counted(number: int, noun: str) -> str:

@@ -8,6 +8,7 @@ from itertools import combinations
 from typing import Final
 
 from tubeclient.errors import ConfigurationError
+from tubeclient.passwords import is_utf8
 
 __all__ = ["HADOOPS_S3", "check_folders", "limited"]
 
@@ -22,6 +23,8 @@ connected to after 6 s; what fails at once is tried again."""
 def limited(uri: str, storage_options: Mapping[str, str]) -> dict[str, str]:
     """The storage options of somebody who waits at a terminal or a page; those that are given stay."""
     check_folders({"the path of a table": uri})
+    if not is_utf8(uri):
+        raise ConfigurationError(f"the path {uri!r} is not UTF-8, and tables have no other; rename its folder")
     if "://" not in uri or uri.lower().startswith("file:"):
         return dict(storage_options)
     given = {name.lower() for name in storage_options}

@@ -21,6 +21,8 @@ from tubeclient_cli.common.whole_io import whole_output
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from tubeclient.names import GroupName
+
 __all__ = [
     "AsJson",
     "ExitCode",
@@ -33,6 +35,7 @@ __all__ = [
     "Unreachable",
     "clear_errors",
     "exit_code",
+    "named_group",
     "print_json",
     "script_app",
     "table_console",
@@ -51,6 +54,17 @@ class ExitCode(IntEnum):
     """Wrong usage or settings, which the user can change."""
     UNREACHABLE = 3
     """The cluster, a table or Spark cannot be reached."""
+
+
+def named_group(text: str) -> GroupName:
+    """The parser of options and arguments that name a consumer group."""
+    from tubeclient.errors import ConfigurationError
+    from tubeclient.names import group_name
+
+    try:
+        return group_name(text)
+    except ConfigurationError as error:
+        raise typer.BadParameter(str(error)) from None
 
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object, for scripts.")]

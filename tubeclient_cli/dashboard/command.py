@@ -17,6 +17,7 @@ from tubeclient_cli.common.terminal import (
     FurtherOptions,
     StorageOptions,
     clear_errors,
+    named_group,
     print_json,
     tell,
 )
@@ -44,7 +45,8 @@ def dashboard(
         ),
     ] = None,
     consumer_group: Annotated[
-        list[str] | None, typer.Option(metavar="NAME", help="Only this group; may be given several times.")
+        list[str] | None,
+        typer.Option(metavar="NAME", help="Only this group; may be given several times.", parser=named_group),
     ] = None,
     bad_records: Annotated[
         str | None, typer.Option(metavar="PATH", help="The table of `ingest --bad-records`; its counts are shown.")
@@ -71,8 +73,8 @@ def dashboard(
 ) -> None:
     """Serve a page that shows how the groups of an offsets table do.
 
-    Which group is not well and why; messages behind and rows per second over
-    time; which node reads which partition; what moved, when and why; brokers;
+    Which group is not well and why; messages behind and messages per second
+    over time; which node reads which partition; what moved, when and why; brokers;
     bad records. Open the printed address in a browser. Ctrl-C ends it.
 
     The page changes nothing, loads nothing from elsewhere, and has no login:

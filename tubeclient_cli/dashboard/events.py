@@ -45,8 +45,8 @@ def _told(commit: CommitFacts) -> list[dict[str, Any]]:
             _event(
                 commit,
                 "back",
-                f"{counted(commit.partitions_back, 'partition')} went back, by {counted(commit.rows_back, 'row')} at "
-                "most: these rows are read again",
+                f"{counted(commit.partitions_back, 'partition')} went back, by {counted(commit.rows_back, 'message')} "
+                "at most: these are read again",
             )
         )
     if commit.new_run and RESET not in commit.client_version:
@@ -74,7 +74,7 @@ def _told(commit: CommitFacts) -> list[dict[str, Any]]:
 
 def _read(commits: Sequence[CommitFacts]) -> dict[str, Any]:
     rows = sum(commit.rows_read for commit in commits)
-    text = f"{counted(len(commits), 'commit')} read {counted(rows, 'row')} at most"
+    text = f"{counted(len(commits), 'commit')} read {counted(rows, 'message')} at most"
     return {**_event(commits[0], "read", text), "since": commits[-1].at_ms, "rows": rows}
 
 

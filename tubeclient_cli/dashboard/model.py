@@ -8,6 +8,7 @@ from typing import Any, Final
 from offsets_store.health import Verdict
 from tubeclient._version import __version__
 from tubeclient.names import group_name
+from tubeclient_cli.common.printable import counted
 from tubeclient_cli.dashboard.events import events_json
 from tubeclient_cli.dashboard.facts import TABLE, BrokerFacts, Facts, GroupFacts, LetterFacts
 from tubeclient_cli.dashboard.partitions import (
@@ -81,6 +82,11 @@ class _Group:
         self.rows_behind = rows_behind(self._states)
         self.verdict: GroupVerdict = judge_group(group, self._states, facts.cluster, facts.table_at_ms)
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether messages wait and nobody reads, as far as the master knows."""
+        return self._facts.cluster is not None and bool(self.rows_behind) and not self._members()
+
     def overview(self) -> dict[str, Any]:
         progress = self._group.progress
         rate = rows_per_second(self._group.commits, self._facts.now_ms)
@@ -138,11 +144,13 @@ def _headline(groups: list[_Group], facts: Facts) -> dict[str, str]:
         return {"verdict": Verdict.UNKNOWN, "text": text}
     verdict, sentence = groups[0].verdict
     sick = [group for group in groups if group.verdict.verdict.severity > Verdict.OK.severity]
+    idle = [] if sick else [group for group in groups if group.is_idle]
     if verdict is Verdict.OK and len(groups) > 1:
-        unjudged = sum(1 for group in groups if group.verdict.verdict is Verdict.UNKNOWN)
-        told = f"{len(groups) - unjudged:,} groups are well" + (
-            f", {unjudged:,} cannot be judged." if unjudged else "."
-        )
+        unjudged = sum(1 for group in groups if group.verdict.verdict is Verdict.UNKNOWN and group not in idle)
+        well = sum(1 for group in groups if group.verdict.verdict is Verdict.OK and group not in idle)
+        told = f"{idle[0].name}: {idle[0].verdict.sentence}. " if idle else ""
+        told += f"{counted(well, 'group')} {'is' if well == 1 else 'are'} well"
+        told += f", {unjudged:,} cannot be judged." if unjudged else "."
     else:
         more = f" {len(sick) - 1:,} more not well." if len(sick) > 1 else ""
         told = f"{groups[0].name}: {sentence}.{more}"
@@ -152,7 +160,7 @@ def _headline(groups: list[_Group], facts: Facts) -> dict[str, str]:
         told += f" Broker {silent[0]}{more} not answer."
     if facts.table_at_ms < facts.now_ms:
         told = f"When the table could last be read: {told}"
-    worst = Verdict.WARN if silent and not sick else verdict
+    worst = Verdict.WARN if (silent or idle) and not sick else verdict
     return {"verdict": worst, "text": told}
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import accumulate, groupby, pairwise
 from typing import Any, Final, NamedTuple
 
 from tubeclient.keys import INDEX_ENTRY_BYTES, PartitionKey, rows_behind_by_store
@@ -85,6 +86,17 @@ def rows_behind(states: Iterable[PartitionState]) -> int | None:
     return sum(rows_behind_by_store(ends, begins).values())
 
 
+def _shares(states: Sequence[PartitionState]) -> Mapping[PartitionState, int]:
+    """What is left in a store, shared by its partitions as far as each is behind: nobody knows whose a message is."""
+    found: dict[PartitionState, int] = {}
+    for _, same_store in groupby(states, key=lambda state: state.partition.store):
+        some = list(same_store)
+        lags = [state.rows_behind or 0 for state in some]
+        sums = [max(lags) * up_to // (sum(lags) or 1) for up_to in accumulate(lags, initial=0)]
+        found.update(zip(some, (after - before for before, after in pairwise(sums)), strict=True))
+    return found
+
+
 def row_json(state: PartitionState) -> dict[str, Any]:
     """One partition for the table of partitions."""
     return {
@@ -102,7 +114,8 @@ def row_json(state: PartitionState) -> dict[str, Any]:
 def sums_json(
     states: Sequence[PartitionState], name_of: Callable[[PartitionState], str | int | None]
 ) -> list[dict[str, Any]]:
-    """One entry for each topic, broker or node: its partitions and its messages behind."""
+    """One entry for each topic, broker or node: its partitions and its messages behind, each counted once."""
+    shares = _shares(states)
     parts: dict[str | int | None, list[PartitionState]] = {}
     for state in states:
         parts.setdefault(name_of(state), []).append(state)
@@ -111,7 +124,9 @@ def sums_json(
             "name": name,
             "partitions": len(some),
             "behind": sum(1 for state in some if state.rows_behind),
-            "rowsBehind": rows_behind(some),
+            "rowsBehind": None
+            if any(state.rows_behind is None for state in some)
+            else sum(shares[one] for one in some),
         }
         for name, some in sorted(parts.items(), key=lambda item: (item[0] is None, item[0]))
     ]

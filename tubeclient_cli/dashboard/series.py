@@ -1,4 +1,4 @@
-"""Messages behind and rows per second over time, from a group's commits. Pure."""
+"""Messages behind and messages per second over time, from a group's commits. Pure."""
 
 from __future__ import annotations
 

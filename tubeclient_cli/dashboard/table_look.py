@@ -10,7 +10,7 @@ from offsets_store import GroupKey, GroupProgress, OffsetsTable, SchemaMismatch,
 from offsets_store.health import GroupPast
 from offsets_store.history import TableCommit
 from tubeclient.errors import ConfigurationError
-from tubeclient_cli.common.offsets_tables import NO_TABLE, progress_in
+from tubeclient_cli.common.offsets_tables import NO_TABLE, kept_group, progress_in
 from tubeclient_cli.dashboard.commits import commit_facts
 from tubeclient_cli.dashboard.facts import CommitFacts, GroupFacts
 from tubeclient_cli.dashboard.looks import Incomplete
@@ -65,7 +65,7 @@ class TableLook:
         return found
 
     def _newest(self, group: str) -> list[tuple[GroupProgress, GroupPast | None]]:
-        newest = progress_in(self._table, group)
+        newest = progress_in(self._table, kept_group(group))
         known = self._pasts.get(group)
         if known is None or known[0] != newest:
             # It reads some versions of the table, which without a new commit are the same.

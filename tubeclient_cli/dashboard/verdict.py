@@ -47,14 +47,15 @@ def _sentence(
 ) -> str:
     worst = [one for one in partitions if one.verdict is verdict]
     if verdict is Verdict.OK:
-        left = [one for one in worst if one.rows_behind]
-        if not left:
+        worst = [one for one in worst if one.rows_behind]
+        if not worst:
             return "nothing to read" if cluster is not None else "nothing was left to read at its last commit"
-        return _of(left, partitions) + _example(left)
     clients = ""
-    if verdict is Verdict.STOP and cluster is not None:
-        count = len(cluster.members.get(group.progress.group.consumer_group, ()))
-        clients = "; the master knows no client of the group" if count == 0 else f"; clients at the master: {count:,}"
+    count = None if cluster is None else len(cluster.members.get(group.progress.group.consumer_group, ()))
+    if count == 0 and any(one.rows_behind for one in worst):
+        clients = "; the master knows no client of the group"
+    elif verdict is Verdict.STOP and count is not None:
+        clients = f"; clients at the master: {count:,}"
     return _of(worst, partitions) + _example(worst) + clients
 
 

@@ -21,6 +21,7 @@ from tubeclient_cli.common.terminal import (
     StorageOptions,
     TimeZone,
     clear_errors,
+    named_group,
     print_json,
     table_console,
     tell,
@@ -40,7 +41,9 @@ groups_app = typer.Typer(
     pretty_exceptions_show_locals=False,
 )
 
-_Group = Annotated[str, typer.Argument(metavar="GROUP", help="The consumer group.", show_default=False)]
+_Group = Annotated[
+    str, typer.Argument(metavar="GROUP", help="The consumer group.", show_default=False, parser=named_group)
+]
 _Topics = Annotated[
     list[str] | None,
     typer.Option(
@@ -215,7 +218,9 @@ def move(
 @groups_app.command()
 def clone(
     group: _Group,
-    target: Annotated[str, typer.Argument(metavar="TARGET", help="The group that gets the positions.")],
+    target: Annotated[
+        str, typer.Argument(metavar="TARGET", help="The group that gets the positions.", parser=named_group)
+    ],
     master_servers: Masters,
     topic: _Topics = None,
     dry_run: DryRun = False,

@@ -6,6 +6,7 @@ import os
 import re
 
 from tubeclient.conditions import CONDITIONS
+from tubeclient.printable import without_passwords
 from tubeclient_cli.common.terminal import ExitCode
 from tubeclient_cli.ingest.record_format import BAD_RECORD
 from tubeclient_cli.ingest.sink_check import BEGIN_ANEW
@@ -29,7 +30,7 @@ def short_cause(text: str) -> str:
     if (raised := _RAISED.search(text)) is not None:
         return raised[1]
     if named := [cause for cause, name in _NAMED.findall(text) if name in CONDITIONS]:
-        return _PASSWORD.sub("", named[-1])
+        return without_passwords(named[-1])
     if _NO_SOURCE in text:
         return _source_not_found()
     for package in _MISSING.findall(text):
@@ -43,7 +44,7 @@ def short_cause(text: str) -> str:
     causes = (
         _PYTHON_CAUSE.findall(text) or _SPARKS_CAUSE.findall(text) or [*map(_with_root, _JAVA_CAUSE.finditer(text))]
     )
-    cause: str = _PASSWORD.sub("", (causes[-1] if causes else text.strip().split("\n")[0]).strip())
+    cause = without_passwords((causes[-1] if causes else text.strip().split("\n")[0]).strip())
     cause = _SHOWN_VALUE.sub("A value", cause)
     return f"{cause}. {_DEAD_PLANNER}" if cause.endswith(_OF_A_DEAD_PLANNER) else cause
 
@@ -54,9 +55,6 @@ def _with_root(first: re.Match[str]) -> str:
     roots: list[str] = _CAUSED_BY.findall(rest[: end.start()] if (end := _STACK_ENDS.search(rest)) else rest)
     return f"{first[1]}; caused by {roots[-1]}" if roots and roots[-1] not in first[1] else first[1]
 
-
-# A user and a password in a URI: Spark's errors quote paths as they were given.
-_PASSWORD = re.compile(r"(?<=://)[^/\s:@]*:[^/\s@]*@")
 
 # Follows Py4J's "An error occurred while calling ...".
 _JAVA_CAUSE = re.compile(r"^: (\S.+)$", re.MULTILINE)

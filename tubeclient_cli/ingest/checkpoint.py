@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, Literal
 
+from offsets_store.errors import display_uri
 from spark_source.offsets.offsets import Offsets
 from tubeclient.errors import ConfigurationError
 
@@ -83,7 +84,7 @@ class Checkpoint:
             yield
         except ConfigurationError as error:
             raise ConfigurationError(
-                f"{self._location.rstrip('/')}/{name}: {error}", condition=error.condition
+                f"{display_uri(self._location).rstrip('/')}/{name}: {error}", condition=error.condition
             ) from None
 
     def _place(self, name: str) -> tuple[Any, Any, Any]:

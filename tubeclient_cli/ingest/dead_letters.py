@@ -22,6 +22,7 @@ from spark_source.options.row_options import RowOptions
 from spark_source.options.source_options import SourceOptions
 from spark_source.read.schema import spark_schema
 from tubeclient.errors import ConfigurationError
+from tubeclient.printable import without_passwords
 from tubeclient_cli.common.session_confs import session_confs
 from tubeclient_cli.ingest.letter_states import BAD, RETRIED, UNDONE, judgement
 from tubeclient_cli.ingest.record_format import BAD_REASON, UNREAD
@@ -81,11 +82,7 @@ class DeadLetters:
     @property
     def location(self) -> str:
         """The table's whole path, for the target's commits, which others can read: without a password in it."""
-        whole = str(self._files.makeQualified(self._folder.getParent()).toString())
-        scheme, mark, rest = whole.partition("://")
-        host, slash, path = rest.partition("/")
-        user, at, place = host.rpartition("@")
-        return f"{scheme}{mark}{place}{slash}{path}" if at and ":" in user else whole
+        return without_passwords(str(self._files.makeQualified(self._folder.getParent()).toString()))
 
     def exists(self) -> bool:
         from delta.tables import DeltaTable

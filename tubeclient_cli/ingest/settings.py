@@ -150,6 +150,10 @@ class IngestSettings:
         )
         with self._naming():
             given = parse_options(self.options(self.fallback))
+        # As the source has them: what the target records by name is looked for by these.
+        object.__setattr__(self, "consumer_group", given.consumer_group)
+        object.__setattr__(self, "topics", given.subscribe)
+        object.__setattr__(self, "begin_anew", tuple(topic_names(self.begin_anew)))
         self._check_columns(given)
         _ = self.former_master_servers
         strange = sorted(set(self.begin_anew).difference(self.topics))

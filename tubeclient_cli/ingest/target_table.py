@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
+from offsets_store.errors import display_uri
 from tubeclient.errors import ConfigurationError
 from tubeclient_cli.ingest.sink_history import Commit
 from tubeclient_cli.ingest.sink_record import SinkRecord
@@ -95,7 +96,9 @@ class SparkTargetTable:
         try:
             return SinkRecord.parse(metadata)
         except ConfigurationError as error:
-            raise ConfigurationError(f"version {version} of {self._path}: {error}", condition=error.condition) from None
+            raise ConfigurationError(
+                f"version {version} of {display_uri(self._path)}: {error}", condition=error.condition
+            ) from None
 
     def transactions(self, transaction_id: str) -> Transactions:
         table = self._table()

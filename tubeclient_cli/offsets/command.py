@@ -23,6 +23,7 @@ from tubeclient_cli.common.terminal import (
     StorageOptions,
     TimeZone,
     clear_errors,
+    named_group,
     print_json,
     table_console,
     tell,
@@ -41,7 +42,7 @@ offsets_app = typer.Typer(
 )
 
 _Table = Annotated[str, typer.Option(metavar="PATH", help="The Delta table that keeps the groups' positions.")]
-_Group = Annotated[str, typer.Option(metavar="NAME", help="The consumer group.")]
+_Group = Annotated[str, typer.Option(metavar="NAME", help="The consumer group.", parser=named_group)]
 _Topics = Annotated[
     list[str] | None,
     typer.Option(

@@ -215,7 +215,7 @@ def _reasons(told: Iterable[PartitionHealth]) -> Iterator[tuple[str, ...]]:
     """The table's rows, the worst first. Neighbours with equal cells share a row, and a reason is written once."""
 
     def kind(one: PartitionHealth) -> tuple[int, str]:
-        return -one.verdict.severity, _ROWS.sub("N", one.why)
+        return -one.verdict.severity, _MESSAGES.sub("N", one.why)
 
     for _, alike in groupby(sorted(told, key=lambda one: (*kind(one), one.partition)), kind):
         written = False
@@ -227,7 +227,7 @@ def _reasons(told: Iterable[PartitionHealth]) -> Iterator[tuple[str, ...]]:
                 written = True
 
 
-_ROWS: Final = re.compile(r"[0-9,]+ rows?( waits?)?")
+_MESSAGES: Final = re.compile(r"[0-9,]+ messages?( waits?)?")
 """Differs between partitions with the same reason; the table has a column for it."""
 _LIKEWISE: Final = "likewise"
 _ANY: Final = PartitionKey(0, "", 0)
@@ -235,7 +235,7 @@ _ANY: Final = PartitionKey(0, "", 0)
 
 def _behind(status: GroupStatus) -> str:
     rows = status.health.rows_behind
-    return "" if rows is None else f"; the furthest behind has {counted(rows, 'row')} to read, at most"
+    return "" if rows is None else f"; the furthest behind has {counted(rows, 'message')} to read, at most"
 
 
 def _who(clients: int) -> str:
@@ -286,7 +286,7 @@ def print_lag(console: Console, lags: Sequence[GroupLag]) -> None:
         if lag.oldest is not None:
             console.print(f"oldest unread message: {_time(lag.oldest.at)}, of {lag.oldest.partition}", soft_wrap=True)
         if lag.expired:
-            console.print(f"unread rows that the brokers no longer hold, at most: {lag.expired:,}")
+            console.print(f"unread messages that the brokers no longer hold, at most: {lag.expired:,}")
         if lag.beyond:
             console.print(beyond_end(lag.beyond), soft_wrap=True)
 

@@ -80,7 +80,7 @@ def plan(
         from tubeclient_cli.plan.display import plan_json, print_plans
         from tubeclient_cli.plan.preview import lag_of, partitions_of, plans
 
-        topic_names(topic)
+        topic = topic_names(topic)
         admin = Admin(checked_web(settings_of(master_servers, further_options(option, _FLAGS))))
         partitions = partitions_of(admin, topic)
         lag = None if consumer_group is None else lag_of(admin, consumer_group, partitions)

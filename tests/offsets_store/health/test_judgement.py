@@ -73,16 +73,16 @@ def test_nothing_to_read_is_ok_whatever_was_before() -> None:
 
 def test_a_lag_that_falls_once_is_ok() -> None:
     falls = commits(*((10 * n, 10 + n if n != 4 else 1) for n in range(WINDOW)))
-    assert verdict(falls)[1:3] == (Verdict.OK, "7 rows to read")
+    assert verdict(falls)[1:3] == (Verdict.OK, "7 messages to read")
 
 
 def test_a_lag_that_grows_is_a_warning() -> None:
     found = verdict(commits(*((10 * n, 10 + 5 * n) for n in range(WINDOW))))
-    assert found[1:3] == (Verdict.WARN, "the lag never fell over 10 commits: from 10 to 55 rows")
+    assert found[1:3] == (Verdict.WARN, "the lag never fell over 10 commits: from 10 to 55 messages")
 
 
 def test_a_lag_that_stays_while_the_group_moves_is_a_group_that_keeps_pace() -> None:
-    assert verdict(STEADY)[1:3] == (Verdict.OK, "7 rows to read, as many as before: the group keeps pace")
+    assert verdict(STEADY)[1:3] == (Verdict.OK, "7 messages to read, as many as before: the group keeps pace")
     # A single late message at the end of a steady window is no trend.
     assert verdict([*STEADY[1:], STEADY[-1]._replace(end_offset=100_000 * ROW)]).verdict is Verdict.OK
 
@@ -97,12 +97,12 @@ def test_a_warning_needs_most_of_the_commits() -> None:
     assert judge(A, half, Unread(6), BEGAN, window=3).verdict is Verdict.OK
     # A commit that leaves the position where it was is as bad as a lag that grows.
     slow = commits((0, 5), (1, 5), *[(2, 5)] * (WINDOW - 2))
-    assert verdict(slow)[1:3] == (Verdict.WARN, "the lag never fell over 10 commits: from 5 to 5 rows")
+    assert verdict(slow)[1:3] == (Verdict.WARN, "the lag never fell over 10 commits: from 5 to 5 messages")
 
 
 def test_a_position_that_stays_while_the_group_commits_is_a_stall() -> None:
     found = verdict(commits(*((9, 5 + n) for n in range(WINDOW))))
-    assert found[1:3] == (Verdict.STALL, "position 252 stayed over 10 commits while 14 rows wait")
+    assert found[1:3] == (Verdict.STALL, "position 252 stayed over 10 commits while 14 messages wait")
     assert verdict(commits(*[(9, 5)] * WINDOW)).verdict is Verdict.STALL
 
 
@@ -120,7 +120,7 @@ def test_silence_that_is_longer_than_the_window_is_a_stop() -> None:
     slow = commits(*((10 * n, 10) for n in range(WINDOW)), every_s=60)
     assert verdict(slow, after_s=usual_s).verdict is Verdict.OK
     found = verdict(slow, after_s=usual_s + 61)
-    assert found[1:3] == (Verdict.STOP, "no commit for 9 min while 7 rows wait")
+    assert found[1:3] == (Verdict.STOP, "no commit for 9 min while 7 messages wait")
     # A group that commits every second, or that has one commit, is given some minutes.
     for quick in (commits((1, 9)), commits(*((n, 9) for n in range(WINDOW)), every_s=1)):
         assert verdict(quick, after_s=MIN_SILENCE.total_seconds()).verdict is Verdict.OK
@@ -132,10 +132,10 @@ def test_silence_that_is_longer_than_the_window_is_a_stop() -> None:
 def test_silence_of_a_group_that_had_nothing_to_read_counts_from_its_first_unread_message() -> None:
     idle = commits((1, 3), (4, 0))
     assert verdict(idle, after_s=1e6, waiting_s=60).verdict is Verdict.OK
-    assert verdict(idle, after_s=1e6, waiting_s=301)[1:3] == (Verdict.STOP, "no commit for 5 min while 7 rows wait")
+    assert verdict(idle, after_s=1e6, waiting_s=301)[1:3] == (Verdict.STOP, "no commit for 5 min while 7 messages wait")
     unknown = verdict(idle, after_s=3 * 86_400)
     assert unknown.verdict is Verdict.UNKNOWN
-    assert unknown.why.startswith("the group has not committed for 3.0 days, and it is unknown since when 7 rows")
+    assert unknown.why.startswith("the group has not committed for 3.0 days, and it is unknown since when 7 messages")
     # What was unread at the commit waits since then at least.
     assert verdict(commits((1, 3)), after_s=1e6).verdict is Verdict.STOP
 
@@ -192,8 +192,8 @@ def test_a_position_beyond_the_brokers_last_message_is_a_stop() -> None:
     found = judge(A, past, anew, now)
     assert found[1:3] == (
         Verdict.STOP,
-        "position 2520 is 40 rows beyond the last message that its broker has: the topic was made anew, or the broker "
-        "lost its newest messages",
+        "position 2520 is 40 messages beyond the last message that its broker has: the topic was made anew, or the "
+        "broker lost its newest messages",
     )
     # Table and brokers are not read in one moment.
     assert judge(A, past, anew, now - 2 * SECOND).verdict is Verdict.OK

@@ -93,6 +93,7 @@ def test_the_newest_come_first_and_reasons_are_counted(table: str) -> None:
     ("filters", "found"),
     [
         (["--consumer-group", "o'hara"], [104]),
+        (["--consumer-group", " o'hara "], [104]),
         (["--reason", "IT'S"], [103]),
         (["--reason", "%"], []),
         (["--newest", "2"], [104, 103]),
@@ -174,3 +175,15 @@ def test_what_is_not_such_a_table_is_told_in_one_line(tmp_path: Path) -> None:
         result = show(str(place))
         assert (result.exit_code, result.output.count("\n")) == (2, 1)
         assert said in result.output
+
+
+@pytest.mark.parametrize("form", [(), ("--json",)])
+def test_a_table_that_cannot_be_read_is_one_line(table: str, form: tuple[str, ...]) -> None:
+    result = show(table + "\udcff", *form)
+    assert (result.exit_code, result.output.count("\n")) == (2, 1)
+    assert "is not UTF-8" in result.output
+    for file in Path(table).glob("*.parquet"):
+        file.unlink()
+    result = show(table, *form)
+    assert (result.exit_code, result.output.count("\n")) == (3, 1)
+    assert f"{table} cannot be read: " in result.output

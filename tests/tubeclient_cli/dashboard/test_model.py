@@ -94,6 +94,24 @@ def test_groups_that_are_well_are_counted() -> None:
     assert dashboard_json(facts(WELL, other))["headline"] == {"verdict": "OK", "text": "2 groups are well."}
 
 
+def test_a_group_that_nobody_reads_is_named_beside_those_that_are_well() -> None:
+    """It had read all, and nothing says when the messages came."""
+    idle = group(read(key(0), 10, 10), name="idle", at_ms=NOW_MS - 3_600_000)
+    fresh = group(read(key(0), 17, 17), name="fresh")
+    ends = {StoreKey(1, "clicks", 0): StoreBounds(0, 17 * 28)}
+    there = cluster(ends=ends, members={"fresh": (member(0),)})
+    found = dashboard_json(facts(fresh, idle, of_cluster=there))
+    assert [each["verdict"] for each in found["groups"]] == ["OK", "UNKNOWN"]
+    assert found["headline"]["verdict"] == "WARN"
+    assert found["headline"]["text"] == (
+        "idle on clicks: 1:clicks:0: the group has not committed for 60 min, and it is unknown since when 7 messages "
+        "wait; the master knows no client of the group. 1 group is well."
+    )
+    there = cluster(ends=ends, members={"fresh": (member(0),), "idle": (member(0),)})
+    found = dashboard_json(facts(fresh, idle, of_cluster=there))
+    assert found["headline"] == {"verdict": "OK", "text": "1 group is well, 1 cannot be judged."}
+
+
 def test_a_table_that_cannot_be_read_does_not_make_groups_silent() -> None:
     minute_ms = 60_000
     table = Source("offsets table", "s3://lake/o", NOW_MS - 30 * minute_ms, "no answer for 1800 s")

@@ -72,7 +72,7 @@ def test_one_partition(browser: Browser) -> None:
         expect(page.locator("#partitions tbody tr")).to_have_count(1)
         expect(page.locator("#lag-chart canvas")).to_have_count(1)
         assert "newest 7, highest 30" in str(page.locator("#lag-chart").get_attribute("aria-label"))
-        expect(page.locator("#events li")).to_contain_text("2 commits read 33 rows at most")
+        expect(page.locator("#events li")).to_contain_text("2 commits read 33 messages at most")
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

@@ -56,6 +56,16 @@ def test_a_store_counts_once_by_its_partition_that_is_furthest_behind() -> None:
     ]
 
 
+def test_nodes_that_share_a_store_share_its_lag() -> None:
+    rows = [read(key(0), 3, 10, 0), read(key(1), 3, 10, 1), read(key(2), 10, 10, 2), read(key(10_000), 0, 4, 0)]
+    states = partition_states(group(*rows), None)
+    behind = {one["name"]: one["rowsBehind"] for one in sums_json(states, lambda state: state.node_id)}
+    assert behind == {0: 3 + 4, 1: 4, 2: 0}
+    assert sum(behind.values()) == rows_behind(states)
+    unknown = partition_states(group(read(key(0), 3, 10, 0), read(key(1), 3, None, 1)), None)
+    assert [one["rowsBehind"] for one in sums_json(unknown, lambda state: state.node_id)] == [7, None]
+
+
 @given(st.sets(st.tuples(st.integers(1, 3), st.sampled_from("ab"), st.integers(0, 30)), min_size=1))
 def test_a_map_has_each_partition_once_in_order(numbers: set[tuple[int, str, int]]) -> None:
     rows = [read(key(number, broker_id, topic), 0, 10**number) for broker_id, topic, number in numbers]

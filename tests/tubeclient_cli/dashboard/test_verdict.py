@@ -27,7 +27,7 @@ def test_a_group_with_nothing_to_read_is_well() -> None:
 def test_a_group_that_has_stopped_says_where_and_who_is_there() -> None:
     some = group(read(key(0), 10, 10), read(key(10_000), 3, 10), at_ms=NOW_MS - HOUR_MS)
     ends = {StoreKey(1, "clicks", n): StoreBounds(0, 280) for n in (0, 1)}
-    text = "1 of 2 partitions, such as 1:clicks:10000: no commit for 60 min while 7 rows wait"
+    text = "1 of 2 partitions, such as 1:clicks:10000: no commit for 60 min while 7 messages wait"
     assert judged(some) == (Verdict.STOP, text)
     assert judged(some, cluster(ends=ends)) == (Verdict.STOP, f"{text}; the master knows no client of the group")
     there = cluster(ends=ends, members={"clicks_etl": (member(0), member(1))})
@@ -38,14 +38,14 @@ def test_the_end_of_now_counts_and_not_that_of_the_commit() -> None:
     there = cluster(ends={StoreKey(1, "clicks", 0): StoreBounds(0, 280)})
     verdict, sentence = judged(group(read(key(0), 5, 5), at_ms=NOW_MS - HOUR_MS), there)
     assert verdict is Verdict.UNKNOWN
-    assert "unknown since when 5 rows wait" in sentence
+    assert "unknown since when 5 messages wait" in sentence
 
 
 def test_a_position_beyond_what_the_broker_has_is_a_stop() -> None:
     there = cluster(ends={StoreKey(1, "clicks", 0): StoreBounds(0, 2 * 28)})
     verdict, sentence = judged(group(read(key(0), 5, 5), at_ms=NOW_MS - HOUR_MS), there)
     assert verdict is Verdict.STOP
-    assert "position 140 is 3 rows beyond the last message that its broker has" in sentence
+    assert "position 140 is 3 messages beyond the last message that its broker has" in sentence
 
 
 def test_what_a_silent_broker_has_is_not_judged_by_its_old_end() -> None:

@@ -167,7 +167,7 @@ def test_lag_asks_the_brokers(offsets: OffsetsCommands) -> None:
     assert text.startswith("clicks, as of now\n")
     assert "\n1:clicks:10000 28 280 8\n1:clicks:10001 unknown 280 8\n" in text
     assert "\nmessages behind in all, at most: 17\n" in text
-    assert "unread rows that the brokers no longer hold, at most: 1" in text
+    assert "unread messages that the brokers no longer hold, at most: 1" in text
 
 
 def test_a_position_beyond_the_brokers_last_message_exceeds_any_bound(offsets: OffsetsCommands) -> None:

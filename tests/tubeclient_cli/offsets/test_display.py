@@ -26,14 +26,14 @@ def shown(partitions: Sequence[PartitionHealth]) -> list[str]:
 
 
 def stopped(key: PartitionKey, rows: int) -> PartitionHealth:
-    why = f"no commit for 30 min while {rows:,} rows wait"
+    why = f"no commit for 30 min while {rows:,} messages wait"
     return PartitionHealth(key, Verdict.STOP, why, rows, 28 * key.partition_id, NOON)
 
 
 def test_a_reason_is_written_once_and_neighbours_share_a_row() -> None:
     found = [stopped(PartitionKey(broker, "clicks", number), 7) for broker in (1, 2) for number in range(8)]
     assert shown(found) == [
-        "1:clicks:0-7 STOP 7 2026-11-23 12:00:00+00:00 no commit for 30 min while 7 rows wait",
+        "1:clicks:0-7 STOP 7 2026-11-23 12:00:00+00:00 no commit for 30 min while 7 messages wait",
         "2:clicks:0-7 STOP 7 2026-11-23 12:00:00+00:00 likewise",
     ]
 
@@ -43,7 +43,7 @@ def test_a_reason_may_differ_in_its_rows_only() -> None:
     found.append(PartitionHealth(PartitionKey(1, "clicks", 3), Verdict.UNKNOWN, "its broker is down"))
     found.append(PartitionHealth(PartitionKey(1, "clicks", 4), Verdict.WARN, "the lag never fell", 5, 0, NOON))
     assert [line.split("00:00 ")[-1] for line in shown(found)] == [
-        "no commit for 30 min while 1,000 rows wait",
+        "no commit for 30 min while 1,000 messages wait",
         "likewise",
         "likewise",
         "the lag never fell",

@@ -79,11 +79,11 @@ def test_a_group_that_keeps_up_is_well(bench: Bench) -> None:
     found = bench.status("--window", "4", code=0)
     assert (found["consumerGroup"], found["topicSet"], found["verdict"]) == (GROUP, "clicks", "OK")
     assert [(one["verdict"], one["why"], one["rowsBehindAtMost"]) for one in found["partitions"]] == [
-        ("OK", "3 rows to read", 3)
+        ("OK", "3 messages to read", 3)
     ] * 2
     assert bench.text("--window", "4", code=0).splitlines() == [
         "group 'clicks_etl' on clicks: OK",
-        "partitions that are OK: 2 of 2; the furthest behind has 3 rows to read, at most",
+        "partitions that are OK: 2 of 2; the furthest behind has 3 messages to read, at most",
     ]
 
 
@@ -94,7 +94,7 @@ def test_a_group_that_is_slower_than_its_producers_is_warned_of(bench: Bench) ->
         assert query.batch({A: 4, B: 3}) == 7
     assert bench.verdicts("--window", "4", code=1) == [
         ("OK", "nothing to read"),
-        ("WARN", "the lag never fell over 4 commits: from 1 to 4 rows"),
+        ("WARN", "the lag never fell over 4 commits: from 1 to 4 messages"),
     ]
     assert bench.status(code=0)["verdict"] == "OK"  # ten commits are needed, if nothing else is said
     text = bench.text("--window", "4", code=1)
@@ -112,7 +112,7 @@ def test_a_group_that_hangs_has_stopped_though_the_master_knows_it(bench: Bench)
     )
     # Its node is held as a query's is, while its batch hangs.
     with ClientBalanceConsumer(settings, GROUP, ["clicks"], source_count=1, node_id=0):
-        assert bench.verdicts(code=1) == [("STOP", "no commit for 30 min while 2 rows wait")] * 2
+        assert bench.verdicts(code=1) == [("STOP", "no commit for 30 min while 2 messages wait")] * 2
         text = bench.text(code=1)
         assert text.endswith("the master lists 1 client of the group: it runs, but completes nothing")
     wait_for(lambda: not Admin(settings).group(GROUP).members, "the consumer to leave")
@@ -136,7 +136,7 @@ def test_a_partition_that_stays_while_the_group_commits_is_stalled(bench: Bench)
         query.batch({A: 10})
     assert bench.verdicts("--window", "5", code=1) == [
         ("OK", "nothing to read"),
-        ("STALL", "position 0 stayed over 5 commits while 50 rows wait"),
+        ("STALL", "position 0 stayed over 5 commits while 50 messages wait"),
     ]
 
 
@@ -158,7 +158,7 @@ def test_an_idle_group_is_well_and_so_is_one_that_has_just_got_something_to_read
     assert bench.query(3 * DAY_S).batch() == 20
     assert bench.verdicts(code=0) == [("OK", "nothing to read")] * 2
     bench.feed.send(1, partitions=[0], time=minutes_ago(0))
-    assert bench.verdicts(code=0) == [("OK", "1 row to read"), ("OK", "nothing to read")]
+    assert bench.verdicts(code=0) == [("OK", "1 message to read"), ("OK", "nothing to read")]
     bench.feed.send(1, partitions=[10_000], time=minutes_ago(20))
     assert [one[0] for one in bench.verdicts(code=1)] == ["OK", "STOP"]
 
@@ -170,7 +170,7 @@ def test_messages_without_a_time_leave_a_silent_group_that_had_caught_up_unjudge
     (verdict, why), other = bench.verdicts(code=3)
     assert (verdict, other) == ("UNKNOWN", ("OK", "nothing to read"))
     assert why.startswith(
-        "the group has not committed for 24.0 h, and it is unknown since when 1 row waits: the message"
+        "the group has not committed for 24.0 h, and it is unknown since when 1 message waits: the message"
     )
     assert why.endswith("carries no time")
 
@@ -182,7 +182,7 @@ def test_the_producers_time_zone_counts(bench: Bench) -> None:
     for found, why in bench.verdicts(code=3):
         assert found == "UNKNOWN"
         assert re.search(
-            r"row waits: the oldest has a time 7\.[67] h ahead of this machine's clock; is time-zone the zone", why
+            r"message waits: the oldest has a time 7\.[67] h ahead of this machine's clock; is time-zone the zone", why
         )
     assert bench.status("--time-zone", "Asia/Singapore", code=1)["verdict"] == "STOP"
 
@@ -198,8 +198,8 @@ def test_a_topic_that_was_made_anew_stops_its_group(bench: Bench) -> None:
         == [
             (
                 "STOP",
-                f"position {4 * 28} is 3 rows beyond the last message that its broker has: the topic was made anew, "
-                "or the broker lost its newest messages",
+                f"position {4 * 28} is 3 messages beyond the last message that its broker has: the topic was made "
+                "anew, or the broker lost its newest messages",
             )
         ]
         * 2
@@ -216,7 +216,7 @@ def test_partitions_that_came_after_the_last_commit_are_judged(bench: Bench) -> 
     found = bench.status(code=1)
     assert [one["verdict"] for one in found["partitions"]] == ["OK", "STOP", "OK"]
     # Rows of a store are those of all its partitions, at most.
-    assert re.fullmatch(r"no commit for (39|40) min while 6 rows wait", found["partitions"][1]["why"])
+    assert re.fullmatch(r"no commit for (39|40) min while 6 messages wait", found["partitions"][1]["why"])
 
 
 def test_partitions_that_the_group_left_out_are_not_judged(tmp_path: Path) -> None:
@@ -248,7 +248,7 @@ def test_a_query_that_completes_no_first_batch_has_stopped(bench: Bench) -> None
     bench.feed.send(2, time=minutes_ago(40))
     query = bench.query(20 * MINUTE_S)
     query.begin()
-    assert bench.verdicts(code=1) == [("STOP", "no commit for 20 min while 1 row waits")] * 2
+    assert bench.verdicts(code=1) == [("STOP", "no commit for 20 min while 1 message waits")] * 2
 
 
 def test_a_partition_that_the_master_does_not_list_cannot_be_judged(bench: Bench) -> None:

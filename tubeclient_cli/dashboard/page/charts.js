@@ -78,4 +78,4 @@ function timeTicks(ticks) {
 }
 
 export const lagChart = (place) => new Chart(place, "messages behind", count);
-export const rateChart = (place) => new Chart(place, "rows per second", rate);
+export const rateChart = (place) => new Chart(place, "messages per second", rate);

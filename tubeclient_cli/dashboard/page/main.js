@@ -23,7 +23,7 @@ const groups = new SortedTable(by("groups"), "Groups", [
   { name: "verdict", title: "Verdict", value: (row) => RANKS.indexOf(row.verdict), cell: (row) => verdict(row.verdict) },
   { name: "sentence", title: "Why", text: true, cell: (row) => row.sentence },
   number("rowsBehind", "Messages behind"),
-  number("rowsPerSecond", "Rows/s", { cell: (row) => rate(row.rowsPerSecond) }),
+  number("rowsPerSecond", "Messages/s", { cell: (row) => rate(row.rowsPerSecond) }),
   number("updatedAt", "Last commit", { cell: (row) => `${span(model.now - row.updatedAt)} ago` }),
   number("partitions", "Partitions"),
   number("nodes", "Nodes"),
@@ -46,7 +46,7 @@ const sums = (title) => [
 const nodes = new SortedTable(by("nodes"), "Nodes", [
   number("name", "Node", { cell: (row) => row.name ?? "none" }),
   { name: "host", title: "Host", cell: (row) => row.host ?? "–" },
-  ...sums("Messages behind"),
+  ...sums("Messages behind, about"),
 ], { tall: true });
 const topics = new SortedTable(by("topics"), "Topics", [
   { name: "name", title: "Topic", wide: true, cell: (row) => row.name }, ...sums("Messages behind"),
@@ -102,7 +102,7 @@ function answers(row) {
 function note(row) {
   const notes = [];
   if (row.brokerSilent) notes.push("its broker does not answer: as of the last commit");
-  if (row.expired) notes.push(`${count(row.expired)} unread rows expired`);
+  if (row.expired) notes.push(`${count(row.expired)} unread messages expired`);
   if (row.nextOffset === null) notes.push("nothing read yet");
   if (row.reason) notes.push(row.reason);
   return notes.join("; ");
@@ -147,7 +147,7 @@ function drawDetail(group, detail) {
   by("detail-title").textContent = group.name;
   const figures = [
     ["Messages behind, at most", count(group.rowsBehind)],
-    ["Rows read per second", rate(group.rowsPerSecond)],
+    ["Messages read per second", rate(group.rowsPerSecond)],
     ["Partitions", count(group.partitions)],
     ["Nodes", count(group.nodes)],
     ["Clients at the master", group.clients === null ? "–" : count(group.clients)],
