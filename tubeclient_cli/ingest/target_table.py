@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
@@ -20,9 +19,6 @@ _FORGETS: Final = "delta.setTransactionRetentionDuration"
 
 _LAST_COMMIT: Final = "spark.databricks.delta.lastCommitVersionInSession"
 """The session conf in which Delta reports the version it has just written; it writes none if it skips a transaction."""
-
-
-_IN_GLOBS: Final = re.compile(r"([\\\[\]{}*?])")
 
 
 class TableVersion(NamedTuple):
@@ -104,15 +100,15 @@ class SparkTargetTable:
         from pyspark.errors import PySparkException
         from pyspark.sql import functions as F
 
-        log = _IN_GLOBS.sub(r"\\\1", self._path.rstrip("/"))
-        entries = [f"{log}/_delta_log/{version:020}.json" for version in versions]
+        log = f"{self._path.rstrip('/')}/_delta_log"
+        reader = self._spark.read.schema("remove STRUCT<dataChange: BOOLEAN>").option("__globPaths__", "false")
         try:
-            actions = self._spark.read.schema("remove STRUCT<dataChange: BOOLEAN>").json(entries)
-            rows = actions.where("remove IS NOT NULL AND coalesce(remove.dataChange, true)")
-            found = rows.select(F.col("_metadata.file_name")).distinct().collect()
+            actions = reader.json([f"{log}/{version:020}.json" for version in versions])
+            removes = F.expr("bool_or(remove IS NOT NULL AND coalesce(remove.dataChange, true))").alias("removes")
+            found = actions.groupBy(F.col("_metadata.file_name").alias("entry")).agg(removes).collect()
         except PySparkException:
             return set(versions)
-        return {int(row.file_name[:20]) for row in found}
+        return set(versions).difference(int(row.entry[:20]) for row in found if not row.removes)
 
     def _record(self, version: int, metadata: str | None) -> SinkRecord | None:
         try:
