@@ -31,6 +31,7 @@ from tubeclient.names import GroupName
 
 if TYPE_CHECKING:
     from deltalake import CommitProperties, DeltaTable, PostCommitHookProperties
+    from deltalake.fs import DeltaStorageHandler
 
 __all__ = ["DeltaRsStorage"]
 
@@ -80,6 +81,7 @@ class DeltaRsStorage:
         self._seen: _Seen | None = None
         self._sequences: dict[str, int | None] = {}
         self._mark: tuple[int, int] | None = None
+        self._files: DeltaStorageHandler | None = None
         # Maintenance gets its own handle, because this one belongs to the writing thread.
         self.upkeep = Upkeep(lambda: DeltaRsStorage(uri, storage_options).maintain(None), display_uri(uri))
 
@@ -233,7 +235,7 @@ class DeltaRsStorage:
                 raise VersionGone(display_uri(self._uri), version, newest, self._scrub(error)) from None
 
     def _newest(self) -> DeltaTable | None:
-        if self._table is None or self._mark_of(self._table) != self._mark:
+        if self._table is None or self._mark_of(self._table) != self._mark or self._is_gone(self._table):
             self._forget()
             self._table = None
             self._table = self._open()
@@ -258,6 +260,19 @@ class DeltaRsStorage:
         except OSError:
             return None
         return found.st_ino, found.st_mtime_ns
+
+    def _is_gone(self, table: DeltaTable) -> bool:
+        """Whether an object store has no more the files of `table`: it was deleted, and another one may be there. On a
+        local disk its mark tells."""
+        if _local_folder(self._uri) is not None or not (names := table.file_uris()):
+            return False
+        from deltalake.fs import DeltaStorageHandler
+        from pyarrow.fs import FileType
+
+        # Not by DeltaTable.history: like most calls of delta-rs it holds Python's lock while it waits.
+        self._files = self._files or DeltaStorageHandler(self._uri, self._effective_options())
+        [found] = self._files.get_file_info([max(names).removeprefix(table.table_uri).lstrip("/")])
+        return bool(found.type == FileType.NotFound)
 
     def _may_have_moved(self, table: DeltaTable) -> bool:
         """Whether there may be a newer version. On a local disk this needs no listing of the log's folder."""

@@ -179,9 +179,7 @@ CONDITIONS: Final[dict[str, Condition]] = {
     # tubeclient ingest
     "ROWS_WOULD_REPEAT": Condition("The target would get rows twice.", "Do what the text says."),
     "ROWS_WOULD_BE_MISSING": Condition("The target would never get some rows.", "Do what the text says."),
-    "TARGET_ROWS_UNKNOWN": Condition(
-        "The target's history no longer says which rows it has.", "Choose with --starting-offsets, as the text says."
-    ),
+    "TARGET_ROWS_UNKNOWN": Condition("The target's history does not say which rows it has.", "Do what the text says."),
     "OTHER_CLUSTER": Condition("The target's rows come from other masters.", "--former-masters, if they moved."),
     "TARGET_TAKEN_OVER": Condition("Another run of the group wrote to the target.", "Stop one of the two runs."),
     "TARGET_COLUMNS": Condition("The rows do not fit the target's columns.", "Change the schema, or add --evolve."),

@@ -146,3 +146,22 @@ def test_options_reach_the_client_of_each_kind_of_store(uri: str, options: dict[
     with pytest.raises(OffsetsTableError, match=told) as caught:
         OffsetsTable(uri, {**options, **IMPATIENT}).latest(KEY)
     assert [value for value in options.values() if value in str(caught.value)] == []
+
+
+@pytest.mark.parametrize("commits", [2, 4], ids=["the same version", "a later version"])
+def test_a_table_that_was_deleted_and_made_anew_is_another_one(server: S3Server, commits: int) -> None:
+    """Only its number of commits is that of the table before."""
+    table, other = OffsetsTable(URI, server.options), GroupKey("other", ["clicks"])
+    run = table.open_run(KEY, 1)
+    for step in (1, 2):
+        run.record(at({FIRST: 28 * step}))
+    server.delete("offsets/")
+    anew = OffsetsTable(URI, server.options).open_run(other, 1)
+    for step in range(1, commits + 1):
+        anew.record(at({FIRST: 280 * step}))
+    assert table.positions("clicks_etl", ["clicks"]) == {}
+    assert run.record(at({SECOND: 56})) is True
+    found = OffsetsTable(URI, server.options)
+    assert found.positions("clicks_etl", ["clicks"]) == {SECOND: 56}
+    assert found.positions("other", ["clicks"]) == {FIRST: 280 * commits}
+    assert DeltaTable(URI, storage_options=server.options).version() == commits + 1

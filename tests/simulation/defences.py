@@ -113,7 +113,7 @@ DEFENCES = (
     Defence(
         "each batch looks at the target anew",
         INGEST + "sink:DeltaSink.look",
-        "self._seen is None or self._seen.version != version",
+        "self._seen is None or (self._seen.table_id, self._seen.version) != newest",
         "self._seen is None",
         16,
         ("the target is restored", "a second driver"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -13,7 +13,7 @@ from tubeclient_cli.ingest.letter_states import BAD, UNDONE
 from tubeclient_cli.ingest.sink_history import Commit, SinkState
 from tubeclient_cli.ingest.sink_record import SinkRecord
 from tubeclient_cli.ingest.target_rules import TargetRules
-from tubeclient_cli.ingest.target_table import Transactions
+from tubeclient_cli.ingest.target_table import TableVersion, Transactions
 
 if TYPE_CHECKING:
     from tubeclient_cli.ingest.staged import StagedBad
@@ -112,13 +112,10 @@ class MemoryTarget:
         self._pause = pause
         self._looked_at = 0
 
-    def version(self) -> int | None:
+    def newest(self) -> TableVersion | None:
         self._pause("look")
         self._looked_at = len(self._log.versions)
-        return len(self._log.versions) - 1 if self._log.versions else None
-
-    def table_id(self) -> str | None:
-        return "target" if self._log.versions else None
+        return TableVersion("target", len(self._log.versions) - 1) if self._log.versions else None
 
     def rules(self) -> TargetRules:
         return TargetRules()
@@ -127,8 +124,12 @@ class MemoryTarget:
         self._pause("history")
         numbered = list(enumerate(self._log.versions))[::-1][:limit]
         return [
-            Commit(number, one.operation, one.parameters, {}, SinkRecord.parse(one.text)) for number, one in numbered
+            Commit(number, one.operation, one.parameters, {}, SinkRecord.parse(one.text), removes=one.text is None)
+            for number, one in numbered
         ]
+
+    def removing(self, versions: Collection[int]) -> set[int]:
+        return {number for number in versions if self._log.versions[number].operation == "RESTORE"}
 
     def transactions(self, transaction_id: str) -> Transactions:
         return Transactions(self._log.last_of(transaction_id, len(self._log.versions)), False)

@@ -162,8 +162,8 @@ class BatchWriter:
             )
         if state.taken_out is not None:
             raise ConfigurationError(
-                f"version {state.taken_out.version} of {self._sink.where} ({state.taken_out.operation}) removed rows"
-                f" after the last commit of group {self._settings.consumer_group}. Let the job write a batch first"
+                f"version {state.taken_out.version} of {self._sink.where} ({state.taken_out.operation})"
+                f" {state.taken_out.how.value}. Let the job write a batch first"
             )
         if not dry_run:
             self.settle(state)

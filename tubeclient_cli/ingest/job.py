@@ -68,12 +68,13 @@ def run_ingest(
     columns = spark.createDataFrame([], spark_schema(options))
     of_target = columns if settings.bad_records is None else columns.drop(BAD_REASON)
     check_columns(sink.rules().columns, columns_of(record_format, of_target), sink.where, evolve=settings.evolve)
+    kept = kept_positions(settings)  # before the look at the rows, which another run may add to
     state = sink.look()
     check_cluster(state, sink.where, options.master_servers, settings.former_master_servers)
     writer.open()
     writer.settle(state)
     state = state.without_topics(settings.begin_anew, query_id)
-    in_table = of_topics(kept_positions(settings), set(settings.topics).difference(state.undone_topics))
+    in_table = of_topics(kept, set(settings.topics).difference(state.undone_topics))
     state = trusted(state, sink.where, settings.consumer_group, chosen, goes_on=not is_new and not says_offsets(chosen))
     check_beginning(state, sink.where, settings.consumer_group, chosen, in_offsets_table=bool(in_table))
     if not is_new and state.record is None:

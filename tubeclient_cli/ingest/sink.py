@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING
 from offsets_store.delta_spark import is_conflict
 from offsets_store.errors import display_uri
 from tubeclient.errors import ConfigurationError
-from tubeclient_cli.ingest.sink_history import SinkState, state_of
+from tubeclient_cli.ingest.sink_check import unknown_rows
+from tubeclient_cli.ingest.sink_history import Harm, SinkState, state_of
 from tubeclient_cli.ingest.sink_record import SinkRecord
 from tubeclient_cli.ingest.target_rules import TargetRules
 from tubeclient_cli.ingest.target_table import SparkTargetTable, TargetTable
@@ -69,23 +70,25 @@ class DeltaSink:
 
     def look(self) -> SinkState:
         """What the newest version of the table says about the group. Reads nothing if that version is known."""
-        version = self._table.version()
-        if version is None:
+        newest = self._table.newest()
+        if newest is None:
             self._seen = None
             return SinkState()
-        if self._seen is None or self._seen.version != version:
-            self._seen = self._read_whole()
+        if self._seen is None or (self._seen.table_id, self._seen.version) != newest:
+            self._seen = self._read_whole(newest.table_id)
         return self._seen
 
     def table_id(self) -> str | None:
         """The id that Delta gave the table; None if there is no table."""
-        return self._table.table_id()
+        newest = self._table.newest()
+        return None if newest is None else newest.table_id
 
     def append(self, rows: DataFrame, record: SinkRecord) -> SinkRecord:
         """Commit a batch's rows with their record, on top of the version that `look` read. Returns the record as
         written.
 
-        Raises OvertakenRun if another run of the group has written since. After others' DDL it is tried again.
+        After others' DDL it is tried again. Raises OvertakenRun if another run of the group has written since, and
+        UnknownRows if the batch was written all the same, because the table forgot the other run's transaction.
         """
         from py4j.protocol import Py4JError
         from pyspark.errors import PySparkException
@@ -107,10 +110,14 @@ class DeltaSink:
                     raise
                 state = now
         if written == next_version:
-            self._seen = SinkState(record, record.sequence, version=next_version)
-        elif self.look().record != record:
+            self._seen = SinkState(record, record.sequence, version=next_version, table_id=state.table_id)
+            return record
+        after = self.look()
+        if after.record != record:
             # Delta silently skips a number that is taken.
             raise self._overtaken_at(record)
+        if after.taken_out is not None and after.taken_out.how is Harm.BESIDE:
+            raise unknown_rows(after.taken_out, self.where, self._consumer_group)
         return record
 
     def _overtaken_at(self, record: SinkRecord) -> OvertakenRun:
@@ -123,14 +130,14 @@ class DeltaSink:
             " again with a new checkpoint"
         )
 
-    def _read_whole(self) -> SinkState:
+    def _read_whole(self, table_id: str) -> SinkState:
         for _ in range(_TRIES):
-            state = self._read()
+            state = self._read(table_id)
             if state.is_whole:
                 return state
             whole = self._completed(state)
             # A commit of the group between the two looks would have a number, and no record: it would count as undone.
-            if self._table.version() == state.version:
+            if self._table.newest() == (state.table_id, state.version):
                 return whole
         raise ConfigurationError(
             f"{self.where} changed between two looks at it, {_TRIES} times in turn, and its history no longer has a"
@@ -145,10 +152,17 @@ class DeltaSink:
             return replace(state, sequence=max(state.sequence, kept.last))
         return replace(state, is_whole=state.record is not None or not (state.is_copy or kept.may_forget))
 
-    def _read(self) -> SinkState:
+    def _read(self, table_id: str) -> SinkState:
         for limit in _HISTORY_STEPS:
             commits = self._table.history(limit)
-            state = state_of(commits, self._consumer_group)
+            state = state_of(commits, self._consumer_group, table_id)
             if state.is_whole or len(commits) < limit:
                 break
+        if state.taken_out is not None and state.record is not None:
+            # By their names and metrics they may have removed rows; the log knows.
+            since = -1 if state.record.based_on is None else state.record.based_on
+            doubtful = [one.version for one in commits if one.removes and one.record is None and one.version > since]
+            removing = self._table.removing(doubtful) if doubtful else set()
+            commits = [one._replace(removes=one.version in removing) for one in commits]
+            state = state_of(commits, self._consumer_group, table_id)
         return state

@@ -9,7 +9,7 @@ from typing import Final
 from tubeclient.errors import ConfigurationError
 from tubeclient.keys import PartitionKey
 from tubeclient_cli.ingest.settings import GROUP, TARGET, says_offsets
-from tubeclient_cli.ingest.sink_history import SinkState
+from tubeclient_cli.ingest.sink_history import SinkState, TakenOut
 
 __all__ = [
     "BEGIN_ANEW",
@@ -23,9 +23,14 @@ __all__ = [
     "check_cluster",
     "check_going_on",
     "trusted",
+    "unknown_rows",
 ]
 
 _NEW: Final = "Start with a new checkpoint: it continues where the table ends"
+_ALL_MISSING: Final = (
+    "Start with a new checkpoint and --starting-offsets earliest: it reads what the table does not have, wherever the "
+    "offsets table has the group"
+)
 BEGIN_ANEW: Final = (
     "If a topic was deleted and created again, or its brokers lost their newest messages, also give --begin-anew TOPIC "
     "with the new checkpoint: it begins the topic by --starting-offsets, or at earliest, wherever the rows end"
@@ -138,7 +143,7 @@ def check_batch(
             raise RowsWouldBeMissing(
                 f"{batch} continues at {batch.start[first]} in {first}, and the table has no rows of the group there,"
                 f" nor in {len(unheld) - 1} other partitions of the batch. Is it another table, or was it restored?"
-                " Start with a new checkpoint: it reads what the table does not have"
+                f" {_ALL_MISSING}"
             )
     return True
 
@@ -153,7 +158,7 @@ def _check_first(state: SinkState, batch: Batch, known: Mapping[PartitionKey, in
     if batch.batch_id > 0 and state.is_whole:
         raise RowsWouldBeMissing(
             f"{batch} is not its first, and the table has none of the group's rows. Is it another table, or was it "
-            "restored? Start with a new checkpoint: it reads what the table does not have"
+            f"restored? {_ALL_MISSING}"
         )
     if batch.batch_id > 0 or may_lose:
         return
@@ -213,8 +218,9 @@ def check_going_on(
             f"this checkpoint seems outdated: its last batch ends at {planned[first]} in {first}, and the offsets table"
             f" has group {consumer_group} at {in_table[first]} there ({len(ahead)} partitions are like it). The history"
             f" of {where} does not say where the group's rows end: Delta removes it after delta.logRetentionDuration."
-            " Start with a new checkpoint: it continues where the offsets table has the group. If the group's rows in"
-            " the offsets table are another target's, set them to where this one's end, with tubeclient offsets reset"
+            " Start with a new checkpoint: it continues where the offsets table has the group, which after a kill may"
+            " be one batch before the end of the rows. If the group's rows in the offsets table are another target's,"
+            " set them to where this one's end, with tubeclient offsets reset"
         )
 
 
@@ -249,10 +255,19 @@ def trusted(state: SinkState, where: str, consumer_group: str, chosen: str | Non
         return replace(state, taken_out=None)
     if says_offsets(chosen) and not goes_on:
         return SinkState(None, state.sequence, is_whole=False)
-    raise UnknownRows(
-        f"version {taken.version} of {where} ({taken.operation}) removed rows after the last commit of group"
-        f" {consumer_group}, so it is unknown which of its rows are left. Start with a new checkpoint and say where it"
-        " begins: --starting-offsets target continues after that commit and does not read removed rows again;"
-        ' --starting-offsets \'{"default": "earliest"}\', or offsets of partitions, reads again from there. Or restore'
-        " the table with RESTORE ... TO VERSION AS OF and a version"
+    raise unknown_rows(taken, where, consumer_group)
+
+
+def unknown_rows(taken: TakenOut, where: str, consumer_group: str) -> UnknownRows:
+    """The error for a commit after which it is unknown which rows of the group the table at `where` has."""
+    undo = (
+        f"RESTORE TABLE delta.`{where}` TO VERSION AS OF {taken.version - 1}"
+        if taken.version
+        else "remove the table, and give --starting-offsets earliest"
+    )
+    return UnknownRows(
+        f"version {taken.version} of {where} ({taken.operation}) {taken.how.value}, so it is unknown which rows of"
+        f" group {consumer_group} are there. To undo that commit and what came after it, {undo}. Or take the table"
+        " as it is, with --starting-offsets target: what it lacks is not read again. In both cases start with a new"
+        " checkpoint"
     )

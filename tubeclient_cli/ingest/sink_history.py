@@ -28,15 +28,29 @@ class Commit(NamedTuple):
     metrics: Mapping[str, str | None]
     record: SinkRecord | None
     """The job's record in it; None for a commit of others."""
+    removes: bool = True
+    """Whether it may have removed data: False if it is known that no file with data went."""
+
+
+class Harm(Enum):
+    """What a commit did, so that the group's last valid commit no longer tells which rows are there."""
+
+    REMOVED = "removed rows after the group's last commit"
+    BESIDE = (
+        "was written beside another run of the group, as the table forgets transactions"
+        " (delta.setTransactionRetentionDuration)"
+    )
+    MOVED = "was meant for the table that was here before this one"
 
 
 class TakenOut(NamedTuple):
-    """A commit of others that removed rows after the group's last valid commit."""
+    """A commit after which it is unknown which of the group's rows are in the table."""
 
     version: int
     operation: str
     everything: bool
-    """Whether it may have removed all rows; False if a predicate selected them."""
+    """Whether it may concern all rows; False if a predicate selected them."""
+    how: Harm = Harm.REMOVED
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +75,8 @@ class SinkState:
     """Whether RESTORE came after `record`, or after all of the history that is known."""
     version: int | None = field(default=None, compare=False)
     """The table's version of which this is known; None if there is no table."""
+    table_id: str | None = field(default=None, compare=False)
+    """The id of the table of which this is known; None if there is none."""
 
     @property
     def ends(self) -> Offsets:
@@ -90,7 +106,8 @@ class SinkState:
         last = max(before.sequence if before is not None else 0, known_from - 1)
         if self.sequence > last:
             undone = (*undone, (last + 1, self.sequence))
-        return replace(record, sequence=self.sequence + 1, based_on=self.version, undone=undone, known_from=known_from)
+        numbered = replace(record, sequence=self.sequence + 1, undone=undone, known_from=known_from)
+        return replace(numbered, based_on=self.version, table_id=self.table_id)
 
     def without_topics(self, topics: Collection[str], query_id: str | None) -> SinkState:
         """The state for a query that begins `topics` anew: it ignores them until the query itself has written."""
@@ -109,8 +126,8 @@ class _Effect(Enum):
     FOREIGN = "adds rows from another table, without their offsets"
 
 
-def state_of(commits: Sequence[Commit], consumer_group: str) -> SinkState:
-    """What `commits`, the table's last ones, newest first, say about the group."""
+def state_of(commits: Sequence[Commit], consumer_group: str, table_id: str | None = None) -> SinkState:
+    """What `commits`, the last ones of the table `table_id`, newest first, say about the group."""
     kept_up_to: int | None = None
     taken: TakenOut | None = None
     sequence = 0
@@ -129,6 +146,7 @@ def state_of(commits: Sequence[Commit], consumer_group: str) -> SinkState:
             newest,
             is_restored=kept_up_to is not None,
             version=commits[0].version if commits else None,
+            table_id=table_id,
         )
 
     for index, commit in enumerate(commits):
@@ -140,10 +158,13 @@ def state_of(commits: Sequence[Commit], consumer_group: str) -> SinkState:
             newest = newest or record
             continue
         if record is not None:
-            base = commit.version - 1 if record.based_on is None else record.based_on
+            base = -1 if record.based_on is None else record.based_on
             # The record does not include what came between the job's read of the table and its commit.
-            between = (one for one in commits[index + 1 :] if one.version > base)
-            taken = _worse(taken, *map(_taken, between))
+            for one in (one for one in commits[index + 1 :] if one.version > base):
+                beside = one.record is not None and one.record.consumer_group == consumer_group
+                taken = _worse(taken, _harm(commit, Harm.BESIDE) if beside else _taken(one))
+            if None not in (record.table_id, table_id) and record.table_id != table_id:
+                taken = _worse(taken, _harm(commit, Harm.MOVED))
             return found(record, is_whole=commits[-1].version <= base + 1)
         effect = _effect(commit)
         if effect is _Effect.RESTORES and (version := _restored(commit)) is not None:
@@ -159,6 +180,10 @@ def _topics(record: SinkRecord | None) -> set[str]:
     return set() if record is None else {partition.topic for partition in (*record.ends, *record.ends.waiting)}
 
 
+def _harm(commit: Commit, how: Harm) -> TakenOut:
+    return TakenOut(commit.version, commit.operation, everything=True, how=how)
+
+
 def _taken(commit: Commit) -> TakenOut | None:
     effect = _effect(commit)
     everything = effect in (_Effect.ALL, _Effect.RESTORES)
@@ -170,42 +195,23 @@ def _worse(*found: TakenOut | None) -> TakenOut | None:
     return max((one for one in found if one is not None), key=lambda one: (one.everything, one.version), default=None)
 
 
-# Operation names of delta-spark and delta-rs. Any other operation counts as one that may remove rows.
-_KEEP: Final = frozenset(
-    {
-        *("ADD COLUMN", "ADD COLUMNS", "CHANGE COLUMN", "CHANGE COLUMNS", "RENAME COLUMN", "DROP COLUMNS"),
-        *("UPDATE COLUMN METADATA", "UPDATE FIELD METADATA", "UPDATE TABLE METADATA", "UPDATE SCHEMA"),
-        *("SET TBLPROPERTIES", "UNSET TBLPROPERTIES", "UPGRADE PROTOCOL", "ADD FEATURE", "DROP FEATURE"),
-        *("ADD CONSTRAINT", "DROP CONSTRAINT", "CLUSTER BY", "COMPUTE STATS", "ROW TRACKING BACKFILL"),
-        *("CREATE TABLE", "CREATE TABLE AS SELECT", "COPY INTO", "UPDATE"),
-        *("OPTIMIZE", "REORG", "VACUUM START", "VACUUM END"),
-    }
-)
-_REMOVED_FILES: Final = ("numRemovedFiles", "num_removed_files")
-_DELETED_ROWS: Final = ("numTargetRowsDeleted", "num_target_rows_deleted", "numDeletedRows", "num_deleted_rows")
+_DELETED_ROWS: Final = ("numTargetRowsDeleted", "num_target_rows_deleted")
 
 
 def _effect(commit: Commit) -> _Effect:
+    """What a commit did: by its files where that is enough. Names tell apart what removes files that hold data."""
     name = commit.operation.upper()
-    if name in _KEEP:
-        return _Effect.KEEPS
     if name == "RESTORE":
         return _Effect.RESTORES
     if name in ("CLONE", "CONVERT"):
         return _Effect.FOREIGN
-    if name in ("MERGE", "DELETE"):
-        if _is_zero(commit.metrics, _DELETED_ROWS):
-            return _Effect.KEEPS
-        return _Effect.SOME if name == "MERGE" or _has_predicate(commit) else _Effect.ALL
-    if name in ("WRITE", "STREAMING UPDATE"):
-        mode = str(commit.parameters.get("mode") or commit.parameters.get("outputMode")).lower()
-        # With deletion vectors rows go, and their files stay.
-        rows_stay = all(commit.metrics.get(name) in (None, "0") for name in _DELETED_ROWS)
-        if mode not in ("overwrite", "complete") or (rows_stay and _is_zero(commit.metrics, _REMOVED_FILES)):
-            return _Effect.KEEPS
-        dynamic = "true" in str(commit.parameters.get("isDynamicPartitionOverwrite")).lower()
-        return _Effect.SOME if dynamic or _has_predicate(commit) else _Effect.ALL
-    return _Effect.ALL
+    mode = str(commit.parameters.get("mode") or commit.parameters.get("outputMode")).lower()
+    if not commit.removes or name == "UPDATE" or mode == "append":
+        return _Effect.KEEPS
+    if name == "MERGE":
+        return _Effect.KEEPS if _is_zero(commit.metrics, _DELETED_ROWS) else _Effect.SOME
+    dynamic = "true" in str(commit.parameters.get("isDynamicPartitionOverwrite")).lower()
+    return _Effect.SOME if dynamic or _has_predicate(commit) else _Effect.ALL
 
 
 def _is_zero(metrics: Mapping[str, str | None], names: Iterable[str]) -> bool:

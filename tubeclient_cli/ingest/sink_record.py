@@ -42,6 +42,8 @@ class SinkRecord:
     `known_from` on, are in the table."""
     known_from: int = 1
     """The first number of which `undone` tells; the table's history no longer has what was before."""
+    table_id: str | None = None
+    """The id of the table that the job had read before; None if there was none, or the record does not say."""
 
     @property
     def held(self) -> tuple[tuple[int, int], ...]:
@@ -86,6 +88,8 @@ class SinkRecord:
             record["undone"] = self.undone
         if self.known_from > 1:
             record["knownFrom"] = self.known_from
+        if self.table_id is not None:
+            record["tableId"] = self.table_id
         return json.dumps({_FIELD: record})
 
     @classmethod
@@ -112,6 +116,7 @@ class SinkRecord:
             _staged_bad(_of(record, "badRecords", dict)) if bad is not None else None,
             tuple(_pair(one) for one in _items(record, "undone", list)) if "undone" in record else (),
             _of(record, "knownFrom", int) if "knownFrom" in record else 1,
+            _of(record, "tableId", str) if "tableId" in record else None,
         )
 
 

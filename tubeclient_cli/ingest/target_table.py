@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Collection
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 from offsets_store.errors import display_uri
@@ -14,12 +15,20 @@ from tubeclient_cli.ingest.target_rules import TargetRules
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["SparkTargetTable", "TargetTable", "Transactions"]
+__all__ = ["SparkTargetTable", "TableVersion", "TargetTable", "Transactions"]
 
 _FORGETS: Final = "delta.setTransactionRetentionDuration"
 
 _LAST_COMMIT: Final = "spark.databricks.delta.lastCommitVersionInSession"
 """The session conf in which Delta reports the version it has just written; it writes none if it skips a transaction."""
+
+
+class TableVersion(NamedTuple):
+    """Which table, and which version of it. The number alone says little: a table may be deleted and made anew."""
+
+    table_id: str
+    """The id that Delta gave the table."""
+    number: int
 
 
 class Transactions(NamedTuple):
@@ -34,17 +43,17 @@ class Transactions(NamedTuple):
 class TargetTable(Protocol):
     """One Delta table; the first append creates it. Errors are Spark's."""
 
-    def version(self) -> int | None:
+    def newest(self) -> TableVersion | None:
         """The newest version; None if there is no table."""
-
-    def table_id(self) -> str | None:
-        """The id that Delta gave the table; None if there is no table."""
 
     def rules(self) -> TargetRules:
         """The table's columns, and what it refuses."""
 
     def history(self, limit: int) -> list[Commit]:
         """The last commits of the table, which is there: newest first, at most `limit`."""
+
+    def removing(self, versions: Collection[int]) -> set[int]:
+        """Those of `versions` whose commits removed data by the table's log, or may have: where it no longer says."""
 
     def transactions(self, transaction_id: str) -> Transactions:
         """What the table, which is there, knows of a transaction id."""
@@ -61,13 +70,12 @@ class SparkTargetTable:
         self._spark = spark
         self._path = path
 
-    def version(self) -> int | None:
+    def newest(self) -> TableVersion | None:
         table = self._table()
-        return None if table is None else int(_snapshot(table).version())
-
-    def table_id(self) -> str | None:
-        table = self._table()
-        return None if table is None else str(_snapshot(table).metadata().id())
+        if table is None:
+            return None
+        snapshot = _snapshot(table)
+        return TableVersion(str(snapshot.metadata().id()), int(snapshot.version()))
 
     def rules(self) -> TargetRules:
         from pyspark.sql.types import StructType
@@ -78,7 +86,7 @@ class SparkTargetTable:
         return TargetRules.of(StructType.fromJson(json.loads(found["schemaString"])), found["configuration"])
 
     def history(self, limit: int) -> list[Commit]:
-        columns = ("version", "operation", "operationParameters", "operationMetrics", "userMetadata")
+        columns = ("version", "operation", "operationParameters", "operationMetrics", "userMetadata", "isBlindAppend")
         table = self._table()
         rows = [] if table is None else table.history(limit).select(*columns).collect()
         return [
@@ -88,9 +96,25 @@ class SparkTargetTable:
                 row.operationParameters or {},
                 row.operationMetrics or {},
                 self._record(int(row.version), row.userMetadata),
+                # Not by its name: this is what Delta saw of the commit's files.
+                removes=not row.isBlindAppend,
             )
             for row in sorted(rows, key=lambda row: int(row.version), reverse=True)
         ]
+
+    def removing(self, versions: Collection[int]) -> set[int]:
+        from pyspark.errors import PySparkException
+        from pyspark.sql import functions as F
+
+        log = f"{self._path.rstrip('/')}/_delta_log"
+        reader = self._spark.read.schema("remove STRUCT<dataChange: BOOLEAN>").option("__globPaths__", "false")
+        try:
+            actions = reader.json([f"{log}/{version:020}.json" for version in versions])
+            removes = F.expr("bool_or(remove IS NOT NULL AND coalesce(remove.dataChange, true))").alias("removes")
+            found = actions.groupBy(F.col("_metadata.file_name").alias("entry")).agg(removes).collect()
+        except PySparkException:
+            return set(versions)
+        return set(versions).difference(int(row.entry[:20]) for row in found if not row.removes)
 
     def _record(self, version: int, metadata: str | None) -> SinkRecord | None:
         try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from deltalake import DeltaTable
@@ -12,6 +13,7 @@ from deltalake import DeltaTable
 from embedded_tubemq import EmbeddedTubeMQ, TopicConfig
 from tests.tubeclient_cli.ingest.bench import KEYS, Bench
 from tubeclient_cli.ingest.sink_check import OtherCluster, UnknownRows
+from tubeclient_cli.ingest.target_table import SparkTargetTable
 
 pytestmark = pytest.mark.spark
 
@@ -42,6 +44,70 @@ def test_a_target_that_was_dropped_is_not_gone_on_with_by_an_old_checkpoint(benc
     ):
         bench.run("one")
     assert sum(event.rows for event in bench.run("two", starting_offsets="earliest")) == 40
+    assert bench.repeated_or_missing() == {}
+
+
+@pytest.mark.parametrize("when", ["between two batches", "in mid-batch"])
+def test_a_target_that_is_made_anew_while_the_job_runs_is_noticed(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, when: str
+) -> None:
+    """At the same version: only its id is another one."""
+    from pyspark.errors import StreamingQueryException
+
+    target, write = bench.settings.target, SparkTargetTable.append
+    numbers: list[int] = []
+
+    def make_anew() -> None:
+        schema = bench.spark.read.format("delta").load(target).schema
+        shutil.rmtree(target)
+        bench.spark.createDataFrame([], schema).write.format("delta").save(target)
+
+    def append(table: SparkTargetTable, *given: Any, **named: Any) -> int | None:
+        numbers.append(len(numbers))
+        if numbers == [0, 1] and when == "in mid-batch":
+            make_anew()
+        written = write(table, *given, **named)
+        if numbers == [0] and when == "between two batches":
+            make_anew()
+        return written
+
+    bench.send(40)
+    monkeypatch.setattr(SparkTargetTable, "append", append)
+    with pytest.raises(StreamingQueryException) as caught:
+        bench.run("one", max_offsets_per_trigger=10)
+    monkeypatch.undo()
+    assert DeltaTable(target).count() == (10 if when == "in mid-batch" else 0)
+    condition = "TARGET_ROWS_UNKNOWN" if when == "in mid-batch" else "ROWS_WOULD_BE_MISSING"
+    assert f"[{condition}]" in str(caught.value)
+    if when == "in mid-batch":
+        with pytest.raises(
+            UnknownRows, match=r"version 1 of \S+ \(WRITE\) was meant for the table that was here before"
+        ):
+            bench.run("two")
+        bench.spark.sql(f"RESTORE TABLE delta.`{target}` TO VERSION AS OF 0").collect()
+        assert sum(event.rows for event in bench.run("two")) == 40
+    else:
+        assert sum(event.rows for event in bench.run("two", starting_offsets="earliest")) == 40
+    assert bench.repeated_or_missing() == {}
+
+
+def test_upkeep_of_the_target_stops_no_job(bench: Bench) -> None:
+    """Whatever its name: no file with data goes."""
+    name = f"delta.`{bench.settings.target}`"
+    bench.send(20)
+    bench.run("one")
+    for mode in ("name", "none"):
+        bench.spark.sql(f"ALTER TABLE {name} SET TBLPROPERTIES ('delta.columnMapping.mode' = '{mode}')").collect()
+    bench.spark.sql(f"ALTER TABLE {name} SET TBLPROPERTIES ('delta.enableTypeWidening' = 'true')").collect()
+    bench.spark.sql(f"ALTER TABLE {name} DROP FEATURE typeWidening").collect()
+    rows = bench.spark.read.format("delta").load(bench.settings.target)
+    rows.write.format("delta").mode("overwrite").option("dataChange", "false").save(bench.settings.target)
+    done = [commit["operation"] for commit in DeltaTable(bench.settings.target).history()]
+    assert {"REMOVE COLUMN MAPPING", "Empty Commit", "DROP FEATURE"} < set(done)
+    assert done[0] == "WRITE"
+    for checkpoint in ("one", "two"):
+        bench.send(20)
+        assert sum(event.rows for event in bench.run(checkpoint)) == 20
     assert bench.repeated_or_missing() == {}
 
 

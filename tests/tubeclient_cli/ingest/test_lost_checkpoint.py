@@ -11,6 +11,8 @@ from deltalake import DeltaTable
 from tests.tubeclient_cli.ingest.bench import KEYS, Bench
 from tests.tubeclient_cli.ingest.lake import cut_history
 from tubeclient_cli.ingest.sink_check import UnknownRows
+from tubeclient_cli.ingest.sink_history import Commit
+from tubeclient_cli.ingest.target_table import SparkTargetTable
 
 pytestmark = pytest.mark.spark
 
@@ -47,6 +49,33 @@ def test_a_table_that_is_ahead_leaves_no_message_out_unless_the_user_says_so(ben
     bench.send(20)
     assert sum(event.rows for event in bench.run("third", target=elsewhere)) == 20
     assert bench.table_positions() == dict.fromkeys(KEYS, 28 * 40)
+
+
+def test_a_second_job_of_a_group_that_writes_meanwhile_raises_no_false_alarm(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first job adds rows after the second one's look at the target, and moves the offsets table."""
+    from pyspark.errors import StreamingQueryException
+
+    bench.send(20)
+    bench.run("first")
+    bench.send(20)
+    look = SparkTargetTable.history
+
+    def history(table: SparkTargetTable, limit: int) -> list[Commit]:
+        found = look(table, limit)
+        monkeypatch.undo()
+        bench.run("first")
+        return found
+
+    monkeypatch.setattr(SparkTargetTable, "history", history)
+    with pytest.raises(StreamingQueryException, match=r"\[ROWS_WOULD_REPEAT\] .* Start with a new checkpoint"):
+        bench.run("second")
+    assert (
+        bench.said[-1]
+        == "the checkpoint is new and begins where the group's rows in the target end, in 2 partitions of clicks"
+    )
+    assert bench.repeated_or_missing() == {}
 
 
 def test_where_the_history_is_cut_an_old_checkpoint_is_told_by_the_offsets_table(bench: Bench) -> None:

@@ -14,6 +14,7 @@ from spark_source.offsets.offsets import Offsets
 from tests.waiting import wait_for
 from tubeclient.keys import PartitionKey
 from tubeclient_cli.ingest.sink import DeltaSink, OvertakenRun
+from tubeclient_cli.ingest.sink_check import UnknownRows, trusted
 from tubeclient_cli.ingest.sink_history import SinkState, TakenOut
 from tubeclient_cli.ingest.sink_record import SinkRecord
 
@@ -136,6 +137,31 @@ def test_a_write_that_others_change_of_the_tables_properties_comes_before_is_tri
     thread.join(60)
     assert [(one.sequence, one.based_on) for one in written] == [(2, 1)]
     assert table.values() == [1, 2]
+
+
+def test_two_runs_that_write_where_the_table_forgets_transactions_are_told(table: Table) -> None:
+    """Delta lets the second one through. Whoever looks at the table then says so, the late run first."""
+    table.sink().append(table.rows(1), record(0))
+    name = f"delta.`{table.path}`"
+    forgets = "delta.setTransactionRetentionDuration"
+    table.spark.sql(f"ALTER TABLE {name} SET TBLPROPERTIES ('{forgets}' = 'interval 0 seconds')").collect()
+    late, successor = table.sink(), table.sink()
+    late.look()
+    successor.look()
+    successor.append(table.rows(2), record(0, "q2"))
+    # As when the transaction is older than the duration.
+    table.spark._jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()  # type: ignore[union-attr]
+    with pytest.raises(UnknownRows, match=rf"version 3 of \S+ \(WRITE\) was written beside another run .*{forgets}"):
+        late.append(table.rows(2), record(1))
+    assert table.values() == [1, 2, 2]
+    state = table.sink().look()
+    with pytest.raises(UnknownRows, match=r"RESTORE TABLE \S+ TO VERSION AS OF 2\. Or") as caught:
+        trusted(state, "/target", "g", None, goes_on=True)
+    assert "--starting-offsets target" in str(caught.value)
+    table.spark.sql(f"RESTORE TABLE {name} TO VERSION AS OF 2").collect()
+    held = trusted(table.sink().look(), "/target", "g", None, goes_on=False)
+    assert held.record is not None
+    assert (held.record.query_id, dict(held.ends), table.values()) == ("q2", {A: 28}, [1, 2])
 
 
 def test_a_write_that_fails_by_itself_says_why(table: Table) -> None:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from spark_source.offsets.offsets import Offsets
 from tubeclient.keys import PartitionKey
-from tubeclient_cli.ingest.sink_history import Commit, SinkState, TakenOut, state_of
+from tubeclient_cli.ingest.sink_history import Commit, Harm, SinkState, TakenOut, state_of
 from tubeclient_cli.ingest.sink_record import SinkRecord
 from tubeclient_cli.ingest.staged import StagedBad
 
@@ -17,26 +17,33 @@ B, W = PartitionKey(2, "clicks", 0), PartitionKey(2, "views", 0)
 
 
 def ours(version: int, *, group: str = "g", based_on: int | None = None, ends: Offsets | None = None) -> Commit:
-    """A commit of the job, number `version` + 1 of the group."""
-    record = SinkRecord(group, "q", version, ends or Offsets({A: 28 * version}), version + 1, based_on)
-    return Commit(version, "WRITE", {"mode": "Append"}, {}, record)
+    """A commit of the job, number `version` + 1 of the group, on top of the version before it or of `based_on`."""
+    base = version - 1 if based_on is None else based_on
+    record = SinkRecord(group, "q", version, ends or Offsets({A: 28 * version}), version + 1, base, table_id="id")
+    return Commit(version, "WRITE", {"mode": "Append"}, {}, record, removes=False)
 
 
 def by_others(
     version: int, operation: str, metrics: dict[str, str | None] | None = None, /, **parameters: str
 ) -> Commit:
+    """One that removed files with data."""
     return Commit(version, operation, parameters, metrics or {}, None)
 
 
+def kept(version: int, operation: str, **parameters: str) -> Commit:
+    """One that removed no data."""
+    return by_others(version, operation, **parameters)._replace(removes=False)
+
+
 def state(*oldest_first: Commit) -> SinkState:
-    return state_of(oldest_first[::-1], "g")
+    return state_of(oldest_first[::-1], "g", "id")
 
 
 def record_of(commit: Commit) -> SinkRecord | None:
     return commit.record
 
 
-CREATED = by_others(0, "CREATE TABLE")
+CREATED = kept(0, "CREATE TABLE")
 
 
 def test_the_groups_newest_commit_says_where_its_rows_end() -> None:
@@ -48,16 +55,14 @@ def test_the_groups_newest_commit_says_where_its_rows_end() -> None:
 @pytest.mark.parametrize(
     "commit",
     [
-        by_others(3, "OPTIMIZE", predicate="[]"),
-        by_others(3, "VACUUM END"),
+        *(kept(3, name) for name in ("OPTIMIZE", "VACUUM END", "Empty Commit", "TRUNCATE", "something new")),
+        kept(3, "DELETE", predicate='["(a = 1)"]'),
+        kept(3, "WRITE", mode="Overwrite"),
+        kept(3, "MERGE"),
         by_others(3, "WRITE", mode="Append"),
         by_others(3, "STREAMING UPDATE", outputMode="Append"),
         by_others(3, "UPDATE", predicate='["(a = 1)"]'),
-        by_others(3, "SET TBLPROPERTIES"),
-        by_others(3, "DELETE", {"numDeletedRows": "0"}, predicate='["(a = 1)"]'),
         by_others(3, "MERGE", {"numTargetRowsDeleted": "0"}),
-        by_others(3, "WRITE", {"numRemovedFiles": "0"}, mode="Overwrite"),
-        by_others(3, "WRITE", {"numRemovedFiles": "0", "numDeletedRows": "0"}, mode="Overwrite", predicate="a"),
     ],
     ids=lambda commit: commit.operation,
 )
@@ -197,6 +202,27 @@ def test_topics_that_are_begun_anew_count_for_nothing_until_the_query_has_writte
     assert SinkState().without_topics(["clicks"], None) == SinkState(undone_topics=frozenset({"clicks"}))
 
 
+def test_two_commits_of_the_group_on_top_of_one_version_are_told() -> None:
+    """Delta lets the second one through once it has forgotten the transaction of the first."""
+    twice = state(CREATED, ours(1), ours(2), ours(3, based_on=1))
+    assert twice.taken_out == TakenOut(3, "WRITE", everything=True, how=Harm.BESIDE)
+    assert state(CREATED, ours(1), ours(2, group="h"), ours(3, based_on=1)).taken_out is None
+    assert state(CREATED, ours(1), ours(2), ours(3, based_on=1), ours(4)).taken_out is None
+    back = state(CREATED, ours(1), ours(2), ours(3, based_on=1), by_others(4, "RESTORE", version="2"))
+    assert (back.record, back.taken_out) == (record_of(ours(2)), None)
+
+
+def test_a_commit_that_was_meant_for_another_table_is_told() -> None:
+    history = [CREATED, ours(1)]
+    assert state_of(history[::-1], "g", "new").taken_out == TakenOut(1, "WRITE", everything=True, how=Harm.MOVED)
+    # The table's first commit names none, and no id is no other one.
+    first = SinkState(version=None).numbered(SinkRecord("g", "q", 0, Offsets({})))
+    assert (first.based_on, first.table_id) == (None, None)
+    assert state_of([Commit(0, "WRITE", {}, {}, first)], "g", "new").taken_out is None
+    second = SinkState(first, 1, version=0, table_id="new").numbered(first)
+    assert (second.based_on, second.table_id) == (0, "new")
+
+
 operations = st.sampled_from(["ours", "others", "OPTIMIZE", "RESTORE"])
 
 
@@ -209,7 +235,7 @@ def test_the_state_is_that_of_a_table_that_is_followed_step_by_step(steps: list[
             history.append(by_others(number, "RESTORE", version=str(version)))
             ends.append(ends[version])
         elif operation == "OPTIMIZE":
-            history.append(by_others(number, "OPTIMIZE"))
+            history.append(kept(number, "OPTIMIZE"))
             ends.append(ends[-1])
         else:
             commit = ours(number, group="g" if operation == "ours" else "h")

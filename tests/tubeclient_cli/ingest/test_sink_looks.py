@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Collection
 from typing import Any
 
 import pytest
@@ -14,7 +15,7 @@ from tubeclient.keys import PartitionKey
 from tubeclient_cli.ingest.sink import DeltaSink
 from tubeclient_cli.ingest.sink_history import Commit
 from tubeclient_cli.ingest.sink_record import SinkRecord
-from tubeclient_cli.ingest.target_table import Transactions
+from tubeclient_cli.ingest.target_table import TableVersion, Transactions
 
 KEY = PartitionKey(1, "clicks", 0)
 KEPT = 3
@@ -30,8 +31,15 @@ class Cut:
         self.sequence = 7
         self._commits = [Commit(number, "OPTIMIZE", {}, {}, None) for number in range(10, 10 + KEPT)]
 
+    @property
     def version(self) -> int:
         return self._commits[-1].version
+
+    def newest(self) -> TableVersion:
+        return TableVersion("id", self.version)
+
+    def removing(self, versions: Collection[int]) -> set[int]:
+        return set()
 
     def history(self, limit: int) -> list[Commit]:
         return self._commits[::-1][:limit]
@@ -40,8 +48,8 @@ class Cut:
         if self._late:
             self._late -= 1
             self.sequence += 1
-            record = SinkRecord("g", "other", 0, Offsets({KEY: 280}), self.sequence, self.version())
-            self._commits.append(Commit(self.version() + 1, "WRITE", {"mode": "Append"}, {}, record))
+            record = SinkRecord("g", "other", 0, Offsets({KEY: 280}), self.sequence, self.version)
+            self._commits.append(Commit(self.version + 1, "WRITE", {"mode": "Append"}, {}, record))
         return Transactions(self.sequence, may_forget=False)
 
 
@@ -67,11 +75,11 @@ def test_a_quiet_table_is_looked_at_once() -> None:
 def test_a_table_that_never_rests_is_an_error() -> None:
     class Restless(Cut):
         def history(self, limit: int) -> list[Commit]:
-            self._commits.append(Commit(self.version() + 1, "OPTIMIZE", {}, {}, None))
+            self._commits.append(Commit(self.version + 1, "OPTIMIZE", {}, {}, None))
             return super().history(limit)
 
         def transactions(self, transaction_id: str) -> Transactions:
-            self._commits.append(Commit(self.version() + 1, "OPTIMIZE", {}, {}, None))
+            self._commits.append(Commit(self.version + 1, "OPTIMIZE", {}, {}, None))
             return super().transactions(transaction_id)
 
     with pytest.raises(ConfigurationError, match="changed between two looks at it, 10 times in turn"):

@@ -111,7 +111,7 @@ def test_other_peoples_metadata_is_not_a_record(text: str | None) -> None:
 def test_a_commit_with_a_foreign_record_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     spark: Any = None
     table = SparkTargetTable(spark, "/lake/clicks")
-    row = SimpleNamespace(version=3, operation="WRITE", operationParameters={}, operationMetrics={})
+    row = SimpleNamespace(version=3, operation="WRITE", operationParameters={}, operationMetrics={}, isBlindAppend=True)
     row.userMetadata = '{"tubeclient": {"version": 1}}'
     history = SimpleNamespace(select=lambda *_: SimpleNamespace(collect=lambda: [row]))
     monkeypatch.setattr(table, "_table", lambda: SimpleNamespace(history=lambda _: history))
