@@ -94,8 +94,8 @@ DEFENCES = (
     Defence(
         "a commit that Delta skipped is noticed",
         INGEST + "sink:DeltaSink.append",
-        "elif self.look().record != record:",
-        "elif False:",
+        "if after.record != record:",
+        "if False:",
         None,
         ("the driver stands still", "a second driver"),
         BAD,

@@ -96,8 +96,11 @@ class Restless:
         self.tries = 0
         self.based_on: list[int | None] = []
 
-    def version(self) -> int:
-        return self.tries
+    def newest(self) -> TableVersion:
+        return TableVersion("id", self.tries)
+
+    def removing(self, versions: Collection[int]) -> set[int]:
+        return {self._emptied}.intersection(versions)
 
     def history(self, limit: int) -> list[Commit]:
         first = Commit(0, "WRITE", {"mode": "Append"}, {}, SinkRecord("g", "q", 0, Offsets({KEY: 28}), 1))
