@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from spark_source.options.given import parse_options
 from spark_source.options.source_options import SourceOptions
 from spark_source.read.task_read import read_task
 from tests.spark_source.fakes import FakeClock, FakeCluster, as_json, options, planner
-from tubeclient import Credentials, TlsSettings
+from tubeclient import BrokerInfo, Credentials, TlsSettings
 from tubeclient.errors import ConfigurationError
 
 SECRET = " hunter2 hunter2 "
@@ -171,8 +172,11 @@ def test_a_task_shows_the_token_that_it_was_given(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr("tubeclient.range_reader.RangeReader", Recorder)
     cluster = FakeCluster()
     cluster.visit_token = 7
-    for task in planner(cluster).partitions(as_json({"1:t:0": 0}), as_json({"1:t:0": 4})):
-        assert list(read_task(options(), task)) == []
+    with socket.socket() as taken:  # bound, but nobody listens
+        taken.bind(("127.0.0.1", 0))
+        cluster.brokers = [BrokerInfo(1, "127.0.0.1", taken.getsockname()[1])]
+        for task in planner(cluster).partitions(as_json({"1:t:0": 0}), as_json({"1:t:0": 4})):
+            assert list(read_task(options(), task)) == []
     assert shown == [7]
 
 
