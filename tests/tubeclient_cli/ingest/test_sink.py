@@ -232,7 +232,9 @@ def test_numbers_go_on_where_the_history_is_cut(table: Table) -> None:
 
 def test_a_history_that_is_cut_at_version_1_may_have_lost_the_groups_first_commit(table: Table) -> None:
     table.sink().append(table.rows(0), record(0))
-    table.sink("h").append(table.rows(1), record(0, group="h"))
+    other = table.sink("h")
+    other.look()
+    other.append(table.rows(1), record(0, group="h"))
     DeltaTable(str(table.path)).create_checkpoint()
     (table.path / "_delta_log" / f"{0:020}.json").unlink()
     assert not table.sink().look().is_whole
