@@ -183,9 +183,7 @@ CONDITIONS: Final[dict[str, Condition]] = {
     "OTHER_CLUSTER": Condition("The target's rows come from other masters.", "--former-masters, if they moved."),
     "TARGET_TAKEN_OVER": Condition("Another run of the group wrote to the target.", "Stop one of the two runs."),
     "TARGET_COLUMNS": Condition("The rows do not fit the target's columns.", "Change the schema, or add --evolve."),
-    "BAD_RECORD": Condition(
-        "A record cannot be parsed, or the target refuses it.", "Correct format or schema, or add --bad-records."
-    ),
+    "BAD_RECORD": Condition("A record cannot be parsed, or is refused.", "Correct the format, or add --bad-records."),
     "TOO_MANY_BAD_RECORDS": Condition("A batch has more bad records than allowed.", "Correct the format or the limit."),
     "BAD_RECORDS_MISSING": Condition(
         "Bad records of a batch in the target are in no table.", "Bring the dead-letter table back, as the text says."
