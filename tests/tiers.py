@@ -8,6 +8,7 @@ long unless somebody wants it there. Mutants say what belongs there: the merge t
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
@@ -47,7 +48,6 @@ MERGE: Final[Mapping[str, tuple[str, ...]]] = {
     "golden/test_golden.py": ALL,
     "jobs/test_consume_from_table.py": ("test_from_spark_to_two_consumers_and_back",),
     "offsets_store/test_interop.py": (
-        "test_both_write_one_table_in_turn",
         "test_a_planner_by_delta_rs_and_a_companion_by_delta_spark",
         "test_the_fence_between_look_and_write_holds_across_writers_and_topics",
     ),
@@ -108,10 +108,8 @@ MERGE: Final[Mapping[str, tuple[str, ...]]] = {
     ),
     f"{INGEST}/test_batch_writer.py": (
         "test_a_run_that_is_killed_anywhere_is_gone_on_from_with_another_parser[DeltaSink-append-True-later batch]",
-        "test_a_run_that_is_killed_anywhere_is_gone_on_from_with_another_parser[DeadLetters-stage-True-first batch]",
         "test_a_batch_with_too_many_is_not_written",
         "test_of_two_runs_the_one_that_loses_publishes_nothing",
-        "test_groups_and_targets_share_a_table",
     ),
     f"{INGEST}/test_command.py": (
         "test_a_signal_ends_the_job_cleanly[sigterm]",
@@ -124,7 +122,6 @@ MERGE: Final[Mapping[str, tuple[str, ...]]] = {
         "test_a_batch_that_was_committed_is_not_written_again",
         "test_an_old_checkpoint_is_refused_once_a_newer_one_has_written",
         "test_a_checkpoint_that_was_put_back_loses_and_repeats_nothing",
-        "test_a_target_that_was_put_back_gets_the_rows_that_it_lost",
         "test_rows_that_somebody_deleted_are_for_the_user_to_judge",
         "test_groups_share_a_table_and_other_commits_do_not_matter",
     ),
@@ -135,11 +132,7 @@ MERGE: Final[Mapping[str, tuple[str, ...]]] = {
     f"{INGEST}/test_restored_letters.py": (
         "test_what_restore_takes_out_of_the_target_does_not_count_and_what_it_brings_back_does",
     ),
-    f"{INGEST}/test_retry.py": (
-        "test_what_can_be_parsed_by_now_is_in_the_target_and_the_rest_stays",
-        "test_of_two_retries_one_is_let_through",
-        "test_a_retry_that_restore_undid_is_bad_again",
-    ),
+    f"{INGEST}/test_retry.py": ("test_of_two_retries_one_is_let_through",),
     f"{INGEST}/test_schema_text.py": ALL,
     f"{INGEST}/test_secrets.py": (
         "test_each_secret_option_has_a_canary",
@@ -185,17 +178,18 @@ def is_nightly(item: pytest.Item) -> bool:
     return not item.name.startswith(MERGE.get(place, ()))
 
 
-def group_of(item: pytest.Item) -> str:
-    """Tests of one group run in one process, one after the other: one Spark session, and one start of Apache's servers,
-    serve all that use them; what else shares a file shares its fixtures.
+@functools.cache
+def group_of(place: str) -> str:
+    """Files of one group run in one process, one after the other: one Spark session, and one start of Apache's servers,
+    serve all that use them. `place` is the file's, below this folder.
     """
-    fixtures: tuple[str, ...] = tuple(getattr(item, "fixturenames", ()))
-    if "delta_spark" in fixtures:
+    text = (ROOT / place).read_text(encoding="utf-8")
+    if "delta_spark" in text or "ingest.bench import" in text:
         return "spark"
-    return "apache" if item.get_closest_marker("apache") else item.path.stem
+    return "apache" if place.startswith(("apache/", "conformance/")) else place
 
 
 def rank_of(item: pytest.Item) -> tuple[bool, int]:
     """Where it comes in the run: what takes long first, or it would be the last, while the other processes idle."""
     place = _place(item)
-    return group_of(item) != "spark", LONG.index(place) if place in LONG else len(LONG)
+    return group_of(place) != "spark", LONG.index(place) if place in LONG else len(LONG)
