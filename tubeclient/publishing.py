@@ -100,7 +100,7 @@ class Publishing:
 
     def end(self) -> None:
         """Close for a producer that nobody closed: nobody may look at its futures either, so say what is lost."""
-        self.close(0)
+        self.outbox.close(0)
         for topic, count in self.outbox.unsent.items():
             _log.error(
                 "%d messages to topic %s were given up: no broker acknowledged them before they were late or the "
@@ -108,6 +108,7 @@ class Publishing:
                 count,
                 topic,
             )
+        self.close(0)
 
     def _encode(self, sending: Sending, key: PartitionKey) -> bytes:
         own = broker_pb2.SendMessageRequestP2B(data=sending.payload, checkSum=checksum(sending.payload))

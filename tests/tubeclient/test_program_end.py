@@ -187,3 +187,25 @@ submit(producer, 70)
         assert program.returncode == 0, told
         assert time.monotonic() - began < 60
     assert "70 messages to topic single were given up" in told
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        """
+consumer = PullConsumer(settings, "etl", ["clicks"], on_revoked=lambda *_: time.sleep(300)).start()
+assert consumer.wait_ready(20_000)
+""",
+        """
+def work():
+    if child := os.fork():
+        os.waitpid(child, 0)
+    else:
+        producer = producing()
+threading.Thread(target=work).start()
+""",
+    ],
+    ids=["a callback", "a child of a thread"],
+)
+def test_nothing_keeps_a_program_from_its_end(cluster: EmbeddedTubeMQ, code: str) -> None:
+    assert run(cluster, code).returncode == 0

@@ -35,6 +35,8 @@ _JOIN_SECONDS = 15.0
 _LOOK_SECONDS: Final = 0.25
 _EXIT_SECONDS: Final = 10.0
 """How long the end of a program waits for messages, over all clients."""
+_CLOSE_SECONDS: Final = 1.0
+"""How much longer it waits for clients to close."""
 _THREAD: Final = "tubeclient-forgotten"
 
 
@@ -67,6 +69,11 @@ class Watch:
         """The thing was closed: stop watching."""
         if self._shift is not None:
             _watches.end(self, self._shift)
+
+    def close_at_end(self) -> None:
+        """Called on a thread of its own."""
+        self.close("the program ended")
+        self.end()
 
     def _gone(self, _: object) -> None:
         if self._shift is not None:
@@ -107,9 +114,11 @@ class _Shift:
                     watch.close("it was garbage-collected")
                     _watches.end(watch, self)
         _watches.deliver()
+        # Children that multiprocessing made, or that were forked in a thread, end without the functions of atexit.
         multiprocessing = sys.modules.get("multiprocessing")
-        if multiprocessing is not None and multiprocessing.parent_process() is not None:
-            _watches.close()  # such a child ends without the functions of atexit
+        is_forked = type(threading.main_thread()).__name__ != "_MainThread"
+        if is_forked or (multiprocessing is not None and multiprocessing.parent_process() is not None):
+            _watches.close()
 
 
 def _program_is_over() -> bool:
@@ -143,7 +152,8 @@ class _Watches(ProcessBound):
             if self._shift is shift:
                 self._shift = None
         shift.notes.put(None)
-        shift.thread.join(_JOIN_SECONDS)
+        if self._until is None:  # at the program's end it is that thread which waits
+            shift.thread.join(_JOIN_SECONDS)
 
     def of(self, what: str) -> bool:
         return any(watch.what == what and watch.thing() is not None for watch in self._all())
@@ -155,11 +165,16 @@ class _Watches(ProcessBound):
             watch.deliver(max(0.0, self._until - monotonic()))
 
     def close(self) -> None:
-        """Close all, the newest first: those that it uses are older."""
+        """Close all, each on a thread that ends with the program: no server and no callback holds that up."""
         self.deliver()
-        while watches := self._all():
-            watches[-1].close("the program ended")
-            watches[-1].end()
+        closers = [threading.Thread(target=watch.close_at_end, daemon=True) for watch in self._all()]
+        for closer in closers:
+            try:
+                closer.start()
+            except RuntimeError:  # Python 3.12.0 and 3.12.1 start none any more
+                closer.run()
+        for closer in closers:
+            closer.join(max(0.0, (self._until or 0.0) + _CLOSE_SECONDS - monotonic()))
 
     def _all(self) -> list[Watch]:
         with self._lock:
