@@ -86,7 +86,7 @@ OF_COMMANDS: list[tuple[str, str, int, str]] = [
     ("an unknown start", f"{INGEST} --starting-offsets middle", 2, "write earliest, latest, group, target"),
     ("an encoding that is none", f"{INGEST} --format csv --schema a STRING --encoding moon", 2, "moon"),
     ("too many bad records of all", f"{INGEST} --max-bad-records many", 2, "max-bad-records"),
-    ("the target as checkpoint", f"{INGEST} --bad-records TMP/t", 2, "a table of their own"),
+    ("the target as checkpoint", f"{INGEST} --bad-records TMP/t", 2, "the same folder"),
     ("a topic that is misspelt", "topics show clikcs --master-servers MASTER --option masterWebPort=WEB", 2, "clikcs"),
     ("a master that is not there", "topics list --master-servers NOBODY --option masterWebPort=NOWEB", 3, "] "),
     ("an offsets table that is not there", "offsets show --offsets-table TMP/none --consumer-group g", 2, "] "),

@@ -108,7 +108,6 @@ MERGE: Final[Mapping[str, tuple[str, ...]]] = {
     ),
     f"{INGEST}/test_batch_writer.py": (
         "test_a_run_that_is_killed_anywhere_is_gone_on_from_with_another_parser[DeltaSink-append-True-later batch]",
-        "test_a_batch_with_too_many_is_not_written",
         "test_of_two_runs_the_one_that_loses_publishes_nothing",
     ),
     f"{INGEST}/test_command.py": (
@@ -129,21 +128,23 @@ MERGE: Final[Mapping[str, tuple[str, ...]]] = {
     f"{INGEST}/test_letter_states.py": ALL,
     f"{INGEST}/test_lost_checkpoint.py": ("test_a_table_that_is_ahead_leaves_no_message_out_unless_the_user_says_so",),
     f"{INGEST}/test_record_format.py": ALL,
-    f"{INGEST}/test_restored_letters.py": (
-        "test_what_restore_takes_out_of_the_target_does_not_count_and_what_it_brings_back_does",
-    ),
     f"{INGEST}/test_retry.py": ("test_of_two_retries_one_is_let_through",),
     f"{INGEST}/test_schema_text.py": ALL,
     f"{INGEST}/test_secrets.py": (
         "test_each_secret_option_has_a_canary",
         "test_spark_shows_no_secret_of_a_query",
     ),
-    f"{INGEST}/test_sink.py": ALL,
+    f"{INGEST}/test_sink.py": (
+        "test_of_two_runs_that_looked_at_the_same_table_one_is_let_through",
+        "test_two_runs_that_write_where_the_table_forgets_transactions_are_told",
+        "test_rows_that_spark_or_delta_rs_take_out_are_told",
+    ),
+    f"{INGEST}/test_target_rules.py": ALL,
     f"{INGEST}/test_typed_rows.py": ALL,
 }
 """Of the files with heavy tests, those of the merge tier: how a test's name begins, without its module."""
 
-NIGHTLY: Final = ("prometheus/test_prometheus.py", "recorder/", "fuzz/", "test_site.py")
+NIGHTLY: Final = ("prometheus/test_prometheus.py", "recorder/", "fuzz/", "test_install.py", "test_site.py")
 """Files and folders that need none of the three, and take long or want something installed."""
 
 LONG: Final = (

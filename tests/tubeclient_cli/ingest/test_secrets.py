@@ -56,7 +56,7 @@ read = {name: value for name, value in options.items() if not name.startswith("s
 batch = spark.read.format("tubeclient").options(**read).load()
 batch.write.format("noop").mode("overwrite").save()
 print(batch._jdf.queryExecution().toString())
-options["offsetsTable"] = "offsets"
+options["offsetsTable"] = "./offsets"
 stream = spark.readStream.format("tubeclient").options(**options).load()
 print(stream._jdf.queryExecution().toString())
 query = stream.writeStream.queryName("canaries").option("checkpointLocation", "checkpoint").start("table")
