@@ -87,7 +87,7 @@ def producing(producer: Producer, topic: str) -> Iterator[list[Future[SendResult
 
 
 def is_listed(tube: Cluster) -> bool:
-    """Whether the master has the group's node; False as long as its page, of a server that has just started, is late."""
+    """Whether the master has the group's node; False while the page of a server that just started is late."""
     with contextlib.suppress(TransportError):
         return bool(group_page(tube.master_web_port, "restarts"))
     return False
