@@ -31,16 +31,17 @@ def limited(uri: str, storage_options: Mapping[str, str]) -> dict[str, str]:
     return {**{name: value for name, value in _LIMITS.items() if name not in given}, **storage_options}
 
 
-def check_folders(places: Mapping[str, str | None]) -> None:
-    """ConfigurationError, which begins with a place's name, for one that is blank, as an unset variable is, or may be
-    meant as a table's name; and for two of which one is within the other, as far as their texts and this machine's
-    links tell. Each VACUUM of a table deletes what lies in its folder and is not its own."""
+def check_folders(places: Mapping[str, str | None]) -> dict[str, str]:
+    """The given places, without blanks around them. ConfigurationError, which begins with a place's name, for one that
+    is blank, as an unset variable is, or may be meant as a table's name; and for two of which one is within the other,
+    as far as their texts and this machine's links tell. Each VACUUM of a table deletes what lies in its folder and is
+    not its own."""
     from spark_source.options.parsers import folder
 
     given = {name: place for name, place in places.items() if place is not None}
     for name, place in given.items():
         try:
-            folder(place)
+            given[name] = folder(place)
         except ValueError as error:
             raise ConfigurationError(f"{name} {error}") from None
     for (name, place), (other, another) in combinations(given.items(), 2):
@@ -50,10 +51,10 @@ def check_folders(places: Mapping[str, str | None]) -> None:
                 f"{name} and {other} are the same folder, or one is within the other, and the upkeep of a table deletes"
                 " what is not its own; each needs a folder of its own"
             )
+    return given
 
 
 def _plain(place: str) -> str:
-    place = place.strip()
     if place.lower().startswith("file:"):
         place = "/" + place[len("file:") :].lstrip("/")
     scheme, mark, rest = place.partition("://")

@@ -64,8 +64,9 @@ _STACK_ENDS = re.compile(r"^(?![\t ]+at |[\t ]+\.\.\. |[\t ]*Caused by: |[\t ]+S
 
 # An error of the JVM as the last line of a Python traceback. A parser's has its text below the line.
 _SPARKS_CAUSE = re.compile(r"^(?:pyspark\.errors|delta\.exceptions)\.[\w.]+: \n?(\S.*)$", re.MULTILINE)
-# Of a text that is too long for its column; all other errors of a row have its values below the first line.
-_SHOWN_VALUE = re.compile(r'(?<=\[DELTA_EXCEED_CHAR_VARCHAR_LIMIT\] )Value ".*"(?= exceeds)')
+# Of a text that is too long for its column, or a cast that fails, up to where the value's first line ends; all other
+# errors of a row have its values below the first line.
+_SHOWN_VALUE = re.compile(r"(?<=\] )(?:The value (?!of )|Value )(?:.*(?= (?:of the type|exceeds) )|.*)")
 
 # The last line of a Python traceback: a Python module's or a built-in class, not a Java class.
 _PYTHON_CAUSE = re.compile(

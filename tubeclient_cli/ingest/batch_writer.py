@@ -197,8 +197,10 @@ class BatchWriter:
         letters = self._letters
         if letters is None:
             known = _naming(*before.bad_tables) if before.bad_tables else None
-            has_rules = self._rules.checks
-            good = or_fail(self._rules.checked(self._format.parse(rows))) if has_rules else self._format.only_good(rows)
+            if self._rules.checks:
+                good = or_fail(self._rules.checked(self._format.parse(rows, keep=True)))
+            else:
+                good = self._format.only_good(rows)
             self._sink.append(good, replace(record, bad=known))
             return
         parsed = self._rules.checked(self._format.parse(rows)).persist()

@@ -57,6 +57,9 @@ _PLAIN_TYPES: Final = (
 _NESTED_TYPES: Final = ("array", "map", "struct", "binary", "variant")
 
 MEANING: Final[Mapping[str, str]] = {
+    # What the target's rules mean too: Delta computes and checks with these settings as it writes.
+    "spark.sql.ansi.enabled": "false",
+    "spark.sql.caseSensitive": "false",
     # Schemas.
     "spark.sql.timestampType": "TIMESTAMP_LTZ",
     "spark.sql.charAsVarchar": "false",
@@ -141,17 +144,20 @@ class RecordFormat:
         if '"nullable":false' in one.dataType.json() or '"containsNull":false' in one.dataType.json():
             raise ConfigurationError(f"NOT NULL within column {one.name} is not checked; it is for whole columns")
 
-    def parse(self, rows: DataFrame) -> DataFrame:
+    def parse(self, rows: DataFrame, *, keep: bool = False) -> DataFrame:
         """Add to the source's rows `RECORD` and `BAD_REASON`, of which each row has one and not the other, and
-        `UNREAD`."""
+        `UNREAD`. With `keep` raw has no bad ones: `RECORD` is the whole row, with the source's own reason."""
         with as_records_mean(rows.sparkSession, {SESSION_ZONE: self.time_zone}):
-            return self._parsed(rows)
+            return self._parsed(rows, keep=keep and self.schema is None)
 
-    def _parsed(self, rows: DataFrame) -> DataFrame:
+    def _parsed(self, rows: DataFrame, *, keep: bool) -> DataFrame:
         from pyspark.sql import functions as F
 
-        source = F.col(BAD_REASON) if BAD_REASON in rows.columns else F.lit(None).cast("string")
         own = [F.col(name) for name in rows.columns if name != BAD_REASON]
+        none = F.lit(None).cast("string")
+        if keep:
+            return rows.select(*own, F.struct("*").alias(RECORD), none.alias(BAD_REASON), F.lit(False).alias(UNREAD))
+        source = F.col(BAD_REASON) if BAD_REASON in rows.columns else none
         unread = source.isNotNull().alias(UNREAD)
         if self.schema is None:
             with_reason = rows.select(*own, source.alias(BAD_REASON), unread)
@@ -234,14 +240,10 @@ def or_fail(parsed: DataFrame) -> DataFrame:
     a look at each record whether it is null."""
     from pyspark.sql import functions as F
 
-    index = [F.concat(F.lit(", record "), F.col("recordIndex"))] if "recordIndex" in parsed.columns else []
-    text = F.concat(
-        F.lit(f"{BAD_RECORD}topic "),
-        F.col("topic"),
-        *(F.lit(", partition "), F.col("partitionKey"), F.lit(", message id "), F.col("messageId")),
-        *(F.coalesce(part, F.lit("")) for part in index),
-        *(F.lit(": "), F.col(BAD_REASON)),
-    )
+    words = {"topic": "topic", "partitionKey": "partition", "messageId": "message id", "recordIndex": "record"}
+    # What is null, as the index of a message that the source could not read, is left out.
+    place = [F.concat(F.lit(f"{word} "), F.col(name)) for name, word in words.items() if name in parsed.columns]
+    text = F.concat(F.lit(BAD_RECORD), F.concat_ws(", ", *place or [F.lit("a batch")]), F.lit(": "), F.col(BAD_REASON))
     return _columns(parsed.withColumn(RECORD, F.coalesce(F.col(RECORD), F.raise_error(text))))
 
 

@@ -140,7 +140,9 @@ class IngestSettings:
         object.__setattr__(self, "storage_options", Masked(self.storage_options))
         check_own(self.source_options, _OF_THEIR_OWN)
         places = ("bad_records", "offsets_table", "checkpoint", "target")
-        check_folders({self.named(name): getattr(self, name) for name in places})
+        given_places = check_folders({self.named(name): getattr(self, name) for name in places})
+        for name in places:
+            object.__setattr__(self, name, given_places.get(self.named(name)))
         self._check_bad_records()
         if self.stop_timeout_s <= 0:
             raise ConfigurationError(f"the stop timeout is {self.stop_timeout_s} s; it must be above 0")

@@ -10,8 +10,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from tubeclient_cli.common.session_confs import session_confs
-from tubeclient_cli.ingest.record_format import BAD_REASON, RECORD
+from tubeclient_cli.ingest.record_format import BAD_REASON, RECORD, as_records_mean
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -21,6 +20,7 @@ __all__ = ["TargetRules"]
 
 _CONSTRAINT: Final = "delta.constraints."
 _GENERATED: Final = "delta.generationExpression"
+_IDENTITY: Final = "delta.identity.start"
 _DEFAULT: Final = "CURRENT_DEFAULT"
 _PARSED: Final = "__parsed"
 _REFUSED: Final = "__refused"
@@ -47,12 +47,14 @@ class TargetRules(NamedTuple):
 
         if not self.checks:
             return parsed
-        # A check that fails for a value, as a cast in it may, is null so: the table refuses the row too.
-        with session_confs(parsed.sparkSession, {"spark.sql.ansi.enabled": "false"}):
+        # As Delta's own look at the row, in the settings of the job's query: a cast that fails is null in both.
+        with as_records_mean(parsed.sparkSession):
             rows = parsed.select(F.struct("*").alias(_PARSED), f"{RECORD}.*")
             # Rows without a NOT NULL column are no matter of a record: it stays unknown, and Delta's error says so.
             given = rows.columns
-            for one in sorted(self.columns or (), key=lambda one: _GENERATED in one.metadata):
+            # Nor is an IDENTITY column, whose numbers Delta gives: the checks that name it are left to Delta.
+            columns = [one for one in self.columns or () if _IDENTITY not in one.metadata]
+            for one in sorted(columns, key=lambda one: _GENERATED in one.metadata):
                 if one.name.lower() not in map(str.lower, given) and (one.nullable or _DEFAULT in one.metadata):
                     text = one.metadata.get(_GENERATED, one.metadata.get(_DEFAULT, "NULL"))
                     rows = rows.withColumn(one.name, F.expr(text).cast(one.dataType))

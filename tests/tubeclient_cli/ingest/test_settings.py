@@ -165,6 +165,12 @@ def test_blank_folders_are_refused() -> None:
         IngestSettings(**{**NEEDED, "checkpoint": " "})  # type: ignore[arg-type]
 
 
+def test_blanks_around_a_place_do_not_make_another_place() -> None:
+    places = {"target": "/t", "checkpoint": "/c", "offsets_table": "/o", "bad_records": "s3a://b/r"}
+    settings = load_settings(None, {**NEEDED, **{name: f" {place}\n" for name, place in places.items()}})
+    assert {name: getattr(settings, name) for name in places} == places
+
+
 def test_what_is_begun_anew_is_for_one_run(tmp_path: Path) -> None:
     assert load_settings(None, {**NEEDED, "begin_anew": ("a",)}).begin_anew == ("a",)
     with pytest.raises(ConfigurationError, match="begin-anew names c, which the job does not read"):

@@ -15,9 +15,10 @@ from pyspark.sql.types import LongType, StructField, StructType
 from embedded_tubemq.storage.store import NewMessage
 from tests.tubeclient_cli.ingest.bench import Bench
 from tests.tubeclient_cli.ingest.rows import source_rows
+from tubeclient_cli.common.session_confs import session_confs
 from tubeclient_cli.ingest.advice import short_cause, with_advice
 from tubeclient_cli.ingest.format_settings import FormatSettings
-from tubeclient_cli.ingest.record_format import target_rows
+from tubeclient_cli.ingest.record_format import as_records_mean, target_rows
 from tubeclient_cli.ingest.sink import DeltaSink
 from tubeclient_cli.ingest.target_rules import TargetRules
 
@@ -36,6 +37,7 @@ CASES: list[tuple[dict[str, Any], str | None]] = [
     ({"code": "-7"}, NUM),
     ({"code": None}, NUM),
     ({"code": "geheim"}, NUM),
+    ({"code": "7.5"}, None),
     ({"s": None}, "s.a is NOT NULL in the target and has no value"),
     ({"s": {"v": "x"}}, "s.a is NOT NULL in the target and has no value"),
     ({"s": {"a": 1, "v": "geheim"}}, "the value of s is too long for struct<a:int,v:varchar(2)>"),
@@ -52,6 +54,11 @@ ROWS = "id BIGINT, name STRING, code STRING, s STRUCT<a: INT, v: STRING>, l ARRA
 
 def judged(spark: SparkSession, path: Path, schema: str, records: list[dict[str, Any]]) -> list[str | None]:
     """What each record's reason is; asserts that Delta refuses those that have one, and no others."""
+    with as_records_mean(spark):  # as a job's query
+        return _judged(spark, path, schema, records)
+
+
+def _judged(spark: SparkSession, path: Path, schema: str, records: list[dict[str, Any]]) -> list[str | None]:
     bodies = [json.dumps(record).encode() for record in records]
     parsed = FormatSettings(format="json", schema=schema).record_format().parse(source_rows(spark, bodies)).persist()
     kind = target_rows(parsed).schema
@@ -90,6 +97,73 @@ def test_columns_that_the_rows_lack_have_the_tables_values(delta_spark: SparkSes
     delta_spark.sql(f"ALTER TABLE delta.`{tmp_path}` ADD CONSTRAINT both CHECK (z = 3 AND k <> 'x')")
     records = [{"k": "a"}, {"k": "x"}]
     assert judged(delta_spark, tmp_path, "k STRING", records) == [None, "the target's constraint both refuses it"]
+
+
+@pytest.mark.spark
+def test_a_check_of_numbers_that_delta_gives_is_left_to_delta(delta_spark: SparkSession, tmp_path: Path) -> None:
+    columns = "rid BIGINT GENERATED ALWAYS AS IDENTITY, id BIGINT"
+    delta_spark.sql(f"CREATE TABLE delta.`{tmp_path}` ({columns}) USING delta")
+    delta_spark.sql(f"ALTER TABLE delta.`{tmp_path}` ADD CONSTRAINT r CHECK (rid > 0)")
+    delta_spark.sql(f"ALTER TABLE delta.`{tmp_path}` ADD CONSTRAINT i CHECK (id > 0)")
+    found = judged(delta_spark, tmp_path, "id BIGINT", [{"id": 1}, {"id": -1}])
+    assert found == [None, "the target's constraint i refuses it"]
+
+
+@pytest.mark.spark
+def test_names_of_columns_mean_the_same_in_any_case(delta_spark: SparkSession, tmp_path: Path) -> None:
+    delta_spark.sql(f"CREATE TABLE delta.`{tmp_path}` (ID BIGINT NOT NULL, Name VARCHAR(3)) USING delta")
+    records: list[dict[str, Any]] = [{"id": 1, "name": "a"}, {"name": "b"}, {"id": 2, "name": "geheim"}]
+    with session_confs(delta_spark, {"spark.sql.caseSensitive": "true"}):
+        found = judged(delta_spark, tmp_path, "id BIGINT, name STRING", records)
+    assert found == [
+        None,
+        "ID is NOT NULL in the target and has no value",
+        "the value of Name is too long for varchar(3)",
+    ]
+
+
+@pytest.mark.spark
+def test_a_cast_that_fails_ends_no_job(bench: Bench) -> None:
+    """Delta's own computing and checking go by the settings that the record was judged with."""
+    where, letters = bench.settings.target, bench.folder / "letters"
+    columns = "at STRING, code STRING, day DATE GENERATED ALWAYS AS (CAST(at AS DATE))"
+    bench.spark.sql(f"CREATE TABLE delta.`{where}` ({columns}) USING delta")
+    bench.spark.sql(f"ALTER TABLE delta.`{where}` ADD CONSTRAINT num CHECK (CAST(code AS INT) > 0)")
+    rows = [("2026-11-21T10:00:00", "1"), ("geheim", "7.5"), ("2026-11-22", "geheim")]
+    bodies = [json.dumps({"at": at, "code": code}).encode() for at, code in rows]
+    bench.tube.load("clicks", [NewMessage(0, body) for body in bodies])
+    bench.run(
+        records=FormatSettings(format="json", schema="at STRING, code STRING"), evolve=True, bad_records=str(letters)
+    )
+    found = {row["code"]: row["day"] and str(row["day"]) for row in DeltaTable(where).to_pyarrow_table().to_pylist()}
+    assert found == {"1": "2026-11-21", "7.5": None}
+    [letter] = DeltaTable(str(letters)).to_pyarrow_table().to_pylist()
+    assert (letter["value"], letter["reason"]) == (bodies[2], NUM)
+
+
+@pytest.mark.spark
+def test_raw_rows_are_the_sources_with_rules_as_without(bench: Bench) -> None:
+    options, where = bench.settings.source_options, bench.settings.target
+    bench.send(4)
+    bench.run("one", source_options={**options, "payload": "inlong", "badMessages": "keep"})
+    bench.spark.sql(f"ALTER TABLE delta.`{where}` ADD CONSTRAINT o CHECK (value IS NULL OR value <> X'39')")
+    bench.sent = 2
+    bench.send(2)
+    bench.run("one", source_options={**options, "payload": "inlong", "badMessages": "keep"})
+    rows = DeltaTable(where).to_pyarrow_table().to_pylist()
+    assert len(rows) == 6
+    assert all(row["badReason"] for row in rows)
+    other = str(bench.folder / "other")
+    bench.spark.sql(f"CREATE TABLE delta.`{other}` (topic STRING NOT NULL, value BINARY) USING delta")
+    few = {**options, "columns": "topic,value"}
+    assert sum(event.rows for event in bench.run("two", target=other, offsets_table=None, source_options=few)) == 6
+    bench.spark.sql(f"ALTER TABLE delta.`{other}` ADD CONSTRAINT o CHECK (value <> X'39')")
+    bench.sent = 9
+    bench.send(1)
+    with pytest.raises(StreamingQueryException) as ended:
+        bench.run("two", target=other, offsets_table=None, source_options=few)
+    cause = short_cause(str(ended.value))
+    assert cause == "bad record in topic clicks: the target's constraint o refuses it"
 
 
 @pytest.mark.spark
