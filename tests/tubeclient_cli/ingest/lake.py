@@ -58,7 +58,7 @@ class Divisible(RecordFormat):
     unread: bool = False
     """Whether its bad records are the source's."""
 
-    def parse(self, rows: DataFrame) -> DataFrame:
+    def parse(self, rows: DataFrame, *, keep: bool = False) -> DataFrame:
         from pyspark.sql import functions as F
 
         number = F.col("value").cast("string").cast("int")
