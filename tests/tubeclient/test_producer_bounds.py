@@ -148,6 +148,8 @@ def test_a_callback_may_close_the_producer(cluster: EmbeddedTubeMQ, settings: Cl
     producer.submit("clicks", b"x", timeout_ms=1_000).add_done_callback(close)
     assert closed.wait(30)
     assert bodies(cluster) == ({} if refused else {b"x": 1})
+    # A thread that closed its own producer ends after that.
+    wait_for(lambda: not any(one.name.startswith("tubeclient-") for one in threading.enumerate()), "threads to end")
 
 
 @pytest.mark.parametrize("refused", [False, True])
