@@ -38,20 +38,27 @@ def test_links_within_the_repository_lead_somewhere(path: Path) -> None:
     assert missing == []
 
 
-def test_each_guarantee_names_tests_that_exist() -> None:
+def guarantees() -> dict[str, list[tuple[str, str]]]:
+    """The tests of each guarantee: their files, below `tests/`, and their names."""
     page = (ROOT / "docs" / "guarantees.md").read_text(encoding="utf-8").partition("## What cannot be promised")[0]
-    for guarantee in page.split("\n### ")[1:]:
-        tests = re.findall(r"^- \[`(\w+)`\]\(\.\./(tests/[\w/]+\.py)\)", guarantee, re.MULTILINE)
+    line = re.compile(r"^- \[`(?P<name>\w+)`\]\(\.\./tests/(?P<place>[\w/]+\.py)\)", re.MULTILINE)
+    return {
+        text.partition("\n")[0]: [(found["place"], found["name"]) for found in line.finditer(text)]
+        for text in page.split("\n### ")[1:]
+    }
+
+
+def test_each_guarantee_names_tests_that_exist() -> None:
+    for guarantee, tests in guarantees().items():
         assert tests, f"no test holds: {guarantee}"
-        for name, path in tests:
-            assert re.search(rf"^def {name}\(", (ROOT / path).read_text(encoding="utf-8"), re.MULTILINE), name
+        for place, name in tests:
+            text = (ROOT / "tests" / place).read_text(encoding="utf-8")
+            assert re.search(rf"^def {name}\(", text, re.MULTILINE), name
 
 
 def test_the_merge_tier_has_a_test_of_each_guarantee() -> None:
-    page = (ROOT / "docs" / "guarantees.md").read_text(encoding="utf-8").partition("## What cannot be promised")[0]
-    for guarantee in page.split("\n### ")[1:]:
-        tests = re.findall(r"^- \[`(\w+)`\]\(\.\./tests/([\w/]+\.py)\)", guarantee, re.MULTILINE)
-        assert any(in_merge_tier(path, name) for name, path in tests), guarantee
+    for guarantee, tests in guarantees().items():
+        assert any(in_merge_tier(place, name) for place, name in tests), guarantee
 
 
 def in_merge_tier(place: str, name: str) -> bool:

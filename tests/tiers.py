@@ -3,7 +3,7 @@
 Three tiers, each with all of the one before: `make test-fast` (no Spark, no servers of Apache's, no browser), `make
 test` (each guarantee once, on embedded servers and one Spark session, and a short run on Apache's), `make test-all`. A
 test that starts one of the three is nightly unless `MERGE` names it. So what is written anew cannot make the merge tier
-long unless somebody wants it there. Mutants say what belongs there: the merge tier sees what the whole sees.
+long unless somebody wants it there.
 """
 
 from __future__ import annotations
