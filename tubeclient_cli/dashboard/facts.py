@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Final, NamedTuple
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple, TypeAlias
 
 from offsets_store import GroupProgress
 from offsets_store.health import GroupPast
 from tubeclient.admin import BrokerState, GroupMember
-from tubeclient.keys import StoreBounds, StoreKey, TopicLayout
+from tubeclient.keys import PartitionKey, StoreBounds, StoreKey, TopicLayout
 
 __all__ = [
     "TABLE",
@@ -21,6 +21,8 @@ __all__ = [
     "LetterFacts",
     "ReasonFacts",
     "Source",
+    "Waits",
+    "waits_of",
 ]
 
 TABLE: Final = "offsets table"
@@ -126,6 +128,25 @@ class Source(NamedTuple):
     """Why there is nothing newer, or what is missing."""
 
 
+Waits: TypeAlias = Mapping[tuple[str, PartitionKey, int], int]
+"""By group, partition and position: since when messages have been seen to wait there, in milliseconds since 1970."""
+
+
+def waits_of(before: Waits, groups: Sequence[GroupFacts], cluster: ClusterFacts | None, now_ms: int) -> Waits:
+    """Which positions have messages behind them now; `before` is what this gave last.
+
+    The page asks no broker for messages, so it does not know their times.
+    """
+    ends = {} if cluster is None else cluster.ends
+    return {
+        key: before.get(key, now_ms)
+        for group in groups
+        for row in group.progress.partitions
+        if (held := ends.get(row.partition.store)) is not None and held.max_offset > row.next_offset
+        for key in [(group.progress.group.consumer_group, row.partition, row.next_offset)]
+    }
+
+
 @dataclass(frozen=True, slots=True)
 class Facts:
     """All of it. None: not looked at, or nothing came yet."""
@@ -135,6 +156,7 @@ class Facts:
     groups: tuple[GroupFacts, ...] | None
     cluster: ClusterFacts | None
     letters: LetterFacts | None
+    waits: Waits = field(default_factory=dict)
 
     @property
     def table_at_ms(self) -> int:

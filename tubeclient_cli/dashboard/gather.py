@@ -10,7 +10,16 @@ from offsets_store import OffsetsTable
 from offsets_store.errors import display_uri, scrub
 from tubeclient_cli.common.table_uris import limited
 from tubeclient_cli.dashboard.cluster_look import ClusterLook
-from tubeclient_cli.dashboard.facts import TABLE, ClusterFacts, Facts, GroupFacts, LetterFacts, ReasonFacts
+from tubeclient_cli.dashboard.facts import (
+    TABLE,
+    ClusterFacts,
+    Facts,
+    GroupFacts,
+    LetterFacts,
+    ReasonFacts,
+    Waits,
+    waits_of,
+)
 from tubeclient_cli.dashboard.looks import Look
 from tubeclient_cli.dashboard.table_look import TableLook
 
@@ -43,6 +52,7 @@ class Gatherer:
         deadline_s: float = LOOK_DEADLINE_S,
     ) -> None:
         self._storage_options = storage_options
+        self._waits: Waits = {}
         table = OffsetsTable(offsets_table, limited(offsets_table, storage_options))
         self.table: Look[tuple[GroupFacts, ...]] = Look(
             TABLE,
@@ -81,13 +91,12 @@ class Gatherer:
         until = time.monotonic() + wait_s
         for look in looks:
             look.wait(until - time.monotonic())
-        return Facts(
-            now_ms=time.time_ns() // 1_000_000,
-            sources=tuple(look.source for look in looks),
-            groups=self.table.answer,
-            cluster=None if self.cluster is None else self.cluster.answer,
-            letters=None if self.letters is None else self.letters.answer,
-        )
+        now_ms = time.time_ns() // 1_000_000
+        groups = self.table.answer
+        cluster = None if self.cluster is None else self.cluster.answer
+        self._waits = waits = waits_of(self._waits, groups or (), cluster, now_ms)
+        letters = None if self.letters is None else self.letters.answer
+        return Facts(now_ms, tuple(look.source for look in looks), groups, cluster, letters, waits)
 
     def _groups(self) -> set[str] | None:
         groups = self.table.answer

@@ -80,7 +80,7 @@ class _Group:
         self._states = partition_states(group, facts.cluster)
         self.name = shown_name(group)
         self.rows_behind = rows_behind(self._states)
-        self.verdict: GroupVerdict = judge_group(group, self._states, facts.cluster, facts.table_at_ms)
+        self.verdict: GroupVerdict = judge_group(group, self._states, facts)
 
     @property
     def is_idle(self) -> bool:

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import NamedTuple
 
 from offsets_store.health import GroupHealth, PartitionHealth, Unread, Verdict, judge
-from tubeclient_cli.dashboard.facts import ClusterFacts, GroupFacts
+from tubeclient_cli.dashboard.facts import ClusterFacts, Facts, GroupFacts
 from tubeclient_cli.dashboard.partitions import PartitionState
 
 __all__ = ["GroupVerdict", "judge_group"]
@@ -20,23 +20,29 @@ class GroupVerdict(NamedTuple):
     sentence: str
 
 
-def judge_group(
-    group: GroupFacts, states: Sequence[PartitionState], cluster: ClusterFacts | None, now_ms: int
-) -> GroupVerdict:
-    """Judge a group by its last commits and what is left to read: as of now, or without `cluster` as of its last
-    commit."""
+def judge_group(group: GroupFacts, states: Sequence[PartitionState], facts: Facts) -> GroupVerdict:
+    """Judge one group of `facts` by its last commits and what is left to read: as of now, or without the cluster as of
+    its last commit."""
     if group.past is None:
         return GroupVerdict(Verdict.UNKNOWN, "the group's newest run reads other topics")
-    now = datetime.fromtimestamp(now_ms / 1000, UTC)
+    now = datetime.fromtimestamp(facts.table_at_ms / 1000, UTC)
+    name, cluster = group.progress.group.consumer_group, facts.cluster
     seen = group.past.positions
     health = GroupHealth.of(
         judge(
             state.partition,
             seen.get(state.partition, ()),
-            None if state.rows_behind is None or state.silent else Unread(state.rows_behind, None, state.lost_rows),
+            None
+            if state.rows_behind is None or state.silent
+            else Unread(
+                state.rows_behind,
+                None if since is None else datetime.fromtimestamp(since / 1000, UTC),
+                state.lost_rows,
+            ),
             now,
         )
         for state in states
+        for since in [facts.waits.get((name, state.partition, state.next_offset or 0))]
     )
     verdict = health.verdict
     return GroupVerdict(verdict, _sentence(group, verdict, health.partitions, cluster))

@@ -69,13 +69,14 @@ def run_ingest(
     of_target = columns if settings.bad_records is None else columns.drop(BAD_REASON)
     check_columns(sink.rules().columns, columns_of(record_format, of_target), sink.where, evolve=settings.evolve)
     kept = kept_positions(settings)  # before the look at the rows, which another run may add to
-    state = sink.look()
-    check_cluster(state, sink.where, options.master_servers, settings.former_master_servers)
-    writer.open()
-    writer.settle(state)
-    state = state.without_topics(settings.begin_anew, query_id)
+    found = sink.look()
+    check_cluster(found, sink.where, options.master_servers, settings.former_master_servers)
+    state = found.without_topics(settings.begin_anew, query_id)
     in_table = of_topics(kept, set(settings.topics).difference(state.undone_topics))
     state = trusted(state, sink.where, settings.consumer_group, chosen, goes_on=not is_new and not says_offsets(chosen))
+    # After the look at what others removed: the bad records of rows that are gone are missing for that reason.
+    writer.open()
+    writer.settle(found)
     check_beginning(state, sink.where, settings.consumer_group, chosen, in_offsets_table=bool(in_table))
     if not is_new and state.record is None:
         planned = checkpoint.newest_end() or Offsets({})
@@ -148,9 +149,9 @@ class _Batches:
         # Look again for each batch: others may have written to the table or restored it since the last one.
         found, where = self._sink.look(), self._sink.where
         check_cluster(found, where, self._masters, self._settings.former_master_servers)
-        self._writer.settle(found)
         state = found.without_topics(self._settings.begin_anew, self._query_id)
         state = trusted(state, where, group, chosen, goes_on=batch_id > 0)
+        self._writer.settle(found)
         # Not by their truth: with no offset at all, {}, a batch begins while all partitions wait for their brokers.
         start = self._checkpoint.start_of_running_batch()
         if start is None:

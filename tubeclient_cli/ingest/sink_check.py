@@ -32,8 +32,9 @@ _ALL_MISSING: Final = (
     "offsets table has the group"
 )
 BEGIN_ANEW: Final = (
-    "If a topic was deleted and created again, or its brokers lost their newest messages, also give --begin-anew TOPIC "
-    "with the new checkpoint: it begins the topic by --starting-offsets, or at earliest, wherever the rows end"
+    "If its brokers lost their newest messages, go on with the group's last checkpoint and --source-option "
+    "failOnDataLoss=false. If a topic was deleted and created again, give --begin-anew TOPIC with a new checkpoint: it "
+    "begins the topic by --starting-offsets, or at earliest, wherever the rows end"
 )
 """Advice for when the brokers no longer have the offsets at which the target's rows end."""
 _OF_A_COPY: Final = (

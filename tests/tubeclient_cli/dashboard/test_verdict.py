@@ -7,15 +7,15 @@ from dataclasses import replace
 from offsets_store.health import Verdict
 from tests.tubeclient_cli.dashboard.world import NOW_MS, broker, cluster, group, key, member, read
 from tubeclient.keys import StoreBounds, StoreKey
-from tubeclient_cli.dashboard.facts import ClusterFacts, GroupFacts
+from tubeclient_cli.dashboard.facts import ClusterFacts, Facts, GroupFacts, Waits, waits_of
 from tubeclient_cli.dashboard.partitions import partition_states
 from tubeclient_cli.dashboard.verdict import judge_group
 
 HOUR_MS = 3_600_000
 
 
-def judged(some: GroupFacts, there: ClusterFacts | None = None) -> tuple[Verdict, str]:
-    return judge_group(some, partition_states(some, there), there, NOW_MS)
+def judged(some: GroupFacts, there: ClusterFacts | None = None, waits: Waits | None = None) -> tuple[Verdict, str]:
+    return judge_group(some, partition_states(some, there), Facts(NOW_MS, (), (some,), there, None, waits or {}))
 
 
 def test_a_group_with_nothing_to_read_is_well() -> None:
@@ -39,6 +39,22 @@ def test_the_end_of_now_counts_and_not_that_of_the_commit() -> None:
     verdict, sentence = judged(group(read(key(0), 5, 5), at_ms=NOW_MS - HOUR_MS), there)
     assert verdict is Verdict.UNKNOWN
     assert "unknown since when 5 messages wait" in sentence
+
+
+def test_a_silent_group_has_stopped_once_messages_were_seen_to_wait_for_long() -> None:
+    there = cluster(ends={StoreKey(1, "clicks", 0): StoreBounds(0, 280)})
+    some = group(read(key(0), 5, 5), at_ms=NOW_MS - HOUR_MS)
+    waits = waits_of({}, [some], there, NOW_MS - HOUR_MS // 2)
+    waits = waits_of(waits, [some], there, NOW_MS)
+    assert judged(some, there, waits) == (
+        Verdict.STOP,
+        "1:clicks:0: no commit for 30 min while 5 messages wait; the master knows no client of the group",
+    )
+    # It reads them, and others come.
+    moved = group(read(key(0), 10, 10), at_ms=NOW_MS - HOUR_MS)
+    assert waits_of(waits, [moved], there, NOW_MS) == {}
+    more = cluster(ends={StoreKey(1, "clicks", 0): StoreBounds(0, 308)})
+    assert judged(moved, more, waits_of(waits, [moved], more, NOW_MS - 60_000))[0] is Verdict.OK
 
 
 def test_a_position_beyond_what_the_broker_has_is_a_stop() -> None:

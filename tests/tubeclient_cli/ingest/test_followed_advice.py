@@ -15,6 +15,7 @@ from embedded_tubemq.storage.store import NewMessage
 from tests.tubeclient_cli.ingest.bench import Bench
 from tubeclient.conditions import said
 from tubeclient.errors import ConfigurationError
+from tubeclient_cli.ingest.advice import short_cause, with_advice
 
 pytestmark = pytest.mark.spark
 
@@ -88,6 +89,26 @@ def test_a_checkpoint_that_was_put_back_is_left_for_a_new_one(bench: Bench) -> N
     bench.run("one")
     bench.send(20)
     assert follow(bench, refused(bench, "backup", "ROWS_WOULD_REPEAT")) == 20
+    assert bench.repeated_or_missing() == {}
+
+
+def test_after_a_lost_tail_what_comes_is_read_once(bench: Bench) -> None:
+    bench.send(60)
+    bench.run("one")
+    bench.tube.delete_topic("clicks")
+    bench.tube.create_topic(TopicConfig("clicks", 2, 1))
+    bench.sent = 0
+    bench.send(40)  # the brokers have the first 40 only
+    text = with_advice(short_cause(refused(bench, "one", "DATA_LOSS")))
+    option = re.search(
+        r"lost their newest messages, go on with the group's last checkpoint and --source-option (\w+)=(\w+)", text
+    )
+    assert option is not None
+    lax = {**bench.settings.source_options, option[1]: option[2]}
+    assert sum(event.rows for event in bench.run("one", source_options=lax)) == 0
+    bench.sent = 60
+    bench.send(20)
+    assert sum(event.rows for event in bench.run("one")) == 20
     assert bench.repeated_or_missing() == {}
 
 

@@ -142,7 +142,7 @@ def test_where_the_brokers_end_before_the_rows_the_way_out_is_told() -> None:
     """A topic that was made anew, and a new checkpoint with failOnDataLoss=false: its first batch only goes back."""
     back = batch("query-2", 0, {A: 280, B: 560}, {A: 28, B: 56})
     with pytest.raises(
-        RowsWouldRepeat, match=r"deleted and created again, .* give --begin-anew TOPIC with the new checkpoint"
+        RowsWouldRepeat, match="deleted and created again, give --begin-anew TOPIC with a new checkpoint"
     ):
         check_batch(STATE, back, may_lose=True)
     anew = STATE.without_topics(["clicks"], "query-2")
