@@ -51,19 +51,20 @@ class TubeSource(SentToTasks, DataSource):
 
     @as_one_line()
     def schema(self) -> StructType:
-        from spark_source.read.schema import spark_schema
-
-        return spark_schema(self._read_options())
+        return _schema(self._read_options())
 
     @as_one_line()
     def reader(self, schema: StructType) -> DataSourceReader:
+        from spark_source.stream.positions import PositionsReader
         from spark_source.read.schema import check_schema
         from spark_source.stream.batch_reader import PushingBatchReader, TubeBatchReader
 
         options = self._read_options()
-        check_schema(schema, options)
+        check_schema(schema, _schema(options))
         options.check_batch()
         self._planned = True
+        if options.read == "positions":
+            return PositionsReader(options)
         return (PushingBatchReader if options.push_filters else TubeBatchReader)(options)
 
     @as_one_line()
@@ -77,7 +78,7 @@ class TubeSource(SentToTasks, DataSource):
             from spark_source.stream.stream_reader import TubeStreamReader
 
             options = self._read_options()
-            check_schema(schema, options)
+            check_schema(schema, _schema(options))
             options.check_stream(read_limits=HAS_READ_LIMITS)
         except Exception as error:
             return RefusedStreamReader(error)
@@ -129,6 +130,13 @@ class TubeSource(SentToTasks, DataSource):
         from spark_source.options.given import GivenOptions
 
         return {**self.__dict__, "_given": GivenOptions() if self._planned else self._given}
+
+
+def _schema(options: SourceOptions) -> StructType:
+    from spark_source.stream.positions import POSITIONS
+    from spark_source.read.schema import spark_schema
+
+    return POSITIONS if options.read == "positions" else spark_schema(options)
 
 
 def _only_appends(asked: str, instead: str) -> Exception:

@@ -39,7 +39,9 @@ MERGE: Final[Mapping[str, tuple[str, ...]]] = {
         "test_java_reads_back_what_java_wrote",
         "test_what_is_held_is_refused",
     ),
-    "conformance/test_ranges.py": ("test_random_cuts_under_a_running_producer_give_each_message_once_and_in_order[apache-",),
+    "conformance/test_ranges.py": (
+        "test_random_cuts_under_a_running_producer_give_each_message_once_and_in_order[apache-",
+    ),
     "conformance/test_raw_codes.py": ALL,
     "conformance/test_restarts.py": ("test_restarts_while_consuming_lose_nothing_and_repeat_nothing_confirmed[apache",),
     "conformance/test_server_balance.py": ("test_one_consumer_reads_all_and_two_split_it",),

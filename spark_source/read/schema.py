@@ -154,9 +154,8 @@ def arrow_schema(rows: RowOptions) -> pyarrow.Schema:
     return to_arrow_schema(spark_schema(rows), **zone)
 
 
-def check_schema(given: StructType, rows: RowOptions) -> None:
-    """Raise ConfigurationError unless `given` is the source's schema; users may set a schema."""
-    own = spark_schema(rows)
+def check_schema(given: StructType, own: StructType) -> None:
+    """Raise ConfigurationError unless `given` is the source's `own` schema; users may set a schema."""
     if given != own:
         raise ConfigurationError(
             "the source tubeclient has a fixed schema; leave .schema(...) out and select from its columns. It has "

@@ -19,9 +19,9 @@ from tubeclient import ClientSettings, Producer
 from tubeclient.net import outbox
 from tubeclient.wire.methods import Method
 
-MESSAGES = 3_000
+MESSAGES = 1_000
 ANSWER_DELAY_MS = 500
-ANSWER_LIMIT_MS = 2_000
+ANSWER_LIMIT_MS = 4_000
 _SEND = """
 import sys
 from tubeclient import ClientSettings, Producer

@@ -77,9 +77,9 @@ def test_columns_are_those_of_the_documentation() -> None:
 
 
 def test_a_given_schema_has_to_be_ours() -> None:
-    check_schema(spark_schema(ALL), ALL)
+    check_schema(spark_schema(ALL), spark_schema(ALL))
     with pytest.raises(ConfigurationError, match=r"fixed schema; leave \.schema"):
-        check_schema(spark_schema(ALL), RowOptions())
+        check_schema(spark_schema(ALL), spark_schema(RowOptions()))
 
 
 def test_every_column() -> None:
