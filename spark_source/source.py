@@ -55,9 +55,9 @@ class TubeSource(SentToTasks, DataSource):
 
     @as_one_line()
     def reader(self, schema: StructType) -> DataSourceReader:
-        from spark_source.stream.positions import PositionsReader
         from spark_source.read.schema import check_schema
         from spark_source.stream.batch_reader import PushingBatchReader, TubeBatchReader
+        from spark_source.stream.positions import PositionsReader
 
         options = self._read_options()
         check_schema(schema, _schema(options))
@@ -133,8 +133,8 @@ class TubeSource(SentToTasks, DataSource):
 
 
 def _schema(options: SourceOptions) -> StructType:
-    from spark_source.stream.positions import POSITIONS
     from spark_source.read.schema import spark_schema
+    from spark_source.stream.positions import POSITIONS
 
     return POSITIONS if options.read == "positions" else spark_schema(options)
 
