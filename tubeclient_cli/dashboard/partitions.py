@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import accumulate, groupby, pairwise
 from typing import Any, Final, NamedTuple
 
-from tubeclient.keys import INDEX_ENTRY_BYTES, PartitionKey, rows_behind_by_store
+from tubeclient.keys import INDEX_ENTRY_BYTES, PartitionKey, StoreBounds, rows_behind_by_store
 from tubeclient_cli.dashboard.facts import ClusterFacts, GroupFacts
 
 __all__ = ["PartitionState", "map_json", "partition_states", "row_json", "rows_behind", "sums_json"]
@@ -51,10 +51,10 @@ def partition_states(group: GroupFacts, cluster: ClusterFacts | None) -> list[Pa
     found = []
     for key in sorted(keys):
         row = rows.get(key)
-        bounds = None if cluster is None else cluster.ends.get(key.store)
+        # Of a broker that answers, a store that is missing was never written to.
+        held = StoreBounds(0, 0) if key.broker_id in answered else None
+        bounds = None if cluster is None else cluster.ends.get(key.store, held)
         end = bounds.max_offset if bounds is not None else row.end_offset if row is not None else None
-        if end is None and row is None and key.broker_id in answered:
-            end = 0  # the store was never written to
         at = None if row is None else row.next_offset
         first = 0 if bounds is None else bounds.min_offset
         begin = max(at or 0, first)

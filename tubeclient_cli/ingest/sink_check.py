@@ -32,7 +32,7 @@ _ALL_MISSING: Final = (
     "offsets table has the group"
 )
 BEGIN_ANEW: Final = (
-    "If its brokers lost their newest messages, go on with the group's last checkpoint and --source-option "
+    "If its brokers lost their newest messages, go on with the group's last checkpoint and --option "
     "failOnDataLoss=false. If a topic was deleted and created again, give --begin-anew TOPIC with a new checkpoint: it "
     "begins the topic by --starting-offsets, or at earliest, wherever the rows end"
 )

@@ -64,6 +64,12 @@ def test_a_position_beyond_what_the_broker_has_is_a_stop() -> None:
     assert "position 140 is 3 messages beyond the last message that its broker has" in sentence
 
 
+def test_a_position_in_a_store_that_was_made_anew_and_never_written_to_is_a_stop() -> None:
+    verdict, sentence = judged(group(read(key(0), 5, 5), at_ms=NOW_MS - HOUR_MS), cluster(broker(1)))
+    assert verdict is Verdict.STOP
+    assert "position 140 is 5 messages beyond the last message that its broker has" in sentence
+
+
 def test_what_a_silent_broker_has_is_not_judged_by_its_old_end() -> None:
     some = group(read(key(0), 3, 10), at_ms=NOW_MS - HOUR_MS)
     verdict, sentence = judged(some, cluster(broker(1, "refused")))

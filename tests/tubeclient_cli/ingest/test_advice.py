@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+from typing import Any
+
 import pytest
+import typer
 from pyspark.errors import PySparkRuntimeError
 
+from tubeclient_cli.app import app
 from tubeclient_cli.common.terminal import ExitCode
+from tubeclient_cli.ingest import advice
 from tubeclient_cli.ingest.advice import exit_code_of, short_cause, with_advice
 
 
@@ -115,9 +122,17 @@ def test_a_password_in_a_path_is_not_told() -> None:
 
 def test_of_a_loss_this_jobs_way_out_is_told() -> None:
     lost = "[DATA_LOSS] partition 1:clicks:0 should be read from 560, but the broker's data ends at 28"
-    assert with_advice(lost).startswith(f"{lost}. If a topic was deleted and created again, ")
+    assert with_advice(lost).startswith(f"{lost}. If its brokers lost their newest messages, ")
     assert "--begin-anew TOPIC" in with_advice(lost)
     assert with_advice("ValueError: first") == "ValueError: first"
+
+
+def test_each_option_that_a_text_names_is_one_of_the_command() -> None:
+    command: Any = typer.main.get_command(app)
+    known = {option for parameter in command.commands["ingest"].params for option in parameter.opts}
+    for module in Path(advice.__file__).parent.glob("*.py"):
+        named = set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", module.read_text(encoding="utf-8")))
+        assert named <= known, module
 
 
 def test_of_a_bad_record_its_place_and_the_ways_out_are_told() -> None:

@@ -101,7 +101,7 @@ def test_after_a_lost_tail_what_comes_is_read_once(bench: Bench) -> None:
     bench.send(40)  # the brokers have the first 40 only
     text = with_advice(short_cause(refused(bench, "one", "DATA_LOSS")))
     option = re.search(
-        r"lost their newest messages, go on with the group's last checkpoint and --source-option (\w+)=(\w+)", text
+        r"lost their newest messages, go on with the group's last checkpoint and --option (\w+)=(\w+)", text
     )
     assert option is not None
     lax = {**bench.settings.source_options, option[1]: option[2]}
