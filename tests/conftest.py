@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import signal
 import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
@@ -51,6 +52,9 @@ def _watch_ports(event: str, arguments: tuple[object, ...]) -> None:
 
 
 sys.addaudithook(_watch_ports)
+
+# Whoever starts something in the background may have it ignore Ctrl-C, and so would the programs that tests start.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(autouse=True)

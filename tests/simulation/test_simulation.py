@@ -85,7 +85,7 @@ def test_a_seed_gives_the_same_run_each_time() -> None:
 
 def test_the_judge_sees_each_defence_that_is_missing(request: pytest.FixtureRequest) -> None:
     """A seed that no longer sees its defence is to be replaced: `--search 60` finds another."""
-    pieces = PROCESSES * 7 if is_fast(request) else PROCESSES
+    pieces = PROCESSES * 14 if is_fast(request) else PROCESSES
 
     def piece(number: int) -> subprocess.CompletedProcess[str]:
         return run("tests.simulation.defences", "--piece", str(number), str(pieces))
