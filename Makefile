@@ -50,7 +50,7 @@ test-fast: $(STAMPS)/packages $(STAMPS)/protoc ## Three minutes: the tests that 
 	$(BIN)/python -m pytest $(PARALLEL) -n 6 --dist loadfile --hypothesis-profile fast -m "not nightly and not spark and not apache" $(PYTEST_ARGS)
 
 # One process has the Spark session, one Apache's servers, and all have the rest.
-test: setup ## Some twenty minutes: each guarantee once; before a change is merged. PYTEST_ARGS="-n 0 -k word" runs some
+test: setup ## A quarter of an hour: each guarantee once; before a change is merged. PYTEST_ARGS="-n 0 -k word" runs some
 	$(BIN)/python -m pytest $(PARALLEL) -n 3 --dist loadgroup --hypothesis-profile fast -m "not nightly" $(PYTEST_ARGS)
 
 test-all: setup-all ## An hour: all tests, storms, seeds and browsers too

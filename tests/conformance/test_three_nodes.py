@@ -88,9 +88,12 @@ def check_that_they_share(
             stop.set()
         for reader in readers:
             reader.result(30)
-    assert ours.get(timeout_ms=300) is None
     expected = Counter((str(one.partition), one.message_id, b"%d" % number) for number, one in enumerate(placed))
-    assert Counter(part for node in nodes for part in node.read) == expected
+    more = ours.get(timeout_ms=300)
+    read = [Counter(node.read) for node in nodes]
+    assert [one - expected for one in read] == [Counter()] * NODES, f"then {more}"
+    assert sum(read, Counter()) == expected
+    assert more is None
     assert len({key for key, _, _ in expected}) == 12
     readers_of = Counter(key for node in nodes for key in {key for key, _, _ in node.read})
     assert set(readers_of.values()) == {1}
