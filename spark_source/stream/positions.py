@@ -74,7 +74,8 @@ def look(options: SourceOptions, cluster: Cluster, progress: ProgressTable) -> l
     """The rows, sorted by partition. The group stands where the offsets table has it, otherwise where its broker does.
 
     A broker that does not answer leaves its partitions without ends; `failure` says why. Raises TubeError if no master
-    answers, OffsetsTableError, and ConfigurationError for topics or partitions that are not there.
+    answers, or if the master's web port, which brokers' positions need, does not; OffsetsTableError; and
+    ConfigurationError for topics or partitions that are not there.
     """
     from spark_source.cluster.cluster import check_scope
     from spark_source.stream.snapshot import Layout
@@ -91,8 +92,8 @@ def look(options: SourceOptions, cluster: Cluster, progress: ProgressTable) -> l
     for key in sorted(layout.configured):
         held = bounds.get(key.store)
         at = kept.get(key, on_brokers.get(key))
-        lag = None if held is None else max(0, held.max_offset - max(at or 0, held.min_offset)) // INDEX_ENTRY_BYTES
+        lag = None if held is None else (held.max_offset - held.nearest(at or 0)) // INDEX_ENTRY_BYTES
         ends = (None, None) if held is None else (held.min_offset, held.max_offset)
-        failure = None if held is not None else str(silent.get(key.broker_id, "its broker does not answer"))
+        failure = None if held is not None else str(silent[key.broker_id])
         rows.append((key.topic, str(key), key.broker_id, key.partition_id, key.store.store_id, *ends, at, lag, failure))
     return rows

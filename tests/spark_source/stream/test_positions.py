@@ -66,6 +66,12 @@ def test_the_offsets_table_comes_before_the_brokers_and_a_silent_broker_is_told(
         assert found["2:t:0"] == dict.fromkeys(("beginOffset", "endOffset", "groupOffset", "lag"))
 
 
+def test_what_was_never_written_to_is_empty(tmp_path: Path) -> None:
+    with EmbeddedTubeMQ(tmp_path / "tube", [TopicConfig("t")]) as tube:
+        empty = {"beginOffset": 0, "endOffset": 0, "groupOffset": None, "lag": 0, "failure": None}
+        assert rows(tube) == {"1:t:0": empty}
+
+
 def test_what_is_not_there_is_named(tmp_path: Path) -> None:
     with EmbeddedTubeMQ(tmp_path / "tube") as tube, pytest.raises(TopicNotDeployed, match="topics t: "):
         rows(tube)
