@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from spark_source.progress.offsets_listener import OffsetsListener
     from spark_source.progress.query_metrics import QueryMetrics
     from spark_source.session import session
+    from spark_source.typed.typed import typed
 
 __all__ = [
     "DefaultSource",
@@ -49,6 +50,7 @@ __all__ = [
     "QueryMetrics",
     "bad_rows",
     "session",
+    "typed",
 ]
 
 _HOMES = {
@@ -63,6 +65,7 @@ _HOMES = {
     "QueryMetrics": "spark_source.progress.query_metrics",
     "bad_rows": "spark_source.progress.bad_rows",
     "session": "spark_source.session",
+    "typed": "spark_source.typed.typed",
 }
 
 

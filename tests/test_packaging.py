@@ -397,6 +397,8 @@ FOLDERS = {
         "engine": set(),
         "spark_log": set(),
         "session": {"spark_log"},
+        "session_confs": set(),
+        "typed": {"session_confs"},
         "offsets": set(),
         "options": {"offsets"},
         "cluster": {"offsets", "options"},

@@ -11,6 +11,7 @@ from typing import Any
 from deltalake import DeltaTable
 
 from offsets_store.schema import INITIAL, POSITION
+from spark_source.typed.record_format import LINEAGE
 from tests.exactly_once.contents import number_in, numbers_of
 from tests.exactly_once.judge import Place, Row
 from tests.exactly_once.order import Positions
@@ -25,7 +26,6 @@ from tubeclient import (
     fetch_view,
     reader_groups_of,
 )
-from tubeclient_cli.ingest.record_format import LINEAGE
 from tubeclient_cli.ingest.sink_record import SinkRecord
 
 __all__ = [

@@ -15,10 +15,10 @@ from offsets_store import GroupKey, OffsetsRun, OffsetsTable, OffsetsTableError,
 from offsets_store.delta_rs import DeltaRsStorage
 from offsets_store.delta_spark import DeltaSparkStorage
 from offsets_store.schema import COLUMNS
+from spark_source.session_confs import session_confs
 from tests.offsets_store.between import Between
 from tests.offsets_store.conftest import FIRST, KEY, SECOND, Clock, at
 from tubeclient.keys import PartitionKey
-from tubeclient_cli.common.session_confs import session_confs
 
 if TYPE_CHECKING:
     import pyarrow as pa

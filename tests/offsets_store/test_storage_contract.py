@@ -17,10 +17,10 @@ from offsets_store.delta_rs import DeltaRsStorage
 from offsets_store.delta_spark import DeltaSparkStorage
 from offsets_store.schema import COLUMNS, TABLE_PROPERTIES
 from offsets_store.storage import Storage
+from spark_source.session_confs import session_confs
 from tests.offsets_store.between import Between
 from tests.offsets_store.conftest import FIRST, KEY, SECOND, Clock, at
 from tests.offsets_store.memory import Log, MemoryStorage
-from tubeclient_cli.common.session_confs import session_confs
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

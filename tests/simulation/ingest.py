@@ -17,12 +17,12 @@ import tubeclient_cli.ingest.job as job
 from offsets_store import OffsetsTable, OffsetsTableError
 from offsets_store.table import now_ms
 from spark_source.offsets.offsets import Offsets
+from spark_source.typed.format_settings import FormatSettings
 from tests.offsets_store.memory import MemoryStorage
 from tests.simulation import network, stand_ins
 from tests.simulation.spark import CheckpointFiles, Rows, Session
 from tests.simulation.target import MemoryLetters, MemoryTarget, is_bad
 from tests.simulation.world import DiskFailure, World
-from tubeclient_cli.ingest.format_settings import FormatSettings
 from tubeclient_cli.ingest.settings import IngestSettings
 from tubeclient_cli.ingest.sink import DeltaSink
 

@@ -14,6 +14,8 @@ import pyspark
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+from pyspark_tubeclient import typed
+
 Options = dict[str, str]
 
 
@@ -34,6 +36,13 @@ class Driver:
 
     def read(self, options: Options) -> list[str]:
         return _bodies(self._spark.read.format("tubeclient").options(**options).load())
+
+    def typed(self, options: Options, schema: str, encoding: str = "UTF-8") -> list[list[Any]]:
+        """Of each record of csv its first column, its text, and what is wrong with it."""
+        frame = self._spark.read.format("tubeclient").options(**options).load()
+        rows = typed(frame, "csv", schema, encoding=encoding)
+        found = rows.selectExpr(rows.columns[0], "CAST(tubemq.value AS STRING)", "badReason").collect()
+        return sorted(map(list, found), key=lambda row: str(row[1]))
 
     def make_view(self, name: str, options: Options) -> None:
         given = ", ".join(f"{key} '{value}'" for key, value in options.items())

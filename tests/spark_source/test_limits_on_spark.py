@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from spark_source.offsets.offsets import Offsets
+from spark_source.session_confs import session_confs
 from tests.spark_source.feed import Feed
 from tests.spark_source.queries import Batches, batch, run_available, running, stream, wait_for_rows
 from tests.spark_source.reads import Read, assert_in_order, bodies_of, reads_of
 from tests.waiting import wait_for
-from tubeclient_cli.common.session_confs import session_confs
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -13,10 +13,10 @@ import pytest
 from pyspark.sql import functions as F
 
 from embedded_tubemq import EmbeddedTubeMQ
+from spark_source.session_confs import session_confs
 from tests.spark_source.feed import Feed
 from tests.spark_source.queries import Batches, batch, run_available, running, stream, wait_for_rows
 from tests.waiting import wait_for
-from tubeclient_cli.common.session_confs import session_confs
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from embedded_tubemq import EmbeddedTubeMQ
+from spark_source.session_confs import session_confs
 from tests.spark_source.feed import Feed
 from tests.spark_source.queries import Batches, run_available
-from tubeclient_cli.common.session_confs import session_confs
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

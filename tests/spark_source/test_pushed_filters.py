@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pyspark.errors import PySparkException
 
+from spark_source.session_confs import session_confs
 from tests.spark_source.feed import Feed
 from tests.spark_source.queries import batch
-from tubeclient_cli.common.session_confs import session_confs
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

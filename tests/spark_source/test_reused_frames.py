@@ -9,9 +9,9 @@ import pytest
 from pyspark.sql import functions as F
 
 from spark_source.offsets.offsets import Offsets
+from spark_source.session_confs import session_confs
 from tests.spark_source.feed import Feed
 from tests.spark_source.queries import Batches, batch, run_available, stream
-from tubeclient_cli.common.session_confs import session_confs
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

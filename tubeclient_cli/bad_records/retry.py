@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from spark_source.typed.record_format import as_records_mean
 from tubeclient_cli.common.session import check_classic
 from tubeclient_cli.ingest.batch_writer import BatchWriter, Retried
-from tubeclient_cli.ingest.record_format import as_records_mean
 from tubeclient_cli.ingest.settings import IngestSettings
 from tubeclient_cli.ingest.sink import DeltaSink
 

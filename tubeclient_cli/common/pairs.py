@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from spark_source.session_confs import SESSION_ZONE
 from tubeclient.errors import ConfigurationError
 
-__all__ = ["SESSION_ZONE", "further_options", "pairs", "spark_confs"]
-
-SESSION_ZONE: Final = "spark.sql.session.timeZone"
+__all__ = ["further_options", "pairs", "spark_confs"]
 
 _FLAGS: Final = {"masterservers": "--master-servers", "consumergroup": "--consumer-group", "subscribe": "--topic"}
 

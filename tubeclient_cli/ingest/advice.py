@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import re
 
+from spark_source.typed.record_format import BAD_RECORD
 from tubeclient.conditions import CONDITIONS
 from tubeclient.printable import without_passwords
 from tubeclient_cli.common.terminal import ExitCode
-from tubeclient_cli.ingest.record_format import BAD_RECORD
 from tubeclient_cli.ingest.sink_check import BEGIN_ANEW
 
 __all__ = ["exit_code_of", "short_cause", "with_advice"]

@@ -13,10 +13,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from spark_source.options.given import parse_options
+from spark_source.typed.record_format import BAD_REASON, LINEAGE, RecordFormat, or_fail, target_rows
 from tubeclient.errors import ConfigurationError
 from tubeclient_cli.ingest.bad_share import BadShare, TooManyBadRecords
 from tubeclient_cli.ingest.dead_letters import LETTER_ID, DeadLetters, MissingDeadLetters
-from tubeclient_cli.ingest.record_format import BAD_REASON, LINEAGE, RecordFormat, or_fail, target_rows
 from tubeclient_cli.ingest.settings import TARGET, IngestSettings
 from tubeclient_cli.ingest.sink import DeltaSink, OvertakenRun
 from tubeclient_cli.ingest.sink_history import SinkState

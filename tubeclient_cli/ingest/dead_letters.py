@@ -21,11 +21,11 @@ from offsets_store.errors import display_uri
 from spark_source.options.row_options import RowOptions
 from spark_source.options.source_options import SourceOptions
 from spark_source.read.schema import spark_schema
+from spark_source.session_confs import session_confs
+from spark_source.typed.record_format import BAD_REASON, UNREAD
 from tubeclient.errors import ConfigurationError
 from tubeclient.printable import without_passwords
-from tubeclient_cli.common.session_confs import session_confs
 from tubeclient_cli.ingest.letter_states import BAD, RETRIED, UNDONE, judgement
-from tubeclient_cli.ingest.record_format import BAD_REASON, UNREAD
 from tubeclient_cli.ingest.sink_history import SinkState
 from tubeclient_cli.ingest.sink_record import SinkRecord
 from tubeclient_cli.ingest.staged import STAGED, StagedBad

@@ -15,12 +15,12 @@ from spark_source.boundary import as_one_line
 from spark_source.offsets.offsets import Offsets
 from spark_source.options.given import parse_options
 from spark_source.read.schema import spark_schema
+from spark_source.typed.record_format import BAD_REASON, as_records_mean
 from tubeclient_cli.common.session import check_classic
 from tubeclient_cli.ingest.batch_writer import BatchWriter
 from tubeclient_cli.ingest.checkpoint import Checkpoint
 from tubeclient_cli.ingest.group_position import bring_up_to_date, kept_positions
 from tubeclient_cli.ingest.progress import BatchEvent
-from tubeclient_cli.ingest.record_format import BAD_REASON, as_records_mean
 from tubeclient_cli.ingest.resume import going_on_text, known_positions, of_topics, start_text, starting_offsets
 from tubeclient_cli.ingest.settings import GROUP, IngestSettings, query_name, says_offsets
 from tubeclient_cli.ingest.sink import DeltaSink

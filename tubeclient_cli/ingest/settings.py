@@ -13,6 +13,7 @@ from spark_source.options.given import parse_options
 from spark_source.options.option import Masked
 from spark_source.options.parsers import duration_ms
 from spark_source.options.source_options import SourceOptions
+from spark_source.typed.format_settings import FormatSettings
 from tubeclient.errors import ConfigurationError
 from tubeclient.names import topic_names
 from tubeclient.settings import parse_master_servers
@@ -28,7 +29,6 @@ from tubeclient_cli.common.settings_file import (
 )
 from tubeclient_cli.common.table_uris import check_folders
 from tubeclient_cli.ingest.bad_share import BadShare
-from tubeclient_cli.ingest.format_settings import FormatSettings
 
 __all__ = ["AVAILABLE_NOW", "GROUP", "TARGET", "IngestSettings", "load_settings", "query_name", "says_offsets"]
 
@@ -311,15 +311,16 @@ def load_settings(path: Path | None, overrides: Mapping[str, Any]) -> IngestSett
         values[name] = {**values.get(name, {}), **value} if isinstance(value, Mapping) else value
     values["source_options"] = with_web_port(values.get("source_options", {}))
     missing_settings(_REQUIRED, values)
-    records = FormatSettings(**{name: values.pop(name) for name in _OF_RECORDS if name in values}, typed=typed)
+    own = {name: values.pop(name) for name in _OF_RECORDS if name in values}
+    records = FormatSettings(**own, named=lambda name: setting_name(name, typed))
     return replace(IngestSettings(**values, records=records, typed=typed))
 
 
 _REQUIRED: Final = ("master_servers", "consumer_group", "topics", "target", "checkpoint")
-_OF_RECORDS: Final = tuple(f.name for f in fields(FormatSettings) if f.name != "typed")
+_OF_RECORDS: Final = tuple(f.name for f in fields(FormatSettings) if f.name != "named")
 _IN_FILE: Final = {
     **kinds_of(IngestSettings, ("source_options", "storage_options", "records", "begin_anew", "typed")),
-    **kinds_of(FormatSettings, ("format_options", "typed")),
+    **kinds_of(FormatSettings, ("format_options", "named")),
     "max_bad_records": NUMBER_OR_TEXT,
 }
 

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.types import StructType
 
-    from tubeclient_cli.ingest.record_format import RecordFormat
+    from spark_source.typed.record_format import RecordFormat
 
 __all__ = ["OtherColumns", "check_columns", "columns_of"]
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from tubeclient_cli.ingest.record_format import BAD_REASON, RECORD, as_records_mean
+from spark_source.typed.record_format import BAD_REASON, RECORD, as_records_mean
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -11,9 +11,9 @@ import pytest
 from pyspark.errors import PySparkRuntimeError
 from typer.testing import CliRunner
 
+from spark_source.session_confs import SESSION_ZONE
 from spark_source.spark_log import SparkLog
 from tubeclient_cli.app import app
-from tubeclient_cli.common.pairs import SESSION_ZONE
 from tubeclient_cli.ingest.batch_writer import Retried
 
 SETTINGS = '[ingest]\nmaster-servers = "h:1"\nconsumer-group = "g"\ntopics = ["t"]\ntarget = "/t"\ncheckpoint = "/c"\n'

@@ -14,10 +14,10 @@ from deltalake import DeltaTable
 from spark_source.offsets.offsets import Offsets
 from spark_source.options.row_options import RowOptions
 from spark_source.read.schema import spark_schema
+from spark_source.typed.record_format import BAD_REASON, RECORD, UNREAD, RecordFormat
 from tubeclient.keys import INDEX_ENTRY_BYTES, PartitionKey
 from tubeclient_cli.ingest.batch_writer import BatchWriter
 from tubeclient_cli.ingest.letter_states import BAD
-from tubeclient_cli.ingest.record_format import BAD_REASON, RECORD, UNREAD, RecordFormat
 from tubeclient_cli.ingest.settings import IngestSettings
 from tubeclient_cli.ingest.sink import DeltaSink
 from tubeclient_cli.ingest.sink_record import SinkRecord

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from embedded_tubemq.storage.store import NewMessage
+from spark_source.typed.format_settings import FormatSettings
 from tubeclient_cli.bad_records.retry import retry_bad_records
 from tubeclient_cli.ingest.batch_writer import Retried
-from tubeclient_cli.ingest.format_settings import FormatSettings
 from tubeclient_cli.ingest.target_columns import OtherColumns
 
 if TYPE_CHECKING:

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from deltalake import DeltaTable
 
+from spark_source.session_confs import session_confs
 from tests.tubeclient_cli.ingest.lake import Lake, killed_at
 from tubeclient.errors import ConfigurationError
-from tubeclient_cli.common.session_confs import session_confs
 from tubeclient_cli.ingest.bad_share import TooManyBadRecords
 from tubeclient_cli.ingest.dead_letters import DeadLetters, MissingDeadLetters
 from tubeclient_cli.ingest.letter_states import UNDONE

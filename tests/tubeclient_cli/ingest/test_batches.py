@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from spark_source.offsets.offsets import Offsets
+from spark_source.typed.record_format import RecordFormat
 from tubeclient.keys import PartitionKey
 from tubeclient_cli.ingest.batch_writer import BatchWriter
 from tubeclient_cli.ingest.job import IngestSettings, _Batches
-from tubeclient_cli.ingest.record_format import RecordFormat
 from tubeclient_cli.ingest.sink_check import OtherCluster, RowsWouldBeMissing, UnknownRows
 from tubeclient_cli.ingest.sink_history import SinkState, TakenOut
 from tubeclient_cli.ingest.sink_record import SinkRecord

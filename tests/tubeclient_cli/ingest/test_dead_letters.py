@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from deltalake import DeltaTable
 
-from tubeclient_cli.common.session_confs import session_confs
+from spark_source.session_confs import session_confs
 from tubeclient_cli.ingest.dead_letters import DeadLetters, _until_alone
 
 if TYPE_CHECKING:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.tubeclient_cli.ingest.rows import source_rows
+from spark_source.session_confs import session_confs
+from spark_source.typed.format_settings import FormatSettings
+from spark_source.typed.record_format import RecordFormat
+from tests.spark_source.typed.rows import source_rows
 from tubeclient.errors import ConfigurationError
-from tubeclient_cli.common.session_confs import session_confs
-from tubeclient_cli.ingest.format_settings import FormatSettings
-from tubeclient_cli.ingest.record_format import RecordFormat
+from tubeclient_cli.common.settings_file import setting_name
 from tubeclient_cli.ingest.settings import load_settings
 from tubeclient_cli.ingest.target_columns import columns_of
 
@@ -34,8 +36,8 @@ NEEDED = {
         ({"format": "xml"}, "format is 'xml'; there are raw, json, csv, kv"),
         ({"format": "json"}, "format json needs a schema"),
         ({"schema": "id INT"}, "schema is given, and the format is raw"),
-        ({"format_options": {"quote": ""}}, "format-options is given, and the format is raw"),
-        ({"strict_encoding": True}, "strict-encoding is given, and the format is raw"),
+        ({"format_options": {"quote": ""}}, "format_options is given, and the format is raw"),
+        ({"strict_encoding": True}, "strict_encoding is given, and the format is raw"),
         ({"format": "csv", "schema": "id INT", "schema_from_inlong": "f"}, "remove one"),
         ({"format": "json", "schema": "id INT", "separator": "|"}, "separator is for csv and kv"),
         ({"format": "kv", "schema": "id INT", "separator": "||"}, "separator is '||'; it must be one character"),
@@ -50,7 +52,7 @@ NEEDED = {
         ({"format": "csv", "schema": "id INT", "time_zone": "Mars/North"}, "'Mars/North' is not a time zone"),
         (
             {"format": "json", "schema": "id INT", "format_options": {"timeZone": "UTC"}},
-            "timeZone has a setting of its own, time-zone",
+            "timeZone, which has a setting of its own, time_zone",
         ),
         ({"format": "csv", "schema": "id INT", "format_options": {"qoute": ""}}, "qoute .* did you mean quote"),
         (
@@ -67,7 +69,7 @@ NEEDED = {
         ),
         (
             {"schema_from_inlong": "/nowhere/s.json"},
-            "^schema-from-inlong names the file /nowhere/s.json, which cannot be",
+            "^schema_from_inlong names the file /nowhere/s.json, which cannot be",
         ),
         ({"format": "json", "schema": "clicks.json"}, "schema is 'clicks.json'; write columns with their types"),
         ({"format": "json", "schema": "INT"}, "schema is 'INT'; write columns with their types"),
@@ -88,12 +90,15 @@ def test_a_mistake_names_a_setting_as_it_was_written() -> None:
         ({"escape": "xy"}, "escape is 'xy'"),
         ({"format": "json", "separator": "|"}, "separator is for csv"),
         ({"escape": ","}, "separator and --escape must be different"),
-        ({"format_options": {"timeZone": "UTC"}}, "format-option timeZone has a setting of its own, --time-zone"),
+        (
+            {"format_options": {"timeZone": "UTC"}},
+            "format-option has timeZone, which has a setting of its own",
+        ),
         ({"format": "raw", "schema": None, "format_options": {"quote": ""}}, "format-option is given"),
     ):
         given: dict[str, Any] = {**csv, **more}
         with pytest.raises(ConfigurationError) as typed:
-            FormatSettings(**given, typed=frozenset(given) | {"separator"})
+            FormatSettings(**given, named=partial(setting_name, typed={*given, "separator"}))
         assert str(typed.value).startswith(f"--{said}")
         with pytest.raises(ConfigurationError) as in_file:
             FormatSettings(**given)
@@ -210,5 +215,5 @@ def test_an_inlong_stream_says_all_and_the_user_prevails(delta_spark: SparkSessi
         FormatSettings(schema_from_inlong=str(file), escape="!", format_options={"quote": "'"})
     assert (other.record_format().separator, other.record_format().options) == (";", {})
     file.write_text(json.dumps({"dataType": "csv", "fieldList": fields}))
-    with pytest.raises(ConfigurationError, match="has no dataSeparator; say --separator"):
+    with pytest.raises(ConfigurationError, match="has no dataSeparator; say separator"):
         FormatSettings(schema_from_inlong=str(file))

@@ -16,10 +16,10 @@ from embedded_tubemq import TopicConfig
 from embedded_tubemq.storage.store import NewMessage
 from offsets_store import GroupKey, OffsetsTable, PartitionProgress
 from spark_source.offsets.offsets import Offsets
+from spark_source.session_confs import session_confs
 from tests.tubeclient_cli.ingest.bench import KEYS, Bench
 from tubeclient.wire.payload import encode_payload
 from tubeclient_cli.bad_records.retry import retry_bad_records
-from tubeclient_cli.common.session_confs import session_confs
 from tubeclient_cli.ingest.batch_writer import BatchWriter
 from tubeclient_cli.ingest.job import IngestSettings, run_ingest
 from tubeclient_cli.ingest.progress import BatchEvent

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from spark_source.session_confs import session_confs
 from tests.tubeclient_cli.ingest.lake import Lake, killed_at, wrong
 from tests.waiting import wait_for
-from tubeclient_cli.common.session_confs import session_confs
 from tubeclient_cli.ingest import dead_letters
 from tubeclient_cli.ingest.batch_writer import Retried
 from tubeclient_cli.ingest.dead_letters import DeadLetters

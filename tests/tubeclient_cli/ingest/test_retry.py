@@ -10,14 +10,14 @@ import pytest
 from deltalake import DeltaTable
 
 from spark_source.options.given import parse_options
+from spark_source.typed.format_settings import FormatSettings
+from spark_source.typed.record_format import RecordFormat
 from tests.tubeclient_cli.ingest.lake import Lake, killed_at
 from tubeclient.errors import ConfigurationError
 from tubeclient_cli.bad_records.retry import retry_bad_records
 from tubeclient_cli.ingest.batch_writer import Retried
 from tubeclient_cli.ingest.dead_letters import LETTER_ID, DeadLetters, MissingDeadLetters
-from tubeclient_cli.ingest.format_settings import FormatSettings
 from tubeclient_cli.ingest.letter_states import RETRIED
-from tubeclient_cli.ingest.record_format import RecordFormat
 from tubeclient_cli.ingest.settings import IngestSettings
 from tubeclient_cli.ingest.sink import DeltaSink
 from tubeclient_cli.ingest.target_columns import OtherColumns

@@ -13,12 +13,12 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql.types import LongType, StructField, StructType
 
 from embedded_tubemq.storage.store import NewMessage
+from spark_source.session_confs import session_confs
+from spark_source.typed.format_settings import FormatSettings
+from spark_source.typed.record_format import as_records_mean, target_rows
+from tests.spark_source.typed.rows import source_rows
 from tests.tubeclient_cli.ingest.bench import Bench
-from tests.tubeclient_cli.ingest.rows import source_rows
-from tubeclient_cli.common.session_confs import session_confs
 from tubeclient_cli.ingest.advice import short_cause, with_advice
-from tubeclient_cli.ingest.format_settings import FormatSettings
-from tubeclient_cli.ingest.record_format import as_records_mean, target_rows
 from tubeclient_cli.ingest.sink import DeltaSink
 from tubeclient_cli.ingest.target_rules import TargetRules
 

@@ -10,9 +10,9 @@ import pytest
 from deltalake import DeltaTable
 
 from embedded_tubemq.storage.store import NewMessage
+from spark_source.typed.format_settings import FormatSettings
 from tests.tubeclient_cli.ingest.bench import Bench
 from tubeclient_cli.ingest.advice import short_cause, with_advice
-from tubeclient_cli.ingest.format_settings import FormatSettings
 from tubeclient_cli.ingest.sink import DeltaSink
 from tubeclient_cli.ingest.target_columns import OtherColumns
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from tubeclient_cli.ingest.record_format import RecordFormat
+    from spark_source.typed.record_format import RecordFormat
 
 GOOD: dict[bytes, Any] = {}
 """Nothing is other than expected."""

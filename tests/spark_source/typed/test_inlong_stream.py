@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tubeclient_cli.ingest.inlong_stream import InLongStream, parse_stream
+from spark_source.typed.inlong_stream import InLongStream, parse_stream
 
 
 def stream(*fields: tuple[str, str] | dict[str, Any], **more: Any) -> str:

@@ -15,9 +15,8 @@ from operator import or_
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, Literal
 
+from spark_source.session_confs import SESSION_ZONE, session_confs
 from tubeclient.errors import ConfigurationError
-from tubeclient_cli.common.pairs import SESSION_ZONE
-from tubeclient_cli.common.session_confs import session_confs
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -30,6 +29,7 @@ __all__ = [
     "MEANING",
     "RECORD",
     "UNREAD",
+    "VALUE",
     "Kind",
     "RecordFormat",
     "as_records_mean",
@@ -47,6 +47,8 @@ BAD_RECORD: Final = "bad record in "
 """How the error of a bad record begins."""
 UNREAD: Final = "unread"
 """Whether a parsed row is bad because the source could not read the message: no format makes it good."""
+VALUE: Final = "value"
+"""The source's column of the record's bytes."""
 LINEAGE: Final = "tubemq"
 """The target's struct of where a typed row comes from: the source's columns but value and badReason."""
 
@@ -88,7 +90,6 @@ _CODE_LIMIT: Final = "spark.sql.codegen.hugeMethodLimit"
 _MOST_COMPILED_BYTES: Final = 8_000
 _MARK: Final = "\ufeff"
 _LINE_ENDS: Final = "\r\n"
-_VALUE: Final = "value"
 _TEXT: Final = "__text"
 _READ: Final = "__read"
 
@@ -163,13 +164,13 @@ class RecordFormat:
             with_reason = rows.select(*own, source.alias(BAD_REASON), unread)
             record = F.struct(*own)
         else:
-            from tubeclient_cli.ingest.readings import reading_of
+            from spark_source.typed.readings import reading_of
 
             reading = reading_of(self, F.col(_TEXT), F.col(_READ))
             texts = rows.select("*", self._text().alias(_TEXT))
             reason = F.coalesce(
                 source,
-                F.when(F.col(_VALUE).isNull(), "the record is null"),
+                F.when(F.col(VALUE).isNull(), "the record is null"),
                 F.when(F.col(_TEXT).isNull(), f"the bytes are not text in {self.encoding}"),
                 *self._doubts(),
                 F.when(F.col(_TEXT) == "", "the record is empty"),
@@ -181,7 +182,7 @@ class RecordFormat:
             with_reason = texts.select("*", read.alias(_READ)).select(
                 *own, _READ, _TEXT, reason.alias(BAD_REASON), unread
             )
-            lineage = F.struct(*(F.col(name) for name in rows.columns if name not in (_VALUE, BAD_REASON)))
+            lineage = F.struct(*(F.col(name) for name in rows.columns if name not in (VALUE, BAD_REASON)))
             record = F.struct(*reading.columns, lineage.alias(LINEAGE))
         good = F.when(F.col(BAD_REASON).isNull(), record)
         return with_reason.select(*own, good.alias(RECORD), BAD_REASON, UNREAD)
@@ -195,7 +196,7 @@ class RecordFormat:
         from pyspark.sql import functions as F
 
         if self.strict_encoding:
-            other = F.try_validate_utf8(F.col(_VALUE).cast("string")) != F.decode(_VALUE, self.encoding)
+            other = F.try_validate_utf8(F.col(VALUE).cast("string")) != F.decode(VALUE, self.encoding)
             yield F.when(other, f"the bytes are text in UTF-8 too, and another one than in {self.encoding}")
 
     def _text(self) -> Column:
@@ -204,9 +205,9 @@ class RecordFormat:
         from pyspark.sql import functions as F
 
         if self.encoding == "UTF-8":
-            text = F.try_validate_utf8(F.col(_VALUE).cast("string"))
+            text = F.try_validate_utf8(F.col(VALUE).cast("string"))
         else:
-            decoded = F.decode(_VALUE, self.encoding)
+            decoded = F.decode(VALUE, self.encoding)
             text = F.when(~F.contains(decoded, F.lit("\ufffd")), decoded)
         shed = f"^{_MARK}"
         if not set(self.separator) & set(_LINE_ENDS):

@@ -1,20 +1,19 @@
-"""The settings of an ingest job that say what its records mean."""
+"""What users say of their records' format, checked; and how a `RecordFormat` comes of it."""
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
+from spark_source.typed.encodings import encoding_named
+from spark_source.typed.inlong_stream import parse_stream
+from spark_source.typed.record_format import RecordFormat, as_records_mean
+from spark_source.typed.schema_text import schema_fault
 from tubeclient.errors import ConfigurationError
 from tubeclient.time_zones import zone_named
-from tubeclient_cli.common.settings_file import setting_name
-from tubeclient_cli.ingest.encodings import encoding_named
-from tubeclient_cli.ingest.inlong_stream import parse_stream
-from tubeclient_cli.ingest.record_format import RecordFormat, as_records_mean
-from tubeclient_cli.ingest.schema_text import schema_fault
 
 __all__ = ["FormatSettings"]
 
@@ -45,7 +44,7 @@ _CHARACTERS: Final = ("kvSeparator", "quote", "escape", "charToEscapeQuoteEscapi
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FormatSettings:
-    """What the records of a job mean; all None for raw."""
+    """What records mean; all None for raw."""
 
     format: str | None = None
     """raw, json, csv or kv. None: what the InLong stream says, otherwise raw."""
@@ -61,15 +60,15 @@ class FormatSettings:
     time_zone: str | None = None
     """IANA name of the zone of times that are written without one, in records and on messages. None: UTC."""
     format_options: Mapping[str, str] = field(default_factory=dict)
-    typed: frozenset[str] = field(default=frozenset(), compare=False, repr=False)
-    """The fields that the command line gave: errors name them as options."""
+    named: Callable[[str], str] = field(default=str, compare=False, repr=False)
+    """How errors name a field: as the user wrote it."""
 
     def __post_init__(self) -> None:
         if self.format is not None and self.format not in _KINDS:
-            raise ConfigurationError(f"{self._named('format')} is {self.format!r}; there are {', '.join(_KINDS)}")
+            raise ConfigurationError(f"{self.named('format')} is {self.format!r}; there are {', '.join(_KINDS)}")
         if self.schema is not None and self.schema_from_inlong is not None:
             raise ConfigurationError(
-                f"{self._named('schema')} and {self._named('schema_from_inlong')} both say which columns there are;"
+                f"{self.named('schema')} and {self.named('schema_from_inlong')} both say which columns there are;"
                 " remove one"
             )
         complete, _ = self._complete(), self.zone
@@ -77,24 +76,25 @@ class FormatSettings:
             given = sorted(name for name in _NEED_A_FORMAT if getattr(self, name))
             if given:
                 raise ConfigurationError(
-                    f"{self._named(given[0])} is given, and the format is raw; add --format json, csv or kv"
+                    f"{self.named(given[0])} is given, and the format is raw; add {self.named('format')} json, csv or"
+                    " kv"
                 )
             return
         if not complete.ddl.strip():
             raise ConfigurationError(
-                f"format {complete.kind} needs a schema; say which columns records have, as in --schema 'id BIGINT, "
-                "name STRING', or give --schema-from-inlong"
+                f"format {complete.kind} needs a schema; say which columns records have, as in {self.named('schema')}"
+                f" 'id BIGINT, name STRING', or give {self.named('schema_from_inlong')}"
             )
         if len(complete.ddl.replace(":", " ").split()) == 1:
             raise ConfigurationError(
-                f"{self._named('schema')} is {complete.ddl!r}; write columns with their types, as in 'id BIGINT, name"
+                f"{self.named('schema')} is {complete.ddl!r}; write columns with their types, as in 'id BIGINT, name"
                 " STRING', or name a file that ends in .ddl"
             )
         if (fault := schema_fault(complete.ddl)) is not None:
             raise ConfigurationError(f"the schema cannot be parsed: {fault}")
         self._check_separators(complete)
-        _check_options(complete, self.typed)
-        encoding_named(complete.encoding, self._named("encoding"))
+        self._check_options(complete)
+        encoding_named(complete.encoding, self.named("encoding"))
 
     def record_format(self) -> RecordFormat:
         """The format with its schema. Needs a running Spark, which parses the schema. Raises ConfigurationError."""
@@ -133,11 +133,9 @@ class FormatSettings:
         if settings.kind == "json":
             for name, value in (("separator", settings.separator), ("escape", settings.escape)):
                 if value is not None:
-                    raise ConfigurationError(
-                        f"{self._named(name)} is for csv and kv, and the format is json; remove it"
-                    )
+                    raise ConfigurationError(f"{self.named(name)} is for csv and kv, and the format is json; remove it")
             return
-        names = {name: self._named(name) for name in ("separator", "escape")}
+        names = {name: self.named(name) for name in ("separator", "escape")}
         characters = {"separator": settings.separator, "escape": settings.escape}
         if settings.kind == "kv":
             characters["kvSeparator"] = settings.options.get("kvSeparator", _KV_SEPARATOR)
@@ -151,11 +149,22 @@ class FormatSettings:
                 f"{' and '.join(names.get(name, name) for name in characters)} must be different characters"
             )
 
-    def _ddl(self, schema: str) -> str:
-        return _read(Path(schema), self._named("schema")) if schema.strip().lower().endswith(".ddl") else schema
+    def _check_options(self, settings: _Complete) -> None:
+        has_escape = settings.kind == "csv" and settings.escape is not None
+        kind = "csv with an escape character" if has_escape else settings.kind
+        for name in settings.options:
+            if name == "timeZone":
+                raise ConfigurationError(
+                    f"{self.named('format_options')} has timeZone, which has a setting of its own,"
+                    f" {self.named('time_zone')}; set it there"
+                )
+            if name not in _OPTIONS[kind]:
+                near = difflib.get_close_matches(name, _OPTIONS[kind], n=1)
+                there = f"did you mean {near[0]}?" if near else f"there are {', '.join(_OPTIONS[kind])}"
+                raise ConfigurationError(f"{name} is no format option of {kind}; {there}")
 
-    def _named(self, name: str) -> str:
-        return setting_name(name, self.typed)
+    def _ddl(self, schema: str) -> str:
+        return _read(Path(schema), self.named("schema")) if schema.strip().lower().endswith(".ddl") else schema
 
     @property
     def zone(self) -> str:
@@ -169,14 +178,14 @@ class FormatSettings:
             found = _Complete(kind, self._ddl(self.schema or ""), _SEPARATORS.get(kind))
         else:
             path = Path(self.schema_from_inlong)
-            definition = _read(path, self._named("schema_from_inlong"))
+            definition = _read(path, self.named("schema_from_inlong"))
             try:
                 stream = parse_stream(definition, self.format)
             except ValueError as error:
                 raise ConfigurationError(f"{path} {error}") from None
             separator = stream.separator or self.separator
             if separator is None and stream.kind in _SEPARATORS:
-                raise ConfigurationError(f"{path} has no dataSeparator; say --separator")
+                raise ConfigurationError(f"{path} has no dataSeparator; say {self.named('separator')}")
             # A stream without an escape character has no quotes either; with the user's it needs no word on them.
             options = {name: text for name, text in stream.options.items() if self.escape is None or name != "quote"}
             found = _Complete(stream.kind, stream.ddl, separator, stream.escape, stream.encoding, options)
@@ -206,20 +215,6 @@ class _Complete:
 
 
 _NEED_A_FORMAT: Final = ("schema", "separator", "escape", "encoding", "strict_encoding", "format_options")
-
-
-def _check_options(settings: _Complete, typed: Collection[str]) -> None:
-    kind = "csv with an escape character" if settings.kind == "csv" and settings.escape is not None else settings.kind
-    for name in settings.options:
-        if name == "timeZone":
-            option, own = (
-                ("--format-option", "--time-zone") if "format_options" in typed else ("format option", "time-zone")
-            )
-            raise ConfigurationError(f"{option} timeZone has a setting of its own, {own}; set it there")
-        if name not in _OPTIONS[kind]:
-            near = difflib.get_close_matches(name, _OPTIONS[kind], n=1)
-            there = f"did you mean {near[0]}?" if near else f"there are {', '.join(_OPTIONS[kind])}"
-            raise ConfigurationError(f"{name} is no format option of {kind}; {there}")
 
 
 def _character(text: str) -> str:

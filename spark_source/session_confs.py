@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["session_confs"]
+__all__ = ["SESSION_ZONE", "session_confs"]
+
+SESSION_ZONE: Final = "spark.sql.session.timeZone"
 
 
 @contextmanager

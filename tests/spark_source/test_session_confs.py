@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tubeclient_cli.common.session_confs import session_confs
+from spark_source.session_confs import session_confs
 
 
 class Session:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tubeclient_cli.ingest.field_texts import up_to
+from spark_source.typed.field_texts import up_to
 
 SPECIAL = "|\\&=^]-[, \t"
 

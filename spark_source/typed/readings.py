@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, IntegerType, StringType, StructField, StructType
 
-from tubeclient_cli.ingest.far_numbers import has_far, numbers_of, suspect_text
-from tubeclient_cli.ingest.field_texts import fault_of_escapes, fields_of, pairs_of
-from tubeclient_cli.ingest.wild_numbers import VERY_MANY_DIGITS, WILD_EXPONENT, WILD_NUMBER
+from spark_source.typed.far_numbers import has_far, numbers_of, suspect_text
+from spark_source.typed.field_texts import fault_of_escapes, fields_of, pairs_of
+from spark_source.typed.wild_numbers import VERY_MANY_DIGITS, WILD_EXPONENT, WILD_NUMBER
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
 
-    from tubeclient_cli.ingest.record_format import RecordFormat
+    from spark_source.typed.record_format import RecordFormat
 
 __all__ = ["Reading", "reading_of"]
 

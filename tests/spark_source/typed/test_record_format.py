@@ -13,10 +13,10 @@ import pytest
 from deltalake import DeltaTable
 from pyspark.sql.types import IntegerType, StructType
 
-from tests.tubeclient_cli.ingest.rows import GOOD, parsed, source_rows
+from spark_source.typed.encodings import ENCODINGS
+from spark_source.typed.record_format import RecordFormat, as_records_mean, or_fail, target_rows
+from tests.spark_source.typed.rows import GOOD, parsed, source_rows
 from tubeclient.errors import ConfigurationError
-from tubeclient_cli.ingest.encodings import ENCODINGS
-from tubeclient_cli.ingest.record_format import RecordFormat, as_records_mean, or_fail, target_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tubeclient_cli.ingest.schema_text import schema_fault
+from spark_source.typed.schema_text import schema_fault
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from tests.tubeclient_cli.ingest.rows import source_rows
-from tests.tubeclient_cli.ingest.spark_settings import entries_of_parsing
-from tubeclient_cli.common.session_confs import session_confs
-from tubeclient_cli.ingest.format_settings import FormatSettings
-from tubeclient_cli.ingest.record_format import MEANING, as_records_mean
+from spark_source.session_confs import session_confs
+from spark_source.typed.format_settings import FormatSettings
+from spark_source.typed.record_format import MEANING, as_records_mean
+from tests.spark_source.typed.rows import source_rows
+from tests.spark_source.typed.spark_settings import entries_of_parsing
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -1,0 +1,1 @@
+"""What records mean: their text as typed columns. Expressions of Spark, without I/O."""

@@ -1,0 +1,99 @@
+"""`typed`: a frame's records as columns, for users' own queries. The ingest job makes its target's rows of the same."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Final
+
+from spark_source.session_confs import SESSION_ZONE
+from spark_source.typed.format_settings import FormatSettings
+from spark_source.typed.record_format import BAD_REASON, LINEAGE, MEANING, RECORD, VALUE, RecordFormat
+from tubeclient.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+    from pyspark.sql.types import StructType
+
+__all__ = ["typed"]
+
+
+def typed(
+    frame: DataFrame,
+    format: str,
+    schema: str | StructType,
+    *,
+    separator: str | None = None,
+    escape: str | None = None,
+    encoding: str = "UTF-8",
+    strict_encoding: bool = False,
+    options: Mapping[str, str] | None = None,
+) -> DataFrame:
+    """Read the column `value` as `format` (json, csv or kv) with `schema`, as `tubeclient ingest` does.
+
+    `frame` is what `format("tubeclient")` reads, batch or stream, or any frame with a binary `value`. Each of its rows
+    is one of the result, with the columns of `schema`, all null in a bad record; `tubemq`, a struct of all columns of
+    `frame`; and `badReason`, null in a good one. Nothing runs yet. `schema` is as in CREATE TABLE, or the path of such
+    a file that ends in .ddl; NOT NULL makes records without a value bad. `options` are Spark's of from_json and
+    from_csv, as far as ingest takes them. Times without a zone are in the session's.
+
+    ConfigurationError for arguments that do not fit, and for a session whose settings give records another meaning
+    (SESSION_DOES_NOT_FIT).
+    """
+    from pyspark.sql import functions as F
+
+    if VALUE not in frame.columns:
+        raise ConfigurationError(f"the frame has no column {VALUE}, which has the records' bytes; add it")
+    settings = FormatSettings(
+        format=format,
+        schema=schema if isinstance(schema, str) else schema.toDDL(),
+        separator=separator,
+        escape=escape,
+        encoding=encoding,
+        strict_encoding=strict_encoding,
+        time_zone=frame.sparkSession.conf.get(SESSION_ZONE),
+        format_options=options or {},
+        named=lambda name: _ARGUMENTS.get(name, name),
+    )
+    form = settings.record_format()
+    _check_session(frame, form)
+    assert form.schema is not None
+    names = form.schema.names
+    if BAD_REASON.lower() in map(str.lower, names):
+        raise ConfigurationError(f"the schema has a column {BAD_REASON}, which says why a record is bad; rename it")
+    own = [F.col(name) for name in frame.columns if name != BAD_REASON]
+    columns = [F.col(RECORD)[name].alias(name) for name in names]
+    return form.parse(frame).select(*columns, F.struct(*own).alias(LINEAGE), BAD_REASON)
+
+
+_ARGUMENTS: Final = {"format_options": "options", "time_zone": f"the session's {SESSION_ZONE}"}
+
+
+def _check_session(frame: DataFrame, form: RecordFormat) -> None:
+    """Spark reads these settings when the query runs, which may be at any time, and on a server."""
+    conf = frame.sparkSession.conf
+    wrong = [
+        f"{name} is {value}, and must be {MEANING[name]}"
+        for name in _that_matter(form)
+        if (value := conf.get(name)) != MEANING[name]
+    ]
+    if wrong:
+        raise ConfigurationError(
+            f"the session's settings give records another meaning: {'; '.join(wrong)}. Change them with spark.conf.set",
+            condition="SESSION_DOES_NOT_FIT",
+        )
+
+
+def _that_matter(form: RecordFormat) -> Iterator[str]:
+    has_variant = form.schema is not None and "variant" in form.schema.simpleString()
+    for name in MEANING:
+        if name in _OF_CHARSETS:
+            if form.encoding != "UTF-8":
+                yield name
+        elif name.startswith("spark.sql.variant."):
+            if has_variant:
+                yield name
+        elif name != "spark.sql.ansi.enabled":  # it is for the rules of a target
+            yield name
+
+
+_OF_CHARSETS: Final = ("spark.sql.legacy.javaCharsets", "spark.sql.legacy.codingErrorAction")

@@ -1,0 +1,106 @@
+"""`typed` in users' own queries."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from pyspark.sql.types import LongType, StringType, StructField, StructType
+
+from pyspark_tubeclient import typed
+from spark_source.session_confs import session_confs
+from tests.spark_source.feed import Feed
+from tests.spark_source.other_driver import texts
+from tests.spark_source.typed.rows import source_rows
+from tubeclient.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+CLICKS = "id BIGINT NOT NULL, name STRING"
+
+
+def test_good_and_bad_records_of_a_frame(delta_spark: SparkSession) -> None:
+    rows = source_rows(delta_spark, [b'{"id":1,"name":"x"}', b'{"name":"y"}', b"{", None], bad={3: "torn"})
+    as_struct = StructType([StructField("id", LongType(), False), StructField("name", StringType())])
+    for schema in (CLICKS, as_struct):
+        clicks = typed(rows, "json", schema)
+        assert clicks.columns == ["id", "name", "tubemq", "badReason"]
+        found = clicks.select("id", "name", "badReason", "tubemq.messageId", "tubemq.value").orderBy("messageId")
+        assert [tuple(row) for row in found.collect()] == [
+            (1, "x", None, 100, b'{"id":1,"name":"x"}'),
+            (None, None, "id is NOT NULL and has no value", 101, b'{"name":"y"}'),
+            (None, None, "the text is not JSON", 102, b"{"),
+            (None, None, "torn", 103, None),
+        ]
+
+
+def test_formats_have_their_options(delta_spark: SparkSession) -> None:
+    rows = source_rows(delta_spark, [b"1|x|02/01/2024"])
+    more: dict[str, Any] = {"separator": "|", "options": {"dateFormat": "dd/MM/yyyy"}}
+    [row] = typed(rows, "csv", f"{CLICKS}, at DATE", **more).collect()
+    assert (row.id, row.name, str(row.at), row.badReason) == (1, "x", "2024-01-02", None)
+
+
+def test_times_are_in_the_sessions_zone(delta_spark: SparkSession) -> None:
+    rows = source_rows(delta_spark, [b'{"at":"2024-01-02T03:04:05"}'])
+    with session_confs(delta_spark, {"spark.sql.session.timeZone": "Asia/Tokyo"}):
+        in_tokyo = typed(rows, "json", "at TIMESTAMP")
+        [row] = in_tokyo.selectExpr("unix_seconds(at) AS at").collect()
+    assert row.at == datetime(2024, 1, 1, 18, 4, 5, tzinfo=UTC).timestamp()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ({"format": "xml"}, "format is 'xml'; there are raw, json"),
+        ({"format": "raw"}, "the format is raw; add format json"),
+        ({"schema": "id BIGNUM"}, "the schema cannot be parsed"),
+        ({"schema": "badReason STRING"}, "the schema has a column badReason"),
+        ({"schema": "tubemq STRING"}, "the schema has a column tubemq"),
+        ({"separator": ","}, "separator is for csv and kv"),
+        ({"options": {"timeZone": "UTC"}}, "options has timeZone, .* the session's spark.sql.session.timeZone"),
+        ({"options": {"datFormat": "y"}}, "did you mean dateFormat"),
+        ({"encoding": "GBK"}, "javaCharsets is false, and must be true; .*codingErrorAction"),
+        ({"schema": "v VARIANT"}, "spark.sql.variant"),
+    ],
+)
+def test_wrong_arguments(delta_spark: SparkSession, arguments: dict[str, Any], said: str) -> None:
+    with pytest.raises(ConfigurationError, match=said):
+        typed(source_rows(delta_spark, []), **{"format": "json", "schema": CLICKS, **arguments})
+
+
+def test_a_session_that_gives_records_another_meaning(delta_spark: SparkSession) -> None:
+    rows = source_rows(delta_spark, [b"\xd6\xd0=1"])
+    with (
+        session_confs(delta_spark, {"spark.sql.legacy.timeParserPolicy": "LEGACY"}),
+        pytest.raises(ConfigurationError, match="timeParserPolicy is LEGACY, and must be CORRECTED") as error,
+    ):
+        typed(rows, "json", CLICKS)
+    assert error.value.condition == "SESSION_DOES_NOT_FIT"
+    charsets = ("spark.sql.legacy.javaCharsets", "spark.sql.legacy.codingErrorAction")
+    with session_confs(delta_spark, dict.fromkeys(charsets, "true")):
+        [row] = typed(rows, "kv", "`\u4e2d` INT", encoding="GBK", separator="&").collect()
+    assert row["\u4e2d"] == 1
+    with pytest.raises(ConfigurationError, match="the frame has no column value"):
+        typed(rows.drop("value"), "json", CLICKS)
+
+
+def test_a_stream_of_typed_rows(delta_spark: SparkSession, feed: Feed, tmp_path: Path) -> None:
+    feed.send(3)
+    rows = delta_spark.readStream.format("tubeclient").options(**feed.options(startingOffsets="earliest")).load()
+    place = str(tmp_path / "rows")
+    query = (
+        typed(rows, "csv", "text STRING")
+        .writeStream.format("parquet")
+        .option("checkpointLocation", str(tmp_path / "checkpoint"))
+        .trigger(availableNow=True)
+        .start(place)
+    )
+    assert query.awaitTermination(60)
+    found = delta_spark.read.parquet(place).select("text", "badReason", "tubemq.topic").collect()
+    assert sorted(tuple(row) for row in found) == sorted((text, None, feed.topic) for text in texts(feed.sent))
