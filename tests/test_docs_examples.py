@@ -51,11 +51,12 @@ class Given:
 class Place:
     """The examples' cluster and lake, and where they really are."""
 
-    def __init__(self, master_address: str, lake: Path) -> None:
-        self.master_address, self.lake = master_address, lake
+    def __init__(self, master_address: str, lake: Path, web_port: int = 8080) -> None:
+        self.master_address, self.web_port, self.lake = master_address, web_port, lake
 
     def real(self, text: str) -> str:
         text = re.sub(r"(10|127)\.0\.0\.1:8715(,10\.0\.0\.2:8715)?", self.master_address, text)
+        text = text.replace("read 'positions'", f"read 'positions', masterWebPort '{self.web_port}'")
         text = text.replace("s3://lake/_offsets/tubemq", "s3://lake/_offsets")
         return re.sub(r"(s3:/|/tmp)?/lake/", f"{self.lake}/", text)
 
@@ -69,7 +70,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
             producer.publish(["clicks"])
             for number in range(100):
                 producer.send("clicks", b"click %d" % number, tag="web", time="202611211031", attributes={"k": "v"})
-        yield Place(tube.master_address, tmp_path_factory.mktemp("lake"))
+        yield Place(tube.master_address, tmp_path_factory.mktemp("lake"), tube.master_web_port)
 
 
 def page_of(name: str) -> str:
@@ -118,8 +119,10 @@ def test_the_python_of_a_page_runs(name: str, delta_spark: SparkSession, place: 
         for query in [value for value in names.values() if isinstance(value, StreamingQuery)]:
             wait_for(partial(has_run, query), "the first batch", seconds=120)
         for match in re.finditer(r"```sql\n(.*?)```", text, re.DOTALL):
-            sql = place.real(match[1].replace("VERSION AS OF 41", ""))
-            assert delta_spark.sql(sql).collect()
+            *before, query = place.real(match[1].replace("VERSION AS OF 41", "")).split(";\n")
+            for statement in before:
+                delta_spark.sql(statement)
+            assert delta_spark.sql(query).collect()
     finally:
         for query in delta_spark.streams.active:
             query.stop()
