@@ -60,9 +60,12 @@ def typed(
     names = form.schema.names
     if BAD_REASON.lower() in map(str.lower, names):
         raise ConfigurationError(f"the schema has a column {BAD_REASON}, which says why a record is bad; rename it")
-    own = [F.col(name) for name in frame.columns if name != BAD_REASON]
+    # As one column, so that no name in the frame clashes with the parser's.
+    packed = frame.select(
+        F.struct("*").alias(LINEAGE), *(name for name in (VALUE, BAD_REASON) if name in frame.columns)
+    )
     columns = [F.col(RECORD)[name].alias(name) for name in names]
-    return form.parse(frame).select(*columns, F.struct(*own).alias(LINEAGE), BAD_REASON)
+    return form.parse(packed).select(*columns, LINEAGE, BAD_REASON)
 
 
 _ARGUMENTS: Final = {"format_options": "options", "time_zone": f"the session's {SESSION_ZONE}"}

@@ -39,6 +39,16 @@ def test_good_and_bad_records_of_a_frame(delta_spark: SparkSession) -> None:
         ]
 
 
+def test_no_name_is_in_the_way(delta_spark: SparkSession) -> None:
+    rows = source_rows(delta_spark, [b'{"a.b":1,"value":2,"record":3,"c`d":4}']).drop("badReason")
+    for name in ("record", "unread", "__text", "tubemq", "a.b"):
+        rows = rows.withColumn(name, rows.value)
+    for frame in (rows, typed(rows, "json", "x INT").select("tubemq.*")):
+        [row] = typed(frame, "json", "`a.b` INT, value INT, record INT, `c``d` INT").collect()
+        assert tuple(row)[:4] == (1, 2, 3, 4)
+        assert row.tubemq.asDict().keys() == {*rows.columns}
+
+
 def test_formats_have_their_options(delta_spark: SparkSession) -> None:
     rows = source_rows(delta_spark, [b"1|x|02/01/2024"])
     more: dict[str, Any] = {"separator": "|", "options": {"dateFormat": "dd/MM/yyyy"}}
