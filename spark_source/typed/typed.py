@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from spark_source.session_confs import SESSION_ZONE
@@ -50,20 +51,19 @@ def typed(
         escape=escape,
         encoding=encoding,
         strict_encoding=strict_encoding,
-        time_zone=frame.sparkSession.conf.get(SESSION_ZONE),
         format_options=options or {},
         named=lambda name: _ARGUMENTS.get(name, name),
     )
-    form = settings.record_format()
+    # Spark has more names of zones than Python.
+    form = replace(settings.record_format(), time_zone=frame.sparkSession.conf.get(SESSION_ZONE))
     _check_session(frame, form)
     assert form.schema is not None
     names = form.schema.names
     if BAD_REASON.lower() in map(str.lower, names):
         raise ConfigurationError(f"the schema has a column {BAD_REASON}, which says why a record is bad; rename it")
     # As one column, so that no name in the frame clashes with the parser's.
-    packed = frame.select(
-        F.struct("*").alias(LINEAGE), *(name for name in (VALUE, BAD_REASON) if name in frame.columns)
-    )
+    kept = [name for name in (VALUE, BAD_REASON) if name in frame.columns]
+    packed = frame.select(F.struct("*").alias(LINEAGE), *kept)
     columns = [F.col(RECORD)[name].alias(name) for name in names]
     return form.parse(packed).select(*columns, LINEAGE, BAD_REASON)
 

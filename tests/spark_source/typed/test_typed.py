@@ -58,10 +58,10 @@ def test_formats_have_their_options(delta_spark: SparkSession) -> None:
 
 def test_times_are_in_the_sessions_zone(delta_spark: SparkSession) -> None:
     rows = source_rows(delta_spark, [b'{"at":"2024-01-02T03:04:05"}'])
-    with session_confs(delta_spark, {"spark.sql.session.timeZone": "Asia/Tokyo"}):
-        in_tokyo = typed(rows, "json", "at TIMESTAMP")
-        [row] = in_tokyo.selectExpr("unix_seconds(at) AS at").collect()
-    assert row.at == datetime(2024, 1, 1, 18, 4, 5, tzinfo=UTC).timestamp()
+    for zone in ("Asia/Tokyo", "GMT+9", "+09:00"):
+        with session_confs(delta_spark, {"spark.sql.session.timeZone": zone}):
+            [row] = typed(rows, "json", "at TIMESTAMP").selectExpr("unix_seconds(at) AS at").collect()
+        assert row.at == datetime(2024, 1, 1, 18, 4, 5, tzinfo=UTC).timestamp()
 
 
 @pytest.mark.parametrize(
