@@ -312,7 +312,8 @@ def load_settings(path: Path | None, overrides: Mapping[str, Any]) -> IngestSett
     values["source_options"] = with_web_port(values.get("source_options", {}))
     missing_settings(_REQUIRED, values)
     own = {name: values.pop(name) for name in _OF_RECORDS if name in values}
-    records = FormatSettings(**own, named=lambda name: setting_name(name, typed))
+    # Without a file what is missing is an option too.
+    records = FormatSettings(**own, named=lambda name: setting_name(name, {name} if path is None else typed))
     return replace(IngestSettings(**values, records=records, typed=typed))
 
 
