@@ -78,7 +78,7 @@ def test_messages_that_fail_are_told_from_those_that_are_stored(
             await producer.publish(["single"])
             cluster.broker_faults(1).stop_writing = True
             cluster.broker_faults(2).force(Method.SEND_MESSAGE, 400, times=1)
-            results = await producer.send_many("single", [b"x"] * 6, return_exceptions=True)
+            results = await producer.send_many("single", [b"x"] * 6, return_exceptions=True, timeout_ms=5_000)
             cluster.broker_faults(2).stop_writing = True
             with pytest.raises(TubeError) as caught:
                 await producer.send_many("single", [b"y"] * 6)
