@@ -119,10 +119,10 @@ def test_the_python_of_a_page_runs(name: str, delta_spark: SparkSession, place: 
         for query in [value for value in names.values() if isinstance(value, StreamingQuery)]:
             wait_for(partial(has_run, query), "the first batch", seconds=120)
         for match in re.finditer(r"```sql\n(.*?)```", text, re.DOTALL):
-            *before, query = place.real(match[1].replace("VERSION AS OF 41", "")).split(";\n")
+            *before, last = place.real(match[1].replace("VERSION AS OF 41", "")).split(";\n")
             for statement in before:
                 delta_spark.sql(statement)
-            assert delta_spark.sql(query).collect()
+            assert delta_spark.sql(last).collect()
     finally:
         for query in delta_spark.streams.active:
             query.stop()

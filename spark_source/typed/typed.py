@@ -55,7 +55,7 @@ def typed(
         named=lambda name: _ARGUMENTS.get(name, name),
     )
     # Spark has more names of zones than Python.
-    form = replace(settings.record_format(), time_zone=frame.sparkSession.conf.get(SESSION_ZONE))
+    form = replace(settings.record_format(), time_zone=str(frame.sparkSession.conf.get(SESSION_ZONE)))
     _check_session(frame, form)
     assert form.schema is not None
     names = form.schema.names

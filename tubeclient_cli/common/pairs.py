@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from spark_source.session_confs import SESSION_ZONE
 from tubeclient.errors import ConfigurationError
 
 __all__ = ["further_options", "pairs", "spark_confs"]
@@ -28,6 +27,8 @@ def pairs(flag: str, texts: list[str] | None) -> dict[str, str]:
 def spark_confs(texts: list[str] | None, zone: str = "time-zone") -> dict[str, str]:
     """Spark's settings given with `--conf`. ConfigurationError for one that ingest jobs have a setting for, which the
     command calls `zone`."""
+    from spark_source.session_confs import SESSION_ZONE
+
     found = pairs("--conf", texts)
     if SESSION_ZONE in found:
         raise ConfigurationError(f"--conf {SESSION_ZONE} has a setting of its own, {zone}; set it there")
