@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
@@ -87,16 +88,11 @@ def _check_session(frame: DataFrame, form: RecordFormat) -> None:
 
 
 def _that_matter(form: RecordFormat) -> Iterator[str]:
-    has_variant = form.schema is not None and "variant" in form.schema.simpleString()
-    for name in MEANING:
-        if name in _OF_CHARSETS:
-            if form.encoding != "UTF-8":
-                yield name
-        elif name.startswith("spark.sql.variant."):
-            if has_variant:
-                yield name
-        elif name != "spark.sql.ansi.enabled":  # it is for the rules of a target
-            yield name
-
-
-_OF_CHARSETS: Final = ("spark.sql.legacy.javaCharsets", "spark.sql.legacy.codingErrorAction")
+    """Those of the settings that Spark reads for this format and these types."""
+    assert form.schema is not None
+    unread = {"spark.sql.ansi.enabled"}  # it is for the rules of a target
+    if form.encoding == "UTF-8":
+        unread |= {"spark.sql.legacy.javaCharsets", "spark.sql.legacy.codingErrorAction"}
+    if not re.search(r'[tT]ype":"variant"', form.schema.json()):
+        unread |= {name for name in MEANING if name.startswith("spark.sql.variant.")}
+    return (name for name in MEANING if name not in unread)

@@ -44,7 +44,7 @@ def test_no_name_is_in_the_way(delta_spark: SparkSession) -> None:
     for name in ("record", "unread", "__text", "tubemq", "a.b"):
         rows = rows.withColumn(name, rows.value)
     for frame in (rows, typed(rows, "json", "x INT").select("tubemq.*")):
-        [row] = typed(frame, "json", "`a.b` INT, value INT, record INT, `c``d` INT").collect()
+        [row] = typed(frame, "json", "`a.b` INT, value INT, record INT, `c``d` INT, variant INT").collect()
         assert tuple(row)[:4] == (1, 2, 3, 4)
         assert row.tubemq.asDict().keys() == {*rows.columns}
 
@@ -77,6 +77,7 @@ def test_times_are_in_the_sessions_zone(delta_spark: SparkSession) -> None:
         ({"options": {"datFormat": "y"}}, "did you mean dateFormat"),
         ({"encoding": "GBK"}, "javaCharsets is false, and must be true; .*codingErrorAction"),
         ({"schema": "v VARIANT"}, "spark.sql.variant"),
+        ({"schema": "v ARRAY<VARIANT>"}, "spark.sql.variant"),
     ],
 )
 def test_wrong_arguments(delta_spark: SparkSession, arguments: dict[str, Any], said: str) -> None:

@@ -92,7 +92,7 @@ def test_a_mistake_names_a_setting_as_it_was_written() -> None:
         ({"escape": ","}, "separator and --escape must be different"),
         (
             {"format_options": {"timeZone": "UTC"}},
-            "format-option has timeZone, which has a setting of its own",
+            "format-option has timeZone, which has a setting of its own, time-zone; set it there",
         ),
         ({"format": "raw", "schema": None, "format_options": {"quote": ""}}, "format-option is given"),
     ):
