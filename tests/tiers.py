@@ -49,10 +49,7 @@ MERGE: Final[Mapping[str, tuple[str, ...]]] = {
     "exactly_once/test_exactly_once.py": ("test_each_message_is_in_the_table_once_after_two_kills",),
     "golden/test_golden.py": ("test_a_job_goes_on_from_the_files_of_a_version[v1-checkpoint]",),
     "jobs/test_consume_from_table.py": ("test_from_spark_to_two_consumers_and_back",),
-    "offsets_store/test_storage_contract.py": (
-        "test_what_is_recorded_is_read_back[path",
-        "test_a_newer_run_between_look_and_write_is_noticed[path-some-same",
-    ),
+    "offsets_store/test_storage_contract.py": ("test_a_newer_run_between_look_and_write_is_noticed[path-some-same",),
     "spark_source/cluster/test_locked_cluster.py": ("test_batch_and_stream_read_what_the_locks_guard",),
     "spark_source/progress/test_broker_hand_over.py": ("test_the_group_follows_a_running_query_and_never_leads_it",),
     "spark_source/progress/test_offsets_listener.py": ("test_it_closes_the_gap_that_the_planner_leaves",),
@@ -112,10 +109,7 @@ MERGE: Final[Mapping[str, tuple[str, ...]]] = {
     "spark_source/write/test_write_packs.py": ("test_records_are_written_and_read_back",),
     "spark_source/write/test_write_stream.py": ALL,
     "tubeclient_cli/common/test_jvm_watch.py": ALL,
-    f"{INGEST}/test_bad_records.py": (
-        "test_bad_messages_are_in_their_table_and_counted",
-        "test_more_than_the_user_accepts_end_the_job_and_nothing_is_written",
-    ),
+    f"{INGEST}/test_bad_records.py": ("test_more_than_the_user_accepts_end_the_job_and_nothing_is_written",),
     f"{INGEST}/test_batch_writer.py": (
         "test_a_run_that_is_killed_anywhere_is_gone_on_from_with_another_parser[DeltaSink-append-True-first batch]",
     ),
@@ -126,21 +120,16 @@ MERGE: Final[Mapping[str, tuple[str, ...]]] = {
         "test_an_old_checkpoint_is_refused_once_a_newer_one_has_written",
     ),
     f"{INGEST}/test_letter_states.py": ALL,
-    f"{INGEST}/test_retry.py": ("test_a_retry_that_is_killed_is_finished[DeltaSink-append-retry]",),
+    f"{INGEST}/test_retry.py": ("test_what_can_be_parsed_by_now_is_in_the_target_and_the_rest_stays",),
     f"{INGEST}/test_secrets.py": (
         "test_each_secret_option_has_a_canary",
         "test_spark_shows_no_secret_of_a_query",
     ),
     f"{INGEST}/test_sink.py": (
         "test_of_two_runs_that_looked_at_the_same_table_one_is_let_through",
-        "test_two_runs_that_write_where_the_table_forgets_transactions_are_told",
         "test_rows_that_spark_or_delta_rs_take_out_are_told",
     ),
-    f"{INGEST}/test_target_rules.py": (
-        "test_what_delta_refuses_has_a_reason_and_nothing_else_has",
-        "test_a_record_that_the_target_refuses_is_kept_or_ends_the_job_by_its_place",
-    ),
-    f"{INGEST}/test_typed_rows.py": ("test_a_restart_with_another_schema_keeps_each_record_once",),
+    f"{INGEST}/test_target_rules.py": ("test_what_delta_refuses_has_a_reason_and_nothing_else_has",),
 }
 """Of the files with heavy tests, those of the merge tier: how a test's name begins, without its module."""
 
