@@ -22,7 +22,10 @@ if sys.version_info < LEAST_PYTHON:
 ROOT = Path(__file__).resolve().parent
 
 # What the wheel holds. jobs, conf, tests, bench and tools stay in the repository.
-PACKAGES = ("tubeclient", "embedded_tubemq", "spark_source", "offsets_store", "pyspark_tubeclient", "tubeclient_cli")
+PACKAGES = (
+    *("tubeclient", "embedded_tubemq", "spark_source", "offsets_store", "tubeclient_ingest", "pyspark_tubeclient"),
+    "tubeclient_cli",
+)
 
 
 def read_version() -> str:

@@ -21,6 +21,7 @@ from typing import Annotated
 import typer
 
 from offsets_store import GroupKey, OffsetsTable, OffsetsTableError, PartitionProgress, SharedRun, SupersededRun
+from spark_source.options.table_uris import check_folders
 from tubeclient import (
     ClientBalanceConsumer,
     ClientSettings,
@@ -33,7 +34,6 @@ from tubeclient import (
 )
 from tubeclient.settings import parse_master_servers
 from tubeclient_cli.common.signals import stop_on_signals
-from tubeclient_cli.common.table_uris import check_folders
 from tubeclient_cli.common.terminal import clear_errors, script_app
 
 __all__ = ["consume"]

@@ -2,9 +2,9 @@
 
 Starts an embedded TubeMQ with two brokers and sends it 336 776 flights, as InLong's DataProxy would: JSON records, 200
 to a message, compressed. One record in a thousand is broken. `tubeclient ingest` writes them to a Delta table with a
-column for each field, and the broken ones to a table of dead letters. The job is stopped halfway and started again with
-a new checkpoint. Then both tables are read back without Spark and compared with what was sent. Exit code 0 only if each
-record is in one of them once.
+column for each field, and the broken ones to a table of bad records. The job is stopped halfway and started again. Then
+both tables are read back without Spark and compared with what was sent. Exit code 0 only if each record is in one of
+them once.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from tubeclient.settings import ClientSettings
 
 OUTPUT = Path(__file__).resolve().parents[1] / "demo-output"
 TOPIC, GROUP, BROKERS = "demo", "demo_etl", 2
-MESSAGES_PER_BATCH = 450
+MESSAGES_PER_ROUND = 450
 STOP_AFTER_ROWS = 60_000
 _SLICE = 200
 """Messages handed to the producer in one call."""
@@ -96,12 +96,12 @@ def wait_for(what: str, done: Callable[[], bool], child: subprocess.Popen[bytes]
         time.sleep(0.2)
 
 
-def wait_for_end(child: subprocess.Popen[bytes], name: str, batches: Batches) -> None:
-    """Wait for a run to end with 0; prints its batches."""
+def wait_for_end(child: subprocess.Popen[bytes], name: str, rounds: Rounds) -> None:
+    """Wait for a run to end with 0; prints its rounds."""
 
     def ended() -> bool:
         over = child.poll() == 0
-        batches.rows()
+        rounds.rows()
         return over
 
     wait_for("its end", ended, child, name)
@@ -123,20 +123,19 @@ def send(master: str, packs: list[bytes]) -> float:
 
 
 def ingest_arguments(addresses: dict[str, Any], run: int, trigger: str) -> list[str]:
-    """The command line of one run of the job; each run has its own checkpoint and progress file."""
+    """The command line of one run of the job; each run has its own progress file."""
     settings = {
         "--master-servers": addresses["master"],
         "--consumer-group": GROUP,
         "--topic": TOPIC,
         "--target": str(OUTPUT / "table"),
-        "--checkpoint": str(OUTPUT / f"checkpoint-{run}"),
         "--offsets-table": str(OUTPUT / "offsets"),
         "--source-count": "2",
         "--bad-records": str(OUTPUT / "bad_records"),
         "--format": "json",
         "--schema": SCHEMA,
         "--time-zone": "UTC",
-        "--max-offsets-per-trigger": str(MESSAGES_PER_BATCH),
+        "--max-offsets-per-trigger": str(MESSAGES_PER_ROUND),
         "--trigger": trigger,
         "--progress-file": str(OUTPUT / f"progress-{run}.jsonl"),
         "--spark-master": "local[2]",
@@ -151,14 +150,19 @@ def ingest_arguments(addresses: dict[str, Any], run: int, trigger: str) -> list[
     return ["-m", "tubeclient_cli.app", "ingest", *flags]
 
 
+def log_of(name: str) -> str:
+    """What a process printed."""
+    return (OUTPUT / f"{name}.log").read_text(errors="replace")
+
+
 def last_line(name: str) -> str:
     """The last line that a process printed."""
-    lines = (OUTPUT / f"{name}.log").read_text(errors="replace").strip().splitlines()
+    lines = log_of(name).strip().splitlines()
     return lines[-1] if lines else "(nothing)"
 
 
-class Batches:
-    """Prints the batches of a run as they come."""
+class Rounds:
+    """Prints the rounds of a run as they come."""
 
     def __init__(self, run: int) -> None:
         self._path = OUTPUT / f"progress-{run}.jsonl"
@@ -170,7 +174,7 @@ class Batches:
         for event in events[self._told :]:
             behind = "unknown" if event["rows_behind"] is None else f"at most {event['rows_behind']:,}"
             say(
-                f"  batch {event['batch_id']}: {event['rows']:,} records, {event['bad_rows']:,} of them bad; messages"
+                f"  commit {event['sequence']}: {event['rows']:,} records, {event['bad_rows']:,} of them bad; messages"
                 f" behind: {behind}"
             )
         self._told = len(events)
@@ -209,7 +213,7 @@ def demonstrate() -> list[Check]:
         addresses = json.loads(ready.read_text())
         say(f"embedded TubeMQ: {BROKERS} brokers, topic {TOPIC} with 2 stores of 2 partitions on each")
         with process("ingest-1", ingest_arguments(addresses, 1, "1s")) as job:
-            say("`tubeclient ingest` with checkpoint 1")
+            say("`tubeclient ingest`")
             records = flight_records()
             packs = list(packs_of(records))
             say(
@@ -217,9 +221,9 @@ def demonstrate() -> list[Check]:
                 f" InLong packs of {sum(map(len, packs)) / 1e6:.0f} MB"
             )
             sent: Future[float] = sender.submit(send, addresses["master"], packs)
-            wait_for("its query ran", (OUTPUT / "checkpoint-1" / "metadata").exists, job, "ingest-1")
+            wait_for("it was in the group", lambda: "begins " in log_of("ingest-1"), job, "ingest-1")
             running_since = datetime.now(UTC)
-            first = Batches(1)
+            first = Rounds(1)
 
             def far_enough() -> bool:
                 if sent.done():
@@ -227,7 +231,7 @@ def demonstrate() -> list[Check]:
                 return first.rows() >= STOP_AFTER_ROWS
 
             wait_for("it was halfway", far_enough, job, "ingest-1")
-            say("SIGINT to the job, which ends after the running batch")
+            say("SIGINT to the job, which ends after the running round")
             job.send_signal(signal.SIGINT)
             wait_for_end(job, "ingest-1", first)
         say(f"run 1: {last_line('ingest-1')}")
@@ -236,9 +240,9 @@ def demonstrate() -> list[Check]:
         say(f"sent {len(packs):,} messages, {len(packs) / sent.result(_STILL_SECONDS):,.0f} a second")
 
         with process("ingest-2", ingest_arguments(addresses, 2, "available-now")) as job:
-            say("`tubeclient ingest` again, with checkpoint 2, which is new")
-            second = Batches(2)
-            wait_for("its first batch", lambda: second.rows() > 0, job, "ingest-2")
+            say("`tubeclient ingest` again")
+            second = Rounds(2)
+            wait_for("its first round", lambda: second.rows() > 0, job, "ingest-2")
             say(f"picture of `tubeclient dashboard`: {picture_of_dashboard(addresses)}")
             wait_for_end(job, "ingest-2", second)
         say(f"run 2: {last_line('ingest-2')}")

@@ -33,7 +33,7 @@ def draw(runs: Sequence[Sequence[dict[str, Any]]], began: datetime, sent: int, p
 
     figure, (upper, lower) = plt.subplots(2, 1, figsize=(9, 6), sharex=True, height_ratios=(3, 2), layout="constrained")
     figure.suptitle(
-        "The job is stopped in the middle and goes on with a new checkpoint: each record once",
+        "The job is stopped in the middle and started again: each record once",
         color=_INK,
         x=0.01,
         ha="left",
@@ -57,7 +57,7 @@ def draw(runs: Sequence[Sequence[dict[str, Any]]], began: datetime, sent: int, p
         for panel in (upper, lower):
             panel.axvspan(stopped, resumed, color=_GRID, zorder=0, linewidth=0)
         upper.annotate(
-            "stopped; new checkpoint",
+            "stopped, started again",
             ((stopped + resumed) / 2, 0.03),
             xycoords=("data", "axes fraction"),
             ha="center",

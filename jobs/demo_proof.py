@@ -31,9 +31,9 @@ class Check(NamedTuple):
 
 
 def prove_rows(
-    table: Path, letters: Path, flights: pyarrow.Table, broken: Mapping[int, bytes], ends: Mapping[str, int]
+    table: Path, bad_records: Path, flights: pyarrow.Table, broken: Mapping[int, bytes], ends: Mapping[str, int]
 ) -> list[Check]:
-    """Compare the target's rows and the dead letters with the flights that were sent, and with what the brokers hold up
+    """Compare the target's rows and the bad records with the flights that were sent, and with what the brokers hold up
     to `ends` (by partition key). `broken` are the records that no parser takes, by the number of their flight.
 
     The brokers may hold a message twice: a producer sends it again if no answer came in time. Then its records are
@@ -42,15 +42,15 @@ def prove_rows(
     import pyarrow.compute as pc
 
     held = sum(end // INDEX_ENTRY_BYTES for end in {_store(key): end for key, end in ends.items()}.values())
-    rows, dead = _read(table, "SELECT * FROM found"), _read(letters, "SELECT * FROM found WHERE \"state\" = 'bad'")
-    places = _places(rows, dead)
+    rows, bad = _read(table, "SELECT * FROM found"), _bad(table, bad_records)
+    places = _places(rows, bad)
     messages = {place[:-1] for place in places}
 
     typed = rows.drop_columns("tubemq").cast(flights.schema)
     numbers = pc.unique(typed["seq"])
     good = sorted(set(flights["seq"].to_pylist()) - broken.keys())
     as_sent = typed.equals(flights.take(pc.index_in(typed["seq"], flights["seq"])))
-    found_dead = set(dead["value"].to_pylist())
+    found_bad = set(bad["value"].to_pylist())
     return [
         Check(
             "the messages that the brokers hold, and no others",
@@ -58,9 +58,9 @@ def prove_rows(
             f"{len(messages):,} of {held:,}",
         ),
         Check(
-            "each record once, in the table or among the dead letters",
+            "each record once, in the table or among the bad records",
             len(set(places)) == len(places),
-            f"{len(rows):,} + {len(dead):,} records, {len(set(places)):,} places in messages",
+            f"{len(rows):,} + {len(bad):,} records, {len(set(places)):,} places in messages",
         ),
         Check(
             "each good flight is in the table, typed, with the values sent",
@@ -68,9 +68,9 @@ def prove_rows(
             f"{len(numbers):,} of {len(good):,} flights, {typed.num_columns} columns",
         ),
         Check(
-            "each broken record is among the dead letters, with the bytes sent",
-            found_dead == set(broken.values()),
-            f"{len(found_dead):,} of {len(broken):,}",
+            "each broken record is among the bad records, with the bytes sent",
+            found_bad == set(broken.values()),
+            f"{len(found_bad):,} of {len(broken):,}",
         ),
     ]
 
@@ -86,9 +86,9 @@ def prove_offsets(offsets_table: Path, consumer_group: str, ends: Mapping[str, i
     return Check("the offsets table ends where the brokers end", bool(ends) and not differing, detail)
 
 
-def prove_resume(offsets_table: Path, consumer_group: str, table: Path, letters: Path) -> Check:
+def prove_resume(offsets_table: Path, consumer_group: str, table: Path, bad_records: Path) -> Check:
     """Compare the group's positions with the records that are written: a restart continues from there."""
-    places = _places(_read(table, "SELECT * FROM found"), _read(letters, "SELECT * FROM found"))
+    places = _places(_read(table, "SELECT * FROM found"), _bad(table, bad_records))
     messages = len({place[:-1] for place in places})
     at = _positions(offsets_table, consumer_group)
     # Partitions of a store share its index; each message takes one entry.
@@ -101,16 +101,26 @@ def prove_resume(offsets_table: Path, consumer_group: str, table: Path, letters:
     )
 
 
-def _places(rows: pyarrow.Table, dead: pyarrow.Table) -> list[tuple[str, str, int, int, int]]:
+def _places(rows: pyarrow.Table, bad: pyarrow.Table) -> list[tuple[str, str, int, int, int]]:
     """Where the records of both tables come from: broker, topic, store, message id, index in the message. Ids are
     unique within a store, not within a partition."""
     import pyarrow.compute as pc
 
     columns = [
-        [*pc.struct_field(rows["tubemq"], name).to_pylist(), *dead[name].to_pylist()]
+        [*pc.struct_field(rows["tubemq"], name).to_pylist(), *bad[name].to_pylist()]
         for name in ("partitionKey", "messageId", "recordIndex")
     ]
     return [(*_store(key), message_id, index) for key, message_id, index in zip(*columns, strict=True)]
+
+
+def _bad(table: Path, bad_records: Path) -> pyarrow.Table:
+    """The bad records that count: those of commits that the target has."""
+    from deltalake import DeltaTable
+
+    texts = (commit.get("userMetadata") or "{}" for commit in DeltaTable(str(table)).history())
+    commits = [record for text in texts if (record := json.loads(text).get("tubeclient")) is not None]
+    there = [f'("sequence" = {one["sequence"]} AND "runId" = \'{one["runId"]}\')' for one in commits]
+    return _read(bad_records, f"SELECT * FROM found WHERE {' OR '.join(there) or 'false'}")  # noqa: S608 - of our own job
 
 
 def _positions(offsets_table: Path, consumer_group: str) -> dict[str, int]:

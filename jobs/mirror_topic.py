@@ -19,27 +19,26 @@ import typer
 from spark_source.cluster.cluster import TubeCluster
 from spark_source.options.access import client_settings
 from spark_source.options.given import parse_given, parse_options, write_options
+from spark_source.options.moment import duration_ms, moment_ms
 from spark_source.options.option import Masked
+from spark_source.options.settings_file import SettingsFile, check_own
+from spark_source.options.table_uris import check_folders
 from spark_source.session import STARTING_SPARK
 from tubeclient.errors import ConfigurationError
 from tubeclient.producer import Producer
 from tubeclient.settings import parse_master_servers
 from tubeclient_cli.common.copies import as_messages, read_options_of_copies, write_options_of_copies
-from tubeclient_cli.common.moment import duration_ms, moment_ms
-from tubeclient_cli.common.settings_file import SettingsFile, check_own
 from tubeclient_cli.common.signals import stop_on_signals
-from tubeclient_cli.common.table_uris import check_folders
 from tubeclient_cli.common.terminal import clear_errors, script_app
+from tubeclient_cli.common.watch import Watch
 from tubeclient_cli.ingest.display import Display
 from tubeclient_cli.ingest.json_events import EachAsJson, JsonEvents
 from tubeclient_cli.ingest.on_spark import on_spark
-from tubeclient_cli.ingest.settings import AVAILABLE_NOW
-from tubeclient_cli.ingest.watch import IngestSummary, Watch
+from tubeclient_ingest.progress import IngestSummary, Round
+from tubeclient_ingest.settings import AVAILABLE_NOW
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-    from tubeclient_cli.ingest.progress import BatchEvent
 
 __all__ = ["MirrorSettings", "check_other_cluster", "load_mirror", "mirror_topic", "run_mirror"]
 
@@ -161,7 +160,7 @@ def run_mirror(
     spark: SparkSession,
     settings: MirrorSettings,
     stop: threading.Event,
-    on_batch: Callable[[BatchEvent], object] = lambda _: None,
+    on_batch: Callable[[Round], object] = lambda _: None,
     on_first: Callable[[], object] = lambda: None,
 ) -> IngestSummary:
     """Copy until there is nothing left (available-now), or until `stop` is set, after the running batch. Raises Spark's
@@ -171,7 +170,7 @@ def run_mirror(
     query = as_messages(rows).writeStream.format("tubeclient").options(**settings.write())
     query = query.option("checkpointLocation", settings.checkpoint).queryName(f"mirror {settings.consumer_group}")
     started = query.trigger(**settings.trigger_options).start()
-    watch = Watch(started, on_batch, lambda _: None, lambda _: 0, stop, settings.stop_timeout_s, on_first)
+    watch = Watch(started, on_batch, stop, settings.stop_timeout_s, on_first)
     return watch.until_end()
 
 
@@ -217,8 +216,8 @@ def mirror_topic(
             shown.say(STARTING_SPARK)
         batches: list[int] = []
 
-        def on_batch(event: BatchEvent) -> None:
-            batches.append(event.batch_id)
+        def on_batch(event: Round) -> None:
+            batches.append(event.sequence)
             display.show(event)
 
         with on_spark(name, failed=shown.failed, begun=lambda: bool(batches)) as spark, shown as display:

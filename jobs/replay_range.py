@@ -19,15 +19,16 @@ import typer
 
 from offsets_store.errors import display_uri
 from spark_source.options.given import parse_options
+from spark_source.options.moment import moment_ms
 from spark_source.options.option import Masked
+from spark_source.options.settings_file import SettingsFile, check_own
+from spark_source.options.table_uris import check_folders
 from spark_source.session import STARTING_SPARK
 from tubeclient.errors import ConfigurationError
 from tubeclient_cli.common.cluster import masters_of_environment, with_web_port
 from tubeclient_cli.common.copies import as_messages, read_options_of_copies, write_options_of_copies
 from tubeclient_cli.common.live import live_tasks
-from tubeclient_cli.common.moment import moment_ms
-from tubeclient_cli.common.settings_file import SettingsFile, check_own
-from tubeclient_cli.common.table_uris import check_folders
+from tubeclient_cli.common.session import check_classic
 from tubeclient_cli.common.terminal import clear_errors, print_json, script_app
 from tubeclient_cli.ingest.json_events import JsonEvents
 from tubeclient_cli.ingest.on_spark import on_spark
@@ -175,6 +176,7 @@ def replay(spark: SparkSession, settings: ReplaySettings) -> Replayed:
 
 def _into_table(rows: DataFrame, settings: ReplaySettings, target: str) -> Replayed:
     spark, where = rows.sparkSession, display_uri(target)
+    check_classic(spark)
     transaction, number = f"tubeclient replay {settings.name}", settings.range_number
     known = _number_in(spark, target, transaction)
     if known is not None and known != number:

@@ -20,11 +20,11 @@ from offsets_store import OffsetsTable, OffsetsTableError
 from offsets_store.errors import display_uri
 from offsets_store.health import GroupPast, Verdict
 from spark_source.options.option import Masked
+from spark_source.options.settings_file import SettingsFile, check_own
 from tubeclient.conditions import said
 from tubeclient.errors import ConfigurationError, TubeError
 from tubeclient_cli.common.cluster import masters_of_environment, settings_of
 from tubeclient_cli.common.offsets_tables import nothing_kept, progress_in
-from tubeclient_cli.common.settings_file import SettingsFile, check_own
 from tubeclient_cli.common.terminal import (
     AsJson,
     ExitCode,

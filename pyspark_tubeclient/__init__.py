@@ -1,6 +1,6 @@
 """The names that users import. All other modules are internal and may change.
 
-    from pyspark_tubeclient import LagListener, OffsetsListener, OffsetsTable, session
+    from pyspark_tubeclient import Ingest, LagListener, OffsetsListener, OffsetsTable, session
 
 Spark looks for `DefaultSource` in every module named `pyspark_*`; so `format("tubeclient")` works once the package is
 installed. A failed import here would break Spark's other Python sources too, so the other names are imported on first
@@ -36,11 +36,14 @@ if TYPE_CHECKING:
     from spark_source.progress.query_metrics import QueryMetrics
     from spark_source.session import session
     from spark_source.typed.typed import typed
+    from tubeclient_ingest.job import Ingest, IngestFailed
 
 __all__ = [
     "DefaultSource",
     "DeltaSparkStorage",
     "GroupKey",
+    "Ingest",
+    "IngestFailed",
     "LagListener",
     "OffsetsListener",
     "OffsetsTable",
@@ -56,6 +59,8 @@ __all__ = [
 _HOMES = {
     "DeltaSparkStorage": "offsets_store.delta_spark",
     "GroupKey": "offsets_store",
+    "Ingest": "tubeclient_ingest.job",
+    "IngestFailed": "tubeclient_ingest.job",
     "LagListener": "spark_source.progress.lag_listener",
     "OffsetsListener": "spark_source.progress.offsets_listener",
     "OffsetsTable": "offsets_store",

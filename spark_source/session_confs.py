@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["SESSION_ZONE", "session_confs"]
+__all__ = ["SESSION_ZONE", "own_session", "session_confs"]
 
 SESSION_ZONE: Final = "spark.sql.session.timeZone"
 
@@ -17,10 +17,11 @@ SESSION_ZONE: Final = "spark.sql.session.timeZone"
 @contextmanager
 def session_confs(spark: SparkSession, confs: Mapping[str, str]) -> Iterator[None]:
     """Within it the session has these settings; after it those that it had before."""
-    before = {name: spark.conf.get(name, None) for name in confs}
+    given = spark.conf.getAll  # one question, where each `get` would be one over Spark Connect
+    before = {name: given.get(name) for name, value in confs.items() if given.get(name) != value}
     try:
-        for name, value in confs.items():
-            spark.conf.set(name, value)
+        for name in before:
+            spark.conf.set(name, confs[name])
         yield
     finally:
         for name, old in before.items():
@@ -28,3 +29,38 @@ def session_confs(spark: SparkSession, confs: Mapping[str, str]) -> Iterator[Non
                 spark.conf.unset(name)
             else:
                 spark.conf.set(name, old)
+
+
+@contextmanager
+def own_session(spark: SparkSession, confs: Mapping[str, str]) -> Iterator[SparkSession]:
+    """A session with the settings of `spark`, overridden by `confs`, that changes nothing for whoever works in `spark`.
+
+    A server of Spark Connect before 4.1 makes no such session. There it is `spark` itself, which has `confs` until the
+    end.
+    """
+    from pyspark.errors import PySparkException
+
+    if not type(spark).__module__.startswith("pyspark.sql.connect"):
+        own = spark.newSession()
+        for name, value in spark.conf.getAll.items():
+            with suppress(PySparkException):  # one that is the whole application's
+                own.conf.set(name, value)
+        own.catalog.setCurrentCatalog(spark.catalog.currentCatalog())
+        own.catalog.setCurrentDatabase(spark.catalog.currentDatabase())
+        with session_confs(own, confs):
+            yield own
+        return
+    _ = spark.conf.getAll  # the server has no session to clone before a client's first question
+    try:
+        cloned = spark.cloneSession()  # type: ignore[attr-defined]
+    except (AttributeError, PySparkException):
+        with session_confs(spark, confs):
+            yield spark
+        return
+    try:
+        with session_confs(cloned, confs):
+            yield cloned
+    finally:
+        with suppress(Exception):  # `stop` would end a local server for all
+            cloned.client.release_session()
+            cloned.client.close()

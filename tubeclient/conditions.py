@@ -177,15 +177,10 @@ CONDITIONS: Final[dict[str, Condition]] = {
     "RUN_ALIVE": Condition("Another run of the group may be alive.", "Stop it, and wait as long as the text says."),
     "RUN_SUPERSEDED": Condition("A newer run of the group took over.", "Stop one of the two, or use two groups."),
     # tubeclient ingest
-    "ROWS_WOULD_REPEAT": Condition("The target would get rows twice.", "Do what the text says."),
-    "ROWS_WOULD_BE_MISSING": Condition("The target would never get some rows.", "Do what the text says."),
     "TARGET_ROWS_UNKNOWN": Condition("The target's history does not say which rows it has.", "Do what the text says."),
     "OTHER_CLUSTER": Condition("The target's rows come from other masters.", "--former-masters, if they moved."),
     "TARGET_TAKEN_OVER": Condition("Another run of the group wrote to the target.", "Stop one of the two runs."),
     "TARGET_COLUMNS": Condition("The rows do not fit the target's columns.", "Change the schema, or add --evolve."),
     "BAD_RECORD": Condition("A record cannot be parsed, or is refused.", "Correct the format, or add --bad-records."),
-    "TOO_MANY_BAD_RECORDS": Condition("A batch has more bad records than allowed.", "Correct the format or the limit."),
-    "BAD_RECORDS_MISSING": Condition(
-        "Bad records of a batch in the target are in no table.", "Bring the dead-letter table back, as the text says."
-    ),
+    "TOO_MANY_BAD_RECORDS": Condition("A round has more bad records than allowed.", "Correct the format or the limit."),
 }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-__all__ = ["printable", "without_passwords"]
+__all__ = ["counted", "printable", "without_passwords"]
 
 # Hadoop takes secrets with slashes. A port before a path is none.
 _PASSWORD: Final = re.compile(r"(?<=://)[^\s/:@]*:(?!\d{1,5}/)[^\s@]*@")
@@ -20,3 +20,8 @@ def printable(text: str) -> str:
 def without_passwords(text: str) -> str:
     """The text without the user and password of each URI in it that has both."""
     return _PASSWORD.sub("", text)
+
+
+def counted(number: int, noun: str) -> str:
+    """A number of things, as people write it: 1 client, 2,000 clients."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"

@@ -33,6 +33,7 @@ __all__ = [
     "pattern",
     "servers",
     "streams",
+    "table",
     "text",
     "topic",
     "topics",
@@ -99,6 +100,16 @@ def folder(value: str) -> str:
             f" of a table {place} give the folder, which DESCRIBE DETAIL {place} shows as its location"
         )
     return place
+
+
+def table(value: str) -> str:
+    """A table's path or URI, or its name with its schema. A word alone may be meant as either."""
+    place = value.strip()
+    if "/" in place or "." in place.strip("."):
+        return place
+    if not place:
+        raise ValueError("is blank; name a table, as schema.table, or its folder")
+    raise ValueError(f"is {place!r}; for a table of a catalog write default.{place}, for a folder ./{place}")
 
 
 def location(value: str) -> str:

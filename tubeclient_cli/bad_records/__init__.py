@@ -1,1 +1,1 @@
-"""`tubeclient bad-records`: look at the dead-letter table of `tubeclient ingest`."""
+"""`tubeclient bad-records`: look at the table of bad records of `tubeclient ingest`."""

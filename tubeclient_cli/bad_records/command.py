@@ -45,8 +45,8 @@ def show(
         str,
         typer.Option(
             metavar="STATE",
-            help="bad: not in the target. retried: in the target since a retry. undone: a RESTORE took their batch out "
-            "of the target. all: every state.",
+            help="bad: not in the target. retried: in the target since a retry. undone: the target does not have their "
+            "commit, as RESTORE took it out, or the job was killed before it. all: every state.",
         ),
     ] = "bad",
     newest: Annotated[int, typer.Option(metavar="N", min=1, help="The most records to show.")] = 20,
@@ -62,20 +62,21 @@ def show(
       tubeclient bad-records show /lake/_bad_records --reason JSON --newest 5
     """
     with clear_errors("bad-records show"):
-        from tubeclient_cli.bad_records.display import letters_json, print_letters
-        from tubeclient_cli.bad_records.letters import STATES, Choice, read_letters
+        from tubeclient_cli.bad_records.display import bad_records_json, print_bad_records
+        from tubeclient_cli.bad_records.table import Choice, read_bad_records
+        from tubeclient_ingest.states import STATES
 
         if state not in (*STATES, "all"):
             raise ConfigurationError(f"--state is {state!r}; write one of {', '.join(STATES)}, all")
         choice = Choice(consumer_group, reason, None if state == "all" else state)
-        letters = read_letters(table, pairs("--storage-option", storage_option), choice, newest)
+        found = read_bad_records(table, pairs("--storage-option", storage_option), choice, newest)
         if json:
-            print_json(letters_json(letters))
+            print_json(bad_records_json(found))
         else:
             chosen = consumer_group is not None or reason is not None
             nothing = "no records match" if chosen else "there are no records"
             others = "" if state == "all" else f" in the state {state}; --state all shows every state"
-            print_letters(table_console(), letters, nothing + others)
+            print_bad_records(table_console(), found, nothing + others)
 
 
 @bad_records_app.command()
@@ -89,30 +90,31 @@ def retry(
 ) -> None:
     """Parse a job's bad records again, and move those that are good now to the target.
 
-    Each record is moved once. If the command is killed, start it or the job
-    again: each of them finishes what was begun. The job may run meanwhile.
-    Messages that the source itself cannot read stay bad. --dry-run counts what
-    the table has now, also where a killed run is not finished yet.
+    Each record is moved once. If the command is killed, nothing was moved, or
+    all: start it again. The job may run meanwhile. Messages that the source
+    itself cannot read stay bad.
 
     Example:
 
       tubeclient bad-records retry --settings conf/ingest.toml --dry-run
     """
     with clear_errors("bad-records retry"):
-        from tubeclient_cli.bad_records.retry import retry_bad_records
+        from tubeclient_cli.common.cluster import of_environment
         from tubeclient_cli.common.live import live_tasks
         from tubeclient_cli.ingest.on_spark import on_spark
-        from tubeclient_cli.ingest.settings import load_settings
+        from tubeclient_ingest.settings import load_settings
 
         confs = spark_confs(conf)
-        job = load_settings(settings, {})
+        job = load_settings(settings, {}, of_environment())
         if job.bad_records is None:
-            raise ConfigurationError(f"{settings} has no bad-records in [ingest]; name the dead-letter table")
+            raise ConfigurationError(f"{settings} has no bad-records in [ingest]; name the table")
         with (
             on_spark("tubeclient bad-records retry", spark_master, confs) as spark,
             live_tasks(spark, f"retry of {job.consumer_group}'s bad records"),
         ):
-            retried = retry_bad_records(spark, job, reason, dry_run=dry_run)
+            from tubeclient_ingest.job import Ingest
+
+            retried = Ingest.of(spark, job).retry(reason, dry_run=dry_run)
         if json:
             counts = {"moved": retried.moved, "stillBad": retried.still_bad, "notReadable": retried.unread}
             print_json({"dryRun": dry_run, **counts})

@@ -9,50 +9,52 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from tubeclient_cli.bad_records.letters import Letter, Letters
+from tubeclient_cli.bad_records.table import BadRecord, Found
 
-__all__ = ["letters_json", "print_letters"]
+__all__ = ["bad_records_json", "print_bad_records"]
 
 _SHOWN_BYTES = 60
 
 
-def print_letters(console: Console, letters: Letters, nothing: str) -> None:
+def print_bad_records(console: Console, found: Found, nothing: str) -> None:
     """`nothing` is said if there is none."""
-    if not letters.records:
+    if not found.records:
         console.print(nothing, soft_wrap=True)
         return
     reasons = Table()
     for column in ("group", "state", "reason", "records", "newest"):
         reasons.add_column(column, justify="right" if column == "records" else "left", overflow="fold")
-    for one in letters.reasons:
+    for one in found.reasons:
         reasons.add_row(one.consumer_group, one.state, one.reason, f"{one.records:,}", _time(one.newest))
     console.print(reasons)
-    if letters.reasons_in_all > len(letters.reasons):
-        console.print(
-            f"{letters.reasons_in_all:,} reasons, of which the {len(letters.reasons):,} most frequent are shown"
-        )
+    if found.reasons_in_all > len(found.reasons):
+        console.print(f"{found.reasons_in_all:,} reasons, of which the {len(found.reasons):,} most frequent are shown")
     newest = Table()
     for column in ("time", "group", "state", "partition", "message id", "record", "reason", "bytes"):
         newest.add_column(column, overflow="fold")
-    for letter in letters.newest:
+    for record in found.newest:
         newest.add_row(
-            _time(letter.time),
-            letter.consumer_group,
-            letter.state,
-            letter.partition,
-            str(letter.message_id),
-            "-" if letter.record_index is None else str(letter.record_index),
-            letter.reason,
-            _shown(letter.value),
+            _time(record.time),
+            record.consumer_group,
+            record.state,
+            record.partition,
+            str(record.message_id),
+            "-" if record.record_index is None else str(record.record_index),
+            record.reason,
+            _shown(record.value),
         )
     console.print(newest)
-    console.print(f"{letters.records:,} records, of which the newest {len(letters.newest):,} are shown")
+    for target in found.unjudged:
+        console.print(
+            f"the target {target} cannot be read here, so none of its records counts as undone", soft_wrap=True
+        )
+    console.print(f"{found.records:,} records, of which the newest {len(found.newest):,} are shown")
 
 
-def letters_json(letters: Letters) -> dict[str, Any]:
+def bad_records_json(found: Found) -> dict[str, Any]:
     return {
-        "records": letters.records,
-        "reasonsInAll": letters.reasons_in_all,
+        "records": found.records,
+        "reasonsInAll": found.reasons_in_all,
         "reasons": [
             {
                 "consumerGroup": one.consumer_group,
@@ -61,28 +63,28 @@ def letters_json(letters: Letters) -> dict[str, Any]:
                 "records": one.records,
                 "newest": one.newest.isoformat(),
             }
-            for one in letters.reasons
+            for one in found.reasons
         ],
-        "newest": [_letter_json(letter) for letter in letters.newest],
+        "newest": [_record_json(record) for record in found.newest],
     }
 
 
-def _letter_json(letter: Letter) -> dict[str, Any]:
+def _record_json(record: BadRecord) -> dict[str, Any]:
     return {
-        "consumerGroup": letter.consumer_group,
-        "state": letter.state,
-        "time": letter.time.isoformat(),
-        "reason": letter.reason,
-        "topic": letter.topic,
-        "partition": letter.partition,
-        "offset": letter.offset,
-        "messageId": letter.message_id,
-        "recordIndex": letter.record_index,
-        "queryId": letter.query_id,
-        "batchId": letter.batch_id,
-        "sequence": letter.sequence,
-        "targetId": letter.target_id,
-        "valueBase64": None if letter.value is None else base64.b64encode(letter.value).decode(),
+        "consumerGroup": record.consumer_group,
+        "state": record.state,
+        "time": record.time.isoformat(),
+        "reason": record.reason,
+        "topic": record.topic,
+        "partition": record.partition,
+        "offset": record.offset,
+        "messageId": record.message_id,
+        "recordIndex": record.record_index,
+        "runId": record.run_id,
+        "sequence": record.sequence,
+        "target": record.target,
+        "targetId": record.target_id,
+        "valueBase64": None if record.value is None else base64.b64encode(record.value).decode(),
     }
 
 

@@ -24,6 +24,7 @@ __all__ = [
     "checked_web",
     "masters_of_environment",
     "no_topic",
+    "of_environment",
     "settings_of",
     "with_web_port",
 ]
@@ -44,6 +45,11 @@ def masters_of_environment() -> dict[str, str]:
     variable."""
     masters = os.environ.get(MASTERS_VARIABLE)
     return {"master_servers": masters} if masters else {}
+
+
+def of_environment() -> dict[str, object]:
+    """What an ingest job has of the environment where its settings say nothing: masters and their web port."""
+    return {**masters_of_environment(), "source_options": with_web_port({})}
 
 
 def with_web_port(options: Mapping[str, str]) -> dict[str, str]:

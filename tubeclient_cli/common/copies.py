@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
+from spark_source.options.settings_file import check_own
 from tubeclient.errors import ConfigurationError
-from tubeclient_cli.common.settings_file import check_own
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -40,7 +40,13 @@ def live_line(text: Callable[[], str], *, show: bool | None = None) -> Iterator[
 @contextlib.contextmanager
 def live_tasks(spark: SparkSession, what: str) -> Iterator[None]:
     """While the block runs, show how many tasks of Spark's running stages are done. Spark's own UI shows its jobs under
-    the description `what`."""
+    the description `what`. A client of Spark Connect is not told of either, so there it is `what` alone."""
+    from spark_source.session import is_connect
+
+    if is_connect(spark):
+        with live_line(lambda: what):
+            yield
+        return
     context = spark.sparkContext
     context.setJobDescription(what)
     tracker = context.statusTracker()

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Final
 from tubeclient.errors import ConfigurationError
 from tubeclient.names import GroupName, group_name, near_names
 from tubeclient_cli.common.pairs import pairs
-from tubeclient_cli.common.table_uris import limited
 from tubeclient_cli.common.terminal import tell
 
 if TYPE_CHECKING:
@@ -24,6 +23,7 @@ NO_TABLE: Final = f"there is no Delta table; {_CREATED_BY}"
 def table_at(uri: str, storage_options: list[str] | None, client_version: str | None = None) -> OffsetsTable:
     """The table at `uri`. ConfigurationError for an option that is not NAME=VALUE."""
     from offsets_store import OffsetsTable
+    from spark_source.options.table_uris import limited
 
     options = limited(uri, pairs("--storage-option", storage_options))
     return OffsetsTable(uri, options, client_version=client_version)

@@ -7,7 +7,6 @@ from datetime import tzinfo
 from typing import TYPE_CHECKING
 
 from tubeclient.errors import ConfigurationError, NoMessageTime
-from tubeclient_cli.common.moment import moment_ms
 
 if TYPE_CHECKING:
     from spark_source.offsets.offset_spec import OffsetSpec
@@ -22,6 +21,7 @@ def parse_place(text: str, where: str, zone: tzinfo, others: str = "") -> Offset
     """`where` is the option's name, `zone` that of times without one, `others` what else the option takes.
     ConfigurationError."""
     from spark_source.offsets.offset_spec import Moment, OffsetSpec
+    from spark_source.options.moment import moment_ms
     from tubeclient.keys import checked_offset, is_plain_number
 
     bare = text.strip()

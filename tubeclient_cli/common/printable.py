@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tubeclient.printable import printable, without_passwords
+from tubeclient.printable import counted, printable, without_passwords
 
 __all__ = ["counted", "one_line", "printable"]
 
@@ -10,8 +10,3 @@ __all__ = ["counted", "one_line", "printable"]
 def one_line(text: str) -> str:
     """The text, printable, without passwords of URIs, and on one line: its lines are joined with blanks."""
     return printable(without_passwords(" ".join(text.splitlines())))
-
-
-def counted(number: int, noun: str) -> str:
-    """A number of things, as people write it: 1 client, 2,000 clients."""
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"

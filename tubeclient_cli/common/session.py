@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from spark_source.session import (
     asks_for_connect,
@@ -36,42 +36,49 @@ _POLL_SECONDS = 0.1
 def make_session(
     app_name: str, master: str | None, confs: Mapping[str, str], log: SparkLog | None = None
 ) -> SparkSession:
-    """Start a session on `master` (None: all cores of this machine), or use spark-submit's.
+    """Start a session on `master` (None: all cores of this machine), or use spark-submit's. A `master` as sc://host, or
+    settings that ask for it, give a session of Spark Connect.
 
     `confs` override the defaults. Under spark-submit, spark-submit sets master and packages, as
     conf/spark-defaults.conf does. With `log` the output of a new JVM goes there. Raises ConfigurationError if Spark is
-    too old or lacks Delta's jars, or settings ask for Spark Connect; MissingPackage.
+    too old or lacks Delta's jars; MissingPackage.
     """
     with brought_by("spark"):
         import pyspark
 
     check_spark(pyspark.__version__)
-    if (what := asks_for_connect(master or confs.get("spark.master"), confs)) is not None:
-        raise _needs_classic(f"{what} asks for Spark Connect")
+    if asks_for_connect(master or confs.get("spark.master"), confs) is not None:
+        return _connected(app_name, master, confs)
     builder = session_builder(app_name, master or "local[*]", confs, with_delta=True)
     if not is_submitted():
         start_jvm(builder, log)
     spark = builder.getOrCreate()
     end_after_jvm()
-    check_classic(spark)
     check_delta(spark)
     return spark
+
+
+def _connected(app_name: str, master: str | None, confs: Mapping[str, str]) -> SparkSession:
+    from pyspark.sql import SparkSession
+
+    builder = SparkSession.builder.appName(app_name)
+    if (remote := master or confs.get("spark.master")) is not None:
+        builder = builder.remote(remote)
+    for name, value in confs.items():
+        if name != "spark.master":  # Spark takes one of the two, and a URL of Connect as spark.remote alone
+            builder = builder.config(name, value)
+    return builder.getOrCreate()
 
 
 def check_classic(spark: SparkSession) -> None:
     """Raise ConfigurationError if the session is a client of Spark Connect."""
     if is_connect(spark):
-        raise _needs_classic("this session is a client of Spark Connect")
-
-
-def _needs_classic(what: str) -> ConfigurationError:
-    return ConfigurationError(
-        f"{what}, and this needs a classic session: it looks at checkpoints, at staged files and at Spark's plan of a"
-        " batch in the driver's JVM. Start it with spark-submit, or with --spark-master local[*] or spark://HOST:PORT,"
-        " and without that setting. A client of Spark Connect can read and write topics itself, with"
-        ' format("tubeclient")',
-        condition="NEEDS_CLASSIC_SPARK",
-    )
+        raise ConfigurationError(
+            "this session is a client of Spark Connect, and this needs a classic one, with the driver's JVM. Start it"
+            " with spark-submit, or with --spark-master local[*] or spark://HOST:PORT, and without SPARK_REMOTE and"
+            " settings that ask for Spark Connect",
+            condition="NEEDS_CLASSIC_SPARK",
+        )
 
 
 def check_delta(spark: SparkSession) -> None:
@@ -87,6 +94,8 @@ def check_delta(spark: SparkSession) -> None:
 
 def has_ended(spark: SparkSession, within_s: float) -> bool:
     """Whether another process ended Spark, or does so within `within_s` seconds: its JVM is gone or shutting down."""
+    if is_connect(spark):
+        return False
     deadline = time.monotonic() + within_s
     while not _is_stopped(spark):
         if time.monotonic() >= deadline:
@@ -97,6 +106,9 @@ def has_ended(spark: SparkSession, within_s: float) -> bool:
 
 def end_session(spark: SparkSession) -> None:
     """Stop Spark, unless it has ended already."""
+    if is_connect(spark):
+        spark.stop()
+        return
     from py4j.protocol import Py4JError
 
     with contextlib.suppress(Py4JError, OSError):
@@ -105,17 +117,26 @@ def end_session(spark: SparkSession) -> None:
 
 
 def hush_py4j(while_set: threading.Event) -> None:
-    """Once this event is set, drop Py4J's log lines about calls that the JVM's end cut short.
+    """Once this event is set, say nothing of calls that the JVM's end cut short.
 
-    Py4J logs each with all its tracebacks, even from Python's garbage collector. Calls that matter fail the query
-    anyway.
+    Py4J logs each with all its tracebacks, even from Python's garbage collector, and pyspark's server of accumulators
+    prints one. Calls that matter fail the job anyway.
     """
+    from pyspark import accumulators
 
     def heard(record: logging.LogRecord) -> bool:
         return not (while_set.is_set() and Path(record.pathname).parent.name == "py4j")
 
     for name in (None, "py4j.clientserver", "py4j.java_gateway"):
         logging.getLogger(name).addFilter(heard)
+    shown = accumulators.AccumulatorTCPServer.handle_error
+
+    def handle_error(server: Any, *request: Any) -> None:
+        if not while_set.is_set():
+            shown(server, *request)
+
+    for kind in (accumulators.AccumulatorTCPServer, accumulators.AccumulatorUnixServer):
+        kind.handle_error = handle_error  # type: ignore[method-assign, assignment]
 
 
 def _is_stopped(spark: SparkSession) -> bool:

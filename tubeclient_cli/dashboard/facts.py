@@ -13,12 +13,12 @@ from tubeclient.keys import PartitionKey, StoreBounds, StoreKey, TopicLayout
 
 __all__ = [
     "TABLE",
+    "BadRecordFacts",
     "BrokerFacts",
     "ClusterFacts",
     "CommitFacts",
     "Facts",
     "GroupFacts",
-    "LetterFacts",
     "ReasonFacts",
     "Source",
     "Waits",
@@ -110,8 +110,8 @@ class ReasonFacts(NamedTuple):
     newest_ms: int
 
 
-class LetterFacts(NamedTuple):
-    """What a dead-letter table has."""
+class BadRecordFacts(NamedTuple):
+    """What a table of bad records has."""
 
     records: int
     reasons: tuple[ReasonFacts, ...]
@@ -155,7 +155,7 @@ class Facts:
     sources: tuple[Source, ...]
     groups: tuple[GroupFacts, ...] | None
     cluster: ClusterFacts | None
-    letters: LetterFacts | None
+    bad_records: BadRecordFacts | None
     waits: Waits = field(default_factory=dict)
 
     @property

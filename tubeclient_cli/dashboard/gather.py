@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Final
 
 from offsets_store import OffsetsTable
 from offsets_store.errors import display_uri, scrub
-from tubeclient_cli.common.table_uris import limited
+from spark_source.options.table_uris import limited
 from tubeclient_cli.dashboard.cluster_look import ClusterLook
 from tubeclient_cli.dashboard.facts import (
     TABLE,
+    BadRecordFacts,
     ClusterFacts,
     Facts,
     GroupFacts,
-    LetterFacts,
     ReasonFacts,
     Waits,
     waits_of,
@@ -31,7 +31,7 @@ __all__ = ["LOOK_DEADLINE_S", "Gatherer"]
 LOOK_DEADLINE_S: Final = 10.0
 """A look that takes longer is reported as one that does not answer."""
 
-_LETTERS_PERIOD_S: Final = 30.0
+_BAD_RECORDS_PERIOD_S: Final = 30.0
 
 
 class Gatherer:
@@ -72,20 +72,20 @@ class Gatherer:
                 period_s=period_s,
                 deadline_s=deadline_s,
             )
-        self.letters: Look[LetterFacts] | None = None
+        self.bad_records: Look[BadRecordFacts] | None = None
         if bad_records is not None:
-            self.letters = Look(
+            self.bad_records = Look(
                 "bad records",
                 display_uri(bad_records),
-                lambda: self._read_letters(bad_records),
+                lambda: self._read_bad_records(bad_records),
                 self._explain,
-                period_s=max(period_s, _LETTERS_PERIOD_S),
+                period_s=max(period_s, _BAD_RECORDS_PERIOD_S),
                 deadline_s=deadline_s,
             )
 
     def facts(self, wait_s: float) -> Facts:
         """What is known now; begins the looks that are due, and waits for them at most `wait_s`."""
-        looks = [look for look in (self.table, self.cluster, self.letters) if look is not None]
+        looks = [look for look in (self.table, self.cluster, self.bad_records) if look is not None]
         for look in looks:
             look.begin()
         until = time.monotonic() + wait_s
@@ -95,24 +95,24 @@ class Gatherer:
         groups = self.table.answer
         cluster = None if self.cluster is None else self.cluster.answer
         self._waits = waits = waits_of(self._waits, groups or (), cluster, now_ms)
-        letters = None if self.letters is None else self.letters.answer
-        return Facts(now_ms, tuple(look.source for look in looks), groups, cluster, letters, waits)
+        bad_records = None if self.bad_records is None else self.bad_records.answer
+        return Facts(now_ms, tuple(look.source for look in looks), groups, cluster, bad_records, waits)
 
     def _groups(self) -> set[str] | None:
         groups = self.table.answer
         return None if groups is None else {group.progress.group.consumer_group for group in groups}
 
-    def _read_letters(self, uri: str) -> LetterFacts:
-        from tubeclient_cli.bad_records.letters import Choice, read_letters
+    def _read_bad_records(self, uri: str) -> BadRecordFacts:
+        from tubeclient_cli.bad_records.table import Choice, read_bad_records
 
-        letters = read_letters(uri, self._storage_options, Choice(), 1)
+        found = read_bad_records(uri, self._storage_options, Choice(), 1)
         reasons = tuple(
             ReasonFacts(
                 each.consumer_group, each.state, each.reason, each.records, round(each.newest.timestamp() * 1000)
             )
-            for each in letters.reasons
+            for each in found.reasons
         )
-        return LetterFacts(letters.records, reasons)
+        return BadRecordFacts(found.records, reasons)
 
     def _explain(self, error: Exception) -> str:
         """For the page: on one line, without values of storage options."""

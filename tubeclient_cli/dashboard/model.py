@@ -10,7 +10,7 @@ from tubeclient._version import __version__
 from tubeclient.names import group_name
 from tubeclient_cli.common.printable import counted
 from tubeclient_cli.dashboard.events import events_json
-from tubeclient_cli.dashboard.facts import TABLE, BrokerFacts, Facts, GroupFacts, LetterFacts
+from tubeclient_cli.dashboard.facts import TABLE, BadRecordFacts, BrokerFacts, Facts, GroupFacts
 from tubeclient_cli.dashboard.partitions import (
     PartitionState,
     map_json,
@@ -47,7 +47,7 @@ def dashboard_json(facts: Facts, chosen: Collection[str] | None = None) -> dict[
         "groups": None if facts.groups is None else [group.overview() for group in groups],
         "details": {group.name: group.details() for group in groups if group.name in shown},
         "brokers": None if facts.cluster is None else [*map(_broker_json, facts.cluster.brokers)],
-        "badRecords": None if facts.letters is None else _letters_json(facts.letters),
+        "badRecords": None if facts.bad_records is None else _bad_records_json(facts.bad_records),
     }
 
 
@@ -190,9 +190,9 @@ def _broker_json(broker: BrokerFacts) -> dict[str, Any]:
     }
 
 
-def _letters_json(letters: LetterFacts) -> dict[str, Any]:
+def _bad_records_json(bad_records: BadRecordFacts) -> dict[str, Any]:
     return {
-        "records": letters.records,
+        "records": bad_records.records,
         "reasons": [
             {
                 "group": reason.consumer_group,
@@ -201,6 +201,6 @@ def _letters_json(letters: LetterFacts) -> dict[str, Any]:
                 "records": reason.records,
                 "newest": reason.newest_ms,
             }
-            for reason in letters.reasons
+            for reason in bad_records.reasons
         ],
     }

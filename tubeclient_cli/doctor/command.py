@@ -153,7 +153,7 @@ def _check_executors(master: str | None, confs: Mapping[str, str], addresses: Ad
     from tubeclient.extras import MissingPackage, brought_by
     from tubeclient_cli.common.deadline import within
     from tubeclient_cli.common.live import live_line
-    from tubeclient_cli.common.session import end_session, make_session
+    from tubeclient_cli.common.session import check_classic, end_session, make_session
     from tubeclient_cli.doctor.executors import check_executors
     from tubeclient_cli.doctor.machine import judge_spark
 
@@ -166,6 +166,7 @@ def _check_executors(master: str | None, confs: Mapping[str, str], addresses: Ad
         try:
             with live_line(lambda: STARTING_SPARK):
                 spark = within(_START_SECONDS, lambda: make_session("tubeclient doctor", master, confs, log))
+                check_classic(spark)
         except (ConfigurationError, MissingPackage, PySparkException, Py4JError, OSError) as error:
             log.keep()
             why = start_failure(log.text()) or said(error).split("\n")[0]

@@ -81,7 +81,7 @@ def check_executors(spark: SparkSession, addresses: Addresses) -> Iterator[Findi
         action = "look at Spark's master: are there workers with free cores and memory?"
         yield problem("executors", str(error), action, ExitCode.UNREACHABLE)
     except Exception as error:
-        from tubeclient_cli.ingest.advice import short_cause
+        from tubeclient_ingest.advice import short_cause
 
         yield problem("executors", short_cause(str(error)), "set PYSPARK_PYTHON to a Python that all executors have")
     else:

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import threading
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from tubeclient.conditions import said
 from tubeclient.errors import ConfigurationError, TubeError
 from tubeclient.extras import MissingPackage, brought_by
-from tubeclient_cli.common.cluster import MASTERS_VARIABLE, WEB_PORT_VARIABLE
+from tubeclient_cli.common.cluster import MASTERS_VARIABLE, WEB_PORT_VARIABLE, of_environment
 from tubeclient_cli.common.pairs import further_options, pairs, spark_confs
 from tubeclient_cli.common.signals import stop_on_signals
 from tubeclient_cli.common.terminal import ExitCode, SparkConf, SparkMaster, exit_code, print_json, tell
 from tubeclient_cli.ingest.json_events import JsonEvents, error_event
+
+if TYPE_CHECKING:
+    from spark_source.spark_log import SparkLog
 
 __all__ = ["ingest"]
 
@@ -39,10 +42,27 @@ def ingest(
         list[str] | None, typer.Option(metavar="NAME", help="A topic to read; may be given several times.")
     ] = None,
     target: Annotated[
-        str | None, typer.Option(metavar="PATH", help="The Delta table for the rows; created if missing.")
+        str | None,
+        typer.Option(
+            metavar="TABLE",
+            help="The Delta table for the rows, made if missing: a path or URI, which has a slash, or a name as "
+            "catalog.schema.table. Its newest commit says where the job goes on.",
+        ),
     ] = None,
-    checkpoint: Annotated[
-        str | None, typer.Option(metavar="PATH", help="Spark's checkpoint. A new one continues where the target ends.")
+    partition_by: Annotated[
+        list[str] | None,
+        typer.Option(metavar="COLUMN", help="A column to partition a new target by; may be given several times."),
+    ] = None,
+    cluster_by: Annotated[
+        list[str] | None,
+        typer.Option(metavar="COLUMN", help="A column to cluster a new target by; may be given several times."),
+    ] = None,
+    table_property: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=VALUE",
+            help="A property of a new target, such as delta.autoOptimize.autoCompact=true; may be given several times.",
+        ),
     ] = None,
     offsets_table: Annotated[
         str | None, typer.Option(metavar="PATH", help="Delta table that keeps the groups' positions.")
@@ -117,17 +137,17 @@ def ingest(
     bad_records: Annotated[
         str | None,
         typer.Option(
-            metavar="PATH",
-            help="The Delta table for records that cannot be parsed; created if missing. Each record is in it or in "
-            "the target. Default: such a record ends the job.",
+            metavar="TABLE",
+            help="The Delta table for records that cannot be parsed, as --target. Each record is in it or in the "
+            "target. Default: such a record ends the job.",
         ),
     ] = None,
     max_bad_records: Annotated[
         str | None,
         typer.Option(
             metavar="N|N%",
-            help="The most bad records of a batch, or their share of it. With more the job ends before it writes "
-            "anything of the batch. Default: any number.",
+            help="The most bad records of a round, or their share of it. With more the job ends before it writes "
+            "anything of the round. Default: any number.",
         ),
     ] = None,
     starting_offsets: Annotated[
@@ -137,16 +157,16 @@ def ingest(
             help="Where to begin in topics without rows of the group in the target: earliest, latest, a time such as "
             "2026-11-21T10:31Z, or JSON. Default: the group's position in the offsets table, otherwise earliest. "
             "group: the position in the offsets table, even past the target's rows. target: after the group's last "
-            "commit there, whatever rows were removed since. A checkpoint overrides this.",
+            "commit there, whatever was done to the table since.",
         ),
     ] = None,
     begin_anew: Annotated[
         list[str] | None,
         typer.Option(
             metavar="NAME",
-            help="With a new checkpoint: begin this topic by --starting-offsets (default: earliest), wherever its rows "
-            "in the target end. For a topic that was deleted and created again; any other topic gets rows twice. May "
-            "be given several times.",
+            help="Only say in the target that the group begins this topic by --starting-offsets (default: earliest), "
+            "wherever its rows end, and end. For a topic that was deleted and created again; any other topic gets rows "
+            "twice. May be given several times.",
         ),
     ] = None,
     former_masters: Annotated[
@@ -161,13 +181,13 @@ def ingest(
         int | None, typer.Option(metavar="N", help="Nodes of the group: tasks that read in parallel.")
     ] = None,
     max_offsets_per_trigger: Annotated[
-        int | None, typer.Option(metavar="N", help="The most rows of one batch.")
+        int | None, typer.Option(metavar="N", help="The most rows of one round.")
     ] = None,
     trigger: Annotated[
         str | None,
         typer.Option(
             metavar="WHEN",
-            help="available-now (the default): read what there is and end. Or how often to start a batch, such as 10s.",
+            help="available-now (the default): read what there is and end. Or how often to start a round, such as 10s.",
         ),
     ] = None,
     option: Annotated[
@@ -179,7 +199,7 @@ def ingest(
         ),
     ] = None,
     progress_file: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Append one JSON object per batch to this file.")
+        Path | None, typer.Option(metavar="FILE", help="Append one JSON object per round to this file.")
     ] = None,
     metrics_port: Annotated[
         int | None,
@@ -201,7 +221,10 @@ def ingest(
     spark_master: SparkMaster = None,
     conf: SparkConf = None,
     as_json: Annotated[
-        bool, typer.Option("--json", help="Print one JSON object for each event: begin, batch, done, stopped, error.")
+        bool,
+        typer.Option(
+            "--json", help="Print one JSON object for each event: starting, begin, round, done, stopped, error."
+        ),
     ] = False,
     verbose: Annotated[
         bool, typer.Option("--verbose", help="Show all that Spark writes. Default: warnings of the source.")
@@ -209,13 +232,13 @@ def ingest(
 ) -> None:
     """Write a group's topics to a Delta table, each message once.
 
-    Each commit holds a batch's rows and the offsets at which they end. So the
-    table itself says where to continue. A job that is stopped, killed, or
-    started again with a new checkpoint neither loses nor repeats a message.
+    Each commit holds a round's rows and the offsets at which they end. So the
+    table itself says where to continue, and nothing else does. A job that is
+    stopped or killed and started again neither loses nor repeats a message.
 
-    Ctrl-C or SIGTERM ends the job after the running batch, or once Spark is
+    Ctrl-C or SIGTERM ends the job after the running round, or once Spark is
     up, with exit code 0. A signal to all processes, Spark's as well, may cut
-    off the batch; the next start then runs it again.
+    off the round; the next start then reads it again.
 
     Keys for the offsets table's storage belong in the settings file, table
     storage-options, best as {env = "NAME"}: everybody on the machine can read
@@ -225,15 +248,15 @@ def ingest(
 
       tubeclient ingest --master-servers 10.0.0.1:8715 \\
         --consumer-group clicks_etl --topic clicks --trigger 10s \\
-        --target /lake/clicks --checkpoint /lake/_checkpoints/clicks \\
-        --offsets-table /lake/_offsets
+        --target /lake/clicks --offsets-table /lake/_offsets
     """
     overrides: dict[str, Any] = {
         "master_servers": master_servers,
         "consumer_group": consumer_group,
         "topics": tuple(topic) if topic else None,
         "target": target,
-        "checkpoint": checkpoint,
+        "partition_by": tuple(partition_by) if partition_by else None,
+        "cluster_by": tuple(cluster_by) if cluster_by else None,
         "offsets_table": offsets_table,
         "format": format,
         "schema": schema,
@@ -247,20 +270,22 @@ def ingest(
         "bad_records": bad_records,
         "max_bad_records": max_bad_records,
         "starting_offsets": starting_offsets,
-        "begin_anew": tuple(begin_anew) if begin_anew else None,
         "former_masters": former_masters,
         "source_count": source_count,
         "max_offsets_per_trigger": max_offsets_per_trigger,
         "trigger": trigger,
     }
-    from tubeclient_cli.ingest.settings import OPTION_FLAGS
+    from tubeclient_ingest.settings import OPTION_FLAGS
 
     try:
         overrides["source_options"] = further_options(option, OPTION_FLAGS) or None
         overrides["format_options"] = pairs("--format-option", format_option) or None
+        overrides["table_properties"] = pairs("--table-property", table_property) or None
         confs = spark_confs(conf, "--time-zone")
         metrics = None if metrics_port is None else (metrics_host, metrics_port)
-        code = _ingest(settings, overrides, progress_file, metrics, spark_master, confs, as_json, verbose)
+        code = _ingest(
+            settings, overrides, begin_anew or [], progress_file, metrics, spark_master, confs, as_json, verbose
+        )
     except (ConfigurationError, MissingPackage) as error:
         if as_json:
             print_json(error_event(said(error)))
@@ -272,6 +297,7 @@ def ingest(
 def _ingest(
     file: Path | None,
     overrides: dict[str, Any],
+    begin_anew: list[str],
     progress_file: Path | None,
     metrics_at: tuple[str, int] | None,
     master: str | None,
@@ -281,110 +307,103 @@ def _ingest(
 ) -> int:
     import contextlib
 
-    from tubeclient_cli.ingest.settings import load_settings
+    from tubeclient_ingest.settings import load_settings
 
-    settings = load_settings(file, overrides)
+    settings = load_settings(file, overrides, of_environment())
 
     with brought_by("spark"):
-        from py4j.protocol import Py4JError
-        from pyspark.errors import PySparkException
+        from tubeclient_ingest.job import Ingest, IngestFailed
+        from tubeclient_ingest.progress import ProgressFile
+        from tubeclient_ingest.target import spark_errors
 
     from offsets_store import OffsetsTableError
     from spark_source.session import STARTING_SPARK
     from spark_source.spark_log import SparkLog, start_failure
     from tubeclient_cli.common.session import end_session, has_ended, hush_py4j, make_session
-    from tubeclient_cli.ingest.advice import exit_code_of, short_cause, with_advice
     from tubeclient_cli.ingest.display import Display
     from tubeclient_cli.ingest.first_look import look_first
-    from tubeclient_cli.ingest.group_look import group_in_use
-    from tubeclient_cli.ingest.job import run_ingest
-    from tubeclient_cli.ingest.progress import ProgressFile
+    from tubeclient_cli.ingest.on_spark import exit_code_of
+    from tubeclient_cli.ingest.shown import Shown
+    from tubeclient_ingest.advice import short_cause, with_advice
 
     display: Display | JsonEvents = JsonEvents() if as_json else Display()
-    metrics = None
-    if metrics_at is not None:
-        from tubeclient_cli.ingest.metrics import IngestMetrics
-
-        metrics = IngestMetrics(settings, *metrics_at)
-        display.say(f"metrics at http://{metrics_at[0]}:{metrics.port}/metrics")
     stop = threading.Event()
-    stop_on_signals(stop)
-    hush_py4j(while_set=stop)
-    spark = None
-    batches = 0
     with contextlib.ExitStack() as until_end:
-        if metrics is not None:
-            until_end.callback(metrics.close)
-        refusal = None
-        holders = None
+        metrics = None
+        if metrics_at is not None:
+            from tubeclient_cli.ingest.metrics import IngestMetrics
+
+            metrics = until_end.enter_context(IngestMetrics(settings, *metrics_at))
+            display.say(f"metrics at http://{metrics_at[0]}:{metrics.port}/metrics")
+        stop_on_signals(stop)
+        hush_py4j(while_set=stop)
+
+        def failed(cause: str, code: int) -> int:
+            display.failed(cause)
+            until_end.callback(typer.echo, f"tubeclient ingest: {cause}", err=True)
+            return code
+
         try:
-            if (view := look_first(settings)) is not None and not stop.is_set():
-                holders = group_in_use(settings, view)
+            in_use = look_first(settings)
         except TubeError as error:
-            refusal = error
+            if not stop.is_set():
+                return failed(with_advice(said(error)), exit_code(error))
+            in_use = None
         if stop.is_set():
             display.stopped(_ENDED_BEFORE)
             return 0
-        if refusal is not None:
-            cause = with_advice(said(refusal))
-            display.failed(cause)
-            tell(f"tubeclient ingest: {cause}")
-            return exit_code(refusal)
-        if holders is not None:
-            display.say(holders)
+        if in_use is not None:
+            display.say(in_use)
         display.say(STARTING_SPARK)
         log = None if verbose else until_end.enter_context(SparkLog())
         try:
-            try:
-                spark = make_session(f"tubeclient ingest {settings.consumer_group}", master, confs, log)
-            except KeyboardInterrupt:  # raised by the session's SIGINT handler, before ours is back
+            spark = make_session(f"tubeclient ingest {settings.consumer_group}", master, confs, log)
+        except KeyboardInterrupt:  # raised by the session's SIGINT handler, before ours is back
+            display.stopped(_ENDED_BEFORE)
+            return 0
+        except spark_errors() as error:
+            if stop.is_set():
                 display.stopped(_ENDED_BEFORE)
                 return 0
-            # Again: the session installed a SIGINT handler that cancels the running batch.
-            stop_on_signals(stop)
+            why = start_failure(log.text()) if log is not None else None
+            _leave(log)
+            return failed(why or short_cause(said(error)), ExitCode.UNREACHABLE)
+        # Again: the session installed a SIGINT handler that cancels the running round.
+        stop_on_signals(stop)
+        job = Ingest.of(spark, settings, stop)
+        shown = Shown(display, metrics)
+        try:
             with contextlib.ExitStack() as stack:
                 stack.enter_context(display)
-                written = stack.enter_context(ProgressFile(progress_file)) if progress_file is not None else None
-
-                def on_batch(event: Any) -> None:
-                    nonlocal batches
-                    batches += 1
-                    display.show(event)
-                    if written is not None:
-                        written.write(event)
-                    if metrics is not None:
-                        metrics.batch(event)
-
-                def on_idle(at: str) -> None:
-                    if metrics is not None:
-                        metrics.looked(at)
-
-                summary = run_ingest(spark, settings, on_batch, stop, display.start, on_idle, display.first)
-        except (PySparkException, OffsetsTableError, Py4JError, OSError) as error:
-            if stop.is_set() and (spark is None or has_ended(spark, _ENDING_SECONDS)):
-                display.stopped(_ENDED_BEFORE if spark is None else _ENDED_WITH_SPARK)
+                if progress_file is not None:
+                    shown.file = stack.enter_context(ProgressFile(progress_file))
+                if begin_anew:
+                    display.start(job.begin_anew(begin_anew))
+                    return 0
+                summary = job.run(shown)
+        except (TubeError, OffsetsTableError) as error:
+            if stop.is_set() and has_ended(spark, _ENDING_SECONDS):
+                display.stopped(_ENDED_WITH_SPARK)
                 return 0
-            why = start_failure(log.text()) if spark is None and log is not None else None
-            cause = why or with_advice(short_cause(said(error)))
-            if log is not None:
-                log.keep()
-                typer.echo(f"Spark's output is in {log.path}", err=True)
-            display.failed(cause)
-            until_end.callback(typer.echo, f"tubeclient ingest: {cause}", err=True)
-            if isinstance(error, OffsetsTableError):
-                return exit_code(error)
-            return ExitCode.UNREACHABLE if spark is None else exit_code_of(cause, begun=batches > 0)
+            _leave(log)
+            code = exit_code_of(said(error)) if isinstance(error, IngestFailed) else exit_code(error)
+            return failed(said(error), ExitCode.FAILED if code is ExitCode.USAGE and shown.reading else code)
         finally:
-            if spark is not None:
-                end_session(spark)
+            end_session(spark)
     display.end(summary)
     return 0
 
 
 _ENDED_BEFORE = "stopped: before Spark was up; nothing was read"
-# A signal to all processes of a service also ends Spark's, which do not finish the batch.
+# A signal to all processes of a service also ends Spark's, which do not finish the round.
 _ENDED_WITH_SPARK = (
-    "stopped: the signal ended Spark as well, perhaps during a batch; the next start with this checkpoint runs that"
-    " batch again, and nothing is lost or repeated"
+    "stopped: the signal ended Spark as well, perhaps during a round; the next start reads that round again, and"
+    " nothing is lost or repeated"
 )
 _ENDING_SECONDS = 10.0
+
+
+def _leave(log: SparkLog | None) -> None:
+    if log is not None:
+        log.keep()
+        tell(f"Spark's output is in {log.path}")

@@ -14,8 +14,7 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-    from tubeclient_cli.ingest.progress import BatchEvent
-    from tubeclient_cli.ingest.watch import IngestSummary
+    from tubeclient_ingest.progress import IngestSummary, Round
 
 __all__ = ["Display", "summary_line"]
 
@@ -23,19 +22,19 @@ _PLAIN_EVERY_SECONDS = 5.0
 
 
 class Display:
-    """Shows batches as they complete: a log gets a line every five seconds, a terminal one line with a bar. The bar is
+    """Shows rounds as they complete: a log gets a line every five seconds, a terminal one line with a bar. The bar is
     full when nothing is left to read."""
 
     def __init__(self, console: Console | None = None) -> None:
         self._console = console = console or PlainConsole()
         self._next_plain = 0.0
-        self._batches = 0
+        self._rounds = 0
         self._live: Progress | None = None
         if console.is_terminal:
             text = TextColumn("{task.description}", markup=False)
             columns = (SpinnerColumn(), BarColumn(12), TaskProgressColumn(), text)
             self._live = Progress(*columns, TimeElapsedColumn(), console=console, transient=True)
-            self._task = self._live.add_task("waiting for the first batch", total=None)
+            self._task = self._live.add_task("waiting for the first round", total=None)
 
     def __enter__(self) -> Self:
         if self._live is not None:
@@ -57,12 +56,12 @@ class Display:
         self.say(text)
 
     def first(self) -> None:
-        """Show that the first batch runs."""
-        if self._live is not None and not self._batches:
-            self._live.update(self._task, description="the first batch is running")
+        """Show that the first round runs."""
+        if self._live is not None and not self._rounds:
+            self._live.update(self._task, description="the first round is running")
 
     def stopped(self, text: str) -> None:
-        """Print how a job ended that was stopped outside of its batches."""
+        """Print how a job ended that was stopped outside of its rounds."""
         self.say(text)
 
     def failed(self, cause: str) -> None:
@@ -72,12 +71,12 @@ class Display:
         """Print the last line of a run."""
         self.say(summary_line(summary))
 
-    def show(self, event: BatchEvent) -> None:
-        """Show a completed batch."""
-        self._batches += 1
+    def show(self, event: Round) -> None:
+        """Show a completed round."""
+        self._rounds += 1
         text = (
-            f"{event.total_rows:,} rows{_bad(event.total_bad_rows)} in {_batches(self._batches)},"
-            f" {event.rows_per_second:,.0f} rows/s, {_behind(event.rows_behind, 1)}"
+            f"{event.total_rows:,} rows{_bad(event.total_bad_rows)} in {_rounds(self._rounds)},"
+            f" {event.rows_per_second:,.0f} rows/s, {_behind(event.rows_behind)}"
         )
         if self._live is not None:
             known = None if event.rows_behind is None else event.total_rows + event.rows_behind
@@ -93,20 +92,20 @@ def summary_line(summary: IngestSummary) -> str:
     rate = summary.rows / summary.seconds if summary.seconds else 0.0
     return (
         f"{'stopped' if summary.stopped else 'done'}: {summary.rows:,} rows{_bad(summary.bad_rows)} in"
-        f" {_batches(summary.batches)},"
-        f" {summary.seconds:.1f} s, {rate:,.0f} rows/s, {_behind(summary.rows_behind, summary.batches)}"
+        f" {_rounds(summary.rounds)},"
+        f" {summary.seconds:.1f} s, {rate:,.0f} rows/s, {_behind(summary.rows_behind)}"
     )
 
 
-def _batches(number: int) -> str:
-    return f"{number:,} batch{'' if number == 1 else 'es'}"
+def _rounds(number: int) -> str:
+    return f"{number:,} round{'' if number == 1 else 's'}"
 
 
 def _bad(rows: int) -> str:
     return f" ({rows:,} bad)" if rows else ""
 
 
-def _behind(rows: int | None, batches: int) -> str:
+def _behind(rows: int | None) -> str:
     if rows is None:
-        return f"messages behind unknown{', as an earlier run planned this batch' if batches else ''}"
+        return "messages behind unknown"
     return "nothing behind" if rows == 0 else f"at most {rows:,} messages behind"

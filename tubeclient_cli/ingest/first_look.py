@@ -1,70 +1,84 @@
-"""What an ingest job asks the masters before Spark starts, so that a typo in a topic or an address is told at once."""
+"""What `ingest` asks the masters before Spark starts, so that a typo in a topic or an address is told at once."""
 
 from __future__ import annotations
 
 import logging
 from dataclasses import replace
-from pathlib import Path
 from typing import Final
 
 from spark_source.cluster.cluster import TubeCluster, check_scope
 from spark_source.options.access import client_settings
 from spark_source.options.given import parse_options
-from spark_source.session import is_submitted
+from spark_source.options.source_options import SourceOptions
 from tubeclient.errors import TubeError
+from tubeclient.flows.hold_group import MASTER_LEASE_MS
+from tubeclient.identity import makers_of
 from tubeclient.metadata import ClusterView
 from tubeclient_cli.common.deadline import within
-from tubeclient_cli.ingest.settings import IngestSettings
+from tubeclient_cli.common.printable import counted
+from tubeclient_ingest.settings import IngestSettings
 
 __all__ = ["look_first"]
 
 _log = logging.getLogger(__name__)
 
 _SECONDS: Final = 9.0
+_GROUP_SECONDS: Final = 0.4
 _PATIENCE_MS: Final = 2_000
 """For other clients of the reader groups."""
 
-_OF_ANY_RUN: Final = frozenset({"TOPIC_NOT_FOUND"})
-"""With these the source's planner fails at once, whatever its checkpoint has."""
-
-_OF_NEW_RUNS: Final = _OF_ANY_RUN | {"MASTER_UNREACHABLE", "NOT_TUBEMQ", "AUTHENTICATION_FAILED", "FILE_NOT_READABLE"}
-"""A run that goes on may be a service's, and its master may be back by the time Spark is up."""
+_CERTAIN: Final = frozenset(
+    {"TOPIC_NOT_FOUND", "MASTER_UNREACHABLE", "NOT_TUBEMQ", "AUTHENTICATION_FAILED", "FILE_NOT_READABLE"}
+)
 
 
-def look_first(settings: IngestSettings, within_s: float = _SECONDS) -> ClusterView | None:
-    """Raise what the job's query would raise for its masters and topics: a TubeError. It is one question to a master.
-    Returns its answer; None without one.
+def look_first(settings: IngestSettings, within_s: float = _SECONDS) -> str | None:
+    """Raise what the job would raise for its masters and topics: a TubeError. It is one question to a master. Returns
+    a line that says who is in the group now; None if nobody is, or if the masters' web port does not say so at once.
 
     Only what is certain and the user's to mend is raised. No answer within `within_s`, and everything else, is left to
-    the query.
+    the job. Clients in the group are no reason not to start: a dead one is in its group until its lease ends.
     """
     options = parse_options(settings.options("earliest"))
-    is_new = _is_new(settings.checkpoint)
 
     def look() -> ClusterView:
         access = client_settings(options)
         access = replace(access, retry_limit_ms=min(access.retry_limit_ms, _PATIENCE_MS))
         view = TubeCluster(access, options).fetch_view()
-        if is_new:
-            check_scope(options, view)
+        check_scope(options, view)
         return view
 
     try:
-        return within(within_s, look)
+        view = within(within_s, look)
     except TubeError as error:
-        if error.condition in (_OF_NEW_RUNS if is_new else _OF_ANY_RUN):
+        if error.condition in _CERTAIN:
             raise
+        return None
     except Exception as error:
         _log.debug("the look before Spark starts came to nothing: %s", error)
-    return None
+        return None
+    try:
+        ids = within(_GROUP_SECONDS, lambda: _in_group(options, view))
+    except Exception as error:
+        _log.debug("the look at the group before Spark starts came to nothing: %s", error)
+        return None
+    if not ids:
+        return None
+    group = settings.consumer_group
+    return (
+        f"group {group} has {counted(len(ids), 'client')} now: {makers_of(ids, group)}. Once Spark is up, the job "
+        f"waits up to {options.group_join_timeout_ms / 1000:.0f} s for them to end; a dead one is gone after "
+        f"{MASTER_LEASE_MS / 1000:.0f} s"
+    )
 
 
-def _is_new(checkpoint: str) -> bool:
-    """Whether the checkpoint certainly has no query yet. Only folders of this machine are looked at; under spark-submit
-    a path may be another file system's."""
-    place = checkpoint.strip()
-    if place.lower().startswith("file:"):
-        place = "/" + place[len("file:") :].lstrip("/")
-    elif "://" in place or is_submitted():
-        return False
-    return not (Path(place) / "metadata").exists()
+def _in_group(options: SourceOptions, view: ClusterView) -> list[str]:
+    """The ids of the group's clients; none if the web port is another cluster's."""
+    from tubeclient.admin import Admin
+    from tubeclient.web_port import web_port_fault
+
+    access = client_settings(options)
+    admin = Admin(access)
+    ids = [member.client_id for member in admin.group(options.consumer_group).members]
+    is_own = not ids or web_port_fault(access.master_web_port, admin.brokers(), view.brokers.values()) is None
+    return ids if is_own else []

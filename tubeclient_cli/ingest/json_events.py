@@ -13,19 +13,18 @@ from tubeclient_cli.common.terminal import print_json
 if TYPE_CHECKING:
     from types import TracebackType
 
-    from tubeclient_cli.ingest.progress import BatchEvent
-    from tubeclient_cli.ingest.watch import IngestSummary
+    from tubeclient_ingest.progress import IngestSummary, Round
 
 __all__ = ["EachAsJson", "JsonEvents", "error_event"]
 
 EachAsJson = Annotated[
-    bool, typer.Option("--json", help="Print one JSON object for each event: starting, batch, done, stopped, error.")
+    bool, typer.Option("--json", help="Print one JSON object for each event: starting, round, done, stopped, error.")
 ]
 """The option of jobs whose events are those of `JsonEvents`."""
 
 
 class JsonEvents:
-    """Has the methods of `Display`. Each event is one of starting, begin, batch, done, stopped and error."""
+    """Has the methods of `Display`. Each event is one of starting, begin, round, done, stopped and error."""
 
     def __enter__(self) -> Self:
         return self
@@ -44,8 +43,8 @@ class JsonEvents:
     def first(self) -> None:
         """Nothing: its event comes when it is complete."""
 
-    def show(self, event: BatchEvent) -> None:
-        print_json({"event": "batch", **asdict(event)})
+    def show(self, event: Round) -> None:
+        print_json({"event": "round", **asdict(event)})
 
     def stopped(self, text: str) -> None:
         print_json({"event": "stopped", "text": text})

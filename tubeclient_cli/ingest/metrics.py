@@ -13,12 +13,12 @@ from spark_source.progress.query_metrics import QueryMetrics
 from tubeclient.errors import ConfigurationError
 from tubeclient_cli.common.listening import check_address
 from tubeclient_cli.ingest.metrics_server import MetricsServer
-from tubeclient_cli.ingest.settings import IngestSettings, query_name
+from tubeclient_ingest.settings import IngestSettings
 
 if TYPE_CHECKING:
     from types import TracebackType
 
-    from tubeclient_cli.ingest.progress import BatchEvent
+    from tubeclient_ingest.progress import Round
 
 __all__ = ["IngestMetrics"]
 
@@ -56,22 +56,22 @@ class IngestMetrics:
         self._serving.start()
         self._counts = metrics.counts
         self._settings = settings
-        self._query = query_name(settings.consumer_group)
+        self._query = f"ingest {settings.consumer_group}"
         self._counts.started(self._query, time.time(), has_table=settings.offsets_table is not None)
         self._end = threading.Event()
         self._looking = threading.Thread(target=self._look, name="ingest-metrics", daemon=True)
         if settings.offsets_table is not None:
             self._looking.start()
 
-    def batch(self, event: BatchEvent) -> None:
-        """A batch is complete."""
+    def round_done(self, event: Round) -> None:
+        """A round is complete."""
         ended = datetime.fromisoformat(event.time).timestamp()
         batch = QueryBatch(event.rows, event.seconds, ended, event.rows_behind, event.bad_rows)
         self._counts.batch(self._query, batch)
 
-    def looked(self, at: str) -> None:
-        """Spark looked for new rows and found none; ISO 8601."""
-        self._counts.looked(self._query, datetime.fromisoformat(at).timestamp())
+    def looked(self, at: datetime) -> None:
+        """The job looked for new messages and found none."""
+        self._counts.looked(self._query, at.timestamp())
 
     def close(self) -> None:
         """Serve no more."""

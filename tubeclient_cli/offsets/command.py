@@ -14,7 +14,6 @@ import typer
 from tubeclient.errors import ConfigurationError
 from tubeclient_cli.common.asking import DryRun, Yes, ask, check_can_ask
 from tubeclient_cli.common.cluster import MASTERS_VARIABLE, Masters
-from tubeclient_cli.common.moment import duration_ms
 from tubeclient_cli.common.offsets_tables import listed, nothing_kept, progress_in, table_at
 from tubeclient_cli.common.terminal import (
     AsJson,
@@ -162,6 +161,7 @@ def lag(
     group reads counts by itself. `status` needs no bound.
     """
     with clear_errors("offsets lag"):
+        from spark_source.options.moment import duration_ms
         from tubeclient_cli.offsets import display as display
         from tubeclient_cli.offsets.lag import exceeded, lag_at_commit, lag_now, oldest_unread
 
@@ -228,6 +228,7 @@ def status(
     """
     with clear_errors("offsets status"):
         from offsets_store.health import Verdict
+        from spark_source.options.moment import duration_ms
         from tubeclient_cli.offsets import display as display
         from tubeclient_cli.offsets.status import group_status
 

@@ -1,4 +1,4 @@
-"""Where a query with a new checkpoint starts: where the table's rows end. Pure."""
+"""Where a run begins: where the group's rows in the target end. Pure."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from spark_source.offsets.offsets import Offsets
+from spark_source.options.moment import moment_ms
 from tubeclient.errors import ConfigurationError
 from tubeclient.keys import PartitionKey
-from tubeclient_cli.common.moment import moment_ms
-from tubeclient_cli.common.printable import counted
-from tubeclient_cli.ingest.settings import GROUP, TARGET
+from tubeclient.printable import counted
+from tubeclient_ingest.settings import GROUP, TARGET
 
-__all__ = ["ahead_of_sink", "going_on_text", "known_positions", "of_topics", "start_text", "starting_offsets"]
+__all__ = ["ahead_of_sink", "known_positions", "of_topics", "start_text", "starting_offsets"]
 
 
 def known_positions(
@@ -86,7 +86,7 @@ def start_text(
     starting: str | None,
     begin_anew: Collection[str] = (),
 ) -> str:
-    """Say where a new checkpoint begins, and why. The arguments are those of the functions above; `begin_anew` are the
+    """Say where a run begins, and why. The arguments are those of the functions above; `begin_anew` are the
     topics that the user wants to begin anew."""
     of_sink = [partition for partition, at in known.items() if in_sink.get(partition) == at]
     of_table = [partition for partition in known if partition not in set(of_sink)]
@@ -110,7 +110,7 @@ def start_text(
     ]
     if known.waiting:
         places.append(f"by their starting texts, once their brokers answer, in {_partitions(known.waiting)}")
-    text = f"the checkpoint is new and begins {'; '.join(places)}"
+    text = f"begins {'; '.join(places)}"
     ahead = ahead_of_sink(in_sink, in_table, topics)
     if ahead and starting != GROUP:
         text += (
@@ -119,17 +119,6 @@ def start_text(
             f" to leave them out, start with --starting-offsets {GROUP}"
         )
     return text
-
-
-def going_on_text(query_id: str, planned: int, completed: int | None) -> str:
-    """Say where a checkpoint goes on whose query has planned batches up to `planned`, and completed them up to
-    `completed`."""
-    if completed == planned:
-        return f"the checkpoint goes on after batch {planned} of query {query_id}, by its own offsets"
-    return (
-        f"the checkpoint goes on with batch {planned} of query {query_id}, which was begun and not completed, by its"
-        " own offsets"
-    )
 
 
 def _partitions(partitions: Collection[PartitionKey]) -> str:

@@ -6,33 +6,18 @@ import json
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 from spark_source.progress.query_metrics import is_batch, rows_behind_of
-from tubeclient_cli.ingest.progress import BatchEvent
+from tubeclient_ingest.progress import IngestSummary, Round
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
-__all__ = ["IngestSummary", "Watch"]
+__all__ = ["Watch"]
 
 _POLL_SECONDS = 0.25
-
-
-@dataclass(frozen=True, slots=True)
-class IngestSummary:
-    """What a run did."""
-
-    rows: int
-    batches: int
-    seconds: float
-    rows_behind: int | None
-    """Upper bound when the job last looked at the brokers; None if it did not, or only ran an earlier run's batch."""
-    stopped: bool
-    """True if it was asked to stop, False if it ended by itself."""
-    bad_rows: int = 0
-    """How many of `rows` are bad records."""
 
 
 class Watch:
@@ -41,9 +26,7 @@ class Watch:
     def __init__(
         self,
         query: StreamingQuery,
-        on_batch: Callable[[BatchEvent], object],
-        on_idle: Callable[[str], object],
-        bad_of: Callable[[int], int],
+        on_batch: Callable[[Round], object],
         stop: threading.Event,
         stop_timeout_s: float,
         on_first: Callable[[], object] = lambda: None,
@@ -51,13 +34,11 @@ class Watch:
         """`on_first` is called at most once: when the first batch is seen to run, or to be complete."""
         self._query = query
         self._on_batch = on_batch
-        self._on_idle = on_idle
-        self._bad_of = bad_of
         self._stop = stop
         self._stop_timeout_s = stop_timeout_s
         self._on_first: Callable[[], object] | None = on_first
         self._started = time.monotonic()
-        self._last: BatchEvent | None = None
+        self._last: Round | None = None
         self._batches = 0
         self._rows_behind: int | None = None
 
@@ -82,11 +63,10 @@ class Watch:
             self._report()
         return IngestSummary(
             rows=self._last.total_rows if self._last else 0,
-            batches=self._batches,
+            rounds=self._batches,
             seconds=time.monotonic() - self._started,
             rows_behind=self._rows_behind,
             stopped=deadline is not None,
-            bad_rows=self._last.total_bad_rows if self._last else 0,
         )
 
     def _look_for_first(self) -> None:
@@ -103,12 +83,19 @@ class Watch:
             # Also a look that finds nothing new says so.
             if (behind := rows_behind_of(document["sources"][0])) is not None:
                 self._rows_behind = behind
-            if not is_batch(document):
-                self._on_idle(document["timestamp"])
+            number = int(document["batchId"])
+            if not is_batch(document) or (self._last is not None and number <= self._last.sequence):
                 continue
-            if self._last is not None and int(document["batchId"]) <= self._last.batch_id:
-                continue
-            bad = self._bad_of(int(document["batchId"]))
-            self._last = BatchEvent.of(document, self._last, bad)
+            seconds, rows = int(document["batchDuration"]) / 1000, int(document["numInputRows"])
+            ended = datetime.fromisoformat(document["timestamp"]) + timedelta(seconds=seconds)
+            self._last = Round(
+                time=ended.isoformat(timespec="milliseconds"),
+                sequence=number,
+                rows=rows,
+                total_rows=(self._last.total_rows if self._last else 0) + rows,
+                seconds=seconds,
+                rows_per_second=round(rows / seconds, 1) if seconds else 0.0,
+                rows_behind=self._rows_behind,
+            )
             self._batches += 1
             self._on_batch(self._last)

@@ -1,34 +1,35 @@
-"""What a dead-letter table has, read with delta-rs: without Spark."""
+"""What a table of bad records has, read with delta-rs: without Spark. States follow from the targets' histories."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
 from offsets_store.delta_form import values_of
 from offsets_store.errors import display_uri, scrub
+from spark_source.options.table_uris import HADOOPS_S3, limited
 from tubeclient.errors import ConfigurationError
 from tubeclient.extras import brought_by
-from tubeclient_cli.common.table_uris import HADOOPS_S3, limited
 from tubeclient_cli.common.terminal import Unreachable
-from tubeclient_cli.ingest.letter_states import BAD, RETRIED, UNDONE
+from tubeclient_ingest.history import Commit, SinkState, state_of
+from tubeclient_ingest.record import SinkRecord
+from tubeclient_ingest.states import BAD, RETRIED, UNDONE, committed
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
 
-__all__ = ["STATES", "Choice", "Letter", "Letters", "ReasonCount", "read_letters"]
+__all__ = ["BadRecord", "Choice", "Found", "ReasonCount", "read_bad_records"]
 
 _COLUMNS = (
-    *("consumerGroup", "state", "time", "reason", "topic", "partitionKey", "offset", "messageId", "recordIndex"),
-    *("queryId", "batchId", "sequence", "targetId", "value"),
+    *("consumerGroup", "time", "reason", "topic", "partitionKey", "offset", "messageId", "recordIndex"),
+    *("runId", "sequence", "target", "targetId", "value", "id", "retryOf"),
 )
+_SHOWN = ("consumerGroup", "state", *_COLUMNS[1:-2])
 
 _MOST_REASONS: Final = 100
-
-STATES: Final = (BAD, RETRIED, UNDONE)
-"""What `state` of a row may be."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +46,7 @@ _NEVER_NULL: Final = ("consumerGroup", "state", "reason", "time", "newest")
 
 
 @dataclass(frozen=True, slots=True)
-class Letter:
+class BadRecord:
     """One bad record, as the table has it."""
 
     consumer_group: str
@@ -57,9 +58,9 @@ class Letter:
     offset: int | None
     message_id: int
     record_index: int | None
-    query_id: str
-    batch_id: int
+    run_id: str
     sequence: int
+    target: str
     target_id: str
     value: bytes | None
 
@@ -76,17 +77,19 @@ class ReasonCount:
 
 
 @dataclass(frozen=True, slots=True)
-class Letters:
+class Found:
     """The chosen rows: how many there are, by their most frequent reasons, and the newest ones."""
 
     records: int
     reasons_in_all: int
     """How many reasons there are, each of a group and a state; `reasons` has at most 100 of them."""
     reasons: tuple[ReasonCount, ...]
-    newest: tuple[Letter, ...]
+    newest: tuple[BadRecord, ...]
+    unjudged: tuple[str, ...] = ()
+    """Targets that cannot be read here: of their records none counts as undone."""
 
 
-def read_letters(uri: str, storage_options: Mapping[str, str], choice: Choice, most: int) -> Letters:
+def read_bad_records(uri: str, storage_options: Mapping[str, str], choice: Choice, most: int) -> Found:
     """Read the counts and at most `most` of the newest rows. ConfigurationError if there is no such table at `uri`, or
     it cannot be read."""
     with brought_by("delta"):
@@ -104,7 +107,7 @@ def read_letters(uri: str, storage_options: Mapping[str, str], choice: Choice, m
             raise ConfigurationError(
                 f"the Delta table {place} is not a table of bad records: it has no {min(missing)}. Is it the target?"
             )
-        return _read(table, choice, most, place)
+        return _read(table, choice, most, place, options)
     except TableNotFoundError:
         raise ConfigurationError(
             f"there is no Delta table at {place}; check the path. `tubeclient ingest --bad-records` creates the table "
@@ -116,11 +119,11 @@ def read_letters(uri: str, storage_options: Mapping[str, str], choice: Choice, m
         raise Unreachable(f"{place} cannot be read: {scrub(str(error), storage_options, uri)}") from None
 
 
-def _read(table: DeltaTable, choice: Choice, most: int, place: str) -> Letters:
+def _read(table: DeltaTable, choice: Choice, most: int, place: str, storage_options: Mapping[str, str]) -> Found:
     import pyarrow as pa
     from deltalake import QueryBuilder
 
-    query = QueryBuilder().register("letters", table)
+    query = QueryBuilder().register("kept", table)
 
     def rows(sql: str) -> list[dict[str, object]]:
         # pyarrow pulls the rows: deltalake's own read_all() blocks all threads of the process while a store is slow.
@@ -128,16 +131,32 @@ def _read(table: DeltaTable, choice: Choice, most: int, place: str) -> Letters:
         columns = (values_of(column) for column in found.itercolumns())
         return [dict(zip(found.column_names, values, strict=True)) for values in zip(*columns, strict=True)]
 
+    unjudged = []
+    there = []
+    for one in rows('SELECT DISTINCT "consumerGroup", "target", "targetId" FROM kept'):
+        group, target, target_id = (str(one[name]) for name in ("consumerGroup", "target", "targetId"))
+        own = f'"consumerGroup" = {_quoted(group)} AND "targetId" = {_quoted(target_id)}'
+        state = _state_in(target, target_id, group, storage_options)
+        if state is None:
+            unjudged.append(display_uri(target))
+        there.append(f"({own} AND {'true' if state is None else committed(state, lambda name: json.dumps(name))})")
+    there_sql = " OR ".join(there) or "false"
+    marks = f'SELECT DISTINCT "retryOf" AS moved FROM kept WHERE "retryOf" IS NOT NULL AND ({there_sql})'  # noqa: S608
+    state_sql = f"CASE WHEN NOT ({there_sql}) THEN '{UNDONE}' WHEN moved IS NOT NULL THEN '{RETRIED}' ELSE '{BAD}' END"
+    source = (
+        f'(SELECT *, {state_sql} AS "state" FROM kept LEFT JOIN ({marks}) AS marks ON "id" = moved'  # noqa: S608
+        ' WHERE "retryOf" IS NULL) AS kept_records'
+    )
     chosen = _where(choice)  # quotes what users give
     by = '"consumerGroup", "state", "reason"'
-    counts = f'SELECT {by}, count(*) AS n, max("time") AS newest FROM letters {chosen} GROUP BY {by}'  # noqa: S608
+    counts = f'SELECT {by}, count(*) AS n, max("time") AS newest FROM {source} {chosen} GROUP BY {by}'  # noqa: S608
     reasons = rows(
         f"SELECT *, sum(n) OVER () AS records, count(*) OVER () AS reasons FROM ({counts}) AS counts"  # noqa: S608
         f" ORDER BY n DESC, {by} LIMIT {_MOST_REASONS}"
     )
-    names = ", ".join(f'"{name}"' for name in _COLUMNS)
+    names = ", ".join(f'"{name}"' for name in _SHOWN)
     order = '"time" DESC, "sequence" DESC, "partitionKey", "messageId", "recordIndex"'
-    newest = rows(f"SELECT {names} FROM letters {chosen} ORDER BY {order} LIMIT {most}")  # noqa: S608
+    newest = rows(f"SELECT {names} FROM {source} {chosen} ORDER BY {order} LIMIT {most}")  # noqa: S608
     for row in (*reasons, *newest):  # Delta's columns take null, the job writes none
         if empty := [name for name in _NEVER_NULL if name in row and row[name] is None]:
             raise ConfigurationError(
@@ -145,11 +164,12 @@ def _read(table: DeltaTable, choice: Choice, most: int, place: str) -> Letters:
                 " wrote it. Delete such rows"
             )
     [(records, in_all)] = {(row.pop("records"), row.pop("reasons")) for row in reasons} or {(0, 0)}
-    return Letters(
+    return Found(
         records,  # type: ignore[arg-type]
         in_all,  # type: ignore[arg-type]
         tuple(ReasonCount(*row.values()) for row in reasons),  # type: ignore[arg-type]
-        tuple(Letter(*(row[name] for name in _COLUMNS)) for row in newest),  # type: ignore[arg-type]
+        tuple(BadRecord(*(row[name] for name in _SHOWN)) for row in newest),  # type: ignore[arg-type]
+        tuple(sorted(set(unjudged))),
     )
 
 
@@ -166,3 +186,34 @@ def _where(choice: Choice) -> str:
 
 def _quoted(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
+
+
+def _state_in(place: str, target_id: str, group: str, storage_options: Mapping[str, str]) -> SinkState | None:
+    """What the target says of the group; None if it cannot be read here, is another table by now, or has forgotten the
+    group."""
+    from deltalake import DeltaTable
+
+    try:
+        table = DeltaTable(place, storage_options=dict(storage_options) or None)
+        if str(table.metadata().id) != target_id:
+            return None
+        commits = [
+            Commit(
+                int(one["version"]),
+                one.get("operation") or "",
+                one.get("operationParameters") or {},
+                one.get("operationMetrics") or {},
+                SinkRecord.parse(one.get("userMetadata")),
+                removes=not one.get("isBlindAppend", False),
+            )
+            for one in table.history()
+        ]
+        state = state_of(sorted(commits, key=lambda one: -one.version), group, target_id)
+        if not state.is_whole:
+            last = table.transaction_version(SinkRecord.transaction_id_of(group))
+            if last is None and state.record is None:
+                return None
+            state = replace(state, sequence=max(state.sequence, last or 0))
+    except Exception:  # also plain Exception: delta-rs raises it for a missing file
+        return None
+    return state

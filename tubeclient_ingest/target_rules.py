@@ -5,12 +5,11 @@ Delta ends a whole write at one such row, and shows the row's values. Here such 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from spark_source.typed.record_format import BAD_REASON, RECORD, as_records_mean
+from spark_source.typed.record_format import BAD_REASON, RECORD
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -19,55 +18,43 @@ if TYPE_CHECKING:
 __all__ = ["TargetRules"]
 
 _CONSTRAINT: Final = "delta.constraints."
-_GENERATED: Final = "delta.generationExpression"
-_IDENTITY: Final = "delta.identity.start"
-_DEFAULT: Final = "CURRENT_DEFAULT"
 _PARSED: Final = "__parsed"
 _REFUSED: Final = "__refused"
 
 
 class TargetRules(NamedTuple):
-    """The columns and rules of a table; without arguments there is no table."""
+    """What a table refuses: SQL that is true for each row that it takes, and what is wrong with others."""
 
-    columns: StructType | None = None
     checks: tuple[tuple[str, str], ...] = ()
-    """SQL that is true for each row that the table takes, and what is wrong with others."""
 
     @classmethod
-    def of(cls, columns: StructType, properties: Mapping[str, str]) -> TargetRules:
-        """`columns` as the table's log has them, and its properties. Needs a running Spark."""
+    def of(cls, columns: StructType, properties: Mapping[str, str], rows: DataFrame) -> TargetRules:
+        """Of a table, for records with the columns of `rows`. A rule about other columns, as one that Delta computes,
+        is no matter of a record: it is left to Delta, and ends the job."""
+        from pyspark.errors import PySparkException
+
         named = [(check, name) for name, check in properties.items() if name.startswith(_CONSTRAINT)]
         checks = [(check, f"the target's constraint {name[len(_CONSTRAINT) :]} refuses it") for check, name in named]
-        return cls(columns, (*checks, *_of_columns(columns)))
+        usable = []
+        for check, reason in [*checks, *_of_columns(columns)]:
+            with suppress(PySparkException):
+                _ = rows.selectExpr(check).schema
+                usable.append((check, reason))
+        return cls(tuple(usable))
 
     def checked(self, parsed: DataFrame) -> DataFrame:
         """The rows of `RecordFormat.parse`; those are bad as well that the table refuses."""
-        from pyspark.errors import PySparkException
         from pyspark.sql import functions as F
 
         if not self.checks:
             return parsed
-        # As Delta's own look at the row, in the settings of the job's query: a cast that fails is null in both.
-        with as_records_mean(parsed.sparkSession):
-            rows = parsed.select(F.struct("*").alias(_PARSED), f"{RECORD}.*")
-            # Rows without a NOT NULL column are no matter of a record: it stays unknown, and Delta's error says so.
-            given = rows.columns
-            # Nor is an IDENTITY column, whose numbers Delta gives: the checks that name it are left to Delta.
-            columns = [one for one in self.columns or () if _IDENTITY not in one.metadata]
-            for one in sorted(columns, key=lambda one: _GENERATED in one.metadata):
-                if one.name.lower() not in map(str.lower, given) and (one.nullable or _DEFAULT in one.metadata):
-                    text = one.metadata.get(_GENERATED, one.metadata.get(_DEFAULT, "NULL"))
-                    rows = rows.withColumn(one.name, F.expr(text).cast(one.dataType))
-            plain = rows.sparkSession.createDataFrame([], rows.schema)
-            refused = F.lit(None).cast("string")
-            for check, reason in self.checks:
-                # What Spark cannot resolve here, as a field that the rows lack, is left to Delta.
-                with suppress(PySparkException):
-                    plain.select(F.expr(check))
-                    refused = F.coalesce(refused, F.when(~F.coalesce(F.expr(check), F.lit(False)), reason))
-            rows = rows.select(f"{_PARSED}.*", F.when(F.col(_PARSED)[RECORD].isNotNull(), refused).alias(_REFUSED))
-            record = F.when(F.col(_REFUSED).isNull(), F.col(RECORD))
-            return rows.withColumns({BAD_REASON: F.coalesce(BAD_REASON, _REFUSED), RECORD: record}).drop(_REFUSED)
+        rows = parsed.select(F.struct("*").alias(_PARSED), f"{RECORD}.*")
+        refused = F.lit(None).cast("string")
+        for check, reason in self.checks:
+            refused = F.coalesce(refused, F.when(~F.coalesce(F.expr(check), F.lit(False)), reason))
+        rows = rows.select(f"{_PARSED}.*", F.when(F.col(_PARSED)[RECORD].isNotNull(), refused).alias(_REFUSED))
+        record = F.when(F.col(_REFUSED).isNull(), F.col(RECORD))
+        return rows.withColumns({BAD_REASON: F.coalesce(BAD_REASON, _REFUSED), RECORD: record}).drop(_REFUSED)
 
 
 def _of_columns(columns: StructType, names: tuple[str, ...] = ()) -> Iterator[tuple[str, str]]:
@@ -79,10 +66,6 @@ def _of_columns(columns: StructType, names: tuple[str, ...] = ()) -> Iterator[tu
         name, sql = ".".join(path), ".".join(f"`{part.replace('`', '``')}`" for part in path)
         if not one.nullable:
             yield f"{sql} IS NOT NULL", f"{name} is NOT NULL in the target and has no value"
-        if (text := one.metadata.get("delta.invariants")) is not None:
-            yield json.loads(text)["expression"]["expression"], f"the target's rule for {name} refuses it"
-        if (text := one.metadata.get(_GENERATED)) is not None:
-            yield f"{sql} <=> ({text})", f"the value of {name} is not what the target computes"
         if (text := one.metadata.get("__CHAR_VARCHAR_TYPE_STRING")) is not None:
             with suppress(PySparkException):  # a name in it that DDL would have in backquotes
                 check = _fits(DataType.fromDDL(text), sql)

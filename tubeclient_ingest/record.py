@@ -1,4 +1,4 @@
-"""The ingest job's record in the `userMetadata` of its commits."""
+"""The ingest job's record in the `userMetadata` of its commits to the target: the job's only checkpoint."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from typing import Any, Final
 
 from spark_source.offsets.offsets import Offsets, check_version
 from tubeclient.errors import ConfigurationError
-from tubeclient_cli.ingest.staged import StagedBad
 
 __all__ = ["SinkRecord"]
 
@@ -21,29 +20,31 @@ _VERSION = 1
 
 @dataclass(frozen=True, slots=True)
 class SinkRecord:
-    """One batch of a group, and where the group's rows end after it."""
+    """One commit of a group, and where the group's rows end after it."""
 
     consumer_group: str
-    query_id: str
-    """The id of Spark's checkpoint."""
-    batch_id: int
+    run_id: str
+    """Of the run that wrote it."""
     ends: Offsets
     """The table has everything before these offsets, from all topics that the group has ever written to it."""
     sequence: int = 0
-    """The group's number of the commit, from 1 on, across checkpoints."""
+    """The group's number of the commit, from 1 on, across runs."""
     based_on: int | None = None
-    """The table's version that the job had read before; None if there was no table."""
+    """The table's version that the run had read before."""
     masters: tuple[str, ...] = ()
     """ "host:port" of the masters of the rows' cluster."""
-    bad: StagedBad | None = None
-    """The batch's bad records, and the table for them; None if the group never had such a table."""
+    bad: int = 0
+    """How many rows of the table of bad records belong to the commit: those with its sequence and its run. They were
+    written before it, and count once it is there."""
+    is_retry: bool = False
+    """Whether it moved bad records to the target: it leaves the ends as they are."""
     undone: tuple[tuple[int, int], ...] = ()
     """Which numbers before `sequence` RESTORE undid: pairs of the first and the last. The commits of all others, from
     `known_from` on, are in the table."""
     known_from: int = 1
     """The first number of which `undone` tells; the table's history no longer has what was before."""
     table_id: str | None = None
-    """The id of the table that the job had read before; None if there was none, or the record does not say."""
+    """The id of the table that the run had read before; None if the record does not say."""
 
     @property
     def held(self) -> tuple[tuple[int, int], ...]:
@@ -60,8 +61,8 @@ class SinkRecord:
 
     @staticmethod
     def transaction_id_of(consumer_group: str) -> str:
-        """The one transaction id of a group's commits. Of two runs that write at once, whatever their checkpoints,
-        Delta accepts only one."""
+        """The one transaction id of a group's commits. Of two runs that write at once Delta accepts only
+        one."""
         return f"tubeclient:{consumer_group}"
 
     def to_json(self) -> str:
@@ -69,21 +70,16 @@ class SinkRecord:
         record: dict[str, Any] = {
             "version": _VERSION,
             "consumerGroup": self.consumer_group,
-            "queryId": self.query_id,
-            "batchId": self.batch_id,
+            "runId": self.run_id,
             "sequence": self.sequence,
             "basedOn": self.based_on,
             "masterServers": self.masters,
             "endOffsets": self.ends.to_dict(),
         }
-        if self.bad is not None:
-            record["badRecords"] = {
-                "table": self.bad.table,
-                "staged": self.bad.folder,
-                "count": self.bad.count,
-                "retried": self.bad.retried,
-                "earlierTables": self.bad.earlier_tables,
-            }
+        if self.bad:
+            record["badRecords"] = self.bad
+        if self.is_retry:
+            record["retry"] = True
         if self.undone:
             record["undone"] = self.undone
         if self.known_from > 1:
@@ -104,30 +100,19 @@ class SinkRecord:
         if not isinstance(record, Mapping):
             return None
         check_version(record.get("version"), _VERSION, "the ingest job's commits to the target")
-        bad = record.get("badRecords")
         return cls(
             _of(record, "consumerGroup", str),
-            _of(record, "queryId", str),
-            _of(record, "batchId", int),
+            _of(record, "runId", str),
             Offsets.from_dict(record.get("endOffsets")),
             _of(record, "sequence", int),
             _of(record, "basedOn", int, type(None)),
             tuple(_items(record, "masterServers", str)),
-            _staged_bad(_of(record, "badRecords", dict)) if bad is not None else None,
+            _of(record, "badRecords", int) if "badRecords" in record else 0,
+            _of(record, "retry", bool) if "retry" in record else False,
             tuple(_pair(one) for one in _items(record, "undone", list)) if "undone" in record else (),
             _of(record, "knownFrom", int) if "knownFrom" in record else 1,
             _of(record, "tableId", str) if "tableId" in record else None,
         )
-
-
-def _staged_bad(bad: Mapping[str, Any]) -> StagedBad:
-    return StagedBad(
-        _of(bad, "table", str),
-        _of(bad, "staged", str, type(None)),
-        _of(bad, "count", int),
-        _of(bad, "retried", bool),
-        tuple(_items(bad, "earlierTables", str)),
-    )
 
 
 def _of(record: Mapping[str, Any], name: str, *kinds: type) -> Any:

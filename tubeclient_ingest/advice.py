@@ -8,10 +8,9 @@ import re
 from spark_source.typed.record_format import BAD_RECORD
 from tubeclient.conditions import CONDITIONS
 from tubeclient.printable import without_passwords
-from tubeclient_cli.common.terminal import ExitCode
-from tubeclient_cli.ingest.sink_check import BEGIN_ANEW
+from tubeclient_ingest.checks import BEGIN_ANEW
 
-__all__ = ["exit_code_of", "short_cause", "with_advice"]
+__all__ = ["short_cause", "with_advice"]
 
 
 def with_advice(cause: str) -> str:
@@ -77,8 +76,8 @@ _PYTHON_CAUSE = re.compile(
 # A bad record ends its task with Spark's raise_error.
 _RAISED = re.compile(rf"\[USER_RAISED_EXCEPTION\] ({BAD_RECORD}.*?)\.? SQLSTATE: P0001", re.DOTALL)
 _CORRECT_THE_FORMAT = (
-    "Nothing of its batch was written. Correct the format or the schema, or add --bad-records to keep such records in a"
-    " table of their own, and start the job again: it continues from its checkpoint"
+    "Nothing of its round was written. Correct the format or the schema, or add --bad-records to keep such records in a"
+    " table of their own, and start the job again: it continues where the target ends"
 )
 
 _DATA_LOSS = "[DATA_LOSS] "
@@ -95,43 +94,6 @@ _PYTHONS = re.compile(r"different version[^\d]*([\d.]+\d)\D+?([\d.]+\d)")
 _SET_PYTHON = (
     "Set PYSPARK_PYTHON to a Python with pyspark-tubeclient, of the driver's version, at the same path on the driver"
     " and on all executors; `tubeclient doctor` shows what each has"
-)
-
-
-def exit_code_of(cause: str, *, begun: bool = False) -> ExitCode:
-    """The exit code of a job that Spark ran, and that failed for this cause. `begun`: after a complete batch. What is
-    wrong usage before, such as a topic that is not there, is then something that failed."""
-    if cause.startswith(_USAGE) and not begun:
-        return ExitCode.USAGE
-    return ExitCode.UNREACHABLE if cause.startswith(_UNREACHABLE) else ExitCode.FAILED
-
-
-_USAGE = tuple(
-    f"[{name}] "
-    for name in (
-        "TOPIC_NOT_FOUND",
-        "PARTITION_NOT_FOUND",
-        "AUTHENTICATION_FAILED",
-        "GROUP_FORBIDDEN",
-        "FILE_NOT_READABLE",
-        "INVALID_OPTION_VALUE",
-        "OTHER_CHECKPOINT",
-    )
-)
-"""Those of the errors for which `common.terminal.exit_code` gives the same: Spark passes on their text alone."""
-_UNREACHABLE = tuple(
-    f"[{name}] "
-    for name in (
-        "MASTER_UNREACHABLE",
-        "BROKER_UNREACHABLE",
-        "SERVER_UNREACHABLE",
-        "CONNECTION_FAILED",
-        "CONNECTION_LOST",
-        "NO_ANSWER_IN_TIME",
-        "NOT_TUBEMQ",
-        "MASTER_STANDBY",
-        "SERVER_BUSY",
-    )
 )
 
 

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+import re
+from collections.abc import Collection, Mapping
 from itertools import combinations
 from typing import Final
 
 from tubeclient.errors import ConfigurationError
 from tubeclient.passwords import is_utf8
 
-__all__ = ["HADOOPS_S3", "check_folders", "limited"]
+__all__ = ["HADOOPS_S3", "check_folders", "is_name", "limited", "table_in_sql"]
+
+_IN_BACKQUOTES: Final = re.compile("`[^`]*`")
 
 HADOOPS_S3: Final = ("s3a", "s3n")
 """URI schemes of Hadoop for what delta-rs names s3."""
@@ -31,17 +34,28 @@ def limited(uri: str, storage_options: Mapping[str, str]) -> dict[str, str]:
     return {**{name: value for name, value in _LIMITS.items() if name not in given}, **storage_options}
 
 
-def check_folders(places: Mapping[str, str | None]) -> dict[str, str]:
+def is_name(place: str) -> bool:
+    """Whether it is a table's name in a catalog, as catalog.schema.table: a path or URI has a slash, which a name has
+    only in backquotes."""
+    return "/" not in _IN_BACKQUOTES.sub("", place)
+
+
+def table_in_sql(place: str) -> str:
+    """A Delta table, by path or by name, as SQL names it."""
+    return place if is_name(place) else f"delta.`{place.replace('`', '``')}`"
+
+
+def check_folders(places: Mapping[str, str | None], names: Collection[str] = ()) -> dict[str, str]:
     """The given places, without blanks around them. ConfigurationError, which begins with a place's name, for one that
-    is blank, as an unset variable is, or may be meant as a table's name; and for two of which one is within the other,
-    as far as their texts and this machine's links tell. Each VACUUM of a table deletes what lies in its folder and is
-    not its own."""
-    from spark_source.options.parsers import folder
+    is blank, as an unset variable is, or may be meant as a table's name, unless it is one of `names`: those are tables,
+    by path or by name. Also for two of which one is within the other, as far as their texts and this machine's links
+    tell. Each VACUUM of a table deletes what lies in its folder and is not its own."""
+    from spark_source.options.parsers import folder, table
 
     given = {name: place for name, place in places.items() if place is not None}
     for name, place in given.items():
         try:
-            given[name] = folder(place)
+            given[name] = (table if name in names else folder)(place)
         except ValueError as error:
             raise ConfigurationError(f"{name} {error}") from None
     for (name, place), (other, another) in combinations(given.items(), 2):
@@ -55,6 +69,8 @@ def check_folders(places: Mapping[str, str | None]) -> dict[str, str]:
 
 
 def _plain(place: str) -> str:
+    if is_name(place):
+        return f"{place.lower().replace('`', '')} "
     if place.lower().startswith("file:"):
         place = "/" + place[len("file:") :].lstrip("/")
     scheme, mark, rest = place.partition("://")

@@ -10,16 +10,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from spark_source.options.given import parse_options
+from spark_source.options.moment import moment_ms
 from spark_source.options.option import Masked
 from spark_source.options.parsers import duration_ms
-from spark_source.options.source_options import SourceOptions
-from spark_source.typed.format_settings import FormatSettings
-from tubeclient.errors import ConfigurationError
-from tubeclient.names import topic_names
-from tubeclient.settings import parse_master_servers
-from tubeclient_cli.common.cluster import masters_of_environment, with_web_port
-from tubeclient_cli.common.moment import moment_ms
-from tubeclient_cli.common.settings_file import (
+from spark_source.options.settings_file import (
     NUMBER_OR_TEXT,
     SettingsFile,
     check_own,
@@ -27,10 +21,15 @@ from tubeclient_cli.common.settings_file import (
     missing_settings,
     setting_name,
 )
-from tubeclient_cli.common.table_uris import check_folders
-from tubeclient_cli.ingest.bad_share import BadShare
+from spark_source.options.source_options import SourceOptions
+from spark_source.options.table_uris import check_folders
+from spark_source.typed.format_settings import FormatSettings
+from tubeclient.errors import ConfigurationError
+from tubeclient.names import topic_names
+from tubeclient.settings import parse_master_servers
+from tubeclient_ingest.bad_share import BadShare
 
-__all__ = ["AVAILABLE_NOW", "GROUP", "TARGET", "IngestSettings", "load_settings", "query_name", "says_offsets"]
+__all__ = ["AVAILABLE_NOW", "GROUP", "TARGET", "IngestSettings", "load_settings", "says_offsets"]
 
 AVAILABLE_NOW: Final = "available-now"
 
@@ -67,7 +66,8 @@ _OPTIONS: Final = re.compile(
 
 _STARTING_WORDS: Final = ("earliest", "latest", GROUP, TARGET)
 
-_TABLES: Final = ("ingest", "source", "format-options", "storage-options")
+_TABLES: Final = ("ingest", "source", "format-options", "storage-options", "table-properties")
+_OPTION_FIELDS: Final = ("source_options", "format_options", "storage_options", "table_properties")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,10 +81,8 @@ class IngestSettings:
     topics: tuple[str, ...]
 
     target: str
-    """Path or URI of the Delta table for the rows; the first batch creates it."""
-
-    checkpoint: str
-    """Path or URI of Spark's checkpoint. A new one continues where the table ends."""
+    """The Delta table for the rows: a path or URI, which has a slash, or a name as catalog.schema.table. Made if it is
+    missing."""
 
     offsets_table: str | None = None
     """Path or URI of the Delta table that keeps groups' positions."""
@@ -95,11 +93,11 @@ class IngestSettings:
     evolve: bool = False
     """Whether the job may add columns to a target that lacks them."""
     bad_records: str | None = None
-    """Path or URI of the Delta table for records that cannot be parsed; created if missing. None: such a record ends
-    the job. Many jobs may share it."""
+    """The Delta table for records that cannot be parsed, as `target`; made if missing. None: such a record ends the
+    job. Many jobs may share it."""
 
     max_bad_records: str | None = None
-    """The most bad records of one batch: a number, as "100", or a share, as "5%". A batch with more ends the job before
+    """The most bad records of one round: a number, as "100", or a share, as "5%". A round with more ends the job before
     anything of it is written. None: any number."""
 
     starting_offsets: str | None = None
@@ -112,15 +110,18 @@ class IngestSettings:
     """ "host:port,host:port" of the cluster's earlier masters, if it has none of them any more. Rows of a cluster that
     shares no master with this one count as another cluster's."""
 
-    begin_anew: tuple[str, ...] = ()
-    """A new checkpoint begins these topics by `starting_offsets`, wherever their rows in the target or the offsets
-    table end. For topics that were created again. Valid for one checkpoint, so not allowed in a settings file."""
+    partition_by: tuple[str, ...] = ()
+    """Columns by which a new target is partitioned."""
+    cluster_by: tuple[str, ...] = ()
+    """Columns by which a new target is clustered."""
+    table_properties: Mapping[str, str] = field(default_factory=dict)
+    """Delta's properties of a new target, as delta.autoOptimize.autoCompact."""
 
     source_count: int | None = None
     max_offsets_per_trigger: int | None = None
 
     trigger: str = AVAILABLE_NOW
-    """`available-now`: read what there is and end. Or how often to start a batch, such as "10s"; "0s": without a
+    """`available-now`: read what there is and end. Or how often to start a round, such as "10s"; "0s": without a
     pause."""
 
     source_options: Mapping[str, str] = field(default_factory=lambda: Masked({}))
@@ -130,7 +131,7 @@ class IngestSettings:
     """delta-rs's options for the offsets table's storage; never printed."""
 
     stop_timeout_s: float = 60.0
-    """How long a stop waits for the running batch, in seconds. A batch that is cut off is read again."""
+    """How long a stop waits for the running round, in seconds. A round that is cut off is read again."""
 
     typed: frozenset[str] = field(default=frozenset(), compare=False, repr=False)
     """The fields that the command line gave: errors name them as options."""
@@ -139,10 +140,16 @@ class IngestSettings:
         object.__setattr__(self, "source_options", Masked(self.source_options))
         object.__setattr__(self, "storage_options", Masked(self.storage_options))
         check_own(self.source_options, _OF_THEIR_OWN)
-        places = ("bad_records", "offsets_table", "checkpoint", "target")
-        given_places = check_folders({self.named(name): getattr(self, name) for name in places})
+        places = ("bad_records", "target", "offsets_table")
+        given_places = check_folders(
+            {self.named(name): getattr(self, name) for name in places}, {self.named(name) for name in places[:2]}
+        )
         for name in places:
             object.__setattr__(self, name, given_places.get(self.named(name)))
+        if self.partition_by and self.cluster_by:
+            raise ConfigurationError(
+                f"{self.named('partition_by')} and {self.named('cluster_by')} exclude each other in Delta; remove one"
+            )
         self._check_bad_records()
         if self.stop_timeout_s <= 0:
             raise ConfigurationError(f"the stop timeout is {self.stop_timeout_s} s; it must be above 0")
@@ -155,19 +162,8 @@ class IngestSettings:
         # As the source has them: what the target records by name is looked for by these.
         object.__setattr__(self, "consumer_group", given.consumer_group)
         object.__setattr__(self, "topics", given.subscribe)
-        object.__setattr__(self, "begin_anew", tuple(topic_names(self.begin_anew)))
         self._check_columns(given)
         _ = self.former_master_servers
-        strange = sorted(set(self.begin_anew).difference(self.topics))
-        if strange:
-            raise ConfigurationError(
-                f"{self.named('begin_anew')} names {', '.join(strange)}, which the job does not read"
-            )
-        if self.begin_anew and self.starting_offsets == GROUP:
-            raise ConfigurationError(
-                f"{self.named('begin_anew')} ignores the group's positions, and {self.named('starting_offsets')} group"
-                " uses them; remove one of the two"
-            )
 
     def _check_bad_records(self) -> None:
         if self.bad_records is None and self.max_bad_records is not None:
@@ -234,7 +230,7 @@ class IngestSettings:
 
     @property
     def interval_ms(self) -> int | None:
-        """Milliseconds between the starts of two batches; None for available-now."""
+        """Milliseconds between the starts of two rounds; None for available-now."""
         if self.trigger == AVAILABLE_NOW:
             return None
         try:
@@ -274,11 +270,6 @@ class IngestSettings:
         return options
 
 
-def query_name(consumer_group: str) -> str:
-    """The name of a job's query, in Spark's UI and in metrics."""
-    return f"ingest {consumer_group}"
-
-
 def says_offsets(starting: str | None) -> bool:
     """Whether a value of starting-offsets is JSON of partitions and offsets."""
     return starting is not None and starting.lstrip().startswith("{")
@@ -297,19 +288,20 @@ def _checked_starting(text: str | None, setting: str) -> str | None:
     return text
 
 
-def load_settings(path: Path | None, overrides: Mapping[str, Any]) -> IngestSettings:
-    """Read the settings file, if any; values of `overrides` that are not None override it. The
-    environment names the masters and their web port if neither does.
+def load_settings(
+    path: Path | None, overrides: Mapping[str, Any], defaults: Mapping[str, Any] | None = None
+) -> IngestSettings:
+    """Read the settings file, if any; values of `overrides` that are not None override it, and `defaults` are for what
+    neither has.
 
-    Either may have the fields of FormatSettings as well. Options are merged entry by entry. The ConfigurationError
+    Each may have the fields of FormatSettings as well. Options are merged entry by entry. The ConfigurationError
     names the file and the entry, never the value of a storage option.
     """
     given = {name: value for name, value in overrides.items() if value is not None}
     typed = frozenset(given)
-    values = masters_of_environment() | ({} if path is None else _read(path))
-    for name, value in given.items():
-        values[name] = {**values.get(name, {}), **value} if isinstance(value, Mapping) else value
-    values["source_options"] = with_web_port(values.get("source_options", {}))
+    values = dict(defaults or {})
+    for name, value in [*({} if path is None else _read(path)).items(), *given.items()]:
+        values[name] = _merged(values.get(name, {}), value) if isinstance(value, Mapping) else value
     missing_settings(_REQUIRED, values)
     own = {name: values.pop(name) for name in _OF_RECORDS if name in values}
     # Without a file what is missing is an option too.
@@ -317,10 +309,16 @@ def load_settings(path: Path | None, overrides: Mapping[str, Any]) -> IngestSett
     return replace(IngestSettings(**values, records=records, typed=typed))
 
 
-_REQUIRED: Final = ("master_servers", "consumer_group", "topics", "target", "checkpoint")
+def _merged(below: Mapping[str, str], above: Mapping[str, str]) -> dict[str, str]:
+    """Options of which `above` prevails, whatever the case of their names."""
+    names = {name.lower() for name in above}
+    return {**{name: value for name, value in below.items() if name.lower() not in names}, **above}
+
+
+_REQUIRED: Final = ("master_servers", "consumer_group", "topics", "target")
 _OF_RECORDS: Final = tuple(f.name for f in fields(FormatSettings) if f.name != "named")
 _IN_FILE: Final = {
-    **kinds_of(IngestSettings, ("source_options", "storage_options", "records", "begin_anew", "typed")),
+    **kinds_of(IngestSettings, (*_OPTION_FIELDS, "records", "typed")),
     **kinds_of(FormatSettings, ("format_options", "named")),
     "max_bad_records": NUMBER_OR_TEXT,
 }
@@ -333,4 +331,5 @@ def _read(path: Path) -> dict[str, Any]:
         "source_options": file.options("source"),
         "format_options": file.options("format-options"),
         "storage_options": file.secrets("storage-options"),
+        "table_properties": file.options("table-properties"),
     }

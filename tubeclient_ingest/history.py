@@ -14,7 +14,7 @@ from enum import Enum
 from typing import Final, NamedTuple
 
 from spark_source.offsets.offsets import Offsets
-from tubeclient_cli.ingest.sink_record import SinkRecord
+from tubeclient_ingest.record import SinkRecord
 
 __all__ = ["Commit", "SinkState", "TakenOut", "state_of"]
 
@@ -71,8 +71,10 @@ class SinkState:
     """Whether rows came from another table, whose history is not here."""
     undone: SinkRecord | None = None
     """The group's newest commit, if RESTORE undid it."""
-    is_restored: bool = False
-    """Whether RESTORE came after `record`, or after all of the history that is known."""
+    run_of: Mapping[int, str] = field(default_factory=dict, compare=False)
+    """The runs of the group's commits that the history has, by their numbers."""
+    rows: int | None = field(default=None, compare=False)
+    """How many rows the commit of `record` added; None if the history does not say."""
     version: int | None = field(default=None, compare=False)
     """The table's version of which this is known; None if there is no table."""
     table_id: str | None = field(default=None, compare=False)
@@ -82,17 +84,6 @@ class SinkState:
     def ends(self) -> Offsets:
         """Where the group's rows end; {} if unknown."""
         return self.record.ends if self.record is not None else Offsets({})
-
-    @property
-    def newest(self) -> SinkRecord | None:
-        """The group's newest commit, undone or not; None if there is none, or it is unknown."""
-        return self.undone or self.record
-
-    @property
-    def bad_tables(self) -> tuple[str, ...]:
-        """The dead-letter tables that may have records of the group, newest first."""
-        named = [one.bad for one in (self.newest, self.record) if one is not None and one.bad is not None]
-        return tuple(dict.fromkeys(table for bad in named for table in (bad.table, *bad.earlier_tables)))
 
     def numbered(self, record: SinkRecord) -> SinkRecord:
         """`record` as the group's next commit, on top of this state."""
@@ -109,10 +100,8 @@ class SinkState:
         numbered = replace(record, sequence=self.sequence + 1, undone=undone, known_from=known_from)
         return replace(numbered, based_on=self.version, table_id=self.table_id)
 
-    def without_topics(self, topics: Collection[str], query_id: str | None) -> SinkState:
-        """The state for a query that begins `topics` anew: it ignores them until the query itself has written."""
-        if self.record is not None and self.record.query_id == query_id:
-            return self
+    def without_topics(self, topics: Collection[str]) -> SinkState:
+        """The state for a run that begins `topics` anew."""
         forgotten = [partition for partition in (*self.ends, *self.ends.waiting) if partition.topic in topics]
         record = self.record and replace(self.record, ends=self.record.ends.without(forgotten))
         return replace(self, record=record, undone_topics=self.undone_topics.union(topics))
@@ -133,8 +122,12 @@ def state_of(commits: Sequence[Commit], consumer_group: str, table_id: str | Non
     sequence = 0
     undone: set[str] = set()
     newest: SinkRecord | None = None
+    own = [one.record for one in commits if one.record is not None and one.record.consumer_group == consumer_group]
+    run_of = {one.sequence: one.run_id for one in own}
 
-    def found(record: SinkRecord | None, *, is_whole: bool, is_copy: bool = False) -> SinkState:
+    def found(
+        record: SinkRecord | None, *, is_whole: bool, is_copy: bool = False, rows: str | None = None
+    ) -> SinkState:
         return SinkState(
             record,
             sequence,
@@ -144,7 +137,8 @@ def state_of(commits: Sequence[Commit], consumer_group: str, table_id: str | Non
             is_whole,
             is_copy,
             newest,
-            is_restored=kept_up_to is not None,
+            run_of,
+            int(rows) if rows is not None else None,
             version=commits[0].version if commits else None,
             table_id=table_id,
         )
@@ -165,7 +159,8 @@ def state_of(commits: Sequence[Commit], consumer_group: str, table_id: str | Non
                 taken = _worse(taken, _harm(commit, Harm.BESIDE) if beside else _taken(one))
             if None not in (record.table_id, table_id) and record.table_id != table_id:
                 taken = _worse(taken, _harm(commit, Harm.MOVED))
-            return found(record, is_whole=commits[-1].version <= base + 1)
+            rows = commit.metrics.get("numOutputRows")
+            return found(record, is_whole=commits[-1].version <= base + 1, rows=rows)
         effect = _effect(commit)
         if effect is _Effect.RESTORES and (version := _restored(commit)) is not None:
             kept_up_to = version

@@ -1,4 +1,4 @@
-"""How many bad records of one batch a job accepts. Pure."""
+"""How many bad records of one round a job accepts. Pure."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ _PERCENT: Final = 100
 
 
 class TooManyBadRecords(ConfigurationError):
-    """A batch has more bad records than the user accepts; nothing of it was written."""
+    """A round has more bad records than the user accepts; nothing of it was written."""
 
     condition = "TOO_MANY_BAD_RECORDS"
 
 
 @dataclass(frozen=True, slots=True)
 class BadShare:
-    """The most bad records of a batch."""
+    """The most bad records of a round."""
 
     text: str
-    """As the user wrote it: "100", or "5%" of the batch's records."""
+    """As the user wrote it: "100", or "5%" of the round's records."""
     limit: Fraction
-    of_batch: bool
-    """Whether `limit` is a share of the batch; otherwise it is a number of records."""
+    of_round: bool
+    """Whether `limit` is a share of the round; otherwise it is a number of records."""
 
     @classmethod
     def parse(cls, text: str, setting: str = "max-bad-records") -> BadShare:
@@ -39,11 +39,11 @@ class BadShare:
         is_right = 0 <= number <= _PERCENT if percent else number >= 0 and number.denominator == 1
         if not is_right:
             raise ConfigurationError(
-                f"{setting} is {text!r}; write how many records of a batch may be bad, as 100, or which share of "
+                f"{setting} is {text!r}; write how many records of a round may be bad, as 100, or which share of "
                 "it, as 5%"
             )
         return cls(text.strip(), number / _PERCENT if percent else number, bool(percent))
 
     def allows(self, bad: int, total: int) -> bool:
-        """Whether a batch of `total` records may have `bad` bad ones."""
-        return bad <= (self.limit * total if self.of_batch else self.limit)
+        """Whether a round of `total` records may have `bad` bad ones."""
+        return bad <= (self.limit * total if self.of_round else self.limit)

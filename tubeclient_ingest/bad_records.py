@@ -1,0 +1,208 @@
+"""The table of bad records: those of one or many jobs, in Delta. Rows are only ever added.
+
+A commit's bad records are written before it, with its number and its run. They count once the target has a commit of
+this number and this run. So each record is in exactly one of the two tables, whoever dies or loses a race in between.
+A retry adds marks in the same way: rows that name the records that it moved. Which state a row has follows from the
+target's history, and is computed by whoever reads the table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import cache
+from typing import TYPE_CHECKING, Final
+
+from offsets_store.delta_spark import without_defaults
+from spark_source.options.row_options import RowOptions
+from spark_source.options.source_options import SourceOptions
+from spark_source.read.schema import spark_schema
+from spark_source.typed.record_format import BAD_REASON, UNREAD
+from tubeclient.errors import ConfigurationError
+from tubeclient.printable import without_passwords
+from tubeclient_ingest.history import SinkState
+from tubeclient_ingest.record import SinkRecord
+from tubeclient_ingest.states import BAD, RETRIED, UNDONE, committed
+from tubeclient_ingest.target import NewTable, SparkTable, TableDetail, text_in_sql
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+__all__ = ["BAD_ID", "BadRecords"]
+
+BAD_ID: Final = "__badId"
+"""The column that names a row of the table, beside the source's columns of a record that is tried again."""
+_ID: Final = "id"
+"""The same column in the table."""
+_REASON: Final = "reason"
+_MARK: Final = "retryOf"
+"""The column that is null in a bad record; in a mark it is the id of the record that was moved."""
+_APPEND_ONLY: Final = "delta.appendOnly"
+
+
+class BadRecords:
+    """The table `place`, for one consumer group and one target; many may share it."""
+
+    def __init__(self, spark: SparkSession, place: str, consumer_group: str) -> None:
+        self._spark = spark
+        self._table = SparkTable(spark, place)
+        self._consumer_group = consumer_group
+
+    @property
+    def where(self) -> str:
+        """The table, for messages."""
+        return self._table.where
+
+    def open(self, *, create: bool) -> None:
+        """Check the table, and make it if it is missing. ConfigurationError if it has other columns, or is missing
+        without `create`."""
+        detail = self._table.detail()
+        if detail is None:
+            if not create:
+                raise ConfigurationError(f"there is no table of bad records at {self.where}; check bad-records")
+            with without_defaults(self._spark):
+                self._table.create(_table_schema(), NewTable())
+            detail = self._table.detail()
+            assert detail is not None
+        have = {field.name: field.dataType for field in detail.columns}
+        wrong = [field.name for field in _table_schema() if have.get(field.name) != field.dataType]
+        if wrong:
+            raise ConfigurationError(
+                f"the Delta table {self.where} is not a table of bad records: it has no column {wrong[0]} of that"
+                " table's type. Give --bad-records a table of its own"
+            )
+        if detail.properties.get(_APPEND_ONLY, "false") != "false":
+            raise ConfigurationError(
+                f"the table {self.where} has the property {_APPEND_ONLY}, and the job removes rows that no commit of"
+                f" the target stands for. Remove it: ALTER TABLE {self.where} UNSET TBLPROPERTIES ('{_APPEND_ONLY}')"
+            )
+
+    def add(self, parsed: DataFrame, record: SinkRecord, target: TableDetail) -> None:
+        """Add the bad rows of parsed records, for the target's commit `record`, which comes next."""
+        from pyspark.sql import functions as F
+
+        columns = [
+            F.col(field.name) if field.name in parsed.columns else F.lit(None).cast(field.dataType).alias(field.name)
+            for field in _source_schema()
+        ]
+        self._append(
+            parsed.where(F.col(BAD_REASON).isNotNull()).select(
+                *columns,
+                F.col(BAD_REASON).alias(_REASON),
+                F.current_timestamp().alias("time"),
+                F.uuid().alias(_ID),
+                F.col(UNREAD).alias(UNREAD),
+            ),
+            record,
+            target,
+        )
+
+    def add_marks(self, parsed: DataFrame, record: SinkRecord, target: TableDetail) -> None:
+        """Add marks for the good rows of records that were tried again, for the target's commit `record`, which comes
+        next."""
+        from pyspark.sql import functions as F
+
+        good = parsed.where(F.col(BAD_REASON).isNull())
+        self._append(good.select(F.col(BAD_ID).alias(_MARK), F.current_timestamp().alias("time")), record, target)
+
+    def with_states(self, state: SinkState, target: TableDetail) -> DataFrame:
+        """The group's bad records of the target, which says `state` of the group, with the column `state`."""
+        from pyspark.sql import functions as F
+
+        own = self._own(target)
+        count = F.expr(committed(state, lambda name: f"`{name}`"))
+        marks = own.where(F.col(_MARK).isNotNull() & count).select(F.col(_MARK).alias("__moved")).distinct()
+        rows = own.where(F.col(_MARK).isNull()).join(marks, F.col(_ID) == F.col("__moved"), "left")
+        found = F.when(~count, UNDONE).when(F.col("__moved").isNotNull(), RETRIED).otherwise(BAD)
+        return rows.withColumn("state", found).drop(_MARK, "__moved")
+
+    def to_retry(
+        self,
+        state: SinkState,
+        target: TableDetail,
+        options: SourceOptions,
+        reason: str | None,
+        *,
+        unread: bool = False,
+    ) -> DataFrame:
+        """The records that are bad, of what `options` read, with the source's columns and `BAD_ID`: those whose
+        messages the source could read, or with `unread` the others. `reason` is a part of the reason; None chooses
+        all."""
+        from pyspark.sql import functions as F
+
+        def picks(column: str, names: Iterable[str]) -> Column:
+            # Of a message that the source could not read, neither stream nor tag is known.
+            return F.coalesce(F.col(column).isin(*names), F.lit(unread))
+
+        rows = self.with_states(state, target).where((F.col("state") == BAD) & (F.col(UNREAD) == F.lit(unread)))
+        rows = rows.where(F.col("topic").isin(*options.topics))
+        if options.streams:
+            rows = rows.where(picks("inlongStreamId", options.streams))
+        for topic, tags in options.filters.items():
+            rows = rows.where((F.col("topic") != topic) | picks("messageType", tags))
+        if reason is not None:
+            rows = rows.where(F.contains(F.lower(_REASON), F.lower(F.lit(reason))))
+        columns = [name for name in spark_schema(options).names if name != BAD_REASON]
+        return rows.select(*columns, F.col(_ID).alias(BAD_ID))
+
+    def sweep(self, state: SinkState, target: TableDetail) -> None:
+        """Remove rows for numbers of the history that other runs have: no commit will ever stand for them."""
+        from pyspark.sql import functions as F
+
+        if not state.run_of:
+            return
+        first, last = min(state.run_of), max(state.run_of)
+        there = self._own(target).where(F.col("sequence").between(first, last)).select("sequence", "runId").distinct()
+        void = sorted({row.runId for row in there.collect() if state.run_of.get(row.sequence, row.runId) != row.runId})
+        for run in void:
+            numbers = [number for number, of in state.run_of.items() if of == run]
+            kept = f" AND `sequence` NOT IN ({', '.join(map(str, numbers))})" if numbers else ""
+            self._spark.sql(
+                f"DELETE FROM {self._table.sql} WHERE `consumerGroup` = {text_in_sql(self._consumer_group)}"  # noqa: S608
+                f" AND `targetId` = {text_in_sql(target.table_id)} AND `runId` = {text_in_sql(run)}"
+                f" AND `sequence` BETWEEN {first} AND {last}{kept}"
+            ).collect()
+
+    def _append(self, rows: DataFrame, record: SinkRecord, target: TableDetail) -> None:
+        from pyspark.sql import functions as F
+
+        rows = rows.withColumns(
+            {
+                "consumerGroup": F.lit(record.consumer_group),
+                "target": F.lit(without_passwords(target.location)),
+                "targetId": F.lit(target.table_id),
+                "sequence": F.lit(record.sequence).cast("long"),
+                "runId": F.lit(record.run_id),
+            }
+        )
+        rows.write.format("delta").mode("append").saveAsTable(self._table.sql)
+
+    def _own(self, target: TableDetail) -> DataFrame:
+        from pyspark.sql import functions as F
+
+        own = (F.col("consumerGroup") == self._consumer_group) & (F.col("targetId") == target.table_id)
+        return self._spark.table(self._table.sql).where(own)
+
+
+@cache
+def _source_schema() -> StructType:
+    """Whatever columns the source may have, for a second try with another format."""
+    return spark_schema(RowOptions(payload="inlong", include_attributes=True))
+
+
+@cache
+def _table_schema() -> StructType:
+    from pyspark.sql.types import BooleanType, LongType, StringType, StructField, StructType, TimestampType
+
+    texts = ("consumerGroup", "target", "targetId", "runId", _MARK)
+    return StructType(
+        [
+            *(StructField(name, StringType()) for name in texts),
+            StructField("sequence", LongType()),
+            *_source_schema(),
+            StructField(_REASON, StringType()),
+            StructField("time", TimestampType()),
+            StructField(_ID, StringType()),
+            StructField(UNREAD, BooleanType()),
+        ]
+    )

@@ -1,0 +1,123 @@
+"""Whether a run can rely on what the target says of its group. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import replace
+from typing import Final
+
+from tubeclient.errors import ConfigurationError
+from tubeclient_ingest.history import SinkState, TakenOut
+from tubeclient_ingest.settings import GROUP, TARGET, says_offsets
+
+__all__ = [
+    "BEGIN_ANEW",
+    "OtherCluster",
+    "OvertakenRun",
+    "UnknownRows",
+    "check_beginning",
+    "check_cluster",
+    "trusted",
+    "unknown_rows",
+]
+
+BEGIN_ANEW: Final = (
+    "If its brokers lost their newest messages, go on with --option failOnDataLoss=false. If a topic was deleted and "
+    "created again, run the command once with --begin-anew TOPIC: it begins the topic by --starting-offsets, or at "
+    "earliest, wherever the rows end"
+)
+"""Advice for when the brokers no longer have the offsets at which the target's rows end."""
+_OF_A_COPY: Final = (
+    "Say where to begin: --starting-offsets with offsets of partitions as JSON, such as the endOffsets in the "
+    "userMetadata of the version that was copied, or group if the group has read nothing since then"
+)
+
+
+class UnknownRows(ConfigurationError):
+    """The table's rows of the group are unknown: its history is cut, or others removed rows."""
+
+    condition = "TARGET_ROWS_UNKNOWN"
+
+
+class OtherCluster(ConfigurationError):
+    """The group's rows in the table come from a cluster with other masters."""
+
+    condition = "OTHER_CLUSTER"
+
+
+class OvertakenRun(ConfigurationError):
+    """Another run of the group wrote to the table during this run's round."""
+
+    condition = "TARGET_TAKEN_OVER"
+
+
+def check_beginning(
+    state: SinkState, where: str, consumer_group: str, chosen: str | None, *, in_offsets_table: bool
+) -> None:
+    """Raise UnknownRows if the group may have rows in the table at `where`, their end is unknown, and the user's
+    `chosen` starting offsets do not say either.
+
+    The offsets table follows the table's rows, so it may replace the history. But not for a copy: the group may have
+    continued in the first table, and the copy lacks those rows.
+    """
+    if state.record is not None or state.is_whole or says_offsets(chosen) or chosen == GROUP:
+        return
+    if state.is_copy:
+        raise UnknownRows(
+            f"{where} is a copy of another table, so the end of the rows of group {consumer_group} is unknown in "
+            f"it. {_OF_A_COPY}"
+        )
+    if not (in_offsets_table and chosen in (None, TARGET)):
+        raise UnknownRows(
+            f"{where} may have rows of group {consumer_group}, and its history does not say where they end: Delta "
+            "removes it after delta.logRetentionDuration. Say where to start with --starting-offsets: offsets of "
+            "partitions as JSON, or group"
+        )
+
+
+def check_cluster(state: SinkState, where: str, masters: Collection[str], former: Collection[str] = ()) -> None:
+    """Raise OtherCluster if the group's rows in the table at `where` come from a cluster that shares no master with
+    this run: there, equal names of topics and partitions mean other messages.
+
+    Masters may come and go, because each commit names those of its run. `former` are the cluster's earlier masters,
+    given by the user.
+    """
+    record = state.record
+    if record is None or not record.masters or not set(record.masters).isdisjoint({*masters, *former}):
+        return
+    before = ",".join(record.masters)
+    raise OtherCluster(
+        f"the rows of group {record.consumer_group} in {where} come from the cluster with the masters {before}, and "
+        f"masterServers names {','.join(masters)}. Topics of another cluster are other topics, even with equal names: "
+        "read them with another group name, or into another table without the first cluster's offsets table. If it is "
+        f"the same cluster and its masters moved or were renamed, add --former-masters {before}"
+    )
+
+
+def trusted(state: SinkState, where: str, consumer_group: str, chosen: str | None) -> SinkState:
+    """Return the part of `state`, the table's at `where`, that this run can rely on. Raises UnknownRows if the user
+    must choose.
+
+    `chosen` are the user's starting offsets. Rows that others removed by a predicate were meant to go: where the
+    group's rows end stays known.
+    """
+    taken = state.taken_out
+    if taken is None or chosen == TARGET or not taken.everything:
+        return replace(state, taken_out=None)
+    if says_offsets(chosen):
+        return SinkState(None, state.sequence, is_whole=False, version=state.version, table_id=state.table_id)
+    raise unknown_rows(taken, where, consumer_group)
+
+
+def unknown_rows(taken: TakenOut, where: str, consumer_group: str) -> UnknownRows:
+    """The error for a commit after which it is unknown which rows of the group the table at `where` has."""
+    undo = (
+        f"RESTORE TABLE {where} TO VERSION AS OF {taken.version - 1}"
+        if taken.version
+        else "remove the table, and give --starting-offsets earliest"
+    )
+    return UnknownRows(
+        f"version {taken.version} of {where} ({taken.operation}) {taken.how.value}, so it is unknown which rows of"
+        f" group {consumer_group} are there. To undo that commit and what came after it, {undo}, and start again. Or"
+        " take the table as it is, with --starting-offsets target: what it lacks is not read again"
+    )

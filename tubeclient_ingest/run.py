@@ -1,0 +1,218 @@
+"""One run of the job: rounds of exact ranges, each one commit of the target. The target's newest commit is the only
+checkpoint.
+
+A round: the planner says where the next batch ends; Spark reads exactly that range and appends it, with the group's
+next number and the new ends in the same commit; a look at the history shows that the commit is there, and what others
+did meanwhile. That look is where the next round begins.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+import uuid
+from collections.abc import Sequence
+from contextlib import closing
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from spark_source.offsets.offsets import Offsets
+from spark_source.options.given import parse_options
+from spark_source.options.source_options import SourceOptions
+from spark_source.plan.read_task import ReadTask
+from spark_source.progress.progress_table import ProgressTable
+from spark_source.stream.planner import StreamPlanner
+from tubeclient.keys import INDEX_ENTRY_BYTES, rows_behind
+from tubeclient_ingest.beginning import known_positions, of_topics, start_text, starting_offsets
+from tubeclient_ingest.checks import OvertakenRun, check_beginning, check_cluster, trusted
+from tubeclient_ingest.history import SinkState
+from tubeclient_ingest.progress import Round
+from tubeclient_ingest.record import SinkRecord
+from tubeclient_ingest.settings import IngestSettings
+from tubeclient_ingest.writing import Writer, goes_on_from
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+__all__ = ["Engine", "Events", "Run"]
+
+_IDLE_SECONDS: Final = 0.1
+"""Between two questions whether there is something new, with a trigger without a pause."""
+_LOOK_AGAIN_SECONDS: Final = 2.0
+"""A look at the target that is older is taken again before a round is written."""
+
+
+class Engine(Protocol):
+    """What a run asks of Spark and of the cluster."""
+
+    def planner(self, options: SourceOptions) -> StreamPlanner:
+        """A planner, which is in the group from its first question on."""
+
+    def rows(self, options: SourceOptions, tasks: Sequence[ReadTask]) -> DataFrame:
+        """The rows of the tasks' ranges."""
+
+    def writer(self, settings: IngestSettings, options: SourceOptions, run_id: str) -> Writer:
+        """A writer for a run."""
+
+
+class Events:
+    """What a run tells. All calls come from the run's thread."""
+
+    def begins(self, text: str) -> None:
+        """Where the run begins, and why."""
+
+    def reads(self) -> None:
+        """The first round is being read."""
+
+    def done(self, round_: Round) -> None:
+        """A round is complete."""
+
+    def looked(self, at: datetime) -> None:
+        """There was nothing new."""
+
+
+class Run:
+    """One run; `until_end` is called once."""
+
+    def __init__(self, engine: Engine, settings: IngestSettings, events: Events | None = None) -> None:
+        self._engine = engine
+        self._settings = settings
+        self._events = events or Events()
+        self._run_id = uuid.uuid4().hex
+        self._options = parse_options(settings.options("earliest"))
+        self._writer = engine.writer(settings, self._options, self._run_id)
+        self._looked_at = 0.0
+        self._last: Round | None = None
+
+    @property
+    def writer(self) -> Writer:
+        """The run's writer."""
+        return self._writer
+
+    def until_end(self, stop: threading.Event, begin_anew: Sequence[str] = ()) -> None:
+        """Write rounds until all is read that there was (available-now), `stop` is set, or something fails. After
+        `stop` the running round is completed.
+
+        With `begin_anew` only say in the target that the group begins these topics anew, and end. Raises Spark's
+        errors, TubeError, OffsetsTableError.
+        """
+        if stop.is_set():
+            return
+        self._writer.open()
+        swept = False
+        while not stop.is_set():
+            with closing(ProgressTable(self._options)) as table:  # before the look at the rows, which move it
+                topics = self._settings.topics
+                kept = Offsets(table.positions(topics)).with_waiting(table.waiting(topics))
+            state, starting = self._beginning(kept, begin_anew)
+            if not swept:
+                self._writer.sweep(state)
+                swept = True
+            options = parse_options(self._settings.options(starting))
+            with closing(self._engine.planner(options)) as planner:
+                if self._settings.interval_ms is None:
+                    planner.freeze_target()
+                start = planner.initial()
+                ends = state.ends.merge(Offsets.from_dict(start))
+                if state.record is None or ends.to_dict() != state.ends.to_dict():
+                    # So that the next run begins there too, whatever becomes of this one.
+                    state = self._written(None, ends, state)[0]
+                # A killed run may have left the offsets table behind the target, and perhaps nothing new comes.
+                planner.complete(start)
+                if begin_anew or self._rounds(planner, options, start, state, stop):
+                    return
+
+    def _beginning(self, kept: Offsets, begin_anew: Sequence[str]) -> tuple[SinkState, str]:
+        """What the target says that this run can rely on, and the source's startingOffsets."""
+        settings, where = self._settings, self._writer.sink.where
+        group, chosen = settings.consumer_group, settings.starting_offsets
+        found = self._look()
+        check_cluster(found, where, self._options.master_servers, settings.former_master_servers)
+        state = trusted(found.without_topics(begin_anew), where, group, chosen)
+        in_table = of_topics(kept, set(settings.topics).difference(state.undone_topics))
+        check_beginning(state, where, group, chosen, in_offsets_table=bool(in_table))
+        known = known_positions(state.ends, in_table, settings.topics, chosen)
+        starting = starting_offsets(known, settings.topics, settings.fallback, settings.named("starting_offsets"))
+        self._events.begins(start_text(known, state.ends, in_table, settings.topics, chosen, begin_anew))
+        return state, starting
+
+    def _rounds(
+        self, planner: StreamPlanner, options: SourceOptions, start: Any, state: SinkState, stop: threading.Event
+    ) -> bool:
+        """Rounds from `start` on. False if the target was put back meanwhile: then the run begins once more."""
+        interval_ms = self._settings.interval_ms
+        while not stop.is_set():
+            began, began_at = time.monotonic(), datetime.now(UTC)
+            end = planner.latest(start, options.max_offsets_per_trigger, options.min_offsets_per_trigger)
+            if end == start:
+                self._events.looked(began_at)
+                if interval_ms is None:
+                    return True
+                stop.wait(max(_IDLE_SECONDS, interval_ms / 1000 - (time.monotonic() - began)))
+                continue
+            if self._last is None:
+                self._events.reads()
+            tasks = planner.partitions(start, end)
+            if began - self._looked_at > _LOOK_AGAIN_SECONDS:
+                now = self._look()
+                if not goes_on_from(state, now):
+                    self._check_not_overtaken(state, now)
+                    return False
+                state = now
+            first, last = Offsets.from_dict(start), Offsets.from_dict(end)
+            # Partitions that left the cluster leave the offsets. If the name returns, it begins anew.
+            ends = state.ends.without(first.keys() - last.keys()).merge(last)
+            rows = self._engine.rows(options, tasks) if tasks else None
+            state, bad = self._written(rows, ends, state)
+            planner.complete(end)
+            planned = sum((one.end - one.start) // INDEX_ENTRY_BYTES for task in tasks for one in task.ranges)
+            behind = planner.reported_latest()
+            self._tell(
+                state,
+                planned if state.rows is None else state.rows + bad,
+                bad,
+                None if behind is None else rows_behind(Offsets.from_dict(behind), last),
+                time.monotonic() - began,
+            )
+            start = end
+            if interval_ms is not None:
+                stop.wait(max(0.0, interval_ms / 1000 - (time.monotonic() - began)))
+        return True
+
+    def _written(self, rows: DataFrame | None, ends: Offsets, state: SinkState) -> tuple[SinkState, int]:
+        record = SinkRecord(self._settings.consumer_group, self._run_id, ends, masters=self._options.master_servers)
+        after, bad = self._writer.write(rows, record, state)
+        self._looked_at = time.monotonic()
+        where, chosen = self._writer.sink.where, self._settings.starting_offsets
+        return trusted(after, where, self._settings.consumer_group, chosen), bad
+
+    def _look(self) -> SinkState:
+        self._looked_at = time.monotonic()
+        return self._writer.sink.look()
+
+    def _check_not_overtaken(self, state: SinkState, now: SinkState) -> None:
+        """Raise OvertakenRun if another run of the group has written since."""
+        own, other = state.record, now.record
+        if own is not None and other is not None and other.sequence > own.sequence and not other.is_retry:
+            raise OvertakenRun(
+                f"another run of group {own.consumer_group} wrote commit {other.sequence} of run {other.run_id} to"
+                f" {self._writer.sink.where}, and this one was at commit {own.sequence} of run {own.run_id}. Only one"
+                " job may write a group's rows: this one ends, and the other continues. To keep this one instead, stop"
+                " the other and start this one again"
+            )
+
+    def _tell(self, state: SinkState, rows: int, bad: int, behind: int | None, seconds: float) -> None:
+        before = self._last
+        assert state.record is not None
+        self._last = Round(
+            time=datetime.now(UTC).isoformat(timespec="milliseconds"),
+            sequence=state.record.sequence,
+            rows=rows,
+            total_rows=(before.total_rows if before else 0) + rows,
+            seconds=round(seconds, 3),
+            rows_per_second=round(rows / seconds, 1) if seconds else 0.0,
+            rows_behind=behind,
+            bad_rows=bad,
+            total_bad_rows=(before.total_bad_rows if before else 0) + bad,
+        )
+        self._events.done(self._last)

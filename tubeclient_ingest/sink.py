@@ -1,0 +1,158 @@
+"""The group's side of the target: rows and the offsets at which they end, in one commit.
+
+The `userMetadata` of each commit says where the group's rows end in all topics, also those that the run does not read.
+So the newest commit says exactly what is in the table. Each commit also carries the group's transaction id with the
+group's next number. If two runs use the same number, Delta accepts one: a run that hung and was replaced meanwhile can
+no longer write.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from offsets_store.delta_spark import is_conflict
+from tubeclient.errors import ConfigurationError
+from tubeclient_ingest.checks import OvertakenRun, UnknownRows, unknown_rows
+from tubeclient_ingest.history import Commit, Harm, SinkState, state_of
+from tubeclient_ingest.record import SinkRecord
+from tubeclient_ingest.target import TableDetail, Target, spark_errors
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+__all__ = ["Sink"]
+
+_HISTORY_STEPS: Final = (20, 1_000, 100_000)
+"""How many commits to look through for our newest one, step by step: maintenance may have added its own."""
+_TRIES: Final = 10
+"""How often to look at a table, or to commit to it, that others change meanwhile."""
+
+
+class Sink:
+    """The target for one consumer group; several groups may share it. With `evolve` it gains columns that it lacks."""
+
+    def __init__(self, target: Target, consumer_group: str, *, evolve: bool = False) -> None:
+        self._target = target
+        self._consumer_group = consumer_group
+        self._evolve = evolve
+        self._detail: TableDetail | None = None
+        self._newest: Commit | None = None
+        """The table's newest commit at the last look."""
+
+    @property
+    def where(self) -> str:
+        """The table, for messages."""
+        return self._target.where
+
+    def look(self) -> SinkState:
+        """What the newest version of the table says about the group."""
+        state = SinkState()
+        for _ in range(_TRIES):
+            state = self._read()
+            if state.is_whole or state.version is None:
+                return state
+            whole = self._completed(state)
+            # A commit of the group between the two looks would have a number, and no record: it would count as undone.
+            if (now := self._target.history(1)) and now[0].version == state.version:
+                return whole
+        raise ConfigurationError(
+            f"{self.where} changed between two looks at it, {_TRIES} times in turn, and its history no longer has a"
+            f" commit of group {self._consumer_group}. Let other writers of the table rest for a moment"
+        )
+
+    def append(self, rows: DataFrame | None, record: SinkRecord, state: SinkState) -> SinkState:
+        """Commit rows with their record, on top of `state`. Returns what the table says then: its record is the one
+        that was written.
+
+        After others' DDL it is tried again. Raises OvertakenRun if another run of the group has written since, and
+        UnknownRows if the rows were written all the same, because the table forgot the other run's transaction, or if
+        others took the table's rows out meanwhile.
+        """
+        errors = spark_errors()
+        record = state.numbered(record)
+        for left in reversed(range(_TRIES)):
+            try:
+                self._target.append(rows, record, evolve=self._evolve)
+                break
+            except errors as error:
+                now = None
+                with contextlib.suppress(*errors):
+                    now = self.look()
+                if now is not None and now.record not in (state.record, record):
+                    raise self._overtaken(record, now) from None
+                if left == 0 or now != state or now is None or not is_conflict(error):
+                    raise
+                state = now
+                record = state.numbered(record)
+        after = self.look()
+        self._check_written(record, after)
+        return after
+
+    def _check_written(self, record: SinkRecord, after: SinkState) -> None:
+        """Raise OvertakenRun or UnknownRows, unless the newest commit is `record`, on top of what it was based on."""
+        if after.record != record:
+            # Delta silently skips a number that is taken.
+            raise self._overtaken(record, after)
+        if after.taken_out is not None and after.taken_out.how is Harm.BESIDE:
+            raise unknown_rows(after.taken_out, self.where, self._consumer_group)
+
+    def _overtaken(self, record: SinkRecord, now: SinkState) -> OvertakenRun | UnknownRows:
+        """The error of a commit that is not the newest one."""
+        other = now.record
+        if other is None or other.sequence < record.sequence:
+            return UnknownRows(
+                f"{self.where} was put back or made anew while this run wrote commit {record.sequence} of group"
+                f" {self._consumer_group}, which is not there. Start again: the next run begins where the rows end"
+            )
+        return OvertakenRun(
+            f"another run of group {self._consumer_group} wrote commit {other.sequence} of run {other.run_id} to"
+            f" {self.where} while this one was at commit {record.sequence} of run {record.run_id}, which was not"
+            " written. Only one job may write a group's rows: this one ends, and the other continues. To keep this one"
+            " instead, stop the other and start this one again"
+        )
+
+    def _completed(self, state: SinkState) -> SinkState:
+        """Complete `state` from the table itself where the history is cut: whether the group wrote, and its last
+        number."""
+        detail = self._detail
+        if detail is None:
+            return state
+        kept = self._target.transactions(SinkRecord.transaction_id_of(self._consumer_group), detail)
+        if kept.last is not None:
+            return replace(state, sequence=max(state.sequence, kept.last))
+        return replace(state, is_whole=state.record is not None or not (state.is_copy or kept.may_forget))
+
+    def _read(self) -> SinkState:
+        commits: list[Commit] = []
+        state = SinkState()
+        for limit in _HISTORY_STEPS:
+            commits = self._target.history(limit)
+            if not commits:
+                self._detail = self._newest = None
+                return SinkState()
+            if self._newest is not None and self._newest not in commits:
+                self._detail = None  # perhaps another table is there by now
+            self._newest = commits[0]
+            state = state_of(commits, self._consumer_group, self._table_id())
+            if state.is_whole or len(commits) < limit:
+                break
+        if state.taken_out is not None and state.record is not None and self._detail is not None:
+            # By their names and metrics they may have removed rows; the log knows.
+            since = -1 if state.record.based_on is None else state.record.based_on
+            doubtful = [one.version for one in commits if one.removes and one.record is None and one.version > since]
+            removing = self._target.removing(doubtful, self._detail.location) if doubtful else set()
+            commits = [one._replace(removes=one.version in removing) for one in commits]
+            state = state_of(commits, self._consumer_group, self._table_id())
+        return state
+
+    def _table_id(self) -> str | None:
+        if self._detail is None:
+            self._detail = self._target.detail()
+        return None if self._detail is None else self._detail.table_id
+
+    def detail(self) -> TableDetail | None:
+        """What the table is, looked up now; None if there is none."""
+        self._detail = self._target.detail()
+        return self._detail

@@ -1,0 +1,259 @@
+"""One round's rows into the target, and its bad records into their table: each record into exactly one of the two.
+
+The bad records come first. They count once the target has the commit that they were written for; so whatever a run
+leaves undone counts for nothing, and the next one reads the same ranges.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from spark_source.options.source_options import SourceOptions
+from spark_source.typed.record_format import BAD_REASON, LINEAGE, RecordFormat, or_fail, target_rows
+from tubeclient.errors import ConfigurationError
+from tubeclient_ingest.bad_records import BAD_ID, BadRecords
+from tubeclient_ingest.bad_share import TooManyBadRecords
+from tubeclient_ingest.checks import OvertakenRun
+from tubeclient_ingest.history import SinkState
+from tubeclient_ingest.record import SinkRecord
+from tubeclient_ingest.rows import no_rows
+from tubeclient_ingest.settings import IngestSettings
+from tubeclient_ingest.sink import Sink
+from tubeclient_ingest.target import NewTable, TableDetail, Target
+from tubeclient_ingest.target_columns import check_columns, columns_of
+from tubeclient_ingest.target_rules import TargetRules
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+__all__ = ["Retried", "Writer", "goes_on_from"]
+
+_TRIES: Final = 3
+"""How often a round may be overtaken by retries of bad records, and how often a retry is begun."""
+
+
+class _Counted(NamedTuple):
+    total: int
+    bad: int
+    example: str
+    """A bad record's place and reason; empty if there is none."""
+
+
+class Retried(NamedTuple):
+    """What a retry did, or would do."""
+
+    moved: int
+    """How many bad records are in the target now, or would be."""
+    still_bad: int
+    """How many of the chosen ones cannot be parsed."""
+    unread: int = 0
+    """How many of the chosen ones were not tried, because the source itself could not read their messages."""
+
+
+class Writer:
+    """Writes the rounds of one run."""
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        settings: IngestSettings,
+        options: SourceOptions,
+        run_id: str,
+        target: Target,
+        bad_records: BadRecords | None,
+        record_format: RecordFormat,
+    ) -> None:
+        self._spark = spark
+        self._settings = settings
+        self._options = options
+        self._run_id = run_id
+        self._target = target
+        self.sink = Sink(target, settings.consumer_group, evolve=settings.evolve)
+        self._bad_records = bad_records
+        self._format = record_format
+        self._rules = TargetRules()
+        self._detail: TableDetail | None = None
+        self._nothing: DataFrame | None = None
+        """No rows, with the columns that the target gets."""
+
+    @property
+    def detail(self) -> TableDetail:
+        """The target's, once `open` was called."""
+        assert self._detail is not None
+        return self._detail
+
+    def open(self, *, create: bool = True) -> None:
+        """Look whether the records fit the tables, and make those that are missing, or say so without `create`. Raises
+        ConfigurationError."""
+        source = no_rows(self._spark, self._options)
+        if self._settings.bad_records is not None:
+            source = source.drop(BAD_REASON)
+        columns = columns_of(self._format, source)
+        detail = self.sink.detail()
+        if detail is not None:
+            check_columns(detail.columns, columns, self.sink.where, evolve=self._settings.evolve)
+        elif create:
+            settings = self._settings
+            how = NewTable(settings.partition_by, settings.cluster_by, settings.table_properties)
+            self._target.create(columns, how)
+            detail = self.sink.detail()
+        if detail is None:
+            raise ConfigurationError(f"there is no table at {self.sink.where}; start the job first")
+        self._detail = detail
+        self._nothing = self._spark.createDataFrame([], columns)
+        self._rules = TargetRules.of(detail.columns, detail.properties, self._nothing)
+        if self._bad_records is not None:
+            self._bad_records.open(create=create)
+
+    def sweep(self, state: SinkState) -> None:
+        """Remove bad records that runs left which died or lost a race."""
+        if self._bad_records is not None:
+            self._bad_records.sweep(state, self.detail)
+
+    def write(self, rows: DataFrame | None, record: SinkRecord, state: SinkState) -> tuple[SinkState, int]:
+        """Write a round (None: only where the group's rows end), on top of `state`. Returns what the target says then,
+        and the number of bad records.
+
+        Raises TooManyBadRecords before anything is written, and what Sink.append raises. A retry of bad records
+        that commits meanwhile does not matter: the round is written on top of that.
+        """
+        for _ in range(_TRIES):
+            try:
+                return self._write(rows, record, state)
+            except OvertakenRun:
+                now = self.sink.look()
+                if not goes_on_from(state, now):
+                    raise
+                state = now
+        return self._write(rows, record, state)
+
+    def retry(self, reason: str | None, *, dry_run: bool = False) -> Retried:
+        """Move the bad records that can be parsed by now to the target; `reason` is a part of their reason.
+
+        It is a commit of the group like a round's, which leaves the offsets where they are. With `dry_run` it counts
+        the records of the table as it is, and writes nothing. Raises ConfigurationError.
+        """
+        for _ in range(_TRIES):
+            with contextlib.suppress(OvertakenRun):
+                return self._retry(reason, dry_run=dry_run)
+        raise ConfigurationError(
+            f"other runs of group {self._settings.consumer_group} wrote to {self.sink.where} in each of {_TRIES}"
+            " tries; nothing was moved. Try again, or stop the job meanwhile"
+        )
+
+    def bad_records(self) -> DataFrame:
+        """The group's bad records of the target, with their states."""
+        assert self._bad_records is not None
+        return self._bad_records.with_states(self.sink.look(), self.detail)
+
+    def _retry(self, reason: str | None, *, dry_run: bool) -> Retried:
+        table, state = self._bad_records, self.sink.look()
+        assert table is not None
+        before = self._of_retry(state)
+        chosen = table.to_retry(state, self.detail, self._options, reason)
+        unread = table.to_retry(state, self.detail, self._options, reason, unread=True).count()
+        with kept(self._rules.checked(self._format.parse(chosen))) as parsed:
+            counted = _count(parsed)
+            good = counted.total - counted.bad
+            if good and not dry_run:
+                record = replace(before, run_id=self._run_id, bad=good, is_retry=True)
+                table.add_marks(parsed, state.numbered(record), self.detail)
+                rows = target_rows(parsed)
+                if LINEAGE in rows.columns:
+                    rows = rows.withColumn(LINEAGE, rows[LINEAGE].dropFields(BAD_ID))
+                self.sink.append(rows.drop(BAD_ID), record, state)
+        return Retried(good, counted.bad, unread)
+
+    def _of_retry(self, state: SinkState) -> SinkRecord:
+        """The group's last commit. ConfigurationError if a retry cannot go on from it."""
+        group, where = self._settings.consumer_group, self.sink.where
+        if state.record is None:
+            if not state.is_whole:
+                raise ConfigurationError(
+                    f"Delta's history of {where} no longer has a commit of group {group}. Let the job write a round"
+                    " first"
+                )
+            raise ConfigurationError(f"{where} has no commit of group {group}, so no record of it is bad")
+        if state.undone is not None:
+            # The next commit would be the newest one, and hide what RESTORE took out.
+            raise ConfigurationError(
+                f"RESTORE took commits of group {group} out of {where}. Let the job write a round first, which reads"
+                " them again"
+            )
+        if state.taken_out is not None and state.taken_out.everything:
+            raise ConfigurationError(
+                f"version {state.taken_out.version} of {where} ({state.taken_out.operation})"
+                f" {state.taken_out.how.value}. Let the job write a round first"
+            )
+        return state.record
+
+    def _write(self, rows: DataFrame | None, record: SinkRecord, state: SinkState) -> tuple[SinkState, int]:
+        table = self._bad_records
+        if rows is None:
+            return self.sink.append(self._nothing, record, state), 0
+        if table is None:
+            if self._rules.checks:
+                good = or_fail(self._rules.checked(self._format.parse(rows, keep=True)))
+            else:
+                good = self._format.only_good(rows)
+            return self.sink.append(good, record, state), 0
+        with kept(self._rules.checked(self._format.parse(rows))) as parsed:
+            counted = _count(parsed)
+            self._check_share(counted)
+            record = replace(record, bad=counted.bad)
+            if counted.bad:
+                table.add(parsed, state.numbered(record), self.detail)
+            return self.sink.append(target_rows(parsed), record, state), counted.bad
+
+    def _check_share(self, counted: _Counted) -> None:
+        share = self._settings.bad_share
+        if share is not None and not share.allows(counted.bad, counted.total):
+            most = self._settings.named("max_bad_records")
+            raise TooManyBadRecords(
+                f"{counted.bad:,} of {counted.total:,} records of the round are bad, and {most} is {share.text};"
+                f" nothing of the round was written. One of them is {counted.example}. Correct the format, or raise"
+                f" {most}, and start again"
+            )
+
+
+def goes_on_from(state: SinkState, now: SinkState) -> bool:
+    """Whether only retries of bad records came between two looks: they leave the offsets as they are."""
+    one, other = state.record, now.record
+    if one is None or other is None or now.undone != state.undone:
+        return False
+    if now.taken_out is not None and now.taken_out.everything:
+        return False
+    return other == one or (other.is_retry and other.ends == one.ends)
+
+
+@contextlib.contextmanager
+def kept(frame: DataFrame) -> Iterator[DataFrame]:
+    """A frame that is computed once, where the session lets it be kept; elsewhere, as in serverless ones, each use
+    reads the same ranges again."""
+    from pyspark.errors import PySparkException
+
+    try:
+        held = frame.persist()
+    except PySparkException:
+        yield frame
+        return
+    try:
+        yield held
+    finally:
+        held.unpersist()
+
+
+def _count(parsed: DataFrame) -> _Counted:
+    """Count parsed records in one pass, which also computes what is kept."""
+    from pyspark.sql import functions as F
+
+    reason = F.col(BAD_REASON)
+    place = F.struct("topic", "partitionKey", "messageId", BAD_REASON)
+    row = parsed.agg(F.count("*"), F.count(reason), F.min(F.when(reason.isNotNull(), place))).collect()[0]
+    total, bad, first = int(row[0]), int(row[1]), row[2]
+    if first is None:
+        return _Counted(total, bad, "")
+    return _Counted(total, bad, f"message {first.messageId} of partition {first.partitionKey}: {first.badReason}")
