@@ -100,7 +100,7 @@ def _archive() -> None:
     from offsets_store import GroupKey, OffsetsTable, PartitionProgress
     from offsets_store.delta_spark import DeltaSparkStorage
     from tests.java_options import JAVA_OPTIONS, QUIET
-    from tests.tubeclient_cli.ingest.bench import KEYS, Bench
+    from tests.tubeclient_ingest.bench import KEYS, Bench
 
     made = SPARK_HOME / "unfinished.jsa"
     os.environ["SPARK_HOME"] = str(SPARK_HOME)

@@ -26,7 +26,7 @@ from tests.waiting import wait_for
 from tubeclient import ClientSettings, Producer
 from tubeclient.keys import PartitionKey
 from tubeclient_cli.app import app
-from tubeclient_cli.ingest.settings import load_settings
+from tubeclient_ingest.settings import load_settings
 
 PYTHON = re.compile(r"(?P<mark><!--[^\n]*-->\n)?```python\n(?P<code>.*?)```", re.DOTALL)
 ON_SPARK = (

@@ -73,7 +73,7 @@ OF_WRITES: list[tuple[str, dict[str, str | None], StructType, bool, str, str]] =
     ("a number as value", {}, StructType([StructField("value", LongType())]), False, "INVALID_SETTING", "value"),
 ]
 
-INGEST = "ingest --master-servers MASTER --consumer-group g --topic t --target TMP/t --checkpoint TMP/c"
+INGEST = "ingest --master-servers MASTER --consumer-group g --topic t --target TMP/t"
 
 OF_COMMANDS: list[tuple[str, str, int, str]] = [
     ("nothing given", "ingest", 2, "[INVALID_SETTING] not given, neither on the command line nor in a settings file"),
@@ -86,7 +86,7 @@ OF_COMMANDS: list[tuple[str, str, int, str]] = [
     ("an unknown start", f"{INGEST} --starting-offsets middle", 2, "write earliest, latest, group, target"),
     ("an encoding that is none", f"{INGEST} --format csv --schema a STRING --encoding moon", 2, "moon"),
     ("too many bad records of all", f"{INGEST} --max-bad-records many", 2, "max-bad-records"),
-    ("the target as checkpoint", f"{INGEST} --bad-records TMP/t", 2, "the same folder"),
+    ("the target as table of bad records", f"{INGEST} --bad-records TMP/t", 2, "the same folder"),
     ("a topic that is misspelt", "topics show clikcs --master-servers MASTER --option masterWebPort=WEB", 2, "clikcs"),
     ("a master that is not there", "topics list --master-servers NOBODY --option masterWebPort=NOWEB", 3, "] "),
     ("an offsets table that is not there", "offsets show --offsets-table TMP/none --consumer-group g", 2, "] "),
@@ -104,19 +104,19 @@ OF_INSTALLATIONS: list[tuple[str, str, str, str]] = [
     (
         "executors have another Python",
         "OTHER_PYTHON",
-        "tubeclient_cli/ingest/test_advice.py",
+        "tubeclient_ingest/test_advice.py",
         "test_another_python_on_executors_is_told_with_both_versions",
     ),
     (
         "executors have no Python there",
         "PYTHON_NOT_FOUND",
-        "tubeclient_cli/ingest/test_advice.py",
+        "tubeclient_ingest/test_advice.py",
         "test_a_python_that_is_not_there_is_told_with_the_machine",
     ),
     (
         "the venv is not activated",
         "DATA_SOURCE_NOT_FOUND",
-        "tubeclient_cli/ingest/test_advice.py",
+        "tubeclient_ingest/test_advice.py",
         "test_a_python_of_sparks_that_does_not_find_the_source_is_named",
     ),
     (

@@ -35,7 +35,7 @@ from tubeclient import (
     fetch_view,
 )
 from tubeclient_cli.app import app
-from tubeclient_cli.ingest.settings import IngestSettings
+from tubeclient_ingest.settings import IngestSettings
 
 NOWHERE = ClientSettings(("127.0.0.1:1",), master_web_port=1, connect_timeout_ms=200, retry_limit_ms=1)
 SETTINGS = {"masterServers": "127.0.0.1:1", "consumerGroup": "etl", "subscribe": "clicks"}
@@ -96,10 +96,7 @@ def looks_up(group: str, own: str = "etl") -> None:
 
 
 def ingests(**changed: Any) -> None:
-    IngestSettings(
-        **{"master_servers": "m:1", "consumer_group": "etl", "topics": ("clicks",), "target": "/t", "checkpoint": "/c"}
-        | changed
-    )
+    ingested(**changed)
 
 
 def plans(topic: str = "clicks") -> None:
@@ -205,9 +202,8 @@ def test_every_door_lets_the_same_names_through(kind: str, where: str, door: Cal
 
 
 def ingested(**changed: Any) -> IngestSettings:
-    """A job that reads `begin_anew` too."""
-    needed = {"master_servers": "m:1", "consumer_group": "etl", "topics": ("clicks",), "target": "/t"}
-    return IngestSettings(**{**needed, "checkpoint": "/c", **changed})
+    needed: dict[str, Any] = {"master_servers": "m:1", "consumer_group": "etl", "topics": ("clicks",), "target": "/t"}
+    return IngestSettings(**{**needed, **changed})
 
 
 KEPT: dict[str, Callable[[str], object]] = {
@@ -219,7 +215,6 @@ KEPT: dict[str, Callable[[str], object]] = {
     "GroupKey's topic": lambda name: GroupKey("etl", [name]).topics,
     "option subscribe": lambda name: parse_options({**SETTINGS, "subscribe": name}).subscribe,
     "a topic of tubeclient ingest": lambda name: ingested(topics=(name,)).topics,
-    "a topic to begin anew": lambda name: ingested(begin_anew=(name,), topics=(name.strip(),)).begin_anew,
 }
 """What is kept of a name, and looked for later."""
 

@@ -23,7 +23,8 @@ HEAVY: Final = ("spark", "apache", "browser")
 """The marks of tests that start something large."""
 
 ALL: Final = ("",)
-INGEST: Final = "tubeclient_cli/ingest"
+INGEST: Final = "tubeclient_ingest"
+COMMAND: Final = "tubeclient_cli/ingest"
 
 MERGE: Final[Mapping[str, tuple[str, ...]]] = {
     "apache/test_producer_on_apache.py": ("test_restarts_of_broker_and_master_lose_no_message",),
@@ -47,7 +48,7 @@ MERGE: Final[Mapping[str, tuple[str, ...]]] = {
     "conformance/test_server_balance.py": ("test_one_consumer_reads_all_and_two_split_it",),
     "conformance/test_three_nodes.py": ("test_each_message_comes_to_one_node_once",),
     "exactly_once/test_exactly_once.py": ("test_each_message_is_in_the_table_once_after_two_kills",),
-    "golden/test_golden.py": ("test_a_job_goes_on_from_the_files_of_a_version[v1-checkpoint]",),
+    "golden/test_golden.py": ("test_a_job_goes_on_from_the_files_of_a_version[v1]",),
     "jobs/test_consume_from_table.py": ("test_from_spark_to_two_consumers_and_back",),
     "offsets_store/test_storage_contract.py": ("test_a_newer_run_between_look_and_write_is_noticed[path-some-same",),
     "spark_source/cluster/test_locked_cluster.py": ("test_batch_and_stream_read_what_the_locks_guard",),
@@ -74,7 +75,7 @@ MERGE: Final[Mapping[str, tuple[str, ...]]] = {
         "test_the_session_is_a_remote_one",
         "test_batch_reads_views_and_writes",
         "test_streams_and_their_lag",
-        "test_ingest_is_refused_at_once",
+        "test_ingest_over_connect",
     ),
     "spark_source/test_inlong_on_spark.py": ALL,
     "spark_source/test_limits_on_spark.py": (
@@ -109,18 +110,17 @@ MERGE: Final[Mapping[str, tuple[str, ...]]] = {
     "spark_source/write/test_write_packs.py": ("test_records_are_written_and_read_back",),
     "spark_source/write/test_write_stream.py": ALL,
     "tubeclient_cli/common/test_jvm_watch.py": ALL,
-    f"{INGEST}/test_bad_records.py": ("test_more_than_the_user_accepts_end_the_job_and_nothing_is_written",),
-    f"{INGEST}/test_batch_writer.py": (
-        "test_a_run_that_is_killed_anywhere_is_gone_on_from_with_another_parser[DeltaSink-append-True-first batch]",
+    f"{INGEST}/test_bad_records.py": (
+        "test_more_than_the_user_accepts_end_the_job_and_nothing_is_written",
+        "test_of_two_runs_the_one_that_loses_leaves_no_bad_record_that_counts",
     ),
     f"{INGEST}/test_format_settings.py": ALL,
     f"{INGEST}/test_job.py": (
         "test_rows_and_their_end_offsets_are_in_one_commit",
-        "test_new_checkpoints_go_on_where_the_table_ends_and_their_batch_0_is_written",
-        "test_an_old_checkpoint_is_refused_once_a_newer_one_has_written",
+        "test_runs_go_on_where_the_table_ends",
+        "test_a_target_that_is_put_back_while_the_job_runs_gets_what_it_lost",
     ),
-    f"{INGEST}/test_letter_states.py": ALL,
-    f"{INGEST}/test_retry.py": ("test_what_can_be_parsed_by_now_is_in_the_target_and_the_rest_stays",),
+    f"{INGEST}/test_retry.py": ("test_a_retry_that_is_killed_moves_nothing_and_can_be_done_again[marks-job]",),
     f"{INGEST}/test_secrets.py": (
         "test_each_secret_option_has_a_canary",
         "test_spark_shows_no_secret_of_a_query",
@@ -148,13 +148,11 @@ NIGHTLY: Final = (
 
 LONG: Final = (
     "exactly_once/test_exactly_once.py",
-    f"{INGEST}/test_command.py",
-    f"{INGEST}/test_batch_writer.py",
+    f"{COMMAND}/test_command.py",
     f"{INGEST}/test_job.py",
     f"{INGEST}/test_bad_records.py",
     "simulation/test_simulation.py",
     f"{INGEST}/test_retry.py",
-    f"{INGEST}/test_restored_letters.py",
     "spark_source/progress/test_table_order.py",
     f"{INGEST}/test_job_targets.py",
     "exactly_once/test_lost_tail.py",

@@ -1,5 +1,5 @@
 """The faults, one function each. Each returns a description of the fault once it has happened; the script checks that
-batches continue afterwards."""
+rounds continue afterwards."""
 
 from __future__ import annotations
 
@@ -15,16 +15,14 @@ from tests.exactly_once.order import Positions
 from tests.exactly_once.pauses import hold_up_driver, hold_up_server, hold_up_server_for_long
 from tests.exactly_once.processes import Found, send_signal
 from tests.exactly_once.scene import (
-    BATCH_SECONDS,
     ENDED_SECONDS,
     GOES_ON_SECONDS,
     LEASE_SECONDS,
+    ROUND_SECONDS,
     Fault,
     Scene,
-    any_moment,
-    in_mid_batch,
+    in_mid_round,
     in_table,
-    known,
     one_of,
     state_of,
     until,
@@ -37,35 +35,35 @@ __all__ = [
     "OTHER_FAULTS",
     "RARE_FAULTS",
     "broker_stays_down",
-    "kill_in_batch_0",
-    "lose_checkpoint",
+    "kill_in_first_round",
     "zombie_driver",
 ]
 
 
-def kill_in_batch_0(scene: Scene) -> str:
-    """SIGKILL for the driver when the very first batch is planned and not complete, and a new start."""
+def kill_in_first_round(scene: Scene) -> str:
+    """SIGKILL for the driver in its very first round, after the commit that says where the group begins; and a new
+    start."""
     job = scene.job
-    job.wait_for(lambda: job.planned == 0, "batch 0 to be planned")
+    job.wait_for(lambda: job.rounds, "the first commit")
     scene.kill()
-    assert job.committed == -1, "batch 0 was complete before the driver could be killed"
+    assert job.rounds == 1, "the first round was in the table before the driver could be killed"
     job.start()
-    return "in batch 0"
+    return "in the first round"
 
 
 def kill_executor(scene: Scene) -> str:
-    """SIGKILL in the middle of a batch; Spark starts another one."""
-    return _stop_in_batch(scene, scene.spark.executors, "an executor", 0.5, 2, signal.SIGKILL)
+    """SIGKILL in the middle of a round; Spark starts another one."""
+    return _stop_in_round(scene, scene.spark.executors, "an executor", 0.5, 2, signal.SIGKILL)
 
 
 def kill_python_worker(scene: Scene) -> str:
-    """SIGKILL in the middle of a batch; Spark runs its task again."""
-    return _stop_in_batch(scene, scene.spark.python_workers, "a Python worker", 0.5, 2, signal.SIGKILL)
+    """SIGKILL in the middle of a round; Spark runs its task again."""
+    return _stop_in_round(scene, scene.spark.python_workers, "a Python worker", 0.5, 2, signal.SIGKILL)
 
 
 def hold_up_python_worker(scene: Scene) -> str:
     """Its task becomes the slow one that speculation is for, and goes on when another attempt was first."""
-    return _stop_in_batch(scene, scene.spark.python_workers, "a Python worker", 4, 7, signal.SIGCONT)
+    return _stop_in_round(scene, scene.spark.python_workers, "a Python worker", 4, 7, signal.SIGCONT)
 
 
 def restart_master(scene: Scene) -> str:
@@ -84,8 +82,8 @@ def restart_broker(scene: Scene) -> str:
 
 
 def stop_driver(scene: Scene) -> str:
-    """SIGTERM in the middle of a batch, the job's own end, and a new start."""
-    state = in_mid_batch(scene)
+    """SIGTERM in the middle of a round, the job's own end, and a new start."""
+    state = in_mid_round(scene)
     scene.job.stop()
     scene.order.after_stop()
     scene.job.start()
@@ -93,79 +91,50 @@ def stop_driver(scene: Scene) -> str:
 
 
 def kill_driver(scene: Scene) -> str:
-    """SIGKILL in the middle of a batch, and a new start."""
-    state = in_mid_batch(scene)
+    """SIGKILL in the middle of a round, and a new start."""
+    state = in_mid_round(scene)
     scene.kill()
     scene.job.start()
     return state
 
 
 def kill_driver_between_commits(scene: Scene) -> str:
-    """SIGKILL as soon as a batch is in the table, which is before Spark notes that it is complete; and a new start."""
+    """SIGKILL as soon as a round is in the table, which is before it is in the offsets table; and a new start."""
     in_table(scene)
     scene.kill()
-    state = known(scene.job)
+    state = state_of(scene.job)
     scene.job.start()
     return state
-
-
-def lose_checkpoint(scene: Scene) -> str:
-    """SIGKILL at any moment, in a batch, or when a batch is in the table and Spark has not noted it; the checkpoint is
-    deleted, and the job starts with a new one.
-    """
-    scene.rng.choice((any_moment, in_mid_batch, in_table))(scene)
-    scene.kill()
-    state = known(scene.job)
-    scene.job.lose_checkpoint()
-    scene.job.start()
-    return state
-
-
-def kill_planner(scene: Scene) -> str:
-    """SIGKILL for the source's process beside the driver: the query fails, the job ends, and is started again."""
-    job = scene.job
-    planner = one_of(scene, job.planners, "the planner")
-    send_signal(planner, signal.SIGKILL)
-    status = job.run.wait(ENDED_SECONDS)
-    assert status == 1, f"a job whose planner was killed ended with {status}\n{job.run.tail()}"
-    scene.order.after_kill()
-    job.start()
-    return f"process {planner.pid}"
 
 
 def zombie_driver(scene: Scene) -> str:
-    """SIGSTOP for the driver and its planner in the middle of a batch, for longer than the group's lease. A second one
-    takes over, with a new checkpoint and the same table. Then the first goes on: it must end, and without a commit.
+    """SIGSTOP for the driver in the middle of a round, for longer than the group's lease. A second one takes over, with
+    the same table. Then the first goes on: it must end, and without a commit.
     """
     job = scene.job
-    before = job.planned
-    job.wait_for(lambda: job.planned > max(before, job.committed), "a batch to begin")
-    time.sleep(scene.rng.uniform(0, BATCH_SECONDS / 2))
-    state = known(job)
+    job.wait_for(lambda: job.run_id, "a commit of the driver")
+    in_table(scene)
+    time.sleep(scene.rng.uniform(0, ROUND_SECONDS / 2))
     zombie, stopped = job.set_aside(), time.monotonic()
+    state = state_of(job)
     try:
         job.start()
-        job.wait_for(lambda: job.committed >= 0, "a batch of the second driver", GOES_ON_SECONDS)
+        job.wait_for(lambda: job.run_id, "a round of the second driver", GOES_ON_SECONDS)
         until(stopped + LEASE_SECONDS)
-        seconds, committed = time.monotonic() - stopped, newest_commit_of(job.table, zombie.query_id)
+        seconds, committed = time.monotonic() - stopped, newest_commit_of(job.table, zombie.run_id)
         zombie.go_on()
         status = zombie.wait(ENDED_SECONDS)
         words = zombie.last_words()
         assert status == 1, f"a driver that was taken over from ended with {status}: {words}"
-        assert newest_commit_of(job.table, zombie.query_id) == committed, (
-            "a driver that was taken over from has written"
-        )
+        assert newest_commit_of(job.table, zombie.run_id) == committed, "a driver that was taken over from has written"
     finally:
         zombie.kill()
     return f"stopped for {seconds:.1f} s with {state}; it ended with {words}"
 
 
 def broker_stays_down(scene: Scene) -> str:
-    """One of the brokers is down when the driver starts, when it is killed in a batch, and when it starts again, for a
+    """One of the brokers is down when the driver starts, when it is killed in a round, and when it starts again, for a
     minute as a rule; the other broker's partitions go on all the while, and its own when it is back.
-
-    The driver is killed between two batches before: one that is planned already is read as it is, so it would wait for
-    its brokers.
     """
     job, broker_id = scene.job, scene.rng.choice(sorted(scene.tube.brokers))
 
@@ -178,13 +147,13 @@ def broker_stays_down(scene: Scene) -> str:
             poll_seconds=0.1,
         )
 
-    job.wait_for(job.caught_between_batches, "a moment between two batches", poll_seconds=0.002)
+    in_mid_round(scene)
     scene.kill()
     with scene.without_broker(broker_id):
         since = time.monotonic()
         job.start()
         go_on(False)
-        state = in_mid_batch(scene)
+        state = in_mid_round(scene)
         scene.kill()
         job.start()
         go_on(False)
@@ -195,18 +164,16 @@ def broker_stays_down(scene: Scene) -> str:
     return f"broker {broker_id}, down for {seconds:.1f} s, the driver killed with {state}"
 
 
-def _stop_in_batch(
+def _stop_in_round(
     scene: Scene, find: Callable[[], list[Found]], what: str, least: float, most: float, then: signal.Signals
 ) -> str:
-    """SIGSTOP for one of the processes of a kind, so that the running or the next batch gets stuck with it; and another
-    signal some seconds into that batch."""
-    job = scene.job
+    """SIGSTOP for one of the processes of a kind, so that the running or the next round gets stuck with it; and another
+    signal some seconds later."""
     process = one_of(scene, find, what)
     send_signal(process, signal.SIGSTOP)
-    job.wait_for(lambda: job.planned > job.committed, "a batch to run")
     seconds = scene.rng.uniform(least, most)
     time.sleep(seconds)
-    state = state_of(job)
+    state = state_of(scene.job)
     send_signal(process, then)
     return f"process {process.pid}, held up for {seconds:.1f} s, {state}"
 
@@ -220,8 +187,6 @@ DRIVER_FAULTS: Final = (
     stop_driver,
     kill_driver,
     kill_driver_between_commits,
-    lose_checkpoint,
-    kill_planner,
     zombie_driver,
     broker_stays_down,
 )

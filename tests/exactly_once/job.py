@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import shutil
 import signal
 import sys
 import time
@@ -11,12 +10,13 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
+from tests.exactly_once.looking import records
+from tests.exactly_once.order import Positions
 from tests.exactly_once.processes import Child, Found, marked, send_signal
 from tests.exactly_once.zombie import Zombie
 from tests.java_options import JAVA_OPTIONS
 from tests.spark_home import delta_confs
 from tests.waiting import wait_for
-from tubeclient_cli.ingest.checkpoint import parse_offset_log
 
 __all__ = ["SPARK", "Job"]
 
@@ -36,7 +36,7 @@ SPARK = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.sql.shuffle.partitions": "1",
     "spark.databricks.delta.snapshotPartitions": "1",
-    # Compiled plans are for more rows than these; without, a new driver has its first batch sooner.
+    # Compiled plans are for more rows than these; without, a new driver has its first round sooner.
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.adaptive.enabled": "false",
     # A task that is slower than one and a half times the quicker half is given to the other executor as well.
@@ -54,7 +54,7 @@ SPARK = {
 
 
 class Job:
-    """The job in `folder`: its table, checkpoint, offsets table, Spark's event logs and a log of each run.
+    """The job in `folder`: its table, offsets table, Spark's event logs and a log of each run.
 
     `settings` are arguments of the command, by their names without dashes, `source` further options of the source.
     """
@@ -64,7 +64,6 @@ class Job:
     ) -> None:
         self.folder = folder
         self.table = folder / "table"
-        self.checkpoint = folder / "checkpoint"
         self.offsets_table = folder / "offsets"
         self.events = folder / "events"
         self.events.mkdir(parents=True)
@@ -73,10 +72,8 @@ class Job:
         self._spark_url = spark_url
         self._settings = dict(settings)
         self._source = dict(source)
-        self._lost_batches = 0
-        self._first_end: dict[str, int] | None = None
+        self._earlier: set[str] = set()
         self._aside: set[tuple[int, int]] = set()
-        self._stopped: list[Found] = []
 
     @property
     def run(self) -> Child:
@@ -86,10 +83,10 @@ class Job:
     def start(self, **source: str) -> None:
         """Start the job; `source` are further options of the source from now on."""
         self._source.update(source)
+        self._earlier = {record.run_id for _, record in records(self.table)}
         settings = {
             **self._settings,
             "target": str(self.table),
-            "checkpoint": str(self.checkpoint),
             "offsets-table": str(self.offsets_table),
             "spark-master": self._spark_url,
         }
@@ -100,54 +97,29 @@ class Job:
         command += [part for name, value in self._source.items() for part in ("--option", f"{name}={value}")]
         command += [part for name, value in confs.items() for part in ("--conf", f"{name}={value}")]
         name = f"run-{len(self.runs) + 1}"
-        self.runs.append(Child(name, command, self.folder / f"{name}.log", self._mark))
+        # Through a pipe: a limit for the size of files is not to hold for the log.
+        self.runs.append(Child(name, command, self.folder / f"{name}.log", self._mark, piped=True))
 
     def check(self) -> None:
         """AssertionError if the job has ended. It shows what is left of runs before, which may hold the group."""
-        assert self.run.running, (
-            f"the job has ended; of processes beside the driver there are {self.planners()}\n"
-            + "\n".join(run.tail() for run in self.runs[-2:])
-        )
+        assert self.run.running, "the job has ended\n" + "\n".join(run.tail() for run in self.runs[-2:])
 
     def stop(self) -> None:
-        """SIGTERM, and the job's own end after the running batch; AssertionError if that is not a clean one."""
+        """SIGTERM, and the job's own end after the running round; AssertionError if that is not a clean one."""
         self.run.ask_to_end()
         status = self.run.wait(_END_SECONDS)
         assert status == 0, f"a job that was asked to stop ended with {status}\n{self.run.tail()}"
 
     def kill(self) -> None:
-        """SIGKILL for the driver, which is a JVM and the Python process that started it; its children are left. None of
-        them still stands still afterwards."""
+        """SIGKILL for the driver, which is a JVM and the Python process that started it; its children are left."""
         for process in self._drivers():
             send_signal(process, signal.SIGKILL)
         self.run.kill()
-        self._let_go_on()
         wait_for(lambda: not self._drivers(), "the driver to be gone", seconds=_KILLED_SECONDS)
-
-    def caught_between_batches(self) -> bool:
-        """Whether the driver, which stands still afterwards (SIGSTOP), has no batch that is planned and not complete;
-        it goes on if it has one."""
-        if self.planned != self.committed:
-            return False
-        # One of them may be a child that has the JVM's command line until it runs a command of its own (Hadoop starts
-        # some). So who goes on is who was stopped, whatever it is by then.
-        self._stopped = self._drivers()
-        for process in self._stopped:
-            send_signal(process, signal.SIGSTOP)
-        time.sleep(_STOPPED_SECONDS)
-        if self.planned == self.committed:
-            return True
-        self._let_go_on()
-        return False
-
-    def _let_go_on(self) -> None:
-        for process in self._stopped:
-            send_signal(process, signal.SIGCONT)
-        self._stopped = []
 
     @contextmanager
     def standing_still(self) -> Iterator[None]:
-        """The driver and its planner do nothing for the length of the block (SIGSTOP), and go on after it."""
+        """The driver does nothing for the length of the block (SIGSTOP), and go on after it."""
         processes = self._processes()
         for process in processes:
             send_signal(process, signal.SIGSTOP)
@@ -158,28 +130,16 @@ class Job:
             for process in processes:
                 send_signal(process, signal.SIGCONT)
 
-    def lose_checkpoint(self) -> None:
-        """Delete it; the next start makes a new one. Not while the job runs."""
-        self._count_before_new_checkpoint()
-        shutil.rmtree(self.checkpoint)
-
     def set_aside(self) -> Zombie:
-        """Stop the driver where it stands, with its planner (SIGSTOP). The next start is one beside it, with a new
-        checkpoint; the one that stands still is the caller's to end.
-        """
-        zombie = Zombie(self.run, self._processes(), self.checkpoint)
+        """Stop the driver where it stands (SIGSTOP). The next start is one beside it; the one that stands still is the
+        caller's to end."""
+        zombie = Zombie(self.run, self._processes(), self.run_id)
         self._aside |= {(process.pid, process.begun) for process in zombie.processes}
-        self._count_before_new_checkpoint()
-        self.checkpoint = self.folder / f"checkpoint-{len(self.runs) + 1}"
         return zombie
 
-    def _count_before_new_checkpoint(self) -> None:
-        self._first_end = self.end_of_first_batch
-        self._lost_batches = self.batches
-
-    def planners(self) -> list[Found]:
-        """The source's process beside the driver."""
-        return [process for process in self._processes() if "python_streaming_source_runner" in process.command]
+    def pythons(self) -> list[Found]:
+        """The driver's Python process, which plans and writes to the offsets table."""
+        return [process for process in self._processes() if process.pid == self.run.pid]
 
     def _drivers(self) -> list[Found]:
         return [process for process in self._processes() if "org.apache.spark.deploy.SparkSubmit" in process.command]
@@ -189,32 +149,28 @@ class Job:
         return [process for process in marked(self._mark) if (process.pid, process.begun) not in self._aside]
 
     @property
-    def batches(self) -> int:
-        """How many batches Spark knows to be complete, in lost checkpoints as well."""
-        return self._lost_batches + self.committed + 1
+    def rounds(self) -> int:
+        """The group's number of the table's newest commit; 0 for none. The first one has no rows."""
+        return next((record.sequence for _, record in records(self.table)), 0)
 
     @property
-    def end_of_first_batch(self) -> dict[str, int]:
-        """Where the first batch of all was planned to end, by partition key; {} if there is none."""
-        return self._first_end or self.end_of(0)
-
-    def end_of(self, batch_id: int) -> dict[str, int]:
-        """Where a batch of the present checkpoint was planned to end; {} if it was not."""
-        try:
-            text = (self.checkpoint / "offsets" / str(batch_id)).read_text()
-        except FileNotFoundError:
-            return {}
-        return {str(key): at for key, at in parse_offset_log(text).items()}
+    def run_id(self) -> str | None:
+        """Of the newest run; None before its first commit."""
+        newest = next((record.run_id for _, record in records(self.table)), None)
+        return None if newest in self._earlier else newest
 
     @property
-    def planned(self) -> int:
-        """The newest batch that Spark has planned; -1 for none."""
-        return _highest(self.checkpoint / "offsets")
+    def end_before_last(self) -> Positions:
+        """Where the rows of the last commit but one end; {} if there is none."""
+        found = records(self.table)
+        next(found, None)
+        return next(({str(key): at for key, at in record.ends.items()} for _, record in found), {})
 
     @property
-    def committed(self) -> int:
-        """The newest batch that Spark knows to be complete; -1 for none."""
-        return _highest(self.checkpoint / "commits")
+    def first_end(self) -> Positions:
+        """Where the group began, by its first commit."""
+        *_, (_, first) = records(self.table)
+        return {str(key): at for key, at in first.ends.items()}
 
     @property
     def version(self) -> int:

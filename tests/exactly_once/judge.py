@@ -41,15 +41,15 @@ class Verdict:
     held: int
     """Messages that the brokers hold."""
     in_table: int
-    """Rows of the table and of the dead-letter table."""
+    """Rows of the table and of the table of bad records."""
     doubled: list[Row]
-    """Messages that are more than once in the table and the dead-letter table together."""
+    """Messages that are more than once in the two tables together."""
     missing: list[Row]
     """Messages that the brokers hold and the table has not."""
     strange: list[Row]
     """Messages that the table has, and neither brokers hold nor producers wrote them there."""
     misplaced: list[Row]
-    """Good records among the dead letters, and bad ones in the table."""
+    """Good records in the table of bad records, and bad ones in the table."""
     gone: list[Row]
     """Messages that were acknowledged, and no broker holds."""
     gone_and_read: list[Row]
@@ -90,14 +90,14 @@ def judge(
     unknown: Iterable[int],
     held: Iterable[Row],
     table: Iterable[Row],
-    letters: Iterable[Row] = (),
+    bad_records: Iterable[Row] = (),
     bad: Callable[[int], bool] = lambda _: False,
 ) -> Verdict:
-    """Compare. `held` are the messages of all brokers after the last write, `table` the rows after the last batch, and
-    `letters` the dead-letter table's. `bad` says of a number whether its record is bad.
+    """Compare. `held` are the messages of all brokers after the last write, `table` the rows after the last round, and
+    `bad_records` those of their table. `bad` says of a number whether its record is bad.
     """
-    good, dead = Counter(table), Counter(letters)
-    there, has = Counter(held), good + dead
+    good, kept = Counter(table), Counter(bad_records)
+    there, has = Counter(held), good + kept
     written = {Row(place, number) for number, place in acknowledged.items()}
     places = Counter(row.number for row in there)
     unsure = set(unknown)
@@ -110,7 +110,7 @@ def judge(
         doubled=sorted(row for row, count in has.items() if count > 1),
         missing=sorted(there.keys() - has.keys()),
         strange=sorted(has.keys() - there.keys() - written),
-        misplaced=sorted([row for row in good if bad(row.number)] + [row for row in dead if not bad(row.number)]),
+        misplaced=sorted([row for row in good if bad(row.number)] + [row for row in kept if not bad(row.number)]),
         gone=sorted(gone),
         gone_and_read=sorted(gone & has.keys()),
         sent_again=sorted(number for number, count in places.items() if count > 1),

@@ -26,17 +26,18 @@ from tubeclient import (
     fetch_view,
     reader_groups_of,
 )
-from tubeclient_cli.ingest.sink_record import SinkRecord
+from tubeclient_ingest.record import SinkRecord
 
 __all__ = [
     "end_of_sink",
     "ends_of_brokers",
     "first_beginning",
     "held_by_brokers",
-    "in_dead_letters",
+    "in_bad_records",
     "in_table",
     "kept",
     "newest_commit_of",
+    "records",
     "row_count",
 ]
 
@@ -105,17 +106,17 @@ def _of_kind(kind: str, rows: list[dict[str, Any]]) -> Positions:
 
 def end_of_sink(path: Path) -> Positions:
     """Where the rows in the job's table end, by its newest commit that says so; {} where none does."""
-    for _, record in _records(path):
+    for _, record in records(path):
         return {str(key): at for key, at in record.ends.items()}
     return {}
 
 
-def newest_commit_of(path: Path, query_id: str | None) -> int:
-    """The newest version of the job's table that was written with this checkpoint; -1 for none."""
-    return next((version for version, record in _records(path) if record.query_id == query_id), -1)
+def newest_commit_of(path: Path, run_id: str) -> int:
+    """The newest version of the job's table that this run wrote; -1 for none."""
+    return next((version for version, record in records(path) if record.run_id == run_id), -1)
 
 
-def _records(path: Path) -> Iterator[tuple[int, SinkRecord]]:
+def records(path: Path) -> Iterator[tuple[int, SinkRecord]]:
     """Version and what the job says of it, the newest first."""
     for log in sorted((path / "_delta_log").glob("*.json"), reverse=True):
         for line in log.read_text().splitlines():
@@ -133,12 +134,14 @@ def in_table(path: Path) -> list[Row]:
     return [_row(row) for row in table.to_pyarrow_table(columns=_MESSAGE).to_pylist()]
 
 
-def in_dead_letters(path: Path) -> list[Row]:
-    """Every bad record of the dead-letter table; none where there is no table yet."""
+def in_bad_records(path: Path, target: Path) -> list[Row]:
+    """Every row of the table of bad records whose commit the target has; none where there is no table yet."""
     if not DeltaTable.is_deltatable(str(path)):
         return []
-    rows = DeltaTable(path).to_pyarrow_table(columns=[*_MESSAGE, "state"]).to_pylist()
-    return [_row(row) for row in rows if row["state"] == "bad"]
+    rows = DeltaTable(path).to_pyarrow_table(columns=[*_MESSAGE, "sequence", "runId"]).to_pylist()
+    # Later than the rows: a commit comes after its bad records.
+    committed = {(record.sequence, record.run_id) for _, record in records(target)}
+    return [_row(row) for row in rows if (row["sequence"], row["runId"]) in committed]
 
 
 def _row(row: dict[str, Any]) -> Row:

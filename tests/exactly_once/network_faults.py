@@ -28,11 +28,11 @@ def cut_off_for_long(scene: Scene) -> str:
 
 
 def slow_network(scene: Scene) -> str:
-    """All that passes between Spark and TubeMQ takes some tenths of a second, in each direction, for some batches."""
+    """All that passes between Spark and TubeMQ takes some tenths of a second, in each direction, for some rounds."""
     late = scene.rng.uniform(*_SLOW_SECONDS)
     network, job = scene.network, scene.job
     with network.behaving(Manner.LATE, *network.masters, *network.brokers, late_seconds=late):
-        _batches(scene, 3, "on a slow network")
+        _rounds(scene, 3, "on a slow network")
     return f"{late * 1000:.0f} ms in each direction, {state_of(job)}"
 
 
@@ -43,7 +43,7 @@ def fail_over(scene: Scene) -> str:
     if isinstance(scene.tube, ApacheCluster) and len(scene.tube.masters) > 1:
         silent = scene.rng.random() < 0.5
         with scene.tube.servers.without_active_master(silent=silent):
-            _batches(scene, 2, "with another master")
+            _rounds(scene, 2, "with another master")
         return f"the active master {'stood still' if silent else 'was killed'}, {state_of(job)}"
     manner = scene.rng.choice((Manner.DEAD, Manner.SILENT, Manner.STANDBY))
     lost = network.master_in_use
@@ -51,14 +51,14 @@ def fail_over(scene: Scene) -> str:
     asked = sum(map(network.asked, others))
     with network.behaving(manner, lost):
         job.wait_for(lambda: sum(map(network.asked, others)) > asked, "another master to be asked", GOES_ON_SECONDS)
-        _batches(scene, 2, f"without {lost}")
+        _rounds(scene, 2, f"without {lost}")
     return f"{lost} {manner.name.lower()}, {state_of(job)}"
 
 
-def _batches(scene: Scene, count: int, how: str) -> None:
-    """Wait for so many further batches to be complete."""
-    wanted = scene.job.committed + count
-    scene.job.wait_for(lambda: scene.job.committed >= wanted, f"batches {how}", GOES_ON_SECONDS)
+def _rounds(scene: Scene, count: int, how: str) -> None:
+    """Wait for so many further rounds to be in the table."""
+    wanted = scene.job.rounds + count
+    scene.job.wait_for(lambda: scene.job.rounds >= wanted, f"rounds {how}", GOES_ON_SECONDS)
 
 
 def _cut_off(scene: Scene, between: tuple[float, float]) -> str:

@@ -1,7 +1,7 @@
-"""The order in which sink and offsets table get a batch, and a check of observations. Pure.
+"""The order in which sink and offsets table get a batch or a round, and a check of observations. Pure.
 
-A batch is in the sink, then in Spark's commit log, then in the offsets table, then the next one is planned. So a reader
-that reads Spark's plans first, the table second and the sink last sees three rising positions, at any moment.
+A batch is in the sink, then in the offsets table, then the next one is planned. So a reader that first reads where the
+batch ended before the newest known one, the table second and the sink last sees three rising positions, at any moment.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class Seen:
     """What was read, in this order; {} for what does not exist yet."""
 
     due: Positions
-    """Where the last batch but one ended, of those that Spark has planned."""
+    """Where the last batch but one ended, of those that are known: planned by Spark, or in the sink."""
     table: Positions
     """The offsets table's positions."""
     sink: Positions

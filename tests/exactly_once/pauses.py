@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import Final
 
-from tests.exactly_once.scene import LEASE_SECONDS, Scene, in_mid_batch, state_of
+from tests.exactly_once.scene import LEASE_SECONDS, Scene, in_mid_round, state_of
 
 __all__ = ["hold_up_driver", "hold_up_server", "hold_up_server_for_long"]
 
@@ -14,9 +14,9 @@ _LONG: Final = (LEASE_SECONDS + 3, LEASE_SECONDS + 10)
 
 
 def hold_up_driver(scene: Scene) -> str:
-    """The driver, its JVM and its planner stand still in a batch, for less than a lease; the same driver goes on."""
+    """The driver and its JVM stand still in a round, for less than a lease; the same driver goes on."""
     run = scene.job.run
-    in_mid_batch(scene)
+    in_mid_round(scene)
     seconds = scene.rng.uniform(*_SHORT)
     with scene.job.standing_still():
         time.sleep(seconds)

@@ -12,8 +12,10 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
 from tests.apache.jvm import tail
 from tests.spark_home import SPARK_HOME
@@ -22,13 +24,14 @@ from tests.waiting import wait_for
 __all__ = ["MARK", "Child", "Found", "marked", "none_left", "send_signal"]
 
 ROOT = Path(__file__).resolve().parents[2]
+_DRAIN_SECONDS = 10.0
 MARK = "TUBECLIENT_TEST_MARK"
 """The environment variable that has a process's mark."""
 
 
 class Child:
-    """A process with a session of its own, in `folder` or beside its log; what it prints is appended to `log`. `more`
-    is added to its environment, and what is None there is taken out.
+    """A process with a session of its own, in `folder` or beside its log; what it prints is appended to `log`, with
+    `piped` by a process of its own. `more` is added to its environment, and what is None there is taken out.
     """
 
     def __init__(
@@ -39,6 +42,8 @@ class Child:
         mark: str,
         more: Mapping[str, str | None] | None = None,
         folder: Path | None = None,
+        *,
+        piped: bool = False,
     ) -> None:
         self.name = name
         self.log = log
@@ -54,11 +59,20 @@ class Child:
             **(more or {}),
             MARK: mark,
         }
-        with log.open("ab") as output:
+        given = {name: value for name, value in environment.items() if value is not None}
+        self._pipe: subprocess.Popen[bytes] | None = None
+        with ExitStack() as stack:
+            output: IO[bytes] = stack.enter_context(log.open("ab"))
+            if piped:
+                self._pipe = subprocess.Popen(
+                    ["cat"], env=given, stdin=subprocess.PIPE, stdout=output, start_new_session=True
+                )
+                assert self._pipe.stdin is not None
+                output = stack.enter_context(self._pipe.stdin)
             self._process = subprocess.Popen(
                 list(command),
                 cwd=folder or log.parent,
-                env={name: value for name, value in environment.items() if value is not None},
+                env=given,
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
@@ -83,13 +97,22 @@ class Child:
         if self.running:
             self._process.kill()
         self._process.wait(10)
+        self._drain()
 
     def wait(self, seconds: float) -> int:
         """Return its exit status; AssertionError with the end of its log after `seconds`."""
         try:
-            return self._process.wait(seconds)
+            status = self._process.wait(seconds)
         except subprocess.TimeoutExpired:
             raise AssertionError(f"{self.name} did not end within {seconds:g} s\n{self.tail()}") from None
+        self._drain()
+        return status
+
+    def _drain(self) -> None:
+        """Wait until the log has all of it; not for descendants that live on."""
+        if self._pipe is not None:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._pipe.wait(_DRAIN_SECONDS)
 
     def tail(self, lines: int = 40) -> str:
         """The last lines that it printed, for a failure's message."""

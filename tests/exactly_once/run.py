@@ -18,7 +18,7 @@ from embedded_tubemq import EmbeddedTubeMQ
 from tests.apache.server import ApacheTubeMQ, TopicSpec
 from tests.conformance.cluster import ApacheCluster, Cluster, EmbeddedCluster, to_config
 from tests.exactly_once.contents import in_packs, is_bad, one_each
-from tests.exactly_once.faults import FAULTS, kill_in_batch_0
+from tests.exactly_once.faults import FAULTS, kill_in_first_round
 from tests.exactly_once.full_disk import Disk
 from tests.exactly_once.job import Job
 from tests.exactly_once.judge import Row, Verdict, judge
@@ -26,7 +26,7 @@ from tests.exactly_once.looking import (
     ends_of_brokers,
     first_beginning,
     held_by_brokers,
-    in_dead_letters,
+    in_bad_records,
     in_table,
     row_count,
 )
@@ -49,7 +49,7 @@ JOB: Final = "job"
 _PROGRESS_SECONDS = 300.0
 _CATCH_UP_SECONDS = 300.0
 _LONGEST_PAUSE_SECONDS = 2.0
-_LETTERS = "bad_records"
+_BAD_RECORDS = "bad_records"
 _EARLIER = 200
 """Messages that a job does not read which begins at the latest."""
 
@@ -64,7 +64,7 @@ class Report:
     log: list[str] = field(default_factory=list)
     done: Counter[str] = field(default_factory=Counter)
     runs: int = 0
-    batches: int = 0
+    rounds: int = 0
     seconds: float = 0.0
     tasks: Counter[str] = field(default_factory=Counter)
     order: OrderWatch | None = None
@@ -87,7 +87,7 @@ class Report:
         figures = {
             "seconds under way": f"{self.seconds:.0f}",
             "starts of the driver": f"{self.runs}",
-            "batches": f"{self.batches}",
+            "rounds": f"{self.rounds}",
             "faults": f"{self.done.total()}",
             **{f"  {name}": f"{count}" for name, count in sorted(self.done.items())},
             **{name: f"{count:,}" for name, count in sorted(self.tasks.items())},
@@ -165,8 +165,8 @@ def run(
     """Do what is `first`, and then what the seed draws: each other fault once, in an order of its own, and all again
     and again; no further one once there were `rounds` of them, or `seconds` are over. A broker that stays down does so
     for `down_seconds` at least. With `latest` the job begins at the latest messages, of which there are some. With
-    `packs` the producers send InLong packs, and the job writes their records: good ones to its table, bad ones to a
-    dead-letter table. Apache's master has so many `standbys`.
+    `packs` the producers send InLong packs, and the job writes their records: good ones to its table, bad ones to their
+    own. Apache's master has so many `standbys`.
 
     Each fault draws from a source of its own: a seed means the same script, however long things take.
     """
@@ -192,17 +192,17 @@ def run(
                     wait_for(lambda: len(writers.acknowledged) >= _EARLIER, "messages to be there before the job")
                     before = ends_of_brokers(tube.settings, TOPIC.name)
                 job.start(**({"payload": "inlong"} if packs else {}))
-                _do(report, kill_in_batch_0, scene)
+                _do(report, kill_in_first_round, scene)
                 for fault in itertools.chain(first, drawn(order, first, faults, rounds, started + seconds)):
                     scene = replace(scene, rng=random.Random(f"{seed}, fault {report.done.total()}"))
                     time.sleep(scene.rng.uniform(0, _LONGEST_PAUSE_SECONDS))
                     _do(report, fault, scene)
             report.say("the producers have ended")
-            report.verdict = _verdict(report, tube, job, writers, before, folder / _LETTERS if packs else None)
+            report.verdict = _verdict(report, tube, job, writers, before, folder / _BAD_RECORDS if packs else None)
             watch.after_stop()
         finally:
             report.seconds = time.monotonic() - started
-            report.runs, report.batches = len(job.runs), job.batches
+            report.runs, report.rounds = len(job.runs), job.rounds
             report.tasks = task_figures(job.events)
             for line in report.lines():
                 print(line, flush=True)
@@ -212,7 +212,7 @@ def run(
 def _settings(folder: Path, latest: bool, packs: bool) -> dict[str, str]:
     settings = {"starting-offsets": "latest"} if latest else {}
     if packs:
-        settings |= {"format": "json", "schema": "number BIGINT", "bad-records": str(folder / _LETTERS)}
+        settings |= {"format": "json", "schema": "number BIGINT", "bad-records": str(folder / _BAD_RECORDS)}
     return settings
 
 
@@ -234,19 +234,19 @@ def drawn(
 
 
 def _do(report: Report, fault: Fault, scene: Scene) -> None:
-    """Do it, and see that batches go on."""
+    """Do it, and see that rounds go on."""
     job = scene.job
     job.check()
     done = fault(scene)
     report.done[fault.__name__] += 1
     report.say(f"{fault.__name__}: {done}")
-    before, since = job.committed, time.monotonic()
-    job.wait_for(lambda: job.committed > before, f"a batch after {fault.__name__}", _PROGRESS_SECONDS)
-    report.say(f"  batch {job.committed} complete {time.monotonic() - since:.1f} s later")
+    before, since = job.rounds, time.monotonic()
+    job.wait_for(lambda: job.rounds > before, f"a round after {fault.__name__}", _PROGRESS_SECONDS)
+    report.say(f"  round {job.rounds} in the table {time.monotonic() - since:.1f} s later")
 
 
 def _verdict(
-    report: Report, tube: Cluster, job: Job, writers: Writers, before: Positions | None, letters: Path | None
+    report: Report, tube: Cluster, job: Job, writers: Writers, before: Positions | None, bad_records: Path | None
 ) -> Verdict:
     """Wait until the job has caught up, as far as it does, stop it, and compare: with `before`, which was the brokers'
     end before the job was started, what came since the job's first look."""
@@ -259,7 +259,7 @@ def _verdict(
         acknowledged = {number: place for number, place in acknowledged.items() if Row(place, number) not in earlier}
     deadline = time.monotonic() + _CATCH_UP_SECONDS
     # The rows themselves only when there are enough of them: twice as many of some are none of the others.
-    while not _all_there(held, job.table, letters):
+    while not _all_there(held, job.table, bad_records):
         if time.monotonic() >= deadline:
             report.say(f"not all of them are in the table after {_CATCH_UP_SECONDS:.0f} s")
             break
@@ -267,26 +267,27 @@ def _verdict(
         time.sleep(0.5)
     job.stop()
     report.say("the job has ended")
-    if letters is None:
+    if bad_records is None:
         return judge(acknowledged, writers.unknown, held, in_table(job.table))
-    return judge(acknowledged, writers.unknown, held, in_table(job.table), in_dead_letters(letters), is_bad)
+    kept_apart = in_bad_records(bad_records, job.table)
+    return judge(acknowledged, writers.unknown, held, in_table(job.table), kept_apart, is_bad)
 
 
-def _all_there(held: list[Row], table: Path, letters: Path | None) -> bool:
-    if letters is None:
+def _all_there(held: list[Row], table: Path, bad_records: Path | None) -> bool:
+    if bad_records is None:
         return row_count(table) >= len(held) and set(held).issubset(in_table(table))
-    if row_count(table) + row_count(letters) < len(held):
+    if row_count(table) + row_count(bad_records) < len(held):
         return False
-    return set(held).issubset([*in_table(table), *in_dead_letters(letters)])
+    return set(held).issubset([*in_table(table), *in_bad_records(bad_records, table)])
 
 
 def _beginning(report: Report, job: Job, before: Positions) -> Positions:
-    """Where the first run looked and found the end, as it noted itself: not before the end that was seen before it
-    was started, and not behind the end of the first batch, which Spark noted."""
-    began = first_beginning(job.offsets_table)
-    ended = job.end_of_first_batch
-    assert began.keys() == before.keys() == ended.keys()
-    wrong = {key: (before[key], began[key], ended[key]) for key in began if not before[key] <= began[key] <= ended[key]}
-    assert not wrong, f"seen before the start, first look, end of batch 0: {wrong}"
+    """Where the first run looked and found the end, as its first commit says: not before the end that was seen before
+    it was started, and where it noted in the offsets table that it begins."""
+    began = job.first_end
+    assert began == first_beginning(job.offsets_table)
+    assert began.keys() == before.keys()
+    wrong = {key: (before[key], began[key]) for key in began if before[key] > began[key]}
+    assert not wrong, f"seen before the start, first look: {wrong}"
     report.say(f"the first look was {sum(began.values()) - sum(before.values()):,} bytes of index after the start")
     return began

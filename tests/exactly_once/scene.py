@@ -12,7 +12,7 @@ from typing import Final, TypeAlias
 from tests.conformance.cluster import Cluster
 from tests.exactly_once.full_disk import Disk
 from tests.exactly_once.job import Job
-from tests.exactly_once.looking import end_of_sink
+from tests.exactly_once.looking import end_of_sink, kept
 from tests.exactly_once.network import Network
 from tests.exactly_once.processes import Found
 from tests.exactly_once.spark_cluster import SparkCluster
@@ -20,24 +20,22 @@ from tests.exactly_once.watching import OrderWatch
 from tests.front_door import Manner
 
 __all__ = [
-    "BATCH_SECONDS",
     "ENDED_SECONDS",
     "GOES_ON_SECONDS",
     "LEASE_SECONDS",
+    "ROUND_SECONDS",
     "Fault",
     "Scene",
-    "any_moment",
-    "in_mid_batch",
+    "in_mid_round",
     "in_table",
-    "known",
     "one_of",
     "state_of",
     "until",
 ]
 
 ENDED_SECONDS: Final = 150.0
-BATCH_SECONDS: Final = 1.0
-"""About as long as a batch takes from its plan to its commit."""
+ROUND_SECONDS: Final = 1.0
+"""About as long as a round takes from its plan to its commit."""
 GOES_ON_SECONDS: Final = 300.0
 LEASE_SECONDS: Final = 30.0
 """After so long without a word TubeMQ's master gives the group's nodes to somebody else."""
@@ -76,7 +74,7 @@ class Scene:
 
 
 Fault: TypeAlias = Callable[[Scene], str]
-"""Returns a description of what has happened. Batches have to go on afterwards."""
+"""Returns a description of what has happened. Rounds have to go on afterwards."""
 
 
 def one_of(scene: Scene, find: Callable[[], list[Found]], what: str) -> Found:
@@ -91,17 +89,15 @@ def one_of(scene: Scene, find: Callable[[], list[Found]], what: str) -> Found:
     return scene.rng.choice(found)
 
 
-def in_mid_batch(scene: Scene) -> str:
-    """Wait for the beginning of a batch, and then for a part of what it may take."""
-    job = scene.job
-    before = job.planned
-    job.wait_for(lambda: job.planned > max(before, job.committed), "a batch to begin")
-    time.sleep(scene.rng.uniform(0, BATCH_SECONDS))
-    return state_of(job)
+def in_mid_round(scene: Scene) -> str:
+    """Wait for the end of a round, and then for a part of what the next one may take, which begins at once."""
+    in_table(scene)
+    time.sleep(scene.rng.uniform(0, ROUND_SECONDS))
+    return state_of(scene.job)
 
 
 def in_table(scene: Scene) -> None:
-    """Return as soon as a batch is in the table, which is before Spark notes that it is complete."""
+    """Return as soon as a round is in the table, which is before the offsets table has it."""
     job = scene.job
     version = job.version
     job.wait_for(lambda: job.version > version, "the next commit to the table", poll_seconds=0.001)
@@ -112,18 +108,9 @@ def until(moment: float) -> None:
     time.sleep(max(0.0, moment - time.monotonic()))
 
 
-def any_moment(scene: Scene) -> None:
-    """Wait for a part of what two batches may take."""
-    time.sleep(scene.rng.uniform(0, 2 * BATCH_SECONDS))
-
-
-def known(job: Job) -> str:
-    """Say of the newest batch of a job that was killed who knows it."""
-    if job.planned == job.committed:
-        return f"batch {job.planned} complete"
-    in_table = all(end_of_sink(job.table).get(key, -1) >= at for key, at in job.end_of(job.planned).items())
-    return f"batch {job.planned} {'in the table, and unknown to Spark' if in_table else 'running'}"
-
-
 def state_of(job: Job) -> str:
-    return f"batch {job.planned} {'running' if job.planned > job.committed else 'complete'}"
+    """Say of the newest round in the table who knows it."""
+    number, ends = job.rounds, end_of_sink(job.table)
+    table, _ = kept(job.offsets_table)
+    complete = all(table.get(key, -1) >= at for key, at in ends.items())
+    return f"round {number} {'complete' if complete else 'in the table, and not in the offsets table'}"

@@ -48,16 +48,16 @@ def test_a_record_is_in_the_table_that_it_belongs_to_and_in_no_other() -> None:
     good, bad = Row(Place("1:t:0", 1), 7), Row(Place("1:t:0", 1), 99)
     places = {row.number: row.place for row in (good, bad)}
 
-    def verdict(table: list[Row], letters: list[Row]) -> Verdict:
-        return judge(places, [], [good, bad], table, letters, is_bad)
+    def verdict(table: list[Row], bad_records: list[Row]) -> Verdict:
+        return judge(places, [], [good, bad], table, bad_records, is_bad)
 
     assert verdict([good], [bad]).whole
     assert verdict([good, bad], []).misplaced == [bad]
     assert verdict([], [good, bad]).misplaced == [good]
     assert verdict([good, bad], [bad]).doubled == [bad]
     assert verdict([good], []).missing == [bad]
-    for table, letters in (([good, bad], []), ([], [good, bad]), ([good, bad], [bad]), ([good], [])):
-        assert not verdict(table, letters).once
+    for table, bad_records in (([good, bad], []), ([], [good, bad]), ([good, bad], [bad]), ([good], [])):
+        assert not verdict(table, bad_records).once
 
 
 def test_what_a_broker_took_and_lost_is_not_whole_and_may_have_been_read() -> None:

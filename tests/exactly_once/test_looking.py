@@ -8,7 +8,8 @@ import pyarrow as pa
 from deltalake import write_deltalake
 
 from tests.exactly_once.judge import Place, Row
-from tests.exactly_once.looking import in_dead_letters, in_table
+from tests.exactly_once.looking import in_bad_records, in_table
+from tests.exactly_once.test_zombie import commit
 
 ROWS = [Row(Place("1:numbers:0", 5), 7), Row(Place("2:numbers:10000", 5), 8)]
 PLACES = {"partitionKey": [row.place.partition for row in ROWS], "messageId": [row.place.message_id for row in ROWS]}
@@ -25,9 +26,11 @@ def test_typed_rows(tmp_path: Path) -> None:
     assert in_table(tmp_path) == ROWS
 
 
-def test_bad_records_that_restore_undid_do_not_count(tmp_path: Path) -> None:
-    assert in_dead_letters(tmp_path / "none") == []
-    write_deltalake(
-        tmp_path, pa.table({**PLACES, "value": [b'{"number": 7', b'{"number": 8'], "state": ["undone", "bad"]})
-    )
-    assert in_dead_letters(tmp_path) == ROWS[1:]
+def test_bad_records_whose_commit_the_target_lacks_do_not_count(tmp_path: Path) -> None:
+    target, table = tmp_path / "target", tmp_path / "bad"
+    assert in_bad_records(table, target) == []
+    commit(target, 0, "one")
+    for sequence, run_id in ((1, "one"), (1, "other"), (2, "one")):
+        own = {"value": [b'{"number": 7', b'{"number": 8'], "sequence": [sequence] * 2, "runId": [run_id] * 2}
+        write_deltalake(table, pa.table({**PLACES, **own}), mode="append")
+    assert in_bad_records(table, target) == ROWS

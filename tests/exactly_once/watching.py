@@ -1,4 +1,4 @@
-"""Checks the order of Spark's plans, the offsets table and the sink, continuously and after each end of the job."""
+"""Checks the order of offsets table and sink, continuously and after each end of the job."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class OrderWatch:
         """Look once, at a job that was killed."""
         seen = self._look(at_rest=False)
         behind = any(seen.table.get(key, -1) < at for key, at in seen.sink.items())
-        self.killed["trailed by a batch" if behind else "did not trail"] += 1
+        self.killed["trailed by a round" if behind else "did not trail"] += 1
 
     def after_stop(self) -> None:
         """Look once, at a job that came to its end by itself."""
@@ -72,9 +72,9 @@ class OrderWatch:
 
     def _look(self, at_rest: bool) -> Seen:
         # In this order: what is read later may only have grown.
-        due = self._job.end_of(self._job.planned - 1)
-        table, began = kept(self._job.offsets_table)
-        seen = Seen(due, table, end_of_sink(self._job.table), began)
+        due = self._job.end_before_last
+        table, _ = kept(self._job.offsets_table)
+        seen = Seen(due, table, end_of_sink(self._job.table))
         found = wrong_order(seen, at_rest=at_rest)
         with self._lock:
             self.looks += 1

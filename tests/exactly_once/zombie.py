@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import signal
-from pathlib import Path
 from typing import Final
 
 from tests.exactly_once.processes import Child, Found, send_signal
@@ -15,18 +13,15 @@ _COMMAND: Final = "tubeclient ingest: "
 
 
 class Zombie:
-    """The processes of one run of the job, which are stopped here (SIGSTOP), and the checkpoint that it has."""
+    """The processes of one run of the job, which are stopped here (SIGSTOP), and its id in the table's commits."""
 
-    def __init__(self, run: Child, processes: list[Found], checkpoint: Path) -> None:
+    def __init__(self, run: Child, processes: list[Found], run_id: str | None) -> None:
         self._run = run
         self.processes = processes
-        self.query_id: str | None = None
-        """The checkpoint's identity; None where the run had made none yet."""
+        assert run_id is not None, "it has not written to the table"
+        self.run_id = run_id
         for process in processes:
             send_signal(process, signal.SIGSTOP)
-        metadata = checkpoint / "metadata"
-        if metadata.exists():
-            self.query_id = str(json.loads(metadata.read_text())["id"])
 
     def go_on(self) -> None:
         """SIGCONT: all of them go on in the middle of what they were doing."""

@@ -31,8 +31,8 @@ from tubeclient.wire.methods import Method
 from tubeclient.wire.payload import decode_payload, parse_attributes
 from tubeclient.wire.proto import broker_pb2
 from tubeclient_cli.common.places import parse_place
-from tubeclient_cli.ingest.checkpoint import parse_offset_log
 from tubeclient_cli.offsets.target import parse_target
+from tubeclient_ingest.record import SinkRecord
 
 __all__ = ["DECODERS"]
 
@@ -149,7 +149,7 @@ def web_answers(data: bytes) -> None:
 
 
 def offsets(data: bytes) -> None:
-    """Offsets as JSON: of options, of checkpoints, and an entry of a checkpoint's offset log."""
+    """Offsets as JSON: of options, of checkpoints, and of a commit to the job's target."""
     text = data.decode(errors="replace")
 
     def whole() -> None:
@@ -160,7 +160,7 @@ def offsets(data: bytes) -> None:
     allowed(whole, ConfigurationError)
     allowed(lambda: OffsetSpec.parse(text, "startingOffsets"), ConfigurationError)
     allowed(lambda: parse_timestamps(text, "startingOffsetsByTimestamp"), ConfigurationError)
-    allowed(lambda: parse_offset_log(text), ConfigurationError)
+    allowed(lambda: SinkRecord.parse(text), ConfigurationError)
     allowed(lambda: parse_place(text, "--from", UTC), ConfigurationError)
     allowed(lambda: parse_target(text), ConfigurationError)
 

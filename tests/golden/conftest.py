@@ -1,5 +1,5 @@
 """The ingest job of its own tests."""
 
-from tests.tubeclient_cli.ingest.conftest import bench
+from tests.tubeclient_ingest.conftest import bench
 
 __all__ = ["bench"]

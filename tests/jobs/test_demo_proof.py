@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from deltalake import write_deltalake
+from deltalake import CommitProperties, write_deltalake
 
 from embedded_tubemq import EmbeddedTubeMQ, TopicConfig
 from embedded_tubemq.storage.store import NewMessage
@@ -20,6 +20,7 @@ from tubeclient.inlong import records_of
 from tubeclient.keys import PartitionKey
 
 FLIGHTS = pa.table({"seq": pa.array(range(40), pa.int64()), "dest": [f"D{number}" for number in range(40)]})
+COMMIT = {"sequence": 2, "runId": "run"}
 BROKEN = {7: b'{"seq": 7, "de', 31: b'{"seq": 31, "d'}
 
 Rows = list[dict[str, Any]]
@@ -33,7 +34,7 @@ def place(number: int) -> dict[str, Any]:
 
 
 class Tables:
-    """The rows of the target and of the dead letters, as they should be."""
+    """The rows of the target and of the table of bad records, as they should be."""
 
     def __init__(self) -> None:
         self.rows: Rows = [
@@ -41,17 +42,18 @@ class Tables:
             for number in range(40)
             if number not in BROKEN
         ]
-        self.dead: Rows = [{**place(number), "value": value, "state": "bad"} for number, value in BROKEN.items()]
+        self.bad: Rows = [{**place(number), **COMMIT, "value": value} for number, value in BROKEN.items()]
         self.held = 10
         """Messages of the brokers."""
 
     def failing(self, folder: Path) -> list[str]:
         """What the proof finds wrong, by the first words."""
-        write_deltalake(str(folder / "table"), pa.Table.from_pylist(self.rows))
-        write_deltalake(str(folder / "letters"), pa.Table.from_pylist(self.dead))
+        record = CommitProperties(custom_metadata={"userMetadata": json.dumps({"tubeclient": COMMIT})})
+        write_deltalake(str(folder / "table"), pa.Table.from_pylist(self.rows), commit_properties=record)
+        write_deltalake(str(folder / "bad_records"), pa.Table.from_pylist(self.bad))
         # The partitions of a store share its index.
         ends = {"1:flights:0": 28 * 5, "1:flights:1": 28 * 5, "1:flights:10000": 28 * (self.held - 5)}
-        checks = prove_rows(folder / "table", folder / "letters", FLIGHTS, BROKEN, ends)
+        checks = prove_rows(folder / "table", folder / "bad_records", FLIGHTS, BROKEN, ends)
         return [check.statement.split(",")[0] for check in checks if not check.holds]
 
 
@@ -71,7 +73,7 @@ def test_a_message_that_the_brokers_hold_twice_is_there_twice(tmp_path: Path) ->
 MESSAGES = "the messages that the brokers hold"
 ONCE = "each record once"
 GOOD = "each good flight is in the table"
-DEAD = "each broken record is among the dead letters"
+BAD = "each broken record is among the bad records"
 
 
 def lose(tables: Tables) -> None:
@@ -98,19 +100,19 @@ def take_another_flight(tables: Tables) -> None:
     tables.rows[5] = {**tables.rows[6], "tubemq": tables.rows[5]["tubemq"]}
 
 
-def lose_a_letter(tables: Tables) -> None:
-    tables.dead.pop()
+def lose_a_bad_record(tables: Tables) -> None:
+    tables.bad.pop()
 
 
-def change_a_letter(tables: Tables) -> None:
-    tables.dead[0]["value"] = b"{"
+def change_a_bad_record(tables: Tables) -> None:
+    tables.bad[0]["value"] = b"{"
 
 
-def forget_a_letter(tables: Tables) -> None:
-    tables.dead[0]["state"] = "undone"
+def have_a_bad_record_of_no_commit(tables: Tables) -> None:
+    tables.bad[0]["runId"] = "another"
 
 
-def have_a_letter_in_the_table_too(tables: Tables) -> None:
+def have_a_bad_record_in_the_table_too(tables: Tables) -> None:
     tables.rows.append({"seq": 7, "dest": "D7", "tubemq": place(7)})
 
 
@@ -123,10 +125,10 @@ def have_a_letter_in_the_table_too(tables: Tables) -> None:
         (lose_one_and_double_another, [ONCE, GOOD]),
         (change_a_value, [GOOD]),
         (take_another_flight, [GOOD]),
-        (lose_a_letter, [DEAD]),
-        (change_a_letter, [DEAD]),
-        (forget_a_letter, [DEAD]),
-        (have_a_letter_in_the_table_too, [ONCE, GOOD]),
+        (lose_a_bad_record, [BAD]),
+        (change_a_bad_record, [BAD]),
+        (have_a_bad_record_of_no_commit, [BAD]),
+        (have_a_bad_record_in_the_table_too, [ONCE, GOOD]),
     ],
 )
 def test_every_damage_is_noticed(damage: Callable[[Tables], None], noticed_by: list[str], tmp_path: Path) -> None:
@@ -157,7 +159,7 @@ def test_a_restart_goes_on_from_the_offsets_table_where_the_records_end(tmp_path
     run = OffsetsTable(str(tmp_path / "offsets")).open_run(GroupKey("g", ["flights"]), 1)
     for entries, holds in ((5, True), (4, False), (6, False)):
         run.record([PartitionProgress(key, 28 * entries) for key in keys])
-        check = prove_resume(tmp_path / "offsets", "g", tmp_path / "table", tmp_path / "letters")
+        check = prove_resume(tmp_path / "offsets", "g", tmp_path / "table", tmp_path / "bad_records")
         assert check.holds is holds
 
 

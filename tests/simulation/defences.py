@@ -1,7 +1,8 @@
 """Proves the judge: each of these defences is switched off in turn, and a seed sees it.
 
 `python -m tests.simulation.defences` tries each one's own seed; with `--search 20` it looks for another where that
-one does not. A defence is a line of the product. What stands here in its place is what the product would be without it.
+one does not. A defence is a function or a line of the product. What stands here in its place is what the product would
+be without it.
 """
 
 from __future__ import annotations
@@ -13,10 +14,13 @@ import logging
 import os
 import sys
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
+
+from spark_source.offsets.offsets import Offsets
+from tubeclient_ingest.history import _Effect
 
 __all__ = ["DEFENCES", "Defence", "switched_off"]
 
@@ -28,14 +32,16 @@ TWO = ("a second driver", "the driver stands still")
 
 @dataclass(frozen=True)
 class Defence:
-    """A line of a function, and the seed that sees that it is missing."""
+    """What stands at a place of the product, what would be there without it, and the seed that sees that it is
+    missing."""
 
     what: str
     place: str
-    """module:name of the function or method"""
-    line: str
-    instead: str
-    seed: int | None
+    """module:name of the function, method or property"""
+    line: str = ""
+    """A line of it; "" if `off` replaces the whole."""
+    instead: str = ""
+    seed: int | None = None
     """None: no seed is known that sees it."""
     kinds: tuple[str, ...] = ()
     """The kinds of faults in that run; none: as the seed draws them."""
@@ -43,141 +49,94 @@ class Defence:
     """Conditions of the run that are not the seed's."""
     unseen: str = ""
     """Why no seed is known that sees it."""
+    off: Callable[[Any], Any] | None = None
+    """Makes what stands there instead, of what is there."""
 
 
-INGEST = "tubeclient_cli.ingest."
-CHECK = INGEST + "sink_check:check_batch"
+INGEST = "tubeclient_ingest."
 RANGE = "tubeclient.flows.read_range:RangeRead."
 
 DEFENCES = (
     Defence(
-        "a batch that the target has is not written again",
-        CHECK,
-        "return False",
-        "return True",
-        2,
-        ("the driver dies",),
-    ),
-    Defence(
-        "a batch number that comes again with more rows is refused",
-        CHECK,
-        "if beyond:",
-        "if False:",
-        1,
-        ("the checkpoint is put back", "the driver dies"),
-    ),
-    Defence(
-        "a batch that begins before the end of the rows is refused",
-        CHECK,
-        "if behind:",
-        "if False:",
-        13,
-        ("the checkpoint is put back", "a second driver"),
-    ),
-    Defence(
-        "a batch that begins past the end of the rows is refused",
-        CHECK,
-        "if past:",
-        "if False:",
-        1,
-        ("the target is restored",),
-    ),
-    Defence(
-        "an older run's first batch that ends too early is refused",
-        CHECK,
-        "behind |= {p for p, at in held.items() if batch.end.get(p, at) < at}",
-        "pass",
-        None,
-        TWO,
-        unseen="none in 25 seeds: it takes two checkpoints whose first batches overlap in some partitions only",
-    ),
-    Defence(
-        "a commit that Delta skipped is noticed",
-        INGEST + "sink:DeltaSink.append",
-        "if after.record != record:",
-        "if False:",
-        None,
-        ("the driver stands still", "a second driver"),
-        BAD,
-        unseen="none in 25 seeds: a replaced run mostly fails at its checkpoint as well",
-    ),
-    Defence(
-        "all runs of a group share one transaction",
-        INGEST + "sink_record:SinkRecord.transaction_id",
-        "return self.transaction_id_of(self.consumer_group)",
-        "return self.transaction_id_of(self.consumer_group) + str(id(self))",
-        18,
-        ("the driver stands still",),
-        {"dies": False},
-    ),
-    Defence(
-        "each batch looks at the target anew",
-        INGEST + "sink:DeltaSink.look",
-        "self._seen is None or (self._seen.table_id, self._seen.version) != newest",
-        "self._seen is None",
-        16,
-        ("the target is restored", "a second driver"),
-    ),
-    Defence(
-        "what RESTORE took out does not count",
-        INGEST + "sink_history:state_of",
-        "if kept_up_to is not None and commit.version > kept_up_to:",
-        "if False:",
-        1,
-        ("the target is restored",),
-    ),
-    Defence(
-        "a number is not used again after RESTORE",
-        INGEST + "sink_history:SinkState.numbered",
-        "sequence=self.sequence + 1,",
-        "sequence=(before.sequence if before is not None else 0) + 1,",
-        1,
-        ("the target is restored",),
-    ),
-    Defence(
-        "a commit names what RESTORE undid",
-        INGEST + "sink_history:SinkState.numbered",
-        "if self.sequence > last:",
-        "if False:",
-        2,
-        ("the target is restored",),
-        BAD,
-    ),
-    Defence(
-        "bad records that a dead run left staged are published",
-        INGEST + "batch_writer:BatchWriter.settle",
-        "if newest.bad is not None and newest.bad.folder is not None:",
-        "if False:",
-        3,
-        ("the driver dies",),
-        BAD,
-    ),
-    Defence(
-        "bad records that are published are not looked for again",
-        INGEST + "batch_writer:BatchWriter._publish_pending",
-        "if any(table.published(target_id) >= newest.sequence for table in tables):",
-        "if False:",
-        0,
-        ("the driver dies",),
-        BAD,
-    ),
-    Defence(
-        "bad records of a batch that RESTORE undid do not count",
-        INGEST + "batch_writer:BatchWriter.settle",
-        "table.mark(state, target_id)",
-        "pass",
-        2,
-        ("the target is restored",),
-        BAD,
+        "a run begins where the target's rows end",
+        INGEST + "run:known_positions",
+        off=lambda real: lambda sink, *rest: real({}, *rest),
+        kinds=("the driver dies",),
+        seed=2,
     ),
     Defence(
         "the offsets table does not count where the target has rows",
-        INGEST + "resume:known_positions",
-        "kept.merge(sink)",
-        "sink.merge(table)",
-        2,
-        ("the target is restored", "the checkpoint is lost"),
-        TABLE,
+        INGEST + "run:known_positions",
+        off=lambda real: (
+            lambda sink, table, topics, starting: real(
+                Offsets.of(sink).merge(Offsets.of(table)), table, topics, starting
+            )
+        ),
+        kinds=("the target is restored", "the driver dies"),
+        given=TABLE,
+        seed=1,
+    ),
+    Defence(
+        "all runs of a group share one transaction",
+        INGEST + "record:SinkRecord.transaction_id",
+        off=lambda _: property(lambda record: f"{record.consumer_group} {record.run_id}"),
+        kinds=TWO,
+        given={"dies": False},
+        seed=18,
+    ),
+    Defence(
+        "a commit that Delta skipped is noticed",
+        INGEST + "sink:Sink._check_written",
+        off=lambda _: lambda *_: None,
+        kinds=TWO,
+        seed=24,
+    ),
+    Defence(
+        "what RESTORE took out does not count",
+        INGEST + "history:_effect",
+        off=lambda real: lambda commit: _Effect.KEEPS if commit.operation == "RESTORE" else real(commit),
+        kinds=("the target is restored",),
+        seed=0,
+    ),
+    Defence(
+        "a RESTORE between a look and a commit is told",
+        INGEST + "run:trusted",
+        off=lambda _: lambda state, *_: replace(state, taken_out=None),
+        kinds=("the target is restored", "storage fails"),
+        seed=14,
+    ),
+    Defence(
+        "a number is not used again after RESTORE",
+        INGEST + "history:SinkState.numbered",
+        off=lambda real: (
+            lambda state, record: real(replace(state, sequence=state.record.sequence if state.record else 0), record)
+        ),
+        kinds=("the target is restored",),
+        seed=0,
+    ),
+    Defence(
+        "a commit names what RESTORE undid",
+        INGEST + "history:SinkState.numbered",
+        off=lambda real: lambda state, record: replace(real(state, record), undone=()),
+        kinds=("the target is restored",),
+        given=BAD,
+        seed=0,
+    ),
+    Defence(
+        "bad records count with their commit",
+        "tests.simulation.target:committed",
+        off=lambda _: lambda *_: "true",
+        kinds=("the target is restored",),
+        given=BAD,
+        seed=0,
+    ),
+    Defence(
+        "bad records of a run that lost do not count",
+        "tests.simulation.target:committed",
+        off=lambda real: lambda state, column: real(replace(state, run_of={}), column),
+        kinds=("the driver dies",),
+        given=BAD,
+        unseen="a start removes the rows of a run that lost: it takes a reader between the two",
     ),
     Defence(
         "a position past a lost tail goes back",
@@ -346,7 +305,20 @@ DEFENCES = (
 
 @contextmanager
 def switched_off(defence: Defence) -> Iterator[None]:
-    """Run with the defence's line replaced."""
+    """Run without the defence."""
+    if defence.off is not None:
+        module, _, names = defence.place.partition(":")
+        *path, last = names.split(".")
+        owner: Any = importlib.import_module(module)
+        for name in path:
+            owner = getattr(owner, name)
+        real = inspect.getattr_static(owner, last)
+        setattr(owner, last, defence.off(real))
+        try:
+            yield
+        finally:
+            setattr(owner, last, real)
+        return
     function = _function(defence.place)
     source = textwrap.dedent(inspect.getsource(function))
     source = source[source.index("def ") :]

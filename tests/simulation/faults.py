@@ -72,14 +72,6 @@ def _topic_comes_anew(run: Scenario, rng: random.Random) -> None:
     run.renew_topic(rng)
 
 
-def _checkpoint_lost(run: Scenario, _: random.Random) -> None:
-    run.operator.next_checkpoint = "new" if run.conditions.ingests else ""
-
-
-def _checkpoint_put_back(run: Scenario, _: random.Random) -> None:
-    run.operator.next_checkpoint = "old" if run.conditions.ingests else ""
-
-
 def _settings_change(run: Scenario, rng: random.Random) -> None:
     run.operator.change_settings(rng)
 
@@ -150,8 +142,6 @@ FAULTS: dict[str, tuple[Callable[[Scenario, random.Random], None], float]] = {
     "retention": (_retention, 0.7),
     "more partitions": (_more_partitions, 0.7),
     "a topic comes anew": (_topic_comes_anew, 0.3),
-    "the checkpoint is lost": (_checkpoint_lost, 0.7),
-    "the checkpoint is put back": (_checkpoint_put_back, 0.7),
     "settings change": (_settings_change, 1.0),
     "the target is restored": (_target_restored, 0.5),
     "the target is maintained": (_target_maintained, 0.3),

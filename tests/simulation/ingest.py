@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import gc
 import importlib
+import pickle
+from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import offsets_store
@@ -12,19 +14,26 @@ import tubeclient.net.http
 import tubeclient.net.pool
 import tubeclient.present_brokers
 import tubeclient.range_reader
-import tubeclient_cli.ingest.batch_writer as batch_writer
-import tubeclient_cli.ingest.job as job
+import tubeclient_ingest.writing as writing
 from offsets_store import OffsetsTable, OffsetsTableError
 from offsets_store.table import now_ms
-from spark_source.offsets.offsets import Offsets
+from spark_source.cluster.cluster import TubeCluster
+from spark_source.options.access import client_settings
+from spark_source.options.source_options import SourceOptions
+from spark_source.plan.read_task import ReadTask
+from spark_source.progress.progress_table import ProgressTable
+from spark_source.stream.planner import StreamPlanner
 from spark_source.typed.format_settings import FormatSettings
 from tests.offsets_store.memory import MemoryStorage
 from tests.simulation import network, stand_ins
-from tests.simulation.spark import CheckpointFiles, Rows, Session
-from tests.simulation.target import MemoryLetters, MemoryTarget, is_bad
+from tests.simulation.spark import Rows, Session
+from tests.simulation.target import MemoryBadRecords, MemoryTarget, is_bad
 from tests.simulation.world import DiskFailure, World
-from tubeclient_cli.ingest.settings import IngestSettings
-from tubeclient_cli.ingest.sink import DeltaSink
+from tubeclient_ingest.rows import _Tasks
+from tubeclient_ingest.run import Run
+from tubeclient_ingest.settings import IngestSettings
+from tubeclient_ingest.target import NewTable
+from tubeclient_ingest.writing import Writer
 
 __all__ = ["Records", "install", "run_job", "set_world"]
 
@@ -56,37 +65,73 @@ class _Format:
         return rows
 
 
-class _Checkpoint:
-    """tubeclient_cli.ingest.checkpoint.Checkpoint."""
+class _Pointed:
+    """A planner between whose calls the driver may die."""
 
-    def __init__(self, spark: Session, location: str) -> None:
-        self._spark = spark
-        self._files: CheckpointFiles = spark.checkpoint
+    def __init__(self, planner: StreamPlanner, session: Session) -> None:
+        self._planner = planner
+        self._session = session
 
-    def query_id(self) -> str | None:
-        return self._files.query_id
+    def __getattr__(self, name: str) -> Any:
+        method = getattr(self._planner, name)
 
-    def end_of(self, batch_id: int) -> Offsets | None:
-        text = self._files.offsets.get(batch_id)
-        return None if text is None else Offsets.parse(text)
+        def call(*arguments: Any) -> Any:
+            self._session.point(f"before {name}")
+            result = method(*arguments)
+            self._session.point(f"after {name}")
+            return result
 
-    def newest_end(self) -> Offsets | None:
-        return self.end_of(max(self._files.offsets)) if self._files.offsets else None
+        return call
 
-    def newest_batch(self, log: str = "offsets") -> int | None:
-        return max(self._files.offsets if log == "offsets" else self._files.commits, default=None)
+    def close(self) -> None:
+        self._planner.close()
 
-    def start_of_running_batch(self) -> Offsets | None:
-        query = self._spark.query
-        if query is None or query.running is None or query.id != self.query_id():
-            return None
-        return Offsets.parse(query.running[0])
+
+class _Writer(Writer):
+    """Its tables are in memory, and fit."""
+
+    def open(self, *, create: bool = True) -> None:
+        self._detail = self.sink.detail()
+        if self._detail is None:
+            columns: Any = None
+            self._target.create(columns, NewTable())
+            self._detail = self.sink.detail()
+        if self._bad_records is not None:
+            self._bad_records.open(create=create)
+
+
+class _Engine:
+    """A run's engine on the fake Spark. The planner is in the driver's process."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    def planner(self, options: SourceOptions) -> Any:
+        cluster = TubeCluster(client_settings(options), options, options.bad_messages)
+        return _Pointed(StreamPlanner(options, cluster, ProgressTable(options)), self._session)
+
+    def rows(self, options: SourceOptions, tasks: Sequence[ReadTask]) -> Any:
+        sent = [pickle.dumps(_Tasks(options, [task])) for task in tasks]
+        self._session.point("after the round was planned")
+        readings = [partial(_read, one) for one in sent]
+        return Rows(lambda: self._session.read(readings))
+
+    def writer(self, settings: IngestSettings, options: SourceOptions, run_id: str) -> Writer:
+        world = the_world()
+        target: Any = MemoryTarget(world.target, world.disk.pause)
+        bad: Any = MemoryBadRecords(world.bad, world.disk.pause) if settings.bad_records is not None else None
+        spark: Any = None
+        return _Writer(spark, settings, options, run_id, target, bad, settings.records.record_format())
+
+
+def _read(sent: bytes) -> Any:
+    return pickle.loads(sent).read(0)
 
 
 def _count(parsed: Rows) -> Any:
     rows = parsed.collect()
     bad = [row for row in rows if is_bad(row)]
-    return batch_writer._Counted(len(rows), len(bad), str(bad[0]) if bad else "")
+    return writing._Counted(len(rows), len(bad), str(bad[0]) if bad else "")
 
 
 def _good(parsed: Rows) -> Rows:
@@ -151,14 +196,8 @@ def install() -> None:
         (tubeclient.range_reader, "enter", lambda *_: None),
         (tubeclient.present_brokers, "shared_pool", _pool),
         (offsets_store, "OffsetsTable", _offsets_table),
-        (job, "Checkpoint", _Checkpoint),
-        (job, "check_columns", lambda *_, **__: None),
-        (job, "columns_of", lambda *_: None),
-        (job, "as_records_mean", contextlib.nullcontext),
-        (job, "DeltaSink", _sink),
-        (batch_writer, "DeadLetters", lambda *_: MemoryLetters(the_world().letters, the_world().disk.pause)),
-        (batch_writer, "_count", _count),
-        (batch_writer, "target_rows", _good),
+        (writing, "_count", _count),
+        (writing, "target_rows", _good),
     ]
     for module, name, value in replaced:
         assert hasattr(module, name), name
@@ -168,10 +207,7 @@ def install() -> None:
     gc.freeze()  # so that looking for garbage between two seeds is quick
 
 
-def _sink(spark: Any, path: str, consumer_group: str, *, evolve: bool = False) -> DeltaSink:
-    return DeltaSink(spark, path, consumer_group, table=MemoryTarget(the_world().target, the_world().disk.pause))
-
-
-def run_job(session: Session, settings: IngestSettings, stop: Any) -> Any:
+def run_job(session: Session, settings: IngestSettings, stop: Any) -> None:
     """Run the job in the driver's process."""
-    return job.run_ingest(session, settings, stop=stop)  # type: ignore[arg-type]
+    engine: Any = _Engine(session)
+    Run(engine, settings).until_end(stop)

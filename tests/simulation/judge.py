@@ -9,13 +9,10 @@ from typing import NamedTuple
 
 from embedded_tubemq.broker.offsets import Cursor
 from offsets_store.schema import POSITION
-from spark_source.offsets.offsets import Offsets
 from tests.offsets_store.memory import Commit
-from tests.simulation.spark import CheckpointFiles
 from tests.simulation.target import Row, TargetLog
 from tests.simulation.world import Sent, World
 from tubeclient.keys import PartitionKey
-from tubeclient_cli.ingest.letter_states import BAD
 
 __all__ = ["Judge", "Wrong"]
 
@@ -48,8 +45,6 @@ class Judge:
         self._world = world
         self._group = group
         self._restored = False
-        self._left_behind: dict[PartitionKey, int] = {}
-        """Ends of an older checkpoint from before its query went back."""
         self.wrongs: list[str] = []
         self.reported: set[tuple[int, str]] = set()
         """Broker and topic of each loss that was reported."""
@@ -101,14 +96,6 @@ class Judge:
     def restored(self) -> None:
         """The target was put back: positions may be ahead of it from now on."""
         self._restored = True
-
-    def put_back(self, files: CheckpointFiles) -> None:
-        """An older checkpoint is in place. Its query may have gone back since, to the end of a broker's data after an
-        accepted loss: then positions go up to where it was before, until a batch is refused."""
-        record = self._world.target.record
-        if record is not None and files.commits and record.query_id == files.query_id:
-            ends = Offsets.parse(files.offsets[max(files.commits)])
-            self._left_behind.update((key, at) for key, at in ends.items() if at > record.ends.get(key, at))
 
     def lost(self, topic: str) -> None:
         """Data of this topic is lost. The brokers' positions stay where they are until the query sets them back, which
@@ -178,7 +165,7 @@ class Judge:
             at = positions.get(one.partition)
             if at is None or one.offset >= at or value in written or value in self._world.gone:
                 continue
-            if at <= self._left_behind.get(one.partition, 0) or self._told_to_be_skipped(one):
+            if self._told_to_be_skipped(one):
                 continue
             if not value.endswith(b"!"):
                 self.wrong(f"{whose} is at {at} in {one.partition}, and {one} is not in the target")
@@ -219,13 +206,13 @@ class Judge:
     # At the end
 
     def final(self) -> None:
-        """All that was sent is in the target or in the dead-letter table, once; or it was lost, and that was said."""
+        """All that was sent is in the target or with the bad records, once; or its loss was told."""
         world = self._world
         rows = Counter(row.value for row in world.target.rows)
-        bad = Counter(letter.row.value for letter in world.letters.rows if letter.state == BAD)
+        bad = Counter(row.value for row in world.bad.counting(world.target.state(self._group)))
         for value, count in (rows + bad).items():
             if count > 1:
-                self.wrong(f"{world.sent[value]} is {rows[value]} times in the target, {bad[value]} in the letters")
+                self.wrong(f"{world.sent[value]} is {rows[value]} times in the target, {bad[value]} with the bad ones")
         for value, one in world.sent.items():
             if rows[value] or bad[value]:
                 continue

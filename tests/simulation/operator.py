@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import random
 import re
 import traceback
@@ -29,7 +28,7 @@ from tests.simulation.stand_ins import Event
 from tests.simulation.target import ConcurrentWrite
 from tests.simulation.world import DiskFailure, World
 from tubeclient.errors import DataLoss, TubeError
-from tubeclient_cli.ingest.settings import IngestSettings
+from tubeclient_ingest.settings import IngestSettings
 
 __all__ = ["Life", "Operator"]
 
@@ -37,7 +36,6 @@ GROUP = "g"
 MOST_LIVES = 20
 """A job that has not read everything in so many after the last fault will not."""
 STEPS_OF_A_LIFE = 40.0
-NEEDS_NEW_CHECKPOINT = ("ROWS_WOULD_REPEAT", "ROWS_WOULD_BE_MISSING", "TARGET_ROWS_UNKNOWN")
 EXPECTED = (TubeError, ConcurrentQuery, PlannerGone, TaskFailed, ConcurrentWrite, DiskFailure, WorkerDied)
 """Errors that a run may end with, besides those of the offsets table."""
 
@@ -80,14 +78,7 @@ class Operator:
         self._rng = rng
         self.settings = JobSettings.drawn(rng, conditions)
         self.checkpoint = CheckpointFiles()
-        self._saved: list[CheckpointFiles] = []
-        self.next_checkpoint = ""
-        """"new": it is lost; "old": an earlier one is put back."""
         self.accepts_loss = False
-        self._anew: dict[str, int] | None = None
-        """With the newest checkpoint: where all topics begin anew."""
-        self._advised: dict[str, int] | None = None
-        """The same, for the next checkpoint."""
         self.lives: list[Life] = []
         self.host = "driver"
         self.ends: dict[str, int] = {}
@@ -140,14 +131,11 @@ class Operator:
             consumer_group=GROUP,
             topics=conditions.topics,
             target="./target",
-            checkpoint="./checkpoint",
             offsets_table="./offsets" if conditions.offsets_table else None,
             records=Records(),
-            bad_records="./letters" if conditions.bad_records else None,
+            bad_records="./bad" if conditions.bad_records else None,
             source_count=self.settings.source_count,
             max_offsets_per_trigger=self.settings.max_offsets_per_trigger,
-            begin_anew=conditions.topics if self._anew is not None else (),
-            starting_offsets=None if self._anew is None else json.dumps({**self._anew, "default": "earliest"}),
             trigger="available-now" if self._interval_ms is None else f"{self._interval_ms}ms",
             source_options=self._options,
             stop_timeout_s=10.0,
@@ -169,7 +157,7 @@ class Operator:
         life = next((one for one in self.lives[-4:] if one.process is process), None)
         if life is None or self.done:
             return
-        if what.startswith("after offsets"):
+        if what.startswith(("after offsets", "after the round")):
             while self.once_planned:
                 self.once_planned.pop()()
         if life.steps_left is not None:
@@ -198,11 +186,8 @@ class Operator:
 
         self._world.hub.at(seconds, go_on)
 
-    def second(self, rng: random.Random) -> None:
-        """Somebody starts the job a second time, with the same checkpoint or a new one."""
-        if rng.random() < 0.5 and self._conditions.ingests:
-            self.checkpoint, self._anew = CheckpointFiles(), None
-            self._world.checkpoint_changed()
+    def second(self, _: random.Random) -> None:
+        """Somebody starts the job a second time."""
         self.start(self.checkpoint)
 
     def change_settings(self, rng: random.Random) -> None:
@@ -224,7 +209,7 @@ class Operator:
         if isinstance(cause, DataLoss):
             self._judge.loss_told(str(cause))
             self.accepts_loss = True
-        elif getattr(cause, "condition", None) in NEEDS_NEW_CHECKPOINT:
+        elif getattr(cause, "condition", None) == "TARGET_ROWS_UNKNOWN":
             self._follow_advice(str(cause))
         self._check_expected(cause)
         return name
@@ -241,25 +226,12 @@ class Operator:
                 self._check_expected(_cause(error))
 
     def _follow_advice(self, text: str) -> None:
-        """Do what the error says: the target's rows and the checkpoint do not fit."""
-        world = self._world
-        self.next_checkpoint = "new"
+        """Do what the error says: put the target back."""
         removed = _REMOVED.match(text.partition("] ")[2] or text)
         if removed is not None:
-            world.tell(f"the operator restores the target to version {removed[1]}")
+            self._world.tell(f"the operator restores the target to version {removed[1]}")
             self._judge.restored()
-            world.target.restore(int(removed[1]))
-        elif "--begin-anew" in text and world.target.record is not None:
-            ends = world.target.record.ends.as_dict()
-            for key in list(ends):
-                server = world.cluster.brokers[key.broker_id]
-                config = world.cluster.catalogue.topic(key.topic)
-                if config is None or not config.has_partition(key.partition_id):
-                    del ends[key]
-                elif server.machine is not None:
-                    ends[key] = min(ends[key], server.store(key.topic, key.store.store_id).max_offset)
-            self._advised = {str(key): at for key, at in ends.items()}
-            world.tell(f"the operator begins all topics anew, at {self._advised}")
+            self._world.target.restore(int(removed[1]))
 
     def operate(self) -> None:
         """Start the job whenever it does not run. Returns when it has ended well twice after all faults."""
@@ -268,7 +240,6 @@ class Operator:
         while True:
             if hub.now >= ACTIVE_SECONDS and not self.done:
                 self._mend()
-            self._take_checkpoint()
             life = self.start(self.checkpoint)
             while not life.over:
                 hub.join(life.fiber, 0.5)
@@ -288,26 +259,6 @@ class Operator:
                 self._judge.wrong("the job does not come to an end")
                 return
             hub.sleep(rng.choice((0.1, 1.0, 10.0)))
-
-    def _take_checkpoint(self) -> None:
-        """What was done to the checkpoint between two lives."""
-        record, before = self._world.target.record, self.checkpoint
-        if self.checkpoint.commits or (record is not None and record.query_id == self.checkpoint.query_id):
-            self._anew = None  # it has begun; once more, with one more checkpoint, would be rows twice
-        if self.next_checkpoint == "new":
-            self.checkpoint = CheckpointFiles()
-            if self._advised is not None:
-                self._anew, self._advised = self._advised, None
-        elif self.next_checkpoint == "old" and self._saved and self._anew is None:
-            self.checkpoint = self._rng.choice(self._saved).copy()
-            self._judge.put_back(self.checkpoint)
-            self._world.tell("the checkpoint is put back")
-        if self.checkpoint.commits:
-            self._anew = None
-        if self.checkpoint is not before:
-            self._world.checkpoint_changed()
-        self.next_checkpoint = ""
-        self._saved.append(self.checkpoint.copy())
 
     def _mend(self) -> None:
         """All faults end."""

@@ -78,7 +78,7 @@ class Scenario:
         return topic, rng.choice(list(self.world.cluster.brokers)), rng.randrange(config.stores if config else 1)
 
     def planned(self) -> dict[PartitionKey, int]:
-        """How far the newest batch of the newest checkpoint, or the target, reaches."""
+        """How far the target reaches, or the newest batch of the own query's checkpoint."""
         record, offsets = self.world.target.record, self.operator.checkpoint.offsets
         found = record.ends.as_dict() if record is not None else {}
         if offsets:

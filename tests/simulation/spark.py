@@ -11,12 +11,12 @@ from __future__ import annotations
 
 import json
 import pickle
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC
 from functools import partial
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 from spark_source.engine import ReadAllAvailable
 from spark_source.options.given import parse_options
@@ -25,8 +25,12 @@ from tests.simulation.hub import Fiber, Process
 from tests.simulation.stand_ins import Event, _DateTime
 from tests.simulation.target import Row
 from tests.simulation.world import World
+from tubeclient.keys import PartitionKey
 
-__all__ = ["CheckpointFiles", "ConcurrentQuery", "Query", "Rows", "Session", "TaskFailed", "WorkerDied"]
+__all__ = ["CheckpointFiles", "ConcurrentQuery", "Query", "Reading", "Rows", "Session", "TaskFailed", "WorkerDied"]
+
+Reading = Callable[[], Iterator[Any]]
+"""What a task does, in a process of its own: gives its Arrow batches."""
 
 MAX_ATTEMPTS = 4
 SPECULATION_SECONDS = 2.0
@@ -115,51 +119,62 @@ class Session:
         self.point = point
         self.chances = Chances()
         self.query: Query | None = None
+        self.planned: dict[PartitionKey, int] = {}
+        """Where the ingest job's running round ends."""
         self.listeners: list[Any] = []
-        self._options: dict[str, str] = {}
 
-    def createDataFrame(self, *_: Any) -> Session:
-        return self
+    def read(self, tasks: Sequence[Reading]) -> list[Row]:
+        """Run the tasks at once; each one's rows, in their order."""
+        hub = self.world.hub
+        fibers = [self.driver.run(partial(self._task, task), "task") for task in tasks]
+        for fiber in fibers:
+            hub.join(fiber)
+        for fiber in fibers:
+            if fiber.error is not None:
+                raise fiber.error
+        return [row for fiber in fibers for row in fiber.result]
 
-    # readStream and writeStream, as the ingest job uses them
+    def _task(self, task: Reading) -> list[Row]:
+        """One task: attempts one after the other, or beside each other where Spark speculates."""
+        hub, chances = self.world.hub, self.chances
+        draw = hub.random.random
+        last: BaseException | None = None
+        for _ in range(MAX_ATTEMPTS):
+            attempts = [self._attempt(task)]
+            if chances.attempt_dies and draw() < chances.attempt_dies:
+                hub.at(draw() ** 2 * 0.2, attempts[0].process.kill)
+            speculates = chances.speculates and draw() < chances.speculates
+            hub.join(attempts[0], draw() * 0.02 if speculates else None)
+            if speculates and not attempts[0].done:
+                attempts.append(self._attempt(task))
+                while not any(one.done for one in attempts):
+                    hub.sleep(0.005)
+            done = [one for one in attempts if one.done]
+            won = next((one for one in done if one.error is None and not one.process.dead), None)
+            if won is None and len(done) < len(attempts):
+                other = next(one for one in attempts if not one.done)
+                hub.join(other)
+                done.append(other)
+                won = other if other.error is None and not other.process.dead else None
+            result = None if won is None else won.result
+            for one in attempts:
+                last = WorkerDied(str(one.process)) if one.process.dead else one.error or last
+                one.process.kill()
+            if result is not None:
+                rows: list[Row] = result
+                return rows
+        raise TaskFailed(f"a task failed {MAX_ATTEMPTS} times: {last!r}") from last
 
-    @property
-    def readStream(self) -> Session:
-        return self
+    def _attempt(self, task: Reading) -> Fiber:
+        worker = self.world.process("task", f"worker{self.world.hub.random.randrange(2)}")
+        self.driver.ends.append(worker.kill)
 
-    writeStream = readStream
+        def read() -> list[Row]:
+            rows = list(_rows(task()))
+            self.world.on_task(rows)
+            return rows
 
-    def format(self, _: str) -> Session:
-        return self
-
-    def options(self, **options: str) -> Session:
-        self._options = options
-        return self
-
-    def load(self) -> Session:
-        return self
-
-    def drop(self, *_: str) -> Session:
-        return self
-
-    def foreachBatch(self, write: Callable[[Rows, int], None]) -> Session:
-        self._write = write
-        return self
-
-    def option(self, *_: str) -> Session:
-        return self
-
-    def queryName(self, name: str) -> Session:
-        self._name = name
-        return self
-
-    def trigger(self, *, availableNow: bool = False, processingTime: str = "") -> Session:
-        self._interval = None if availableNow else float(processingTime.split()[0]) / 1000
-        return self
-
-    def start(self) -> Query:
-        self.query = Query(self, self._options, self._write, self._name, self._interval)
-        return self.query
+        return worker.run(read)
 
 
 class Query:
@@ -180,8 +195,6 @@ class Query:
         self.id = self.files.query_id
         self.name = name
         self.run_id = f"run-{self.world.hub.random.getrandbits(32):08x}"
-        self.running: tuple[str, str] | None = None
-        """Start and end of the batch that runs."""
         self.recentProgress: list[Any] = []
         self.status = {"isTriggerActive": True, "isDataAvailable": False}
         self.error: BaseException | None = None
@@ -283,8 +296,10 @@ class Query:
             # Spark makes the copy for the tasks in a process of its own.
             self._tasks_reader = pickle.dumps(self._new_reader())
         tasks = [pickle.dumps(one) for one in partitions]
-        self.running, self.status["isDataAvailable"] = (start, end), True
-        self._write(Rows(lambda: self._read(tasks)), number)
+        self.status["isDataAvailable"] = True
+        reader = self._tasks_reader
+        readings = [partial(_of_stream, reader, task) for task in tasks]
+        self._write(Rows(lambda: self.session.read(readings)), number)
         self._point(f"before commits/{number}")
         if self.files.query_id != self.id or number in self.files.commits:
             raise ConcurrentQuery(f"commits/{number} is there")
@@ -365,61 +380,9 @@ class Query:
         self.session.point(name)
         self.world.hub.pass_by()
 
-    # Tasks
 
-    def _read(self, tasks: list[bytes]) -> list[Row]:
-        """Run the tasks at once; each one's rows, in their order."""
-        hub = self.world.hub
-        fibers = [self.driver.run(partial(self._task, task), "task") for task in tasks]
-        for fiber in fibers:
-            hub.join(fiber)
-        for fiber in fibers:
-            if fiber.error is not None:
-                raise fiber.error
-        return [row for fiber in fibers for row in fiber.result]
-
-    def _task(self, task: bytes) -> list[Row]:
-        """One task: attempts one after the other, or beside each other where Spark speculates."""
-        hub, chances = self.world.hub, self.session.chances
-        draw = hub.random.random
-        last: BaseException | None = None
-        for _ in range(MAX_ATTEMPTS):
-            attempts = [self._attempt(task)]
-            if chances.attempt_dies and draw() < chances.attempt_dies:
-                hub.at(draw() ** 2 * 0.2, attempts[0].process.kill)
-            speculates = chances.speculates and draw() < chances.speculates
-            hub.join(attempts[0], draw() * 0.02 if speculates else None)
-            if speculates and not attempts[0].done:
-                attempts.append(self._attempt(task))
-                while not any(one.done for one in attempts):
-                    hub.sleep(0.005)
-            done = [one for one in attempts if one.done]
-            won = next((one for one in done if one.error is None and not one.process.dead), None)
-            if won is None and len(done) < len(attempts):
-                other = next(one for one in attempts if not one.done)
-                hub.join(other)
-                done.append(other)
-                won = other if other.error is None and not other.process.dead else None
-            result = None if won is None else won.result
-            for one in attempts:
-                last = WorkerDied(str(one.process)) if one.process.dead else one.error or last
-                one.process.kill()
-            if result is not None:
-                rows: list[Row] = result
-                return rows
-        raise TaskFailed(f"a task failed {MAX_ATTEMPTS} times: {last!r}") from last
-
-    def _attempt(self, task: bytes) -> Fiber:
-        worker = self.world.process("task", f"worker{self.world.hub.random.randrange(2)}")
-        self.driver.ends.append(worker.kill)
-        reader = self._tasks_reader
-
-        def read() -> list[Row]:
-            rows = list(_rows(pickle.loads(reader).read(pickle.loads(task))))
-            self.world.on_task(rows)
-            return rows
-
-        return worker.run(read)
+def _of_stream(reader: bytes, task: bytes) -> Iterator[Any]:
+    return cast("Iterator[Any]", pickle.loads(reader).read(pickle.loads(task)))
 
 
 def _rows(batches: Iterator[Any]) -> Iterator[Row]:

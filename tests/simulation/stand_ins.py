@@ -23,7 +23,7 @@ from tests.simulation.hub import EPOCH_SECONDS, Fiber, Hub
 
 __all__ = ["current", "install", "set_hub"]
 
-PRODUCT = ("tubeclient", "spark_source", "offsets_store", "tubeclient_cli")
+PRODUCT = ("tubeclient", "spark_source", "offsets_store", "tubeclient_ingest")
 
 _hub: Hub | None = None
 
@@ -326,7 +326,7 @@ _INSTEAD: dict[int, Any] = {
         (concurrent.futures.wait, _wait_all),
     )
 }
-_TELLS_THE_DAY = ("spark_source.stream.planner", "tubeclient_cli.ingest.job")
+_TELLS_THE_DAY = ("spark_source.stream.planner", "tubeclient_ingest.run")
 """Modules that ask `datetime` for the time. Others only compare and convert."""
 
 

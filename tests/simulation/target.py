@@ -1,26 +1,23 @@
-"""The target of `ingest` as a Delta table in memory: commits, transactions, RESTORE; and the dead-letter table."""
+"""The target of `ingest` as a Delta table in memory: commits, transactions, RESTORE; and the table of bad records."""
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 from pyspark.errors import PySparkException
 
-from tubeclient_cli.ingest.dead_letters import MissingDeadLetters
-from tubeclient_cli.ingest.letter_states import BAD, UNDONE
-from tubeclient_cli.ingest.sink_history import Commit, SinkState
-from tubeclient_cli.ingest.sink_record import SinkRecord
-from tubeclient_cli.ingest.target_rules import TargetRules
-from tubeclient_cli.ingest.target_table import TableVersion, Transactions
+from tubeclient_ingest.history import Commit, SinkState, state_of
+from tubeclient_ingest.record import SinkRecord
+from tubeclient_ingest.states import committed
+from tubeclient_ingest.target import NewTable, TableDetail, Transactions
 
-if TYPE_CHECKING:
-    from tubeclient_cli.ingest.staged import StagedBad
-
-__all__ = ["ConcurrentWrite", "Letter", "Letters", "MemoryLetters", "MemoryTarget", "Row", "TargetLog"]
+__all__ = ["BadLog", "BadRow", "ConcurrentWrite", "MemoryBadRecords", "MemoryTarget", "Row", "TargetLog"]
 
 Pause = Callable[[str], None]
+TABLE = "target"
 
 
 class ConcurrentWrite(PySparkException):
@@ -69,6 +66,17 @@ class TargetLog:
             number = int(version.parameters["version"]) if version.operation == "RESTORE" else number - 1
         return None
 
+    def state(self, consumer_group: str) -> SinkState:
+        """What the whole history says of a group."""
+        return state_of(self.commits(len(self.versions)), consumer_group, TABLE)
+
+    def commits(self, limit: int) -> list[Commit]:
+        numbered = list(enumerate(self.versions))[::-1][:limit]
+        return [
+            Commit(number, one.operation, one.parameters, {}, SinkRecord.parse(one.text), removes=one.text is None)
+            for number, one in numbered
+        ]
+
     @property
     def restored_since_look(self) -> bool:
         """Whether RESTORE came between the newest commit and its writer's last look at the table."""
@@ -105,42 +113,43 @@ class TargetLog:
 
 
 class MemoryTarget:
-    """One driver's way to a `TargetLog`; a `TargetTable`."""
+    """One driver's way to a `TargetLog`; a `Target`."""
+
+    where = TABLE
 
     def __init__(self, log: TargetLog, pause: Pause) -> None:
         self._log = log
         self._pause = pause
         self._looked_at = 0
 
-    def newest(self) -> TableVersion | None:
-        self._pause("look")
-        self._looked_at = len(self._log.versions)
-        return TableVersion("target", len(self._log.versions) - 1) if self._log.versions else None
+    def detail(self) -> TableDetail | None:
+        self._pause("detail")
+        columns: Any = None
+        return TableDetail(TABLE, TABLE, columns, {}) if self._log.versions else None
 
-    def rules(self) -> TargetRules:
-        return TargetRules()
+    def create(self, columns: Any, how: NewTable) -> None:
+        self._pause("create")
+        if not self._log.versions:
+            self._log.put(0, _Version("CREATE TABLE", ()))
 
     def history(self, limit: int) -> list[Commit]:
         self._pause("history")
-        numbered = list(enumerate(self._log.versions))[::-1][:limit]
-        return [
-            Commit(number, one.operation, one.parameters, {}, SinkRecord.parse(one.text), removes=one.text is None)
-            for number, one in numbered
-        ]
+        self._looked_at = len(self._log.versions)
+        return self._log.commits(limit)
 
-    def removing(self, versions: Collection[int]) -> set[int]:
+    def removing(self, versions: Collection[int], location: str) -> set[int]:
         return {number for number in versions if self._log.versions[number].operation == "RESTORE"}
 
-    def transactions(self, transaction_id: str) -> Transactions:
+    def transactions(self, transaction_id: str, detail: TableDetail) -> Transactions:
         return Transactions(self._log.last_of(transaction_id, len(self._log.versions)), False)
 
-    def append(self, rows: Any, record: SinkRecord, *, evolve: bool) -> int | None:
+    def append(self, rows: Any, record: SinkRecord, *, evolve: bool) -> None:
         log, name = self._log, record.transaction_id
         seen = len(log.versions)
         last = log.last_of(name, seen)
         if last is not None and last >= record.sequence:
-            return None
-        made: tuple[Row, ...] = tuple(rows.collect())
+            return
+        made: tuple[Row, ...] = () if rows is None else tuple(rows.collect())
         self._pause("write")
         while True:
             if any(one.transaction and one.transaction[0] == name for one in log.versions[seen:]):
@@ -154,131 +163,57 @@ class MemoryTarget:
             if log.put(number, version):
                 break
         self._pause("answer")
-        return number
 
 
 @dataclass(frozen=True)
-class Letter:
-    """A row of the dead-letter table."""
+class BadRow:
+    """A row of the table of bad records."""
 
     row: Row
     sequence: int
-    state: str = BAD
+    run_id: str
 
 
-class Letters:
-    """The dead-letter table that all drivers share, and its staged folders."""
+class BadLog:
+    """The table of bad records that all drivers share."""
 
     def __init__(self) -> None:
-        self.rows: tuple[Letter, ...] = ()
-        self.transactions: dict[str, int] = {}
-        self.staged: dict[str, tuple[Row, ...]] = {}
-        self.version = 0
-        self.made = False
+        self.rows: list[BadRow] = []
+
+    def counting(self, state: SinkState) -> list[Row]:
+        """The rows of commits that the target has, by the product's own SQL."""
+        with sqlite3.connect(":memory:") as table:
+            table.execute('CREATE TABLE bad ("number", "sequence", "runId")')
+            rows = [(number, one.sequence, one.run_id) for number, one in enumerate(self.rows)]
+            table.executemany("INSERT INTO bad VALUES (?, ?, ?)", rows)
+            where = committed(state, lambda name: f'"{name}"')
+            found = table.execute(f'SELECT "number" FROM bad WHERE {where}').fetchall()
+        table.close()
+        return [self.rows[number].row for (number,) in found]
 
 
-class MemoryLetters:
-    """One driver's way to `Letters`: what `DeadLetters` does with Spark, for records that are not tried again.
+class MemoryBadRecords:
+    """One driver's way to a `BadLog`: what `BadRecords` does with Spark, for records that are not tried again."""
 
-    A change is one commit: it fails as Delta's does if another came first.
-    """
+    where = "bad"
 
-    location = "letters"
-    where = "letters"
-
-    def __init__(self, table: Letters, pause: Pause) -> None:
+    def __init__(self, table: BadLog, pause: Pause) -> None:
         self._table = table
         self._pause = pause
 
-    def exists(self) -> bool:
-        return self._table.made
+    def open(self, *, create: bool) -> None:
+        self._pause("open")
 
-    def create(self) -> None:
-        self._pause("create")
-        self._table.made = True
+    def add(self, parsed: Any, record: SinkRecord, target: TableDetail) -> None:
+        rows = [BadRow(row, record.sequence, record.run_id) for row in parsed.collect() if is_bad(row)]
+        self._pause("add")
+        self._table.rows += rows
+        self._pause("added")
 
-    def check(self) -> None:
-        """All is well."""
-
-    def stage(self, parsed: Any, folder: str) -> None:
-        rows = tuple(row for row in parsed.collect() if is_bad(row))
-        self._pause("stage")
-        self._table.staged[folder] = rows
-        self._pause("staged")
-
-    def staged(self) -> list[str]:
-        return list(self._table.staged)
-
-    def has_staged(self, folder: str) -> bool:
-        return folder in self._table.staged
-
-    def remove(self, folder: str) -> None:
-        self._pause("remove")
-        self._table.staged.pop(folder, None)
-
-    def published(self, target_id: str) -> int:
-        return self._table.transactions.get(target_id, -1)
-
-    def publish(self, record: SinkRecord, bad: StagedBad, target_id: str, *, undone: bool = False) -> None:
-        state = UNDONE if undone else BAD
-
-        def change() -> bool:
-            if self.published(target_id) >= record.sequence:
-                return False
-            rows = self._table.staged.get(bad.folder or "")
-            if rows is None or len(rows) != bad.count:
-                if self.published(target_id) >= record.sequence:
-                    return False
-                raise MissingDeadLetters(f"the folder {bad.folder} has not the {bad.count} bad records")
-            self._commit(
-                target_id, record.sequence, lambda old: (*old, *(Letter(row, record.sequence, state) for row in rows))
-            )
-            return True
-
-        self._until_alone(change)
-
-    def mark(self, state: SinkState, target_id: str) -> None:
-        record, name = state.record, f"{target_id}:states"
-        if state.version is None or (record is None and not state.is_whole):
-            return
-        held, known_from = (record.held, record.known_from) if record is not None else ((), 1)
-        version = state.version
-
-        def right(letter: Letter) -> Letter:
-            number = letter.sequence
-            if not known_from <= number <= state.sequence:
-                return letter
-            return replace(letter, state=BAD if any(one <= number <= last for one, last in held) else UNDONE)
-
-        def change() -> bool:
-            if self._table.transactions.get(name, -1) >= version:
-                return False
-            now = tuple(map(right, self._table.rows))
-            if not state.is_restored and now == self._table.rows:
-                return False
-            self._commit(name, version, lambda old: tuple(map(right, old)))
-            return True
-
-        self._until_alone(change)
-
-    def _commit(self, name: str, number: int, change: Callable[[Sequence[Letter]], tuple[Letter, ...]]) -> None:
-        seen = self._table.version
-        self._pause("publish")
-        if self._table.version != seen:
-            raise ConcurrentWrite("the table was written since")
-        self._table.rows = change(self._table.rows)
-        self._table.transactions[name] = number
-        self._table.version += 1
-        self._pause("published")
-
-    def _until_alone(self, change: Callable[[], bool]) -> None:
-        for left in reversed(range(10)):
-            try:
-                change()
-                return
-            except ConcurrentWrite:
-                if not left:
-                    raise
+    def sweep(self, state: SinkState, target: TableDetail) -> None:
+        self._pause("sweep")
+        self._table.rows = [one for one in self._table.rows if state.run_of.get(one.sequence, one.run_id) == one.run_id]
+        self._pause("swept")
 
 
 def is_bad(row: Row) -> bool:

@@ -14,7 +14,7 @@ from tests.simulation.hub import EPOCH_SECONDS, Hub, Process
 from tests.simulation.network import Network, set_network
 from tests.simulation.servers import Cluster
 from tests.simulation.stand_ins import set_hub
-from tests.simulation.target import Letters, Row, TargetLog
+from tests.simulation.target import BadLog, Row, TargetLog
 from tubeclient.keys import INDEX_ENTRY_BYTES, PartitionKey
 
 __all__ = ["Disk", "Sent", "World"]
@@ -71,7 +71,7 @@ class World:
         self.disk = Disk(self.hub)
         self.table = Log()
         self.target = TargetLog()
-        self.letters = Letters()
+        self.bad = BadLog()
         self.sent: dict[bytes, Sent] = {}
         self.gone: set[bytes] = set()
         """Messages that their broker no longer has."""
@@ -147,16 +147,6 @@ class World:
                 past = one.offset if seen_past is None else seen_past
                 if planned.get(key, _NOWHERE) > past:
                     self.owed[value] = past
-
-    def checkpoint_changed(self) -> None:
-        """What only a batch of another checkpoint was planned to read may be lost unnoticed: the rows decide, and they
-        end before it. Not what expired: the position stays before that."""
-        planned = self.positions()
-        self.owed = {
-            value: past
-            for value, past in self.owed.items()
-            if past == _NOWHERE or planned.get(self.sent[value].partition, _NOWHERE) > past
-        }
 
     def lose_tail(self, broker_id: int, topic: str, store_id: int, entries: int) -> None:
         """Kill the broker; it loses the newest entries of a store."""

@@ -14,7 +14,7 @@ import pyspark
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from pyspark_tubeclient import typed
+from pyspark_tubeclient import Ingest, typed
 
 Options = dict[str, str]
 
@@ -93,18 +93,29 @@ class Driver:
         finally:
             query.stop()
 
-    def ingest(self, masters: str, topic: str, folder: str) -> int:
-        """Rows that the job has written in this session."""
-        from tubeclient_cli.ingest.job import IngestSettings, run_ingest
+    def ingest(self, settings: dict[str, Any]) -> list[int]:
+        """Run the job to its end; returns its rows, and how many of them are bad."""
+        done = Ingest(self._spark, **settings).run()
+        return [done.rows, done.bad_rows]
 
-        settings = IngestSettings(
-            master_servers=masters,
-            consumer_group="etl",
-            topics=(topic,),
-            target=f"{folder}/table",
-            checkpoint=f"{folder}/checkpoint",
-        )
-        return run_ingest(self._spark, settings).rows
+    def start_ingest(self, settings: dict[str, Any]) -> None:
+        """In the background, until this process ends."""
+        self._job = Ingest(self._spark, **settings).start()
+
+    def ingested(self) -> int:
+        """Rows that the job in the background has written; raises what ended it."""
+        self._job.awaitTermination(0)
+        return self._job.summary.rows
+
+    def retry(self, settings: dict[str, Any]) -> list[int]:
+        """Of the bad records, how many were moved and how many are still bad."""
+        done = Ingest(self._spark, **settings).retry()
+        return [done.moved, done.still_bad]
+
+    def bad_records(self, settings: dict[str, Any]) -> list[list[str]]:
+        """Text and state of each."""
+        frame = Ingest(self._spark, **settings).bad_records()
+        return sorted(map(list, frame.selectExpr("CAST(value AS STRING)", "state").collect()))
 
     def record(self, table: str, rows: list[int]) -> list[dict[str, int]]:
         """A run that records these positions one after the other; returns the table's positions after each."""

@@ -112,6 +112,11 @@ class OtherDriver:
             raise CallFailed(answer)
         return answer
 
+    def kill(self) -> None:
+        """SIGKILL."""
+        self._process.kill()
+        self._process.wait(10)
+
     def run_available(self, name: str, **arguments: Any) -> list[tuple[int, int]]:
         """Run a query with Trigger.AvailableNow to its end; returns number and rows of its batches."""
         self.call("start", name=name, trigger={"availableNow": True}, **arguments)

@@ -21,10 +21,10 @@ import pytest
 from tests.exactly_once.looking import kept
 from tests.exactly_once.processes import Child, marked, none_left, send_signal
 from tests.spark_source.feed import Feed
+from tests.spark_source.offset_log import ends_of
 from tests.spark_source.queries import stream
 from tests.waiting import wait_for
 from tubeclient.keys import INDEX_ENTRY_BYTES
-from tubeclient_cli.ingest.checkpoint import parse_offset_log
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -94,7 +94,7 @@ class Job:
     def log(self) -> list[bytes]:
         """The messages before the end of the last batch that is in Spark's log."""
         newest = max((self.folder / "checkpoint" / "offsets").glob("[0-9]*"), key=lambda path: int(path.name))
-        return self.before({str(key): at for key, at in parse_offset_log(newest.read_text()).items()})
+        return self.before(ends_of(newest.read_text()))
 
 
 def test_after_a_kill_the_table_is_past_sparks_logs_and_not_past_the_sink(plain_feed: Feed, tmp_path: Path) -> None:

@@ -2,25 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from embedded_tubemq import NewMessage
+from embedded_tubemq.broker.offsets import Cursor
 from offsets_store import OffsetsTable
 from tests.spark_source.connect_server import ConnectServer
 from tests.spark_source.feed import Feed
 from tests.spark_source.other_driver import HERE, CallFailed, OtherDriver, places, sink, texts
 from tests.waiting import wait_for
+from tubeclient import reader_groups_of
 from tubeclient.keys import PartitionKey
 
 pytestmark = pytest.mark.spark
 
 
 @pytest.fixture(scope="module")
-def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OtherDriver]:
-    folder = tmp_path_factory.mktemp("connect")
-    with ConnectServer(folder) as server, OtherDriver(HERE, folder, {"spark.remote": server.url}) as driver:
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ConnectServer]:
+    with ConnectServer(tmp_path_factory.mktemp("server")) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def client(server: ConnectServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[OtherDriver]:
+    with OtherDriver(HERE, tmp_path_factory.mktemp("client"), {"spark.remote": server.url}) as driver:
         yield driver
 
 
@@ -91,10 +100,70 @@ def test_the_offsets_table_is_written_through_it(client: OtherDriver, tmp_path: 
     assert OffsetsTable(table).positions("g", ["t"]) == {PartitionKey(1, "t", 0): 28 * 5}
 
 
-def test_ingest_is_refused_at_once(client: OtherDriver, feed: Feed, tmp_path: Path) -> None:
-    with pytest.raises(CallFailed, match="this session is a client of Spark Connect, and this needs a classic session"):
-        client.call("ingest", masters=feed.tube.master_address, topic=feed.topic, folder=str(tmp_path / "job"))
-    assert not (tmp_path / "job").exists()
+def settings_of(feed: Feed, target: str, **more: str) -> dict[str, Any]:
+    """Of a job that reads the feed's topic."""
+    cluster = {"masterWebPort": str(feed.tube.master_web_port)}
+    return {
+        "master_servers": feed.tube.master_address,
+        "consumer_group": f"{feed.topic}_group",
+        "topics": [feed.topic],
+        "target": target,
+        "source_options": cluster,
+        **more,
+    }
+
+
+def load(feed: Feed, records: Iterable[str]) -> None:
+    feed.tube.load(feed.topic, [NewMessage(0, record.encode()) for record in records])
+
+
+@pytest.mark.parametrize("by_name", [False, True])
+def test_ingest_over_connect(client: OtherDriver, feed: Feed, tmp_path: Path, by_name: bool) -> None:
+    """Typed rows, bad records and their retry, and a second run that goes on; tables by path and by name."""
+    rows, bad = (f"default.{feed.topic}_{name}" if by_name else str(tmp_path / name) for name in ("rows", "bad"))
+    own = settings_of(feed, rows, format="json", schema="id BIGINT NOT NULL", bad_records=bad)
+    load(feed, ['{"id": 1}', "2", '{"name": "x"}'])
+    assert client.call("ingest", settings=own) == [3, 2]
+    load(feed, ['{"id": 3}'])
+    assert client.call("ingest", settings=own) == [1, 0]
+    assert client.call("ingest", settings=own) == [0, 0]
+    as_csv = {**own, "format": "csv"}
+    assert client.call("retry", settings=as_csv) == [1, 1]
+    assert client.call("retry", settings=as_csv) == [0, 1]
+    assert client.call("bad_records", settings=own) == [["2", "retried"], ['{"name": "x"}', "bad"]]
+    table = rows if by_name else f"delta.`{rows}`"
+    assert client.call("sql", text=f"SELECT id FROM {table} ORDER BY id") == [[1], [2], [3]]
+
+
+def test_a_client_that_was_killed_in_a_round_of_ingest_is_gone_on_from(
+    client: OtherDriver, server: ConnectServer, feed: Feed, tmp_path: Path
+) -> None:
+    """With kill -9, in the middle of a round. The server may end that round all the same, even beside the next run."""
+    own = settings_of(feed, str(tmp_path / "rows"))
+    load(feed, map(str, range(10)))
+    with OtherDriver(HERE, tmp_path, {"spark.remote": server.url}) as other:
+        other.call("start_ingest", settings={**own, "trigger": "0s"})
+        wait_for(lambda: other.call("ingested") == 10, "the first rows", seconds=60)
+        feed.tube.broker_faults().answer_delay_ms = 3_000
+        load(feed, map(str, range(10, 20)))
+        readers = [Cursor(group, feed.topic, 0) for group in reader_groups_of(own["consumer_group"])]
+        wait_for(
+            lambda: feed.tube.inspect(lambda broker: any(map(broker.ownership.owner, readers))),
+            "a task to read",
+            seconds=60,
+        )
+        other.kill()
+    feed.tube.broker_faults().answer_delay_ms = 0
+    feed.tube.restart_master()  # it forgets the nodes that were not given back; else their lease has to end
+    load(feed, map(str, range(20, 30)))
+    try:
+        client.call("ingest", settings=own)
+    except CallFailed as error:
+        if not str(error).startswith("OvertakenRun"):
+            raise
+        client.call("ingest", settings=own)
+    found = client.call("sql", text=f"SELECT CAST(value AS STRING) FROM delta.`{own['target']}`")
+    assert sorted(int(text) for (text,) in found) == [*range(30)]
 
 
 def test_what_a_callback_keeps_stays_in_a_process_of_the_servers(

@@ -16,8 +16,9 @@ class Session:
         self.confs = {"a": "1"}
         self.conf = self
 
-    def get(self, name: str, default: str | None) -> str | None:
-        return self.confs.get(name, default)
+    @property
+    def getAll(self) -> dict[str, str]:
+        return dict(self.confs)
 
     def set(self, name: str, value: str) -> None:
         self.confs[name] = value

@@ -19,9 +19,9 @@ from tests.exactly_once.looking import kept
 from tests.exactly_once.order import Positions, Seen, wrong_order
 from tests.exactly_once.processes import Child, marked, none_left, send_signal
 from tests.spark_source.feed import Feed
+from tests.spark_source.offset_log import ends_of
 from tests.spark_source.queries import Batches, run_available, stream
 from tests.waiting import wait_for
-from tubeclient_cli.ingest.checkpoint import parse_offset_log
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -60,7 +60,7 @@ class Places:
         if batch_id is None or batch_id < 0:
             return {}
         text = (self.folder / "checkpoint" / "offsets" / str(batch_id)).read_text()
-        return {str(key): at for key, at in parse_offset_log(text).items()}
+        return ends_of(text)
 
     def table(self) -> Positions:
         return kept(self.folder / "offsets")[0]

@@ -15,7 +15,7 @@ from spark_source.stream.planner_process import PLANNER_MODULE
 from tests.spark_source.feed import Feed
 from tests.spark_source.queries import Batches, run_available, running, stream, wait_for_rows
 from tests.waiting import wait_for
-from tubeclient_cli.ingest.advice import short_cause
+from tubeclient_ingest.advice import short_cause
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

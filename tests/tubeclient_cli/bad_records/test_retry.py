@@ -14,12 +14,13 @@ from typer.testing import CliRunner
 from spark_source.session_confs import SESSION_ZONE
 from spark_source.spark_log import SparkLog
 from tubeclient_cli.app import app
-from tubeclient_cli.ingest.batch_writer import Retried
+from tubeclient_ingest.job import Ingest
+from tubeclient_ingest.writing import Retried
 
-SETTINGS = '[ingest]\nmaster-servers = "h:1"\nconsumer-group = "g"\ntopics = ["t"]\ntarget = "/t"\ncheckpoint = "/c"\n'
+SETTINGS = '[ingest]\nmaster-servers = "h:1"\nconsumer-group = "g"\ntopics = ["t"]\ntarget = "/t"\n'
 
 
-def test_settings_without_a_dead_letter_table_are_refused_before_spark_is_started(tmp_path: Path) -> None:
+def test_settings_without_a_table_of_bad_records_are_refused_before_spark_is_started(tmp_path: Path) -> None:
     path = tmp_path / "ingest.toml"
     path.write_text(SETTINGS)
     result = CliRunner().invoke(app, ["bad-records", "retry", "--settings", str(path)])
@@ -28,19 +29,22 @@ def test_settings_without_a_dead_letter_table_are_refused_before_spark_is_starte
 
 
 def test_a_dry_run_says_what_would_be_moved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[bool] = []
+    asked: list[tuple[str | None, bool]] = []
 
-    def retried(*_: object, dry_run: bool) -> Retried:
-        asked.append(dry_run)
+    def retried(_: Ingest, reason: str | None, *, dry_run: bool) -> Retried:
+        asked.append((reason, dry_run))
         return Retried(2, 1, unread=0 if dry_run else 4)
 
     monkeypatch.setattr("tubeclient_cli.common.session.make_session", lambda *_: MagicMock())
     monkeypatch.setattr("tubeclient_cli.common.session.end_session", lambda _: None)
-    monkeypatch.setattr("tubeclient_cli.bad_records.retry.retry_bad_records", retried)
+    monkeypatch.setattr(Ingest, "retry", retried)
     path = tmp_path / "ingest.toml"
     path.write_text(f'{SETTINGS}bad-records = "/b"\n')
     command = ["bad-records", "retry", "--settings", str(path)]
-    texts = [CliRunner().invoke(app, [*command, *more]).output for more in (["--dry-run"], [], ["--dry-run", "--json"])]
+    texts = [
+        CliRunner().invoke(app, [*command, *more]).output
+        for more in (["--dry-run"], [], ["--dry-run", "--json", "--reason", "x"])
+    ]
     assert texts[0] == (
         "3 bad records were tried: 2 would be moved to the target, if this were no dry run, 1 are still bad\n"
     )
@@ -49,7 +53,7 @@ def test_a_dry_run_says_what_would_be_moved(tmp_path: Path, monkeypatch: pytest.
         " itself cannot read their messages\n"
     )
     assert json.loads(texts[2]) == {"dryRun": True, "moved": 2, "stillBad": 1, "notReadable": 0}
-    assert asked == [True, False, True]
+    assert asked == [(None, True), (None, False), ("x", True)]
 
 
 def test_sparks_setting_of_the_time_zone_is_not_a_second_way() -> None:

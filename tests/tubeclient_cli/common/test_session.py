@@ -11,7 +11,7 @@ from py4j.java_gateway import JavaClass, JavaPackage
 
 from spark_source.session import REDACTION_REGEX
 from tubeclient.errors import ConfigurationError
-from tubeclient_cli.common.session import check_delta
+from tubeclient_cli.common.session import check_delta, make_session
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -36,3 +36,43 @@ def test_a_spark_without_deltas_jars_is_refused_before_the_first_batch(monkeypat
         check_delta(without)
     assert (caught.value.condition, ended) == ("JARS_NOT_FOUND", [without])
     check_delta(session_with(JavaClass.__new__(JavaClass)))
+
+
+class Builder:
+    """Of a session; keeps what it is asked for."""
+
+    def __init__(self) -> None:
+        self.given: dict[str, str] = {}
+
+    def appName(self, name: str) -> Builder:
+        return self.config("name", name)
+
+    def remote(self, url: str) -> Builder:
+        return self.config("remote", url)
+
+    def config(self, name: str, value: str) -> Builder:
+        self.given[name] = value
+        return self
+
+    def getOrCreate(self) -> dict[str, str]:
+        return self.given
+
+
+@pytest.mark.parametrize(
+    ("variable", "master", "confs", "given"),
+    [
+        ("sc://h:1", None, {"a": "b"}, {"a": "b"}),
+        (None, "sc://h:1", {}, {"remote": "sc://h:1"}),
+        (None, None, {"spark.master": "sc://h:1", "a": "b"}, {"remote": "sc://h:1", "a": "b"}),
+        (None, None, {"spark.remote": "sc://h:1"}, {"spark.remote": "sc://h:1"}),
+    ],
+)
+def test_settings_that_ask_for_spark_connect_start_no_jvm(
+    monkeypatch: pytest.MonkeyPatch, variable: str | None, master: str | None, confs: dict[str, str], given: Any
+) -> None:
+    monkeypatch.delenv("SPARK_REMOTE", raising=False)
+    if variable is not None:
+        monkeypatch.setenv("SPARK_REMOTE", variable)
+    monkeypatch.setattr("pyspark.sql.SparkSession.builder", Builder())
+    made: Any = make_session("ingest", master, confs)
+    assert made == {"name": "ingest", **given}

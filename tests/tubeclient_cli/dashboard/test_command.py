@@ -159,7 +159,7 @@ def test_a_store_that_never_answers_neither_hangs_the_dashboard_nor_shows_its_se
     waited = len(beats)
     source = next(source for source in document["sources"] if source["place"] == away)
     assert str(source["failure"]).startswith("no answer for")
-    look_at = gatherer.table if look == "--offsets-table" else gatherer.letters
+    look_at = gatherer.table if look == "--offsets-table" else gatherer.bad_records
     assert look_at is not None
     look_at.wait(60)
     done.set()

@@ -6,7 +6,7 @@ import json
 
 from tests.tubeclient_cli.dashboard.world import NOW_MS, broker, cluster, commit, facts, group, key, member, read
 from tubeclient.keys import StoreBounds, StoreKey
-from tubeclient_cli.dashboard.facts import Facts, LetterFacts, ReasonFacts, Source
+from tubeclient_cli.dashboard.facts import BadRecordFacts, Facts, ReasonFacts, Source
 from tubeclient_cli.dashboard.model import dashboard_json, partitions_json
 
 WELL = group(read(key(0), 10, 10), name="well")
@@ -52,8 +52,8 @@ def test_before_the_first_answer_and_without_any_group_it_says_so() -> None:
 
 
 def test_bad_records_are_counts_without_values() -> None:
-    letters = LetterFacts(7, (ReasonFacts("clicks_etl", "bad", "not JSON", 7, NOW_MS),))
-    found = dashboard_json(Facts(NOW_MS, (), (), None, letters))["badRecords"]
+    bad_records = BadRecordFacts(7, (ReasonFacts("clicks_etl", "bad", "not JSON", 7, NOW_MS),))
+    found = dashboard_json(Facts(NOW_MS, (), (), None, bad_records))["badRecords"]
     assert found == {
         "records": 7,
         "reasons": [{"group": "clicks_etl", "state": "bad", "reason": "not JSON", "records": 7, "newest": NOW_MS}],

@@ -1,4 +1,4 @@
-"""The command in its own process, and a way to hold up its next batch."""
+"""The command in its own process, and a way to hold up its next round."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from tests.spark_home import delta_confs
 from tests.waiting import wait_for
 from tubeclient import reader_groups_of
 
-__all__ = ["START_SECONDS", "hold_next_batch", "ingest", "settings_file", "started"]
+__all__ = ["START_SECONDS", "hold_next_round", "ingest", "settings_file", "started"]
 
 START_SECONDS = 240.0
 
 
 def settings_file(tube: EmbeddedTubeMQ, folder: Path, trigger: str) -> Path:
-    """Fifty messages are three batches."""
+    """Fifty messages are three rounds."""
     path = folder / "ingest.toml"
     path.write_text(
         f"""
@@ -31,7 +31,6 @@ def settings_file(tube: EmbeddedTubeMQ, folder: Path, trigger: str) -> Path:
         consumer-group = "clicks_etl"
         topics = ["clicks"]
         target = "{folder / "table"}"
-        checkpoint = "{folder / "checkpoint"}"
         max-offsets-per-trigger = 20
         trigger = "{trigger}"
         [source]
@@ -53,8 +52,8 @@ def ingest(tube: EmbeddedTubeMQ, folder: Path, *more: str, trigger: str = "1s") 
 
 
 @contextlib.contextmanager
-def started(tube: EmbeddedTubeMQ, folder: Path, *more: str, batches: int) -> Iterator[Child]:
-    """The job, once so many batches are complete; it is killed in the end, and nothing of it may be left."""
+def started(tube: EmbeddedTubeMQ, folder: Path, *more: str, rounds: int) -> Iterator[Child]:
+    """The job, once so many rounds are complete; it is killed in the end, and nothing of it may be left."""
     progress = folder / "progress.jsonl"
     job = ingest(tube, folder, *more)
     with none_left(job.mark):
@@ -62,23 +61,20 @@ def started(tube: EmbeddedTubeMQ, folder: Path, *more: str, batches: int) -> Ite
 
             def done() -> bool:
                 assert job.running, job.tail()
-                return progress.exists() and progress.read_text().count("\n") >= batches
+                return progress.exists() and progress.read_text().count("\n") >= rounds
 
-            wait_for(done, f"{batches} batches", seconds=START_SECONDS)
+            wait_for(done, f"{rounds} rounds", seconds=START_SECONDS)
             yield job
         finally:
             # One that stands still hears of this all the same.
             job.kill()
 
 
-def hold_next_batch(tube: EmbeddedTubeMQ, folder: Path) -> None:
+def hold_next_round(tube: EmbeddedTubeMQ) -> None:
     """Let ten more messages come, and return when a task reads them, which the broker keeps waiting from now on."""
-    plans = folder / "checkpoint" / "offsets"
-    planned = {path.name for path in plans.glob("[0-9]*")}
     tube.broker_faults().answer_delay_ms = 5_000
     tube.load("clicks", [NewMessage(0, str(n).encode()) for n in range(50, 60)])
-    wait_for(lambda: {path.name for path in plans.glob("[0-9]*")} - planned, "the next batch to be planned", seconds=60)
     cursors = [Cursor(group, "clicks", 0) for group in reader_groups_of("clicks_etl")]
     wait_for(
-        lambda: tube.inspect(lambda broker: any(map(broker.ownership.owner, cursors))), "a task to read", seconds=60
+        lambda: tube.inspect(lambda broker: any(map(broker.ownership.owner, cursors))), "a task to read", seconds=90
     )

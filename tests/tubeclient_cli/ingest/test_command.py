@@ -19,7 +19,7 @@ from deltalake import DeltaTable
 from embedded_tubemq import EmbeddedTubeMQ
 from tests.exactly_once.processes import Child, marked, none_left, send_signal
 from tests.spark_home import PIP_SPARK_HOME
-from tests.tubeclient_cli.ingest.command import START_SECONDS, hold_next_batch, ingest, settings_file, started
+from tests.tubeclient_cli.ingest.command import START_SECONDS, hold_next_round, ingest, settings_file, started
 from tests.waiting import wait_for
 
 pytestmark = pytest.mark.spark
@@ -78,31 +78,31 @@ def test_a_signal_while_spark_starts_ends_the_job_cleanly(
             job.kill()
     first, *_, last = job.log.read_text().strip().splitlines()
     assert first.startswith("starting Spark, ")
-    assert last.startswith("stopped: 0 rows in 0 batches"), job.tail()
+    assert last.startswith("stopped: 0 rows in 0 rounds"), job.tail()
     assert "Traceback" not in job.log.read_text()
-    assert not (tmp_path / "checkpoint").exists()
+    assert not (tmp_path / "table").exists()
 
 
 @pytest.mark.parametrize(
     "send", [to_group(signal.SIGINT), to_group(signal.SIGTERM), Child.ask_to_end], ids=["ctrl-c", "timeout", "sigterm"]
 )
 def test_a_signal_ends_the_job_cleanly(tube: EmbeddedTubeMQ, tmp_path: Path, send: Callable[[Child], None]) -> None:
-    with started(tube, tmp_path, batches=3) as job:
+    with started(tube, tmp_path, rounds=3) as job:
         send(job)
         assert job.wait(60) == 0, job.tail()
     said = job.log.read_text()
-    assert said.strip().splitlines()[-1].startswith("stopped: 50 rows in 3 batches"), said
+    assert said.strip().splitlines()[-1].startswith("stopped: 50 rows in 3 rounds"), said
     assert "Traceback" not in said
     progress = (tmp_path / "progress.jsonl").read_text()
     assert [json.loads(line)["total_rows"] for line in progress.splitlines()] == [20, 40, 50]
     assert DeltaTable(str(tmp_path / "table")).count() == 50
 
 
-def test_a_group_signal_in_a_batch_waits_for_its_end_and_metrics_are_served_until_then(
+def test_a_group_signal_in_a_round_waits_for_its_end_and_metrics_are_served_until_then(
     tube: EmbeddedTubeMQ, tmp_path: Path
 ) -> None:
-    with started(tube, tmp_path, "--metrics-port", "0", batches=3) as job:
-        hold_next_batch(tube, tmp_path)
+    with started(tube, tmp_path, "--metrics-port", "0", rounds=3) as job:
+        hold_next_round(tube)
         assert served(job, "rows_total") == 50
         assert served(job, "batches_total") == 3
         assert served(job, "rows_behind") == 0
@@ -111,13 +111,13 @@ def test_a_group_signal_in_a_batch_waits_for_its_end_and_metrics_are_served_unti
         tube.broker_faults().answer_delay_ms = 0
         assert job.wait(60) == 0, job.tail()
     said = job.log.read_text()
-    assert said.strip().splitlines()[-1].startswith("stopped: 60 rows in 4 batches"), said
+    assert said.strip().splitlines()[-1].startswith("stopped: 60 rows in 4 rounds"), said
     assert "Traceback" not in said
 
 
 def test_a_signal_that_ends_spark_as_well_is_a_clean_end(tube: EmbeddedTubeMQ, tmp_path: Path) -> None:
-    with started(tube, tmp_path, batches=3) as job:
-        hold_next_batch(tube, tmp_path)
+    with started(tube, tmp_path, rounds=3) as job:
+        hold_next_round(tube)
         to_every_process(job)
         assert job.wait(60) == 0, job.tail()
     said = job.log.read_text()
@@ -146,5 +146,5 @@ def test_spark_submit_runs_the_script_with_the_shipped_settings(tube: EmbeddedTu
         command, cwd=ROOT, capture_output=True, text=True, timeout=START_SECONDS, env=environment(), check=False
     )
     assert done.returncode == 0, done.stderr
-    assert done.stdout.strip().splitlines()[-1].startswith("done: 50 rows in 3 batches"), done.stdout
+    assert done.stdout.strip().splitlines()[-1].startswith("done: 50 rows in 3 rounds"), done.stdout
     assert DeltaTable(str(tmp_path / "table")).count() == 50

@@ -1,5 +1,5 @@
-"""`tubeclient ingest` asks the masters before Spark: a typo is told without Spark, and what only Spark can judge is
-left to it."""
+"""`tubeclient ingest` asks the masters before Spark: a typo and who is in the group are told without Spark, and what
+only the job can judge is left to it."""
 
 from __future__ import annotations
 
@@ -8,17 +8,23 @@ import os
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from embedded_tubemq import EmbeddedTubeMQ, TopicConfig
 from embedded_tubemq.common.codes import Code
+from tests.front_door import FrontDoor, Manner
+from tubeclient import ClientSettings
 from tubeclient.errors import ConnectError, TopicNotDeployed
+from tubeclient.group import GroupMembership
 from tubeclient.wire.methods import Method
 from tubeclient_cli.ingest.first_look import look_first
-from tubeclient_cli.ingest.settings import IngestSettings
+from tubeclient_ingest.settings import IngestSettings
 
 NOWHERE = "127.0.0.1:1"
 
@@ -30,7 +36,7 @@ def tube(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedTubeMQ]:
 
 
 def command(tube: EmbeddedTubeMQ, folder: Path, *more: str) -> list[str]:
-    names = ["--consumer-group", "etl", "--target", str(folder / "table"), "--checkpoint", str(folder / "checkpoint")]
+    names = ["--consumer-group", "etl", "--target", str(folder / "table")]
     web = ["--option", f"masterWebPort={tube.master_web_port}"]
     return [sys.executable, "-m", "tubeclient_cli.app", "ingest", *names, *web, *more]
 
@@ -69,42 +75,96 @@ def test_a_typo_is_told_before_spark_starts(
 
 
 def settings(tube: EmbeddedTubeMQ, folder: Path, **changes: str) -> IngestSettings:
-    values = {"target": str(folder / "table"), "checkpoint": str(folder / "checkpoint"), "topics": ("clicks",)}
+    values = {"target": str(folder / "table"), "topics": ("clicks",)}
     values |= {"master_servers": tube.master_address, "consumer_group": "etl"}
     web = {"masterWebPort": str(tube.master_web_port), "rpcTimeout": "2s"}
     return IngestSettings(**{**values, "source_options": web, **changes})  # type: ignore[arg-type]
 
 
-def test_a_topic_that_is_there_is_said_nothing_of(tube: EmbeddedTubeMQ, tmp_path: Path) -> None:
-    look_first(settings(tube, tmp_path))
+@pytest.fixture
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For what is expected to come, on a busy machine."""
+    monkeypatch.setattr("tubeclient_cli.ingest.first_look._GROUP_SECONDS", 30.0)
 
 
-def begun(folder: Path) -> str:
-    (folder / "begun").mkdir()
-    (folder / "begun" / "metadata").write_text('{"id": "0"}')
-    return str(folder / "begun")
+@pytest.fixture
+def member(tube: EmbeddedTubeMQ) -> Iterator[GroupMembership]:
+    """A client of group etl."""
+    reach = ClientSettings((tube.master_address,), master_web_port=tube.master_web_port)
+    with closing(GroupMembership(reach, "etl", ["clicks"], 1)) as joined:
+        joined.join()
+        yield joined
 
 
-def test_a_run_that_goes_on_is_left_to_the_query_but_for_a_topic_that_no_query_can_read(
+def with_options(job: IngestSettings, **options: str) -> IngestSettings:
+    return replace(job, source_options={**job.source_options, **options})
+
+
+@pytest.mark.usefixtures("patient")
+def test_of_a_topic_that_is_there_and_a_group_without_clients_nothing_is_said(
     tube: EmbeddedTubeMQ, tmp_path: Path
 ) -> None:
-    checkpoint = begun(tmp_path)
-    look_first(settings(tube, tmp_path, checkpoint=checkpoint, master_servers=NOWHERE))
-    look_first(settings(tube, tmp_path, checkpoint="s3a://lake/c", master_servers=NOWHERE))
-    with pytest.raises(ConnectError):
-        look_first(settings(tube, tmp_path, checkpoint=f"file://{tmp_path}/new", master_servers=NOWHERE))
-    look_first(settings(tube, tmp_path, checkpoint=f"file://{checkpoint}", master_servers=NOWHERE))
-    with pytest.raises(TopicNotDeployed):
-        look_first(settings(tube, tmp_path, checkpoint=checkpoint, topics=("clikcs",)))  # type: ignore[arg-type]
+    assert look_first(settings(tube, tmp_path)) is None
 
 
-def test_what_the_query_may_judge_otherwise_is_left_to_it(tube: EmbeddedTubeMQ, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("changes", "error"), [({"master_servers": NOWHERE}, ConnectError), ({"topics": ("clikcs",)}, TopicNotDeployed)]
+)
+def test_a_typo_is_the_jobs_own_error(
+    tube: EmbeddedTubeMQ, tmp_path: Path, changes: dict[str, str], error: type[Exception]
+) -> None:
+    with pytest.raises(error):
+        look_first(settings(tube, tmp_path, **changes))
+
+
+@pytest.mark.usefixtures("patient", "member")
+def test_who_is_in_the_group_is_told_with_how_long_the_job_waits(tube: EmbeddedTubeMQ, tmp_path: Path) -> None:
+    text = look_first(with_options(settings(tube, tmp_path), groupJoinTimeout="35s"))
+    assert text is not None
+    assert text.startswith(f"group etl has 1 client now: this process, {os.getpid()} on ")
+    assert text.endswith(". Once Spark is up, the job waits up to 35 s for them to end; a dead one is gone after 30 s")
+
+
+@pytest.mark.usefixtures("patient", "member")
+def test_a_web_port_of_another_cluster_is_not_believed(tube: EmbeddedTubeMQ, tmp_path: Path) -> None:
+    with EmbeddedTubeMQ(tmp_path / "other", [TopicConfig("clicks")]) as other:
+        job = with_options(settings(other, tmp_path), masterWebPort=str(tube.master_web_port))
+        assert look_first(job) is None
+
+
+@pytest.mark.usefixtures("member")
+def test_a_web_port_that_does_not_answer_costs_no_more_than_the_time_it_is_given(
+    tube: EmbeddedTubeMQ, tmp_path: Path
+) -> None:
+    job = settings(tube, tmp_path)
+    assert look_first(with_options(job, masterWebPort="1")) is None
+    with FrontDoor(f"127.0.0.1:{tube.master_web_port}", web=True) as door:
+        door.become(Manner.SILENT)
+        began = time.monotonic()
+        assert look_first(with_options(job, masterWebPort=door.address.rpartition(":")[2])) is None
+        assert time.monotonic() - began < 3
+
+
+@pytest.mark.usefixtures("member")
+def test_the_command_says_who_is_in_the_group_before_spark_starts(
+    tube: EmbeddedTubeMQ, tmp_path: Path, without_java: dict[str, str]
+) -> None:
+    words = command(tube, tmp_path, "--master-servers", tube.master_address, "--topic", "clicks", "--json")
+    done = subprocess.run(words, capture_output=True, text=True, timeout=120, env=without_java, check=False)
+    first, second, last = map(json.loads, done.stdout.splitlines())
+    assert (first["event"], second["event"], last["event"]) == ("starting", "starting", "error"), done
+    assert first["text"].startswith(f"group etl has 1 client now: process {os.getpid()} on "), first
+    for line in done.stderr.splitlines()[:-1]:
+        Path(line.removeprefix("Spark's output is in ")).unlink()
+
+
+def test_what_the_job_may_judge_otherwise_is_left_to_it(tube: EmbeddedTubeMQ, tmp_path: Path) -> None:
     tube.master_faults.force(Method.CONSUMER_REGISTER_V2, Code.GROUP_FORBIDDEN)
     look_first(settings(tube, tmp_path))
     assert tube.master_faults.take_forced(Method.CONSUMER_REGISTER_V2) is None
 
 
-def test_masters_that_take_too_long_are_left_to_the_query(
+def test_masters_that_take_too_long_are_left_to_the_job(
     tube: EmbeddedTubeMQ, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     let_go = threading.Event()
@@ -121,11 +181,5 @@ def test_what_no_error_of_ours_says_is_left_to_spark(tmp_path: Path, monkeypatch
 
     monkeypatch.setattr("tubeclient_cli.ingest.first_look.within", fail)
     look_first(
-        IngestSettings(
-            master_servers=NOWHERE,
-            consumer_group="etl",
-            topics=("clicks",),
-            target=str(tmp_path / "table"),
-            checkpoint=str(tmp_path / "checkpoint"),
-        )
+        IngestSettings(master_servers=NOWHERE, consumer_group="etl", topics=("clicks",), target=str(tmp_path / "table"))
     )

@@ -22,8 +22,8 @@ from tubeclient.keys import PartitionKey
 from tubeclient_cli.app import app
 from tubeclient_cli.ingest import metrics_server
 from tubeclient_cli.ingest.metrics import IngestMetrics
-from tubeclient_cli.ingest.progress import BatchEvent
-from tubeclient_cli.ingest.settings import IngestSettings
+from tubeclient_ingest.progress import Round
+from tubeclient_ingest.settings import IngestSettings
 
 # After the start of any job.
 AT = "2100-11-23T10:00:00.000+00:00"
@@ -36,7 +36,6 @@ def settings(folder: Path, offsets_table: str | None = None) -> IngestSettings:
         consumer_group="clicks_etl",
         topics=("clicks",),
         target=str(folder / "target"),
-        checkpoint=str(folder / "checkpoint"),
         offsets_table=offsets_table,
     )
 
@@ -59,10 +58,10 @@ def scrape(metrics: IngestMetrics) -> dict[str, float]:
     }
 
 
-def test_the_jobs_batches_are_served(metrics: IngestMetrics) -> None:
-    metrics.batch(BatchEvent(AT, 0, 10, 10, 1.5, 6.7, 30, bad_rows=2, total_bad_rows=2))
-    metrics.batch(BatchEvent(AT, 1, 30, 40, 0.5, 60.0, 0, bad_rows=1, total_bad_rows=3))
-    metrics.looked("2100-11-23T10:00:10.000Z")
+def test_the_jobs_rounds_are_served(metrics: IngestMetrics) -> None:
+    metrics.round_done(Round(AT, 1, 10, 10, 1.5, 6.7, 30, bad_rows=2, total_bad_rows=2))
+    metrics.round_done(Round(AT, 2, 30, 40, 0.5, 60.0, 0, bad_rows=1, total_bad_rows=3))
+    metrics.looked(datetime(2100, 11, 23, 10, 0, 10, tzinfo=UTC))
     found = scrape(metrics)
     assert (found["rows_total"], found["batches_total"], found["bad_records_total"]) == (40, 2, 3)
     assert (found["rows_behind"], found["batch_duration_seconds_sum"]) == (0, 2.0)
@@ -92,7 +91,7 @@ def test_many_who_say_nothing_take_a_few_threads_of_the_job_and_no_more(metrics:
                 assert peer.recv(1) == b""
         assert sum("process_request" in one.name for one in threading.enumerate()) == 32
     wait_for(lambda: "process_request" not in str(threading.enumerate()), "all to be gone")
-    metrics.looked(AT)
+    metrics.looked(datetime.fromisoformat(AT))
     assert scrape(metrics)["last_trigger_timestamp_seconds"] == TEN
 
 
@@ -115,7 +114,7 @@ def test_a_table_that_cannot_be_read_is_a_warning(tmp_path: Path, caplog: pytest
         assert "rows_behind" not in scrape(metrics)
 
 
-def test_a_job_that_never_completes_a_batch_has_times(tmp_path: Path) -> None:
+def test_a_job_that_never_completes_a_round_has_times(tmp_path: Path) -> None:
     before = time.time()
     with IngestMetrics(settings(tmp_path, str(tmp_path / "offsets")), "127.0.0.1", 0) as metrics:
         found = scrape(metrics)
@@ -155,7 +154,7 @@ def test_a_taken_port_is_one_clear_error_before_spark_starts(tmp_path: Path) -> 
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         command = ["ingest", "--master-servers", "127.0.0.1:1", "--consumer-group", "g", "--topic", "clicks"]
-        command += ["--target", str(tmp_path / "t"), "--checkpoint", str(tmp_path / "c"), "--metrics-port", str(port)]
+        command += ["--target", str(tmp_path / "t"), "--metrics-port", str(port)]
         found = CliRunner().invoke(app, command)
     assert found.exit_code == 2
     [line] = found.output.splitlines()

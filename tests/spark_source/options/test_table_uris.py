@@ -1,0 +1,125 @@
+"""Where tables are, and how long their stores may take."""
+
+from __future__ import annotations
+
+import socket
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from spark_source.options import parsers, table_uris
+from spark_source.options.table_uris import check_folders, is_name, limited, table_in_sql
+from tubeclient.errors import ConfigurationError
+from tubeclient_cli.app import app
+
+
+def test_a_store_gets_limits_and_what_the_user_gave_stays() -> None:
+    given = {"AWS_REGION": "eu", "TIMEOUT": "90s"}
+    found = limited("s3://lake/t", given)
+    assert found == {"AWS_REGION": "eu", "TIMEOUT": "90s"} | {
+        name: found[name] for name in ("connect_timeout", "max_retries", "retry_timeout")
+    }
+    for place in ("/lake/t", "file:///lake/t"):
+        assert limited(place, given) == given
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["offsets", "list", "--offsets-table"],
+        ["bad-records", "show"],
+        ["dashboard", "--json", "--offsets-table"],
+    ],
+)
+@pytest.mark.parametrize(("place", "why"), [("", "blank;"), (" ", "blank;"), ("mydb.visits", "'mydb.visits', without")])
+def test_a_blank_path_is_not_the_working_directory_and_a_name_no_folder(words: list[str], place: str, why: str) -> None:
+    done = CliRunner().invoke(app, [*words, place])
+    command = " ".join(words[:1] if words[0] == "dashboard" else words[:2])
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert done.stderr.startswith(f"tubeclient {command}: [INVALID_SETTING] the path of a table is {why}")
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("/lake/t", "/lake/t/"),
+        ("/lake/t", "/lake/t/_c"),
+        ("/lake/x/../t", "file:///lake/t/o"),
+        ("s3a://lake/t", "s3://lake/t/b"),
+    ],
+)
+def test_of_two_folders_none_may_be_within_the_other(one: str, other: str) -> None:
+    for places in ({"a": one, "b": other}, {"a": other, "b": one}):
+        with pytest.raises(ConfigurationError, match=r"^a and b are the same folder, or one is within the other"):
+            check_folders(places)
+    check_folders({"a": one, "b": f"{one}2", "c": None})
+
+
+@pytest.mark.parametrize(
+    ("place", "in_sql"),
+    [
+        ("lake.clicks", "lake.clicks"),
+        ("main.`a/b`.clicks", "main.`a/b`.clicks"),
+        ("`a``/b`.clicks", "`a``/b`.clicks"),
+        ("/lake/clicks", "delta.`/lake/clicks`"),
+        ("./lake.clicks", "delta.`./lake.clicks`"),
+        ("s3a://lake/a`b", "delta.`s3a://lake/a``b`"),
+    ],
+)
+def test_a_table_is_named_in_sql_by_its_name_or_its_path(place: str, in_sql: str) -> None:
+    assert table_in_sql(place) == in_sql
+    assert is_name(place) is (in_sql == place)
+
+
+@pytest.mark.parametrize("place", ["a.b", " main.a.b\n", "./a", "/a.b", "s3a://a", "`a/b`.c"])
+def test_a_table_is_a_path_or_a_name_with_its_schema(place: str) -> None:
+    assert parsers.table(place) == place.strip()
+
+
+def test_a_blank_place_is_no_table() -> None:
+    with pytest.raises(ValueError, match=r"^is blank; name a table, as schema\.table, or its folder$"):
+        parsers.table(" ")
+
+
+@pytest.mark.parametrize("word", ["clicks", ".", "clicks."])
+def test_a_word_alone_may_be_a_table_or_a_folder(word: str) -> None:
+    with pytest.raises(ValueError) as caught:
+        parsers.table(word)
+    assert str(caught.value) == f"is {word!r}; for a table of a catalog write default.{word}, for a folder ./{word}"
+
+
+def test_of_tables_by_name_each_is_another_than_any_folder() -> None:
+    check_folders({"a": "lake.t", "b": "/lake/t", "c": "lake.t2", "d": "main.lake.t"}, {"a", "c", "d"})
+    for same in ("lake.t", "Lake.T", "`lake`.t"):
+        with pytest.raises(ConfigurationError, match=r"^a and b are the same folder"):
+            check_folders({"a": "lake.t", "b": same}, {"a", "b"})
+    with pytest.raises(ConfigurationError, match=r"^b is 'lake\.t', without a slash"):
+        check_folders({"a": "lake.t", "b": "lake.t"}, {"a"})
+    assert check_folders({"a": " lake.t ", "b": None, "c": " /c"}, {"a", "b"}) == {"a": "lake.t", "c": "/c"}
+
+
+def test_a_link_to_a_folder_is_that_folder(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(tmp_path / "table")
+    with pytest.raises(ConfigurationError, match="a and b are"):
+        check_folders({"a": f"{tmp_path}/link/offsets", "b": f"{tmp_path}/table"})
+
+
+@pytest.mark.parametrize(
+    "words", [["offsets", "show", "--consumer-group", "g", "--offsets-table"], ["bad-records", "show"]]
+)
+def test_a_store_that_never_answers_is_one_line_with_its_address(
+    words: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(table_uris._LIMITS, "timeout", "1s")
+    monkeypatch.setitem(table_uris._LIMITS, "retry_timeout", "1s")
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        endpoint = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        options = [f"AWS_ENDPOINT_URL={endpoint}", "AWS_ALLOW_HTTP=true", "AWS_REGION=us-east-1"]
+        options += ["AWS_ACCESS_KEY_ID=geheimname", "AWS_SECRET_ACCESS_KEY=geheimnisvoll"]
+        more = [word for option in options for word in ("--storage-option", option)]
+        done = CliRunner().invoke(app, [*words, "s3://lake/table", *more])
+    [line] = done.stderr.splitlines()
+    assert (done.exit_code, endpoint in line, "s3://lake/table" in line, "geheim" in line) == (3, True, True, False), (
+        line
+    )

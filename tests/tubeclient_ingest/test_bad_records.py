@@ -1,0 +1,207 @@
+"""Each record is in one of the target and the table of bad records, wherever a run ends and whatever comes after it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from deltalake import DeltaTable
+
+from embedded_tubemq.storage.store import NewMessage
+from tests.tubeclient_ingest.bench import Bench
+from tests.tubeclient_ingest.lake import Lake, cut_history, killed_at, wrong
+from tubeclient.errors import ConfigurationError
+from tubeclient_ingest.bad_records import BadRecords
+from tubeclient_ingest.bad_share import TooManyBadRecords
+from tubeclient_ingest.checks import OvertakenRun
+from tubeclient_ingest.states import RETRIED, UNDONE
+from tubeclient_ingest.target import SparkTable
+from tubeclient_ingest.writing import Retried
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+_NO_INLONG = b"\0\0\0\x63k="
+"""Says that 99 bytes of attributes follow."""
+
+
+@pytest.fixture
+def lake(delta_spark: SparkSession, tmp_path: Path) -> Lake:
+    return Lake(delta_spark, tmp_path)
+
+
+def send(bench: Bench, good: int, bad: int) -> None:
+    bench.send(good)
+    numbers = range(bench.sent, bench.sent + bad)
+    bench.tube.load("clicks", [NewMessage(10_000 * (n % 2), _NO_INLONG + b"%d" % n, 1) for n in numbers])
+    bench.sent += bad
+
+
+def kept(bench: Bench) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = DeltaTable(str(bench.folder / "bad")).to_pyarrow_table().to_pylist()
+    return rows
+
+
+def test_bad_messages_are_in_their_table_and_counted(bench: Bench) -> None:
+    bad_records = str(bench.folder / "bad")
+    send(bench, 20, 4)
+    rounds = bench.run(bad_records=bad_records)
+    assert [(one.rows, one.bad_rows, one.total_bad_rows) for one in rounds] == [(24, 4, 4)]
+    send(bench, 10, 0)
+    assert [(one.rows, one.total_bad_rows) for one in bench.run(bad_records=bad_records)] == [(10, 0)]
+    values = DeltaTable(bench.settings.target).to_pyarrow_table().column("value").to_pylist()
+    numbers = [int(row["value"].removeprefix(_NO_INLONG)) for row in kept(bench)]
+    assert wrong([*map(int, values), *numbers], 34) == {}
+    assert {(row["sequence"], row["topic"]) for row in kept(bench)} == {(2, "clicks")}
+    assert all("attributes" in row["reason"] for row in kept(bench))
+
+
+def test_more_than_the_user_accepts_end_the_job_and_nothing_is_written(bench: Bench) -> None:
+    bad_records = str(bench.folder / "bad")
+    send(bench, 19, 2)
+    with pytest.raises(TooManyBadRecords, match=r"2 of 21 records of the round are bad, and max-bad-records is 5%"):
+        bench.run(bad_records=bad_records, max_bad_records="5%")
+    assert DeltaTable(bench.settings.target).count() == 0
+    assert kept(bench) == []
+    assert bench.rows(bad_records=bad_records, max_bad_records="10%") == 21
+
+
+def test_a_bad_record_is_kept_with_its_place_and_its_reason(lake: Lake) -> None:
+    run = lake.run(4, 4)
+    assert (lake.good(), lake.bad()) == ([1, 2, 4, 5, 7], [0, 3, 6])
+    [row] = [row for row in lake.rows_of_bad() if row["value"] == b"6"]
+    assert row.pop("id")
+    assert row.pop("target").endswith(str(lake.target))
+    assert {name: value for name, value in row.items() if value is not None and name != "time"} == {
+        "consumerGroup": "g",
+        "targetId": lake.target_id(),
+        "sequence": 2,
+        "runId": run.run_id,
+        "unread": False,
+        "topic": "clicks",
+        "partitionKey": "1:clicks:0",
+        "messageId": 6,
+        "value": b"6",
+        "reason": "divisible: 6",
+    }
+    assert row["time"] is not None
+
+
+@pytest.mark.parametrize("first", [True, False], ids=["first round", "later round"])
+@pytest.mark.parametrize(
+    ("place", "method", "after"),
+    [(BadRecords, "add", False), (BadRecords, "add", True), (SparkTable, "append", True)],
+    ids=["before", "between", "after"],
+)
+def test_a_run_that_is_killed_anywhere_is_gone_on_from_with_another_parser(
+    lake: Lake, place: type, method: str, after: bool, first: bool
+) -> None:
+    done = 0 if first else 6
+    if not first:
+        lake.run(6)
+    killed_at(place, method, after=after, run=lambda: lake.run(6))
+    lake.bad_by = (2,)
+    lake.run(5)
+    committed = place is SparkTable
+    end = done + (6 if committed else 0) + 5
+    assert lake.repeated_or_missing(end) == {}
+    by_first = {n for n in range(done + (6 if committed else 0)) if n % 3 == 0}
+    assert {n for n in lake.bad() if n < end - 5} == by_first
+    # What no commit stands for goes at the next start.
+    lake.run()
+    assert len(lake.rows_of_bad()) == len(lake.bad())
+    assert lake.repeated_or_missing(end) == {}
+
+
+def test_of_two_runs_the_one_that_loses_leaves_no_bad_record_that_counts(lake: Lake) -> None:
+    lake.run(6)
+    first = lake.start()
+    add = BadRecords.add
+
+    def slow(table: BadRecords, *given: Any) -> None:
+        add(table, *given)
+        patched.undo()
+        lake.bad_by = (2,)
+        lake.run(5)
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(BadRecords, "add", slow)
+        with pytest.raises(OvertakenRun):
+            first.write(lake, 6)
+    assert lake.repeated_or_missing(11) == {}
+    assert lake.bad() == [0, 3, 6, 8, 10]
+
+
+def test_what_restore_takes_out_does_not_count_and_what_it_brings_back_does(lake: Lake) -> None:
+    lake.run(6, 6, 6)  # versions 1 to 3, after the one that made the table
+    lake.restore(1)
+    lake.bad_by = (2,)
+    lake.run(4)
+    assert (lake.repeated_or_missing(10), lake.bad(UNDONE)) == ({}, [6, 9, 12, 15])
+    # Back to the branch that was left, past the commit on the other one.
+    lake.restore(3)
+    lake.bad_by = (5,)
+    lake.run(3)
+    assert (lake.repeated_or_missing(21), lake.bad(UNDONE)) == ({}, [6, 8])
+    # And to the other again.
+    lake.restore(5)
+    assert (lake.repeated_or_missing(10), lake.bad(UNDONE)) == ({}, [6, 9, 12, 15, 20])
+    # To before all of it, by a run that goes on meanwhile.
+    run = lake.start()
+    lake.restore(1)
+    run.write(lake, 6)
+    assert lake.repeated_or_missing(12) == {}
+
+
+@pytest.mark.parametrize("differs", ["group", "target"])
+def test_groups_and_targets_keep_to_their_own_bad_records(lake: Lake, tmp_path: Path, differs: str) -> None:
+    other = Lake(lake.spark, tmp_path / ("other" if differs == "target" else ""))
+    other.group, other.bad_records = ("h" if differs == "group" else "g"), lake.bad_records
+    lake.run(6, 6)
+    other.run(6, 6)
+    # Of the first one's rounds it leaves all where they share the target.
+    other.restore(3 if differs == "group" else 1)
+    assert (lake.bad(), lake.bad(UNDONE)) == ([0, 3, 6, 9], [])
+    assert (other.bad(), other.bad(UNDONE)) == ([0, 3], [6, 9])
+    lake.bad_by = ()
+    assert lake.start().writer.retry(None) == Retried(4, 0)
+    assert (lake.bad(RETRIED), other.bad(UNDONE)) == ([0, 3, 6, 9], [6, 9])
+
+
+def test_where_the_history_is_cut_bad_records_still_count(lake: Lake) -> None:
+    lake.run(6, 6)
+    lake.restore(1)
+    lake.run(3)
+    cut_history(lake.target, to_others=False)
+    assert (lake.repeated_or_missing(9), lake.bad(UNDONE)) == ({}, [6, 9])
+    lake.run(1)
+    cut_history(lake.target)
+    assert lake.bad() == [0, 3, 6, 6, 9, 9]  # nothing says any more what RESTORE undid
+
+
+def test_a_table_that_does_not_fit_is_refused(lake: Lake) -> None:
+    lake.run(3)
+    with pytest.raises(ConfigurationError, match=r"is not a table of bad records: it has no column consumerGroup"):
+        lake.start(bad_records=str(lake.target), target=str(lake.target.parent / "other"))
+    sql = f"ALTER TABLE delta.`{lake.bad_records}` SET TBLPROPERTIES ('delta.appendOnly' = 'true')"
+    lake.spark.sql(sql).collect()
+    with pytest.raises(ConfigurationError, match=r"delta\.appendOnly, .* UNSET TBLPROPERTIES"):
+        lake.start()
+
+
+def test_without_a_place_to_keep_them_bad_records_are_computed_again(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As in serverless sessions, which refuse persist()."""
+    from pyspark.errors import AnalysisException
+    from pyspark.sql.classic.dataframe import DataFrame
+
+    def refuse(*_: object) -> None:
+        raise AnalysisException("[NOT_SUPPORTED_WITH_SERVERLESS] PERSIST TABLE is not supported")
+
+    monkeypatch.setattr(DataFrame, "persist", refuse)
+    lake.run(6, 6)
+    assert lake.repeated_or_missing(12) == {}

@@ -1,0 +1,106 @@
+"""What a run believes of the target, and what is for the user to say."""
+
+from __future__ import annotations
+
+import pytest
+
+from spark_source.offsets.offsets import Offsets
+from tubeclient.keys import PartitionKey
+from tubeclient_ingest.checks import (
+    OtherCluster,
+    UnknownRows,
+    check_beginning,
+    check_cluster,
+    trusted,
+    unknown_rows,
+)
+from tubeclient_ingest.history import Harm, SinkState, TakenOut
+from tubeclient_ingest.record import SinkRecord
+
+A, B = PartitionKey(1, "clicks", 0), PartitionKey(1, "clicks", 10_000)
+RECORD = SinkRecord("g", "run-1", Offsets({A: 280, B: 560}), 12)
+STATE = SinkState(RECORD, 12)
+CUT, COPY = SinkState(is_whole=False), SinkState(is_whole=False, is_copy=True)
+
+
+@pytest.mark.parametrize("chosen", [None, "target", "earliest", "latest", "2026-11-21T10:31Z"])
+def test_where_rows_end_that_nobody_knows_is_for_the_user_to_say(chosen: str | None) -> None:
+    for state, words, in_offsets_table in (
+        (CUT, "its history does not say", False),
+        (COPY, "is a copy", False),
+        # The group may have gone on in the first table, and the copy does not have that.
+        (COPY, "is a copy", True),
+    ):
+        with pytest.raises(UnknownRows, match=rf"^/lake/t .*{words}.* --starting-offsets"):
+            check_beginning(state, "/lake/t", "g", chosen, in_offsets_table=in_offsets_table)
+    if chosen in (None, "target"):
+        check_beginning(CUT, "/lake/t", "g", chosen, in_offsets_table=True)
+
+
+@pytest.mark.parametrize("state", [CUT, COPY])
+def test_where_rows_end_is_what_the_user_says_or_the_table(state: SinkState) -> None:
+    for chosen in ("group", '{"1:clicks:0": 280}'):
+        check_beginning(state, "/lake/t", "g", chosen, in_offsets_table=False)
+    for known in (STATE, SinkState(), SinkState(RECORD, is_whole=False)):
+        check_beginning(known, "/lake/t", "g", None, in_offsets_table=False)
+
+
+EAST = ("10.0.0.1:8715", "10.0.0.2:8715")
+FROM_EAST = SinkState(SinkRecord("g", "run-1", Offsets({A: 280}), masters=EAST), 12)
+
+
+def test_rows_of_a_cluster_that_shares_no_master_are_refused() -> None:
+    with pytest.raises(
+        OtherCluster,
+        match=r"group g in /lake/t come .* 10\.0\.0\.1:8715,10\.0\.0\.2:8715, .* --former-masters 10\.0\.0\.1:8715,10",
+    ):
+        check_cluster(FROM_EAST, "/lake/t", ("10.9.0.1:8715",))
+    with pytest.raises(OtherCluster):
+        check_cluster(FROM_EAST, "/lake/t", ("10.9.0.1:8715",), ("10.8.0.1:8715",))
+
+
+def test_a_cluster_whose_masters_come_and_go_is_the_same_one() -> None:
+    for masters, former in ((EAST, ()), (("10.9.0.1:8715", EAST[1]), ()), (("10.9.0.1:8715",), (EAST[0],))):
+        check_cluster(FROM_EAST, "/lake/t", masters, former)
+    # Who wrote the rows did not say.
+    check_cluster(STATE, "/lake/t", ("10.9.0.1:8715",))
+    check_cluster(SinkState(), "/lake/t", ("10.9.0.1:8715",))
+
+
+SOME, ALL = TakenOut(9, "DELETE", everything=False), TakenOut(9, "TRUNCATE", everything=True)
+
+
+@pytest.mark.parametrize("chosen", [None, "earliest", "group", "2026-11-21T10:31Z"])
+@pytest.mark.parametrize("how", list(Harm))
+def test_what_may_concern_all_rows_is_for_the_user_to_judge(chosen: str | None, how: Harm) -> None:
+    with pytest.raises(UnknownRows) as caught:
+        trusted(SinkState(RECORD, 12, ALL._replace(how=how)), "/lake/t", "g", chosen)
+    text = str(caught.value)
+    assert text.startswith(f"version 9 of /lake/t (TRUNCATE) {how.value}, so it is unknown which rows of group g")
+    assert "RESTORE TABLE /lake/t TO VERSION AS OF 8, and start again" in text
+    assert "--starting-offsets target: what it lacks is not read again" in text
+
+
+def test_a_user_who_takes_the_table_as_it_is_goes_on_where_its_commit_ends() -> None:
+    assert trusted(SinkState(RECORD, 12, ALL), "/lake/t", "g", "target") == STATE
+
+
+def test_offsets_that_the_user_names_count_instead_of_rows_that_are_unknown() -> None:
+    state = SinkState(RECORD, 12, ALL, version=9, table_id="id")
+    found = trusted(state, "/lake/t", "g", '{"default": "earliest"}')
+    assert found == SinkState(None, 12, is_whole=False)
+    # The next commit is on top of that version, of that table.
+    assert (found.version, found.table_id) == (9, "id")
+    # They are no reason to leave rows that are known.
+    assert trusted(STATE, "/lake/t", "g", '{"default": "earliest"}') == STATE
+
+
+@pytest.mark.parametrize("chosen", [None, "earliest", "group", "target", '{"default": "earliest"}'])
+def test_rows_that_a_predicate_picked_were_meant_to_go(chosen: str | None) -> None:
+    assert trusted(SinkState(RECORD, 12, SOME), "/lake/t", "g", chosen) == STATE
+
+
+def test_of_a_table_that_was_written_over_at_its_first_commit_there_is_nothing_to_restore() -> None:
+    text = str(unknown_rows(ALL._replace(version=0), "/lake/t", "g"))
+    assert "RESTORE" not in text
+    assert "remove the table, and give --starting-offsets earliest" in text

@@ -1,0 +1,213 @@
+"""Settings of formats: what they lack and what they say twice, before Spark starts."""
+
+from __future__ import annotations
+
+import json
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from spark_source.options.settings_file import setting_name
+from spark_source.session_confs import session_confs
+from spark_source.typed.format_settings import FormatSettings
+from spark_source.typed.record_format import RecordFormat
+from tests.spark_source.typed.rows import source_rows
+from tubeclient.errors import ConfigurationError
+from tubeclient_ingest.settings import load_settings
+from tubeclient_ingest.target_columns import columns_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+NEEDED = {"master_servers": "127.0.0.1:8715", "consumer_group": "g", "topics": ("clicks",), "target": "/t"}
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"format": "xml"}, "format is 'xml'; there are raw, json, csv, kv"),
+        ({"format": "json"}, "format json needs a schema"),
+        ({"schema": "id INT"}, "schema is given, and the format is raw"),
+        ({"format_options": {"quote": ""}}, "format_options is given, and the format is raw"),
+        ({"strict_encoding": True}, "strict_encoding is given, and the format is raw"),
+        ({"format": "csv", "schema": "id INT", "schema_from_inlong": "f"}, "remove one"),
+        ({"format": "json", "schema": "id INT", "separator": "|"}, "separator is for csv and kv"),
+        ({"format": "kv", "schema": "id INT", "separator": "||"}, "separator is '||'; it must be one character"),
+        ({"format": "csv", "schema": "id INT", "separator": ""}, "separator is ''"),
+        ({"format": "csv", "schema": "id INT", "escape": ","}, "separator and escape must be different"),
+        ({"format": "kv", "schema": "id INT", "separator": "="}, "kvSeparator must be different"),
+        ({"format": "csv", "schema": "id INT", "encoding": "utf-88"}, "encoding is 'utf-88'; there are UTF-8, .*GBK"),
+        # Python has these.
+        ({"format": "csv", "schema": "id INT", "encoding": "rot13"}, "encoding is 'rot13'; there are"),
+        ({"format": "csv", "schema": "id INT", "encoding": "\0"}, r"encoding is '\\x00'; there are"),
+        ({"format": "csv", "schema": "id INT", "encoding": "utf-8-sig"}, "encoding is 'utf-8-sig'; there are"),
+        ({"format": "csv", "schema": "id INT", "time_zone": "Mars/North"}, "'Mars/North' is not a time zone"),
+        (
+            {"format": "json", "schema": "id INT", "format_options": {"timeZone": "UTC"}},
+            "timeZone, which has a setting of its own, time_zone",
+        ),
+        ({"format": "csv", "schema": "id INT", "format_options": {"qoute": ""}}, "qoute .* did you mean quote"),
+        (
+            {"format": "json", "schema": "i INT", "format_options": {"mode": "DROPMALFORMED"}},
+            "mode is no format option",
+        ),
+        (
+            {"format": "csv", "schema": "i INT", "escape": "!", "format_options": {"quote": "'"}},
+            "quote is no format option of csv with an escape",
+        ),
+        (
+            {"format": "json", "schema": "/nowhere/clicks.ddl"},
+            "/nowhere/clicks.ddl, which cannot be read: No such file",
+        ),
+        (
+            {"schema_from_inlong": "/nowhere/s.json"},
+            "^schema_from_inlong names the file /nowhere/s.json, which cannot be",
+        ),
+        ({"format": "json", "schema": "clicks.json"}, "schema is 'clicks.json'; write columns with their types"),
+        ({"format": "json", "schema": "INT"}, "schema is 'INT'; write columns with their types"),
+        ({"format": "json", "schema": "a BIGNUM"}, "^the schema cannot be parsed: column a .* did you mean BIGINT"),
+    ],
+)
+def test_a_wrong_setting_is_said(given: dict[str, Any], said: str) -> None:
+    with pytest.raises(ConfigurationError, match=said):
+        FormatSettings(**given)
+
+
+def test_a_mistake_names_a_setting_as_it_was_written() -> None:
+    csv = {"format": "csv", "schema": "id INT"}
+    for more, said in (
+        ({"encoding": "rot13"}, "encoding is 'rot13'"),
+        ({"schema": "INT"}, "schema is 'INT'"),
+        ({"schema": "/nowhere/a.ddl"}, "schema names the file"),
+        ({"escape": "xy"}, "escape is 'xy'"),
+        ({"format": "json", "separator": "|"}, "separator is for csv"),
+        ({"escape": ","}, "separator and --escape must be different"),
+        (
+            {"format_options": {"timeZone": "UTC"}},
+            "format-option has timeZone, which has a setting of its own, time-zone; set it there",
+        ),
+        ({"format": "raw", "schema": None, "format_options": {"quote": ""}}, "format-option is given"),
+    ):
+        given: dict[str, Any] = {**csv, **more}
+        with pytest.raises(ConfigurationError) as typed:
+            FormatSettings(**given, named=partial(setting_name, typed={*given, "separator"}))
+        assert str(typed.value).startswith(f"--{said}")
+        with pytest.raises(ConfigurationError) as in_file:
+            FormatSettings(**given)
+        assert not str(in_file.value).startswith("--")
+
+
+def test_the_encoding_of_an_inlong_stream_is_checked_as_well(tmp_path: Path) -> None:
+    file = tmp_path / "stream.json"
+    fields = [{"fieldName": "id", "fieldType": "long"}]
+    file.write_text(json.dumps({"dataType": "JSON", "dataEncoding": "hex", "fieldList": fields}))
+    with pytest.raises(ConfigurationError, match="encoding is 'hex'; there are"):
+        FormatSettings(schema_from_inlong=str(file))
+
+
+def test_a_file_has_the_same_settings(tmp_path: Path) -> None:
+    file = tmp_path / "ingest.toml"
+    file.write_text(
+        '[ingest]\nformat = "csv"\nschema = "id INT"\nseparator = "|"\ntime-zone = "Asia/Tokyo"\nevolve = true\n'
+        '[format-options]\nquote = ""\n'
+    )
+    settings = load_settings(file, {**NEEDED, "separator": "\\t", "format_options": {"nullValue": "-"}})
+    options = {"quote": "", "nullValue": "-"}
+    assert settings.records == FormatSettings(
+        format="csv", schema="id INT", separator="\\t", time_zone="Asia/Tokyo", format_options=options
+    )
+    assert settings.evolve
+    file.write_text('[ingest]\nevolve = "yes"\n')
+    with pytest.raises(ConfigurationError, match=r"evolve in \[ingest\] must be true or false"):
+        load_settings(file, NEEDED)
+
+
+def test_files_may_begin_with_a_byte_order_mark(tmp_path: Path) -> None:
+    stream = {"dataType": "KV", "dataSeparator": "38", "fieldList": [{"fieldName": "id", "fieldType": "long"}]}
+    texts = {"a.ddl": "id BIGINT,\r\nname STRING\r\n", "s.json": json.dumps(stream)}
+    texts |= {"ingest.toml": '[ingest]\r\nformat = "csv"\r\nschema = "id INT"\r\n'}
+    for name, text in texts.items():
+        (tmp_path / name).write_bytes(text.encode("utf-8-sig"))
+    FormatSettings(format="json", schema=str(tmp_path / "a.ddl"))
+    FormatSettings(schema_from_inlong=str(tmp_path / "s.json"))
+    assert load_settings(tmp_path / "ingest.toml", NEEDED).records == FormatSettings(format="csv", schema="id INT")
+
+
+def test_without_a_format_records_are_raw() -> None:
+    assert load_settings(None, NEEDED).records.record_format() == RecordFormat()
+
+
+@pytest.mark.spark
+def test_the_schema_is_parsed_once_spark_is_up(delta_spark: SparkSession, tmp_path: Path) -> None:
+    file = tmp_path / "clicks.ddl"
+    file.write_text("-- clicks\nid BIGINT NOT NULL,\n  name STRING\n")
+    form = FormatSettings(
+        format="kv",
+        schema=str(file),
+        separator="\\u0001",
+        encoding="latin-1",
+        time_zone=" Asia/Tokyo",
+        format_options={"kvSeparator": "\\u0002"},
+    ).record_format()
+    assert form.schema is not None
+    assert [(one.name, one.dataType.simpleString(), one.nullable) for one in form.schema] == [
+        ("id", "bigint", False),
+        ("name", "string", True),
+    ]
+    assert (form.separator, form.kv_separator, form.options) == ("\x01", "\x02", {})
+    assert (form.encoding, form.time_zone) == ("ISO-8859-1", "Asia/Tokyo")
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize(
+    ("ddl", "said"),
+    [
+        ("id DECIMAL(50)", "the schema cannot be parsed: .*50"),
+        ("id STRING COLLATE NOWHERE", "the schema cannot be parsed: .*COLLATION_INVALID_NAME.* NOWHERE"),
+        ("id INT NUT NULL", "the schema cannot be parsed: .*Syntax error"),
+        ("DECIMAL(10, 2)", "names no column"),
+        ("tubemq INT", "the schema has a column tubemq"),
+        ("a ARRAY<INT>", "column a is array<int>, a type that csv has not"),
+        ("a VARCHAR(3)", r"column a is varchar\(3\), .*write STRING"),
+    ],
+)
+def test_a_wrong_schema_is_said(delta_spark: SparkSession, ddl: str, said: str) -> None:
+    with pytest.raises(ConfigurationError, match=said) as caught:
+        FormatSettings(format="csv", schema=ddl).record_format()
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.spark
+def test_the_sessions_settings_change_no_type(delta_spark: SparkSession) -> None:
+    others = {"spark.sql.timestampType": "TIMESTAMP_NTZ", "spark.sql.legacy.charVarcharAsString": "true"}
+    with session_confs(delta_spark, others):
+        for kind in ("json", "csv"):
+            form = FormatSettings(format=kind, schema="at TIMESTAMP, name STRING").record_format()
+            columns = columns_of(form, source_rows(delta_spark, []))
+            assert [one.dataType.simpleString() for one in columns][:2] == ["timestamp", "string"]
+        with pytest.raises(ConfigurationError, match=r"varchar\(3\)"):
+            FormatSettings(format="csv", schema="a VARCHAR(3)").record_format()
+
+
+@pytest.mark.spark
+def test_not_null_within_a_column_is_refused(delta_spark: SparkSession) -> None:
+    with pytest.raises(ConfigurationError, match="NOT NULL within column a"):
+        FormatSettings(format="json", schema="a STRUCT<b: INT NOT NULL>").record_format()
+
+
+@pytest.mark.spark
+def test_an_inlong_stream_says_all_and_the_user_prevails(delta_spark: SparkSession, tmp_path: Path) -> None:
+    file = tmp_path / "stream.json"
+    fields = [{"fieldName": "id", "fieldType": "long"}]
+    file.write_text(json.dumps({"dataType": "CSV", "dataSeparator": "124", "dataEncoding": "GBK", "fieldList": fields}))
+    form = FormatSettings(schema_from_inlong=str(file)).record_format()
+    assert (form.kind, form.separator, form.encoding, form.options) == ("csv", "|", "GBK", {"quote": ""})
+    other = FormatSettings(schema_from_inlong=str(file), separator=";", encoding="UTF-8", escape="!")
+    with pytest.raises(ConfigurationError, match="quote is no format option"):
+        FormatSettings(schema_from_inlong=str(file), escape="!", format_options={"quote": "'"})
+    assert (other.record_format().separator, other.record_format().options) == (";", {})
+    file.write_text(json.dumps({"dataType": "csv", "fieldList": fields}))
+    with pytest.raises(ConfigurationError, match="has no dataSeparator; say separator"):
+        FormatSettings(schema_from_inlong=str(file))

@@ -1,0 +1,261 @@
+"""What a table's history says of a group, whatever others did to the table."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spark_source.offsets.offsets import Offsets
+from tubeclient.keys import PartitionKey
+from tubeclient_ingest.history import Commit, Harm, SinkState, TakenOut, state_of
+from tubeclient_ingest.record import SinkRecord
+
+A, V = PartitionKey(1, "clicks", 0), PartitionKey(1, "views", 0)
+B, W = PartitionKey(2, "clicks", 0), PartitionKey(2, "views", 0)
+
+
+def ours(version: int, *, group: str = "g", based_on: int | None = None, ends: Offsets | None = None) -> Commit:
+    """A commit of the job, number `version` + 1 of the group, on top of the version before it or of `based_on`."""
+    base = version - 1 if based_on is None else based_on
+    record = SinkRecord(group, "r", ends or Offsets({A: 28 * version}), version + 1, base, table_id="id")
+    return Commit(version, "WRITE", {"mode": "Append"}, {}, record, removes=False)
+
+
+def by_others(
+    version: int, operation: str, metrics: dict[str, str | None] | None = None, /, **parameters: str
+) -> Commit:
+    """One that removed files with data."""
+    return Commit(version, operation, parameters, metrics or {}, None)
+
+
+def kept(version: int, operation: str, **parameters: str) -> Commit:
+    """One that removed no data."""
+    return by_others(version, operation, **parameters)._replace(removes=False)
+
+
+def state(*oldest_first: Commit) -> SinkState:
+    return state_of(oldest_first[::-1], "g", "id")
+
+
+def record_of(commit: Commit) -> SinkRecord | None:
+    return commit.record
+
+
+CREATED = kept(0, "CREATE TABLE")
+
+
+def test_the_groups_newest_commit_says_where_its_rows_end() -> None:
+    assert state(CREATED, ours(1), ours(2), ours(3, group="h")) == SinkState(record_of(ours(2)), 3)
+    assert state(CREATED, ours(1, group="h")) == SinkState()
+    assert state() == SinkState()
+
+
+@pytest.mark.parametrize(
+    "commit",
+    [
+        *(kept(3, name) for name in ("OPTIMIZE", "VACUUM END", "Empty Commit", "TRUNCATE", "something new")),
+        kept(3, "DELETE", predicate='["(a = 1)"]'),
+        kept(3, "WRITE", mode="Overwrite"),
+        kept(3, "MERGE"),
+        by_others(3, "WRITE", mode="Append"),
+        by_others(3, "STREAMING UPDATE", outputMode="Append"),
+        by_others(3, "UPDATE", predicate='["(a = 1)"]'),
+        by_others(3, "MERGE", {"numTargetRowsDeleted": "0"}),
+    ],
+    ids=lambda commit: commit.operation,
+)
+def test_what_leaves_the_rows_in_the_table_does_not_matter(commit: Commit) -> None:
+    assert state(CREATED, ours(1), ours(2), commit) == SinkState(record_of(ours(2)), 3)
+
+
+@pytest.mark.parametrize(
+    ("commit", "everything"),
+    [
+        (by_others(3, "DELETE", {"numDeletedRows": "2"}, predicate='["(a = 1)"]'), False),
+        (by_others(3, "DELETE", {"num_deleted_rows": "2"}, predicate="a = 1"), False),
+        (by_others(3, "DELETE", {"numDeletedRows": "2"}, predicate='["true"]'), True),
+        (by_others(3, "DELETE"), True),
+        (by_others(3, "MERGE", {"numTargetRowsDeleted": "1"}), False),
+        (by_others(3, "MERGE"), False),
+        (by_others(3, "WRITE", {"numRemovedFiles": "3"}, mode="Overwrite"), True),
+        (by_others(3, "WRITE", {"num_removed_files": "3"}, mode="Overwrite"), True),
+        (by_others(3, "WRITE", mode="Overwrite", predicate="day = 1"), False),
+        # With deletion vectors, as Delta 4 writes it.
+        (
+            by_others(3, "WRITE", {"numRemovedFiles": "0", "numDeletedRows": "4"}, mode="Overwrite", predicate="a"),
+            False,
+        ),
+        (by_others(3, "WRITE", mode="Overwrite", isDynamicPartitionOverwrite="true"), False),
+        (by_others(3, "STREAMING UPDATE", outputMode="Complete"), True),
+        (by_others(3, "TRUNCATE"), True),
+        (by_others(3, "CREATE OR REPLACE TABLE"), True),
+        (by_others(3, "something new"), True),
+        (by_others(3, "RESTORE", timestamp="2026-11-22 23:08:58"), True),
+    ],
+    ids=lambda value: value.operation if isinstance(value, Commit) else "",
+)
+def test_what_takes_rows_out_is_told(commit: Commit, everything: bool) -> None:
+    taken = TakenOut(3, commit.operation, everything)
+    assert state(CREATED, ours(1), ours(2), commit) == SinkState(record_of(ours(2)), 3, taken)
+    # Not once the group has written after it, and not where it never had before.
+    later = ours(4, based_on=3)
+    assert state(CREATED, ours(1), ours(2), commit, later) == SinkState(record_of(later), 5)
+    assert state(CREATED, ours(1, group="h"), commit._replace(version=2)) == SinkState()
+
+
+def test_of_several_the_one_that_took_most_is_told() -> None:
+    some, everything = by_others(3, "DELETE", predicate="a = 1"), by_others(2, "TRUNCATE")
+    assert state(CREATED, ours(1), everything, some).taken_out == TakenOut(2, "TRUNCATE", everything=True)
+
+
+def test_what_came_between_the_jobs_look_and_its_commit_is_told() -> None:
+    for commit in (by_others(3, "TRUNCATE"), by_others(3, "RESTORE", version="1")):
+        found = state(CREATED, ours(1), ours(2), commit, ours(4, based_on=2))
+        assert found.taken_out == TakenOut(3, commit.operation, everything=True)
+    # Of which more has to be read than there is here.
+    assert not state_of([ours(4, based_on=2)], "g").is_whole
+    assert state_of([ours(4, based_on=3)], "g").is_whole
+
+
+def test_restore_goes_back_to_what_that_version_said() -> None:
+    history = [CREATED, *(ours(version) for version in (1, 2, 3, 4))]
+    found = state(*history, by_others(5, "RESTORE", version="2"))
+    assert found == SinkState(record_of(ours(2)), 5, undone=record_of(ours(4)))
+    # What was done to the table in what is undone is undone as well.
+    undone = by_others(4, "TRUNCATE")
+    assert state(*history[:4], undone, by_others(5, "RESTORE", version="3")) == SinkState(record_of(ours(3)), 4)
+    # And what was done afterwards, or is put back in turn.
+    deleted = by_others(6, "DELETE", predicate="a = 1")
+    found = state(*history, by_others(5, "RESTORE", version="2"), deleted)
+    assert (found.record, found.taken_out) == (record_of(ours(2)), TakenOut(6, "DELETE", everything=False))
+    twice = state(*history, by_others(5, "RESTORE", version="1"), by_others(6, "RESTORE", version="5"))
+    assert (twice.record, twice.sequence) == (record_of(ours(1)), 5)
+    assert state(*history, by_others(5, "RESTORE", version="1"), by_others(6, "RESTORE", version="4")).record == (
+        record_of(ours(4))
+    )
+
+
+def test_topics_that_restore_took_away_are_told() -> None:
+    both = ours(2, ends=Offsets({A: 56, V: 28}))
+    found = state(CREATED, ours(1), both, by_others(3, "RESTORE", version="1"))
+    assert (found.record, found.undone_topics) == (record_of(ours(1)), frozenset({"views"}))
+    found = state(CREATED, ours(1), both, by_others(3, "RESTORE", version="0"))
+    assert found == SinkState(None, 3, None, frozenset({"clicks", "views"}), undone=record_of(both))
+
+
+def test_the_newest_commit_is_known_where_restore_undid_it() -> None:
+    history = [CREATED, *(ours(version) for version in (1, 2, 3))]
+    for back_to, kept in ((2, record_of(ours(2))), (0, None)):
+        found = state(*history, by_others(4, "RESTORE", version=str(back_to)))
+        assert (found.record, found.undone) == (kept, record_of(ours(3)))
+    forth = state(*history, by_others(4, "RESTORE", version="1"), by_others(5, "RESTORE", version="3"))
+    assert (forth.record, forth.undone) == (record_of(ours(3)), None)
+
+
+def test_numbers_that_a_history_no_longer_tells_of_are_not_judged() -> None:
+    cut = SinkState(None, 7, is_whole=False, version=30)
+    first = cut.numbered(SinkRecord("g", "r", Offsets({})))
+    assert (first.sequence, first.based_on, first.undone, first.known_from) == (8, 30, (), 8)
+    second = SinkState(first, 9, version=31).numbered(first)
+    assert (second.sequence, second.based_on, second.undone, second.known_from) == (10, 31, ((9, 9),), 8)
+
+
+def test_the_version_and_the_rows_of_the_newest_commit_are_told() -> None:
+    written = ours(1)._replace(metrics={"numOutputRows": "7"})
+    found = [state(), state(CREATED), state(CREATED, written), state(CREATED, ours(1), kept(2, "OPTIMIZE"))]
+    assert [(one.version, one.rows) for one in found] == [(None, None), (0, None), (1, 7), (2, None)]
+
+
+def test_each_number_has_the_run_that_wrote_it() -> None:
+    def of_run(version: int, run: str) -> Commit:
+        record = SinkRecord("g", run, Offsets({}), version, version - 1, table_id="id")
+        return Commit(version, "WRITE", {"mode": "Append"}, {}, record, removes=False)
+
+    # A number that RESTORE undid is taken all the same.
+    history = [CREATED, of_run(1, "a"), of_run(2, "b"), by_others(3, "RESTORE", version="1")]
+    assert state(*history, ours(4, group="h")).run_of == {1: "a", 2: "b"}
+
+
+def test_a_history_that_is_cut_is_told() -> None:
+    assert not state(by_others(1, "OPTIMIZE")).is_whole
+    assert not state(ours(7, group="h"), by_others(8, "OPTIMIZE")).is_whole
+    assert not state(by_others(6, "OPTIMIZE"), ours(7), by_others(8, "RESTORE", version="3")).is_whole
+    # A copy has rows whose story is in another table's log.
+    assert state(by_others(0, "CLONE"), ours(1, group="h")) == SinkState(is_whole=False, is_copy=True)
+
+
+def test_topics_that_are_begun_anew_count_for_nothing() -> None:
+    ends = Offsets({A: 56, V: 28}).with_waiting({B: "latest", W: "latest"})
+    held = SinkState(SinkRecord("g", "r", ends), 3, undone_topics=frozenset({"other"}))
+    anew = held.without_topics(["clicks"])
+    assert (anew.ends, anew.sequence) == (Offsets({V: 28}).with_waiting({W: "latest"}), 3)
+    assert anew.undone_topics == frozenset({"clicks", "other"})
+    assert held.without_topics([]) == held
+    assert SinkState().without_topics(["clicks"]) == SinkState(undone_topics=frozenset({"clicks"}))
+
+
+def test_two_commits_of_the_group_on_top_of_one_version_are_told() -> None:
+    """Delta lets the second one through once it has forgotten the transaction of the first."""
+    twice = state(CREATED, ours(1), ours(2), ours(3, based_on=1))
+    assert twice.taken_out == TakenOut(3, "WRITE", everything=True, how=Harm.BESIDE)
+    assert state(CREATED, ours(1), ours(2, group="h"), ours(3, based_on=1)).taken_out is None
+    assert state(CREATED, ours(1), ours(2), ours(3, based_on=1), ours(4)).taken_out is None
+    back = state(CREATED, ours(1), ours(2), ours(3, based_on=1), by_others(4, "RESTORE", version="2"))
+    assert (back.record, back.taken_out) == (record_of(ours(2)), None)
+
+
+def test_a_commit_that_was_meant_for_another_table_is_told() -> None:
+    history = [CREATED, ours(1)]
+    assert state_of(history[::-1], "g", "new").taken_out == TakenOut(1, "WRITE", everything=True, how=Harm.MOVED)
+    # The table's first commit names none, and no id is no other one.
+    first = SinkState(version=None).numbered(SinkRecord("g", "r", Offsets({})))
+    assert (first.based_on, first.table_id) == (None, None)
+    assert state_of([Commit(0, "WRITE", {}, {}, first)], "g", "new").taken_out is None
+    second = SinkState(first, 1, version=0, table_id="new").numbered(first)
+    assert (second.based_on, second.table_id) == (0, "new")
+
+
+operations = st.sampled_from(["ours", "others", "OPTIMIZE", "RESTORE"])
+
+
+@given(st.lists(st.tuples(operations, st.integers(0, 30)), max_size=20))
+def test_the_state_is_that_of_a_table_that_is_followed_step_by_step(steps: list[tuple[str, int]]) -> None:
+    history, ends = [CREATED], [Offsets({})]
+    for number, (operation, chosen) in enumerate(steps, start=1):
+        if operation == "RESTORE":
+            version = chosen % number
+            history.append(by_others(number, "RESTORE", version=str(version)))
+            ends.append(ends[version])
+        elif operation == "OPTIMIZE":
+            history.append(kept(number, "OPTIMIZE"))
+            ends.append(ends[-1])
+        else:
+            commit = ours(number, group="g" if operation == "ours" else "h")
+            history.append(commit)
+            ends.append(Offsets({A: 28 * number}) if operation == "ours" else ends[-1])
+    found = state(*history)
+    assert (found.ends, found.is_whole, found.taken_out) == (ends[-1], True, None)
+    assert found.sequence >= max(
+        (c.record.sequence for c in history if c.record is found.record and c.record), default=0
+    )
+
+
+@given(st.lists(st.tuples(st.booleans(), st.integers(0, 30)), max_size=20))
+def test_each_commit_says_which_of_those_before_it_are_in_the_table(steps: list[tuple[bool, int]]) -> None:
+    history, held = [CREATED], [frozenset[int]()]
+    for version, (writes, chosen) in enumerate(steps, start=1):
+        before = state(*history)
+        if writes:
+            record = before.numbered(SinkRecord("g", "r", Offsets({})))
+            assert record.based_on == version - 1
+            history.append(Commit(version, "WRITE", {"mode": "Append"}, {}, record))
+            held.append(held[-1] | {record.sequence})
+        else:
+            back_to = chosen % version
+            history.append(by_others(version, "RESTORE", version=str(back_to)))
+            held.append(held[back_to])
+        found = state(*history)
+        numbers = range(1, found.sequence + 1)
+        ranges = found.record.held if found.record is not None else ()
+        assert {n for n in numbers if any(first <= n <= last for first, last in ranges)} == held[-1]

@@ -1,0 +1,219 @@
+"""The ingest job and a target, a cluster, a topic or a broker that is not the one that it wrote or read before."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from deltalake import DeltaTable
+
+from embedded_tubemq import EmbeddedTubeMQ, TopicConfig
+from tests.tubeclient_ingest.bench import KEYS, Bench
+from tubeclient.errors import ConfigurationError
+from tubeclient_ingest.checks import OtherCluster, UnknownRows
+from tubeclient_ingest.job import IngestFailed
+from tubeclient_ingest.target import SparkTable
+
+pytestmark = pytest.mark.spark
+
+
+def test_a_target_that_was_dropped_is_begun_where_the_user_says(bench: Bench) -> None:
+    bench.send(20)
+    bench.run()
+    shutil.rmtree(bench.settings.target)
+    bench.send(20)
+    assert bench.rows(starting_offsets="earliest") == 40
+    assert bench.repeated_or_missing() == {}
+
+
+@pytest.mark.parametrize("when", ["between two rounds", "in mid-round"])
+def test_a_target_that_is_made_anew_while_the_job_runs_is_noticed(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, when: str
+) -> None:
+    """At the same version: only its id is another one."""
+    target, write = bench.settings.target, SparkTable.append
+    numbers: list[int] = []
+
+    def make_anew() -> None:
+        schema = bench.spark.read.format("delta").load(target).schema
+        shutil.rmtree(target)
+        empty = bench.spark.createDataFrame([], schema).write.format("delta")
+        empty.save(target)
+        empty.mode("append").save(target)
+
+    def append(table: SparkTable, rows: Any, *given: Any, **named: Any) -> None:
+        numbers.append(len(numbers))
+        if numbers == [0, 1, 2] and when == "in mid-round":
+            make_anew()
+        write(table, rows, *given, **named)
+        if numbers == [0, 1] and when == "between two rounds":
+            make_anew()
+
+    bench.send(40)
+    monkeypatch.setattr(SparkTable, "append", append)
+    with pytest.raises(ConfigurationError) as caught:
+        bench.run(max_offsets_per_trigger=10)
+    monkeypatch.undo()
+    assert caught.value.condition == "TARGET_ROWS_UNKNOWN"
+    if when == "in mid-round":
+        text = r"version \d of \S+ \(WRITE\) was meant for the table that was here before"
+        with pytest.raises(UnknownRows, match=text):
+            bench.run()
+    shutil.rmtree(target)
+    assert bench.rows(starting_offsets="earliest") == 40
+    assert bench.repeated_or_missing() == {}
+
+
+def test_upkeep_of_the_target_stops_no_job(bench: Bench) -> None:
+    """Whatever its name: no file with data goes."""
+    name = f"delta.`{bench.settings.target}`"
+    bench.send(20)
+    bench.run()
+    for mode in ("name", "none"):
+        bench.spark.sql(f"ALTER TABLE {name} SET TBLPROPERTIES ('delta.columnMapping.mode' = '{mode}')").collect()
+    bench.spark.sql(f"ALTER TABLE {name} SET TBLPROPERTIES ('delta.enableTypeWidening' = 'true')").collect()
+    bench.spark.sql(f"ALTER TABLE {name} DROP FEATURE typeWidening").collect()
+    rows = bench.spark.read.format("delta").load(bench.settings.target)
+    rows.write.format("delta").mode("overwrite").option("dataChange", "false").save(bench.settings.target)
+    done = [commit["operation"] for commit in DeltaTable(bench.settings.target).history()]
+    assert {"REMOVE COLUMN MAPPING", "Empty Commit", "DROP FEATURE"} < set(done)
+    assert done[0] == "WRITE"
+    for _ in range(2):
+        bench.send(20)
+        assert bench.rows() == 20
+    assert bench.repeated_or_missing() == {}
+
+
+def test_a_copy_of_the_target_is_gone_on_with_from_where_the_user_says(bench: Bench) -> None:
+    first, copy = bench.settings.target, str(bench.folder / "copy")
+    bench.send(20)
+    bench.run()
+    bench.spark.sql(f"CREATE TABLE delta.`{copy}` SHALLOW CLONE delta.`{first}`").collect()
+    copied = DeltaTable(first).history()[0]
+    bench.send(20)
+    bench.run()
+    bench.send(20)
+    bench.settings = replace(bench.settings, target=copy)
+    # The offsets table has the group where the first table ends, which has more.
+    with pytest.raises(UnknownRows, match=rf"{copy}` is a copy of another .* endOffsets in the userMetadata"):
+        bench.run()
+    ends = json.dumps(json.loads(copied["userMetadata"])["tubeclient"]["endOffsets"])
+    assert bench.rows(starting_offsets=ends) == 40
+    assert bench.repeated_or_missing() == {}
+    # From then on the copy has a history of its own.
+    bench.send(20)
+    assert bench.rows() == 20
+    assert bench.repeated_or_missing() == {}
+
+
+def test_a_copy_has_all_that_the_group_has_read_where_the_user_says_so(bench: Bench) -> None:
+    copy = str(bench.folder / "copy")
+    bench.send(20)
+    bench.run()
+    bench.spark.sql(f"CREATE TABLE delta.`{copy}` SHALLOW CLONE delta.`{bench.settings.target}`").collect()
+    bench.send(20)
+    bench.settings = replace(bench.settings, target=copy)
+    assert bench.rows(starting_offsets="group") == 20
+    assert bench.repeated_or_missing() == {}
+
+
+def test_another_cluster_is_refused_and_one_that_moved_is_gone_on_with(bench: Bench) -> None:
+    east = bench.tube.master_address
+    bench.send(20)
+    bench.run()
+    with EmbeddedTubeMQ(bench.folder / "west", [TopicConfig("clicks", 2, 1)]) as west:
+        other = Bench(west, bench.spark, bench.folder)
+        other.sent = bench.sent
+        other.send(40)
+        with pytest.raises(OtherCluster, match=rf"group clicks_etl .* --former-masters {east}$"):
+            other.run()
+        assert other.rows(consumer_group="clicks_west") == 40
+        assert other.repeated_or_missing() == {}
+    bench.tube.stop()
+    with EmbeddedTubeMQ(bench.folder / "tube") as tube:
+        moved = Bench(tube, bench.spark, bench.folder)
+        moved.sent = other.sent
+        moved.send(20)
+        with pytest.raises(OtherCluster):
+            moved.run()
+        assert moved.rows(former_masters=east) == 20
+        moved.send(20)
+        # Its rows name the new masters by now.
+        assert moved.rows() == 20
+        assert moved.repeated_or_missing() == {}
+
+
+def test_a_topic_that_was_made_anew_is_begun_anew_where_the_user_says_so(bench: Bench) -> None:
+    bench.send(60)
+    bench.run()
+    bench.tube.delete_topic("clicks")
+    bench.tube.create_topic(TopicConfig("clicks", 2, 1))
+    bench.send(20)
+    with pytest.raises(IngestFailed, match=r"deleted or created again.* run the command once with --begin-anew TOPIC"):
+        bench.run()
+    with pytest.raises(ConfigurationError, match="does not read views"):
+        bench.job().begin_anew(["views"])
+    assert bench.job().begin_anew(["clicks"]) == "begins at earliest in clicks (which is begun anew)"
+    assert [one.rows for one in bench.run(max_offsets_per_trigger=10)] == [10, 10]
+    assert bench.repeated_or_missing() == {}
+    bench.send(20)
+    assert bench.rows() == 20
+    assert bench.table_positions() == dict.fromkeys(KEYS, 28 * 20)
+    assert bench.repeated_or_missing() == {}
+
+
+def test_after_a_lost_tail_what_comes_is_read_once(bench: Bench) -> None:
+    bench.send(60)
+    bench.run()
+    bench.tube.delete_topic("clicks")
+    bench.tube.create_topic(TopicConfig("clicks", 2, 1))
+    bench.sent = 0
+    bench.send(40)  # the brokers have the first 40 only
+    with pytest.raises(IngestFailed, match="lost their newest messages, go on with --option failOnDataLoss=false"):
+        bench.run()
+    lax = {**bench.settings.source_options, "failOnDataLoss": "false"}
+    assert bench.rows(source_options=lax) == 0
+    bench.sent = 60
+    bench.send(20)
+    assert bench.rows(source_options=lax) == 20
+    bench.send(20)
+    assert bench.rows() == 20
+    assert bench.repeated_or_missing() == {}
+
+
+def test_a_broker_that_is_away_is_gone_on_with_where_the_table_ends(bench: Bench) -> None:
+    assert bench.tube.add_broker() == 2
+    bench.send(20)
+    bench.send(20, broker_id=2)
+    bench.run()
+    bench.tube.remove_broker(2)
+    bench.send(20)
+    with pytest.raises(Exception, match=r"2:clicks:0, 2:clicks:10000, .* failOnDataLoss=false"):
+        bench.run()
+    lenient = {**bench.settings.source_options, "failOnDataLoss": "false"}
+    assert bench.rows(source_options=lenient) == 20
+    assert bench.tube.add_broker() == 2
+    bench.send(20, broker_id=2)
+    assert bench.rows() == 20
+    assert bench.rows() == 0
+    assert bench.repeated_or_missing() == {}
+
+
+def test_rows_that_others_overwrote_come_back_or_stay_out(bench: Bench) -> None:
+    """As the error says to do."""
+    name = f"delta.`{bench.settings.target}`"
+    bench.send(20)
+    bench.run()
+    rows = bench.spark.read.format("delta").load(bench.settings.target).limit(3)
+    rows.write.format("delta").mode("overwrite").save(bench.settings.target)
+    bench.send(20)
+    with pytest.raises(UnknownRows, match=rf"version 3 of {name} .* RESTORE TABLE {name} TO VERSION AS OF 2, and"):
+        bench.run()
+    assert bench.rows(starting_offsets="target") == 20
+    assert DeltaTable(bench.settings.target).count() == 23
+    bench.restore(2)
+    assert bench.rows() == 20
+    assert bench.repeated_or_missing() == {}

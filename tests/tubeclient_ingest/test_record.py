@@ -1,0 +1,116 @@
+"""What the sink's commits say about themselves."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from spark_source.offsets.offsets import Offsets
+from tubeclient.errors import ConfigurationError
+from tubeclient.keys import PartitionKey
+from tubeclient_ingest.record import SinkRecord
+from tubeclient_ingest.target import SparkTable
+
+A, B = PartitionKey(1, "clicks", 0), PartitionKey(1, "clicks", 10_000)
+RECORD = SinkRecord("g", "run-1", Offsets({A: 280, B: 560}), 12, 30, ("10.0.0.1:8715",))
+
+
+def test_a_record_survives_the_commit() -> None:
+    assert SinkRecord.parse(RECORD.to_json()) == RECORD
+    first = SinkRecord("g", "run-1", Offsets({}), 1, None)
+    assert SinkRecord.parse(first.to_json()) == first
+    assert json.loads(RECORD.to_json())["tubeclient"]["endOffsets"] == {
+        "1:clicks:0": {"0": 280},
+        "1:clicks:1": {"10000": 560},
+        "version": 1,
+    }
+
+
+def test_the_transaction_is_the_groups_whatever_the_run() -> None:
+    other = SinkRecord("g", "run-2", Offsets({}), 13)
+    assert RECORD.transaction_id == other.transaction_id == "tubeclient:g"
+    assert SinkRecord("h", "run-1", Offsets({})).transaction_id != RECORD.transaction_id
+
+
+def test_bad_records_a_retry_and_what_restore_undid_survive_the_commit() -> None:
+    full = replace(RECORD, bad=3, is_retry=True, undone=((2, 3), (7, 11)), known_from=2, table_id="id-1")
+    assert SinkRecord.parse(full.to_json()) == full
+
+
+def test_the_table_has_what_restore_did_not_undo() -> None:
+    record = replace(RECORD, undone=((2, 3), (7, 11)))
+    assert record.held == ((1, 1), (4, 6), (12, 12))
+    assert replace(record, known_from=2).held == ((4, 6), (12, 12))
+    assert replace(record, undone=()).held == ((1, 12),)
+
+
+@pytest.mark.parametrize(
+    ("version", "message"), [(2, "commits to the target have version 2, of a newer release"), (None, "have no version")]
+)
+def test_a_record_of_another_version_is_refused_by_name(version: int | None, message: str) -> None:
+    document = json.loads(RECORD.to_json())
+    document["tubeclient"]["version"] = version
+    with pytest.raises(ConfigurationError, match=message):
+        SinkRecord.parse(json.dumps(document))
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("consumerGroup", 5),
+        ("runId", None),
+        ("sequence", "x"),
+        ("sequence", -1),
+        ("sequence", float("inf")),
+        ("sequence", True),
+        ("basedOn", "3"),
+        ("masterServers", "10.0.0.1:8715"),
+        ("masterServers", [1]),
+        ("endOffsets", None),
+        ("endOffsets", {"version": 1, "clicks": {}}),
+        ("undone", 7),
+        ("undone", [[1]]),
+        ("undone", [["1", "2"]]),
+        ("undone", [[1, 2, 3]]),
+        ("knownFrom", [1]),
+        ("badRecords", []),
+        ("badRecords", {}),
+        ("badRecords", -1),
+        ("badRecords", True),
+        ("retry", 1),
+        ("tableId", None),
+    ],
+)
+def test_a_record_that_somebody_changed_is_refused_by_name(name: str, value: object) -> None:
+    document = json.loads(RECORD.to_json())
+    document["tubeclient"][name] = value
+    with pytest.raises(ConfigurationError):
+        SinkRecord.parse(json.dumps(document))
+
+
+@pytest.mark.parametrize("name", ["consumerGroup", "runId", "sequence", "basedOn", "masterServers", "endOffsets"])
+def test_a_record_that_is_cut_is_refused_by_name(name: str) -> None:
+    document = json.loads(RECORD.to_json())
+    del document["tubeclient"][name]
+    with pytest.raises(ConfigurationError, match=f"with no {name}:|offsets must be"):
+        SinkRecord.parse(json.dumps(document))
+
+
+@pytest.mark.parametrize("text", [None, "", "by hand", "[]", '"x"', '{"other": {}}', '{"tubeclient": 1}', "[" * 99_999])
+def test_other_peoples_metadata_is_not_a_record(text: str | None) -> None:
+    assert SinkRecord.parse(text) is None
+
+
+def test_a_commit_with_a_foreign_record_is_named() -> None:
+    row = SimpleNamespace(version=3, operation="WRITE", operationParameters={}, operationMetrics={}, isBlindAppend=True)
+    row.userMetadata = '{"tubeclient": {"version": 1}}'
+    history = SimpleNamespace(select=lambda *_: SimpleNamespace(collect=lambda: [row]))
+    spark: Any = SimpleNamespace(sql=lambda _: history)
+    for place, where in (("/lake/clicks", "delta.`/lake/clicks`"), ("lake.clicks", "lake.clicks")):
+        with pytest.raises(ConfigurationError) as caught:
+            SparkTable(spark, place).history(10)
+        assert str(caught.value).startswith(f"version 3 of {where}: the commit's userMetadata has a record of the")

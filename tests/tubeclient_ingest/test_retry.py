@@ -1,0 +1,229 @@
+"""Bad records that a better parser reads: into the target once, wherever a retry ends and whatever comes after it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from deltalake import DeltaTable
+
+from spark_source.options.given import parse_options
+from spark_source.typed.format_settings import FormatSettings
+from spark_source.typed.record_format import RecordFormat
+from tests.tubeclient_ingest.lake import Lake, killed_at
+from tubeclient.errors import ConfigurationError
+from tubeclient_ingest.bad_records import BAD_ID, BadRecords
+from tubeclient_ingest.job import Ingest
+from tubeclient_ingest.states import RETRIED
+from tubeclient_ingest.target import SparkTable
+from tubeclient_ingest.target_columns import OtherColumns
+from tubeclient_ingest.writing import Retried
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture
+def lake(delta_spark: SparkSession, tmp_path: Path) -> Lake:
+    return Lake(delta_spark, tmp_path)
+
+
+def test_what_can_be_parsed_by_now_is_in_the_target_and_the_rest_stays(lake: Lake) -> None:
+    lake.run(6, 6)
+    lake.bad_by = (9,)
+    assert lake.start().writer.retry(None, dry_run=True) == Retried(2, 2)
+    assert (lake.bad(), DeltaTable(str(lake.target)).version()) == ([0, 3, 6, 9], 2)
+    assert lake.start().writer.retry("DIVISIBLE: 3") == Retried(1, 0)
+    assert lake.start().writer.retry(None) == Retried(1, 2)
+    assert (lake.bad(), lake.bad(RETRIED)) == ([0, 9], [3, 6])
+    assert lake.repeated_or_missing(12) == {}
+    version = DeltaTable(str(lake.target)).version()
+    assert lake.start().writer.retry(None) == Retried(0, 2)
+    # Nothing to move is no commit.
+    assert DeltaTable(str(lake.target)).version() == version
+    lake.run(6)
+    assert lake.repeated_or_missing(18) == {}
+
+
+def test_typed_rows_have_the_columns_that_a_job_gives_them(lake: Lake) -> None:
+    from pyspark.sql.types import IntegerType, StructField, StructType
+
+    schema = StructType([StructField("value", IntegerType())])
+    lake.record_format = RecordFormat("json", schema)
+    lake.run(4)
+    assert (lake.good(), lake.bad()) == ([], [0, 1, 2, 3])
+    lake.record_format = RecordFormat("csv", schema)
+    assert lake.start().writer.retry(None) == Retried(4, 0)
+    lake.run(2)
+    assert lake.repeated_or_missing(6) == {}
+    rows = DeltaTable(str(lake.target)).to_pyarrow_table().column("tubemq").to_pylist()
+    assert {row["messageId"] for row in rows} == set(range(6))
+    assert BAD_ID not in rows[0]
+
+
+def test_a_column_with_the_name_id_is_the_users(lake: Lake) -> None:
+    from pyspark.sql.types import IntegerType, StructField, StructType
+
+    schema = StructType([StructField("id", IntegerType())])
+    lake.record_format = RecordFormat("json", schema)
+    lake.run(4)
+    lake.record_format = RecordFormat("csv", schema)
+    assert lake.start().writer.retry(None) == Retried(4, 0)
+    table = DeltaTable(str(lake.target)).to_pyarrow_table()
+    assert (sorted(table.column("id").to_pylist()), table.column_names) == ([0, 1, 2, 3], ["id", "tubemq"])
+
+
+def test_a_retry_keeps_to_its_jobs_topics_columns_and_table(lake: Lake, tmp_path: Path) -> None:
+    from pyspark.sql.types import IntegerType, StructField, StructType
+
+    lake.run(6)
+    lake.bad_by = ()
+    assert lake.start(topics=("views",)).writer.retry(None) == Retried(0, 0)
+    lake.record_format = RecordFormat("csv", StructType([StructField("id", IntegerType())]))
+    with pytest.raises(OtherColumns, match="lacks columns of the job's rows: id int"):
+        lake.start().writer.retry(None)
+    job = Ingest.of(lake.spark, lake.settings(bad_records=str(tmp_path / "typo")))
+    with pytest.raises(ConfigurationError, match=r"there is no table of bad records at .*typo`; check bad-records"):
+        job.retry()
+    assert not (tmp_path / "typo").exists()
+    lake.record_format = None
+    assert (lake.repeated_or_missing(6), lake.bad()) == ({}, [0, 3])
+
+
+def test_a_retry_adds_columns_where_its_job_may(lake: Lake) -> None:
+    from pyspark.sql.types import IntegerType, StructField, StructType
+
+    lake.record_format = RecordFormat("json", StructType([StructField("id", IntegerType())]))
+    lake.run(2)
+    settings = lake.settings(evolve=True, records=FormatSettings(format="csv", schema="number INT"))
+    assert Ingest.of(lake.spark, settings).retry() == Retried(2, 0)
+    found = DeltaTable(str(lake.target)).to_pyarrow_table().select(["id", "number"]).to_pylist()
+    assert sorted(row["number"] for row in found if row["id"] is None) == [0, 1]
+
+
+def test_after_a_restore_the_job_reads_again_before_a_retry_moves_anything(lake: Lake) -> None:
+    lake.run(6, 6)
+    lake.restore(1)
+    lake.bad_by = ()
+    with pytest.raises(ConfigurationError, match=r"RESTORE took commits .* Let the job write a round first"):
+        lake.start().writer.retry(None)
+    lake.bad_by = (3,)
+    lake.run(6)
+    lake.bad_by = ()
+    assert lake.start().writer.retry(None) == Retried(4, 0)
+    assert lake.repeated_or_missing(12) == {}
+
+
+def test_bad_records_that_were_removed_after_their_retry_stop_nothing(lake: Lake) -> None:
+    lake.run(6)
+    lake.bad_by = ()
+    assert lake.start().writer.retry(None) == Retried(2, 0)
+    DeltaTable(str(lake.bad_records)).delete()
+    lake.run(6)
+    assert (len(lake.good()), lake.bad()) == (12, [])
+
+
+@pytest.mark.parametrize("goes_on", ["job", "retry"])
+@pytest.mark.parametrize(
+    ("place", "method", "after"), [(BadRecords, "add_marks", True), (SparkTable, "append", True)], ids=["marks", "all"]
+)
+def test_a_retry_that_is_killed_moves_nothing_and_can_be_done_again(
+    lake: Lake, place: type, method: str, after: bool, goes_on: str
+) -> None:
+    """Or all, if it had its commit."""
+    lake.run(6)
+    lake.bad_by = (2,)
+    killed_at(place, method, after=after, run=lambda: lake.start().writer.retry(None))
+    moved = [3] if place is SparkTable else []
+    assert lake.bad(RETRIED) == moved
+    if goes_on == "job":
+        lake.run(6)
+    else:
+        assert lake.start().writer.retry(None) == Retried(1 - len(moved), 1)
+        moved = [3]
+    assert lake.repeated_or_missing(12 if goes_on == "job" else 6) == {}
+    assert lake.bad(RETRIED) == moved
+
+
+def test_a_round_is_written_on_top_of_a_retry_that_came_first(lake: Lake) -> None:
+    lake.run(6)
+    run = lake.start()
+    add = BadRecords.add
+
+    def late(table: BadRecords, *given: Any) -> None:
+        add(table, *given)
+        patched.undo()
+        lake.bad_by = (2,)
+        lake.start().writer.retry(None)
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(BadRecords, "add", late)
+        run.write(lake, 6)
+    assert (lake.repeated_or_missing(12), lake.bad(RETRIED), lake.bad()) == ({}, [3], [0, 6, 9])
+
+
+def test_of_two_retries_one_is_let_through(lake: Lake) -> None:
+    lake.run(6)
+    lake.bad_by = ()
+    late = lake.start()
+    add_marks = BadRecords.add_marks
+
+    def other_first(table: BadRecords, *given: Any) -> None:
+        add_marks(table, *given)
+        patched.undo()
+        assert lake.start().writer.retry(None) == Retried(2, 0)
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(BadRecords, "add_marks", other_first)
+        assert late.writer.retry(None) == Retried(0, 0)
+    assert (lake.repeated_or_missing(6), lake.bad(RETRIED)) == ({}, [0, 3])
+
+
+def test_a_retry_that_restore_undid_is_bad_again(lake: Lake) -> None:
+    lake.run(6)
+    lake.bad_by = (2,)
+    lake.start().writer.retry(None)
+    lake.restore(1)
+    lake.run()
+    assert (lake.repeated_or_missing(6), lake.bad()) == ({}, [0, 3])
+    lake.restore(2)
+    lake.run()
+    assert (lake.repeated_or_missing(6), lake.bad()) == ({}, [0])
+
+
+def test_a_retry_keeps_to_the_streams_and_tags_that_its_job_reads(lake: Lake) -> None:
+    lake.run(6)
+    lake.spark.sql(
+        f"UPDATE delta.`{lake.bad_records}` SET messageType = 'tag', inlongStreamId = 'views' WHERE messageId = 3"
+    ).collect()
+    run = lake.start()
+    table, state, target = BadRecords(lake.spark, str(lake.bad_records), "g"), run.writer.sink.look(), run.writer.detail
+
+    def chosen(**options: str) -> list[int]:
+        read = {"masterServers": "h:1", "consumerGroup": "g", "subscribe": "clicks", **options}
+        return sorted(row.messageId for row in table.to_retry(state, target, parse_options(read), None).collect())
+
+    assert chosen() == [0, 3]
+    assert (chosen(payload="inlong", streams="views,more"), chosen(payload="inlong", streams="more")) == ([3], [])
+    assert (chosen(filters='{"clicks": ["tag"]}'), chosen(filters='{"clicks": ["other"]}')) == ([3], [])
+
+
+def test_messages_that_the_source_could_not_read_stay(lake: Lake) -> None:
+    lake.unread = True
+    lake.run(6)
+    lake.bad_by = ()
+    assert lake.start().writer.retry(None) == Retried(0, 0, unread=2)
+    assert lake.start().writer.retry("no such reason") == Retried(0, 0)
+    # Neither their stream nor their tag is known.
+    some = {"payload": "inlong", "streams": "views"}
+    assert lake.start(source_options=some, evolve=True).writer.retry(None) == Retried(0, 0, unread=2)
+    tags = {"filters": '{"clicks": ["tag"]}'}
+    assert lake.start(source_options=tags).writer.retry(None) == Retried(0, 0, unread=2)
+
+
+def test_a_target_without_the_group_is_told(lake: Lake) -> None:
+    with pytest.raises(ConfigurationError, match="has no commit of group g"):
+        lake.start().writer.retry(None)

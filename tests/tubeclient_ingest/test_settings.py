@@ -1,0 +1,341 @@
+"""Settings: files, the command line over them, and what the source is told."""
+
+from __future__ import annotations
+
+from itertools import combinations
+from pathlib import Path
+
+import pytest
+
+from spark_source.options.given import parse_options
+from tubeclient.errors import ConfigurationError
+from tubeclient_cli.common.cluster import MASTERS_VARIABLE, WEB_PORT_VARIABLE, of_environment
+from tubeclient_ingest.settings import IngestSettings, load_settings
+
+ROOT = Path(__file__).resolve().parents[2]
+NEEDED = {"master_servers": "127.0.0.1:8715", "consumer_group": "g", "topics": ("b", "a"), "target": "/t"}
+
+
+def write(tmp_path: Path, text: str) -> Path:
+    path = tmp_path / "ingest.toml"
+    path.write_text(text)
+    return path
+
+
+def test_the_example_file_holds_every_setting_and_is_valid() -> None:
+    settings = load_settings(ROOT / "conf" / "ingest.toml", {})
+    assert settings.topics == ("clicks",)
+    assert settings.interval_ms == 10_000
+    assert settings.options("latest") == {
+        "masterServers": "10.0.0.1:8715,10.0.0.2:8715",
+        "consumerGroup": "clicks_etl",
+        "subscribe": "clicks",
+        "startingOffsets": "latest",
+        "offsetsTable": "s3://lake/_offsets",
+        "sourceCount": "8",
+        "maxOffsetsPerTrigger": "2000000",
+        "masterWebPort": "8080",
+        "failOnDataLoss": "true",
+    }
+
+
+def test_the_command_line_prevails_and_options_are_merged(tmp_path: Path) -> None:
+    path = write(tmp_path, '[ingest]\ntarget = "/file"\n[source]\nmasterWebPort = 1\nfailOnDataLoss = false\n')
+    for name in ("masterWebPort", "masterwebport"):
+        overrides = {**NEEDED, "target": None, "source_count": 3, "source_options": {name: "2"}}
+        settings = load_settings(path, overrides)
+        assert (settings.target, settings.source_count) == ("/file", 3)
+        assert settings.source_options == {name: "2", "failOnDataLoss": "false"}
+
+
+def test_the_environment_names_the_masters_if_nothing_else_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(MASTERS_VARIABLE, "10.9.9.9:8715")
+    others = {name: value for name, value in NEEDED.items() if name != "master_servers"}
+    assert load_settings(None, others, of_environment()).master_servers == "10.9.9.9:8715"
+    assert load_settings(None, NEEDED, of_environment()).master_servers == "127.0.0.1:8715"
+    path = write(tmp_path, '[ingest]\nmaster-servers = "10.0.0.1:8715"')
+    assert load_settings(path, others, of_environment()).master_servers == "10.0.0.1:8715"
+    # A job in a program has what the program says.
+    with pytest.raises(ConfigurationError, match=r"--master-servers$"):
+        load_settings(None, others)
+
+
+def test_the_environment_names_the_web_port_if_nothing_else_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(WEB_PORT_VARIABLE, "8081")
+    assert load_settings(None, NEEDED, of_environment()).source_options == {"masterWebPort": "8081"}
+    path = write(tmp_path, "[source]\nmasterWebPort = 8082")
+    assert load_settings(path, NEEDED, of_environment()).source_options == {"masterWebPort": "8082"}
+    given = {**NEEDED, "source_options": {"MASTERWEBPORT": "8083"}}
+    assert load_settings(None, given, of_environment()).source_options == {"MASTERWEBPORT": "8083"}
+
+
+def test_secrets_come_from_the_environment_and_are_not_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LAKE_KEY", "very-secret")
+    text = """
+        ingest.offsets-table = "/o"
+        storage-options.AWS_SECRET_ACCESS_KEY = {env = "LAKE_KEY"}
+        storage-options.x = "plain-secret"
+        source.authUser = "alice"
+        source.authPassword = "another-secret"
+    """
+    settings = load_settings(write(tmp_path, text), NEEDED)
+    assert settings.options("latest")["storageOption.AWS_SECRET_ACCESS_KEY"] == "very-secret"
+    assert "secret" not in repr(settings).replace("AWS_SECRET_ACCESS_KEY", "")
+    monkeypatch.delenv("LAKE_KEY")
+    with pytest.raises(ConfigurationError, match="LAKE_KEY, which is not set"):
+        load_settings(write(tmp_path, text), NEEDED)
+    with pytest.raises(ConfigurationError, match="variable, which is not set") as caught:
+        load_settings(write(tmp_path, text.replace("LAKE_KEY", "very/secret")), NEEDED)
+    assert "very/secret" not in str(caught.value)
+
+
+def test_an_option_of_the_source_may_come_from_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TUBE_USER", "etl")
+    settings = load_settings(
+        write(tmp_path, 'source.authUser = {env = "TUBE_USER"}\nsource.retryLimit = "5s"'),
+        NEEDED | {"source_options": {"authPasswordEnv": "TUBE_USER"}},
+    )
+    assert settings.source_options == {"authUser": "etl", "retryLimit": "5s", "authPasswordEnv": "TUBE_USER"}
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[ingest", "is not TOML"),
+        ("[ingest]\nsource-count = " + "9" * 5_000, "is not TOML"),
+        ("[ingest]\ntarget = " + "[" * 5_000, "is not TOML"),
+        ('[source]\nauthPassword = ["1234567"]', "authPassword in .source. must be a text in quotes, a number"),
+        ('[source]\nauthPassword = {evn = "1234567"}', "authPassword in .source. must be a text in quotes, a number"),
+        ('[source]\nauthPassword = {env = ["1234567"]}', "authPassword in .source. must be a text in quotes, a number"),
+        ('[source]\ntls.caFile = "ca.pem"', 'tls in .source. must be .* as in "tls.NAME"'),
+        ("[ingst]", r"\[ingst\] is unknown; did you mean ingest"),
+        ("ingest = 1", "ingest is not a table"),
+        ('[ingest]\ntopic = "a"', "topic in .* is unknown; did you mean topics"),
+        ('[ingest]\npayload = "inlong"', r"payload in .* is unknown; .*; options of the source are below \[source\]"),
+        ('[ingest]\noption = ["a=b"]', r"option in .* is unknown; write each NAME = VALUE below \[source\]"),
+        ('[ingest]\nformat-option = "a=b"', r"is unknown; write each NAME = VALUE below \[format-options\]"),
+        ("[ingest]\nformat-options = {a = 1}", r"is unknown; write each NAME = VALUE below \[format-options\]"),
+        ('[ingest]\ntopics = "a"', "must be a list of names"),
+        ("[ingest]\ntarget = 1", "target in .* must be a text"),
+        ("[ingest]\nsource-count = true", "source-count in .* must be a whole number"),
+        ('[ingest]\nstop-timeout-s = "1"', "stop-timeout-s in .* must be a number"),
+        ("[ingest]\nstop-timeout-s = 0", "stop timeout is 0.0 s"),
+        ("[storage-options]\nkey = 1234567", 'key in .* must be a text, or {env = "NAME"}'),
+        ('[ingest]\ntrigger = "soon"', "trigger is 'soon'; .* or write available-now"),
+        ('[source]\nmasterWebport = "x"', "option masterWebPort"),
+        ('[source]\nmasterWebPorts = "1"', "did you mean masterWebPort"),
+        ('[source]\nstartingoffsets = "latest"', "option startingoffsets has a setting of its own, starting-offsets"),
+        ('[source]\nassign = "[]"', r"option assign has a setting of its own, topics \(--topic\)"),
+        # What goes before startingOffsets would begin anywhere but where the target's rows end.
+        *(
+            (f'[source]\n{option} = "1"', f"option {option} has a setting of its own, starting-offsets")
+            for option in ("startingTimestamp", "startingOffsetsByTimestamp", "startingOffsetsByTimestampStrategy")
+        ),
+        (
+            '[ingest]\nstarting-offsets = "erliest"',
+            "starting-offsets is 'erliest'; write earliest, .* a time as 2026-11",
+        ),
+        ('[ingest]\nstarting-offsets = "1969-01-01"', "starting-offsets is '1969-01-01', which is before 1970"),
+    ],
+)
+def test_a_wrong_file_is_told_in_one_sentence(tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(ConfigurationError, match=message) as caught:
+        load_settings(write(tmp_path, text), NEEDED)
+    assert "1234567" not in str(caught.value)
+
+
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match=r"nothere\.toml cannot be read: No such file"):
+        load_settings(tmp_path / "nothere.toml", NEEDED)
+
+
+def test_what_is_needed_and_not_given_is_listed() -> None:
+    with pytest.raises(ConfigurationError, match=r"--topic, --target$"):
+        load_settings(None, {"master_servers": "m", "consumer_group": "g"})
+
+
+def test_blank_folders_are_refused() -> None:
+    with pytest.raises(ConfigurationError, match=r"^offsets-table is blank"):
+        IngestSettings(**{**NEEDED, "offsets_table": " "})  # type: ignore[arg-type]
+
+
+def test_blanks_around_a_place_do_not_make_another_place() -> None:
+    places = {"target": "lake.clicks", "offsets_table": "/o", "bad_records": "s3a://b/r"}
+    settings = load_settings(None, {**NEEDED, **{name: f" {place}\n" for name, place in places.items()}})
+    assert {name: getattr(settings, name) for name in places} == places
+
+
+@pytest.mark.parametrize("setting", ['begin-anew = ["a"]', 'checkpoint = "/c"'])
+def test_what_is_no_setting_of_a_job_is_unknown(tmp_path: Path, setting: str) -> None:
+    with pytest.raises(ConfigurationError, match=rf"{setting.split()[0]} in .* is unknown"):
+        load_settings(write(tmp_path, f"[ingest]\n{setting}\n"), NEEDED)
+
+
+def test_a_new_target_has_the_layout_and_the_properties_that_are_given(tmp_path: Path) -> None:
+    text = '[ingest]\npartition-by = ["topic", "day"]\n[table-properties]\n"delta.appendOnly" = true\nb = "2"\n'
+    settings = load_settings(write(tmp_path, text), {**NEEDED, "table_properties": {"b": "3", "c": "4"}})
+    assert (settings.partition_by, settings.cluster_by) == (("topic", "day"), ())
+    assert settings.table_properties == {"delta.appendOnly": "true", "b": "3", "c": "4"}
+    assert load_settings(None, NEEDED).table_properties == {}
+    with pytest.raises(ConfigurationError, match=r"^partition-by and --cluster-by exclude each other"):
+        load_settings(write(tmp_path, text), {**NEEDED, "cluster_by": ("topic",)})
+
+
+def test_former_masters_are_written_as_masters_are(tmp_path: Path) -> None:
+    settings = load_settings(write(tmp_path, '[ingest]\nformer-masters = "old-1:1, old-2"\n'), NEEDED)
+    assert settings.former_master_servers == ("old-1:1", "old-2:8715")
+    assert load_settings(None, NEEDED).former_master_servers == ()
+    with pytest.raises(ConfigurationError, match=r"'old:x' in .* is not host:port"):
+        load_settings(None, {**NEEDED, "former_masters": "old:x"})
+
+
+def test_bad_records_are_kept_by_the_source_unless_the_user_says_otherwise() -> None:
+    for given, said in (({}, "keep"), ({"badmessages": "fail"}, "fail")):
+        settings = load_settings(None, {**NEEDED, "bad_records": "/bad", "source_options": given})
+        options = {name.lower(): value for name, value in settings.options("earliest").items()}
+        assert options["badmessages"] == said
+    assert "badMessages" not in load_settings(None, NEEDED).options("earliest")
+
+
+def test_the_time_zone_is_that_of_messages_too_unless_the_source_has_its_own() -> None:
+    given: tuple[tuple[dict[str, str], str], ...] = (({}, "Asia/Tokyo"), ({"messagetimezone": "UTC"}, "UTC"))
+    for kind in ({}, {"format": "csv", "schema": "at TIMESTAMP"}):
+        for own, zone in given:
+            settings = load_settings(None, {**NEEDED, **kind, "time_zone": "Asia/Tokyo", "source_options": own})
+            assert parse_options(settings.options("earliest")).message_time_zone == zone
+        assert parse_options(load_settings(None, {**NEEDED, **kind}).options("earliest")).message_time_zone == "UTC"
+
+
+def test_columns_hold_what_records_are_read_by() -> None:
+    some = {"columns": "value, messageTime"}
+    assert load_settings(None, {**NEEDED, "source_options": some}).source_options == some
+    typed = {"format": "json", "schema": "id BIGINT, name STRING"}
+    for more in (typed, {"bad_records": "/bad"}):
+        with pytest.raises(ConfigurationError, match=r"columns lacks topic, partitionKey, messageId, recordIndex\."):
+            load_settings(None, {**NEEDED, **more, "source_options": {**some, "payload": "inlong"}})
+    chosen = {"columns": "topic,partitionKey,messageId,value,recordIndex,badReason", "payload": "inlong"}
+    for picked, column in (({"streams": "s"}, "inlongStreamId"), ({"filters": '{"a": ["tag"]}'}, "messageType")):
+        with pytest.raises(ConfigurationError, match=rf"columns lacks {column}\. The"):
+            load_settings(None, {**NEEDED, "bad_records": "/bad", "source_options": {**chosen, **picked}})
+        load_settings(None, {**NEEDED, **typed, "source_options": {**chosen, **picked, "badMessages": "keep"}})
+    enough = {"columns": "TOPIC,partitionKey,messageId,value"}
+    assert load_settings(None, {**NEEDED, **typed, "source_options": enough}).source_options == enough
+
+
+def test_the_most_bad_records_are_a_number_or_a_share(tmp_path: Path) -> None:
+    for text, allowed in (("7", 7), ('"7"', 7), ('"5%"', 10)):
+        settings = load_settings(
+            write(tmp_path, f'ingest.bad-records = "/bad"\ningest.max-bad-records = {text}\n'), NEEDED
+        )
+        share = settings.bad_share
+        assert share is not None
+        assert [share.allows(allowed + more, 200) for more in (0, 1)] == [True, False]
+
+
+@pytest.mark.parametrize(("one", "other"), list(combinations(("bad_records", "offsets_table", "target"), 2)))
+def test_two_places_within_each_other_are_refused(one: str, other: str) -> None:
+    for outer, inner in ((one, other), (other, one)):
+        with pytest.raises(ConfigurationError, match=r"^--[a-z-]+ and --[a-z-]+ are the same folder, or one") as said:
+            load_settings(None, {**NEEDED, outer: "/lake/x", inner: "/lake/x/y"})
+        assert {f"--{one.replace('_', '-')}", f"--{other.replace('_', '-')}"} <= set(str(said.value).split())
+
+
+@pytest.mark.parametrize("name", ["bad_records", "target"])
+def test_a_table_that_spark_writes_may_be_named(name: str) -> None:
+    for place in ("mydb.visits", "main.mydb.visits", "main.`my/db`.visits", "./visits"):
+        assert getattr(load_settings(None, {**NEEDED, name: place}), name) == place
+    with pytest.raises(ConfigurationError) as said:
+        load_settings(None, {**NEEDED, name: "visits"})
+    assert str(said.value) == (
+        f"--{name.replace('_', '-')} is 'visits'; for a table of a catalog write default.visits, for a folder ./visits"
+    )
+
+
+def test_the_offsets_table_has_a_folder_and_no_name() -> None:
+    with pytest.raises(ConfigurationError) as said:
+        load_settings(None, {**NEEDED, "offsets_table": "mydb.visits"})
+    assert str(said.value).startswith("--offsets-table is 'mydb.visits', without a slash. ")
+    assert "write ./mydb.visits" in str(said.value)
+    assert "DESCRIBE DETAIL mydb.visits" in str(said.value)
+    assert load_settings(None, {**NEEDED, "offsets_table": "./mydb.visits"})
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"max_bad_records": "5"}, "--max-bad-records is for a job with --bad-records"),
+        ({"bad_records": " "}, "bad-records is blank"),
+        ({"bad_records": "/t/"}, "--bad-records and --target are the same folder"),
+        ({"bad_records": "file:/t"}, "--bad-records and --target are the same folder"),
+        ({"bad_records": "/t/bad"}, "target are the same folder, or one is within the other"),
+        ({"bad_records": "/"}, "are the same folder, or one is within the other"),
+        (
+            {"bad_records": "s3a://lake/o", "offsets_table": "s3://lake/o/"},
+            "--bad-records and --offsets-table are",
+        ),
+        ({"bad_records": "/x/../o", "offsets_table": "/o"}, "--bad-records and --offsets-table are the same"),
+        ({"bad_records": "Lake.`T`", "target": "lake.t"}, "--bad-records and --target are the same"),
+        ({"bad_records": "/bad", "max_bad_records": "many"}, "max-bad-records is 'many'; write how many"),
+    ],
+)
+def test_wrong_settings_of_bad_records_are_refused(given: dict[str, str], message: str) -> None:
+    with pytest.raises(ConfigurationError, match=message):
+        load_settings(None, {**NEEDED, **given})
+
+
+@pytest.mark.parametrize(
+    ("setting", "value", "said"),
+    [
+        ("trigger", "once", "trigger is 'once'; "),
+        ("target", " ", "target is blank"),
+        ("starting_offsets", "erliest", "starting-offsets is 'erliest'"),
+        ("starting_offsets", "1969-01-01", "starting-offsets is '1969-01-01', which is before 1970"),
+        ("starting_offsets", '{"x', "starting-offsets is "),
+        ("source_count", 0, "source-count is '0'"),
+        ("max_offsets_per_trigger", 0, "max-offsets-per-trigger is '0'"),
+        ("consumer_group", "a b", "consumer-group is not usable: 'a b'"),
+        ("master_servers", ":x", "master-servers is not usable: ':x' in DASHmaster-servers is not host:port"),
+        ("offsets_table", "", "offsets-table is blank"),
+        ("max_bad_records", "5", "max-bad-records is for a job with DASHbad-records"),
+        ("bad_records", "/t", "bad-records and --target are the same"),
+        ("format", "xml", "format is 'xml'"),
+        ("schema", "id INT", "schema is given, and the format is raw"),
+        ("schema_from_inlong", "/nowhere", "schema-from-inlong names the file /nowhere"),
+    ],
+)
+def test_a_mistake_names_a_setting_as_it_was_written(tmp_path: Path, setting: str, value: object, said: str) -> None:
+    name, text = setting.replace("_", "-"), f'"{value}"' if isinstance(value, str) else str(value)
+    others = {one: given for one, given in NEEDED.items() if one != setting}
+    path = write(tmp_path, f"[ingest]\n{name} = " + text.replace('{"', '{\\"'))
+    with pytest.raises(ConfigurationError) as in_file:
+        load_settings(path, others)
+    assert str(in_file.value).startswith(said.replace("DASH", ""))
+    with pytest.raises(ConfigurationError) as typed:
+        load_settings(None, {**NEEDED, setting: value})
+    assert str(typed.value).startswith(f"--{said.replace('DASH', '--')}")
+
+
+def test_former_masters_are_named_as_they_were_written() -> None:
+    with pytest.raises(ConfigurationError, match=r"^':x' in --former-masters is not host:port"):
+        load_settings(None, {**NEEDED, "former_masters": ":x"})
+
+
+def test_available_now_has_no_interval() -> None:
+    assert load_settings(None, NEEDED).interval_ms is None
+    assert load_settings(None, {**NEEDED, "trigger": "0s"}).interval_ms == 0
+
+
+def test_a_time_to_start_at_is_one_of_the_sources_options() -> None:
+    for text in ("2026-11-21T10:31Z", "2026-11-21T10:31", "2026-11-21T11:31+01:00"):
+        settings = load_settings(None, {**NEEDED, "starting_offsets": text})
+        options = settings.options(settings.fallback)
+        assert options["startingTimestamp"] == "1795257060000"
+        assert options["startingOffsetsByTimestampStrategy"] == "latest"
+        assert "startingOffsets" not in options
+    for word, begins in ((None, "earliest"), ("Target", "earliest"), (" LATEST ", "latest"), ("group", "group")):
+        settings = load_settings(None, {**NEEDED, "starting_offsets": word})
+        assert settings.options(settings.fallback)["startingOffsets"] == begins

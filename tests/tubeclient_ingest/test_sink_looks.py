@@ -1,0 +1,245 @@
+"""What the sink sees of a table that others change, between two looks and during its own commits. Without Spark."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Collection
+from typing import Any
+
+import pytest
+from pyspark.errors import PySparkException
+
+from spark_source.offsets.offsets import Offsets
+from tests.simulation.target import MemoryTarget, TargetLog
+from tubeclient.errors import ConfigurationError
+from tubeclient.keys import PartitionKey
+from tubeclient_ingest.checks import OvertakenRun, UnknownRows
+from tubeclient_ingest.history import Commit, SinkState, TakenOut
+from tubeclient_ingest.record import SinkRecord
+from tubeclient_ingest.sink import Sink
+from tubeclient_ingest.target import TableDetail, Transactions
+
+KEY = PartitionKey(1, "clicks", 0)
+KEPT = 3
+"""Commits that the history has."""
+
+
+def record(end: int, run: str = "r", group: str = "g") -> SinkRecord:
+    return SinkRecord(group, run, Offsets({KEY: end}))
+
+
+class Table:
+    """What the tables below have in common."""
+
+    where = "/target"
+
+    def detail(self) -> TableDetail:
+        columns: Any = None
+        return TableDetail("id", "/target", columns, {})
+
+    def removing(self, versions: Collection[int], location: str) -> set[int]:
+        return set()
+
+
+class Cut(Table):
+    """A table of a group's commits, of which the history has lost all but maintenance. `late` commits of the group come
+    between the look at the history and the one at the transactions, one at each look."""
+
+    def __init__(self, late: int = 0, sequence: int | None = 7, *, may_forget: bool = False) -> None:
+        self._late = late
+        self._may_forget = may_forget
+        self.sequence = sequence
+        self._commits = [Commit(number, "OPTIMIZE", {}, {}, None) for number in range(10, 10 + KEPT)]
+
+    @property
+    def version(self) -> int:
+        return self._commits[-1].version
+
+    def history(self, limit: int) -> list[Commit]:
+        return self._commits[::-1][:limit]
+
+    def transactions(self, transaction_id: str, detail: TableDetail) -> Transactions:
+        assert transaction_id == "tubeclient:g"
+        if self._late and self.sequence is not None:
+            self._late -= 1
+            self.sequence += 1
+            written = SinkRecord("g", "other", Offsets({KEY: 280}), self.sequence, self.version)
+            self._commits.append(Commit(self.version + 1, "WRITE", {"mode": "Append"}, {}, written))
+        return Transactions(self.sequence, self._may_forget)
+
+
+def look(table: Any) -> SinkState:
+    return Sink(table, "g").look()
+
+
+def test_a_commit_between_two_looks_is_not_one_that_was_undone() -> None:
+    state = look(Cut(late=1))
+    assert state.record is not None
+    assert (state.record.run_id, state.sequence, state.version) == ("other", 8, 13)
+    again = state.numbered(state.record)
+    assert (again.sequence, again.undone) == (9, state.record.undone)
+
+
+def test_a_quiet_table_is_looked_at_once() -> None:
+    state = look(Cut())
+    assert (state.record, state.sequence, state.version, state.is_whole) == (None, 7, 12, False)
+
+
+@pytest.mark.parametrize("may_forget", [False, True])
+def test_where_the_history_is_cut_the_table_itself_says_whether_the_group_ever_wrote(may_forget: bool) -> None:
+    state = look(Cut(sequence=None, may_forget=may_forget))
+    assert (state.record, state.sequence, state.is_whole) == (None, 0, not may_forget)
+
+
+def test_a_table_that_never_rests_is_an_error() -> None:
+    class Restless(Cut):
+        def history(self, limit: int) -> list[Commit]:
+            self._commits.append(Commit(self.version + 1, "OPTIMIZE", {}, {}, None))
+            return super().history(limit)
+
+        def transactions(self, transaction_id: str, detail: TableDetail) -> Transactions:
+            self._commits.append(Commit(self.version + 1, "OPTIMIZE", {}, {}, None))
+            return super().transactions(transaction_id, detail)
+
+    with pytest.raises(ConfigurationError, match="changed between two looks at it, 10 times in turn"):
+        look(Restless())
+
+
+class Restless(Table):
+    """A table whose columns others change during each write, until `quiet`. From version `emptied` on a DELETE of all
+    rows is in its history."""
+
+    def __init__(self, quiet: int, emptied: int = 1_000) -> None:
+        self._quiet = quiet
+        self._emptied = emptied
+        self.tries = 0
+        self.written: SinkRecord | None = None
+        self.based_on: list[int | None] = []
+
+    def removing(self, versions: Collection[int], location: str) -> set[int]:
+        return {self._emptied}.intersection(versions)
+
+    def history(self, limit: int) -> list[Commit]:
+        first = SinkRecord("g", "r", Offsets({KEY: 28}), 1, table_id="id")
+        commits = [Commit(0, "WRITE", {"mode": "Append"}, {}, first)]
+        names = dict.fromkeys(range(1, self.tries + 1), "SET TBLPROPERTIES") | {self._emptied: "DELETE"}
+        commits += [Commit(number, names[number], {}, {}, None) for number in range(1, self.tries + 1)]
+        if self.written is not None:
+            commits[-1] = Commit(self.tries, "WRITE", {"mode": "Append"}, {}, self.written)
+        return commits[::-1][:limit]
+
+    def append(self, rows: object, record: SinkRecord, *, evolve: bool) -> None:
+        self.tries += 1
+        self.based_on.append(record.based_on)
+        if self.tries <= self._quiet:
+            raise PySparkException("[DELTA_METADATA_CHANGED] MetadataChangedException: by a concurrent update")
+        self.written = record
+
+
+@pytest.mark.parametrize(("quiet", "emptied", "tries"), [(0, 99, 1), (3, 99, 4), (9, 99, 10), (99, 99, 10), (99, 1, 1)])
+def test_a_commit_is_tried_again_as_long_as_others_change_the_table_alone(quiet: int, emptied: int, tries: int) -> None:
+    table: Any = Restless(quiet, emptied)
+    sink = Sink(table, "g")
+    state = sink.look()
+    with pytest.raises(PySparkException, match="METADATA") if quiet > tries else contextlib.nullcontext():
+        after = sink.append(None, record(56), state)
+        assert after.record is not None
+        assert (after.record.based_on, after.sequence, after.ends) == (quiet, 2, Offsets({KEY: 56}))
+    assert table.based_on == list(range(tries))
+
+
+class Bench:
+    """A table in memory, and sinks of runs. At `point` of the next write `act` comes first."""
+
+    def __init__(self) -> None:
+        self.log = TargetLog()
+        self._acts: dict[str, Callable[[], object]] = {}
+        self.sink().append(None, record(28), SinkState())
+
+    def sink(self) -> Sink:
+        return Sink(MemoryTarget(self.log, self._pause), "g")
+
+    def before(self, point: str, act: Callable[[], object]) -> None:
+        self._acts[point] = act
+
+    def by_another_run(self) -> None:
+        sink = Sink(MemoryTarget(self.log, lambda _: None), "g")
+        sink.append(None, record(56, "r2"), sink.look())
+
+    def _pause(self, point: str) -> None:
+        if (act := self._acts.pop(point, None)) is not None:
+            act()
+
+
+@pytest.mark.parametrize("point", ["look", "write", "commit"])
+def test_a_run_that_another_one_overtakes_says_so_and_writes_nothing(point: str) -> None:
+    """Delta passes over a number that is taken when the write begins, and says nothing."""
+    bench = Bench()
+    late = bench.sink()
+    state = late.look()
+    if point == "look":
+        bench.by_another_run()
+    else:
+        bench.before(point, bench.by_another_run)
+    with pytest.raises(OvertakenRun, match=r"wrote commit 2 of run r2 to target while .* at commit 2 of run r, which"):
+        late.append(None, record(56), state)
+    assert len(bench.log.versions) == 2
+
+
+def test_a_commit_is_known_by_its_record_though_its_answer_is_lost() -> None:
+    """The write fails, and yet the table has it: whoever asks the table need not write again."""
+    bench = Bench()
+    sink = bench.sink()
+    state = sink.look()
+
+    def lost() -> None:
+        raise PySparkException("the answer is lost")
+
+    bench.before("answer", lost)
+    with pytest.raises(PySparkException, match="the answer is lost"):
+        sink.append(None, record(56), state)
+    assert sink.look().ends == {KEY: 56}
+    assert [one.record.sequence for one in bench.log.commits(9) if one.record] == [2, 1]
+
+
+def test_restore_is_heeded_and_its_numbers_are_not_given_again() -> None:
+    bench = Bench()
+    sink = bench.sink()
+    sink.append(None, record(56), sink.look())
+    bench.log.restore(0)
+    state = sink.look()
+    assert (state.ends, state.sequence, state.undone and state.undone.sequence) == (Offsets({KEY: 28}), 2, 2)
+    after = sink.append(None, record(56, "r2"), state)
+    assert after.record is not None
+    assert (after.sequence, after.undone, after.record.undone) == (3, None, ((2, 2),))
+
+
+def test_a_restore_between_the_look_and_the_commit_is_told() -> None:
+    bench = Bench()
+    sink = bench.sink()
+    state = sink.append(None, record(56), sink.look())
+    bench.before("write", lambda: bench.log.restore(0))
+    assert sink.append(None, record(84), state).taken_out == TakenOut(2, "RESTORE", everything=True)
+
+
+def test_two_runs_that_write_where_the_table_forgets_transactions_are_told() -> None:
+    bench = Bench()
+    late = bench.sink()
+    state = late.look()
+
+    def forget() -> None:
+        bench.by_another_run()
+        for version in bench.log.versions:
+            version.transaction = None
+
+    bench.before("write", forget)
+    with pytest.raises(UnknownRows, match=r"version 2 of target \(WRITE\) was written beside another run of the group"):
+        late.append(None, record(56), state)
+
+
+def test_the_newest_commit_is_found_below_any_number_of_others() -> None:
+    bench = Bench()
+    for _ in range(30):
+        bench.log.optimize()
+    state = bench.sink().look()
+    assert (state.ends, state.version, state.is_whole) == (Offsets({KEY: 28}), 30, True)

@@ -1,0 +1,177 @@
+"""Which bad records count, judged by the target's history: against a table that is followed step by step."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spark_source.offsets.offsets import Offsets
+from tests.simulation.target import MemoryTarget, TargetLog
+from tubeclient_ingest.history import Commit, SinkState
+from tubeclient_ingest.record import SinkRecord
+from tubeclient_ingest.sink import Sink
+from tubeclient_ingest.states import committed, literal
+
+Row = tuple[int, str]
+"""A bad record's number and run."""
+
+
+def counting(state: SinkState, rows: Iterable[Row]) -> set[Row]:
+    with sqlite3.connect(":memory:") as table:
+        table.execute('CREATE TABLE bad ("sequence", "runId")')
+        table.executemany("INSERT INTO bad VALUES (?, ?)", rows)
+        where = committed(state, lambda name: f'"{name}"')
+        found = set(table.execute(f'SELECT "sequence", "runId" FROM bad WHERE {where}').fetchall())
+    table.close()
+    return found
+
+
+class CutLog(TargetLog):
+    """A table that forgets the beginning of its history."""
+
+    first = 0
+
+    def commits(self, limit: int) -> list[Commit]:
+        return [one for one in super().commits(limit) if one.version >= self.first]
+
+
+class World:
+    """A target, its table of bad records with a row for each number that a run has tried, and what is true of both.
+
+    `held` are the commits that each version of the target has; `effective` is the version with the group's newest one.
+    """
+
+    def __init__(self) -> None:
+        self.log = CutLog()
+        self.sink = Sink(MemoryTarget(self.log, lambda _: None), "g")
+        self.rows: set[Row] = set()
+        self.ever: set[Row] = set()
+        self.held: list[frozenset[Row]] = []
+        self.effective: list[int | None] = []
+        self.lost_up_to = 0
+        """Of the numbers up to it nobody can tell any more which ones RESTORE undid."""
+        self.runs = 0
+        self.zombie = (0, "")
+        self.commit(bad=False)
+        self.start()
+
+    @property
+    def run(self) -> str:
+        return f"r{self.runs}"
+
+    def look(self) -> SinkState:
+        state = self.sink.look()
+        newest = self.effective[-1]
+        if self.log.first and (newest is None or newest < self.log.first):
+            self.lost_up_to = max(number for number, _ in self.ever)
+        return state
+
+    def start(self) -> None:
+        """A new run, which removes rows that no commit stands for. The one before may still be at work."""
+        state = self.look()
+        self.zombie = (state.sequence + 1, self.run)
+        self.runs += 1
+        self.rows = {(number, run) for number, run in self.rows if state.run_of.get(number, run) == run}
+
+    def commit(self, *, bad: bool = True) -> None:
+        state = self.look() if self.held else SinkState()
+        record = state.numbered(SinkRecord("g", self.run, Offsets({})))
+        if bad:
+            self.rows.add((record.sequence, self.run))
+        after = self.sink.append(None, record, state)
+        self.ever.add((after.sequence, self.run))
+        before = self.held[-1] if self.held else frozenset[Row]()
+        self.effective.append(len(self.held))
+        self.held.append(before | {(after.sequence, self.run)})
+
+    def die(self) -> None:
+        """After the bad records, before the commit."""
+        self.rows.add((self.look().sequence + 1, self.run))
+        self.start()
+
+    def overtaken(self) -> None:
+        """A retry of bad records commits first: the round takes the next number."""
+        number, run = self.look().sequence + 1, self.run
+        self.rows.add((number, run))
+        self.runs += 1
+        self.commit()
+        self.runs -= 1
+        self.commit()
+
+    def late(self) -> None:
+        """The run before this one writes its bad records, and loses."""
+        number, run = self.zombie
+        known = [one.record.sequence for one in self.log.commits(1_000) if one.record is not None]
+        if known and min(known) <= number <= self.look().sequence:
+            self.rows.add((number, run))
+
+    def restore(self, chosen: int) -> None:
+        version = self.log.first + chosen % (len(self.log.versions) - self.log.first)
+        self.log.restore(version)
+        self.held.append(self.held[version])
+        self.effective.append(self.effective[version])
+
+    def optimize(self) -> None:
+        self.log.optimize()
+        self.held.append(self.held[-1])
+        self.effective.append(self.effective[-1])
+
+    def cut(self, chosen: int) -> None:
+        """Delta forgets all but the newest one to three commits, of which one may be others'. A job was started before
+        that."""
+        self.start()
+        if chosen % 2 == 0:
+            self.optimize()
+        self.log.first = max(self.log.first, len(self.log.versions) - 1 - chosen // 2 % 3)
+
+    def check(self) -> None:
+        found = counting(self.look(), self.rows)
+        there, never = self.rows & self.held[-1], self.rows - self.ever
+        assert there <= found, "a bad record is nowhere"
+        assert not never & found, "a record counts that no commit stands for"
+        assert all(number <= self.lost_up_to for number, _ in found - there), "what RESTORE took out counts"
+
+
+steps = st.lists(
+    st.tuples(
+        st.sampled_from(["commit", "commit", "start", "die", "overtaken", "late", "restore", "optimize", "cut"]),
+        st.integers(0, 30),
+    ),
+    max_size=30,
+)
+
+
+@given(steps)
+def test_a_bad_record_counts_if_the_target_has_its_commit(steps: list[tuple[str, int]]) -> None:
+    world = World()
+    for step, chosen in steps:
+        if step in ("restore", "cut"):
+            getattr(world, step)(chosen)
+        else:
+            getattr(world, step)()
+        world.check()
+
+
+def test_what_a_cut_history_no_longer_tells_counts() -> None:
+    """The group's newest commit says which numbers RESTORE undid, also those of before."""
+    world = World()
+    world.commit()
+    world.commit()
+    world.restore(1)
+    world.commit()
+    world.cut(1)
+    assert world.look().run_of.keys() == {4}
+    assert sorted(number for number, _ in counting(world.look(), world.rows)) == [2, 4]
+
+
+def test_of_a_group_that_never_wrote_nothing_counts() -> None:
+    assert counting(SinkState(), [(1, "r"), (2, "r")]) == set()
+
+
+def test_a_text_is_one_literal() -> None:
+    with sqlite3.connect(":memory:") as table:
+        assert table.execute(f"SELECT {literal(chr(39) + ' OR ' + chr(39))}").fetchone() == ("' OR '",)
+    table.close()

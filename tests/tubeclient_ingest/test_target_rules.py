@@ -1,0 +1,190 @@
+"""The target's own rules: what Delta would end a write at is a bad record, with the column or the constraint."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from deltalake import DeltaTable
+from py4j.protocol import Py4JJavaError
+
+from embedded_tubemq.storage.store import NewMessage
+from spark_source.session_confs import session_confs
+from spark_source.typed.format_settings import FormatSettings
+from spark_source.typed.record_format import as_records_mean, target_rows
+from tests.spark_source.typed.rows import source_rows
+from tests.tubeclient_ingest.bench import Bench
+from tubeclient.conditions import said
+from tubeclient_ingest.job import IngestFailed
+from tubeclient_ingest.target import SparkTable
+from tubeclient_ingest.target_rules import TargetRules
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+GOOD = {"id": 1, "name": "ab", "code": "7", "s": {"a": 1, "v": "x"}, "l": ["a"], "m": {"a": 1}, "day": "2026-01-01"}
+NUM = "the target's constraint num refuses it"
+CASES: list[tuple[dict[str, Any], str | None]] = [
+    ({}, None),
+    ({"y": 2026}, None),
+    ({"name": None, "l": [None, "a"], "m": None}, None),
+    ({"id": None}, "id is NOT NULL in the target and has no value"),
+    ({"name": "geheim"}, "the value of name is too long for varchar(5)"),
+    ({"name": "ab      "}, "the value of name is too long for varchar(5)"),
+    ({"code": "-7"}, NUM),
+    ({"code": None}, NUM),
+    ({"code": "geheim"}, NUM),
+    ({"code": "7.5"}, None),
+    ({"s": None}, "s.a is NOT NULL in the target and has no value"),
+    ({"s": {"v": "x"}}, "s.a is NOT NULL in the target and has no value"),
+    ({"s": {"a": 1, "v": "geheim"}}, "the value of s is too long for struct<a:int,v:varchar(2)>"),
+    ({"l": [None, "geheim"]}, "the value of l is too long for array<char(2)>"),
+    ({"m": {"geheim": 1}}, "the value of m is too long for map<varchar(2),int>"),
+]
+TABLE = (
+    "id BIGINT NOT NULL, name VARCHAR(5), code STRING, s STRUCT<a: INT NOT NULL, v: VARCHAR(2)>, l ARRAY<CHAR(2)>,"
+    " m MAP<VARCHAR(2), INT>, day DATE, y INT GENERATED ALWAYS AS (YEAR(day))"
+)
+ROWS = "id BIGINT, name STRING, code STRING, s STRUCT<a: INT, v: STRING>, l ARRAY<STRING>, m MAP<STRING, INT>, day DATE"
+
+
+def judged(spark: SparkSession, path: Path, schema: str, records: list[dict[str, Any]]) -> list[str | None]:
+    """What each record's reason is; asserts that Delta refuses those that have one, and no others."""
+    with as_records_mean(spark):  # as a job's query
+        return _judged(spark, path, schema, records)
+
+
+def _judged(spark: SparkSession, path: Path, schema: str, records: list[dict[str, Any]]) -> list[str | None]:
+    bodies = [json.dumps(record).encode() for record in records]
+    parsed = FormatSettings(format="json", schema=schema).record_format().parse(source_rows(spark, bodies)).persist()
+    kind = target_rows(parsed).schema
+    written = {bytes(row.value): row.record for row in parsed.collect()}
+    table = SparkTable(spark, str(path)).detail()
+    assert table is not None
+    rules = TargetRules.of(table.columns, table.properties, spark.createDataFrame([], kind))
+    found = {bytes(row.value): row for row in rules.checked(parsed).collect()}
+    for body, row in found.items():
+        assert (row.record is None) == (row.badReason is not None)
+        taken = _takes(path, spark.createDataFrame([written[body]], kind).coalesce(1))
+        assert taken == (row.badReason is None), body
+    return [found[body].badReason for body in bodies]
+
+
+def _takes(path: Path, rows: DataFrame) -> bool:
+    try:
+        rows.write.format("delta").mode("append").option("mergeSchema", True).save(str(path))
+    except Py4JJavaError:
+        return False
+    return True
+
+
+@pytest.mark.spark
+def test_what_delta_refuses_has_a_reason_and_nothing_else_has(delta_spark: SparkSession, tmp_path: Path) -> None:
+    delta_spark.sql(f"CREATE TABLE delta.`{tmp_path}` ({TABLE}) USING delta")
+    delta_spark.sql(f"ALTER TABLE delta.`{tmp_path}` ADD CONSTRAINT num CHECK (CAST(code AS INT) > 0)")
+    for schema in (ROWS, f"{ROWS}, y INT"):
+        cases = [(more, said) for more, said in CASES if ("y" in more) == ("y INT" in schema)]
+        found = judged(delta_spark, tmp_path, schema, [{**GOOD, **more} for more, _ in cases])
+        assert found == [said for _, said in cases]
+
+
+@pytest.mark.spark
+def test_a_check_of_numbers_that_delta_gives_is_left_to_delta(delta_spark: SparkSession, tmp_path: Path) -> None:
+    columns = "rid BIGINT GENERATED ALWAYS AS IDENTITY, id BIGINT"
+    delta_spark.sql(f"CREATE TABLE delta.`{tmp_path}` ({columns}) USING delta")
+    delta_spark.sql(f"ALTER TABLE delta.`{tmp_path}` ADD CONSTRAINT r CHECK (rid > 0)")
+    delta_spark.sql(f"ALTER TABLE delta.`{tmp_path}` ADD CONSTRAINT i CHECK (id > 0)")
+    found = judged(delta_spark, tmp_path, "id BIGINT", [{"id": 1}, {"id": -1}])
+    assert found == [None, "the target's constraint i refuses it"]
+
+
+@pytest.mark.spark
+def test_names_of_columns_mean_the_same_in_any_case(delta_spark: SparkSession, tmp_path: Path) -> None:
+    delta_spark.sql(f"CREATE TABLE delta.`{tmp_path}` (ID BIGINT NOT NULL, Name VARCHAR(3)) USING delta")
+    records: list[dict[str, Any]] = [{"id": 1, "name": "a"}, {"name": "b"}, {"id": 2, "name": "geheim"}]
+    with session_confs(delta_spark, {"spark.sql.caseSensitive": "true"}):
+        found = judged(delta_spark, tmp_path, "id BIGINT, name STRING", records)
+    assert found == [
+        None,
+        "ID is NOT NULL in the target and has no value",
+        "the value of Name is too long for varchar(3)",
+    ]
+
+
+@pytest.mark.spark
+def test_a_cast_that_fails_ends_no_job(bench: Bench) -> None:
+    """Delta's own computing and checking go by the settings that the record was judged with."""
+    where, bad = bench.settings.target, bench.folder / "bad"
+    columns = "at STRING, code STRING, day DATE GENERATED ALWAYS AS (CAST(at AS DATE))"
+    bench.spark.sql(f"CREATE TABLE delta.`{where}` ({columns}) USING delta")
+    bench.spark.sql(f"ALTER TABLE delta.`{where}` ADD CONSTRAINT num CHECK (CAST(code AS INT) > 0)")
+    rows = [("2026-11-21T10:00:00", "1"), ("geheim", "7.5"), ("2026-11-22", "geheim")]
+    bodies = [json.dumps({"at": at, "code": code}).encode() for at, code in rows]
+    bench.tube.load("clicks", [NewMessage(0, body) for body in bodies])
+    bench.run(records=FormatSettings(format="json", schema="at STRING, code STRING"), evolve=True, bad_records=str(bad))
+    found = {row["code"]: row["day"] and str(row["day"]) for row in DeltaTable(where).to_pyarrow_table().to_pylist()}
+    assert found == {"1": "2026-11-21", "7.5": None}
+    [row] = DeltaTable(str(bad)).to_pyarrow_table().to_pylist()
+    assert (row["value"], row["reason"]) == (bodies[2], NUM)
+
+
+@pytest.mark.spark
+def test_raw_rows_are_the_sources_with_rules_as_without(bench: Bench) -> None:
+    options, where = bench.settings.source_options, bench.settings.target
+    bench.send(4)
+    bench.run(source_options={**options, "payload": "inlong", "badMessages": "keep"})
+    bench.spark.sql(f"ALTER TABLE delta.`{where}` ADD CONSTRAINT o CHECK (value IS NULL OR value <> X'39')")
+    bench.sent = 2
+    bench.send(2)
+    bench.run(source_options={**options, "payload": "inlong", "badMessages": "keep"})
+    rows = DeltaTable(where).to_pyarrow_table().to_pylist()
+    assert len(rows) == 6
+    assert all(row["badReason"] for row in rows)
+    other = str(bench.folder / "other")
+    bench.spark.sql(f"CREATE TABLE delta.`{other}` (topic STRING NOT NULL, value BINARY) USING delta")
+    few = {**options, "columns": "topic,value"}
+    assert bench.rows(target=other, offsets_table=None, source_options=few) == 6
+    bench.spark.sql(f"ALTER TABLE delta.`{other}` ADD CONSTRAINT o CHECK (value <> X'39')")
+    bench.sent = 9
+    bench.send(1)
+    with pytest.raises(IngestFailed, match="bad record in topic clicks: the target's constraint o refuses it"):
+        bench.run(target=other, offsets_table=None, source_options=few)
+
+
+@pytest.mark.spark
+def test_a_target_that_was_made_with_partitions_and_rules_is_filled(bench: Bench) -> None:
+    """As docs/ingest.md has it."""
+    columns = "id BIGINT NOT NULL, at TIMESTAMP, day DATE GENERATED ALWAYS AS (CAST(at AS DATE))"
+    bench.spark.sql(f"CREATE TABLE delta.`{bench.settings.target}` ({columns}) USING delta PARTITIONED BY (day)")
+    bodies = [json.dumps({"id": n, "at": f"2026-11-2{n}T10:00:00"}).encode() for n in (1, 2)]
+    bench.tube.load("clicks", [NewMessage(0, body) for body in (*bodies, b"{}")])
+    records = FormatSettings(format="json", schema="id BIGINT, at TIMESTAMP")
+    bad = bench.folder / "bad"
+    bench.run(records=records, evolve=True, bad_records=str(bad))
+    found = {row["id"]: str(row["day"]) for row in DeltaTable(bench.settings.target).to_pyarrow_table().to_pylist()}
+    assert found == {1: "2026-11-21", 2: "2026-11-22"}
+    [row] = DeltaTable(str(bad)).to_pyarrow_table().to_pylist()
+    assert row["reason"] == "id is NOT NULL in the target and has no value"
+
+
+@pytest.mark.spark
+def test_a_record_that_the_target_refuses_is_kept_or_ends_the_job_by_its_place(bench: Bench) -> None:
+    bench.send(10)
+    bench.run()
+    where = bench.settings.target
+    bench.spark.sql(
+        f"ALTER TABLE delta.`{where}` ADD CONSTRAINT lucky CHECK (CAST(CAST(value AS STRING) AS INT) <> 13)"
+    )
+    bench.send(10)
+    with pytest.raises(IngestFailed) as ended:
+        bench.run()
+    cause = said(ended.value)
+    assert cause.startswith("[BAD_RECORD] bad record in topic clicks, partition 1:clicks:10000, message id ")
+    assert ": the target's constraint lucky refuses it. Nothing of its round was written." in cause
+    bad = bench.folder / "bad"
+    bench.run(bad_records=str(bad))
+    [row] = DeltaTable(str(bad)).to_pyarrow_table().to_pylist()
+    assert (row["value"], row["reason"]) == (b"13", "the target's constraint lucky refuses it")
+    assert bench.repeated_or_missing() == {13: 0}
