@@ -75,7 +75,7 @@ MERGE: Final[Mapping[str, tuple[str, ...]]] = {
         "test_the_session_is_a_remote_one",
         "test_batch_reads_views_and_writes",
         "test_streams_and_their_lag",
-        "test_ingest_over_connect",
+        "test_ingest_over_connect[True]",
     ),
     "spark_source/test_inlong_on_spark.py": ALL,
     "spark_source/test_limits_on_spark.py": (
