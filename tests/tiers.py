@@ -115,11 +115,7 @@ MERGE: Final[Mapping[str, tuple[str, ...]]] = {
         "test_of_two_runs_the_one_that_loses_leaves_no_bad_record_that_counts",
     ),
     f"{INGEST}/test_format_settings.py": ALL,
-    f"{INGEST}/test_job.py": (
-        "test_rows_and_their_end_offsets_are_in_one_commit",
-        "test_runs_go_on_where_the_table_ends",
-        "test_a_target_that_is_put_back_while_the_job_runs_gets_what_it_lost",
-    ),
+    f"{INGEST}/test_job.py": ("test_rows_and_their_end_offsets_are_in_one_commit",),
     f"{INGEST}/test_retry.py": ("test_a_retry_that_is_killed_moves_nothing_and_can_be_done_again[marks-job]",),
     f"{INGEST}/test_secrets.py": (
         "test_each_secret_option_has_a_canary",

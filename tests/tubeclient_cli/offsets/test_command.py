@@ -200,8 +200,9 @@ def test_lag_older_than_a_bound_is_exit_code_1(tmp_path: Path) -> None:
     with EmbeddedTubeMQ(tmp_path / "tube") as tube:
         feed = Feed.create(tube, "clicks", stores=2, partitions=1)
         offsets = OffsetsCommands(str(tmp_path / "offsets"), tube)
-        for minutes in (90, 30):
-            feed.send(2, time=minutes_ago(minutes))
+        oldest = minutes_ago(30)
+        for minute in (minutes_ago(90), oldest):
+            feed.send(2, time=minute)
         offsets.table.open_run(KEY, 2).record(at({A: 28, C: 56}))
         # The oldest message is read; of the other partition, all are.
         assert offsets.run("lag", "--max-age", "31m", *offsets.cluster).exit_code == 0
@@ -210,7 +211,7 @@ def test_lag_older_than_a_bound_is_exit_code_1(tmp_path: Path) -> None:
         assert "\noldest unread message: 20" in done.stdout
         assert done.stderr.startswith("clicks: the oldest unread message is of 20")
         found = json.loads(offsets.run("lag", "--json", "--max-age", "20m", *offsets.cluster).stdout)
-        assert datetime.fromisoformat(found["topicSets"][0]["oldestUnreadAt"]).strftime("%Y%m%d%H%M") == minutes_ago(30)
+        assert datetime.fromisoformat(found["topicSets"][0]["oldestUnreadAt"]).strftime("%Y%m%d%H%M") == oldest
         # Of several partitions, the oldest message counts.
         offsets.table.open_run(KEY, 2, force=True).record(at({A: 28, C: 0}))
         assert offsets.run("lag", "--max-age", "60m", *offsets.cluster).exit_code == 1
