@@ -1,9 +1,9 @@
-"""The table of bad records: those of one or many jobs, in Delta. Rows are only ever added.
+"""The table of bad records: those of one or many jobs, in Delta. Rows are added, and never changed.
 
 A commit's bad records are written before it, with its number and its run. They count once the target has a commit of
 this number and this run. So each record is in exactly one of the two tables, whoever dies or loses a race in between.
 A retry adds marks in the same way: rows that name the records that it moved. Which state a row has follows from the
-target's history, and is computed by whoever reads the table.
+target's history, and is computed by whoever reads the table. A start removes rows that no commit will stand for.
 """
 
 from __future__ import annotations

@@ -8,6 +8,7 @@ from typing import Final
 
 from tubeclient.errors import ConfigurationError
 from tubeclient_ingest.history import SinkState, TakenOut
+from tubeclient_ingest.record import SinkRecord
 from tubeclient_ingest.settings import GROUP, TARGET, says_offsets
 
 __all__ = [
@@ -17,6 +18,8 @@ __all__ = [
     "UnknownRows",
     "check_beginning",
     "check_cluster",
+    "named",
+    "overtaken",
     "trusted",
     "unknown_rows",
 ]
@@ -49,6 +52,20 @@ class OvertakenRun(ConfigurationError):
     """Another run of the group wrote to the table during this run's round."""
 
     condition = "TARGET_TAKEN_OVER"
+
+
+def overtaken(where: str, other: SinkRecord, own: str) -> OvertakenRun:
+    """The error of a run whose place `other` has taken; `own` says where it was itself."""
+    return OvertakenRun(
+        f"another run of group {other.consumer_group} wrote {named(other)} to {where} {own}. Only one job may write a"
+        " group's rows: this one ends, and the other continues. To keep this one instead, stop the other and start this"
+        " one again"
+    )
+
+
+def named(record: SinkRecord) -> str:
+    """A commit, for errors."""
+    return f"commit {record.sequence} of run {record.run_id}"
 
 
 def check_beginning(

@@ -11,7 +11,7 @@ import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from spark_source.offsets.offsets import Offsets
 from tubeclient_ingest.record import SinkRecord
@@ -30,6 +30,19 @@ class Commit(NamedTuple):
     """The job's record in it; None for a commit of others."""
     removes: bool = True
     """Whether it may have removed data: False if it is known that no file with data went."""
+
+    @classmethod
+    def of(cls, entry: Mapping[str, Any]) -> Commit:
+        """From an entry of Delta's history, by Delta's names. Raises ConfigurationError as SinkRecord.parse."""
+        return cls(
+            int(entry["version"]),
+            entry.get("operation") or "",
+            entry.get("operationParameters") or {},
+            entry.get("operationMetrics") or {},
+            SinkRecord.parse(entry.get("userMetadata")),
+            # Not by its name: this is what Delta saw of the commit's files.
+            removes=not entry.get("isBlindAppend"),
+        )
 
 
 class Harm(Enum):

@@ -10,10 +10,10 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import datetime
-from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from spark_source.options.settings_file import nearest
 from spark_source.typed.format_settings import FormatSettings
 from tubeclient.conditions import said
 from tubeclient.errors import ConfigurationError, DataLoss, TubeError
@@ -24,7 +24,7 @@ from tubeclient_ingest.progress import IngestSummary, Round
 from tubeclient_ingest.run import Events, Run
 from tubeclient_ingest.settings import IngestSettings, load_settings
 from tubeclient_ingest.target import spark_errors
-from tubeclient_ingest.writing import Retried
+from tubeclient_ingest.writing import Retried, Writer
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -123,8 +123,7 @@ class Ingest:
         return self
 
     def stop(self) -> None:
-        """End after the running round, or after stop-timeout-s in its middle, where nothing of it is written. Waits
-        until the run has ended."""
+        """End after the running round, or after stop-timeout-s in its middle. Waits until the run has ended."""
         self._stop.set()
         if self._thread is not None and self._thread is not threading.current_thread():
             self._thread.join()
@@ -191,21 +190,20 @@ class Ingest:
     def retry(self, reason: str | None = None, *, dry_run: bool = False) -> Retried:
         """Move the bad records that can be parsed by now to the target; `reason` is a part of their reason, None
         chooses all. With `dry_run` only count them. Another run of the job may go on meanwhile. Raises as `run`."""
-        if self.settings.bad_records is None:
-            raise ConfigurationError(f"{self.settings.named('bad_records')} is not given; name the table")
         with explained(), SparkEngine.on(self._spark, self.settings) as engine:
-            writer = Run(engine, self.settings).writer
-            writer.open(create=False)
-            return writer.retry(reason, dry_run=dry_run)
+            return self._writer_of_bad_records(engine).retry(reason, dry_run=dry_run)
 
     def bad_records(self) -> DataFrame:
         """The group's bad records for the target, with the column `state`: bad, retried or undone. Raises as `run`."""
+        with explained():
+            return self._writer_of_bad_records(SparkEngine(self._spark)).bad_records()
+
+    def _writer_of_bad_records(self, engine: SparkEngine) -> Writer:
         if self.settings.bad_records is None:
             raise ConfigurationError(f"{self.settings.named('bad_records')} is not given; name the table")
-        with explained():
-            writer = Run(SparkEngine(self._spark), self.settings).writer
-            writer.open(create=False)
-            return writer.bad_records()
+        writer = Run(engine, self.settings).writer
+        writer.open(create=False)
+        return writer
 
     def _run(self, events: Events | None) -> None:
         self._error, self._count, self._began, self._ended = None, 0, time.monotonic(), None
@@ -293,9 +291,7 @@ def _as_settings(given: dict[str, Any]) -> dict[str, Any]:
         found["max_bad_records"] = str(found["max_bad_records"])
     known = {*IngestSettings.__dataclass_fields__, *FormatSettings.__dataclass_fields__}.difference(_INTERNAL)
     for name in found.keys() - known:
-        near = get_close_matches(name, known, n=1)
-        better = f"did you mean {near[0]}?" if near else f"there are {', '.join(sorted(known))}"
-        raise ConfigurationError(f"{name} is no setting of the job; {better}")
+        raise ConfigurationError(f"{name} is no setting of the job; {nearest(name, sorted(known))}")
     return found
 
 

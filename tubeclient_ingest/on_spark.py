@@ -27,7 +27,7 @@ __all__ = ["SparkEngine"]
 
 
 class SparkEngine:
-    """Of the session `spark`; see `engine_on`."""
+    """Of the session `spark`; see `on`."""
 
     def __init__(self, spark: SparkSession) -> None:
         self.spark = spark

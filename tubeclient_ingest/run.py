@@ -24,7 +24,7 @@ from spark_source.progress.progress_table import ProgressTable
 from spark_source.stream.planner import StreamPlanner
 from tubeclient.keys import INDEX_ENTRY_BYTES, rows_behind
 from tubeclient_ingest.beginning import known_positions, of_topics, start_text, starting_offsets
-from tubeclient_ingest.checks import OvertakenRun, check_beginning, check_cluster, trusted
+from tubeclient_ingest.checks import check_beginning, check_cluster, named, overtaken, trusted
 from tubeclient_ingest.history import SinkState
 from tubeclient_ingest.progress import Round
 from tubeclient_ingest.record import SinkRecord
@@ -194,12 +194,7 @@ class Run:
         """Raise OvertakenRun if another run of the group has written since."""
         own, other = state.record, now.record
         if own is not None and other is not None and other.sequence > own.sequence and not other.is_retry:
-            raise OvertakenRun(
-                f"another run of group {own.consumer_group} wrote commit {other.sequence} of run {other.run_id} to"
-                f" {self._writer.sink.where}, and this one was at commit {own.sequence} of run {own.run_id}. Only one"
-                " job may write a group's rows: this one ends, and the other continues. To keep this one instead, stop"
-                " the other and start this one again"
-            )
+            raise overtaken(self._writer.sink.where, other, f"and this one was at {named(own)}")
 
     def _tell(self, state: SinkState, rows: int, bad: int, behind: int | None, seconds: float) -> None:
         before = self._last

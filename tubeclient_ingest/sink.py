@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from offsets_store.delta_spark import is_conflict
 from tubeclient.errors import ConfigurationError
-from tubeclient_ingest.checks import OvertakenRun, UnknownRows, unknown_rows
+from tubeclient_ingest.checks import OvertakenRun, UnknownRows, named, overtaken, unknown_rows
 from tubeclient_ingest.history import Commit, Harm, SinkState, state_of
 from tubeclient_ingest.record import SinkRecord
 from tubeclient_ingest.target import TableDetail, Target, spark_errors
@@ -106,12 +106,7 @@ class Sink:
                 f"{self.where} was put back or made anew while this run wrote commit {record.sequence} of group"
                 f" {self._consumer_group}, which is not there. Start again: the next run begins where the rows end"
             )
-        return OvertakenRun(
-            f"another run of group {self._consumer_group} wrote commit {other.sequence} of run {other.run_id} to"
-            f" {self.where} while this one was at commit {record.sequence} of run {record.run_id}, which was not"
-            " written. Only one job may write a group's rows: this one ends, and the other continues. To keep this one"
-            " instead, stop the other and start this one again"
-        )
+        return overtaken(self.where, other, f"while this one was at {named(record)}, which was not written")
 
     def _completed(self, state: SinkState) -> SinkState:
         """Complete `state` from the table itself where the history is cut: whether the group wrote, and its last
@@ -148,9 +143,8 @@ class Sink:
         return state
 
     def _table_id(self) -> str | None:
-        if self._detail is None:
-            self._detail = self._target.detail()
-        return None if self._detail is None else self._detail.table_id
+        found = self._detail or self.detail()
+        return None if found is None else found.table_id
 
     def detail(self) -> TableDetail | None:
         """What the table is, looked up now; None if there is none."""

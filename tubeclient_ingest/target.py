@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Collection, Mapping
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 from offsets_store.errors import display_uri
 from spark_source.options.table_uris import table_in_sql
@@ -134,18 +134,7 @@ class SparkTable:
             if is_missing(error):
                 return []
             raise
-        return [
-            Commit(
-                int(row.version),
-                row.operation or "",
-                row.operationParameters or {},
-                row.operationMetrics or {},
-                self._record(int(row.version), row.userMetadata),
-                # Not by its name: this is what Delta saw of the commit's files.
-                removes=not row.isBlindAppend,
-            )
-            for row in sorted(rows, key=lambda row: int(row.version), reverse=True)
-        ]
+        return [self._commit(row.asDict()) for row in sorted(rows, key=lambda row: int(row.version), reverse=True)]
 
     def removing(self, versions: Collection[int], location: str) -> set[int]:
         from pyspark.errors import PySparkException
@@ -189,11 +178,13 @@ class SparkTable:
             .saveAsTable(self.sql)
         )
 
-    def _record(self, version: int, metadata: str | None) -> SinkRecord | None:
+    def _commit(self, entry: Mapping[str, Any]) -> Commit:
         try:
-            return SinkRecord.parse(metadata)
+            return Commit.of(entry)
         except ConfigurationError as error:
-            raise ConfigurationError(f"version {version} of {self.where}: {error}", condition=error.condition) from None
+            raise ConfigurationError(
+                f"version {entry['version']} of {self.where}: {error}", condition=error.condition
+            ) from None
 
 
 def is_missing(error: Exception) -> bool:

@@ -16,7 +16,7 @@ from typing import Any, Final, NoReturn, TypeVar
 from tubeclient.errors import ConfigurationError
 from tubeclient.passwords import looks_like_variable
 
-__all__ = ["NUMBER_OR_TEXT", "SettingsFile", "check_own", "kinds_of", "missing_settings", "setting_name"]
+__all__ = ["NUMBER_OR_TEXT", "SettingsFile", "check_own", "kinds_of", "missing_settings", "nearest", "setting_name"]
 
 _Settings = TypeVar("_Settings")
 
@@ -83,7 +83,7 @@ class SettingsFile:
             raise ConfigurationError(f"the settings file {path} is not TOML: {error}") from None
         for name in self._document:
             if name not in tables:
-                raise ConfigurationError(f"{path}: [{name}] is unknown; {_nearest(name, tables)}")
+                raise ConfigurationError(f"{path}: [{name}] is unknown; {nearest(name, tables)}")
 
     def settings(self, table: str, kinds: Mapping[str, str]) -> dict[str, Any]:
         """The settings that are given, by field. `kinds` is of `kinds_of`; in the file names have dashes."""
@@ -148,7 +148,7 @@ class SettingsFile:
         if place in self._tables:
             return f"write each NAME = VALUE below [{place}]"
         source = "; options of the source are below [source]" if "source" in self._tables else ""
-        return _nearest(name, known) + source
+        return nearest(name, known) + source
 
     def _checked(self, table: str, name: str, value: object, kind: str) -> object:
         if kind == "tuple":
@@ -183,6 +183,7 @@ def _dashed(name: str) -> str:
     return name.replace("_", "-")
 
 
-def _nearest(name: str, known: Sequence[str]) -> str:
+def nearest(name: str, known: Sequence[str]) -> str:
+    """What to write instead of an unknown name."""
     near = difflib.get_close_matches(name, known, n=1)
     return f"did you mean {near[0]}?" if near else f"there are {', '.join(known)}"

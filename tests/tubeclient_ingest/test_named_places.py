@@ -16,7 +16,7 @@ NO_SPARK: Any = None
 
 def test_a_commit_of_a_newer_release_is_named_without_the_password() -> None:
     with pytest.raises(ConfigurationError, match=r"^version 3 of delta\.`s3a://lake/t`: ") as caught:
-        SparkTable(NO_SPARK, PLACE)._record(3, '{"tubeclient": {"version": 99}}')
+        SparkTable(NO_SPARK, PLACE)._commit({"version": 3, "userMetadata": '{"tubeclient": {"version": 99}}'})
     assert "secret" not in str(caught.value)
 
 

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from pyspark.sql import Row
 
 from spark_source.offsets.offsets import Offsets
 from tubeclient.errors import ConfigurationError
@@ -106,8 +107,7 @@ def test_other_peoples_metadata_is_not_a_record(text: str | None) -> None:
 
 
 def test_a_commit_with_a_foreign_record_is_named() -> None:
-    row = SimpleNamespace(version=3, operation="WRITE", operationParameters={}, operationMetrics={}, isBlindAppend=True)
-    row.userMetadata = '{"tubeclient": {"version": 1}}'
+    row = Row(version=3, operation="WRITE", isBlindAppend=True, userMetadata='{"tubeclient": {"version": 1}}')
     history = SimpleNamespace(select=lambda *_: SimpleNamespace(collect=lambda: [row]))
     spark: Any = SimpleNamespace(sql=lambda _: history)
     for place, where in (("/lake/clicks", "delta.`/lake/clicks`"), ("lake.clicks", "lake.clicks")):

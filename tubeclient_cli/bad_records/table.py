@@ -197,17 +197,7 @@ def _state_in(place: str, target_id: str, group: str, storage_options: Mapping[s
         table = DeltaTable(place, storage_options=dict(storage_options) or None)
         if str(table.metadata().id) != target_id:
             return None
-        commits = [
-            Commit(
-                int(one["version"]),
-                one.get("operation") or "",
-                one.get("operationParameters") or {},
-                one.get("operationMetrics") or {},
-                SinkRecord.parse(one.get("userMetadata")),
-                removes=not one.get("isBlindAppend", False),
-            )
-            for one in table.history()
-        ]
+        commits = map(Commit.of, table.history())
         state = state_of(sorted(commits, key=lambda one: -one.version), group, target_id)
         if not state.is_whole:
             last = table.transaction_version(SinkRecord.transaction_id_of(group))
