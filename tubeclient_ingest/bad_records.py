@@ -3,7 +3,8 @@
 A commit's bad records are written before it, with its number and its run. They count once the target has a commit of
 this number and this run. So each record is in exactly one of the two tables, whoever dies or loses a race in between.
 A retry adds marks in the same way: rows that name the records that it moved. Which state a row has follows from the
-target's history, and is computed by whoever reads the table. A start removes rows that no commit will stand for.
+target's history, and is computed by whoever reads the table. Runs remove rows whose number another run took, and say
+in the target up to which number they did: further back nobody needs the history.
 """
 
 from __future__ import annotations
@@ -145,22 +146,20 @@ class BadRecords:
         columns = [name for name in spark_schema(options).names if name != BAD_REASON]
         return rows.select(*columns, F.col(_ID).alias(BAD_ID))
 
-    def sweep(self, state: SinkState, target: TableDetail) -> None:
-        """Remove rows for numbers of the history that other runs have: no commit will ever stand for them."""
+    def unsettled(self, settled: int, target: TableDetail) -> set[tuple[int, str]]:
+        """The numbers above `settled` for which there are rows, with the runs that wrote them."""
         from pyspark.sql import functions as F
 
-        if not state.run_of:
-            return
-        first, last = min(state.run_of), max(state.run_of)
-        there = self._own(target).where(F.col("sequence").between(first, last)).select("sequence", "runId").distinct()
-        void = sorted({row.runId for row in there.collect() if state.run_of.get(row.sequence, row.runId) != row.runId})
-        for run in void:
-            numbers = [number for number, of in state.run_of.items() if of == run]
-            kept = f" AND `sequence` NOT IN ({', '.join(map(str, numbers))})" if numbers else ""
+        found = self._own(target).where(F.col("sequence") > settled).select("sequence", "runId").distinct().collect()
+        return {(row.sequence, row.runId) for row in found}
+
+    def remove(self, void: Iterable[tuple[int, str]], target: TableDetail) -> None:
+        """Remove the rows that these runs wrote for these numbers."""
+        which = " OR ".join(f"`sequence` = {number} AND `runId` = {text_in_sql(run)}" for number, run in sorted(void))
+        if which:
             self._spark.sql(
                 f"DELETE FROM {self._table.sql} WHERE `consumerGroup` = {text_in_sql(self._consumer_group)}"  # noqa: S608
-                f" AND `targetId` = {text_in_sql(target.table_id)} AND `runId` = {text_in_sql(run)}"
-                f" AND `sequence` BETWEEN {first} AND {last}{kept}"
+                f" AND `targetId` = {text_in_sql(target.table_id)} AND ({which})"
             ).collect()
 
     def _append(self, rows: DataFrame, record: SinkRecord, target: TableDetail) -> None:
@@ -175,7 +174,7 @@ class BadRecords:
                 "runId": F.lit(record.run_id),
             }
         )
-        rows.write.format("delta").mode("append").saveAsTable(self._table.sql)
+        rows.writeTo(self._table.sql).append()
 
     def _own(self, target: TableDetail) -> DataFrame:
         from pyspark.sql import functions as F

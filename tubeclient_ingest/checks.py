@@ -9,7 +9,7 @@ from typing import Final
 from tubeclient.errors import ConfigurationError
 from tubeclient_ingest.history import SinkState, TakenOut
 from tubeclient_ingest.record import SinkRecord
-from tubeclient_ingest.settings import GROUP, TARGET, says_offsets
+from tubeclient_ingest.settings import GROUP, TARGET
 
 __all__ = [
     "BEGIN_ANEW",
@@ -30,9 +30,9 @@ BEGIN_ANEW: Final = (
     "earliest, wherever the rows end"
 )
 """Advice for when the brokers no longer have the offsets at which the target's rows end."""
-_OF_A_COPY: Final = (
-    "Say where to begin: --starting-offsets with offsets of partitions as JSON, such as the endOffsets in the "
-    "userMetadata of the version that was copied, or group if the group has read nothing since then"
+_SAY_WHERE: Final = (
+    "Say where to begin, once: run the command with --begin-anew for each topic, and --starting-offsets with offsets of"
+    " partitions as JSON"
 )
 
 
@@ -72,23 +72,23 @@ def check_beginning(
     state: SinkState, where: str, consumer_group: str, chosen: str | None, *, in_offsets_table: bool
 ) -> None:
     """Raise UnknownRows if the group may have rows in the table at `where`, their end is unknown, and the user's
-    `chosen` starting offsets do not say either.
+    `chosen` starting offsets do not say either. JSON does not: it may have stayed in the settings since the first run.
 
     The offsets table follows the table's rows, so it may replace the history. But not for a copy: the group may have
     continued in the first table, and the copy lacks those rows.
     """
-    if state.record is not None or state.is_whole or says_offsets(chosen) or chosen == GROUP:
+    if state.record is not None or state.is_whole or chosen == GROUP:
         return
     if state.is_copy:
         raise UnknownRows(
-            f"{where} is a copy of another table, so the end of the rows of group {consumer_group} is unknown in "
-            f"it. {_OF_A_COPY}"
+            f"{where} is a copy of another table, so the end of the rows of group {consumer_group} is unknown in it."
+            f" {_SAY_WHERE}, such as the endOffsets in the userMetadata of the version that was copied. Or give"
+            " --starting-offsets group, if the group has read nothing since then"
         )
     if not (in_offsets_table and chosen in (None, TARGET)):
         raise UnknownRows(
             f"{where} may have rows of group {consumer_group}, and its history does not say where they end: Delta "
-            "removes it after delta.logRetentionDuration. Say where to start with --starting-offsets: offsets of "
-            "partitions as JSON, or group"
+            f"removes it after delta.logRetentionDuration. {_SAY_WHERE}. Or give --starting-offsets group"
         )
 
 
@@ -121,8 +121,6 @@ def trusted(state: SinkState, where: str, consumer_group: str, chosen: str | Non
     taken = state.taken_out
     if taken is None or chosen == TARGET or not taken.everything:
         return replace(state, taken_out=None)
-    if says_offsets(chosen):
-        return SinkState(None, state.sequence, is_whole=False, version=state.version, table_id=state.table_id)
     raise unknown_rows(taken, where, consumer_group)
 
 
@@ -136,5 +134,6 @@ def unknown_rows(taken: TakenOut, where: str, consumer_group: str) -> UnknownRow
     return UnknownRows(
         f"version {taken.version} of {where} ({taken.operation}) {taken.how.value}, so it is unknown which rows of"
         f" group {consumer_group} are there. To undo that commit and what came after it, {undo}, and start again. Or"
-        " take the table as it is, with --starting-offsets target: what it lacks is not read again"
+        " take the table as it is, with --starting-offsets target: what it lacks is not read again. Or read topics"
+        " again, with --begin-anew"
     )

@@ -16,7 +16,10 @@ from typing import Any, Final, NamedTuple
 from spark_source.offsets.offsets import Offsets
 from tubeclient_ingest.record import SinkRecord
 
-__all__ = ["Commit", "SinkState", "TakenOut", "state_of"]
+__all__ = ["LATE", "Commit", "SinkState", "TakenOut", "state_of"]
+
+LATE: Final = 100
+"""By how many commits a run may have been overtaken that still writes bad records."""
 
 
 class Commit(NamedTuple):
@@ -111,13 +114,21 @@ class SinkState:
         if self.sequence > last:
             undone = (*undone, (last + 1, self.sequence))
         numbered = replace(record, sequence=self.sequence + 1, undone=undone, known_from=known_from)
-        return replace(numbered, based_on=self.version, table_id=self.table_id)
+        return replace(
+            numbered, based_on=self.version, table_id=self.table_id, settled=max(record.settled, self.settled)
+        )
+
+    @property
+    def settled(self) -> int:
+        """The record's; 0 without one."""
+        return self.record.settled if self.record is not None else 0
 
     def without_topics(self, topics: Collection[str]) -> SinkState:
-        """The state for a run that begins `topics` anew."""
+        """The state for a run that begins `topics` anew. What others did to the rows is no matter if these are all."""
         forgotten = [partition for partition in (*self.ends, *self.ends.waiting) if partition.topic in topics]
         record = self.record and replace(self.record, ends=self.record.ends.without(forgotten))
-        return replace(self, record=record, undone_topics=self.undone_topics.union(topics))
+        taken_out = self.taken_out if record and _topics(record) else None
+        return replace(self, record=record, taken_out=taken_out, undone_topics=self.undone_topics.union(topics))
 
 
 class _Effect(Enum):

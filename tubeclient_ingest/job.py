@@ -13,8 +13,6 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from spark_source.options.settings_file import nearest
-from spark_source.typed.format_settings import FormatSettings
 from tubeclient.conditions import said
 from tubeclient.errors import ConfigurationError, DataLoss, TubeError
 from tubeclient.html_table import html_table
@@ -64,12 +62,12 @@ class Ingest:
     """
 
     def __init__(self, spark: SparkSession, **settings: Any) -> None:
-        self._begin(spark, load_settings(None, _as_settings(settings)))
+        self._begin(spark, load_settings(None, {}, arguments=settings))
 
     @classmethod
     def from_file(cls, spark: SparkSession, path: str | Path, **overrides: Any) -> Ingest:
         """The job of a settings file, as conf/ingest.toml; `overrides` override it."""
-        return cls.of(spark, load_settings(Path(path), _as_settings(overrides)))
+        return cls.of(spark, load_settings(Path(path), {}, arguments=overrides))
 
     @classmethod
     def of(cls, spark: SparkSession, settings: IngestSettings, stop: threading.Event | None = None) -> Ingest:
@@ -180,6 +178,7 @@ class Ingest:
         """Say in the target that the group begins these topics by `starting_offsets`, or at earliest, wherever their
         rows end: for topics that were deleted and created again. Other topics get rows twice. Returns what it says.
         Raises as `run`."""
+        topics = [topics] if isinstance(topics, str) else topics
         strange = sorted(set(topics).difference(self.settings.topics))
         if strange:
             raise ConfigurationError(f"the job does not read {', '.join(strange)}, which are to begin anew")
@@ -280,22 +279,6 @@ class _Told(Events):
 
     def looked(self, at: datetime) -> None:
         self._to.looked(at)
-
-
-def _as_settings(given: dict[str, Any]) -> dict[str, Any]:
-    """Lists of names as tuples, and numbers of the share as texts."""
-    found = {name: tuple(value) if isinstance(value, list) else value for name, value in given.items()}
-    if isinstance(topics := found.get("topics"), str):
-        found["topics"] = (topics,)
-    if "max_bad_records" in found:
-        found["max_bad_records"] = str(found["max_bad_records"])
-    known = {*IngestSettings.__dataclass_fields__, *FormatSettings.__dataclass_fields__}.difference(_INTERNAL)
-    for name in found.keys() - known:
-        raise ConfigurationError(f"{name} is no setting of the job; {nearest(name, sorted(known))}")
-    return found
-
-
-_INTERNAL: Final = {"records", "typed", "named"}
 
 
 def _behind(rows: int | None) -> str:

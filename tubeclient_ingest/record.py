@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from spark_source.offsets.offsets import Offsets, check_version
@@ -45,6 +45,8 @@ class SinkRecord:
     """The first number of which `undone` tells; the table's history no longer has what was before."""
     table_id: str | None = None
     """The id of the table that the run had read before; None if the record does not say."""
+    settled: int = field(default=0, compare=False)
+    """Up to this number all rows of the table of bad records are of the runs that wrote the commits."""
 
     @property
     def held(self) -> tuple[tuple[int, int], ...]:
@@ -86,6 +88,8 @@ class SinkRecord:
             record["knownFrom"] = self.known_from
         if self.table_id is not None:
             record["tableId"] = self.table_id
+        if self.settled:
+            record["settled"] = self.settled
         return json.dumps({_FIELD: record})
 
     @classmethod
@@ -112,6 +116,7 @@ class SinkRecord:
             tuple(_pair(one) for one in _items(record, "undone", list)) if "undone" in record else (),
             _of(record, "knownFrom", int) if "knownFrom" in record else 1,
             _of(record, "tableId", str) if "tableId" in record else None,
+            _of(record, "settled", int) if "settled" in record else 0,
         )
 
 

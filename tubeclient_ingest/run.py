@@ -25,10 +25,10 @@ from spark_source.stream.planner import StreamPlanner
 from tubeclient.keys import INDEX_ENTRY_BYTES, rows_behind
 from tubeclient_ingest.beginning import known_positions, of_topics, start_text, starting_offsets
 from tubeclient_ingest.checks import check_beginning, check_cluster, named, overtaken, trusted
-from tubeclient_ingest.history import SinkState
+from tubeclient_ingest.history import LATE, SinkState
 from tubeclient_ingest.progress import Round
 from tubeclient_ingest.record import SinkRecord
-from tubeclient_ingest.settings import IngestSettings
+from tubeclient_ingest.settings import GROUP, TARGET, IngestSettings
 from tubeclient_ingest.writing import Writer, goes_on_from
 
 if TYPE_CHECKING:
@@ -81,7 +81,11 @@ class Run:
         self._run_id = uuid.uuid4().hex
         self._options = parse_options(settings.options("earliest"))
         self._writer = engine.writer(settings, self._options, self._run_id)
+        self._chosen = settings.starting_offsets
+        """For the run's first beginning. "group" and "target" are about what others did before it."""
         self._looked_at = 0.0
+        self._settled_at: int | None = None
+        """The commit after which rows of bad records were removed that no commit stands for."""
         self._last: Round | None = None
 
     @property
@@ -99,22 +103,18 @@ class Run:
         if stop.is_set():
             return
         self._writer.open()
-        swept = False
-        while not stop.is_set():
+        while not stop.is_set():  # again after the target was put back
             with closing(ProgressTable(self._options)) as table:  # before the look at the rows, which move it
                 topics = self._settings.topics
                 kept = Offsets(table.positions(topics)).with_waiting(table.waiting(topics))
-            state, starting = self._beginning(kept, begin_anew)
-            if not swept:
-                self._writer.sweep(state)
-                swept = True
+            state, starting, is_accepted = self._beginning(kept, begin_anew)
             options = parse_options(self._settings.options(starting))
             with closing(self._engine.planner(options)) as planner:
                 if self._settings.interval_ms is None:
                     planner.freeze_target()
                 start = planner.initial()
                 ends = state.ends.merge(Offsets.from_dict(start))
-                if state.record is None or ends.to_dict() != state.ends.to_dict():
+                if state.record is None or is_accepted or ends.to_dict() != state.ends.to_dict():
                     # So that the next run begins there too, whatever becomes of this one.
                     state = self._written(None, ends, state)[0]
                 # A killed run may have left the offsets table behind the target, and perhaps nothing new comes.
@@ -122,19 +122,23 @@ class Run:
                 if begin_anew or self._rounds(planner, options, start, state, stop):
                     return
 
-    def _beginning(self, kept: Offsets, begin_anew: Sequence[str]) -> tuple[SinkState, str]:
-        """What the target says that this run can rely on, and the source's startingOffsets."""
+    def _beginning(self, kept: Offsets, begin_anew: Sequence[str]) -> tuple[SinkState, str, bool]:
+        """What the target says that this run can rely on, the source's startingOffsets, and whether the user takes the
+        table as others left it."""
         settings, where = self._settings, self._writer.sink.where
-        group, chosen = settings.consumer_group, settings.starting_offsets
+        group, chosen = settings.consumer_group, self._chosen
+        if chosen in (GROUP, TARGET):
+            self._chosen = None
         found = self._look()
         check_cluster(found, where, self._options.master_servers, settings.former_master_servers)
         state = trusted(found.without_topics(begin_anew), where, group, chosen)
         in_table = of_topics(kept, set(settings.topics).difference(state.undone_topics))
-        check_beginning(state, where, group, chosen, in_offsets_table=bool(in_table))
+        if not set(settings.topics).issubset(begin_anew):
+            check_beginning(state, where, group, chosen, in_offsets_table=bool(in_table))
         known = known_positions(state.ends, in_table, settings.topics, chosen)
         starting = starting_offsets(known, settings.topics, settings.fallback, settings.named("starting_offsets"))
         self._events.begins(start_text(known, state.ends, in_table, settings.topics, chosen, begin_anew))
-        return state, starting
+        return state, starting, found.taken_out is not None and found.taken_out.everything
 
     def _rounds(
         self, planner: StreamPlanner, options: SourceOptions, start: Any, state: SinkState, stop: threading.Event
@@ -157,6 +161,7 @@ class Run:
                 now = self._look()
                 if not goes_on_from(state, now):
                     self._check_not_overtaken(state, now)
+                    self._writer.open(create=False)
                     return False
                 state = now
             first, last = Offsets.from_dict(start), Offsets.from_dict(end)
@@ -183,8 +188,11 @@ class Run:
         record = SinkRecord(self._settings.consumer_group, self._run_id, ends, masters=self._options.master_servers)
         after, bad = self._writer.write(rows, record, state)
         self._looked_at = time.monotonic()
-        where, chosen = self._writer.sink.where, self._settings.starting_offsets
-        return trusted(after, where, self._settings.consumer_group, chosen), bad
+        after = trusted(after, self._writer.sink.where, self._settings.consumer_group, self._chosen)
+        if self._settled_at is None or after.sequence - self._settled_at >= LATE:
+            self._writer.settle()
+            self._settled_at = after.sequence
+        return after, bad
 
     def _look(self) -> SinkState:
         self._looked_at = time.monotonic()

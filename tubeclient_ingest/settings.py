@@ -289,10 +289,13 @@ def _checked_starting(text: str | None, setting: str) -> str | None:
 
 
 def load_settings(
-    path: Path | None, overrides: Mapping[str, Any], defaults: Mapping[str, Any] | None = None
+    path: Path | None,
+    overrides: Mapping[str, Any],
+    defaults: Mapping[str, Any] | None = None,
+    arguments: Mapping[str, Any] | None = None,
 ) -> IngestSettings:
-    """Read the settings file, if any; values of `overrides` that are not None override it, and `defaults` are for what
-    neither has.
+    """Read the settings file, if any; `arguments` are settings as a file has them, by their fields, and override it.
+    Values of `overrides` that are not None override both, and `defaults` are for what none has.
 
     Each may have the fields of FormatSettings as well. Options are merged entry by entry. The ConfigurationError
     names the file and the entry, never the value of a storage option.
@@ -300,12 +303,15 @@ def load_settings(
     given = {name: value for name, value in overrides.items() if value is not None}
     typed = frozenset(given)
     values = dict(defaults or {})
-    for name, value in [*({} if path is None else _read(path)).items(), *given.items()]:
+    files = [] if path is None else [SettingsFile(path, _TABLES)]
+    if arguments is not None:
+        files.append(_of_arguments(arguments))
+    for name, value in [*(entry for file in files for entry in _read(file).items()), *given.items()]:
         values[name] = _merged(values.get(name, {}), value) if isinstance(value, Mapping) else value
     missing_settings(_REQUIRED, values)
     own = {name: values.pop(name) for name in _OF_RECORDS if name in values}
     # Without a file what is missing is an option too.
-    records = FormatSettings(**own, named=lambda name: setting_name(name, {name} if path is None else typed))
+    records = FormatSettings(**own, named=lambda name: setting_name(name, typed if files else {name}))
     return replace(IngestSettings(**values, records=records, typed=typed))
 
 
@@ -324,8 +330,20 @@ _IN_FILE: Final = {
 }
 
 
-def _read(path: Path) -> dict[str, Any]:
-    file = SettingsFile(path, _TABLES)
+def _of_arguments(given: Mapping[str, Any]) -> SettingsFile:
+    own = {name.replace("_", "-"): _as_in_toml(value) for name, value in given.items() if name not in _OPTION_FIELDS}
+    options = {_TABLE_OF.get(name, name.replace("_", "-")): given[name] for name in _OPTION_FIELDS if name in given}
+    return SettingsFile("Ingest", _TABLES, {"ingest": own, **options})
+
+
+_TABLE_OF: Final = {"source_options": "source"}
+
+
+def _as_in_toml(value: object) -> object:
+    return list(value) if isinstance(value, tuple) else str(value) if isinstance(value, Path) else value
+
+
+def _read(file: SettingsFile) -> dict[str, Any]:
     return {
         **file.settings("ingest", _IN_FILE),
         "source_options": file.options("source"),

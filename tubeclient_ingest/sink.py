@@ -46,11 +46,12 @@ class Sink:
         """The table, for messages."""
         return self._target.where
 
-    def look(self) -> SinkState:
-        """What the newest version of the table says about the group."""
+    def look(self, since: int | None = None) -> SinkState:
+        """What the newest version of the table says about the group, with the runs of its commits from number `since`
+        on, as far as the history goes back."""
         state = SinkState()
         for _ in range(_TRIES):
-            state = self._read()
+            state = self._read(since)
             if state.is_whole or state.version is None:
                 return state
             whole = self._completed(state)
@@ -119,7 +120,7 @@ class Sink:
             return replace(state, sequence=max(state.sequence, kept.last))
         return replace(state, is_whole=state.record is not None or not (state.is_copy or kept.may_forget))
 
-    def _read(self) -> SinkState:
+    def _read(self, since: int | None) -> SinkState:
         commits: list[Commit] = []
         state = SinkState()
         for limit in _HISTORY_STEPS:
@@ -131,7 +132,7 @@ class Sink:
                 self._detail = None  # perhaps another table is there by now
             self._newest = commits[0]
             state = state_of(commits, self._consumer_group, self._table_id())
-            if state.is_whole or len(commits) < limit:
+            if len(commits) < limit or (state.is_whole and (since is None or min(state.run_of, default=0) <= since)):
                 break
         if state.taken_out is not None and state.record is not None and self._detail is not None:
             # By their names and metrics they may have removed rows; the log knows.

@@ -87,8 +87,8 @@ class Target(Protocol):
         """What the table knows of a transaction id."""
 
     def append(self, rows: DataFrame | None, record: SinkRecord, *, evolve: bool) -> None:
-        """Commit rows (None: none, in the table's columns) with their record and its transaction. Delta passes over a
-        transaction whose number the table has."""
+        """Commit rows (None: none, in the table's columns) with their record and its transaction to the table, which
+        is there. Delta passes over a transaction whose number the table has."""
 
 
 class SparkTable:
@@ -169,13 +169,12 @@ class SparkTable:
     def append(self, rows: DataFrame | None, record: SinkRecord, *, evolve: bool) -> None:
         frame = self._spark.table(self.sql).limit(0) if rows is None else rows
         (
-            frame.write.format("delta")
-            .mode("append")
+            frame.writeTo(self.sql)
             .option("mergeSchema", evolve)
             .option("txnAppId", record.transaction_id)
             .option("txnVersion", record.sequence)
             .option("userMetadata", record.to_json())
-            .saveAsTable(self.sql)
+            .append()
         )
 
     def _commit(self, entry: Mapping[str, Any]) -> Commit:

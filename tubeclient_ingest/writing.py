@@ -7,22 +7,23 @@ leaves undone counts for nothing, and the next one reads the same ranges.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from offsets_store.delta_spark import is_conflict
 from spark_source.options.source_options import SourceOptions
 from spark_source.typed.record_format import BAD_REASON, LINEAGE, RecordFormat, or_fail, target_rows
 from tubeclient.errors import ConfigurationError
 from tubeclient_ingest.bad_records import BAD_ID, BadRecords
 from tubeclient_ingest.bad_share import TooManyBadRecords
 from tubeclient_ingest.checks import OvertakenRun
-from tubeclient_ingest.history import SinkState
+from tubeclient_ingest.history import LATE, SinkState
 from tubeclient_ingest.record import SinkRecord
 from tubeclient_ingest.rows import no_rows
 from tubeclient_ingest.settings import IngestSettings
 from tubeclient_ingest.sink import Sink
-from tubeclient_ingest.target import NewTable, TableDetail, Target
+from tubeclient_ingest.target import NewTable, TableDetail, Target, spark_errors
 from tubeclient_ingest.target_columns import check_columns, columns_of
 from tubeclient_ingest.target_rules import TargetRules
 
@@ -75,6 +76,7 @@ class Writer:
         self._bad_records = bad_records
         self._format = record_format
         self._rules = TargetRules()
+        self._settled = 0
         self._detail: TableDetail | None = None
         self._nothing: DataFrame | None = None
         """No rows, with the columns that the target gets."""
@@ -101,17 +103,41 @@ class Writer:
             self._target.create(columns, how)
             detail = self.sink.detail()
         if detail is None:
-            raise ConfigurationError(f"there is no table at {self.sink.where}; start the job first")
+            raise ConfigurationError(
+                f"{self.sink.where} has files that are no Delta table; name another target"
+                if create
+                else f"there is no table at {self.sink.where}; start the job"
+            )
         self._detail = detail
         self._nothing = self._spark.createDataFrame([], columns)
         self._rules = TargetRules.of(detail.columns, detail.properties, self._nothing)
         if self._bad_records is not None:
             self._bad_records.open(create=create)
 
-    def sweep(self, state: SinkState) -> None:
-        """Remove bad records that runs left which died or lost a race."""
-        if self._bad_records is not None:
-            self._bad_records.sweep(state, self.detail)
+    def settle(self) -> None:
+        """Remove rows of bad records that runs left which died or lost a race, of numbers that are taken by now. The
+        commits that follow say so."""
+        if self._bad_records is None:
+            return
+        now, rows = self._look()
+        self._remove({one for one in rows if now.run_of.get(*one) != one[1]})
+        self._settled = max(now.settled, now.sequence - LATE)
+
+    def _remove(self, void: Collection[tuple[int, str]]) -> None:
+        assert self._bad_records is not None
+        try:
+            self._bad_records.remove(void, self.detail)
+        except spark_errors() as error:
+            if not is_conflict(error):  # another job removes its own there: a later time will do
+                raise
+
+    def _look(self) -> tuple[SinkState, set[tuple[int, str]]]:
+        """What the target says, with the runs of all commits for which there are rows of bad records that are not
+        settled; and those rows' numbers and runs."""
+        assert self._bad_records is not None
+        state = self.sink.look()
+        rows = self._bad_records.unsettled(state.settled, self.detail)
+        return self.sink.look(min(rows)[0]) if rows else state, rows
 
     def write(self, rows: DataFrame | None, record: SinkRecord, state: SinkState) -> tuple[SinkState, int]:
         """Write a round (None: only where the group's rows end), on top of `state`. Returns what the target says then,
@@ -120,10 +146,13 @@ class Writer:
         Raises TooManyBadRecords before anything is written, and what Sink.append raises. A retry of bad records
         that commits meanwhile does not matter: the round is written on top of that.
         """
+        record = replace(record, settled=self._settled)
         for _ in range(_TRIES):
             try:
                 return self._write(rows, record, state)
             except OvertakenRun:
+                if self._bad_records is not None and rows is not None:
+                    self._remove({(state.numbered(record).sequence, self._run_id)})
                 now = self.sink.look()
                 if not goes_on_from(state, now):
                     raise
@@ -147,10 +176,10 @@ class Writer:
     def bad_records(self) -> DataFrame:
         """The group's bad records of the target, with their states."""
         assert self._bad_records is not None
-        return self._bad_records.with_states(self.sink.look(), self.detail)
+        return self._bad_records.with_states(self._look()[0], self.detail)
 
     def _retry(self, reason: str | None, *, dry_run: bool) -> Retried:
-        table, state = self._bad_records, self.sink.look()
+        table, state = self._bad_records, self._look()[0]
         assert table is not None
         before = self._of_retry(state)
         chosen = table.to_retry(state, self.detail, self._options, reason)

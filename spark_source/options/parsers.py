@@ -105,6 +105,11 @@ def folder(value: str) -> str:
 def table(value: str) -> str:
     """A table's path or URI, or its name with its schema. A word alone may be meant as either."""
     place = value.strip()
+    if "://" in place and urlsplit(place).password is not None:
+        raise ValueError(
+            "contains a password, which errors and plans would show; write the bare URI, and give access with settings"
+            " of Spark"
+        )
     if "/" in place or "." in place.strip("."):
         return place
     if not place:

@@ -69,18 +69,15 @@ _FLAGS: Final = {"topics": "topic", "format_options": "format-option"}
 
 
 class SettingsFile:
-    """A file that may have these tables. ConfigurationError if it cannot be read, is not TOML, or has others."""
+    """A file that may have these tables. ConfigurationError if it cannot be read, is not TOML, or has others.
 
-    def __init__(self, path: Path, tables: Sequence[str]) -> None:
+    `document` are tables instead of the file's; then `path` is what errors call them.
+    """
+
+    def __init__(self, path: Path | str, tables: Sequence[str], document: Mapping[str, Any] | None = None) -> None:
         self.path = path
         self._tables = tables
-        try:
-            self._document = tomllib.loads(path.read_text(encoding="utf-8-sig"))
-        except OSError as error:
-            raise ConfigurationError(f"the settings file {path} cannot be read: {error.strerror}") from None
-        except (ValueError, RecursionError) as error:  # not TOML, not UTF-8, a number or a nesting without an end
-            # The error gives line and column. The line itself may hold a secret.
-            raise ConfigurationError(f"the settings file {path} is not TOML: {error}") from None
+        self._document = _toml(Path(path)) if document is None else document
         for name in self._document:
             if name not in tables:
                 raise ConfigurationError(f"{path}: [{name}] is unknown; {nearest(name, tables)}")
@@ -173,6 +170,16 @@ class SettingsFile:
                 raise ConfigurationError(f"{self.path}: {name} names the environment variable{shown}, which is not set")
             return os.environ[variable]
         return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _toml(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8-sig"))
+    except OSError as error:
+        raise ConfigurationError(f"the settings file {path} cannot be read: {error.strerror}") from None
+    except (ValueError, RecursionError) as error:  # not TOML, not UTF-8, a number or a nesting without an end
+        # The error gives line and column. The line itself may hold a secret.
+        raise ConfigurationError(f"the settings file {path} is not TOML: {error}") from None
 
 
 def _names_variable(value: object) -> bool:

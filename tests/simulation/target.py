@@ -210,10 +210,14 @@ class MemoryBadRecords:
         self._table.rows += rows
         self._pause("added")
 
-    def sweep(self, state: SinkState, target: TableDetail) -> None:
-        self._pause("sweep")
-        self._table.rows = [one for one in self._table.rows if state.run_of.get(one.sequence, one.run_id) == one.run_id]
-        self._pause("swept")
+    def unsettled(self, settled: int, target: TableDetail) -> set[tuple[int, str]]:
+        self._pause("unsettled")
+        return {(one.sequence, one.run_id) for one in self._table.rows if one.sequence > settled}
+
+    def remove(self, void: Collection[tuple[int, str]], target: TableDetail) -> None:
+        self._pause("remove")
+        self._table.rows = [one for one in self._table.rows if (one.sequence, one.run_id) not in void]
+        self._pause("removed")
 
 
 def is_bad(row: Row) -> bool:

@@ -116,6 +116,17 @@ def test_a_run_that_is_killed_anywhere_is_gone_on_from_with_another_parser(
     assert lake.repeated_or_missing(end) == {}
 
 
+def test_rows_of_a_run_that_was_killed_long_ago_never_count(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tubeclient_ingest.sink._HISTORY_STEPS", (2, 1_000))
+    lake.run(6)
+    killed_at(BadRecords, "add", after=True, run=lambda: lake.run(6))
+    writer = lake.run(6, 1, 1, 1).writer
+    assert sorted(int(row.value) for row in writer.bad_records().where("state = 'bad'").collect()) == [0, 3, 6, 9, 12]
+    writer.settle()
+    assert len(lake.rows_of_bad()) == 5
+    assert lake.repeated_or_missing(15) == {}
+
+
 def test_of_two_runs_the_one_that_loses_leaves_no_bad_record_that_counts(lake: Lake) -> None:
     lake.run(6)
     first = lake.start()

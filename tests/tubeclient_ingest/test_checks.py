@@ -23,7 +23,11 @@ STATE = SinkState(RECORD, 12)
 CUT, COPY = SinkState(is_whole=False), SinkState(is_whole=False, is_copy=True)
 
 
-@pytest.mark.parametrize("chosen", [None, "target", "earliest", "latest", "2026-11-21T10:31Z"])
+JSON = '{"default": "earliest"}'
+"""May have stayed in the settings since the first run."""
+
+
+@pytest.mark.parametrize("chosen", [None, "target", "earliest", "latest", "2026-11-21T10:31Z", JSON])
 def test_where_rows_end_that_nobody_knows_is_for_the_user_to_say(chosen: str | None) -> None:
     for state, words, in_offsets_table in (
         (CUT, "its history does not say", False),
@@ -39,8 +43,7 @@ def test_where_rows_end_that_nobody_knows_is_for_the_user_to_say(chosen: str | N
 
 @pytest.mark.parametrize("state", [CUT, COPY])
 def test_where_rows_end_is_what_the_user_says_or_the_table(state: SinkState) -> None:
-    for chosen in ("group", '{"1:clicks:0": 280}'):
-        check_beginning(state, "/lake/t", "g", chosen, in_offsets_table=False)
+    check_beginning(state, "/lake/t", "g", "group", in_offsets_table=False)
     for known in (STATE, SinkState(), SinkState(RECORD, is_whole=False)):
         check_beginning(known, "/lake/t", "g", None, in_offsets_table=False)
 
@@ -70,7 +73,7 @@ def test_a_cluster_whose_masters_come_and_go_is_the_same_one() -> None:
 SOME, ALL = TakenOut(9, "DELETE", everything=False), TakenOut(9, "TRUNCATE", everything=True)
 
 
-@pytest.mark.parametrize("chosen", [None, "earliest", "group", "2026-11-21T10:31Z"])
+@pytest.mark.parametrize("chosen", [None, "earliest", "group", "2026-11-21T10:31Z", JSON])
 @pytest.mark.parametrize("how", list(Harm))
 def test_what_may_concern_all_rows_is_for_the_user_to_judge(chosen: str | None, how: Harm) -> None:
     with pytest.raises(UnknownRows) as caught:
@@ -85,14 +88,12 @@ def test_a_user_who_takes_the_table_as_it_is_goes_on_where_its_commit_ends() -> 
     assert trusted(SinkState(RECORD, 12, ALL), "/lake/t", "g", "target") == STATE
 
 
-def test_offsets_that_the_user_names_count_instead_of_rows_that_are_unknown() -> None:
+def test_rows_of_topics_that_all_begin_anew_do_not_matter() -> None:
     state = SinkState(RECORD, 12, ALL, version=9, table_id="id")
-    found = trusted(state, "/lake/t", "g", '{"default": "earliest"}')
-    assert found == SinkState(None, 12, is_whole=False)
-    # The next commit is on top of that version, of that table.
-    assert (found.version, found.table_id) == (9, "id")
-    # They are no reason to leave rows that are known.
-    assert trusted(STATE, "/lake/t", "g", '{"default": "earliest"}') == STATE
+    found = trusted(state.without_topics(["clicks"]), "/lake/t", "g", JSON)
+    assert (found.ends.to_dict(), found.sequence, found.version) == ({"version": 1}, 12, 9)
+    with pytest.raises(UnknownRows):
+        trusted(state.without_topics(["views"]), "/lake/t", "g", JSON)
 
 
 @pytest.mark.parametrize("chosen", [None, "earliest", "group", "target", '{"default": "earliest"}'])

@@ -184,8 +184,10 @@ def test_a_target_that_was_put_back_gets_the_rows_that_it_lost(bench: Bench) -> 
     assert bench.repeated_or_missing() == {}
 
 
-def test_a_target_that_is_put_back_while_the_job_runs_gets_what_it_lost(bench: Bench) -> None:
-    job = bench.job(trigger="0s", max_offsets_per_trigger=20)
+@pytest.mark.parametrize("chosen", [None, '{"default": "earliest"}', "group"])
+def test_a_target_that_is_put_back_while_the_job_runs_gets_what_it_lost(bench: Bench, chosen: str | None) -> None:
+    options = {**bench.settings.source_options, "groupFallback": "earliest"}
+    job = bench.job(trigger="0s", max_offsets_per_trigger=20, starting_offsets=chosen, source_options=options)
 
     def put_back(round_: Round) -> None:
         if round_.sequence == 3:
@@ -202,6 +204,19 @@ def test_a_target_that_is_put_back_while_the_job_runs_gets_what_it_lost(bench: B
     assert bench.repeated_or_missing() == {}
 
 
+def test_a_table_that_was_removed_while_the_job_runs_is_not_made_by_it(bench: Bench) -> None:
+    bench.send(20)
+    job = bench.job(trigger="0s").start()
+    wait_for(lambda: job.lastProgress is not None and job.lastProgress.rows == 20, "the first round", seconds=60)
+    shutil.rmtree(bench.settings.target)
+    time.sleep(2.5)  # a look that is younger is believed
+    bench.send(20)
+    with pytest.raises(ConfigurationError, match=r"there is no table at .*; start the job"):
+        job.awaitTermination(60)
+    assert not Path(bench.settings.target).exists()
+    assert bench.rows() == 20
+
+
 def test_rows_that_somebody_deleted_stay_out(bench: Bench) -> None:
     name = f"delta.`{bench.settings.target}`"
     bench.send(20)
@@ -215,8 +230,13 @@ def test_rows_that_somebody_deleted_stay_out(bench: Bench) -> None:
         bench.run()
     bench.send(20)
     assert bench.rows(starting_offsets="target") == 20
+    assert bench.rows() == 0
     bench.spark.sql(f"DELETE FROM {name}").collect()
-    assert bench.rows(starting_offsets='{"default": "earliest"}') == 60
+    by_json = {"starting_offsets": '{"default": "earliest"}'}
+    with pytest.raises(UnknownRows, match="Or read topics again, with --begin-anew"):
+        bench.run(**by_json)
+    bench.job(**by_json).begin_anew(["clicks"])
+    assert bench.rows() == 60
     assert bench.repeated_or_missing() == {}
 
 

@@ -153,6 +153,27 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
         load_settings(tmp_path / "nothere.toml", NEEDED)
 
 
+def test_arguments_are_what_a_file_has() -> None:
+    more = {
+        "target": Path("/t"),
+        "max_bad_records": 5,
+        "bad_records": "/b",
+        "source_options": {"failOnDataLoss": False},
+    }
+    settings = load_settings(None, {}, arguments={**NEEDED, **more, "format_options": {}, "trigger": "5s"})
+    assert (settings.topics, settings.target, settings.max_bad_records) == (("a", "b"), "/t", "5")
+    assert settings.source_options == {"failOnDataLoss": "false"}
+    for wrong, said in (
+        ({"trigger": 5}, r"^Ingest: trigger in \[ingest\] must be a text in quotes"),
+        ({"evolve": "no"}, "evolve in .* must be true or false"),
+        ({"partition_by": "id"}, "partition-by in .* must be a list of names"),
+        ({"tpoics": ["a"]}, "tpoics in .* is unknown; did you mean topics"),
+        ({"starting_offsets": "erliest"}, "^starting-offsets is 'erliest'"),
+    ):
+        with pytest.raises(ConfigurationError, match=said):
+            load_settings(None, {}, arguments={**NEEDED, **wrong})
+
+
 def test_what_is_needed_and_not_given_is_listed() -> None:
     with pytest.raises(ConfigurationError, match=r"--topic, --target$"):
         load_settings(None, {"master_servers": "m", "consumer_group": "g"})
@@ -161,6 +182,13 @@ def test_what_is_needed_and_not_given_is_listed() -> None:
 def test_blank_folders_are_refused() -> None:
     with pytest.raises(ConfigurationError, match=r"^offsets-table is blank"):
         IngestSettings(**{**NEEDED, "offsets_table": " "})  # type: ignore[arg-type]
+
+
+def test_a_password_in_a_place_is_refused_and_not_shown() -> None:
+    for name in ("target", "bad_records"):
+        with pytest.raises(ConfigurationError, match="contains a password") as caught:
+            load_settings(None, {**NEEDED, name: "s3a://key:very-secret@bucket/t"})
+        assert "very-secret" not in str(caught.value)
 
 
 def test_blanks_around_a_place_do_not_make_another_place() -> None:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import os
+import socket
 import threading
 import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 from spark_source.session import (
     asks_for_connect,
@@ -31,6 +34,8 @@ if TYPE_CHECKING:
 __all__ = ["check_classic", "check_delta", "end_session", "has_ended", "hush_py4j", "make_session"]
 
 _POLL_SECONDS = 0.1
+_CONNECT_SECONDS = 5.0
+_CONNECT_PORT = 15_002
 
 
 def make_session(
@@ -62,12 +67,29 @@ def _connected(app_name: str, master: str | None, confs: Mapping[str, str]) -> S
     from pyspark.sql import SparkSession
 
     builder = SparkSession.builder.appName(app_name)
-    if (remote := master or confs.get("spark.master")) is not None:
+    remote = master or confs.get("spark.master")
+    _check_answers(remote or confs.get("spark.remote") or os.environ.get("SPARK_REMOTE", ""))
+    if remote is not None:
         builder = builder.remote(remote)
     for name, value in confs.items():
         if name != "spark.master":  # Spark takes one of the two, and a URL of Connect as spark.remote alone
             builder = builder.config(name, value)
     return builder.getOrCreate()
+
+
+def _check_answers(url: str) -> None:
+    """Raise ConnectionError if nothing answers at a URL of Spark Connect: Spark's client would try for ten minutes."""
+    try:
+        place = urlsplit(url)
+        host, port = place.hostname or "", place.port or _CONNECT_PORT
+    except ValueError:  # Spark says what is wrong with it
+        return
+    if place.scheme != "sc":  # `local`
+        return
+    try:
+        socket.create_connection((host, port), _CONNECT_SECONDS).close()
+    except OSError as error:
+        raise ConnectionError(f"no server of Spark Connect answers at {host}:{port}: {error}") from None
 
 
 def check_classic(spark: SparkSession) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -38,6 +39,9 @@ def test_a_spark_without_deltas_jars_is_refused_before_the_first_batch(monkeypat
     check_delta(session_with(JavaClass.__new__(JavaClass)))
 
 
+SERVER = "the server's URL"
+
+
 class Builder:
     """Of a session; keeps what it is asked for."""
 
@@ -61,18 +65,26 @@ class Builder:
 @pytest.mark.parametrize(
     ("variable", "master", "confs", "given"),
     [
-        ("sc://h:1", None, {"a": "b"}, {"a": "b"}),
-        (None, "sc://h:1", {}, {"remote": "sc://h:1"}),
-        (None, None, {"spark.master": "sc://h:1", "a": "b"}, {"remote": "sc://h:1", "a": "b"}),
-        (None, None, {"spark.remote": "sc://h:1"}, {"spark.remote": "sc://h:1"}),
+        (SERVER, None, {"a": "b"}, {"a": "b"}),
+        (None, SERVER, {}, {"remote": SERVER}),
+        (None, None, {"spark.master": SERVER, "a": "b"}, {"remote": SERVER, "a": "b"}),
+        (None, None, {"spark.remote": SERVER}, {"spark.remote": SERVER}),
     ],
 )
 def test_settings_that_ask_for_spark_connect_start_no_jvm(
     monkeypatch: pytest.MonkeyPatch, variable: str | None, master: str | None, confs: dict[str, str], given: Any
 ) -> None:
     monkeypatch.delenv("SPARK_REMOTE", raising=False)
-    if variable is not None:
-        monkeypatch.setenv("SPARK_REMOTE", variable)
     monkeypatch.setattr("pyspark.sql.SparkSession.builder", Builder())
-    made: Any = make_session("ingest", master, confs)
-    assert made == {"name": "ingest", **given}
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        url = f"sc://127.0.0.1:{server.getsockname()[1]}/;token=t"
+
+        def there(settings: dict[str, str]) -> dict[str, str]:
+            return {name: url if value == SERVER else value for name, value in settings.items()}
+
+        if variable is not None:
+            monkeypatch.setenv("SPARK_REMOTE", url)
+        made: Any = make_session("ingest", url if master else None, there(confs))
+        assert made == {"name": "ingest", **there(given)}
+    with pytest.raises(ConnectionError, match=r"^no server of Spark Connect answers at 127\.0\.0\.1:\d+: "):
+        make_session("ingest", url if master else None, there(confs))
