@@ -180,7 +180,8 @@ class Run:
                 time.monotonic() - began,
             )
             start = end
-            if interval_ms is not None:
+            if interval_ms is not None and not stop.is_set():
+                self._writer.sink.detail()  # Delta reads the table's state for it, and needs that for the next commit
                 stop.wait(max(0.0, interval_ms / 1000 - (time.monotonic() - began)))
         return True
 

@@ -124,7 +124,7 @@ def _within(interval: Any, value: int | None) -> bool:
     return (interval.low is None or interval.low <= value) and (interval.high is None or value <= interval.high)
 
 
-@settings(max_examples=1_000)
+@settings(max_examples=300)
 @given(st.lists(filters(), min_size=1, max_size=3), rows())
 def test_rows_are_those_that_sparks_own_check_leaves(given_filters: list[Any], row: dict[str, Any]) -> None:
     found, unsure = pushed(given_filters)
