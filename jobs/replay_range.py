@@ -8,6 +8,7 @@ spark-submit sets master, packages and memory. The package must be installed whe
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 from collections.abc import Mapping
@@ -28,13 +29,14 @@ from tubeclient.errors import ConfigurationError
 from tubeclient_cli.common.cluster import masters_of_environment, with_web_port
 from tubeclient_cli.common.copies import as_messages, read_options_of_copies, write_options_of_copies
 from tubeclient_cli.common.live import live_tasks
-from tubeclient_cli.common.session import check_classic
 from tubeclient_cli.common.terminal import clear_errors, print_json, script_app
 from tubeclient_cli.ingest.json_events import JsonEvents
 from tubeclient_cli.ingest.on_spark import on_spark
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+    from tubeclient_ingest.target import SparkTable
 
 __all__ = ["ReplaySettings", "Replayed", "load_replay", "replay", "replay_range"]
 
@@ -175,86 +177,61 @@ def replay(spark: SparkSession, settings: ReplaySettings) -> Replayed:
 
 
 def _into_table(rows: DataFrame, settings: ReplaySettings, target: str) -> Replayed:
+    from tubeclient_ingest.target import SparkTable
+
     spark, where = rows.sparkSession, display_uri(target)
-    check_classic(spark)
+    table = SparkTable(spark, target)
     transaction, number = f"tubeclient replay {settings.name}", settings.range_number
-    known = _number_in(spark, target, transaction)
+    known = _number_in(table, transaction)
     if known is not None and known != number:
         raise ConfigurationError(
             f"{where} has a replay with the name {settings.name} of another range or other topics; use another name"
         )
-    metadata = json.dumps(
-        {
-            "replay": settings.name,
-            "topics": settings.topics,
-            "startingOffsets": settings.starting_offsets,
-            "endingOffsets": settings.ending_offsets,
-            "range": number,
-        }
-    )
-    if known == number:
-        version, count = _commit(spark, target, metadata)
-        return Replayed(name=settings.name, target=where, written=False, version=version, rows=count)
-    if not settings.append and _has_rows(spark, target):
+    if known is None and not settings.append and _has_rows(spark, table):
         raise ConfigurationError(
             f"{where} has other rows, and the rows of the range may be among them; name another target, or add --append"
         )
-    # Of two runs at once, Delta accepts one.
-    writer = rows.write.format("delta").mode("append").option("userMetadata", metadata)
-    writer.option("txnAppId", transaction).option("txnVersion", number).save(target)
-    if _number_in(spark, target, transaction) != number:
-        raise ConfigurationError(f"another run with the name {settings.name} came first; use another name")
+    metadata = {
+        "replay": settings.name,
+        "topics": settings.topics,
+        "startingOffsets": settings.starting_offsets,
+        "endingOffsets": settings.ending_offsets,
+        "range": number,
+    }
+    if known is None:
+        # Of two runs at once, Delta accepts one.
+        writer = rows.write.format("delta").mode("append").option("userMetadata", json.dumps(metadata))
+        writer.option("txnAppId", transaction).option("txnVersion", number).save(target)
+        if _number_in(table, transaction) != number:
+            raise ConfigurationError(f"another run with the name {settings.name} came first; use another name")
+    version, count, other = None, None, None
+    history = spark.sql(f"DESCRIBE HISTORY {table.sql} LIMIT {_HISTORY_COMMITS}").where("userMetadata IS NOT NULL")
+    for commit in history.select("version", "userMetadata", "operationMetrics").collect():
+        with contextlib.suppress(ValueError):
+            found = json.loads(commit.userMetadata)
+            if isinstance(found, dict) and found.get("replay") == settings.name:
+                if found.get("range") != number:
+                    other = commit.version
+                else:
+                    version, count = commit.version, int((commit.operationMetrics or {}).get("numOutputRows", "0"))
     # Delta takes a number above the one that it has. So of two runs that began at once both can be there.
-    version, count = _commit(spark, target, metadata)
-    if (other := _other_range(spark, target, settings.name, number)) is not None:
+    if other is not None and known is None:
         raise ConfigurationError(
             f"{where} has another range with the name {settings.name} too, in version {other}: another run wrote it"
             f" while this one began{'' if version is None else f' (version {version})'}. RESTORE the table, or keep"
             " both"
         )
-    return Replayed(name=settings.name, target=where, version=version, rows=count)
+    return Replayed(name=settings.name, target=where, written=known is None, version=version, rows=count)
 
 
-def _number_in(spark: SparkSession, target: str, transaction: str) -> int | None:
+def _has_rows(spark: SparkSession, table: SparkTable) -> bool:
+    return table.detail() is not None and not spark.table(table.sql).isEmpty()
+
+
+def _number_in(table: SparkTable, transaction: str) -> int | None:
     """The number under which a table knows a replay; None if it does not."""
-    from delta.tables import DeltaTable
-
-    if not DeltaTable.isDeltaTable(spark, target):
-        return None
-    found = DeltaTable.forPath(spark, target)._jdt.table().update().transactions().get(transaction)
-    return int(found.get()) if found.isDefined() else None
-
-
-def _has_rows(spark: SparkSession, target: str) -> bool:
-    from delta.tables import DeltaTable
-
-    return DeltaTable.isDeltaTable(spark, target) and not DeltaTable.forPath(spark, target).toDF().isEmpty()
-
-
-def _commit(spark: SparkSession, target: str, metadata: str) -> tuple[int | None, int | None]:
-    """A replay's commit: its version and rows; None if the table's history does not have it any more."""
-    from delta.tables import DeltaTable
-
-    history = DeltaTable.forPath(spark, target).history(_HISTORY_COMMITS)
-    found = history.where(history.userMetadata == metadata).select("version", "operationMetrics").take(1)
-    if not found:
-        return None, None
-    return int(found[0].version), int((found[0].operationMetrics or {}).get("numOutputRows", "0"))
-
-
-def _other_range(spark: SparkSession, target: str, name: str, number: int) -> int | None:
-    """The version of another range's commit with this name; None if the table's history has none."""
-    from delta.tables import DeltaTable
-
-    commits = DeltaTable.forPath(spark, target).history(_HISTORY_COMMITS).where("userMetadata IS NOT NULL")
-    for commit in commits.select("version", "userMetadata").collect():
-        try:
-            found = json.loads(commit.userMetadata)
-        except ValueError:
-            continue
-        if isinstance(found, dict) and found.get("replay") == name and found.get("range") != number:
-            return int(commit.version)
-    return None
+    detail = table.detail()
+    return None if detail is None else table.transactions(transaction, detail).last
 
 
 def replay_range(

@@ -117,6 +117,12 @@ class Driver:
         frame = Ingest(self._spark, **settings).bad_records()
         return sorted(map(list, frame.selectExpr("CAST(value AS STRING)", "state").collect()))
 
+    def replay(self, settings: dict[str, Any]) -> str:
+        """What a replay says that it did."""
+        from jobs.replay_range import ReplaySettings, replay
+
+        return str(replay(self._spark, ReplaySettings(**settings, sink_options={})))
+
     def record(self, table: str, rows: list[int]) -> list[dict[str, int]]:
         """A run that records these positions one after the other; returns the table's positions after each."""
         from offsets_store import GroupKey, OffsetsTable, PartitionProgress

@@ -135,6 +135,15 @@ def test_ingest_over_connect(client: OtherDriver, feed: Feed, tmp_path: Path, by
     assert client.call("sql", text=f"SELECT id FROM {table} ORDER BY id") == [[1], [2], [3]]
 
 
+def test_a_range_is_replayed_over_connect_once(client: OtherDriver, feed: Feed, tmp_path: Path) -> None:
+    feed.send(20)
+    own = settings_of(feed, str(tmp_path / "again"), name="one", starting_offsets="earliest", ending_offsets="latest")
+    done = client.call("replay", settings=own)
+    assert done == f"done: replay one is in {own['target']} (version 0, 20 rows)"
+    assert "was in" in client.call("replay", settings=own)
+    assert client.call("sql", text=f"SELECT count(*) FROM delta.`{own['target']}`") == [[20]]
+
+
 def test_a_client_that_was_killed_in_a_round_of_ingest_is_gone_on_from(
     client: OtherDriver, server: ConnectServer, feed: Feed, tmp_path: Path
 ) -> None:

@@ -39,8 +39,9 @@ def on_spark(
     named.
     """
     with brought_by("spark"):
-        from py4j.protocol import Py4JError
-        from pyspark.errors import PySparkException
+        from tubeclient_ingest.target import spark_errors
+
+        errors = spark_errors()
 
     from spark_source.spark_log import SparkLog, start_failure
     from tubeclient_cli.common.session import end_session, make_session
@@ -49,12 +50,14 @@ def on_spark(
         try:
             with live_line(lambda: STARTING_SPARK):
                 spark = make_session(name, master, confs or {}, log)
-        except (PySparkException, Py4JError, OSError) as error:
+        except errors as error:
             _leave(log)
             raise Unreachable(start_failure(log.text()) or short_cause(said(error))) from None
         try:
             yield spark
-        except (PySparkException, Py4JError) as error:
+        except errors as error:
+            if isinstance(error, OSError):
+                raise
             _leave(log)
             cause = short_cause(said(error))
             failed(cause)
