@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from embedded_tubemq import NewMessage
+from embedded_tubemq import EmbeddedTubeMQ, NewMessage, TopicConfig
 from embedded_tubemq.broker.offsets import Cursor
 from offsets_store import OffsetsTable
 from tests.spark_source.connect_server import ConnectServer
@@ -142,6 +142,29 @@ def test_a_range_is_replayed_over_connect_once(client: OtherDriver, feed: Feed, 
     assert done == f"done: replay one is in {own['target']} (version 0, 20 rows)"
     assert "was in" in client.call("replay", settings=own)
     assert client.call("sql", text=f"SELECT count(*) FROM delta.`{own['target']}`") == [[20]]
+
+
+def test_the_notebook_for_databricks_runs_with_names_and_a_secret(client: OtherDriver, tmp_path: Path) -> None:
+    with EmbeddedTubeMQ(tmp_path / "tube", [TopicConfig("orders")], users={"alice": "hunter2"}) as tube:
+        tube.load("orders", [NewMessage(0, text.encode()) for text in ('{"id": 1, "name": "a"}', "2")])
+        widgets = {
+            "master_servers": tube.master_address,
+            "master_web_port": str(tube.master_web_port),
+            "consumer_group": "orders_etl",
+            "topic": "orders",
+            "schema": "id BIGINT NOT NULL, name STRING",
+            "target": f"default.orders_{tmp_path.name}",
+            "user": "alice",
+            "secret_scope": "lake",
+        }
+        notebook = str(Path(__file__).parents[2] / "jobs" / "notebooks" / "ingest_databricks.py")
+        rows, lag, bad, ended, shown = client.call(
+            "run_notebook", path=notebook, widgets=widgets, secrets={"lake/alice": "hunter2"}
+        )
+    assert rows.startswith("[Row(id=1, name='a', tubemq=Row(topic='orders'")
+    assert "lag=0" in lag
+    assert "reason=" in bad
+    assert (ended, "hunter2" in shown) == ("stopped; None", False)
 
 
 def test_a_client_that_was_killed_in_a_round_of_ingest_is_gone_on_from(
