@@ -208,6 +208,7 @@ def test_a_table_that_was_removed_while_the_job_runs_is_not_made_by_it(bench: Be
     bench.send(20)
     job = bench.job(trigger="0s").start()
     wait_for(lambda: job.lastProgress is not None and job.lastProgress.rows == 20, "the first round", seconds=60)
+    time.sleep(3)  # the table's state is being read
     shutil.rmtree(bench.settings.target)
     time.sleep(2.5)  # a look that is younger is believed
     bench.send(20)
