@@ -107,6 +107,10 @@ class SparkTable:
         except PySparkException as error:
             if is_missing(error):
                 return None
+            if error.getCondition() == "REQUIRES_SINGLE_PART_NAMESPACE":
+                raise ConfigurationError(
+                    f"this session has no catalog of the name {self.where.partition('.')[0]}; SHOW CATALOGS lists them"
+                ) from None
             raise
         if found.format != "delta":
             raise ConfigurationError(f"{self.where} is a table of format {found.format}, and the job writes Delta's")

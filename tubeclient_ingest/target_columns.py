@@ -45,7 +45,7 @@ def check_columns(table: StructType | None, rows: StructType, where: str, *, evo
         if kind is not None:
             raise OtherColumns(
                 f"column {name} of {where} has type {kind}, and the job's rows have {wanted} there. Give the schema"
-                " with the table's type, or another target"
+                " with the table's type, or another target, or change the table's column first"
             )
         missing.append(f"{name} {wanted}")
     if missing and not evolve:

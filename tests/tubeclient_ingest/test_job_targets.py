@@ -101,12 +101,18 @@ def test_a_copy_of_the_target_is_gone_on_with_from_where_the_user_says(bench: Be
     with pytest.raises(UnknownRows, match=rf"{copy}` is a copy of another .* endOffsets in the userMetadata"):
         bench.run()
     ends = json.dumps(json.loads(copied["userMetadata"])["tubeclient"]["endOffsets"])
-    assert bench.rows(starting_offsets=ends) == 40
+    bench.job(starting_offsets=ends).begin_anew(["clicks"])
+    assert bench.rows() == 40
     assert bench.repeated_or_missing() == {}
     # From then on the copy has a history of its own.
     bench.send(20)
     assert bench.rows() == 20
     assert bench.repeated_or_missing() == {}
+
+
+def test_a_catalog_that_is_not_there_is_named(bench: Bench) -> None:
+    with pytest.raises(ConfigurationError, match="has no catalog of the name nocat; SHOW CATALOGS"):
+        bench.run(target="nocat.lake.clicks")
 
 
 def test_a_copy_has_all_that_the_group_has_read_where_the_user_says_so(bench: Bench) -> None:
