@@ -87,15 +87,19 @@ class Sink:
                     raise
                 state = now
                 record = state.numbered(record)
-        after = self.look()
+        after = self.look(record.sequence)
         self._check_written(record, after)
         return after
 
     def _check_written(self, record: SinkRecord, after: SinkState) -> None:
-        """Raise OvertakenRun or UnknownRows, unless the newest commit is `record`, on top of what it was based on."""
-        if after.record != record:
+        """Raise OvertakenRun or UnknownRows, unless `record` is there, on top of what it was based on, and of a round only
+        retries are newer."""
+        newest = after.record
+        if newest != record:
+            goes_on = record.is_retry or (newest is not None and newest.is_retry and newest.ends == record.ends)
             # Delta silently skips a number that is taken.
-            raise self._overtaken(record, after)
+            if not (goes_on and after.run_of.get(record.sequence) == record.run_id):
+                raise self._overtaken(record, after)
         if after.taken_out is not None and after.taken_out.how is Harm.BESIDE:
             raise unknown_rows(after.taken_out, self.where, self._consumer_group)
 

@@ -151,9 +151,10 @@ class Writer:
             try:
                 return self._write(rows, record, state)
             except OvertakenRun:
-                if self._bad_records is not None and rows is not None:
-                    self._remove({(state.numbered(record).sequence, self._run_id)})
-                now = self.sink.look()
+                number = state.numbered(record).sequence
+                now = self.sink.look(number)
+                if self._bad_records is not None and now.run_of.get(number, self._run_id) != self._run_id:
+                    self._remove({(number, self._run_id)})
                 if not goes_on_from(state, now):
                     raise
                 state = now

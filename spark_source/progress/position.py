@@ -61,8 +61,8 @@ class AheadWarning:
         self._compared = True
         if ahead:
             _log.warning(
-                "%s is ahead of this query's checkpoint in %d partitions, such as %s: the group was read further %s. "
-                "This query continues from its checkpoint, and sets the group back to it",
+                "%s is ahead of this query's own offsets in %d partitions, such as %s: the group was read further %s. "
+                "This query continues from its own, and sets the group back to them",
                 self._where,
                 len(ahead),
                 ahead[0],

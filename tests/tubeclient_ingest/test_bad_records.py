@@ -127,6 +127,25 @@ def test_rows_of_a_run_that_was_killed_long_ago_never_count(lake: Lake, monkeypa
     assert lake.repeated_or_missing(15) == {}
 
 
+def test_a_retry_between_a_commit_and_the_look_at_it_loses_nothing(lake: Lake) -> None:
+    lake.run(6)
+    run = lake.start()
+    append = SparkTable.append
+
+    def then_retry(table: SparkTable, *given: Any, **more: Any) -> None:
+        append(table, *given, **more)
+        patched.undo()
+        lake.bad_by = (6,)
+        assert lake.start().writer.retry(None).moved == 2
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(SparkTable, "append", then_retry)
+        run.write(lake, 6)
+    run.write(lake, 3)
+    assert lake.bad() == [0, 6, 12]
+    assert lake.repeated_or_missing(15) == {}
+
+
 def test_of_two_runs_the_one_that_loses_leaves_no_bad_record_that_counts(lake: Lake) -> None:
     lake.run(6)
     first = lake.start()

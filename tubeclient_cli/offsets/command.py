@@ -337,8 +337,8 @@ def reset(
                     print_json(display.plan_json(plan, to, changed, refusal))
                 elif refusal is not None:
                     typer.echo(f"it would be refused: {refusal}")
-                elif changed:
+                elif plan.changes:
                     typer.echo(
-                        "the group was reset; a query with a checkpoint continues from that, and `tubeclient ingest`"
-                        " from its target, not from the table"
+                        f"the group {'was' if changed else 'would be'} reset; a query with a checkpoint continues from"
+                        " that, and `tubeclient ingest` from its target, not from the table"
                     )

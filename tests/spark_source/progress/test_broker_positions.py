@@ -227,7 +227,7 @@ def test_a_group_that_is_ahead_is_told_of_and_set_back(
     one = opened()
     one.record(position(at(p0=4, p1=4), cluster.shown()))
     one.close()
-    assert "group g on the brokers is ahead of this query's checkpoint in 1 partitions, such as 1:t:0" in caplog.text
+    assert "group g on the brokers is ahead of this query's own offsets in 1 partitions, such as 1:t:0" in caplog.text
     assert told(cluster) == {"1:t:0": 4, "1:t:1": 4}
 
 
@@ -243,12 +243,12 @@ def test_a_silent_broker_keeps_no_position_of_the_others(caplog: pytest.LogCaptu
     ends = Offsets.of({key("1:t:0"): 4 * ROW, key("2:t:0"): 4 * ROW})
     one.record(position(ends, cluster.shown()))
     wait_for(lambda: told(cluster) == {"1:t:0": 4, "2:t:0": 9}, "the broker that answers")
-    assert caplog.text.count("is ahead of this query's checkpoint in 1 partitions, such as 1:t:0") == 1
+    assert caplog.text.count("is ahead of this query's own offsets in 1 partitions, such as 1:t:0") == 1
     assert "not written and stays behind; trying again: broker 2 is down" in caplog.text
     cluster.silent = set()
     one.close()
     assert told(cluster) == {"1:t:0": 4, "2:t:0": 4}
-    assert caplog.text.count("is ahead of this query's checkpoint in 1 partitions, such as 2:t:0") == 1
+    assert caplog.text.count("is ahead of this query's own offsets in 1 partitions, such as 2:t:0") == 1
 
 
 def test_a_query_that_begins_before_positions_past_the_data_sets_them_back_at_once(

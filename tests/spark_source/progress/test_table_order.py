@@ -183,5 +183,5 @@ def test_sparks_offsets_win_over_a_table_that_is_ahead(delta_spark: SparkSession
         wait_for(lambda: places.newest("commits") == 1 or not child.running, "the batch", seconds=END_SECONDS)
         assert child.running, child.tail()
         said = child.log.read_text()
-    assert "the offsets table is ahead of this query's checkpoint in 4 partitions" in said
+    assert "the offsets table is ahead of this query's own offsets in 4 partitions" in said
     assert places.bodies() == feed.sent
