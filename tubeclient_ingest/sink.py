@@ -92,8 +92,8 @@ class Sink:
         return after
 
     def _check_written(self, record: SinkRecord, after: SinkState) -> None:
-        """Raise OvertakenRun or UnknownRows, unless `record` is there, on top of what it was based on, and is the newest
-        commit. After it may be retries, and after a retry anything."""
+        """Raise OvertakenRun or UnknownRows, unless `record` is there, on top of what it was based on, and is the
+        newest commit. After it may be retries, and after a retry anything."""
         newest = after.record
         if newest != record:
             goes_on = record.is_retry or (newest is not None and newest.is_retry and newest.ends == record.ends)
