@@ -191,7 +191,7 @@ class Run:
         self._looked_at = time.monotonic()
         after = trusted(after, self._writer.sink.where, self._settings.consumer_group, self._chosen)
         if self._settled_at is None or after.sequence - self._settled_at >= LATE:
-            self._writer.settle()
+            self._writer.settle(after)
             self._settled_at = after.sequence
         return after, bad
 

@@ -29,7 +29,7 @@ from tubeclient.names import topic_names
 from tubeclient.settings import parse_master_servers
 from tubeclient_ingest.bad_share import BadShare
 
-__all__ = ["AVAILABLE_NOW", "GROUP", "TARGET", "IngestSettings", "load_settings", "says_offsets"]
+__all__ = ["AVAILABLE_NOW", "GROUP", "TARGET", "IngestSettings", "load_settings"]
 
 AVAILABLE_NOW: Final = "available-now"
 
@@ -270,13 +270,13 @@ class IngestSettings:
         return options
 
 
-def says_offsets(starting: str | None) -> bool:
+def _says_offsets(starting: str | None) -> bool:
     """Whether a value of starting-offsets is JSON of partitions and offsets."""
     return starting is not None and starting.lstrip().startswith("{")
 
 
 def _checked_starting(text: str | None, setting: str) -> str | None:
-    if text is None or says_offsets(text):
+    if text is None or _says_offsets(text):
         return text
     if (word := text.strip().lower()) in _STARTING_WORDS:
         return word

@@ -114,28 +114,29 @@ class Writer:
         if self._bad_records is not None:
             self._bad_records.open(create=create)
 
-    def settle(self) -> None:
+    def settle(self, state: SinkState) -> None:
         """Remove rows of bad records that runs left which died or lost a race, of numbers that are taken by now. The
-        commits that follow say so."""
+        commits that follow say so. `state` is what the target says."""
         if self._bad_records is None:
             return
-        now, rows = self._look()
-        self._remove({one for one in rows if now.run_of.get(*one) != one[1]})
+        now, rows = self._unsettled(state)
+        self._remove(rows, now)
         self._settled = max(now.settled, now.sequence - LATE)
 
-    def _remove(self, void: Collection[tuple[int, str]]) -> None:
-        assert self._bad_records is not None
+    def _remove(self, rows: Collection[tuple[int, str]], now: SinkState) -> None:
+        """Remove the rows of these numbers and runs, as far as `now` has another run's commit of the number."""
+        if self._bad_records is None:
+            return
         try:
-            self._bad_records.remove(void, self.detail)
+            self._bad_records.remove({one for one in rows if now.run_of.get(*one) != one[1]}, self.detail)
         except spark_errors() as error:
             if not is_conflict(error):  # another job removes its own there: a later time will do
                 raise
 
-    def _look(self) -> tuple[SinkState, set[tuple[int, str]]]:
-        """What the target says, with the runs of all commits for which there are rows of bad records that are not
-        settled; and those rows' numbers and runs."""
+    def _unsettled(self, state: SinkState) -> tuple[SinkState, set[tuple[int, str]]]:
+        """`state`, or what the target says by now, with the runs of all commits for which there are rows of bad records
+        that are not settled; and those rows' numbers and runs."""
         assert self._bad_records is not None
-        state = self.sink.look()
         rows = self._bad_records.unsettled(state.settled, self.detail)
         return self.sink.look(min(rows)[0]) if rows else state, rows
 
@@ -153,8 +154,7 @@ class Writer:
             except OvertakenRun:
                 number = state.numbered(record).sequence
                 now = self.sink.look(number)
-                if self._bad_records is not None and now.run_of.get(number, self._run_id) != self._run_id:
-                    self._remove({(number, self._run_id)})
+                self._remove({(number, self._run_id)}, now)
                 if not goes_on_from(state, now):
                     raise
                 state = now
@@ -177,10 +177,10 @@ class Writer:
     def bad_records(self) -> DataFrame:
         """The group's bad records of the target, with their states."""
         assert self._bad_records is not None
-        return self._bad_records.with_states(self._look()[0], self.detail)
+        return self._bad_records.with_states(self._unsettled(self.sink.look())[0], self.detail)
 
     def _retry(self, reason: str | None, *, dry_run: bool) -> Retried:
-        table, state = self._bad_records, self._look()[0]
+        table, state = self._bad_records, self._unsettled(self.sink.look())[0]
         assert table is not None
         before = self._of_retry(state)
         chosen = table.to_retry(state, self.detail, self._options, reason)

@@ -129,7 +129,7 @@ class Lake:
         target = SparkTable(self.spark, job.target)
         writer = Writer(self.spark, job, options, run_id, target, table, record_format)
         writer.open()
-        writer.settle()
+        writer.settle(writer.sink.look())
         return Run(writer, run_id)
 
     def run(self, *sizes: int, **settings: Any) -> Run:

@@ -122,7 +122,7 @@ def test_rows_of_a_run_that_was_killed_long_ago_never_count(lake: Lake, monkeypa
     killed_at(BadRecords, "add", after=True, run=lambda: lake.run(6))
     writer = lake.run(6, 1, 1, 1).writer
     assert sorted(int(row.value) for row in writer.bad_records().where("state = 'bad'").collect()) == [0, 3, 6, 9, 12]
-    writer.settle()
+    writer.settle(writer.sink.look())
     assert len(lake.rows_of_bad()) == 5
     assert lake.repeated_or_missing(15) == {}
 

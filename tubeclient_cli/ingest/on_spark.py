@@ -35,8 +35,7 @@ def on_spark(
 
     Unreachable if it does not start. An error of Spark within the block becomes a line that begins with `name`, and
     exit code 1, or that of `exit_code_of`, to which `begun` says whether a batch is complete; `failed` gets its cause
-    before. Then the file of Spark's output is left, and
-    named.
+    before. Then the file of Spark's output is left, and named.
     """
     with brought_by("spark"):
         from tubeclient_ingest.target import spark_errors
