@@ -218,12 +218,12 @@ def mirror_topic(
 
         def on_batch(event: Round) -> None:
             batches.append(event.sequence)
-            display.show(event)
+            display.done(event)
 
         with on_spark(name, failed=shown.failed, begun=lambda: bool(batches)) as spark, shown as display:
             # Not before: the session puts its own handler of Ctrl-C in place.
             stop_on_signals(stop)
-            summary = run_mirror(spark, job, stop, on_batch, display.first)
+            summary = run_mirror(spark, job, stop, on_batch, display.reads)
         display.end(summary)
 
 

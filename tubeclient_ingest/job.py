@@ -9,7 +9,6 @@ import time
 from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -18,8 +17,8 @@ from tubeclient.errors import ConfigurationError, DataLoss, TubeError
 from tubeclient.html_table import html_table
 from tubeclient_ingest.advice import short_cause, with_advice
 from tubeclient_ingest.on_spark import SparkEngine
-from tubeclient_ingest.progress import IngestSummary, Round
-from tubeclient_ingest.run import Events, Run
+from tubeclient_ingest.progress import Events, IngestSummary, Round, ToAll
+from tubeclient_ingest.run import Run
 from tubeclient_ingest.settings import IngestSettings, load_settings
 from tubeclient_ingest.target import spark_errors
 from tubeclient_ingest.writing import Retried, Writer
@@ -183,7 +182,7 @@ class Ingest:
         if strange:
             raise ConfigurationError(f"the job does not read {', '.join(strange)}, which are to begin anew")
         with explained(), SparkEngine.on(self._spark, self.settings) as engine:
-            Run(engine, self.settings, _Told(self, None)).until_end(threading.Event(), topics)
+            Run(engine, self.settings, _Kept(self)).until_end(threading.Event(), topics)
         return self._begins
 
     def retry(self, reason: str | None = None, *, dry_run: bool = False) -> Retried:
@@ -219,7 +218,9 @@ class Ingest:
                     target=self._watch, args=(engine.spark, over, cut_off), name="ingest-stop", daemon=True
                 )
                 watch.start()
-                Run(engine, self.settings, _Told(self, events)).until_end(self._stop)
+                Run(engine, self.settings, ToAll(_Kept(self), *([] if events is None else [events]))).until_end(
+                    self._stop
+                )
             self._status = "stopped" if self._stop.is_set() else "done"
         except Exception as error:
             if cut_off.is_set():
@@ -256,29 +257,22 @@ class Ingest:
         return html_table(title, ("time", "rows", "bad", "rows/s", "messages behind"), rows, count=self._count)
 
 
-class _Told(Events):
-    """Keeps what a run tells in its job, and passes it on."""
+class _Kept(Events):
+    """Keeps in its job what the last run did."""
 
-    def __init__(self, job: Ingest, to: Events | None) -> None:
+    def __init__(self, job: Ingest) -> None:
         self._job = job
-        self._to = to or Events()
 
     def begins(self, text: str) -> None:
         self._job._begins = self._job._status = text
-        self._to.begins(text)
 
     def reads(self) -> None:
         self._job._status = "the first round is being read"
-        self._to.reads()
 
     def done(self, round_: Round) -> None:
         self._job._rounds.append(round_)
         self._job._count += 1
         self._job._status = f"{round_.total_rows:,} rows, {_behind(round_.rows_behind)}"
-        self._to.done(round_)
-
-    def looked(self, at: datetime) -> None:
-        self._to.looked(at)
 
 
 def _behind(rows: int | None) -> str:

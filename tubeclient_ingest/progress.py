@@ -1,16 +1,17 @@
-"""A job's report about each round, and a file of these reports."""
+"""What a run reports, and to whom."""
 
 from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 if TYPE_CHECKING:
     from types import TracebackType
 
-__all__ = ["IngestSummary", "ProgressFile", "Round"]
+__all__ = ["Events", "IngestSummary", "ProgressFile", "Round", "ToAll"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,14 +51,56 @@ class IngestSummary:
     """How many of `rows` are bad records."""
 
 
-class ProgressFile:
-    """Appends rounds to a file, one JSON object per line. `write` flushes each line."""
+class Events:
+    """What happens in a run. All calls come from the run's thread."""
+
+    def begins(self, text: str) -> None:
+        """Where the run begins, and why."""
+
+    def reads(self) -> None:
+        """The first round is being read."""
+
+    def done(self, round_: Round) -> None:
+        """A round is complete."""
+
+    def looked(self, at: datetime) -> None:
+        """There was nothing new."""
+
+
+class ToAll(Events):
+    """Passes events on."""
+
+    def __init__(self, *to: Events) -> None:
+        self._to = to
+        self.reading = False
+        """Whether the first round has begun."""
+
+    def begins(self, text: str) -> None:
+        for one in self._to:
+            one.begins(text)
+
+    def reads(self) -> None:
+        self.reading = True
+        for one in self._to:
+            one.reads()
+
+    def done(self, round_: Round) -> None:
+        for one in self._to:
+            one.done(round_)
+
+    def looked(self, at: datetime) -> None:
+        for one in self._to:
+            one.looked(at)
+
+
+class ProgressFile(Events):
+    """Appends rounds to a file, one JSON object per line, each at once."""
 
     def __init__(self, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         self._file = path.open("a", encoding="utf-8")
 
-    def write(self, round_: Round) -> None:
+    def done(self, round_: Round) -> None:
         self._file.write(json.dumps(asdict(round_)) + "\n")
         self._file.flush()
 

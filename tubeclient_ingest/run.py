@@ -26,7 +26,7 @@ from tubeclient.keys import INDEX_ENTRY_BYTES, rows_behind
 from tubeclient_ingest.beginning import known_positions, of_topics, start_text, starting_offsets
 from tubeclient_ingest.checks import check_beginning, check_cluster, named, overtaken, trusted
 from tubeclient_ingest.history import LATE, SinkState
-from tubeclient_ingest.progress import Round
+from tubeclient_ingest.progress import Events, Round
 from tubeclient_ingest.record import SinkRecord
 from tubeclient_ingest.settings import GROUP, TARGET, IngestSettings
 from tubeclient_ingest.writing import Writer, goes_on_from
@@ -34,7 +34,7 @@ from tubeclient_ingest.writing import Writer, goes_on_from
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-__all__ = ["Engine", "Events", "Run"]
+__all__ = ["Engine", "Run"]
 
 _IDLE_SECONDS: Final = 0.1
 """Between two questions whether there is something new, with a trigger without a pause."""
@@ -53,22 +53,6 @@ class Engine(Protocol):
 
     def writer(self, settings: IngestSettings, options: SourceOptions, run_id: str) -> Writer:
         """A writer for a run."""
-
-
-class Events:
-    """What a run tells. All calls come from the run's thread."""
-
-    def begins(self, text: str) -> None:
-        """Where the run begins, and why."""
-
-    def reads(self) -> None:
-        """The first round is being read."""
-
-    def done(self, round_: Round) -> None:
-        """A round is complete."""
-
-    def looked(self, at: datetime) -> None:
-        """There was nothing new."""
 
 
 class Run:

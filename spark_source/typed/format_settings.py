@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
+import codecs
 import difflib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
-from spark_source.typed.encodings import encoding_named
 from spark_source.typed.inlong_stream import parse_stream
 from spark_source.typed.record_format import RecordFormat, as_records_mean
-from spark_source.typed.schema_text import schema_fault
 from tubeclient.errors import ConfigurationError
 from tubeclient.time_zones import zone_named
 
-__all__ = ["FormatSettings"]
+__all__ = ["ENCODINGS", "FormatSettings"]
 
 _KINDS: Final = ("raw", "json", "csv", "kv")
 _TIMES: Final = ("timestampFormat", "dateFormat")
@@ -36,6 +35,9 @@ _OPTIONS: Final[Mapping[str, tuple[str, ...]]] = {
 }
 """Spark's options of each format. Those are left out that change what a bad record is."""
 
+ENCODINGS: Final = ("UTF-8", "UTF-16", "UTF-16BE", "UTF-16LE", "US-ASCII", "ISO-8859-1", "GBK", "GB18030", "Big5")
+"""Java's names of the charsets that records may have."""
+
 _SEPARATORS: Final = {"csv": ",", "kv": "&"}
 _KV_SEPARATOR: Final = "="
 _CHARACTERS: Final = ("kvSeparator", "quote", "escape", "charToEscapeQuoteEscaping")
@@ -55,8 +57,6 @@ class FormatSettings:
     separator: str | None = None
     escape: str | None = None
     encoding: str | None = None
-    strict_encoding: bool = False
-    """Whether bytes that are text in UTF-8 too, and another one than in `encoding`, are bad."""
     time_zone: str | None = None
     """IANA name of the zone of times that are written without one, in records and on messages. None: UTC."""
     format_options: Mapping[str, str] = field(default_factory=dict)
@@ -90,11 +90,9 @@ class FormatSettings:
                 f"{self.named('schema')} is {complete.ddl!r}; write columns with their types, as in 'id BIGINT, name"
                 " STRING', or name a file that ends in .ddl"
             )
-        if (fault := schema_fault(complete.ddl)) is not None:
-            raise ConfigurationError(f"the schema cannot be parsed: {fault}")
         self._check_separators(complete)
         self._check_options(complete)
-        encoding_named(complete.encoding, self.named("encoding"))
+        _encoding_named(complete.encoding, self.named("encoding"))
 
     def record_format(self) -> RecordFormat:
         """The format with its schema. Needs a running Spark, which parses the schema. Raises ConfigurationError."""
@@ -123,8 +121,7 @@ class FormatSettings:
             separator=complete.separator or ",",
             kv_separator=complete.options.get("kvSeparator", _KV_SEPARATOR),
             escape=complete.escape,
-            encoding=encoding_named(complete.encoding),
-            strict_encoding=self.strict_encoding,
+            encoding=_encoding_named(complete.encoding),
             time_zone=self.zone,
             options=options,
         )
@@ -214,7 +211,7 @@ class _Complete:
     options: Mapping[str, str] = field(default_factory=dict)
 
 
-_NEED_A_FORMAT: Final = ("schema", "separator", "escape", "encoding", "strict_encoding", "format_options")
+_NEED_A_FORMAT: Final = ("schema", "separator", "escape", "encoding", "format_options")
 
 
 def _character(text: str) -> str:
@@ -230,6 +227,15 @@ def _character(text: str) -> str:
 
 
 _UNICODE_LENGTH: Final = len("\\u0001")
+
+
+def _encoding_named(name: str, setting: str = "encoding") -> str:
+    """Java's name of an encoding, by any name that Python has for it. ConfigurationError, which names the
+    `setting`: not one of `ENCODINGS`."""
+    try:
+        return next(java for java in ENCODINGS if codecs.lookup(java) == codecs.lookup(name))
+    except (LookupError, ValueError, StopIteration):  # ValueError: a character that no name has
+        raise ConfigurationError(f"{setting} is {name!r}; there are {', '.join(ENCODINGS)}") from None
 
 
 def _read(path: Path, name: str) -> str:

@@ -110,9 +110,7 @@ class RecordFormat:
     escape: str | None = None
     """Takes its meaning from the character that follows. csv with it has no quotes: that is InLong's csv."""
     encoding: str = "UTF-8"
-    """One of `ENCODINGS`."""
-    strict_encoding: bool = False
-    """Whether bytes that are text in UTF-8 too, and another one, are bad."""
+    """Java's name of the charset."""
     time_zone: str = "UTC"
     """IANA name of the zone of times that are written without one."""
     options: Mapping[str, str] = field(default_factory=dict)
@@ -172,7 +170,6 @@ class RecordFormat:
                 source,
                 F.when(F.col(VALUE).isNull(), "the record is null"),
                 F.when(F.col(_TEXT).isNull(), f"the bytes are not text in {self.encoding}"),
-                *self._doubts(),
                 F.when(F.col(_TEXT) == "", "the record is empty"),
                 reading.fault,
             )
@@ -191,13 +188,6 @@ class RecordFormat:
         """The source's rows as the target has them; a bad one ends the job. raw has no bad ones: its rows are as the
         source gives them."""
         return rows if self.schema is None else or_fail(self.parse(rows))
-
-    def _doubts(self) -> Iterator[Column]:
-        from pyspark.sql import functions as F
-
-        if self.strict_encoding:
-            other = F.try_validate_utf8(F.col(VALUE).cast("string")) != F.decode(VALUE, self.encoding)
-            yield F.when(other, f"the bytes are text in UTF-8 too, and another one than in {self.encoding}")
 
     def _text(self) -> Column:
         """The record's text, without a byte order mark at its beginning and line ends at its end; null if the bytes are

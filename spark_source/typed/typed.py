@@ -27,7 +27,6 @@ def typed(
     separator: str | None = None,
     escape: str | None = None,
     encoding: str = "UTF-8",
-    strict_encoding: bool = False,
     options: Mapping[str, str] | None = None,
 ) -> DataFrame:
     """Read the column `value` as `format` (json, csv or kv) with `schema`, as `tubeclient ingest` does.
@@ -51,7 +50,6 @@ def typed(
         separator=separator,
         escape=escape,
         encoding=encoding,
-        strict_encoding=strict_encoding,
         format_options=options or {},
         named=lambda name: _ARGUMENTS.get(name, name),
     )

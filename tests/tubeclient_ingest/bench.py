@@ -16,8 +16,7 @@ from embedded_tubemq.storage.store import NewMessage
 from offsets_store import OffsetsTable
 from tubeclient.keys import PartitionKey
 from tubeclient_ingest.job import Ingest
-from tubeclient_ingest.progress import Round
-from tubeclient_ingest.run import Events
+from tubeclient_ingest.progress import Events, Round
 from tubeclient_ingest.settings import IngestSettings
 
 if TYPE_CHECKING:

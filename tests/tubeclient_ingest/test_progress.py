@@ -15,7 +15,7 @@ def round_of(total_rows: int) -> Round:
 def test_the_progress_file_has_a_line_for_each_round_at_once(tmp_path: Path) -> None:
     path = tmp_path / "deep" / "progress.jsonl"
     with ProgressFile(path) as file:
-        file.write(round_of(10))
+        file.done(round_of(10))
         assert json.loads(path.read_text()) == {
             "time": "2026-01-01T00:00:00.000+00:00",
             "sequence": 2,
@@ -28,5 +28,5 @@ def test_the_progress_file_has_a_line_for_each_round_at_once(tmp_path: Path) -> 
             "total_bad_rows": 0,
         }
     with ProgressFile(path) as file:
-        file.write(round_of(20))
+        file.done(round_of(20))
     assert [json.loads(line)["total_rows"] for line in path.read_text().splitlines()] == [10, 20]

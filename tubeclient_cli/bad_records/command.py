@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from tubeclient.errors import ConfigurationError
-from tubeclient_cli.common.pairs import pairs, spark_confs
+from tubeclient_cli.common.pairs import spark_confs
 from tubeclient_cli.common.terminal import (
     AsJson,
     SparkConf,
     SparkMaster,
-    StorageOptions,
     clear_errors,
-    named_group,
     print_json,
     table_console,
 )
+
+if TYPE_CHECKING:
+    from tubeclient_ingest.job import Ingest
 
 __all__ = ["bad_records_app"]
 
@@ -29,6 +32,7 @@ bad_records_app = typer.Typer(
     pretty_exceptions_show_locals=False,
 )
 
+Settings = Annotated[Path, typer.Option(help="The job's TOML file.")]
 PartOfReason = Annotated[
     str | None, typer.Option(metavar="TEXT", help="Only those whose reason has this text in it, in any case.")
 ]
@@ -36,10 +40,7 @@ PartOfReason = Annotated[
 
 @bad_records_app.command()
 def show(
-    table: Annotated[str, typer.Argument(metavar="TABLE", help="The table of --bad-records.")],
-    consumer_group: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Only this group's.", parser=named_group)
-    ] = None,
+    settings: Settings,
     reason: PartOfReason = None,
     state: Annotated[
         str,
@@ -50,38 +51,35 @@ def show(
         ),
     ] = "bad",
     newest: Annotated[int, typer.Option(metavar="N", min=1, help="The most records to show.")] = 20,
-    storage_option: StorageOptions = None,
+    spark_master: SparkMaster = None,
+    conf: SparkConf = None,
     json: AsJson = False,
 ) -> None:
-    """Show the reasons of bad records, with counts, and the newest records.
-
-    Reads the table with delta-rs, so its URI is delta-rs's ("s3", not "s3a").
+    """Show why a job's records are bad, with counts, and the newest records.
 
     Example:
 
-      tubeclient bad-records show /lake/_bad_records --reason JSON --newest 5
+      tubeclient bad-records show --settings conf/ingest.toml --reason JSON
     """
     with clear_errors("bad-records show"):
-        from tubeclient_cli.bad_records.display import bad_records_json, print_bad_records
-        from tubeclient_cli.bad_records.table import Choice, read_bad_records
+        from tubeclient_cli.bad_records.display import bad_records_json, find, print_bad_records
         from tubeclient_ingest.states import STATES
 
         if state not in (*STATES, "all"):
             raise ConfigurationError(f"--state is {state!r}; write one of {', '.join(STATES)}, all")
-        choice = Choice(consumer_group, reason, None if state == "all" else state)
-        found = read_bad_records(table, pairs("--storage-option", storage_option), choice, newest)
+        with _job("show", settings, spark_master, conf, "bad records of {}") as job:
+            found = find(job.bad_records(), None if state == "all" else state, reason, newest)
         if json:
             print_json(bad_records_json(found))
         else:
-            chosen = consumer_group is not None or reason is not None
-            nothing = "no records match" if chosen else "there are no records"
+            nothing = "there are no records" if reason is None else "no records match"
             others = "" if state == "all" else f" in the state {state}; --state all shows every state"
             print_bad_records(table_console(), found, nothing + others)
 
 
 @bad_records_app.command()
 def retry(
-    settings: Annotated[Path, typer.Option(help="The job's TOML file. Correct the format or the schema there first.")],
+    settings: Settings,
     reason: PartOfReason = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would move, and change nothing.")] = False,
     spark_master: SparkMaster = None,
@@ -90,6 +88,7 @@ def retry(
 ) -> None:
     """Parse a job's bad records again, and move those that are good now to the target.
 
+    Correct the format or the schema in the settings first.
     Each record is moved once. If the command is killed, nothing was moved, or
     all: start it again. The job may run meanwhile. Messages that the source
     itself cannot read stay bad.
@@ -99,22 +98,8 @@ def retry(
       tubeclient bad-records retry --settings conf/ingest.toml --dry-run
     """
     with clear_errors("bad-records retry"):
-        from tubeclient_cli.common.cluster import of_environment
-        from tubeclient_cli.common.live import live_tasks
-        from tubeclient_cli.ingest.on_spark import on_spark
-        from tubeclient_ingest.settings import load_settings
-
-        confs = spark_confs(conf)
-        job = load_settings(settings, {}, of_environment())
-        if job.bad_records is None:
-            raise ConfigurationError(f"{settings} has no bad-records in [ingest]; name the table")
-        with (
-            on_spark("tubeclient bad-records retry", spark_master, confs) as spark,
-            live_tasks(spark, f"retry of {job.consumer_group}'s bad records"),
-        ):
-            from tubeclient_ingest.job import Ingest
-
-            retried = Ingest.of(spark, job).retry(reason, dry_run=dry_run)
+        with _job("retry", settings, spark_master, conf, "retry of {}'s bad records") as job:
+            retried = job.retry(reason, dry_run=dry_run)
         if json:
             counts = {"moved": retried.moved, "stillBad": retried.still_bad, "notReadable": retried.unread}
             print_json({"dryRun": dry_run, **counts})
@@ -127,3 +112,24 @@ def retry(
             f"{retried.moved + retried.still_bad:,} bad records were tried: {retried.moved:,} {moved},"
             f" {retried.still_bad:,} are still bad{others}"
         )
+
+
+@contextlib.contextmanager
+def _job(command: str, file: Path, master: str | None, conf: list[str] | None, what: str) -> Iterator[Ingest]:
+    """The job of a settings file, with a session of Spark; a terminal shows `what` it does, with the group's name."""
+    from tubeclient_cli.common.cluster import of_environment
+    from tubeclient_cli.common.live import live_tasks
+    from tubeclient_cli.ingest.on_spark import on_spark
+    from tubeclient_ingest.settings import load_settings
+
+    confs = spark_confs(conf)
+    job = load_settings(file, {}, of_environment())
+    if job.bad_records is None:
+        raise ConfigurationError(f"{file} has no bad-records in [ingest]; name the table")
+    with (
+        on_spark(f"tubeclient bad-records {command}", master, confs) as spark,
+        live_tasks(spark, what.format(job.consumer_group)),
+    ):
+        from tubeclient_ingest.job import Ingest
+
+        yield Ingest.of(spark, job)

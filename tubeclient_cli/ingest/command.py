@@ -107,14 +107,6 @@ def ingest(
     encoding: Annotated[
         str | None, typer.Option(metavar="NAME", help="Encoding of the records, such as GBK (default: UTF-8).")
     ] = None,
-    strict_encoding: Annotated[
-        bool | None,
-        typer.Option(
-            "--strict-encoding",
-            help="Records that are text in UTF-8 too, and another one than in --encoding, are bad.",
-            show_default=False,
-        ),
-    ] = None,
     time_zone: Annotated[
         str | None,
         typer.Option(
@@ -264,7 +256,6 @@ def ingest(
         "separator": separator,
         "escape": escape,
         "encoding": encoding,
-        "strict_encoding": strict_encoding,
         "time_zone": time_zone,
         "evolve": evolve,
         "bad_records": bad_records,
@@ -313,7 +304,7 @@ def _ingest(
 
     with brought_by("spark"):
         from tubeclient_ingest.job import Ingest, IngestFailed
-        from tubeclient_ingest.progress import ProgressFile
+        from tubeclient_ingest.progress import Events, ProgressFile, ToAll
         from tubeclient_ingest.target import spark_errors
 
     from offsets_store import OffsetsTableError
@@ -323,17 +314,17 @@ def _ingest(
     from tubeclient_cli.ingest.display import Display
     from tubeclient_cli.ingest.first_look import look_first
     from tubeclient_cli.ingest.on_spark import exit_code_of
-    from tubeclient_cli.ingest.shown import Shown
     from tubeclient_ingest.advice import short_cause, with_advice
 
     display: Display | JsonEvents = JsonEvents() if as_json else Display()
     stop = threading.Event()
     with contextlib.ExitStack() as until_end:
-        metrics = None
+        also: list[Events] = []
         if metrics_at is not None:
             from tubeclient_cli.ingest.metrics import IngestMetrics
 
-            metrics = until_end.enter_context(IngestMetrics(settings, *metrics_at))
+            metrics = until_end.enter_context(IngestMetrics(settings.consumer_group, *metrics_at))
+            also.append(metrics)
             display.say(f"metrics at http://{metrics_at[0]}:{metrics.port}/metrics")
         stop_on_signals(stop)
         hush_py4j(while_set=stop)
@@ -344,16 +335,13 @@ def _ingest(
             return code
 
         try:
-            in_use = look_first(settings)
+            look_first(settings)
         except TubeError as error:
             if not stop.is_set():
                 return failed(with_advice(said(error)), exit_code(error))
-            in_use = None
         if stop.is_set():
             display.stopped(_ENDED_BEFORE)
             return 0
-        if in_use is not None:
-            display.say(in_use)
         display.say(STARTING_SPARK)
         log = None if verbose else until_end.enter_context(SparkLog())
         try:
@@ -371,15 +359,16 @@ def _ingest(
         # Again: the session installed a SIGINT handler that cancels the running round.
         stop_on_signals(stop)
         job = Ingest.of(spark, settings, stop)
-        shown = Shown(display, metrics)
+        shown = ToAll()
         try:
             with contextlib.ExitStack() as stack:
                 stack.enter_context(display)
                 if progress_file is not None:
-                    shown.file = stack.enter_context(ProgressFile(progress_file))
+                    also.append(stack.enter_context(ProgressFile(progress_file)))
                 if begin_anew:
-                    display.start(job.begin_anew(begin_anew))
+                    display.begins(job.begin_anew(begin_anew))
                     return 0
+                shown = ToAll(display, *also)
                 summary = job.run(shown)
         except (TubeError, OffsetsTableError) as error:
             if stop.is_set() and has_ended(spark, _ENDING_SECONDS):

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Self
 from rich.progress import BarColumn, Progress, SpinnerColumn, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
 from tubeclient_cli.common.console import PlainConsole
+from tubeclient_ingest.progress import Events
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -21,7 +22,7 @@ __all__ = ["Display", "summary_line"]
 _PLAIN_EVERY_SECONDS = 5.0
 
 
-class Display:
+class Display(Events):
     """Shows rounds as they complete: a log gets a line every five seconds, a terminal one line with a bar. The bar is
     full when nothing is left to read."""
 
@@ -51,12 +52,10 @@ class Display:
         """Print a line."""
         self._console.print(text, soft_wrap=True)
 
-    def start(self, text: str) -> None:
-        """Print where the job begins."""
+    def begins(self, text: str) -> None:
         self.say(text)
 
-    def first(self) -> None:
-        """Show that the first round runs."""
+    def reads(self) -> None:
         if self._live is not None and not self._rounds:
             self._live.update(self._task, description="the first round is running")
 
@@ -71,17 +70,16 @@ class Display:
         """Print the last line of a run."""
         self.say(summary_line(summary))
 
-    def show(self, event: Round) -> None:
-        """Show a completed round."""
+    def done(self, round_: Round) -> None:
         self._rounds += 1
         text = (
-            f"{event.total_rows:,} rows{_bad(event.total_bad_rows)} in {_rounds(self._rounds)},"
-            f" {event.rows_per_second:,.0f} rows/s, {_behind(event.rows_behind)}"
+            f"{round_.total_rows:,} rows{_bad(round_.total_bad_rows)} in {_rounds(self._rounds)},"
+            f" {round_.rows_per_second:,.0f} rows/s, {_behind(round_.rows_behind)}"
         )
         if self._live is not None:
-            known = None if event.rows_behind is None else event.total_rows + event.rows_behind
+            known = None if round_.rows_behind is None else round_.total_rows + round_.rows_behind
             # If the rest is unknown, rich keeps the last total.
-            self._live.update(self._task, description=text, completed=event.total_rows, total=known)
+            self._live.update(self._task, description=text, completed=round_.total_rows, total=known)
         elif time.monotonic() >= self._next_plain:
             self._next_plain = time.monotonic() + _PLAIN_EVERY_SECONDS
             self.say(text)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Self
 import typer
 
 from tubeclient_cli.common.terminal import print_json
+from tubeclient_ingest.progress import Events
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -23,7 +24,7 @@ EachAsJson = Annotated[
 """The option of jobs whose events are those of `JsonEvents`."""
 
 
-class JsonEvents:
+class JsonEvents(Events):
     """Has the methods of `Display`. Each event is one of starting, begin, round, done, stopped and error."""
 
     def __enter__(self) -> Self:
@@ -37,14 +38,11 @@ class JsonEvents:
     def say(self, text: str) -> None:
         print_json({"event": "starting", "text": text})
 
-    def start(self, text: str) -> None:
+    def begins(self, text: str) -> None:
         print_json({"event": "begin", "text": text})
 
-    def first(self) -> None:
-        """Nothing: its event comes when it is complete."""
-
-    def show(self, event: Round) -> None:
-        print_json({"event": "round", **asdict(event)})
+    def done(self, round_: Round) -> None:
+        print_json({"event": "round", **asdict(round_)})
 
     def stopped(self, text: str) -> None:
         print_json({"event": "stopped", "text": text})

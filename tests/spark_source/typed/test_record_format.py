@@ -13,7 +13,7 @@ import pytest
 from deltalake import DeltaTable
 from pyspark.sql.types import IntegerType, StructType
 
-from spark_source.typed.encodings import ENCODINGS
+from spark_source.typed.format_settings import ENCODINGS
 from spark_source.typed.record_format import RecordFormat, as_records_mean, or_fail, target_rows
 from tests.spark_source.typed.rows import GOOD, parsed, source_rows
 from tubeclient.errors import ConfigurationError
@@ -422,16 +422,6 @@ def test_other_encodings(delta_spark: SparkSession) -> None:
         b"\xff\xff,x": "the bytes are not text in GBK",
     }) == GOOD  # fmt: skip
     assert [delta_spark.conf.get(name) for name in confs] == before
-
-
-@pytest.mark.spark
-def test_a_text_that_is_another_one_in_utf_8_may_be_bad(delta_spark: SparkSession) -> None:
-    both, said = "你好".encode(), "the bytes are text in UTF-8 too, and another one than in GBK"
-    for strict, found in ((False, ("浣犲ソ",)), (True, said)):
-        gbk = form("kv", "a STRING", encoding="GBK", strict_encoding=strict)
-        assert (
-            parsed(delta_spark, gbk, {b"a=" + both: found, b"a=x": ("x",), "a=你好".encode("GBK"): ("你好",)}) == GOOD
-        )
 
 
 @pytest.mark.spark

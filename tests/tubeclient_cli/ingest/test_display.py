@@ -15,7 +15,7 @@ def shown(terminal: bool, width: int = 120) -> str:
     console = Console(file=io.StringIO(), force_terminal=terminal, width=width)
     with Display(console) as display:
         for total in (10, 20):
-            display.show(Round("2026-01-01T00:00:00.000+00:00", 0, 10, total, 1.0, 10.0, 1_234))
+            display.done(Round("2026-01-01T00:00:00.000+00:00", 0, 10, total, 1.0, 10.0, 1_234))
     assert isinstance(console.file, io.StringIO)
     return console.file.getvalue()
 
@@ -38,7 +38,7 @@ def test_a_terminal_tells_waiting_from_the_first_round() -> None:
     console = Console(file=io.StringIO(), force_terminal=True, width=80)
     with Display(console) as display:
         display._live.refresh()  # type: ignore[union-attr]
-        display.first()
+        display.reads()
     assert isinstance(console.file, io.StringIO)
     drawn = console.file.getvalue()
     assert 0 < drawn.index("waiting for the first round") < drawn.index("the first round is running")
@@ -54,7 +54,7 @@ def test_the_summary_says_how_it_ended() -> None:
 def test_bad_records_are_counted() -> None:
     console = Console(file=io.StringIO(), width=120)
     with Display(console) as display:
-        display.show(Round("2026-01-01T00:00:00.000+00:00", 0, 10, 3_010, 1.0, 10.0, 0, 2, 1_002))
+        display.done(Round("2026-01-01T00:00:00.000+00:00", 0, 10, 3_010, 1.0, 10.0, 0, 2, 1_002))
     assert isinstance(console.file, io.StringIO)
     assert console.file.getvalue().startswith("3,010 rows (1,002 bad) in 1 round, ")
     line = summary_line(IngestSummary(3_010, rounds=1, seconds=1.0, rows_behind=0, stopped=False, bad_rows=1_002))
