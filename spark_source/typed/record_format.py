@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import reduce
+from functools import cached_property, reduce
 from operator import or_
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, Literal
@@ -156,33 +156,49 @@ class RecordFormat:
         none = F.lit(None).cast("string")
         if keep:
             return rows.select(*own, F.struct("*").alias(RECORD), none.alias(BAD_REASON), F.lit(False).alias(UNREAD))
-        source = F.col(BAD_REASON) if BAD_REASON in rows.columns else none
-        unread = source.isNotNull().alias(UNREAD)
-        if self.schema is None:
-            with_reason = rows.select(*own, source.alias(BAD_REASON), unread)
-            record = F.struct(*own)
-        else:
-            from spark_source.typed.readings import reading_of
+        names = tuple(rows.columns)
+        if names not in self._made:
+            source = F.col(BAD_REASON) if BAD_REASON in names else none
+            unread = source.isNotNull().alias(UNREAD)
+            lineage = F.struct(*(F.col(name) for name in names if name not in (VALUE, BAD_REASON)))
+            if self.schema is None:
+                steps, record = [[*own, source.alias(BAD_REASON), unread]], F.struct(*own)
+            else:
+                steps, columns = self._reading(own, source, unread)
+                record = F.struct(*columns, lineage.alias(LINEAGE))
+            good = F.when(F.col(BAD_REASON).isNull(), record)
+            self._made[names] = [*steps, [*own, good.alias(RECORD), F.col(BAD_REASON), F.col(UNREAD)]]
+        return reduce(lambda frame, columns: frame.select(*columns), self._made[names], rows)
 
-            reading = reading_of(self, F.col(_TEXT), F.col(_READ))
-            texts = rows.select("*", self._text().alias(_TEXT))
-            reason = F.coalesce(
-                source,
-                F.when(F.col(VALUE).isNull(), "the record is null"),
-                F.when(F.col(_TEXT).isNull(), f"the bytes are not text in {self.encoding}"),
-                F.when(F.col(_TEXT) == "", "the record is empty"),
-                reading.fault,
-            )
-            # Spark moves a filter on the reason below a column that is deterministic, and then reads each text again
-            # for each mention of the column. The partition's number is always there, and counts as not deterministic.
-            read = F.when(F.spark_partition_id() >= 0, reading.read)
-            with_reason = texts.select("*", read.alias(_READ)).select(
-                *own, _READ, _TEXT, reason.alias(BAD_REASON), unread
-            )
-            lineage = F.struct(*(F.col(name) for name in rows.columns if name not in (VALUE, BAD_REASON)))
-            record = F.struct(*reading.columns, lineage.alias(LINEAGE))
-        good = F.when(F.col(BAD_REASON).isNull(), record)
-        return with_reason.select(*own, good.alias(RECORD), BAD_REASON, UNREAD)
+    @cached_property
+    def _made(self) -> dict[tuple[str, ...], list[list[Column]]]:
+        """The columns that are selected in turn, by the names of the source's columns: a job parses the same ones in
+        each round, and to make them costs hundreds of calls of Spark."""
+        return {}
+
+    def _reading(
+        self, own: list[Column], source: Column, unread: Column
+    ) -> tuple[list[list[Column]], tuple[Column, ...]]:
+        """Steps after which the record's columns can be computed, and those."""
+        from pyspark.sql import functions as F
+
+        from spark_source.typed.readings import reading_of
+
+        reading = reading_of(self, F.col(_TEXT), F.col(_READ))
+        reason = F.coalesce(
+            source,
+            F.when(F.col(VALUE).isNull(), "the record is null"),
+            F.when(F.col(_TEXT).isNull(), f"the bytes are not text in {self.encoding}"),
+            F.when(F.col(_TEXT) == "", "the record is empty"),
+            reading.fault,
+        )
+        # Spark moves a filter on the reason below a column that is deterministic, and then reads each text again for
+        # each mention of the column. The partition's number is always there, and counts as not deterministic.
+        read = F.when(F.spark_partition_id() >= 0, reading.read)
+        texts = [F.col("*"), self._text().alias(_TEXT)]
+        with_read = [F.col("*"), read.alias(_READ)]
+        with_reason = [*own, F.col(_READ), F.col(_TEXT), reason.alias(BAD_REASON), unread]
+        return [texts, with_read, with_reason], reading.columns
 
     def only_good(self, rows: DataFrame) -> DataFrame:
         """The source's rows as the target has them; a bad one ends the job. raw has no bad ones: its rows are as the

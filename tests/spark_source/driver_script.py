@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import threading
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -137,6 +138,13 @@ class Driver:
         from jobs.replay_range import ReplaySettings, replay
 
         return str(replay(self._spark, ReplaySettings(**settings, sink_options={})))
+
+    def mirror(self, settings: dict[str, Any]) -> int:
+        """How many messages a run of the mirror has copied."""
+        from jobs.mirror_topic import MirrorSettings, run_mirror
+
+        own = MirrorSettings(**{**settings, "topics": tuple(settings["topics"])})
+        return run_mirror(self._spark, own, threading.Event()).rows
 
     def record(self, table: str, rows: list[int]) -> list[dict[str, int]]:
         """A run that records these positions one after the other; returns the table's positions after each."""

@@ -76,17 +76,29 @@ def test_streams_and_their_lag(client: OtherDriver, feed: Feed, tmp_path: Path) 
     assert client.call("rows", rows=own["rows"]) == texts(feed.sent)
 
 
-def test_a_topic_is_copied_by_streams(client: OtherDriver, feed: Feed, plain_feed: Feed, tmp_path: Path) -> None:
+def test_a_topic_is_copied_by_batches_of_a_stream(
+    client: OtherDriver, feed: Feed, plain_feed: Feed, tmp_path: Path
+) -> None:
     feed.send(40)
     options = feed.options(startingOffsets="earliest")
-    for call in ("start_copy", "start_copy_by_batches"):
-        client.call(call, name="copy", options=options, checkpoint=str(tmp_path / call), sink=sink(plain_feed))
-        try:
-            assert client.call("wait", name="copy", seconds=60), "the query did not end"
-        finally:
-            client.call("stop", name="copy")
+    checkpoint = str(tmp_path / "checkpoint")
+    client.call("start_copy_by_batches", name="copy", options=options, checkpoint=checkpoint, sink=sink(plain_feed))
+    try:
+        assert client.call("wait", name="copy", seconds=60), "the query did not end"
+    finally:
+        client.call("stop", name="copy")
+    assert client.call("read", options=plain_feed.options()) == texts(feed.sent)
+
+
+def test_a_topic_is_mirrored_over_connect(client: OtherDriver, feed: Feed, plain_feed: Feed, tmp_path: Path) -> None:
+    own = settings_of(feed, "") | {"sink_options": {}, "storage_options": {}, "to_topic": plain_feed.topic}
+    own |= {"to_master_servers": plain_feed.tube.master_address, "checkpoint": str(tmp_path / "checkpoint")}
+    del own["target"]
+    for sent in (20, 5, 0):
+        feed.send(sent)
+        assert client.call("mirror", settings=own) == sent
         feed.wait_until_free()
-    assert client.call("read", options=plain_feed.options()) == sorted(texts(feed.sent) * 2)
+    assert client.call("read", options=plain_feed.options()) == texts(feed.sent)
 
 
 def test_errors_reach_the_client(client: OtherDriver, feed: Feed) -> None:

@@ -86,7 +86,7 @@ class Watch:
             number = int(document["batchId"])
             if not is_batch(document) or (self._last is not None and number <= self._last.sequence):
                 continue
-            seconds, rows = int(document["batchDuration"]) / 1000, int(document["numInputRows"])
+            seconds, rows = int(document["batchDuration"]) / 1000, progress.numInputRows
             ended = datetime.fromisoformat(document["timestamp"]) + timedelta(seconds=seconds)
             self._last = Round(
                 time=ended.isoformat(timespec="milliseconds"),
