@@ -56,16 +56,14 @@ class TubeSource(SentToTasks, DataSource):
     @as_one_line()
     def reader(self, schema: StructType) -> DataSourceReader:
         from spark_source.read.schema import check_schema
-        from spark_source.stream.batch_reader import PushingBatchReader, TubeBatchReader
+        from spark_source.stream.batch_reader import TubeBatchReader
         from spark_source.stream.positions import PositionsReader
 
         options = self._read_options()
         check_schema(schema, _schema(options))
         options.check_batch()
         self._planned = True
-        if options.read == "positions":
-            return PositionsReader(options)
-        return (PushingBatchReader if options.push_filters else TubeBatchReader)(options)
+        return PositionsReader(options) if options.read == "positions" else TubeBatchReader(options)
 
     @as_one_line()
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:

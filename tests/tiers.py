@@ -91,10 +91,6 @@ MERGE: Final[Mapping[str, tuple[str, ...]]] = {
     ),
     "spark_source/test_many_at_once.py": ("test_two_sources_of_one_group_are_refused_with_advice",),
     "spark_source/test_named_sources.py": ("test_sources_come_and_go_and_come_back",),
-    "spark_source/test_pushed_filters.py": (
-        "test_the_result_is_as_without",
-        "test_brokers_leave_out_other_tags_where_no_offset_is_asked_for",
-    ),
     "spark_source/test_strategies_on_spark.py": (
         "test_a_backlog_moves_to_nodes_and_is_taken_over_and_the_table_tells",
     ),

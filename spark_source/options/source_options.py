@@ -100,12 +100,9 @@ class SourceOptions(
                 )
         for option in options_of(SourceOptions).values():
             if option.only == "batch" and option.name in self.given:
-                instead = (
-                    "; a streaming read ends with .trigger(availableNow=True)"
-                    if option.name.startswith("ending")
-                    else "; Spark gives a streaming read no filters, so name subscribe, assign, filters or streams"
+                raise ConfigurationError(
+                    f"{option.name} belongs to batch reads; a streaming read ends with .trigger(availableNow=True)"
                 )
-                raise ConfigurationError(f"{option.name} belongs to batch reads{instead}")
         self.check_limits()
 
     def check_batch(self) -> None:
@@ -113,7 +110,5 @@ class SourceOptions(
         self.check_ends()
         stream_only = {option.name for option in options_of(SourceOptions).values() if option.only == "stream"}
         idle = stream_only & self.given
-        if "messageTimeDisorder" in self.given and not self.push_filters:
-            idle |= {"messageTimeDisorder without pushFilters"}
         if idle:
             _log.warning("options without effect in a batch read: %s", ", ".join(sorted(idle)))

@@ -219,9 +219,6 @@ def test_streaming_and_batch_have_their_own_rules(caplog: pytest.LogCaptureFixtu
     assert not caplog.records
     with pytest.raises(ConfigurationError, match=r"endingOffsets belongs to batch reads; .*availableNow=True"):
         parse(endingoffsets="latest").check_stream()
-    for filtering in ({"pushfilters": "true"}, {"messagetimedisorder": "1m"}):
-        with pytest.raises(ConfigurationError, match="belongs to batch reads; Spark gives a streaming read no filters"):
-            parse(**filtering).check_stream()
     for latest in ("latest", '{"1:t:0": -1, "default": -2}', '{"default": "latest"}'):
         with pytest.raises(ConfigurationError, match="must not be latest in a batch read"):
             parse(startingoffsets=latest).check_batch()
@@ -231,11 +228,6 @@ def test_streaming_and_batch_have_their_own_rules(caplog: pytest.LogCaptureFixtu
     with caplog.at_level(logging.WARNING):
         parse(maxoffsetspertrigger="5", groupjointimeout="1s").check_batch()
     assert "without effect in a batch read: groupJoinTimeout, maxOffsetsPerTrigger" in caplog.text
-    caplog.clear()
-    parse(messagetimedisorder="1m", pushfilters="true").check_batch()
-    assert not caplog.records
-    parse(messagetimedisorder="1m").check_batch()
-    assert "without effect in a batch read: messageTimeDisorder without pushFilters" in caplog.text
 
 
 def test_secrets_are_not_shown_and_not_sent_to_tasks() -> None:
