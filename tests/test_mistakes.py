@@ -48,7 +48,7 @@ OF_READS: list[tuple[str, dict[str, str | None], str, str]] = [
     ("no node", {"sourceCount": "0"}, "INVALID_OPTION_VALUE", "a whole number from 1 to 10000"),
     ("a number in words", {"sourceCount": "two"}, "INVALID_OPTION_VALUE", "a whole number from 1 to 10000"),
     ("a time without a unit", {"rpcTimeout": "8"}, "INVALID_OPTION_VALUE", "write a number and a unit"),
-    ("too short a time", {"partitionRefreshInterval": "1ms"}, "INVALID_OPTION_VALUE", "the minimum is 1000ms"),
+    ("too short a time", {"rpcTimeout": "1ms"}, "INVALID_OPTION_VALUE", "the minimum is 100ms"),
     ("a truth that is none", {"failOnDataLoss": "perhaps"}, "INVALID_OPTION_VALUE", "write true or false"),
     ("an unknown start", {"startingOffsets": "middle"}, "INVALID_OPTION_VALUE", "write earliest, latest, group"),
     ("broken JSON", {"startingOffsets": "{"}, "INVALID_OPTION_VALUE", "or JSON"),

@@ -85,7 +85,6 @@ MERGE: Final[Mapping[str, tuple[str, ...]]] = {
     ),
     "spark_source/test_inlong_on_spark.py": ALL,
     "spark_source/test_limits_on_spark.py": (
-        "test_no_task_has_more_rows_than_allowed",
         "test_a_replayed_batch_is_cut_the_same",
         "test_partitions_that_stand_apart_make_smaller_batches_until_they_meet",
     ),

@@ -79,7 +79,7 @@ class JobSettings:
         if takes_over < 0.4:
             options |= {"backlogTakeover": "true", "backlogTakeoverMinRows": "2"}
         if slices < 0.3:
-            options |= {"maxRecordsPerPartition": "4"}
+            options |= {"minPartitions": "7"}
         if conditions.to_brokers:
             options |= {"commitOffsetsToBroker": "true"}
         if conditions.offsets_table and strict < 0.3:

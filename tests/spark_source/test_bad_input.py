@@ -150,7 +150,7 @@ def test_a_message_with_a_wrong_checksum_is_the_same_row_for_every_reading(
     assert all("checksum" in row.badReason for row in whole if row.badReason is not None)
     damaged = [bytes(row.value) != sent for row, sent in zip(whole, own_feed.sent, strict=True)]
     assert [number for number, one in enumerate(damaged) if one] == victims
-    sliced = batch(delta_spark, {**options, "maxRecordsPerPartition": "30"}).select(columns)
+    sliced = batch(delta_spark, {**options, "minPartitions": "7"}).select(columns)
     assert sliced.orderBy("offset").collect() == whole
     seen: list[Row] = []
 

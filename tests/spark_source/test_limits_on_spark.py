@@ -13,7 +13,7 @@ from spark_source.offsets.offsets import Offsets
 from spark_source.session_confs import session_confs
 from tests.spark_source.feed import Feed
 from tests.spark_source.queries import Batches, batch, run_available, running, stream, wait_for_rows
-from tests.spark_source.reads import Read, assert_in_order, bodies_of, reads_of
+from tests.spark_source.reads import Read, bodies_of, reads_of
 from tests.waiting import wait_for
 
 if TYPE_CHECKING:
@@ -34,27 +34,6 @@ def test_a_partition_is_read_by_several_tasks_each_in_order(delta_spark: SparkSe
     assert [[read.body for read in reads if read.task == task] for task in range(5)] == [
         feed.sent[at : at + 200] for at in range(0, 1000, 200)
     ]
-
-
-def test_no_task_has_more_rows_than_allowed(delta_spark: SparkSession, feed: Feed) -> None:
-    feed.send(1000)
-    frame = batch(delta_spark, feed.options(maxRecordsPerPartition=130))
-    assert frame.rdd.getNumPartitions() == 16  # two nodes with two ranges of 500 entries each, of which it has half
-    reads = reads_of(frame)
-    assert bodies_of(reads) == feed.sent
-    assert max(Counter(read.task for read in reads).values()) <= 130
-    assert_in_order(reads)
-
-
-def test_more_tasks_on_a_partition_than_reader_groups_take_turns(delta_spark: SparkSession, plain_feed: Feed) -> None:
-    """One reader group for two tasks at once."""
-    feed = plain_feed
-    feed.send(2000, partitions=[0])
-    options = feed.options(readerGroups=f"{feed.topic}_only", maxRecordsPerPartition=100)
-    reads = reads_of(batch(delta_spark, options))
-    assert bodies_of(reads) == feed.sent
-    assert len({read.task for read in reads}) == 20
-    assert_in_order(reads)
 
 
 def test_a_replayed_batch_is_cut_the_same(delta_spark: SparkSession, feed: Feed, tmp_path: Path) -> None:
@@ -198,7 +177,7 @@ def test_available_now_reads_the_last_rows_too(delta_spark: SparkSession, feed: 
 def test_the_largest_limits_are_none(delta_spark: SparkSession, feed: Feed, tmp_path: Path, most: int) -> None:
     feed.send(50)
     sink = Batches()
-    options = feed.options(startingOffsets="earliest", maxOffsetsPerTrigger=most, maxRecordsPerPartition=most)
+    options = feed.options(startingOffsets="earliest", maxOffsetsPerTrigger=most)
     run_available(stream(delta_spark, options), tmp_path / "checkpoint", sink)
     assert sink.sizes == [50]
     feed.send(20)

@@ -88,7 +88,7 @@ def test_a_backlog_moves_to_nodes_and_is_taken_over_and_the_table_tells(
     rows = runs.run("backlog", 2)
     assert {rows[0].node_id, rows[1].node_id} == {0, 1}
     feed.send(400, partitions=[10_000])
-    takeover = {"backlogTakeover": True, "backlogTakeoverMinRows": 100, "maxReadersPerPartition": 4}
+    takeover = {"backlogTakeover": True, "backlogTakeoverMinRows": 100}
     rows = runs.run("backlog", 4, **takeover)
     assert bodies_of(runs.reads) == feed.sent
     assert [(rows[number].start_offset, rows[number].readers) for number in (0, 1)] == [(400 * ENTRY, ())] * 2

@@ -69,13 +69,10 @@ BY_EITHER_LOAD: list[tuple[dict[str, str | None], str]] = [
     ({"maxOffsetsPerTrigger": "0"}, "maxOffsetsPerTrigger is '0'; write a whole number from 1 on"),
     ({"maxTriggerDelay": "soon"}, "maxTriggerDelay is 'soon'; write a number and a unit, such as 500ms"),
     ({"minPartitions": "0"}, "minPartitions is '0'; write a whole number from 1 on"),
-    ({"maxRecordsPerPartition": "-1"}, "maxRecordsPerPartition is '-1'; write a whole number from 1 on"),
     ({"backlogTakeover": "perhaps"}, "backlogTakeover is 'perhaps'; write true or false"),
-    ({"backlogTakeover": "true", "maxReadersPerPartition": "9"}, "maxReadersPerPartition is 9, but each reader"),
     ({"failOnDataLoss": "perhaps"}, "failOnDataLoss is 'perhaps'; write true or false"),
     ({"commitOffsetsToBroker": "yes"}, "commitOffsetsToBroker is 'yes'; write true or false"),
     ({"messageTimeZone": "Mars/Base"}, "messageTimeZone is not usable: 'Mars/Base' is not a time zone; give a name"),
-    ({"partitionRefreshInterval": "1ms"}, "partitionRefreshInterval is '1ms'; the minimum is 1000ms"),
     ({"rpcTimeout": "eight"}, "rpcTimeout is 'eight'; write a number and a unit, such as 500ms"),
     ({"storageOption.secret_key": SECRET}, r"storageOption\.\* is given without offsetsTable"),
     # Where to begin
@@ -87,11 +84,6 @@ BY_EITHER_LOAD: list[tuple[dict[str, str | None], str]] = [
     ({"startingOffsets": '{"TOPIC:0": 28}'}, "is not a partition key; write brokerId:topic:partitionId"),
     ({"startingOffsets": '{"1:TOPIC:0": 0, "1:TOPIC:0": 28}'}, "startingOffsets names '1:TOPIC:0' twice; keep one"),
     ({"startingTimestamp": "yesterday"}, "time 'yesterday' of startingTimestamp is not a number of milliseconds"),
-    (
-        {"startingOffsetsByTimestamp": "7"},
-        "startingOffsetsByTimestamp is '7'; write JSON from partition keys to milliseconds",
-    ),
-    ({"startingOffsetsByTimestamp": '{"1:TOPIC:0": 1, "1:TOPIC:0": 2}'}, "names '1:TOPIC:0' twice; keep one"),
     ({"startingOffsetsByTimestampStrategy": "maybe"}, "Strategy is 'maybe'; write one of error, latest"),
     ({"groupFallback": "none"}, "groupFallback is 'none'; write one of earliest, latest, error"),
     # Users and TLS

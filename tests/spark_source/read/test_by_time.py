@@ -53,15 +53,6 @@ def test_batches_between_times_have_each_message_once(
         bodies(delta_spark, feed, startingTimestamp=ms(MINUTES[3], "UTC"))
 
 
-def test_each_partition_at_its_own_time(delta_spark: SparkSession, feed: Feed, sent: dict[str, list[bytes]]) -> None:
-    by_partition = f'{{"1:{feed.topic}:10001": {ms(MINUTES[3])}, "default": {ms(MINUTES[1])}}}'
-    found = bodies(delta_spark, feed, startingOffsetsByTimestamp=by_partition, endingTimestamp=ms("202403101201"))
-    # Messages go to the four partitions in turn.
-    fourth = [body for minute in MINUTES[1:3] for body in sent[minute][3::4]]
-    wanted = {body for minute in MINUTES[1:] for body in sent[minute]}.difference(fourth)
-    assert found == sorted(wanted)
-
-
 def test_a_stream_begins_at_a_time_and_goes_on(
     delta_spark: SparkSession, feed: Feed, sent: dict[str, list[bytes]], tmp_path: Path
 ) -> None:

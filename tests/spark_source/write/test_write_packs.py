@@ -50,7 +50,7 @@ def test_records_are_written_and_read_back(delta_spark: SparkSession, feed: Feed
     assert nodes.count() == 500
     assert batch(delta_spark, feed.options()).count() <= 6  # in packs
     # What is read can be written as it is, with its attributes.
-    write(read(delta_spark, feed).select(*COLUMNS), sink(plain_feed, maxRecordsPerPack=10))
+    write(read(delta_spark, feed).select(*COLUMNS), sink(plain_feed))
     again = read(delta_spark, plain_feed).selectExpr(*COLUMNS[:4], "map_entries(recordAttributes) AS m").collect()
     assert sorted(again) == sorted(
         read(delta_spark, feed).selectExpr(*COLUMNS[:4], "map_entries(recordAttributes) AS m").collect()
@@ -60,7 +60,7 @@ def test_records_are_written_and_read_back(delta_spark: SparkSession, feed: Feed
 def test_a_stream_of_records_is_written_as_one(
     delta_spark: SparkSession, feed: Feed, plain_feed: Feed, tmp_path: Path
 ) -> None:
-    write(delta_spark.range(0, 300, 1, 1).selectExpr(*RECORDS), sink(feed, maxRecordsPerPack=50))
+    write(delta_spark.range(0, 2_000, 1, 1).selectExpr(*RECORDS), sink(feed))
     frame = stream(delta_spark, feed.options(payload="inlong", startingOffsets="earliest", maxOffsetsPerTrigger=3))
     query = (
         frame.select("value", "inlongGroupId", "inlongStreamId", "dataTime")
