@@ -67,12 +67,11 @@ class TubeSource(SentToTasks, DataSource):
     @as_one_line()
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         from spark_source.engine import HAS_READ_LIMITS
-        from spark_source.stream.refused_reader import RefusedStreamReader
+        from spark_source.stream.stream_reader import RefusedStreamReader, TubeStreamReader
 
         try:
             # A package that is missing is told by the reader as well.
             from spark_source.read.schema import check_schema
-            from spark_source.stream.stream_reader import TubeStreamReader
 
             options = self._read_options()
             check_schema(schema, _schema(options))
