@@ -17,7 +17,7 @@ from pyspark.sql.datasource import (
     DataSourceWriter,
 )
 
-from spark_source.boundary import as_one_line
+from spark_source.boundary import as_one_line, show_log
 from spark_source.sent import SentToTasks
 
 if TYPE_CHECKING:
@@ -41,6 +41,7 @@ class TubeSource(SentToTasks, DataSource):
     def __init__(self, options: Mapping[str, str]) -> None:
         from spark_source.options.given import parse_given
 
+        show_log()
         super().__init__({})  # keep the raw options out of this object: they can hold secrets
         self._given: GivenOptions = parse_given(options)
         self._planned = False
