@@ -1,7 +1,7 @@
 """The likeliest mistakes of users, and the one line that each of them sees first: what is wrong, and its stable name.
 
-Those that need no Spark to be met. `tests/spark_source/test_mistakes_on_spark.py`, `test_wrong_uses.py` and
-`test_bad_input.py` meet others in Spark. The table OF_INSTALLATIONS says where those of a machine or a cluster are met.
+Those that need no Spark to be met. `tests/spark_source/test_bad_input.py` meets others in Spark. The table
+OF_INSTALLATIONS says where those of a machine or a cluster are met.
 """
 
 from __future__ import annotations

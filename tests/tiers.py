@@ -72,10 +72,6 @@ MERGE: Final[Mapping[str, tuple[str, ...]]] = {
         "test_an_unknown_topic",
         "test_secrets_are_in_no_plan_and_no_progress",
     ),
-    "spark_source/test_broker_down_on_spark.py": (
-        "test_a_query_starts_and_starts_again_without_one_broker[False-True",
-        "test_what_ends_is_whole_or_an_error",
-    ),
     "spark_source/test_connect.py": (
         "test_the_session_is_a_remote_one",
         "test_batch_reads_views_and_writes",
@@ -105,7 +101,6 @@ MERGE: Final[Mapping[str, tuple[str, ...]]] = {
         "test_restarts_of_master_and_broker_are_survived",
         "test_the_offsets_table_never_leads_and_ends_where_the_query_ended",
     ),
-    "spark_source/test_wrong_uses.py": ("test_a_read_refuses",),
     "spark_source/typed/test_record_format.py": (
         "test_a_bad_message_of_the_source_stays_bad",
         "test_a_byte_order_mark",

@@ -73,19 +73,6 @@ def test_streams_and_their_lag(client: OtherDriver, feed: Feed, tmp_path: Path) 
     assert client.call("rows", rows=own["rows"]) == texts(feed.sent)
 
 
-def test_a_topic_is_copied_by_streams(client: OtherDriver, feed: Feed, plain_feed: Feed, tmp_path: Path) -> None:
-    feed.send(40)
-    options = feed.options(startingOffsets="earliest")
-    for call in ("start_copy", "start_copy_by_batches"):
-        client.call(call, name="copy", options=options, checkpoint=str(tmp_path / call), sink=sink(plain_feed))
-        try:
-            assert client.call("wait", name="copy", seconds=60), "the query did not end"
-        finally:
-            client.call("stop", name="copy")
-        feed.wait_until_free()
-    assert client.call("read", options=plain_feed.options()) == sorted(texts(feed.sent) * 2)
-
-
 def test_errors_reach_the_client(client: OtherDriver, feed: Feed) -> None:
     with pytest.raises(CallFailed, match=r"option subscrib is unknown; did you mean subscribe\?"):
         client.call("read", options=feed.options(subscrib="t"))
@@ -193,15 +180,3 @@ def test_a_client_that_was_killed_in_a_round_of_ingest_is_gone_on_from(
         client.call("ingest", settings=own)
     found = client.call("sql", text=f"SELECT CAST(value AS STRING) FROM delta.`{own['target']}`")
     assert sorted(int(text) for (text,) in found) == [*range(30)]
-
-
-def test_what_a_callback_keeps_stays_in_a_process_of_the_servers(
-    client: OtherDriver, feed: Feed, tmp_path: Path
-) -> None:
-    """So a job cannot be told by its own callback what became of a batch."""
-    feed.send(20)
-    kept, batches = client.call(
-        "kept_by_callback", options=feed.options(startingOffsets="earliest"), checkpoint=str(tmp_path)
-    )
-    assert (kept, batches) == ([], [0])
-    feed.wait_until_free()
