@@ -27,8 +27,6 @@ from typing import Final
 from bench.decode import measure_decode
 from bench.executor_cpu import GROUP as EXECUTOR_CPU
 from bench.executor_cpu import measure_executor_cpu
-from bench.filters import GROUP as FILTERS
-from bench.filters import measure_filters
 from bench.growth import measure_growth
 from bench.inlong import measure_inlong
 from bench.machine import load, machine, versions
@@ -54,7 +52,6 @@ GROUPS: Final[Mapping[str, Group]] = {
     "decode": measure_decode,
     "inlong": measure_inlong,
     "growth": measure_growth,
-    FILTERS: measure_filters,
     REGISTRATIONS: measure_registrations,
     "writing": measure_writing,
     "streaming": measure_streaming,

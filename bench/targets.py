@@ -7,7 +7,6 @@ from typing import Final, NamedTuple
 
 from bench.executor_cpu import ALL_COLUMNS, VALUE_ALONE, WORKLOADS_MEASURED
 from bench.executor_cpu import GROUP as EXECUTOR_CPU
-from bench.filters import GROUP as FILTERS
 from bench.workloads import LAYOUTS
 
 __all__ = ["REASONS", "TARGETS", "Target", "Verdict", "judge"]
@@ -155,22 +154,9 @@ def _executor_cpu() -> list[Target]:
     ]
 
 
-def _filters() -> list[Target]:
-    return [
-        Target(
-            f"a tenth of 2 M x 100 bytes by `messageTime` over a read of all, {layout.title}",
-            _ratio(f"{FILTERS}/{layout.key}/tenth", f"{FILTERS}/{layout.key}/all"),
-            0.2,
-            at_least=False,
-        )
-        for layout in LAYOUTS
-    ]
-
-
 TARGETS: Final = (
     *_executor_cpu(),
     *_throughput(),
-    *_filters(),
     Target("writing: our Producer over Apache's Java producer", _ratio("writing/many", "writing/java"), 1.0),
     Target("writing: Spark, `local[2]`, over Apache's Java producer", _ratio("writing/spark", "writing/java"), 1.2),
     Target(

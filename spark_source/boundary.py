@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Final, TypeVar
 
-__all__ = ["as_one_line", "main_module", "passed_on"]
+__all__ = ["as_one_line", "main_module", "passed_on", "show_log"]
 
 _log = logging.getLogger(__name__)
 
@@ -23,6 +23,8 @@ _Item = TypeVar("_Item")
 
 _OF_SPARK: Final = ("pyarrow", "numpy", "pandas")
 """pip brings them with the extra `spark`, not with pyspark."""
+
+_PACKAGES: Final = ("spark_source", "tubeclient", "offsets_store")
 
 _HIDE_TRACEBACK: Final = "SPARK_HIDE_TRACEBACK"
 """Spark's variable of `spark.sql.execution.pyspark.udf.hideTraceback.enabled`, read when a worker reports an error."""
@@ -60,3 +62,18 @@ def passed_on(items: Iterable[_Item]) -> Iterator[_Item]:
 def main_module() -> str:
     """The name of the module that this process runs with `python -m`; "" for a script."""
     return getattr(getattr(sys.modules.get("__main__"), "__spec__", None), "name", "")
+
+
+def show_log(level: int | None = None) -> None:
+    """In a process of Spark's, where nobody sets up logging: this project's log on standard error, in the form that
+    `spark_log` finds in Spark's output. From `level` on; None: as before, at first warnings."""
+    loggers = [logging.getLogger(name) for name in _PACKAGES]
+    if not main_module().startswith("pyspark.") or logging.getLogger().handlers:
+        return
+    if level is None and loggers[0].handlers:
+        return
+    handler = logging.StreamHandler()
+    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+    for logger in loggers:
+        logger.handlers = [handler]
+        logger.setLevel(logging.WARNING if level is None else level)

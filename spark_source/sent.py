@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from pyspark import cloudpickle
 
-from spark_source.boundary import as_one_line
+from spark_source.boundary import as_one_line, show_log
 
 __all__ = ["SentToTasks", "arrived"]
 
@@ -42,6 +42,7 @@ class SentToTasks:
 @as_one_line()
 def arrived(sent: bytes) -> object:
     """The object that was pickled."""
+    show_log()
     kind, state = pickle.loads(sent)  # noqa: S301 - of Spark's own pickle, which comes from the driver
     made = kind.__new__(kind)
     vars(made).update(state or {})

@@ -17,7 +17,7 @@ from pyspark.sql.datasource import (
     DataSourceWriter,
 )
 
-from spark_source.boundary import as_one_line
+from spark_source.boundary import as_one_line, show_log
 from spark_source.sent import SentToTasks
 
 if TYPE_CHECKING:
@@ -41,6 +41,7 @@ class TubeSource(SentToTasks, DataSource):
     def __init__(self, options: Mapping[str, str]) -> None:
         from spark_source.options.given import parse_given
 
+        show_log()
         super().__init__({})  # keep the raw options out of this object: they can hold secrets
         self._given: GivenOptions = parse_given(options)
         self._planned = False
@@ -56,26 +57,22 @@ class TubeSource(SentToTasks, DataSource):
     @as_one_line()
     def reader(self, schema: StructType) -> DataSourceReader:
         from spark_source.read.schema import check_schema
-        from spark_source.stream.batch_reader import PushingBatchReader, TubeBatchReader
-        from spark_source.stream.positions import PositionsReader
+        from spark_source.stream.batch_reader import TubeBatchReader
 
         options = self._read_options()
         check_schema(schema, _schema(options))
         options.check_batch()
         self._planned = True
-        if options.read == "positions":
-            return PositionsReader(options)
-        return (PushingBatchReader if options.push_filters else TubeBatchReader)(options)
+        return TubeBatchReader(options)
 
     @as_one_line()
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         from spark_source.engine import HAS_READ_LIMITS
-        from spark_source.stream.refused_reader import RefusedStreamReader
+        from spark_source.stream.stream_reader import RefusedStreamReader, TubeStreamReader
 
         try:
             # A package that is missing is told by the reader as well.
             from spark_source.read.schema import check_schema
-            from spark_source.stream.stream_reader import TubeStreamReader
 
             options = self._read_options()
             check_schema(schema, _schema(options))
@@ -134,9 +131,8 @@ class TubeSource(SentToTasks, DataSource):
 
 def _schema(options: SourceOptions) -> StructType:
     from spark_source.read.schema import spark_schema
-    from spark_source.stream.positions import POSITIONS
 
-    return POSITIONS if options.read == "positions" else spark_schema(options)
+    return spark_schema(options)
 
 
 def _only_appends(asked: str, instead: str) -> Exception:

@@ -114,14 +114,8 @@ def start_failure(text: str) -> str | None:
     )
 
 
-# The planner's log has time, level and name. Tasks, batch reads and writes have no log of their own: Python writes
-# their warnings as they are.
-_WARNING: Final = re.compile(
-    r"^[\d-]+ [\d:,]+ (?:WARNING|ERROR|CRITICAL) (?:spark_source|tubeclient|offsets_store)\b"
-    r"|^failOnDataLoss is false|^node \d+ kept \d+ bad messages|^lost and skipped: |^partition \d+:\S+, offsets \["
-    r"|^options without effect in a batch read: |^no topic matches subscribePattern; "
-    r"|^the write failed; |^batch \d+ failed; its next try "
-)
+# As `boundary.show_log` writes them.
+_WARNING: Final = re.compile(r"^[\d-]+ [\d:,]+ (?:WARNING|ERROR|CRITICAL) (?:spark_source|tubeclient|offsets_store)\b")
 _NEEDS_JAVA: Final = "Spark 4 needs JDK 17 or newer: install one, and set JAVA_HOME to it"
 _REASONS: Final = (
     (re.compile(r"JAVA_HOME is not set"), f"[JAVA_NOT_USABLE] there is no Java. {_NEEDS_JAVA}"),

@@ -1,7 +1,7 @@
 """The likeliest mistakes of users, and the one line that each of them sees first: what is wrong, and its stable name.
 
-Those that need no Spark to be met. `tests/spark_source/test_mistakes_on_spark.py`, `test_wrong_uses.py` and
-`test_bad_input.py` meet others in Spark. The table OF_INSTALLATIONS says where those of a machine or a cluster are met.
+Those that need no Spark to be met. `tests/spark_source/test_bad_input.py` meets others in Spark. The table
+OF_INSTALLATIONS says where those of a machine or a cluster are met.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ OF_READS: list[tuple[str, dict[str, str | None], str, str]] = [
     ("no node", {"sourceCount": "0"}, "INVALID_OPTION_VALUE", "a whole number from 1 to 10000"),
     ("a number in words", {"sourceCount": "two"}, "INVALID_OPTION_VALUE", "a whole number from 1 to 10000"),
     ("a time without a unit", {"rpcTimeout": "8"}, "INVALID_OPTION_VALUE", "write a number and a unit"),
-    ("too short a time", {"partitionRefreshInterval": "1ms"}, "INVALID_OPTION_VALUE", "the minimum is 1000ms"),
+    ("too short a time", {"rpcTimeout": "1ms"}, "INVALID_OPTION_VALUE", "the minimum is 100ms"),
     ("a truth that is none", {"failOnDataLoss": "perhaps"}, "INVALID_OPTION_VALUE", "write true or false"),
     ("an unknown start", {"startingOffsets": "middle"}, "INVALID_OPTION_VALUE", "write earliest, latest, group"),
     ("broken JSON", {"startingOffsets": "{"}, "INVALID_OPTION_VALUE", "or JSON"),

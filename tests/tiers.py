@@ -53,7 +53,6 @@ MERGE: Final[Mapping[str, tuple[str, ...]]] = {
     "offsets_store/test_storage_contract.py": ("test_a_newer_run_between_look_and_write_is_noticed[path-some-same",),
     "spark_source/cluster/test_locked_cluster.py": ("test_batch_and_stream_read_what_the_locks_guard",),
     "spark_source/progress/test_broker_hand_over.py": ("test_the_group_follows_a_running_query_and_never_leads_it",),
-    "spark_source/progress/test_offsets_listener.py": ("test_it_closes_the_gap_that_the_planner_leaves",),
     "spark_source/progress/test_table_order.py": ("test_available_now_ends_with_nothing_behind",),
     "spark_source/read/test_by_time.py": (
         "test_batches_between_times_have_each_message_once",
@@ -73,10 +72,6 @@ MERGE: Final[Mapping[str, tuple[str, ...]]] = {
         "test_an_unknown_topic",
         "test_secrets_are_in_no_plan_and_no_progress",
     ),
-    "spark_source/test_broker_down_on_spark.py": (
-        "test_a_query_starts_and_starts_again_without_one_broker[False-True",
-        "test_what_ends_is_whole_or_an_error",
-    ),
     "spark_source/test_connect.py": (
         "test_the_session_is_a_remote_one",
         "test_batch_reads_views_and_writes",
@@ -85,16 +80,11 @@ MERGE: Final[Mapping[str, tuple[str, ...]]] = {
     ),
     "spark_source/test_inlong_on_spark.py": ALL,
     "spark_source/test_limits_on_spark.py": (
-        "test_no_task_has_more_rows_than_allowed",
         "test_a_replayed_batch_is_cut_the_same",
         "test_partitions_that_stand_apart_make_smaller_batches_until_they_meet",
     ),
     "spark_source/test_many_at_once.py": ("test_two_sources_of_one_group_are_refused_with_advice",),
     "spark_source/test_named_sources.py": ("test_sources_come_and_go_and_come_back",),
-    "spark_source/test_pushed_filters.py": (
-        "test_the_result_is_as_without",
-        "test_brokers_leave_out_other_tags_where_no_offset_is_asked_for",
-    ),
     "spark_source/test_strategies_on_spark.py": (
         "test_a_backlog_moves_to_nodes_and_is_taken_over_and_the_table_tells",
     ),
@@ -111,7 +101,6 @@ MERGE: Final[Mapping[str, tuple[str, ...]]] = {
         "test_restarts_of_master_and_broker_are_survived",
         "test_the_offsets_table_never_leads_and_ends_where_the_query_ended",
     ),
-    "spark_source/test_wrong_uses.py": ("test_a_read_refuses",),
     "spark_source/typed/test_record_format.py": (
         "test_a_bad_message_of_the_source_stays_bad",
         "test_a_byte_order_mark",

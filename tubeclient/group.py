@@ -292,7 +292,7 @@ class GroupMembership(ProcessBound):
                 error.args = (
                     f"{error}. {self._holders()}, even after {patience_ms / 1000:.0f} s of waiting. A dead run holds "
                     f"them for {MASTER_LEASE_MS / 1000:.0f} s, a client of this process until it is closed. Set how "
-                    "long to wait with patience_ms, in Spark groupJoinTimeout",
+                    "long to wait with patience_ms",
                 )
             raise
 

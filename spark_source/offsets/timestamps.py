@@ -1,26 +1,22 @@
 """Starts and ends by time: the options' values, and the search for their offsets.
 
-    startingTimestamp            1700000000000
-    startingOffsetsByTimestamp   {"1:clicks:0": 1700000000000, "default": 1700000060000}
-
 Timestamps are milliseconds since 1970, as in Kafka's source. They count to the minute, like producers' times.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Final, Literal, Protocol
 
-from spark_source.offsets.json_object import json_object, put_once
 from spark_source.offsets.offset_spec import Moment, OffsetSpec, Place
 from tubeclient.errors import ConfigurationError
 from tubeclient.keys import PartitionKey, StoreBounds, StoreKey
 from tubeclient.metadata import ClusterView
 
-__all__ = ["TimeLookup", "Unmatched", "check_order", "parse_timestamp", "parse_timestamps", "without_times"]
+__all__ = ["TimeLookup", "Unmatched", "check_order", "parse_timestamp", "without_times"]
 
 _log = logging.getLogger(__name__)
 
@@ -45,17 +41,6 @@ class TimeLookup(Protocol):
         bounds: Mapping[StoreKey, StoreBounds],
     ) -> Mapping[PartitionKey, int | None]: ...
 
-    def rough_ranges(
-        self,
-        view: ClusterView,
-        partitions: Collection[PartitionKey],
-        first_ms: int | None,
-        end_ms: int | None,
-        *,
-        time_zone: str,
-        bounds: Mapping[StoreKey, StoreBounds],
-    ) -> Mapping[PartitionKey, tuple[int | None, int | None]]: ...
-
 
 def parse_timestamp(text: str, option: str) -> OffsetSpec:
     """Parse an option with one time for all partitions. Raises ConfigurationError."""
@@ -64,27 +49,6 @@ def parse_timestamp(text: str, option: str) -> OffsetSpec:
     except ValueError:
         value = text
     return OffsetSpec(option, _moment(value, option))
-
-
-def parse_timestamps(text: str, option: str) -> OffsetSpec:
-    """Parse an option with a time per partition. Raises ConfigurationError."""
-    entries = json_object(text, option)
-    if not entries:
-        raise ConfigurationError(
-            f"{option} is {text!r}; write JSON from partition keys to milliseconds since 1970, as in "
-            '{"1:clicks:0": 1700000000000, "default": 1700000000000}'
-        )
-    default = _moment(entries.pop(_DEFAULT), f"{option}'s default entry") if _DEFAULT in entries else None
-    named: dict[PartitionKey, Moment] = {}
-    for key, value in entries.items():
-        if ":" not in key:
-            as_kafka = ", not by topic as for Kafka's source" if isinstance(value, dict) else ""
-            raise ConfigurationError(
-                f"{option} names {key!r}, which is no partition; write times by brokerId:topic:partitionId{as_kafka}: "
-                '{"1:clicks:0": 1700000000000}'
-            )
-        put_once(named, {PartitionKey.parse(key): _moment(value, f"{key} in {option}")}, option)
-    return OffsetSpec(option, default, tuple(sorted(named.items())))
 
 
 def _moment(value: object, where: str) -> Moment:
@@ -96,14 +60,13 @@ def _moment(value: object, where: str) -> Moment:
 
 
 def check_order(start: OffsetSpec, end: OffsetSpec) -> None:
-    """Raise ConfigurationError if any partition would begin at a later time than it ends."""
-    for key in (None, *dict(start.named), *dict(end.named)):
-        first, last = (dict(spec.named).get(key, spec.default) if key else spec.default for spec in (start, end))
-        if isinstance(first, Moment) and isinstance(last, Moment) and first.timestamp_ms > last.timestamp_ms:
-            raise ConfigurationError(
-                f"{end.option} {_written(last.timestamp_ms)} is before {start.option} "
-                f"{_written(first.timestamp_ms)}{f' for partition {key}' if key else ''}; swap or change them"
-            )
+    """Raise ConfigurationError for a start later than the end."""
+    first, last = start.default, end.default
+    if isinstance(first, Moment) and isinstance(last, Moment) and first.timestamp_ms > last.timestamp_ms:
+        raise ConfigurationError(
+            f"{end.option} {_written(last.timestamp_ms)} is before {start.option} {_written(first.timestamp_ms)}; "
+            "swap or change them"
+        )
 
 
 def without_times(

@@ -34,7 +34,6 @@ __all__ = [
 ]
 
 _PASSWORDS: Final = ("authPassword", "authPasswordFile", "authPasswordEnv")
-_KEY_PASSWORDS: Final = ("tls.keyPassword", "tls.keyPasswordFile", "tls.keyPasswordEnv")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,7 +54,10 @@ class ConnectingOptions:
         "looked up with TubeMQ's own protocol. Writes only ask it whether a topic exists that takes no messages.",
     )
     rpc_timeout_ms: int = option(
-        "rpcTimeout", to.duration_ms(100), "8s", "How long one call to a broker may take, or to all masters in turn."
+        "rpcTimeout",
+        to.duration_ms(100),
+        "8s",
+        "How long one call to a broker may take, or to all masters in turn.",
     )
     retry_limit_ms: int = option(
         "retryLimit",
@@ -126,19 +128,8 @@ class AccessOptions(ConnectingOptions):
     tls_key_file: str | None = optional(
         "tls.keyFile", to.file, None, "`tls.certificateFile`", "The private key of that certificate."
     )
-    tls_key_password: str | None = optional(
-        "tls.keyPassword",
-        to.password,
-        None,
-        "none",
-        "The password of an encrypted key. Like `authPassword`, this text is sent to every task.",
-        secret=True,
-    )
     tls_key_password_file: str | None = optional(
-        "tls.keyPasswordFile", to.file, None, "none", "A file with the key's password."
-    )
-    tls_key_password_env: str | None = optional(
-        "tls.keyPasswordEnv", to.variable, None, "none", "An environment variable with the key's password."
+        "tls.keyPasswordFile", to.file, None, "none", "A file with the password of an encrypted key."
     )
     tls_check_hostname: bool = option(
         "tls.checkHostname",
@@ -181,23 +172,25 @@ def tls_settings(options: AccessOptions) -> TlsSettings | None:
         options.tls_ca_file,
         options.tls_certificate_file,
         options.tls_key_file,
-        options.tls_key_password,
-        options.tls_key_password_file,
-        options.tls_key_password_env,
-        options.tls_check_hostname,
+        key_password_file=options.tls_key_password_file,
+        check_hostname=options.tls_check_hostname,
     )
 
 
 def check_access(options: AccessOptions) -> None:
     """Raise ConfigurationError for options of this kind that contradict each other."""
-    password, key_password = _one_of(options, _PASSWORDS), _one_of(options, _KEY_PASSWORDS)
-    if options.auth_user is None and password is not None:
-        raise ConfigurationError(f"{password} is given without authUser; add authUser")
-    if options.auth_user is not None and password is None:
+    given = [name for name in _PASSWORDS if name in options.given]
+    if len(given) > 1:
+        raise ConfigurationError(f"{' and '.join(given)} are given together; give one of them")
+    if options.auth_user is None and given:
+        raise ConfigurationError(f"{given[0]} is given without authUser; add authUser")
+    if options.auth_user is not None and not given:
         raise ConfigurationError(f"authUser is given without a password; add one of {', '.join(_PASSWORDS)}")
-    own_key = "tls.keyFile" if options.tls_key_file is not None else key_password
-    if own_key is not None and options.tls_certificate_file is None:
-        raise ConfigurationError(f"{own_key} is given without tls.certificateFile, the certificate that the key is for")
+    own_key = [name for name in ("tls.keyFile", "tls.keyPasswordFile") if name in options.given]
+    if own_key and options.tls_certificate_file is None:
+        raise ConfigurationError(
+            f"{own_key[0]} is given without tls.certificateFile, the certificate that the key is for"
+        )
 
 
 def check_here(options: AccessOptions) -> None:
@@ -224,14 +217,6 @@ def check_here(options: AccessOptions) -> None:
                 f"for the driver, and for executors as spark.executorEnv.{name}",
                 condition="FILE_NOT_READABLE",
             )
-
-
-def _one_of(options: AccessOptions, names: tuple[str, ...]) -> str | None:
-    """The one of these options that is set. ConfigurationError for several."""
-    given = [name for name in names if name in options.given]
-    if len(given) > 1:
-        raise ConfigurationError(f"{' and '.join(given)} are given together; give one of them")
-    return given[0] if given else None
 
 
 def client_settings(options: AccessOptions) -> ClientSettings:

@@ -48,26 +48,6 @@ class BatchOptions:
         "What to do if the brokers no longer hold messages that should be read: `true` ends the query with an error "
         "that names partition and range; `false` logs a warning with the number of lost messages and goes on.",
     )
-    push_filters: bool = option(
-        "pushFilters",
-        to.boolean,
-        "false",
-        "Whether filters of the query leave out what is read; needs `spark.sql.python.filterPushdown.enabled`. Only "
-        "for a `load()` that is used once: Spark 4.1 and 4.2 give what one filter left to all uses of the loaded "
-        "DataFrame or view, also to those with another filter or none, and rows would be missing.",
-        only="batch",
-    )
-    message_time_disorder_ms: int | None = optional(
-        "messageTimeDisorder",
-        to.duration_ms(0),
-        None,
-        "unknown",
-        "How much older, by `messageTime`, a message may be than any before it in its partition; at least an hour if "
-        "`messageTimeZone` has summer time, whose end repeats an hour. With it and "
-        "`pushFilters` a filter on `messageTime` reads only the range of offsets where such messages can be; a message "
-        "that is older still may be missing then. Without it all is read.",
-        only="batch",
-    )
 
     def check_limits(self) -> None:
         """Raise ConfigurationError if no batch could keep both limits."""

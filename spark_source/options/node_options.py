@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from spark_source.options import parsers as to
 from spark_source.options.assignment_options import assignment_hints, assignment_strategy
@@ -11,7 +11,7 @@ from spark_source.options.option import option, optional
 from tubeclient.assignment import NO_HINTS, Hints, check_strategy
 from tubeclient.keys import MAX_NODES
 
-__all__ = ["NodeOptions", "Slicing", "Takeover"]
+__all__ = ["MOST_READERS", "NodeOptions", "Slicing"]
 
 
 class Slicing(NamedTuple):
@@ -19,19 +19,12 @@ class Slicing(NamedTuple):
 
     min_tasks: int | None
     """Of all nodes together."""
-    max_rows: int | None
-    """Of one task."""
     reader_groups: int
     """How many tasks can read one partition in parallel."""
 
 
-class Takeover(NamedTuple):
-    """How a partition's backlog is shared among nodes."""
-
-    min_rows: int
-    """Partitions with more rows are shared."""
-    max_readers: int
-    """Of one partition."""
+MOST_READERS: Final = 2
+"""Nodes of one partition, with `backlogTakeover`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,13 +69,8 @@ class NodeOptions:
         "backlogTakeoverMinRows",
         to.integer(1),
         "10000",
-        "With `backlogTakeover`, partitions with more rows than this in a batch may be read by several nodes.",
-    )
-    max_readers_per_partition: int = option(
-        "maxReadersPerPartition",
-        to.integer(2),
-        "2",
-        "With `backlogTakeover`, by how many nodes in parallel; at most the number of `readerGroups`.",
+        "With `backlogTakeover`, partitions with more rows than this in a batch may be read by two nodes.",
+        internal=True,
     )
     min_partitions: int | None = optional(
         "minPartitions",
@@ -92,33 +80,24 @@ class NodeOptions:
         "Split the nodes' ranges into about this many tasks, in proportion to their rows. A hint: no "
         "partition is cut into more slices than there are `readerGroups`.",
     )
-    max_records_per_partition: int | None = optional(
-        "maxRecordsPerPartition",
-        to.integer(1),
-        None,
-        "no limit",
-        "Split a node's ranges so that no task has more rows. With `minPartitions` too, the larger number of tasks "
-        "is made.",
-    )
     group_join_timeout_ms: int = option(
         "groupJoinTimeout",
         to.duration_ms(0),
         "40s",
         "How long to wait for the group's nodes. A killed query holds them until the master's lease of 30 s ends.",
         only="stream",
+        internal=True,
     )
 
     @property
-    def takeover(self) -> Takeover | None:
-        """The backlog takeover; None if it is off."""
-        if not self.backlog_takeover:
-            return None
-        return Takeover(self.backlog_takeover_min_rows, self.max_readers_per_partition)
+    def takeover(self) -> int | None:
+        """Partitions with more rows in a batch are shared by two nodes; None: none are."""
+        return self.backlog_takeover_min_rows if self.backlog_takeover else None
 
     @property
     def readers_per_partition(self) -> int:
         """How many nodes may read one partition in parallel."""
-        return self.max_readers_per_partition if self.backlog_takeover else 1
+        return MOST_READERS if self.backlog_takeover else 1
 
     def check_assignment(self) -> None:
         """Raise ConfigurationError if the strategy cannot work with these hints."""

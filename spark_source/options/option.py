@@ -36,6 +36,8 @@ class Option:
     required: bool = False
     secret: bool = False
     """Its value must not appear anywhere."""
+    internal: bool = False
+    """For tests: accepted, and in no list."""
 
     def matches(self, key: str) -> bool:
         """Whether `key`, in any case, names this option."""
@@ -52,12 +54,20 @@ def required(name: str, parse: Callable[[str], T], doc: str) -> T:
 
 
 def option(
-    name: str, parse: Callable[[str], T], default: str, doc: str, *, only: Literal["stream", "batch"] | None = None
+    name: str,
+    parse: Callable[[str], T],
+    default: str,
+    doc: str,
+    *,
+    only: Literal["stream", "batch"] | None = None,
+    internal: bool = False,
 ) -> T:
     """The field of an option; `default` is a text that users could also write."""
     return field(
         default_factory=lambda: parse(default),
-        metadata={_OPTION: Option(name=name, parse=parse, default=f"`{default}`", doc=doc, only=only)},
+        metadata={
+            _OPTION: Option(name=name, parse=parse, default=f"`{default}`", doc=doc, only=only, internal=internal)
+        },
     )
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from spark_source.options.access import AccessOptions, ConnectingOptions, check_access
 from spark_source.options.batch_options import BatchOptions, MessageTimeOptions
-from spark_source.options.node_options import NodeOptions, Slicing
+from spark_source.options.node_options import MOST_READERS, NodeOptions, Slicing
 from spark_source.options.option import Masked, options_of
 from spark_source.options.progress_options import ProgressOptions
 from spark_source.options.row_options import RowOptions
@@ -50,7 +50,7 @@ class SourceOptions(
     @property
     def slicing(self) -> Slicing:
         """How a node's ranges are cut into tasks."""
-        return Slicing(self.min_partitions, self.max_records_per_partition, len(self.reader_groups))
+        return Slicing(self.min_partitions, len(self.reader_groups))
 
     def for_tasks(self) -> SourceOptions:
         """These options without what only the planner needs: tasks get no plan and no access to the offsets table.
@@ -78,8 +78,8 @@ class SourceOptions(
                 raise ConfigurationError(f"{name} is given without offsetsTable and has no effect; add offsetsTable")
         if self.readers_per_partition > len(self.reader_groups):
             raise ConfigurationError(
-                f"maxReadersPerPartition is {self.max_readers_per_partition}, but each reader of a partition needs its "
-                f"own group, and there are {len(self.reader_groups)} readerGroups; name more of them, or lower it"
+                f"with backlogTakeover {MOST_READERS} nodes may read a partition, each with a group of its own, and "
+                f"there is only {self.reader_groups[0]} in readerGroups; name more of them"
             )
         if self.consumer_group in self.reader_groups:
             raise ConfigurationError(
@@ -90,8 +90,6 @@ class SourceOptions(
     def check_stream(self, *, read_limits: bool = True) -> None:
         """Raise ConfigurationError for options that do not apply to a streaming read, or need `read_limits` that Spark
         lacks."""
-        if self.read == "positions":
-            raise ConfigurationError("read positions belongs to batch reads; a streaming read gives messages")
         for name in ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay"):
             if name in self.given and not read_limits:
                 raise ConfigurationError(
@@ -100,12 +98,9 @@ class SourceOptions(
                 )
         for option in options_of(SourceOptions).values():
             if option.only == "batch" and option.name in self.given:
-                instead = (
-                    "; a streaming read ends with .trigger(availableNow=True)"
-                    if option.name.startswith("ending")
-                    else "; Spark gives a streaming read no filters, so name subscribe, assign, filters or streams"
+                raise ConfigurationError(
+                    f"{option.name} belongs to batch reads; a streaming read ends with .trigger(availableNow=True)"
                 )
-                raise ConfigurationError(f"{option.name} belongs to batch reads{instead}")
         self.check_limits()
 
     def check_batch(self) -> None:
@@ -113,7 +108,5 @@ class SourceOptions(
         self.check_ends()
         stream_only = {option.name for option in options_of(SourceOptions).values() if option.only == "stream"}
         idle = stream_only & self.given
-        if "messageTimeDisorder" in self.given and not self.push_filters:
-            idle |= {"messageTimeDisorder without pushFilters"}
         if idle:
             _log.warning("options without effect in a batch read: %s", ", ".join(sorted(idle)))

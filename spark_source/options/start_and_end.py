@@ -7,7 +7,7 @@ from functools import partial
 from typing import Literal, NamedTuple
 
 from spark_source.offsets.offset_spec import GroupFallback, OffsetSpec
-from spark_source.offsets.timestamps import Unmatched, check_order, parse_timestamp, parse_timestamps
+from spark_source.offsets.timestamps import Unmatched, check_order, parse_timestamp
 from spark_source.options import parsers as to
 from spark_source.options.option import option, optional
 from tubeclient.errors import ConfigurationError
@@ -61,16 +61,7 @@ class StartAndEnd:
         None,
         "",
         "Begin each partition at its first message of this minute or later, by the time that producers write on "
-        "messages: milliseconds since 1970. Overrides `startingOffsetsByTimestamp`, which overrides "
-        "`startingOffsets`.",
-    )
-    starting_by_timestamp: OffsetSpec | None = optional(
-        "startingOffsetsByTimestamp",
-        partial(parse_timestamps, option="startingOffsetsByTimestamp"),
-        None,
-        "",
-        'The same by partition: JSON from partition keys to milliseconds since 1970, with a `"default"` '
-        "entry for all others.",
+        "messages: milliseconds since 1970. Overrides `startingOffsets`.",
     )
     unmatched: Unmatched = option(
         "startingOffsetsByTimestampStrategy",
@@ -92,27 +83,19 @@ class StartAndEnd:
         None,
         "",
         "End each partition before its first message of this minute or later, or at the latest offset if there is "
-        "none. Overrides `endingOffsetsByTimestamp`, which overrides `endingOffsets`.",
-        only="batch",
-    )
-    ending_by_timestamp: OffsetSpec | None = optional(
-        "endingOffsetsByTimestamp",
-        partial(parse_timestamps, option="endingOffsetsByTimestamp"),
-        None,
-        "",
-        "The same by partition, in the form of `startingOffsetsByTimestamp`.",
+        "none. Overrides `endingOffsets`.",
         only="batch",
     )
 
     def start_of(self, read: Literal["stream", "batch"]) -> OffsetSpec:
         """Where a read begins, with the default of its kind."""
         default = OffsetSpec("startingOffsets", "latest" if read == "stream" else "earliest")
-        return self.starting_timestamp or self.starting_by_timestamp or self.starting or default
+        return self.starting_timestamp or self.starting or default
 
     @property
     def end(self) -> OffsetSpec:
         """Where a batch read ends."""
-        return self.ending_timestamp or self.ending_by_timestamp or self.ending
+        return self.ending_timestamp or self.ending
 
     def check_ends(self) -> None:
         """Raise ConfigurationError for a start or an end that makes no sense in a batch read."""

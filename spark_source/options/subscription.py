@@ -39,8 +39,7 @@ class Subscription:
         None,
         "",
         "All topics whose whole name matches this Python regular expression. The master's web port (`masterWebPort`) "
-        "lists them every `partitionRefreshInterval`; topics that appear while a query runs are read from their "
-        "beginning.",
+        "lists them every 30 s; topics that appear while a query runs are read from their beginning.",
     )
     assigned: tuple[PartitionKey, ...] = optional(
         "assign",
@@ -72,6 +71,7 @@ class Subscription:
         "30s",
         "How often to ask the master for new partitions, and with `subscribePattern` for new topics.",
         only="stream",
+        internal=True,
     )
     streams: frozenset[str] = optional(
         "streams",

@@ -13,13 +13,15 @@ __all__ = ["OPTIONS", "find_option", "markdown"]
 _READING: Final = tuple(options_of(SourceOptions).values())
 _WRITING: Final = tuple(options_of(SinkOptions).values())
 
-OPTIONS: Final[tuple[Option, ...]] = (*_READING, *(option for option in _WRITING if option not in _READING))
-"""In the order of the documentation."""
+_ALL: Final = (*_READING, *(option for option in _WRITING if option not in _READING))
+
+OPTIONS: Final[tuple[Option, ...]] = tuple(option for option in _ALL if not option.internal)
+"""Those that users may set, in the order of the documentation."""
 
 
 def find_option(key: str) -> Option | None:
-    """The option of a name in any case; None if unknown."""
-    return next((option for option in OPTIONS if option.matches(key)), None)
+    """The option of a name in any case, internal ones too; None if unknown."""
+    return next((option for option in _ALL if option.matches(key)), None)
 
 
 def markdown() -> str:

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from spark_source.offsets.offsets import Offsets
-from spark_source.options.node_options import Takeover
 from spark_source.plan.assigning import PartitionAssignment
 from spark_source.plan.planning import ranges
 from spark_source.plan.takeover import TakenOver, take_over
@@ -31,7 +30,7 @@ class BatchPlan:
     taken: Sequence[TakenOver] = ()
 
     @classmethod
-    def of(cls, start: Offsets, end: Offsets, assignment: PartitionAssignment, takeover: Takeover | None) -> BatchPlan:
+    def of(cls, start: Offsets, end: Offsets, assignment: PartitionAssignment, takeover: int | None) -> BatchPlan:
         """Plan the batch from `start` to `end`; always the same for the same `assignment`."""
         by_node, taken = ranges(start, end, assignment.by_store), list[TakenOver]()
         if takeover is not None:

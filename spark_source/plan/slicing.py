@@ -5,8 +5,8 @@ in order, and have nearly equal size. They cut a range only where a border falls
 so a slice of N entries has at most N rows.
 
 Slices of one partition are read in parallel, each in its own reader group; a slice without a free group waits. So
-`min_tasks`, a hint, is not followed where a partition would need more slices than there are groups; `max_rows` is
-always kept. The result depends only on offsets and options: a replayed batch is cut in the same way.
+`min_tasks`, a hint, is not followed where a partition would need more slices than there are groups. The result depends
+only on offsets and options: a replayed batch is cut in the same way.
 """
 
 from __future__ import annotations
@@ -31,24 +31,18 @@ class Slice(NamedTuple):
 
 
 def slices(by_node: Mapping[int, Sequence[OffsetRange]], slicing: Slicing) -> list[Slice]:
-    """Cut the ranges of each node. All nodes must have something to read. Without `min_tasks` and `max_rows`, a node is
-    one slice.
+    """Cut the ranges of each node. All nodes must have something to read. Without `min_tasks` a node is one slice;
+    otherwise there are about as many slices, see above; never more than index entries.
 
     The first slices of all nodes come first: Spark starts tasks in this order, and slices of different nodes never wait
-    for each other's reader groups. With `min_tasks` there are about as many slices (see above; never more than index
-    entries). With `max_rows` each slice has at most so many entries. With both, both hold.
+    for each other's reader groups.
     """
-    min_tasks, max_rows, reader_groups = slicing
-    if min_tasks is None and max_rows is None:
+    min_tasks, reader_groups = slicing
+    if min_tasks is None or min_tasks <= len(by_node):
         return [Slice(0, node, of_node) for node, of_node in sorted(by_node.items())]
-    counts = dict.fromkeys(by_node, 1)
     entries = {node: sum(one.max_messages for one in of_node) for node, of_node in by_node.items()}
-    if min_tasks is not None and min_tasks > len(by_node):
-        for node, share in share_rows(entries, min_tasks).items():
-            counts[node] = min(share, _most_slices(by_node[node], entries[node], reader_groups))
-    if max_rows is not None:
-        for node, count in counts.items():
-            counts[node] = max(count, -(-entries[node] // max_rows))
+    shares = share_rows(entries, min_tasks)
+    counts = {node: min(shares[node], _most_slices(by_node[node], entries[node], reader_groups)) for node in by_node}
     return sorted(
         Slice(number, node, some)
         for node, of_node in by_node.items()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +12,6 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from spark_source.boundary import as_one_line, passed_on
 from spark_source.options.source_options import SourceOptions
-from spark_source.plan.pushed import EVERYTHING, Pushed
 from spark_source.plan.read_task import ReadTask
 from spark_source.read.task_read import read_task
 from spark_source.sent import SentToTasks
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
     from tubeclient.keys import StoreBounds, StoreKey
     from tubeclient.metadata import ClusterView
 
-__all__ = ["PushingBatchReader", "TubeBatchReader", "plan_batch"]
+__all__ = ["TubeBatchReader", "plan_batch"]
 
 _log = logging.getLogger(__name__)
 
@@ -38,7 +37,6 @@ class TubeBatchReader(SentToTasks, DataSourceReader):
 
     def __init__(self, options: SourceOptions) -> None:
         self._options = options
-        self._matching = EVERYTHING
 
     def __getstate__(self) -> dict[str, Any]:
         """For the tasks, which need no access to the offsets table."""
@@ -55,7 +53,6 @@ class TubeBatchReader(SentToTasks, DataSourceReader):
                 self._options,
                 TubeCluster(client_settings(self._options), self._options, self._options.bad_messages),
                 progress,
-                self._matching,
             )
 
     def read(self, partition: InputPartition) -> Iterator[pyarrow.RecordBatch]:
@@ -63,26 +60,8 @@ class TubeBatchReader(SentToTasks, DataSourceReader):
         return passed_on(read_task(self._options, partition)) if isinstance(partition, ReadTask) else iter(())
 
 
-class PushingBatchReader(TubeBatchReader):
-    """A reader for Spark's filters. Apart, because unless `spark.sql.python.filterPushdown.enabled` is set, Spark
-    ends a query whose reader has this method.
-
-    Only for the option `pushFilters`: Spark 4.1 and 4.2 keep the tasks of the last reader that was given filters with
-    the loaded DataFrame, and run them for each scan of it, whatever the filters of that scan."""
-
-    @as_one_line()
-    def pushFilters(self, filters: list[Any]) -> Iterable[Any]:
-        from spark_source.plan.pushed import pushed
-
-        self._matching, unsure = pushed(filters)
-        self._options = _with_tags(self._options, self._matching.tags)
-        return unsure
-
-
-def plan_batch(
-    options: SourceOptions, cluster: Cluster, progress: ProgressTable, matching: Pushed = EVERYTHING
-) -> list[ReadTask]:
-    """Return the tasks of a batch read, for the cluster as it is now; without ranges in which nothing is `matching`.
+def plan_batch(options: SourceOptions, cluster: Cluster, progress: ProgressTable) -> list[ReadTask]:
+    """Return the tasks of a batch read, for the cluster as it is now.
 
     DataLoss: the start is before the brokers' first offset. ConfigurationError: the end is outside of the brokers'
     data, or before the start. ConnectError: a broker does not answer for `retryLimit`. A batch read is always complete,
@@ -102,7 +81,7 @@ def plan_batch(
         _log.warning("no topic matches subscribePattern; nothing is read")
     lookup = cluster.lookup()
     try:
-        start, end = _start_and_end(options, layout, lookup, progress, matching)
+        start, end = _start_and_end(options, layout, lookup, progress)
     finally:
         lookup.close()
     assigned = PartitionAssignment.of(
@@ -117,14 +96,11 @@ def plan_batch(
 
 
 def _start_and_end(
-    options: SourceOptions, layout: Layout, lookup: Lookup, progress: ProgressTable, matching: Pushed
+    options: SourceOptions, layout: Layout, lookup: Lookup, progress: ProgressTable
 ) -> tuple[Offsets, Offsets]:
     from spark_source.plan.losses import find_lost
-    from spark_source.plan.offset_rule import OffsetRule
-    from spark_source.stream.batch_tasks import offset_rules
     from spark_source.stream.beginning import OffsetFinder, beginning
     from spark_source.stream.loss_judge import told_loss
-    from spark_source.stream.narrowed import narrowed
 
     bounds = _bounds_of_all(lookup, layout.view_read)
     finder = OffsetFinder(lookup, options.place_rules)
@@ -160,27 +136,7 @@ def _start_and_end(
             f"endingOffsets {end[key]} of partition {key} is before its start at {start[key]}; swap or move them",
             condition="INVALID_OPTION_VALUE",
         )
-    if matching == EVERYTHING:
-        return start, end
-    known = {store for store, rule in offset_rules(options, end, layout.view).items() if rule is OffsetRule.ALWAYS}
-    return narrowed(start, end, matching, known, options, lookup, layout.view_read, bounds)
-
-
-def _with_tags(options: SourceOptions, tags: frozenset[str] | None) -> SourceOptions:
-    """The options of a read in which brokers leave out other tags, where that changes no row: messages that are
-    filtered have no known offsets."""
-    from spark_source.read.schema import spark_schema
-    from tubeclient.names import checked_filters
-
-    if not tags or options.streams or options.filters or "offset" in spark_schema(options).names:
-        return options
-    given = dict.fromkeys(options.topics, tags)
-    try:
-        filters = checked_filters(given)
-    except ConfigurationError:  # our producers cannot write such a tag
-        return options
-    # The rule for tags takes surrounding blanks away. Producers of others may write them.
-    return replace(options, filters=filters) if filters == given else options
+    return start, end
 
 
 def _bounds_of_all(lookup: Lookup, view: ClusterView) -> Mapping[StoreKey, StoreBounds]:

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass
 
-from spark_source.cluster.cluster import Lookup
-from spark_source.cluster.membership import Membership
+from spark_source.cluster.cluster import Cluster, Lookup, default_node_count
 from spark_source.options.source_options import SourceOptions
 from spark_source.plan.assigning import Assigner, PartitionAssignment
 from spark_source.stream.beginning import OffsetFinder
-from spark_source.stream.late_starts import LateStarts
 from spark_source.stream.loss_judge import LossJudge
-from spark_source.stream.snapshot import SnapshotCache
+from spark_source.stream.silent_brokers import LateStarts
+from spark_source.stream.snapshot import Layout, SnapshotCache
 from tubeclient.keys import PartitionKey
+from tubeclient.metadata import ClusterView
 
 __all__ = ["HeldGroup"]
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -29,16 +33,25 @@ class HeldGroup:
     late_starts: LateStarts
 
     @classmethod
-    def of(
+    def join(
         cls,
         options: SourceOptions,
-        source_count: int,
-        membership: Membership,
+        cluster: Cluster,
         lookup: Lookup,
+        closing: ExitStack,
+        joined: Callable[[ClusterView, int], None],
         nodes_before: Callable[[], Mapping[PartitionKey, int]],
         clock: Callable[[], float],
     ) -> HeldGroup:
-        """`membership` has joined; `nodes_before` are the partitions' nodes in earlier runs, see Assigner."""
+        """Join the group; `closing` releases it, also if this fails. `joined` is called next, with the layout and the
+        number of nodes; `nodes_before` are the partitions' nodes in earlier runs, see Assigner."""
+        source_count = options.source_count
+        if source_count is None:
+            layout = Layout(options.selector(), cluster.fetch_view())
+            source_count = default_node_count(len(layout.configured), options.readers_per_partition)
+        membership = cluster.membership(source_count)
+        closing.callback(membership.close)
+        joined(membership.join(options.group_join_timeout_ms), source_count)
 
         def tell_master(assigned: PartitionAssignment) -> None:
             membership.report(dict(enumerate(assigned.by_node)))
@@ -46,16 +59,20 @@ class HeldGroup:
         reads = options.selector()
         snapshots = SnapshotCache(reads, membership, lookup, clock)
         finder = OffsetFinder(lookup, options.place_rules)
-        return cls(
-            finder,
+        judge = LossJudge(
+            membership,
             snapshots,
-            LossJudge(
-                membership,
-                snapshots,
-                reads,
-                fail_on_data_loss=options.fail_on_data_loss,
-                retry_limit_ms=options.retry_limit_ms,
-            ),
-            Assigner(options.assignment_strategy, options.assignment_hints, source_count, nodes_before, tell_master),
-            LateStarts(finder),
+            reads,
+            fail_on_data_loss=options.fail_on_data_loss,
+            retry_limit_ms=options.retry_limit_ms,
         )
+        assigner = Assigner(
+            options.assignment_strategy, options.assignment_hints, source_count, nodes_before, tell_master
+        )
+        _log.info(
+            "the query holds the %d nodes of consumerGroup %s and reads %s",
+            source_count,
+            options.consumer_group,
+            options.choice,
+        )
+        return cls(finder, snapshots, judge, assigner, LateStarts(finder))

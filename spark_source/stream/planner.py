@@ -10,27 +10,24 @@ import logging
 import time
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
-from datetime import UTC, datetime
 from functools import cached_property
+from typing import Any, TypeAlias
 
-from spark_source.cluster.cluster import Cluster, Lookup, check_scope, default_node_count
+from spark_source.cluster.cluster import Cluster, Lookup, check_scope
 from spark_source.offsets.offsets import Offsets
 from spark_source.options.source_options import SourceOptions
 from spark_source.plan.batch_plan import BatchPlan
 from spark_source.plan.planning import plan, rows_to_read
 from spark_source.plan.read_task import ReadTask
-from spark_source.progress.broker_positions import BrokerPositions
-from spark_source.progress.position import Position
 from spark_source.progress.progress_table import ProgressTable
 from spark_source.stream.batch_tasks import tasks_of
 from spark_source.stream.beginning import beginning
+from spark_source.stream.group_position import GroupPosition
 from spark_source.stream.held_group import HeldGroup
-from spark_source.stream.idle_look import IdleLook, Question
-from spark_source.stream.parsed_offsets import Json, ParsedOffsets
 from spark_source.stream.silent_brokers import SilentBrokers, some_of
 from spark_source.stream.snapshot import Layout, Snapshot
 from spark_source.stream.target import Reach, Target
-from spark_source.stream.trigger_delay import TriggerDelay
+from spark_source.stream.trigger_delay import IdleLook, Question, TriggerDelay
 from tubeclient.errors import ConfigurationError, ConnectError
 from tubeclient.keys import PartitionKey
 
@@ -39,6 +36,9 @@ __all__ = ["StreamPlanner"]
 _log = logging.getLogger(__name__)
 
 _LOGGED_CHARACTERS = 300
+
+Json: TypeAlias = dict[str, Any]
+"""Offsets in the form of Spark's checkpoint."""
 
 
 class StreamPlanner:
@@ -54,7 +54,7 @@ class StreamPlanner:
         self._options = options
         self._cluster = cluster
         self._progress = progress
-        self._broker_positions = BrokerPositions(options, cluster)
+        self._position = GroupPosition(options, cluster, progress)
         self._clock = clock
         self._closing = ExitStack()
         """What to release at the end, in reverse order."""
@@ -65,21 +65,12 @@ class StreamPlanner:
         """Whether Spark has asked for the tasks of its first batch, or of a later one."""
         self._target: Target | None = None
         self._silent_brokers = SilentBrokers()
-        self._planned: BatchPlan | None = None
-        """The last batch whose tasks Spark asked for."""
-        self._recorded: Position | None = None
-        """The last complete position."""
-        self._asked_from: Offsets | None = None
-        """Where the query stood when Spark last asked for a batch."""
-        self._gone_back_from: Mapping[PartitionKey, int] = {}
-        """Where the query stood before it went back, because a lost tail was accepted."""
         self._first_look: Snapshot | None = None
         self._delay = TriggerDelay(options.max_trigger_delay_ms, clock)
         self._idle: IdleLook | None = None
         """The last look, if there was nothing to do."""
         self._stands_at: Json | None = None
         """Where the last batch ended, for Spark versions that do not pass it."""
-        self._offsets = ParsedOffsets()
 
     def initial(self) -> Json:
         """Where the query begins. Spark asks more than once, also after a restart if the first batch did not
@@ -117,9 +108,7 @@ class StreamPlanner:
                 _log.info("the query has no checkpoint and begins at %s", spec.text[:_LOGGED_CHARACTERS])
                 self._progress.keep_initial(starting, self._initial, snapshot.bounds)
                 self._first_look = snapshot
-            self._broker_positions.begin(
-                Position(self._initial, snapshot.bounds, snapshot.view_told, {}, datetime.now(UTC))
-            )
+            self._position.begin(self._initial, snapshot)
         return self._initial.to_dict()
 
     def latest(self, start: Json, max_rows: int | None, min_rows: int | None = None) -> Json:
@@ -146,13 +135,14 @@ class StreamPlanner:
             # restart Spark asks for the starting offsets again; messages between the two answers would be lost.
             recent, self._first_look = self._first_look, None
         start, max_rows, min_rows = question
-        begin = self._asked_from = self._offsets.parse(start)
+        answered = self._idle is not None and self._idle.answers(question, recent, self._delay)
+        begin = self._position.asked_from = self._idle.begin if self._idle and answered else Offsets.from_dict(start)
         if not self._scope_checked:
             check_scope(self._options, recent.view, begin)
             self._scope_checked = True
         # Spark asks on, so the previous batch is complete; also the first one, even if it was empty.
         complete = begin != self._initial or self._first_batch_planned
-        if self._idle is not None and self._idle.answers(question, recent, self._delay):
+        if answered:
             if complete:
                 self._record(begin, recent)
             return start
@@ -161,7 +151,7 @@ class StreamPlanner:
             recent, held = group.judge.held(begin, recent, None if self._target is None else self._target.ends)
         finally:
             if held is not begin:
-                self._gone_back_from = begin.clamp(self._gone_back_from, {})
+                self._position.went_back(begin)
             # If a lost tail is accepted, positions go back before a message arrives there: they never lead the sink.
             if complete:
                 self._record(held, recent, back_from=None if held is begin else begin)
@@ -172,10 +162,10 @@ class StreamPlanner:
         held_back = min_rows is not None and self._delay.holds_back(rows_to_read(held, partitions, bounds), min_rows)
         end = plan(held, partitions, bounds, 0 if held_back else max_rows, entering, recent.growth)
         if end is begin:
-            self._idle = IdleLook(question, recent, held_back)
+            self._idle = IdleLook(question, begin, recent, held_back)
             return start
         self._idle = None
-        return self._offsets.written(end)
+        return end.to_dict()
 
     def latest_from_here(self) -> Json:
         """`latest` without limits, for Spark before 4.2, which does not pass the batch's start.
@@ -189,12 +179,10 @@ class StreamPlanner:
         return self._stands_at
 
     def complete(self, end: Json) -> None:
-        """Record that everything before `end` is certainly in the sink, unless Spark has said so by asking for a batch.
-
-        With asynchronous progress tracking `end` is one of an earlier batch, and after a lost tail it is no position.
-        """
-        complete, asked_from = self._offsets.parse(end), self._asked_from
-        if asked_from is None or asked_from.clamp(self._gone_back_from, {}).overtaken_by(complete):
+        """Record that everything before `end` is certainly in the sink, unless Spark has said so by asking for a
+        batch."""
+        complete = Offsets.from_dict(end)
+        if self._position.is_news(complete):
             self._record(complete, self._held().snapshots.get())
 
     def partitions(self, start: Json, end: Json) -> list[ReadTask]:
@@ -202,14 +190,14 @@ class StreamPlanner:
         self._progress.check()
         group = self._held()
         snapshot = group.snapshots.get()
-        begin, until = self._offsets.parse(start), self._offsets.parse(end)
+        begin, until = Offsets.from_dict(start), Offsets.from_dict(end)
         self._first_batch_planned = True
         if start == end:
             self._stands_at = end
         # Two kinds of batches may go back and have nothing to read there: the first batch of an earlier run, which
         # began and ended before the current `latest`, and batches back to the end of a broker's data after an accepted
         # loss.
-        replays_first = self._asked_from is None and begin == self._initial
+        replays_first = self._position.asked_from is None and begin == self._initial
         if begin == self._initial or not self._options.fail_on_data_loss:
             begin = begin.clamp({}, until)
         if replays_first:
@@ -218,9 +206,9 @@ class StreamPlanner:
         planned = BatchPlan.of(
             begin, until, group.assigner.of_batch(snapshot.configured, begin, until), self._options.takeover
         )
-        if start != end and planned != self._planned:
+        if start != end and planned != self._position.planned:
             _log.info("batch planned: %s", planned)
-            self._planned = planned
+            self._position.planned = planned
         return tasks_of(planned, snapshot.view, self._options, self._options.slicing)
 
     def freeze_target(self) -> None:
@@ -242,31 +230,21 @@ class StreamPlanner:
 
         First writes the last position to the offsets table and the brokers: the next run must find it.
         """
-        self._progress.close()
-        self._broker_positions.close()
+        self._position.close()
         self._group = None
         self._closing.close()
 
     def _held(self) -> HeldGroup:
         """Join the group and begin a run, once."""
         if self._group is None:
-            options, lookup = self._options, self._lookup
-            source_count = options.source_count
-            if source_count is None:
-                layout = Layout(options.selector(), self._cluster.fetch_view())
-                source_count = default_node_count(len(layout.configured), options.readers_per_partition)
-            membership = self._cluster.membership(source_count)
-            self._closing.callback(membership.close)  # a failed join must also release its nodes
-            view = membership.join(options.group_join_timeout_ms)
-            if options.commit_offsets_to_broker:
-                self._broker_positions.open(view)
-            self._progress.open_run(source_count)
-            self._group = HeldGroup.of(options, source_count, membership, lookup, self._progress.nodes, self._clock)
-            _log.info(
-                "the query holds the %d nodes of consumerGroup %s and reads %s",
-                source_count,
-                options.consumer_group,
-                options.choice,
+            self._group = HeldGroup.join(
+                self._options,
+                self._cluster,
+                self._lookup,
+                self._closing,
+                self._position.open,
+                self._progress.nodes,
+                self._clock,
             )
         return self._group
 
@@ -279,18 +257,10 @@ class StreamPlanner:
         return lookup
 
     def _record(self, complete: Offsets, snapshot: Snapshot, back_from: Offsets | None = None) -> None:
-        last, view = self._recorded, snapshot.view_told
-        if last is None or last.complete != complete or last.view != view:
-            planned = self._planned if self._planned is not None and self._planned.end == complete else None
-            node_of: Mapping[PartitionKey, int] = {}
-            if planned is not None:
-                node_of = planned.assignment.node_of
-            elif self._progress.exists:
-                node_of = self._held().assigner.newest(snapshot.configured, complete).node_of
-            last = Position(complete, snapshot.last_bounds, view, node_of, datetime.now(UTC), planned, back_from)
-            self._recorded = last
-        self._progress.record(last)
-        self._broker_positions.record(last)
+        def newest_nodes(at: Offsets) -> Mapping[PartitionKey, int]:
+            return self._held().assigner.newest(snapshot.configured, at).node_of
+
+        self._position.record(complete, snapshot, newest_nodes, back_from)
 
     def _with_all_starts(self, begin: Offsets, until: Offsets, snapshot: Snapshot) -> tuple[Snapshot, Offsets]:
         """`begin` with the starts of those partitions of a replayed first batch whose broker is silent.
@@ -343,7 +313,7 @@ class StreamPlanner:
         if target is None or idle is None:
             return False
         # Not from a newer look: a broker that answers since then has more.
-        waited = target.waited_for_silent(self._offsets.parse(idle.question.start), idle.snapshot, self._lookup)
+        waited = target.waited_for_silent(idle.begin, idle.snapshot, self._lookup)
         if waited:
             self._held().snapshots.get(fresh=True)
         return waited

@@ -19,7 +19,7 @@ from collections.abc import Callable
 from types import FrameType
 from typing import Final
 
-from spark_source.boundary import main_module
+from spark_source.boundary import main_module, show_log
 from spark_source.java_parent import java_parent
 
 __all__ = ["LOG_LEVEL_VARIABLE", "collect_seldom", "let_end_in_peace", "set_up_planner_process"]
@@ -35,8 +35,6 @@ _LOOK_SECONDS = 1.0
 _END_SECONDS = 15.0
 """How long the planner may take to release its group after its driver has died."""
 
-_PACKAGES: Final = ("spark_source", "tubeclient", "offsets_store")
-
 
 def set_up_planner_process() -> bool:
     """In Spark's planner process: let SIGTERM raise SystemExit, so that the runner calls the reader's stop(); do the
@@ -51,8 +49,7 @@ def set_up_planner_process() -> bool:
     if driver_runs is not None:
         threading.Thread(target=_follow, args=(driver_runs,), name="tubeclient-driver-watch", daemon=True).start()
     collect_seldom()
-    if not logging.getLogger().handlers:
-        _show_log(os.environ.get(LOG_LEVEL_VARIABLE, "INFO"))
+    _show_log(os.environ.get(LOG_LEVEL_VARIABLE, "INFO"))
     return True
 
 
@@ -73,13 +70,8 @@ def collect_seldom() -> None:
 
 
 def _show_log(level: str) -> None:
-    handler = logging.StreamHandler()
-    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
     known = logging.getLevelNamesMapping().get(level.strip().upper())
-    for name in _PACKAGES:
-        logger = logging.getLogger(name)
-        logger.addHandler(handler)
-        logger.setLevel(logging.INFO if known is None else known)
+    show_log(logging.INFO if known is None else known)
     if known is None:
         logging.getLogger(__name__).warning("%s is %r, which is not a log level", LOG_LEVEL_VARIABLE, level)
 

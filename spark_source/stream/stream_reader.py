@@ -7,7 +7,7 @@ copy, made in a short-lived process, is pickled and sent to the tasks, and only 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from spark_source.stream.planner import StreamPlanner
 
-__all__ = ["TubeStreamReader"]
+__all__ = ["RefusedStreamReader", "TubeStreamReader"]
 
 
 class TubeStreamReader(SentToTasks, DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -104,3 +104,30 @@ class TubeStreamReader(SentToTasks, DataSourceStreamReader, SupportsTriggerAvail
                 options, TubeCluster(client_settings(options), options, options.bad_messages), ProgressTable(options)
             )
         return self._planner
+
+
+class RefusedStreamReader(DataSourceStreamReader):
+    """Raises `error` at each call.
+
+    Spark 4.2 hides an error of `streamReader` itself: it then stops the reader that it did not get, and reports that it
+    has none (`main` of pyspark/sql/streaming/python_streaming_source_runner.py).
+    """
+
+    def __init__(self, error: Exception) -> None:
+        self._error = error
+
+    def initialOffset(self) -> dict[str, Any]:
+        self._refuse()
+
+    def latestOffset(self, start: dict[str, Any] | None = None, limit: ReadLimit | None = None) -> dict[str, Any]:
+        self._refuse()
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        self._refuse()
+
+    def read(self, partition: InputPartition) -> Iterator[Any]:
+        self._refuse()
+
+    @as_one_line()
+    def _refuse(self) -> NoReturn:
+        raise self._error

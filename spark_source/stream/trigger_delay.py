@@ -1,14 +1,18 @@
-"""Delays small micro-batches: `minOffsetsPerTrigger` and `maxTriggerDelay`."""
+"""Looks at the cluster that give no batch: nothing is new, or too little for `minOffsetsPerTrigger`."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any, NamedTuple
 
-__all__ = ["TriggerDelay"]
+from spark_source.offsets.offsets import Offsets
+from spark_source.stream.snapshot import Snapshot
+
+__all__ = ["IdleLook", "Question", "TriggerDelay"]
 
 
 class TriggerDelay:
-    """Holds back batches with too few rows, for at most `max_delay_ms`.
+    """Holds back batches with too few rows, for at most `max_delay_ms`: `maxTriggerDelay`.
 
     As in Spark's Kafka source, a run's first batch is not held back. The time counts from the last batch that was let
     through, even if it had no rows.
@@ -31,3 +35,27 @@ class TriggerDelay:
             return True
         self._over_at = self._clock() + self._max_delay_seconds
         return False
+
+
+class Question(NamedTuple):
+    """Spark's question: where does the batch end?"""
+
+    start: dict[str, Any]
+    max_rows: int | None
+    min_rows: int | None
+
+
+class IdleLook(NamedTuple):
+    """A question whose answer was that there is nothing to do, and the snapshot of that time. An idle query asks about
+    90 times a second, and this answers nearly all of it."""
+
+    question: Question
+    begin: Offsets
+    """The question's start."""
+    snapshot: Snapshot
+    held_back: bool
+    """There are rows, but too few before the delay is over."""
+
+    def answers(self, question: Question, recent: Snapshot, delay: TriggerDelay) -> bool:
+        """Whether there is still nothing to do, because nothing relevant has changed."""
+        return recent is self.snapshot and question == self.question and not (self.held_back and delay.over)

@@ -33,6 +33,9 @@ __all__ = ["PackMaker"]
 _MOST_BYTES: Final = UnpackLimits().max_bytes - (1 << 17)
 """Of a record: readers refuse more for the whole pack, however well it is compressed; the rest is for attributes."""
 
+_BOUNDS: Final = PackBounds(max_records=256, max_bytes=327_680)
+"""DataProxy's, of one message: its bytes with attributes, before compression."""
+
 _MICROSECONDS: Final = 1_000
 """Of one millisecond."""
 
@@ -52,11 +55,12 @@ class PackMaker:
         options: SinkOptions,
         limits: Limits,
         now_ms: Callable[[], int] = lambda: time_ns() // 1_000_000,
+        bounds: PackBounds = _BOUNDS,
     ) -> None:
         self._columns = columns
         self._topic = options.topic
         self._zone = ZoneInfo(options.message_time_zone)
-        self._bounds = PackBounds(options.max_records_per_pack, options.max_bytes_per_pack)
+        self._bounds = bounds
         self._limits = limits
         self._now_ms = now_ms
         self.rows = 0

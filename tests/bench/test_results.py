@@ -95,7 +95,6 @@ def test_every_target_is_computed_from_what_a_run_measures() -> None:
         for place in places
         for who in ("all", "value")
     }
-    keys |= {f"filters/{place}/{side}" for place in places for side in ("all", "tenth")}
     keys |= {f"writing/{side}" for side in ("java", "many", "spark", "java_to_embedded")}
     keys |= {f"small/{place}/{side}" for place in places for side in ("java", "embedded")}
     keys |= {f"growth/stores_{count}/tubeclient" for count in GROWING_PARTITIONS}

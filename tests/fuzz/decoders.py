@@ -9,7 +9,6 @@ from typing import get_args
 from embedded_tubemq.common.catalogue import TopicConfig
 from spark_source.offsets.offset_spec import OffsetSpec
 from spark_source.offsets.offsets import Offsets
-from spark_source.offsets.timestamps import parse_timestamps
 from spark_source.options.given import parse_given, read_options, write_options
 from spark_source.options.table import OPTIONS
 from tests.fuzz import seeds
@@ -159,7 +158,6 @@ def offsets(data: bytes) -> None:
 
     allowed(whole, ConfigurationError)
     allowed(lambda: OffsetSpec.parse(text, "startingOffsets"), ConfigurationError)
-    allowed(lambda: parse_timestamps(text, "startingOffsetsByTimestamp"), ConfigurationError)
     allowed(lambda: SinkRecord.parse(text), ConfigurationError)
     allowed(lambda: parse_place(text, "--from", UTC), ConfigurationError)
     allowed(lambda: parse_target(text), ConfigurationError)

@@ -38,8 +38,8 @@ class Conditions:
     interval_ms: int | None
     """None: Trigger.AvailableNow"""
     ingests: bool
-    """Whether the job is `ingest`; otherwise a query of the user's own with `OffsetsListener`, into a sink that writes
-    each batch number once."""
+    """Whether the job is `ingest`; otherwise a query of the user's own, into a sink that writes each batch number
+    once."""
 
     @classmethod
     def drawn(cls, rng: random.Random) -> Conditions:
@@ -79,7 +79,7 @@ class JobSettings:
         if takes_over < 0.4:
             options |= {"backlogTakeover": "true", "backlogTakeoverMinRows": "2"}
         if slices < 0.3:
-            options |= {"maxRecordsPerPartition": "4"}
+            options |= {"minPartitions": "7"}
         if conditions.to_brokers:
             options |= {"commitOffsetsToBroker": "true"}
         if conditions.offsets_table and strict < 0.3:

@@ -326,7 +326,7 @@ _INSTEAD: dict[int, Any] = {
         (concurrent.futures.wait, _wait_all),
     )
 }
-_TELLS_THE_DAY = ("spark_source.stream.planner", "tubeclient_ingest.run")
+_TELLS_THE_DAY = ("spark_source.stream.group_position", "tubeclient_ingest.run")
 """Modules that ask `datetime` for the time. Others only compare and convert."""
 
 

@@ -17,8 +17,7 @@ from offsets_store.errors import SchemaMismatch
 from pyspark_tubeclient import DefaultSource
 from spark_source.boundary import as_one_line, main_module, passed_on
 from spark_source.plan.read_task import ReadTask
-from spark_source.stream.refused_reader import RefusedStreamReader
-from spark_source.stream.stream_reader import TubeStreamReader
+from spark_source.stream.stream_reader import RefusedStreamReader, TubeStreamReader
 from tubeclient.errors import ConfigurationError, DataLoss, TopicNotDeployed
 from tubeclient.extras import brought_by
 
@@ -189,6 +188,6 @@ def test_what_a_stream_refuses_is_told_at_every_first_call() -> None:
 def test_a_package_that_a_stream_lacks_is_told_at_its_first_call(monkeypatch: pytest.MonkeyPatch) -> None:
     source = DefaultSource(OPTIONS)
     schema = source.schema()
-    monkeypatch.setitem(sys.modules, "spark_source.stream.stream_reader", None)
+    monkeypatch.setitem(sys.modules, "spark_source.read.schema", None)
     reader = source.streamReader(schema)
-    assert "spark_source.stream.stream_reader" in shown(reader.initialOffset)[-1]
+    assert "spark_source.read.schema" in shown(reader.initialOffset)[-1]

@@ -42,9 +42,6 @@ def test_the_session_is_a_remote_one(client: OtherDriver) -> None:
 def test_batch_reads_views_and_writes(client: OtherDriver, feed: Feed, plain_feed: Feed) -> None:
     feed.send(60, tags=["web", "app"])
     assert client.call("read", options=feed.options()) == texts(feed.sent)
-    client.call("make_view", name="positions", options=feed.options(read="positions"))
-    by_store = "SELECT max(lag) AS lag FROM positions GROUP BY storeId"
-    assert client.call("sql", text=f"SELECT sum(lag) FROM ({by_store})") == [[60]]
     client.call("make_view", name="clicks", options=feed.options())
     assert client.call("sql", text="SELECT messageType, count(*) FROM clicks GROUP BY 1 ORDER BY 1") == [
         ["app", 30],
@@ -74,20 +71,6 @@ def test_streams_and_their_lag(client: OtherDriver, feed: Feed, tmp_path: Path) 
     assert client.run_available("q", options=options, **own) == [(3, 50)]
     feed.wait_until_free()
     assert client.call("rows", rows=own["rows"]) == texts(feed.sent)
-
-
-def test_a_topic_is_copied_by_batches_of_a_stream(
-    client: OtherDriver, feed: Feed, plain_feed: Feed, tmp_path: Path
-) -> None:
-    feed.send(40)
-    options = feed.options(startingOffsets="earliest")
-    checkpoint = str(tmp_path / "checkpoint")
-    client.call("start_copy_by_batches", name="copy", options=options, checkpoint=checkpoint, sink=sink(plain_feed))
-    try:
-        assert client.call("wait", name="copy", seconds=60), "the query did not end"
-    finally:
-        client.call("stop", name="copy")
-    assert client.call("read", options=plain_feed.options()) == texts(feed.sent)
 
 
 def test_a_topic_is_mirrored_over_connect(client: OtherDriver, feed: Feed, plain_feed: Feed, tmp_path: Path) -> None:
@@ -208,15 +191,3 @@ def test_a_client_that_was_killed_in_a_round_of_ingest_is_gone_on_from(
         client.call("ingest", settings=own)
     found = client.call("sql", text=f"SELECT CAST(value AS STRING) FROM delta.`{own['target']}`")
     assert sorted(int(text) for (text,) in found) == [*range(30)]
-
-
-def test_what_a_callback_keeps_stays_in_a_process_of_the_servers(
-    client: OtherDriver, feed: Feed, tmp_path: Path
-) -> None:
-    """So a job cannot be told by its own callback what became of a batch."""
-    feed.send(20)
-    kept, batches = client.call(
-        "kept_by_callback", options=feed.options(startingOffsets="earliest"), checkpoint=str(tmp_path)
-    )
-    assert (kept, batches) == ([], [0])
-    feed.wait_until_free()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,8 +11,8 @@ import pytest
 from spark_source.offsets.offsets import Offsets
 from spark_source.session_confs import session_confs
 from tests.spark_source.feed import Feed
-from tests.spark_source.queries import Batches, batch, run_available, running, stream, wait_for_rows
-from tests.spark_source.reads import Read, assert_in_order, bodies_of, reads_of
+from tests.spark_source.queries import Batches, batch, run_available, running, stream
+from tests.spark_source.reads import Read, bodies_of, reads_of
 from tests.waiting import wait_for
 
 if TYPE_CHECKING:
@@ -34,27 +33,6 @@ def test_a_partition_is_read_by_several_tasks_each_in_order(delta_spark: SparkSe
     assert [[read.body for read in reads if read.task == task] for task in range(5)] == [
         feed.sent[at : at + 200] for at in range(0, 1000, 200)
     ]
-
-
-def test_no_task_has_more_rows_than_allowed(delta_spark: SparkSession, feed: Feed) -> None:
-    feed.send(1000)
-    frame = batch(delta_spark, feed.options(maxRecordsPerPartition=130))
-    assert frame.rdd.getNumPartitions() == 16  # two nodes with two ranges of 500 entries each, of which it has half
-    reads = reads_of(frame)
-    assert bodies_of(reads) == feed.sent
-    assert max(Counter(read.task for read in reads).values()) <= 130
-    assert_in_order(reads)
-
-
-def test_more_tasks_on_a_partition_than_reader_groups_take_turns(delta_spark: SparkSession, plain_feed: Feed) -> None:
-    """One reader group for two tasks at once."""
-    feed = plain_feed
-    feed.send(2000, partitions=[0])
-    options = feed.options(readerGroups=f"{feed.topic}_only", maxRecordsPerPartition=100)
-    reads = reads_of(batch(delta_spark, options))
-    assert bodies_of(reads) == feed.sent
-    assert len({read.task for read in reads}) == 20
-    assert_in_order(reads)
 
 
 def test_a_replayed_batch_is_cut_the_same(delta_spark: SparkSession, feed: Feed, tmp_path: Path) -> None:
@@ -105,51 +83,6 @@ def test_partitions_that_stand_apart_make_smaller_batches_until_they_meet(
     assert any(size < 90 for size, together in zip(sink.sizes, met, strict=True) if not together)
 
 
-def test_assigned_partitions_have_at_most_as_many_rows(delta_spark: SparkSession, feed: Feed, tmp_path: Path) -> None:
-    feed.send(400)
-    chosen = [0, 10001]
-    options = feed.options(
-        startingOffsets="earliest",
-        maxOffsetsPerTrigger=100,
-        assign=json.dumps([f"1:{feed.topic}:{partition}" for partition in chosen]),
-    )
-    del options["subscribe"]
-    sink = Batches()
-    run_available(stream(delta_spark, options), tmp_path / "checkpoint", sink)
-    assert sink.all == sorted(feed.sent[0::4] + feed.sent[3::4])
-    assert sink.sizes == [50] * 4  # every other entry is a partition's that is not read
-
-
-def test_partitions_added_to_a_store_catch_up_within_the_limit(
-    delta_spark: SparkSession, feed: Feed, tmp_path: Path
-) -> None:
-    feed.send(200)
-    sink = Batches()
-    frame = stream(delta_spark, feed.options(startingOffsets="earliest", maxOffsetsPerTrigger=100))
-    run_available(frame, tmp_path / "checkpoint", sink)
-    feed.tube.grow_topic(feed.topic, partitions=3)
-    feed.send(150, partitions=[*feed.partition_ids, 2, 10002])
-    feed.wait_until_free()
-    run_available(frame, tmp_path / "checkpoint", sink)
-    assert sink.all == feed.sent
-    assert max(sink.sizes) == 100
-
-
-def test_the_limit_is_dealt_by_what_is_behind(delta_spark: SparkSession, plain_feed: Feed, tmp_path: Path) -> None:
-    feed = plain_feed
-    feed.send(900, partitions=[0])
-    feed.send(100, partitions=[10000])
-    shares: list[Counter[int]] = []
-
-    def count(frame: DataFrame, batch_id: int) -> None:
-        shares.append(Counter(read.partition for read in reads_of(frame)))
-
-    frame = stream(delta_spark, feed.options(startingOffsets="earliest", maxOffsetsPerTrigger=200))
-    run_available(frame, tmp_path / "checkpoint", count)
-    assert [share.total() for share in shares] == [200] * 5
-    assert all(19 <= share[10000] <= 21 for share in shares)  # a tenth, but for rounding
-
-
 # Waiting for rows
 
 
@@ -192,46 +125,3 @@ def test_available_now_reads_the_last_rows_too(delta_spark: SparkSession, feed: 
     feed.wait_until_free()
     run_available(stream(delta_spark, {**options, "maxOffsetsPerTrigger": "200"}), tmp_path / "checkpoint", sink)
     assert sink.all == feed.sent
-
-
-@pytest.mark.parametrize("most", [2**63 - 1, 10**29])
-def test_the_largest_limits_are_none(delta_spark: SparkSession, feed: Feed, tmp_path: Path, most: int) -> None:
-    feed.send(50)
-    sink = Batches()
-    options = feed.options(startingOffsets="earliest", maxOffsetsPerTrigger=most, maxRecordsPerPartition=most)
-    run_available(stream(delta_spark, options), tmp_path / "checkpoint", sink)
-    assert sink.sizes == [50]
-    feed.send(20)
-    feed.wait_until_free()
-    # Another trigger hands Spark the limit itself. The rows begin past 0, so that a sum with it would be past a long.
-    with running(stream(delta_spark, options), tmp_path / "checkpoint", sink) as query:
-        wait_for_rows(query, sink, 70, "the rest")
-    assert sink.all == feed.sent
-    feed.wait_until_free()
-    options = feed.options(startingOffsets="earliest", minOffsetsPerTrigger=most, maxOffsetsPerTrigger=most)
-    with running(stream(delta_spark, options), tmp_path / "fewest", Batches()) as query:
-        query.processAllAvailable()
-        feed.send(5)
-        query.processAllAvailable()  # too few, and no error
-        assert query.exception() is None
-
-
-@pytest.mark.parametrize("fail", [True, False])
-def test_the_largest_offset_is_past_the_data_and_nothing_else(
-    delta_spark: SparkSession, plain_feed: Feed, tmp_path: Path, fail: bool
-) -> None:
-    feed, largest = plain_feed, (2**63 - 1) // ENTRY * ENTRY
-    feed.send(20)
-    starting = json.dumps({f"1:{feed.topic}:0": largest, "default": "earliest"})
-    frame = stream(delta_spark, feed.options(startingOffsets=starting, failOnDataLoss=str(fail).lower()))
-    sink = Batches()
-    if fail:
-        with pytest.raises(Exception, match=rf"1:{feed.topic}:0 should be read from {largest}, but .* ends at 280"):
-            run_available(frame, tmp_path / "checkpoint", sink)
-        return
-    run_available(frame, tmp_path / "checkpoint", sink)
-    assert sink.all == feed.sent[1::2]
-    later = feed.send(4)
-    feed.wait_until_free()
-    run_available(frame, tmp_path / "checkpoint", sink)
-    assert sink.all == sorted(feed.sent[1:20:2] + later)

@@ -10,7 +10,7 @@ import pytest
 
 from offsets_store import GroupKey, OffsetsTable, PartitionProgress
 from tests.spark_source.feed import Feed
-from tests.spark_source.queries import batch, run_available, stream
+from tests.spark_source.queries import run_available, stream
 from tests.spark_source.reads import Read, bodies_of, reads_of
 from tubeclient.assignment import Assignment, Hints
 from tubeclient.keys import PartitionKey
@@ -88,7 +88,7 @@ def test_a_backlog_moves_to_nodes_and_is_taken_over_and_the_table_tells(
     rows = runs.run("backlog", 2)
     assert {rows[0].node_id, rows[1].node_id} == {0, 1}
     feed.send(400, partitions=[10_000])
-    takeover = {"backlogTakeover": True, "backlogTakeoverMinRows": 100, "maxReadersPerPartition": 4}
+    takeover = {"backlogTakeover": True, "backlogTakeoverMinRows": 100}
     rows = runs.run("backlog", 4, **takeover)
     assert bodies_of(runs.reads) == feed.sent
     assert [(rows[number].start_offset, rows[number].readers) for number in (0, 1)] == [(400 * ENTRY, ())] * 2
@@ -98,9 +98,3 @@ def test_a_backlog_moves_to_nodes_and_is_taken_over_and_the_table_tells(
         assert [0, *(one.end_offset for one in parts)] == [*(one.start_offset for one in parts), row.next_offset]
         assert row.next_offset == 400 * ENTRY
     assert len({one.node_id for number in (10_000, 10_001) for one in rows[number].readers}) == 4
-
-
-@pytest.mark.parametrize("strategy", ["sticky", "backlog", "consistent_hash"])
-def test_a_batch_read_is_dealt_by_it_too(delta_spark: SparkSession, feed: Feed, strategy: str) -> None:
-    feed.send(40)
-    assert bodies_of(reads_of(batch(delta_spark, feed.options(assignmentStrategy=strategy)))) == feed.sent

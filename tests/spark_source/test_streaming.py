@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -36,29 +35,6 @@ def test_available_now_reads_everything_once_in_exact_batches(
     ends = {f"1:{feed.topic}:0": {"0-1": 500 * ENTRY}, f"1:{feed.topic}:1": {"10000-10001": 500 * ENTRY}, "version": 1}
     assert json.loads(progress[-1].sources[0].endOffset) == ends
     assert json.loads(progress[0].sources[0].latestOffset) == ends
-
-
-def test_available_now_ends_while_messages_keep_coming(delta_spark: SparkSession, feed: Feed, tmp_path: Path) -> None:
-    feed.send(200)
-    enough = threading.Event()
-
-    def keep_sending() -> None:
-        while not enough.wait(0.05):
-            feed.send(20)
-
-    sender = threading.Thread(target=keep_sending)
-    sender.start()
-    try:
-        sink = Batches()
-        frame = stream(delta_spark, feed.options(startingOffsets="earliest", maxOffsetsPerTrigger=150))
-        run_available(frame, tmp_path / "checkpoint", sink)
-    finally:
-        enough.set()
-        sender.join(30)
-    assert len(sink.sizes) >= 2
-    assert sink.sizes[0] == 150
-    assert set(feed.sent[:200]) <= set(sink.all) <= set(feed.sent)
-    assert len(set(sink.all)) == len(sink.all) < len(feed.sent)
 
 
 def test_an_idle_query_makes_no_batches_and_new_messages_make_one(
@@ -136,18 +112,6 @@ def test_reading_a_batch_twice_gives_the_same_rows_and_moves_no_position(
     assert f"{group}-r0" in groups
 
 
-def test_a_first_batch_of_nothing_is_complete_too(delta_spark: SparkSession, feed: Feed, tmp_path: Path) -> None:
-    """A new checkpoint from "latest" does not begin where an earlier one did."""
-    feed.send(50)
-    frame = stream(delta_spark, feed.options(startingOffsets="latest", offsetsTable=tmp_path / "offsets"))
-    for name in ("one", "two"):
-        sink = Batches()
-        run_available(frame, tmp_path / name, sink)
-        assert sink.all == []
-        feed.send(30)
-        feed.wait_until_free()
-
-
 @pytest.mark.parametrize("with_table", [True, False])
 def test_a_first_batch_that_crashed_loses_nothing(
     delta_spark: SparkSession, feed: Feed, tmp_path: Path, with_table: bool
@@ -200,17 +164,6 @@ def test_the_offsets_table_never_leads_and_ends_where_the_query_ended(
     sink = Batches()
     run_available(stream(delta_spark, {**options, "startingOffsets": "group"}), tmp_path / "other", sink)
     assert sink.all == more
-
-
-def test_two_groups_read_side_by_side(delta_spark: SparkSession, feed: Feed, tmp_path: Path) -> None:
-    feed.send(100)
-    sinks = [Batches(), Batches()]
-    frames = [stream(delta_spark, feed.options(f"{feed.topic}_{n}", startingOffsets="earliest")) for n in range(2)]
-    with running(frames[0], tmp_path / "0", sinks[0]), running(frames[1], tmp_path / "1", sinks[1]):
-        wait_for(lambda: all(len(sink.all) == 100 for sink in sinks), "both to have the first messages")
-        feed.send(100)
-        wait_for(lambda: all(len(sink.all) == 200 for sink in sinks), "both to have all messages")
-    assert all(sink.all == feed.sent for sink in sinks)
 
 
 def test_restarts_of_master_and_broker_are_survived(delta_spark: SparkSession, tmp_path: Path) -> None:

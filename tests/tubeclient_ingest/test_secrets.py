@@ -34,10 +34,10 @@ pytestmark = pytest.mark.spark
 
 SECRETS = {
     "authPassword": "canary-of-the-user",
-    "tls.keyPassword": "canary-of-the-key",
     "storageOption.AWS_SECRET_ACCESS_KEY": "canary-of-the-store",
     "storageOption.azure_storage_sas_key": "canary-of-another-store",
 }
+KEY_PASSWORD = "canary-of-the-key"
 CANARY = "canary-of"
 
 
@@ -92,12 +92,15 @@ class Job:
         stores = "\n".join(
             f"{name.partition('.')[2]} = {value}" for name, value in of.items() if name.startswith("storage")
         )
+        password = folder.parent / "key_password"  # outside of what is searched
+        password.write_text(KEY_PASSWORD)
         self.access = {
             "masterWebPort": str(tube.master_web_port),
             "authUser": "alice",
             "tls.caFile": authority.ca_file,
             "tls.certificateFile": own.certificate_file,
             "tls.keyFile": own.key_file,
+            "tls.keyPasswordFile": str(password),
         }
         (folder / "ingest.toml").write_text(f"""
 [ingest]
@@ -114,7 +117,6 @@ trigger = "1s"
 
 [source]
 authPassword = {of["authPassword"]}
-"tls.keyPassword" = {of["tls.keyPassword"]}
 {"".join(f'"{name}" = "{value}"' + chr(10) for name, value in self.access.items())}
 [storage-options]
 {stores}
@@ -179,7 +181,7 @@ def job(
     request: pytest.FixtureRequest, tmp_path: Path, authority: CertificateAuthority, server_certificate: Certificate
 ) -> Iterator[tuple[Job, EmbeddedTubeMQ]]:
     """The command, or with a parameter that script."""
-    own = authority.issue("ingest", password=SECRETS["tls.keyPassword"])
+    own = authority.issue("ingest", password=KEY_PASSWORD)
     tls = ServerTls(server_certificate.certificate_file, server_certificate.key_file, client_ca_file=authority.ca_file)
     users = {"alice": SECRETS["authPassword"]}
     clicks = [TopicConfig("clicks")]

@@ -133,7 +133,7 @@ def test_an_option_of_the_source_may_come_from_the_environment(tmp_path: Path, m
         # What goes before startingOffsets would begin anywhere but where the target's rows end.
         *(
             (f'[source]\n{option} = "1"', f"option {option} has a setting of its own, starting-offsets")
-            for option in ("startingTimestamp", "startingOffsetsByTimestamp", "startingOffsetsByTimestampStrategy")
+            for option in ("startingTimestamp", "startingOffsetsByTimestampStrategy")
         ),
         (
             '[ingest]\nstarting-offsets = "erliest"',

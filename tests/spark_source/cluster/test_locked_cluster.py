@@ -33,7 +33,7 @@ _numbers = itertools.count()
 class Locked:
     feed: Feed
     folder: Path
-    """Holds the file `password`."""
+    """Holds the files `password` and `key_password`."""
     access: dict[str, str]
     """All options that it takes to be let in, passwords among them."""
 
@@ -66,6 +66,7 @@ def locked(
     tmp_path: Path,
 ) -> Locked:
     (tmp_path / "password").write_text(SECRET + "\n")
+    (tmp_path / "key_password").write_text(KEY_SECRET + "\n")
     access = {
         "masterServers": locked_tube.master_tls_address,
         "authUser": "alice",
@@ -73,7 +74,7 @@ def locked(
         "tls.caFile": authority.ca_file,
         "tls.certificateFile": own_certificate.certificate_file,
         "tls.keyFile": own_certificate.key_file,
-        "tls.keyPassword": KEY_SECRET,
+        "tls.keyPasswordFile": str(tmp_path / "key_password"),
     }
     return Locked(Feed.create(locked_tube, f"locked{next(_numbers)}", stores=2, partitions=1), tmp_path, access)
 
@@ -111,8 +112,11 @@ def test_a_password_in_a_file_or_a_variable_is_read_by_every_process(delta_spark
     [
         ({"authPassword": "wrong-hunter2"}, r"415 .*Check the user, the password"),
         ({"authUser": None, "authPassword": None}, r"415 .*Check the user, the password"),
-        ({"tls.certificateFile": None, "tls.keyFile": None, "tls.keyPassword": None}, "client certificate, name one"),
-        ({"tls.keyPassword": "wrong-hunter3"}, "certificate_file .* and key_file .* cannot be used"),
+        (
+            {"tls.certificateFile": None, "tls.keyFile": None, "tls.keyPasswordFile": None},
+            "client certificate, name one",
+        ),
+        ({"tls.keyPasswordFile": "/etc/hostname"}, "certificate_file .* and key_file .* cannot be used"),
     ],
 )
 def test_who_lacks_a_key_is_told_so_and_reads_nothing(

@@ -34,19 +34,7 @@ def batch(cluster: FakeCluster, **more: object) -> dict[str, tuple[int, int]]:
         ({"startingTimestamp": 4 * MINUTE}, {"1:t:0": 4, "1:t:1": 4}),
         ({"startingTimestamp": 5 * MINUTE - 1}, {"1:t:0": 4, "1:t:1": 4}),
         ({"startingTimestamp": 0}, {"1:t:0": 2, "1:t:1": 2}),
-        ({"startingOffsetsByTimestamp": '{"1:t:0": 240000, "default": 360000}'}, {"1:t:0": 4, "1:t:1": 6}),
-        (
-            {
-                "startingTimestamp": 3 * MINUTE,
-                "startingOffsetsByTimestamp": '{"default": 240000}',
-                "startingOffsets": "latest",
-            },
-            {"1:t:0": 3, "1:t:1": 3},
-        ),
-        (
-            {"startingOffsetsByTimestamp": '{"default": 240000}', "startingOffsets": "earliest"},
-            {"1:t:0": 4, "1:t:1": 4},
-        ),
+        ({"startingTimestamp": 3 * MINUTE, "startingOffsets": "latest"}, {"1:t:0": 3, "1:t:1": 3}),
         (
             {"startingTimestamp": 10 * MINUTE, "startingOffsetsByTimestampStrategy": "Latest"},
             {"1:t:0": 10, "1:t:1": 10},
@@ -66,14 +54,9 @@ def test_a_batch_lies_between_times_and_neighbours_share_no_message() -> None:
     assert found == [{"1:t:0": (2, 5)}, {}, {"1:t:0": (5, 8)}, {"1:t:0": (8, 10)}]
 
 
-def test_a_batch_may_end_by_time_alone_and_each_partition_at_its_own() -> None:
+def test_a_batch_may_end_by_time_alone() -> None:
     cluster = FakeCluster(rows=(2, 10))
-    by_partition = '{"1:t:0": 240000, "default": 360000}'
-    assert batch(cluster, endingOffsetsByTimestamp=by_partition) == {"1:t:0": (2, 4), "1:t:1": (2, 6)}
-    assert batch(cluster, endingOffsetsByTimestamp=by_partition, endingTimestamp=180_000) == {
-        "1:t:0": (2, 3),
-        "1:t:1": (2, 3),
-    }
+    assert batch(cluster, endingTimestamp=180_000) == {"1:t:0": (2, 3), "1:t:1": (2, 3)}
     # Where a partition begins behind its end in time it has nothing to read.
     assert batch(cluster, startingOffsets='{"1:t:0": 140, "default": -2}', endingTimestamp=180_000) == {"1:t:1": (2, 3)}
 
@@ -92,7 +75,7 @@ def test_no_message_so_late_is_an_error_that_names_time_and_partition() -> None:
 
 @pytest.mark.parametrize(
     ("more", "instead"),
-    [({"startingTimestamp": 1}, "startingOffsets"), ({"endingOffsetsByTimestamp": '{"default": 1}'}, "endingOffsets")],
+    [({"startingTimestamp": 1}, "startingOffsets"), ({"endingTimestamp": 1}, "endingOffsets")],
 )
 def test_messages_without_a_time_are_an_error_that_says_what_to_do(more: dict[str, object], instead: str) -> None:
     cluster = FakeCluster()
@@ -101,18 +84,6 @@ def test_messages_without_a_time_are_an_error_that_says_what_to_do(more: dict[st
     with pytest.raises(ConfigurationError, match=message):
         batch(cluster, **more)
     assert cluster.calls[-1] == "lookup closed"
-
-
-def test_partitions_that_are_not_there_and_those_that_are_not_named() -> None:
-    cluster = FakeCluster()
-    strange = '{"1:t:7": 240000, "default": 0}'
-    with pytest.raises(ConfigurationError, match="startingOffsetsByTimestamp names 1:t:7, which"):
-        planner(cluster, startingOffsetsByTimestamp=strange).initial()
-    assert cluster.count("times of UTC") == 0
-    accepted = planner(cluster, startingOffsetsByTimestamp=strange, failOnDataLoss=False)
-    assert accepted.initial() == as_json({"1:t:0": 0, "1:t:1": 0})
-    with pytest.raises(ConfigurationError, match='no entry for 1:t:1; add the missing ones, or "default"'):
-        planner(cluster, startingOffsetsByTimestamp='{"1:t:0": 240000}').initial()
 
 
 @pytest.mark.parametrize(
@@ -155,21 +126,10 @@ def checked(read: str, **more: object) -> SourceOptions:
         ({"startingTimestamp": -1}, "the time -1 of startingTimestamp is not"),
         ({"startingTimestamp": 1_700_000_000_000_000}, "the time 1700000000000000 of startingTimestamp is not"),
         ({"endingTimestamp": 1.5}, "the time '1.5' of endingTimestamp"),
-        ({"startingOffsetsByTimestamp": "5"}, "startingOffsetsByTimestamp is '5'; write JSON from partition keys"),
-        ({"startingOffsetsByTimestamp": "{}"}, "startingOffsetsByTimestamp is '{}'; write JSON"),
-        ({"startingOffsetsByTimestamp": '{"default": "latest"}'}, "'latest' of startingOffsetsByTimestamp's default"),
-        ({"startingOffsetsByTimestamp": '{"1:t:0": true}'}, "the time True of 1:t:0 in startingOffsetsByTimestamp"),
-        ({"endingOffsetsByTimestamp": '{"t": 5}'}, "ByTimestamp names 't', which is no partition; write times by"),
-        ({"endingOffsetsByTimestamp": '{"t": {"0": 5}}'}, 'not by topic as for Kafka.*"1:clicks:0": 1700000000000}'),
-        ({"endingOffsetsByTimestamp": '{"1:t": 5}'}, "'1:t' is not a partition key"),
         ({"startingOffsetsByTimestampStrategy": "earliest"}, "Strategy is 'earliest'; write one of error, latest"),
         (
             {"startingTimestamp": 120_000, "endingTimestamp": 60_000},
             r"endingTimestamp 60000 \(1970-01-01 00:01 UTC\) is before startingTimestamp 120000 .*; swap",
-        ),
-        (
-            {"startingTimestamp": 120_000, "endingOffsetsByTimestamp": '{"1:t:1": 60000, "default": 120000}'},
-            "endingOffsetsByTimestamp 60000 .* is before startingTimestamp 120000 .* for partition 1:t:1; swap",
         ),
     ],
 )
@@ -179,7 +139,6 @@ def test_wrong_times_are_refused_at_load(more: dict[str, object], message: str) 
 
 
 def test_a_stream_has_no_end_in_time() -> None:
-    for name, value in (("endingTimestamp", 60_000), ("endingOffsetsByTimestamp", '{"default": 60000}')):
-        assert checked("batch", **{name: value}).end.option == name
-        with pytest.raises(ConfigurationError, match=f"{name} belongs to batch reads"):
-            checked("stream", **{name: value})
+    assert checked("batch", endingTimestamp=60_000).end.option == "endingTimestamp"
+    with pytest.raises(ConfigurationError, match="endingTimestamp belongs to batch reads"):
+        checked("stream", endingTimestamp=60_000)

@@ -55,24 +55,22 @@ def test_where_a_password_stands_is_handed_on_and_not_what_stands_there(
             assert SECRET.encode() not in pickle.dumps(sent)
 
 
-def test_tls_options_are_the_clients(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tls_options_are_the_clients(tmp_path: Path) -> None:
     for name in ("ca", "own", "key"):
         (tmp_path / name).touch()
-    monkeypatch.setenv("KEY_PASSWORD", SECRET)
-    ca, own, key = (str(tmp_path / name) for name in ("ca", "own", "key"))
+    (tmp_path / "password").write_text(SECRET)
+    ca, own, key, password = (str(tmp_path / name) for name in ("ca", "own", "key", "password"))
     options = parse(
         tls__cafile=ca,
         tls__certificatefile=own,
         tls__keyfile=key,
-        tls__keypasswordenv="KEY_PASSWORD",
+        tls__keypasswordfile=password,
         tls__checkhostname="false",
     )
     settings = client_settings(options)
-    assert settings.tls == TlsSettings(ca, own, key, key_password_env="KEY_PASSWORD", check_hostname=False)
+    assert settings.tls == TlsSettings(ca, own, key, key_password_file=password, check_hostname=False)
     assert settings.master_servers == ("a:8716", "b:9000")
-    assert client_settings(parse(tls__certificatefile=own, tls__keypassword=SECRET)).tls == TlsSettings(
-        certificate_file=own, key_password=SECRET
-    )
+    assert SECRET.encode() not in pickle.dumps(settings)
 
 
 def test_tls_can_be_turned_on_alone_and_off_again() -> None:
@@ -93,11 +91,7 @@ def test_tls_can_be_turned_on_alone_and_off_again() -> None:
         ),
         ({"authuser": "alice", "authpassword": ""}, "option authPassword has a value that cannot be used"),
         ({"tls__keyfile": "/x"}, "tls.keyFile is given without tls.certificateFile"),
-        ({"tls__keypassword": SECRET}, "tls.keyPassword is given without tls.certificateFile"),
-        (
-            {"tls__certificatefile": "/x", "tls__keypassword": SECRET, "tls__keypasswordfile": "/y"},
-            "tls.keyPassword and tls.keyPasswordFile are given together",
-        ),
+        ({"tls__keypasswordfile": "/x"}, "tls.keyPasswordFile is given without tls.certificateFile"),
         ({"tls__enabled": "yes"}, "option tls.enabled is 'yes'; write true or false"),
         ({"tls__cafil": "/x"}, r"option tls.cafil is unknown; did you mean tls.caFile\?"),
     ],
@@ -131,7 +125,7 @@ def test_a_password_in_place_of_a_variables_name_is_not_shown() -> None:
 
 
 def test_passwords_in_options_show_nowhere_and_reach_only_those_who_sign() -> None:
-    options = parse(authuser="alice", authpassword=SECRET, tls__certificatefile="/x", tls__keypassword=SECRET)
+    options = parse(authuser="alice", authpassword=SECRET, tls__certificatefile="/x")
     assert SECRET not in repr(options)
     assert "alice" in repr(options)
     assert client_settings(parse(authuser="alice", authpassword=SECRET).for_tasks()).credentials == Credentials(

@@ -9,9 +9,10 @@ import pickle
 import pytest
 
 from spark_source.options.given import _OF_OTHERS, parse_given, parse_options, write_options
+from spark_source.options.option import options_of
 from spark_source.options.sink_options import SinkOptions
 from spark_source.options.source_options import SourceOptions
-from spark_source.options.table import OPTIONS, find_option
+from spark_source.options.table import OPTIONS, find_option, markdown
 from tubeclient.errors import ConfigurationError
 from tubeclient.keys import PartitionKey
 
@@ -129,10 +130,6 @@ def test_assign_names_partitions_and_with_them_the_topics() -> None:
         ({"startingoffsets": '{"1:t:0": {"3": 28}, "1:t:3": 56}'}, "startingOffsets names 1:t:3 twice"),
         ({"startingoffsets": '{"1:t:0": {"3": "latest"}, "1:t:3": 56}'}, "startingOffsets names 1:t:3 twice"),
         ({"endingoffsets": '{"1:t:0": 28, "1:t:00": 56}'}, "endingOffsets names 1:t:0 twice"),
-        (
-            {"startingoffsetsbytimestamp": '{"1:t:0": 28, " 1:t:0": 56}'},
-            "startingOffsetsByTimestamp names 1:t:0 twice",
-        ),
         ({"startingoffsets": f'{{"1:t:0": {28 << 60}}}'}, "in startingOffsets is more than 9223372036854775807"),
         ({"startingoffsets": "[" * 100_000}, "or JSON from partition keys to offsets"),
         ({"filters": '{"a": ["x"], " a": ["y"]}'}, "topic a is named twice"),
@@ -156,13 +153,8 @@ def test_assign_names_partitions_and_with_them_the_topics() -> None:
         ({"minoffsetspertrigger": "-1"}, "option minOffsetsPerTrigger is '-1'; write a whole number from 1 on"),
         ({"maxtriggerdelay": "soon"}, "option maxTriggerDelay is 'soon'; write a number and a unit"),
         ({"minpartitions": "0"}, "option minPartitions is '0'; write a whole number from 1 on"),
-        ({"maxrecordsperpartition": "1e3"}, "option maxRecordsPerPartition is '1e3'; write a whole number from 1 on"),
         ({"backlogtakeoverminrows": "0"}, "option backlogTakeoverMinRows is '0'; write a whole number from 1 on"),
-        ({"maxreadersperpartition": "1"}, "option maxReadersPerPartition is '1'; write a whole number from 2 on"),
-        (
-            {"backlogtakeover": "true", "maxreadersperpartition": "3", "readergroups": "r1,r2"},
-            "maxReadersPerPartition is 3, .* there are 2 readerGroups; name more of them, or lower it",
-        ),
+        ({"backlogtakeover": "true", "readergroups": "r1"}, "2 nodes may read .* only r1 in readerGroups; name more"),
         ({"failondataloss": "yes"}, "option failOnDataLoss is 'yes'; write true or false"),
         ({"messagetimezone": "Mars/North"}, "messageTimeZone is not usable: 'Mars/North' is not a time zone"),
         ({"messagetimezone": "../etc"}, "messageTimeZone"),
@@ -202,26 +194,12 @@ def test_neither_topics_nor_partitions() -> None:
         parse_options({"masterservers": "m", "consumergroup": "g"})
 
 
-@pytest.mark.parametrize("end", ["starting", "ending"])
-def test_the_time_for_all_goes_before_times_and_those_before_offsets(end: str) -> None:
-    one, by_time, offsets = f"{end}timestamp", f"{end}offsetsbytimestamp", f"{end}offsets"
-    given = {offsets: '{"default": 28}', by_time: '{"default": 60000}', one: "120000"}
-    for option in (one, by_time, offsets):
-        options = parse(**given)
-        found = options.start_of("batch") if end == "starting" else options.end
-        assert found.option.lower() == option
-        del given[option]
-
-
 def test_streaming_and_batch_have_their_own_rules(caplog: pytest.LogCaptureFixture) -> None:
     parse().check_stream()
     parse().check_batch()
     assert not caplog.records
     with pytest.raises(ConfigurationError, match=r"endingOffsets belongs to batch reads; .*availableNow=True"):
         parse(endingoffsets="latest").check_stream()
-    for filtering in ({"pushfilters": "true"}, {"messagetimedisorder": "1m"}):
-        with pytest.raises(ConfigurationError, match="belongs to batch reads; Spark gives a streaming read no filters"):
-            parse(**filtering).check_stream()
     for latest in ("latest", '{"1:t:0": -1, "default": -2}', '{"default": "latest"}'):
         with pytest.raises(ConfigurationError, match="must not be latest in a batch read"):
             parse(startingoffsets=latest).check_batch()
@@ -231,11 +209,6 @@ def test_streaming_and_batch_have_their_own_rules(caplog: pytest.LogCaptureFixtu
     with caplog.at_level(logging.WARNING):
         parse(maxoffsetspertrigger="5", groupjointimeout="1s").check_batch()
     assert "without effect in a batch read: groupJoinTimeout, maxOffsetsPerTrigger" in caplog.text
-    caplog.clear()
-    parse(messagetimedisorder="1m", pushfilters="true").check_batch()
-    assert not caplog.records
-    parse(messagetimedisorder="1m").check_batch()
-    assert "without effect in a batch read: messageTimeDisorder without pushFilters" in caplog.text
 
 
 def test_secrets_are_not_shown_and_not_sent_to_tasks() -> None:
@@ -271,14 +244,6 @@ def test_the_options_of_a_write() -> None:
     assert dataclasses.replace(sparks_own, given=write().given) == write()
 
 
-def test_a_write_bounds_its_packs() -> None:
-    options = write(payload="inlong")
-    assert (options.max_records_per_pack, options.max_bytes_per_pack) == (256, 327_680)
-    options = write(payload="INLONG", maxrecordsperpack="9", maxbytesperpack="1000")
-    assert (options.payload, options.max_records_per_pack, options.max_bytes_per_pack) == ("inlong", 9, 1_000)
-    assert write().payload == "raw"
-
-
 def test_users_and_tls_are_for_writes_too() -> None:
     options = write(authuser="u", authpassword="hunter2", **{"tls.cafile": "/ca"})
     assert options.master_servers == ("m:8716",)
@@ -299,14 +264,6 @@ def test_users_and_tls_are_for_writes_too() -> None:
         ({"topic": "x" * 65}, "1 to 64 characters"),
         ({"topics": "t"}, r"option topics is unknown; did you mean subscribe, or topic in a write\?"),
         ({"payload": "auto"}, "payload is auto, which is for reads; a write takes raw or inlong"),
-        (
-            {"maxrecordsperpack": "9"},
-            "maxRecordsPerPack bounds InLong packs, and payload is raw; set payload to inlong",
-        ),
-        (
-            {"payload": "inlong", "maxbytesperpack": "0"},
-            "option maxBytesPerPack is '0'; write a whole number from 1 to",
-        ),
         ({"path": "/x"}, r"no path: call .* \.save\(\) or \.start\(\) without one.* the topic to write with topic"),
     ],
 )
@@ -326,7 +283,6 @@ def test_a_write_needs_masters() -> None:
     [
         ({"topic": "t"}, r"option topic applies to writes only; did you mean subscribe\?"),
         ({"checkpointlocation": "/c"}, "option checkpointLocation belongs to writeStream, not to a read"),
-        ({"payload": "inlong", "maxbytesperpack": "9"}, "option maxBytesPerPack applies to writes only"),
     ],
 )
 def test_options_of_writes_are_refused_by_reads(more: dict[str, str], message: str) -> None:
@@ -346,3 +302,15 @@ def test_what_is_proposed_for_names_of_others_are_options() -> None:
     names = {option.name for option in OPTIONS}
     assert {meant.split(",")[0] for meant in _OF_OTHERS.values()} <= names
     assert all(find_option(key) is None for key in _OF_OTHERS)
+
+
+def test_internal_options_are_taken_and_in_no_list() -> None:
+    internal = [option for option in options_of(SourceOptions).values() if option.internal]
+    assert internal
+    for option in internal:
+        assert find_option(option.name.upper()) is option
+        assert option not in OPTIONS
+        assert f"`{option.name}`" not in markdown()
+        with pytest.raises(ConfigurationError) as caught:
+            parse_given({option.name + "s": "1"})
+        assert option.name not in str(caught.value).partition(";")[2]

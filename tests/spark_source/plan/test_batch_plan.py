@@ -84,7 +84,7 @@ def test_a_long_plan_is_cut_short(caplog: pytest.LogCaptureFixture) -> None:
 
 
 def test_what_was_taken_over_is_cut_into_slices_too() -> None:
-    given = {"sourceCount": 2, "backlogTakeover": True, "backlogTakeoverMinRows": 10, "maxRecordsPerPartition": 30}
+    given = {"sourceCount": 2, "backlogTakeover": True, "backlogTakeoverMinRows": 10, "minPartitions": 4}
     chosen = options(**given)
     planned = plan_batch(chosen, FakeCluster(partitions=1, rows=(0, 100)), ProgressTable(chosen))
     assert [(one.node_id, str(one.ranges[0])) for one in planned] == [
@@ -95,12 +95,12 @@ def test_what_was_taken_over_is_cut_into_slices_too() -> None:
     ]
 
 
-@pytest.mark.parametrize(("more", "count"), [({}, 1), ({"backlogTakeover": True}, 3)])
+@pytest.mark.parametrize(("more", "count"), [({}, 1), ({"backlogTakeover": True}, 2)])
 def test_with_take_over_there_are_as_many_nodes_as_may_read(
     monkeypatch: pytest.MonkeyPatch, more: dict[str, object], count: int
 ) -> None:
     monkeypatch.setattr("os.cpu_count", lambda: 8)
-    chosen = options(sourceCount=None, maxReadersPerPartition=3, **more)
+    chosen = options(sourceCount=None, **more)
     assert default_node_count(1, chosen.readers_per_partition) == count
 
 

@@ -47,7 +47,7 @@ class Cluster:
     def batch(self, start: Offsets, end: Offsets) -> list[Message]:
         """What the tasks of a batch read."""
         assigned = ranges(start, end, nodes_by_store(dict.fromkeys(end, 0)))
-        cut = slices(assigned, Slicing(3, 7, 8))
+        cut = slices(assigned, Slicing(7, 8))
         return [
             (key.store, at)
             for one in cut

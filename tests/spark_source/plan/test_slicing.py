@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -59,11 +58,11 @@ def of_node(found: Sequence[Slice], node: int) -> list[Slice]:
     return [one for one in found if one.node_id == node]
 
 
-@given(nodes(), some, some, groups)
+@given(nodes(), some, groups)
 def test_slices_cover_what_each_node_reads_once_and_in_order(
-    by_node: ByNode, min_tasks: int | None, max_rows: int | None, reader_groups: int
+    by_node: ByNode, min_tasks: int | None, reader_groups: int
 ) -> None:
-    found = slices(by_node, Slicing(min_tasks, max_rows, reader_groups))
+    found = slices(by_node, Slicing(min_tasks, reader_groups))
     assert {one.node_id for one in found} == set(by_node)
     for node, ranges in by_node.items():
         mine = of_node(found, node)
@@ -72,47 +71,27 @@ def test_slices_cover_what_each_node_reads_once_and_in_order(
         assert all(end > start for each in mine for _, start, end in each.ranges)
 
 
-@given(nodes(), some, st.integers(1, 60), groups)
-def test_no_slice_has_more_rows_than_allowed(
-    by_node: ByNode, min_tasks: int | None, max_rows: int, reader_groups: int
-) -> None:
-    found = slices(by_node, Slicing(min_tasks, max_rows, reader_groups))
-    assert all(rows(one.ranges) <= max_rows for one in found)
-
-
 @given(nodes(), st.integers(1, 60))
-def test_and_there_are_no_more_slices_than_that_takes(by_node: ByNode, max_rows: int) -> None:
-    found = slices(by_node, Slicing(None, max_rows, 8))
-    assert len(found) == sum(-(-rows(ranges) // max_rows) for ranges in by_node.values())
-
-
-@given(nodes(), st.integers(1, 60), some)
-def test_there_are_as_many_slices_as_wished_where_groups_and_rows_allow_it(
-    by_node: ByNode, min_tasks: int, max_rows: int | None
-) -> None:
-    found = slices(by_node, Slicing(min_tasks, max_rows, 1_000))
-    without = slices(by_node, Slicing(None, max_rows, 1_000))
+def test_there_are_as_many_slices_as_wished_where_groups_and_rows_allow_it(by_node: ByNode, min_tasks: int) -> None:
     wished = min(min_tasks, sum(rows(ranges) for ranges in by_node.values()))
-    assert len(found) >= max(wished, len(without))
-    if max_rows is None:
-        assert len(found) == max(wished, len(by_node))
+    assert len(slices(by_node, Slicing(min_tasks, 1_000))) == max(wished, len(by_node))
 
 
 @given(nodes(), st.integers(1, 200), groups)
 def test_the_wish_puts_no_partition_into_more_slices_than_there_are_reader_groups(
     by_node: ByNode, min_tasks: int, reader_groups: int
 ) -> None:
-    found = slices(by_node, Slicing(min_tasks, None, reader_groups))
+    found = slices(by_node, Slicing(min_tasks, reader_groups))
     readers = Counter(key for each in found for key, _, _ in each.ranges)
     assert max(readers.values(), default=0) <= max(2, reader_groups)
 
 
-@given(nodes(), some, some, groups)
+@given(nodes(), some, groups)
 def test_neither_the_order_of_nodes_nor_a_second_time_changes_a_slice(
-    by_node: ByNode, min_tasks: int | None, max_rows: int | None, reader_groups: int
+    by_node: ByNode, min_tasks: int | None, reader_groups: int
 ) -> None:
     backward = dict(reversed(by_node.items()))
-    first, second = (slices(each, Slicing(min_tasks, max_rows, reader_groups)) for each in (by_node, backward))
+    first, second = (slices(each, Slicing(min_tasks, reader_groups)) for each in (by_node, backward))
     assert first == second
 
 
@@ -127,31 +106,25 @@ def test_slices_are_of_one_size_but_for_an_entry(by_node: ByNode, data: st.DataO
 
 def test_without_options_a_node_is_one_task() -> None:
     by_node = {2: (rows_of(0, 0, 5), rows_of(1, 0, 5)), 0: (rows_of(2, 3, 9),)}
-    assert slices(by_node, Slicing(None, None, 8)) == [
+    assert slices(by_node, Slicing(None, 8)) == [
         Slice(0, 0, by_node[0]),
         Slice(0, 2, by_node[2]),
     ]
-    assert slices({}, Slicing(5, 5, 8)) == []
+    assert slices({}, Slicing(5, 8)) == []
 
 
 def test_whole_partitions_stay_whole_where_the_borders_allow_it() -> None:
     by_node = {0: tuple(rows_of(n, 0, 10) for n in range(6))}
-    found = slices(by_node, Slicing(None, 20, 8))
+    found = slices(by_node, Slicing(3, 8))
     assert [one.ranges for one in found] == [by_node[0][0:2], by_node[0][2:4], by_node[0][4:6]]
 
 
 def test_tasks_go_to_nodes_by_what_they_read_and_start_with_each_nodes_first() -> None:
     by_node = {0: (rows_of(0, 0, 30),), 1: (rows_of(1, 0, 10),)}
-    found = slices(by_node, Slicing(4, None, 8))
+    found = slices(by_node, Slicing(4, 8))
     assert [(one.node_id, one.number, one.ranges) for one in found] == [
         (0, 0, (rows_of(0, 0, 10),)),
         (1, 0, (rows_of(1, 0, 10),)),
         (0, 1, (rows_of(0, 10, 20),)),
         (0, 2, (rows_of(0, 20, 30),)),
     ]
-
-
-@pytest.mark.parametrize(("min_tasks", "max_rows", "count"), [(3, 5, 8), (12, 5, 12), (12, 20, 12), (2, None, 2)])
-def test_of_both_the_one_that_makes_more_tasks_decides(min_tasks: int, max_rows: int | None, count: int) -> None:
-    found = slices({0: (rows_of(0, 0, 40),)}, Slicing(min_tasks, max_rows, 20))
-    assert len(found) == count

@@ -101,23 +101,3 @@ def test_the_group_follows_a_running_query_and_never_leads_it(
     # What stands when a batch is about to be written is the end of the one before it, or of an earlier one.
     for done, behind in zip((0, 30, 60), at_batch, strict=False):
         assert behind is None or behind >= 90 - done
-
-
-def test_without_it_a_query_leaves_no_position(delta_spark: SparkSession, feed: Feed, tmp_path: Path) -> None:
-    feed.send(20)
-    sink = Batches()
-    run_available(stream(delta_spark, feed.options(startingOffsets="earliest")), tmp_path / "checkpoint", sink)
-    assert sink.all == feed.sent
-    feed.wait_until_free()
-    assert rows_behind(feed) is None
-
-
-def test_a_query_that_cannot_tell_the_brokers_ends_before_its_first_batch(
-    delta_spark: SparkSession, feed: Feed, tmp_path: Path
-) -> None:
-    feed.send(20)
-    sink = Batches()
-    options = committing(feed, masterWebPort=1, startingOffsets="earliest")
-    with pytest.raises(Exception, match=r"commitOffsetsToBroker cannot work: broker 1:.* masterWebPort"):
-        run_available(stream(delta_spark, options), tmp_path / "checkpoint", sink)
-    assert sink.runs == 0

@@ -18,7 +18,7 @@ from offsets_store import OffsetsTable, OffsetsTableError
 from spark_source.progress.follower import Waits
 from tests.spark_source.fakes import ROW, FakeCluster, as_json, planner_with
 from tests.spark_source.feed import Feed
-from tests.spark_source.queries import Batches, run_available, running, stream
+from tests.spark_source.queries import Batches, run_available, stream
 from tests.spark_source.table_trouble import let_it_work
 from tests.waiting import wait_for
 
@@ -192,19 +192,3 @@ def test_a_table_that_is_replaced_under_a_running_query(
     assert sink.all == feed.sent
     assert sink.sizes == [40] * 5
     assert rows_in(folder, feed) == {100}
-
-
-@pytest.mark.spark
-def test_what_the_interval_held_back_is_in_the_table_after_the_end(
-    delta_spark: SparkSession, feed: Feed, tmp_path: Path
-) -> None:
-    sink, folder = Batches(), tmp_path / "offsets"
-    options = feed.options(startingOffsets="earliest", offsetsTable=folder, offsetCommitInterval="1h")
-    with running(stream(delta_spark, options), tmp_path / "checkpoint", sink) as query:
-        for number in (1, 2, 3):
-            feed.send(40)
-            wait_for(lambda number=number: len(sink.all) == 40 * number, "a batch")  # type: ignore[misc]
-            wait_for(lambda: query.status["message"] == "Waiting for data to arrive", "its end")
-            wait_for(lambda: rows_in(folder, feed) == {20}, "the first commit")
-    feed.wait_until_free()
-    assert rows_in(folder, feed) == {60}

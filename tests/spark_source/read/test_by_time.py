@@ -53,15 +53,6 @@ def test_batches_between_times_have_each_message_once(
         bodies(delta_spark, feed, startingTimestamp=ms(MINUTES[3], "UTC"))
 
 
-def test_each_partition_at_its_own_time(delta_spark: SparkSession, feed: Feed, sent: dict[str, list[bytes]]) -> None:
-    by_partition = f'{{"1:{feed.topic}:10001": {ms(MINUTES[3])}, "default": {ms(MINUTES[1])}}}'
-    found = bodies(delta_spark, feed, startingOffsetsByTimestamp=by_partition, endingTimestamp=ms("202403101201"))
-    # Messages go to the four partitions in turn.
-    fourth = [body for minute in MINUTES[1:3] for body in sent[minute][3::4]]
-    wanted = {body for minute in MINUTES[1:] for body in sent[minute]}.difference(fourth)
-    assert found == sorted(wanted)
-
-
 def test_a_stream_begins_at_a_time_and_goes_on(
     delta_spark: SparkSession, feed: Feed, sent: dict[str, list[bytes]], tmp_path: Path
 ) -> None:
@@ -78,39 +69,3 @@ def test_a_stream_begins_at_a_time_and_goes_on(
     late = feed.send(20, time=MINUTES[0])
     run_available(stream(delta_spark, {**options, "startingTimestamp": "0"}), tmp_path, sink)
     assert sink.all == sent[MINUTES[2]] + sent[MINUTES[3]] + more + late
-
-
-def test_a_time_so_late_that_nothing_is_there_begins_with_what_comes(
-    delta_spark: SparkSession, feed: Feed, sent: dict[str, list[bytes]], tmp_path: Path
-) -> None:
-    options = feed.options(startingTimestamp=ms("202501010000"))
-    message = r"startingTimestamp is 1735660800000 \(2024-12-31 16:00 UTC\).* startingOffsetsByTimestampStrategy"
-    with pytest.raises(Exception, match=message):
-        run_available(stream(delta_spark, options), tmp_path / "1", Batches())
-    feed.wait_until_free()
-    sink = Batches()
-    lenient = {**options, "startingOffsetsByTimestampStrategy": "latest"}
-    with running(stream(delta_spark, lenient), tmp_path / "2", sink) as query:
-        wait_for(lambda: query.recentProgress, "the query to have begun")
-        more = feed.send(20, time=MINUTES[0])
-        wait_for(lambda: len(sink.all) >= 20, "what came since")
-    assert sink.all == more
-
-
-def test_topics_without_times_say_so(delta_spark: SparkSession, feed: Feed, tmp_path: Path) -> None:
-    feed.send(10, time="")
-    options = feed.options(startingTimestamp=ms(MINUTES[0]))
-    message = (
-        rf"startingTimestamp uses the times .* of partition 1:{feed.topic}:\d+ \(topic {feed.topic}\) carries no "
-        rf"time\. Let the producers of topic {feed.topic} set it, or give offsets with startingOffsets instead"
-    )
-    with pytest.raises(Exception, match=message):
-        batch(delta_spark, options).collect()
-    with pytest.raises(Exception, match=message):
-        run_available(stream(delta_spark, options), tmp_path, Batches())
-
-
-def test_wrong_times_are_refused_by_load(delta_spark: SparkSession, feed: Feed) -> None:
-    for load in (batch, stream):
-        with pytest.raises(Exception, match="the time '2024-03-10' of startingTimestamp is not a number of millisec"):
-            load(delta_spark, feed.options(startingTimestamp="2024-03-10"))

@@ -47,25 +47,6 @@ def test_every_row_and_column(delta_spark: SparkSession, plain_feed: Feed) -> No
     ]
 
 
-def test_lag_is_a_query(delta_spark: SparkSession, feed: Feed) -> None:
-    feed.send(40)
-    frame = batch(delta_spark, feed.options(read="positions"))
-    frame.createOrReplaceTempView("positions")
-    # The partitions of a store share its index.
-    by_store = "SELECT max(lag) AS lag FROM positions GROUP BY topic, brokerId, storeId"
-    assert delta_spark.sql(f"SELECT sum(lag) FROM ({by_store})").collect()[0][0] == 40
-    assert frame.where("groupOffset IS NULL AND failure IS NULL").count() == len(feed.partition_ids)
-    with pytest.raises(Exception, match=r"read positions belongs to batch reads; a streaming read gives messages"):
-        stream(delta_spark, feed.options(read="positions")).writeStream.format("noop").start().awaitTermination(60)
-
-
-def test_stores_with_several_partitions_have_no_offsets(delta_spark: SparkSession, feed: Feed) -> None:
-    feed.send(40)
-    frame = batch(delta_spark, feed.options())
-    assert [row.offset for row in frame.select("offset").distinct().collect()] == [None]
-    assert frame.count() == 40
-
-
 def test_an_exact_range(delta_spark: SparkSession, plain_feed: Feed) -> None:
     feed = plain_feed
     feed.send(100, partitions=[0])
@@ -76,19 +57,6 @@ def test_an_exact_range(delta_spark: SparkSession, plain_feed: Feed) -> None:
     )
     rows = batch(delta_spark, between).collect()
     assert sorted(bytes(row.value) for row in rows) == feed.sent[10:35]
-
-
-def test_an_empty_topic(delta_spark: SparkSession, feed: Feed) -> None:
-    frame = batch(delta_spark, feed.options())
-    assert frame.collect() == []
-    assert frame.schema.fieldNames()[:3] == ["topic", "partitionKey", "brokerId"]
-
-
-def test_sql_can_read_it(delta_spark: SparkSession, feed: Feed) -> None:
-    feed.send(10)
-    given = ", ".join(f"{name} '{value}'" for name, value in feed.options().items())
-    delta_spark.sql(f"CREATE OR REPLACE TEMPORARY VIEW messages USING tubeclient OPTIONS ({given})")
-    assert delta_spark.sql("SELECT count(*) AS n FROM messages").collect()[0].n == 10
 
 
 def test_the_group_need_not_be_free(delta_spark: SparkSession, feed: Feed, tmp_path: Path) -> None:

@@ -39,7 +39,6 @@ def of_a_stream(**more: object) -> Offsets:
         ({"startingOffsets": "group"}, (2, 5, 2, 2)),
         ({"startingOffsets": '{"1:t:1": "group", "default": "earliest"}'}, (2, 5, 2, 2)),
         ({"startingTimestamp": 7 * MINUTE}, (7, 7, 7, 7)),
-        ({"startingOffsetsByTimestamp": f'{{"1:t:0": {3 * MINUTE}, "default": {8 * MINUTE}}}'}, (3, 8, 8, 8)),
         ({"startingOffsets": f'{{"1:t:9": {4 * ROW}, "default": -2}}', "failOnDataLoss": False}, (2, 2, 2, 2)),
     ],
 )

@@ -207,11 +207,11 @@ def test_the_same_batch_is_dealt_the_same_whatever_arrived() -> None:
 def test_slices_keep_their_node_and_are_cut_the_same_by_every_run() -> None:
     start, end = as_json({"1:t:0": 0, "1:t:1": 4}), as_json({"1:t:0": 6, "1:t:1": 4})
     cluster = FakeCluster()
-    first = planner(cluster, maxRecordsPerPartition=4).partitions(start, end)
+    first = planner(cluster, minPartitions=2).partitions(start, end)
     found = [(one.node_id, one.slice_number, *(str(read) for read in one.ranges)) for one in first]
     assert found == [(0, 0, "1:t:0[0, 84)"), (0, 1, "1:t:0[84, 168)")]  # node 1 has nothing to read, and no task
     cluster.rows[STORE] = (0, 99)
-    assert planner(cluster, maxRecordsPerPartition=4).partitions(start, end) == first
+    assert planner(cluster, minPartitions=2).partitions(start, end) == first
 
 
 def test_a_batch_back_in_time_is_an_error() -> None:

@@ -12,7 +12,7 @@ import pytest
 from embedded_tubemq import EmbeddedTubeMQ, TopicConfig
 from tests.group_page import group_page
 from tests.spark_source.feed import Feed
-from tests.spark_source.queries import Batches, batch, run_available, running, stream, wait_for_rows
+from tests.spark_source.queries import Batches, batch, run_available, running, stream
 from tests.waiting import wait_for
 
 if TYPE_CHECKING:
@@ -92,59 +92,7 @@ def test_topics_that_appear_are_read_from_their_beginning_once(
     ]
 
 
-def test_without_a_match_a_stream_waits_and_a_batch_is_empty(
-    delta_spark: SparkSession, family: Family, tmp_path: Path
-) -> None:
-    assert batch(delta_spark, family.options()).collect() == []
-    sink = Batches()
-    run_available(stream(delta_spark, family.options()), tmp_path / "ended", sink)
-    assert sink.all == []
-    with running(stream(delta_spark, family.options()), tmp_path / "checkpoint", sink) as query:
-        wait_for(lambda: query.status["message"] == "Waiting for data to arrive", "a query that waits")
-        feed = family.feed("a")
-        feed.send(10)
-        wait_for_rows(query, sink, 10, "the topic's messages")
-        # Told with a heartbeat: the master may hear of it after the batch.
-        wait_for(lambda: family.held() == [f"1:{feed.topic}:0"], "the master to be told of the partition")
-    assert sink.all == feed.sent
-
-
-def test_without_the_masters_web_port_a_pattern_is_an_error(
-    delta_spark: SparkSession, family: Family, tmp_path: Path
-) -> None:
-    family.feed("a")
-    options = family.options(masterWebPort=1)
-    message = "subscribePattern needs the list of topics from a master's web port: .* Check masterWebPort"
-    with pytest.raises(Exception, match=message):
-        batch(delta_spark, options).collect()
-    with pytest.raises(Exception, match=message):
-        run_available(stream(delta_spark, options), tmp_path / "checkpoint", Batches())
-
-
 # Topics that go and come again
-
-
-@pytest.mark.parametrize("by_pattern", [False, True])
-@pytest.mark.parametrize("fail", [True, False])
-def test_a_topic_that_is_deleted_while_it_is_read(
-    delta_spark: SparkSession, family: Family, tmp_path: Path, fail: bool, by_pattern: bool
-) -> None:
-    stays, goes = family.feed("a"), family.feed("b")
-    sent = stays.send(10) + goes.send(10)
-    options = family.options(failOnDataLoss=str(fail).lower(), **({} if by_pattern else {"subscribe": "a,b"}))
-    sink = Batches()
-    with running(stream(delta_spark, options), tmp_path / "checkpoint", sink) as query:
-        wait_for_rows(query, sink, 20, "all messages")
-        family.tube.delete_topic(goes.topic)
-        if fail:
-            wait_for(query.exception, "the query to end")
-            lost = rf"\[DATA_LOSS\] partition 1:{goes.topic}:0 should be read from 280, but .* Set failOnDataLoss=false"
-            with pytest.raises(Exception, match=lost):
-                query.awaitTermination(1)
-        else:
-            sent += stays.send(10)
-            wait_for_rows(query, sink, 30, "the other topic's messages")
-    assert sink.all == sorted(sent)
 
 
 def test_a_topic_that_was_made_anew_is_an_error_or_is_gone_on_with(
@@ -169,21 +117,3 @@ def test_a_topic_that_was_made_anew_is_an_error_or_is_gone_on_with(
     last = feed.send(5)
     run_available(lenient, tmp_path / "checkpoint", sink)
     assert sink.all == sorted(first + last)
-
-
-def test_partitions_that_are_closed_wait_until_they_are_open(
-    delta_spark: SparkSession, family: Family, tmp_path: Path
-) -> None:
-    feed, other = family.feed("a"), family.feed("b")
-    sink = Batches()
-    frame = stream(delta_spark, family.options())
-    sent: list[bytes] = []
-    for is_open in (True, False, True):
-        family.tube.change_topic(TopicConfig(feed.topic, stores=1, partitions=1, accept_subscribe=is_open))
-        read_before = list(sent) if not is_open else []
-        sent += feed.send(20)
-        of_other = other.send(10)
-        wait_for(lambda: not family.held(), "the group to be free")
-        run_available(frame, tmp_path / "checkpoint", sink)
-        sent += of_other
-        assert sink.all == sorted(sent if is_open else read_before + of_other)

@@ -61,10 +61,6 @@ def test_they_wait_no_longer_than_the_delay() -> None:
     assert clock.now == let_go + 60
 
 
-def test_the_delay_is_fifteen_minutes_by_default() -> None:
-    assert options().max_trigger_delay_ms == 15 * 60_000
-
-
 def test_a_wait_asks_the_brokers_as_little_as_an_idle_query(monkeypatch: pytest.MonkeyPatch) -> None:
     """And ends in time where the last look is still the newest: asking for offsets may take long."""
     clock, cluster = FakeClock(), FakeCluster(rows=(0, 10))

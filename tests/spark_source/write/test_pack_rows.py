@@ -19,6 +19,7 @@ from spark_source.write.made import Made
 from spark_source.write.pack_rows import PackMaker
 from spark_source.write.sink_columns import InlongColumns
 from tubeclient.errors import ConfigurationError
+from tubeclient.inlong.column_packs import PackBounds
 from tubeclient.keys import PartitionKey
 from tubeclient.range_reader import Pack
 from tubeclient.wire.messages import Columns
@@ -58,10 +59,12 @@ def batch(rows: list[dict[str, Any]]) -> pa.RecordBatch:
     )
 
 
-def maker(limit: int = 1 << 20, columns: InlongColumns = COLUMNS, **options: object) -> PackMaker:
+def maker(limit: int = 1 << 20, columns: InlongColumns = COLUMNS, most: int = 256, **options: object) -> PackMaker:
     texts = {name: str(value) for name, value in options.items()}
     given_options = write_options(parse_given({"masterServers": "m:1", "payload": "inlong", **texts}))
-    return PackMaker(columns, given_options, lambda topics: dict.fromkeys(topics, limit), lambda: NOW_MS)
+    return PackMaker(
+        columns, given_options, lambda topics: dict.fromkeys(topics, limit), lambda: NOW_MS, PackBounds(most, 327_680)
+    )
 
 
 def read_back(made: Made, payload: Any = "inlong") -> list[dict[str, Any]]:
@@ -79,7 +82,7 @@ def read_back(made: Made, payload: Any = "inlong") -> list[dict[str, Any]]:
 
 @given(st.lists(rows_of_any_stream, max_size=30), st.integers(1, 5), st.sampled_from(["inlong", "auto"]))
 def test_what_is_written_is_what_is_read(rows: list[dict[str, Any]], most: int, payload: str) -> None:
-    made = maker(maxRecordsPerPack=most).make(batch(rows))
+    made = maker(most=most).make(batch(rows))
     found = read_back(made, payload)
     streams = sorted({(row["topic"], row["group"], row["stream"]) for row in rows})
     for topic, group, stream in streams:
@@ -112,7 +115,7 @@ def test_what_goes_over_the_wire() -> None:
 
 
 def test_rows_of_several_streams_are_counted_in_the_task() -> None:
-    packs = maker(maxRecordsPerPack=2)
+    packs = maker(most=2)
     assert packs.make(batch([{}] * 3)).first_rows == [0, 2]
     made = packs.make(batch([{"stream": "a"}, {"stream": "b"}, {"stream": "a"}, {"stream": "a"}]))
     assert [one.tag for one in made.messages] == ["a", "a", "b"]

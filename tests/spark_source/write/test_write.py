@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Iterator
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -181,15 +180,3 @@ def test_passing_faults_lose_nothing(delta_spark: SparkSession, own_feed: Feed) 
     faults.break_connection(Method.SEND_MESSAGE, ConnectionFault.DROP_AFTER, nth=100)
     write(numbered(delta_spark, 3_000), sink(own_feed))
     assert sorted({bytes(row.value) for row in rows_of(delta_spark, own_feed)}) == bodies(3_000)
-
-
-def test_a_read_does_not_take_options_of_writes(delta_spark: SparkSession, feed: Feed) -> None:
-    with pytest.raises(Exception, match=r"option topic applies to writes only; did you mean subscribe\?"):
-        batch(delta_spark, feed.options(topic=feed.topic))
-
-
-def test_a_time_is_written_to_the_minute(delta_spark: SparkSession, feed: Feed) -> None:
-    frame = delta_spark.sql("SELECT 'x' AS value, timestamp'2026-11-21 10:30:59.5' AS messageTime")
-    write(frame, sink(feed))
-    [row] = rows_of(delta_spark, feed)
-    assert row.messageTime.astimezone(UTC) == datetime(2026, 11, 21, 10, 30, tzinfo=UTC)

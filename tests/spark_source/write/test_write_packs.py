@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.spark_source.feed import Feed
-from tests.spark_source.queries import WAIT_SECONDS, batch, stream
+from tests.spark_source.queries import batch
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -50,55 +49,8 @@ def test_records_are_written_and_read_back(delta_spark: SparkSession, feed: Feed
     assert nodes.count() == 500
     assert batch(delta_spark, feed.options()).count() <= 6  # in packs
     # What is read can be written as it is, with its attributes.
-    write(read(delta_spark, feed).select(*COLUMNS), sink(plain_feed, maxRecordsPerPack=10))
+    write(read(delta_spark, feed).select(*COLUMNS), sink(plain_feed))
     again = read(delta_spark, plain_feed).selectExpr(*COLUMNS[:4], "map_entries(recordAttributes) AS m").collect()
     assert sorted(again) == sorted(
         read(delta_spark, feed).selectExpr(*COLUMNS[:4], "map_entries(recordAttributes) AS m").collect()
     )
-
-
-def test_a_stream_of_records_is_written_as_one(
-    delta_spark: SparkSession, feed: Feed, plain_feed: Feed, tmp_path: Path
-) -> None:
-    write(delta_spark.range(0, 300, 1, 1).selectExpr(*RECORDS), sink(feed, maxRecordsPerPack=50))
-    frame = stream(delta_spark, feed.options(payload="inlong", startingOffsets="earliest", maxOffsetsPerTrigger=3))
-    query = (
-        frame.select("value", "inlongGroupId", "inlongStreamId", "dataTime")
-        .writeStream.format("tubeclient")
-        .options(**sink(plain_feed), checkpointLocation=str(tmp_path / "checkpoint"))
-        .trigger(availableNow=True)
-        .start()
-    )
-    try:
-        assert query.awaitTermination(WAIT_SECONDS), "the query did not end"
-    finally:
-        query.stop()
-    columns = ("value", "inlongStreamId", "dataTime")
-    assert sorted(read(delta_spark, plain_feed).select(*columns).collect()) == sorted(
-        read(delta_spark, feed).select(*columns).collect()
-    )
-
-
-@pytest.mark.parametrize(
-    ("columns", "message"),
-    [
-        (RECORDS[:2], "a write needs a column inlongStreamId, of type string; the columns are value, inlongGroupId"),
-        ((*RECORDS, "'x' AS tag"), "column tag cannot be written; .*; with payload=inlong the stream id is the tag"),
-    ],
-)
-def test_wrong_columns_are_refused_before_any_task_runs(
-    delta_spark: SparkSession, feed: Feed, columns: tuple[str, ...], message: str
-) -> None:
-    from pyspark.errors import AnalysisException
-
-    with pytest.raises(AnalysisException, match=message):
-        write(delta_spark.range(10).selectExpr(*columns), sink(feed))
-
-
-def test_one_row_that_cannot_be_sent_keeps_its_batch_back(delta_spark: SparkSession, feed: Feed) -> None:
-    frame = delta_spark.range(0, 100, 1, 1).selectExpr(
-        "'x' AS value", "'g' AS inlongGroupId", "if(id = 70, ' ', 's') AS inlongStreamId"
-    )
-    with pytest.raises(Exception, match="row 70 of this task cannot be sent: column inlongStreamId: ' ' is no id"):
-        write(frame, sink(feed))
-    assert read(delta_spark, feed).count() == 0

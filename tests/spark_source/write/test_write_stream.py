@@ -77,39 +77,3 @@ def test_a_batch_that_failed_is_sent_again_and_loses_nothing(delta_spark: SparkS
         feed.wait_until_free()
         run(frame, copy, tmp_path / "checkpoint")
         assert written(delta_spark, copy) == first + Counter(feed.sent)
-
-
-def test_only_appends(delta_spark: SparkSession, feed: Feed, plain_feed: Feed, tmp_path: Path) -> None:
-    feed.send(10)
-    counts = from_feed(delta_spark, feed).groupBy("tag").count().selectExpr("cast(count AS string) AS value")
-    with pytest.raises(
-        Exception, match=r'outputMode\("complete"\) would overwrite the topic, which is not possible; use outputMode'
-    ):
-        run(counts, plain_feed, tmp_path / "complete", "complete")
-    feed.wait_until_free()
-    with pytest.raises(Exception, match="tubeclient does not support Update mode"):
-        run(counts, plain_feed, tmp_path / "update", "update")
-    assert written(delta_spark, plain_feed) == Counter()
-
-
-@pytest.mark.parametrize(
-    ("columns", "more", "message"),
-    [
-        (["tag"], {}, "a write needs a column value, of type binary or string; the columns are tag"),
-        (["value"], {"subscribe": "t"}, r"option subscribe applies to reads only; did you mean topic\?"),
-        (["value"], {"path": "/lake"}, "tubeclient has no path"),
-    ],
-)
-def test_wrong_columns_and_options_end_the_query_in_its_first_batch(
-    delta_spark: SparkSession,
-    feed: Feed,
-    plain_feed: Feed,
-    tmp_path: Path,
-    columns: list[str],
-    more: dict[str, str],
-    message: str,
-) -> None:
-    feed.send(10)
-    with pytest.raises(Exception, match=message):
-        run(from_feed(delta_spark, feed).select(*columns), plain_feed, tmp_path, **more)
-    assert written(delta_spark, plain_feed) == Counter()
