@@ -58,12 +58,13 @@ class TubeSource(SentToTasks, DataSource):
     def reader(self, schema: StructType) -> DataSourceReader:
         from spark_source.read.schema import check_schema
         from spark_source.stream.batch_reader import TubeBatchReader
+        from spark_source.stream.positions import PositionsReader
 
         options = self._read_options()
         check_schema(schema, _schema(options))
         options.check_batch()
         self._planned = True
-        return TubeBatchReader(options)
+        return PositionsReader(options) if options.read == "positions" else TubeBatchReader(options)
 
     @as_one_line()
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
@@ -131,8 +132,9 @@ class TubeSource(SentToTasks, DataSource):
 
 def _schema(options: SourceOptions) -> StructType:
     from spark_source.read.schema import spark_schema
+    from spark_source.stream.positions import POSITIONS
 
-    return spark_schema(options)
+    return POSITIONS if options.read == "positions" else spark_schema(options)
 
 
 def _only_appends(asked: str, instead: str) -> Exception:

@@ -90,6 +90,8 @@ class SourceOptions(
     def check_stream(self, *, read_limits: bool = True) -> None:
         """Raise ConfigurationError for options that do not apply to a streaming read, or need `read_limits` that Spark
         lacks."""
+        if self.read == "positions":
+            raise ConfigurationError("read positions belongs to batch reads; a streaming read gives messages")
         for name in ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay"):
             if name in self.given and not read_limits:
                 raise ConfigurationError(

@@ -42,6 +42,9 @@ def test_the_session_is_a_remote_one(client: OtherDriver) -> None:
 def test_batch_reads_views_and_writes(client: OtherDriver, feed: Feed, plain_feed: Feed) -> None:
     feed.send(60, tags=["web", "app"])
     assert client.call("read", options=feed.options()) == texts(feed.sent)
+    client.call("make_view", name="positions", options=feed.options(read="positions"))
+    by_store = "SELECT max(lag) AS lag FROM positions GROUP BY storeId"
+    assert client.call("sql", text=f"SELECT sum(lag) FROM ({by_store})") == [[60]]
     client.call("make_view", name="clicks", options=feed.options())
     assert client.call("sql", text="SELECT messageType, count(*) FROM clicks GROUP BY 1 ORDER BY 1") == [
         ["app", 30],

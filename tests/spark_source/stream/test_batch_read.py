@@ -47,6 +47,18 @@ def test_every_row_and_column(delta_spark: SparkSession, plain_feed: Feed) -> No
     ]
 
 
+def test_lag_is_a_query(delta_spark: SparkSession, feed: Feed) -> None:
+    feed.send(40)
+    frame = batch(delta_spark, feed.options(read="positions"))
+    frame.createOrReplaceTempView("positions")
+    # The partitions of a store share its index.
+    by_store = "SELECT max(lag) AS lag FROM positions GROUP BY topic, brokerId, storeId"
+    assert delta_spark.sql(f"SELECT sum(lag) FROM ({by_store})").collect()[0][0] == 40
+    assert frame.where("groupOffset IS NULL AND failure IS NULL").count() == len(feed.partition_ids)
+    with pytest.raises(Exception, match=r"read positions belongs to batch reads; a streaming read gives messages"):
+        stream(delta_spark, feed.options(read="positions")).writeStream.format("noop").start().awaitTermination(60)
+
+
 def test_an_exact_range(delta_spark: SparkSession, plain_feed: Feed) -> None:
     feed = plain_feed
     feed.send(100, partitions=[0])
