@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable
-from contextlib import closing, suppress
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing, contextmanager, suppress
 
 from tubeclient.access import masters_of
 from tubeclient.admin import Admin
@@ -19,7 +19,7 @@ from tubeclient.net.pool import ConnectionPool
 from tubeclient.net.runner import FlowRunner
 from tubeclient.settings import ClientSettings
 
-__all__ = ["add_near", "named_brokers", "near_topics", "own_web", "web_port_fault"]
+__all__ = ["named_brokers", "naming_near", "near_topics", "own_web", "web_port_fault"]
 
 _log = logging.getLogger(__name__)
 
@@ -89,11 +89,15 @@ def near_topics(settings: ClientSettings, topics: Iterable[str]) -> str:
     return ""
 
 
-def add_near(error: TopicNotDeployed, near: str) -> None:
-    """Add what `near_names` or `near_topics` gave to `error` and its text."""
-    error.near = near
-    if near:
-        error.args = (f"{error}. {near[0].upper()}{near[1:]}",)
+@contextmanager
+def naming_near(settings: ClientSettings, topics: Iterable[str]) -> Iterator[None]:
+    """Add what `near_topics` finds to a TopicNotDeployed of the block."""
+    try:
+        yield
+    except TopicNotDeployed as error:
+        if near := near_topics(settings, topics):
+            error.args = (f"{error}. {near[0].upper()}{near[1:]}",)
+        raise
 
 
 def _is_same(state: BrokerState, broker: BrokerInfo) -> bool:

@@ -121,7 +121,7 @@ def test_a_typo_is_the_jobs_own_error(
 def test_who_is_in_the_group_is_told_with_how_long_the_job_waits(tube: EmbeddedTubeMQ, tmp_path: Path) -> None:
     text = look_first(with_options(settings(tube, tmp_path), groupJoinTimeout="35s"))
     assert text is not None
-    assert text.startswith(f"group etl has 1 client now: this process, {os.getpid()} on ")
+    assert text.startswith(f"group etl has 1 client now: process {os.getpid()} on ")
     assert text.endswith(". Once Spark is up, the job waits up to 35 s for them to end; a dead one is gone after 30 s")
 
 
