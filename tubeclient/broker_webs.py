@@ -13,9 +13,8 @@ from tubeclient.admin.answers.model import BrokerState
 from tubeclient.admin.broker import BrokerWeb
 from tubeclient.admin.master import WEB_ADVICE, MasterWeb
 from tubeclient.errors import BrokerFailed, ConnectError, TubeError
-from tubeclient.first_offsets import NEVER_WRITTEN
+from tubeclient.first_offsets import NEVER_WRITTEN, loaded_files
 from tubeclient.keys import BrokerInfo, PartitionKey, StoreFiles, StoreKey
-from tubeclient.loaded_files import loaded_files
 from tubeclient.metadata import ClusterView
 from tubeclient.settings import ClientSettings
 

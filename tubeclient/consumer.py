@@ -14,8 +14,6 @@ from typing import Self, TypeVar
 from tubeclient._version import __version__
 from tubeclient.admin import Admin
 from tubeclient.arguments import checked_partition, whole_number
-from tubeclient.consumer_events import ConsumerEvents
-from tubeclient.consumer_life import ConsumerLife
 from tubeclient.counts import ReadCounts, Sample, lag_samples
 from tubeclient.errors import ClientClosed, StalePack, TubeError
 from tubeclient.flows.delivery import Delivery, Position, ReceivedMessage
@@ -29,14 +27,13 @@ from tubeclient.group import GroupMembership
 from tubeclient.identity import new_client_id
 from tubeclient.keys import PartitionKey, rows_behind_by_store
 from tubeclient.metadata import ClusterView
-from tubeclient.names import group_name, reader_groups_of, why_no_group
+from tubeclient.metrics import enter
+from tubeclient.names import Topics, group_name, matching_topics, read_topics, reader_groups_of, why_no_group
 from tubeclient.net.forgotten import weakly
 from tubeclient.net.fork import ProcessBound
-from tubeclient.net.ledger import enter
 from tubeclient.net.runner import Monitor
-from tubeclient.running_consumer import Running
+from tubeclient.running_consumer import ConsumerEvents, ConsumerLife, Running
 from tubeclient.settings import ClientSettings, checked_settings
-from tubeclient.subscription import Topics, matching_topics, read_topics
 
 __all__ = ["ClientBalanceConsumer"]
 

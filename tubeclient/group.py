@@ -5,7 +5,8 @@ from __future__ import annotations
 import logging
 import random
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 
 from tubeclient.access import masters_of
@@ -25,6 +26,7 @@ from tubeclient.flows.hold_group import (
     Forgotten,
     MembershipWishes,
     Waiting,
+    enter_any,
     hold_group,
 )
 from tubeclient.flows.master import (
@@ -35,18 +37,17 @@ from tubeclient.flows.master import (
     close_nodes,
     query_view,
 )
-from tubeclient.flows.visit_group import enter_any
 from tubeclient.identity import host_name, new_client_id
-from tubeclient.keys import PartitionKey
+from tubeclient.keys import BrokerInfo, PartitionKey
 from tubeclient.metadata import ClusterView
 from tubeclient.names import checked_filters, checked_reader_groups, group_name, tag_name, topic_names
 from tubeclient.net.fork import ProcessBound
-from tubeclient.net.pool import ConnectionPool
+from tubeclient.net.pool import ConnectionPool, shared_pool
 from tubeclient.net.runner import FlowRunner
 from tubeclient.net.waiting import Bell, OneThread, Outcome
 from tubeclient.settings import ClientSettings, checked_settings
 
-__all__ = ["GroupMembership", "fetch_view"]
+__all__ = ["GroupMembership", "fetch_view", "present_brokers"]
 
 _log = logging.getLogger(__name__)
 
@@ -339,3 +340,28 @@ def fetch_view(
         raise TopicNotDeployed(error.code, error.server_text, context=f"topics {', '.join(names)}") from None
     finally:
         pool.close()
+
+
+def present_brokers(
+    settings: ClientSettings, reader_groups: Sequence[str], brokers: Collection[BrokerInfo], topics: Sequence[str]
+) -> list[BrokerInfo]:
+    """Return `brokers`, which have `topics`, at their present addresses. The masters are asked only if a broker takes
+    no connection at its old address. Brokers that they do not list, or all if no master answers, keep the old one.
+    """
+    try:
+        for broker in brokers:
+            shared_pool(settings).get(broker.address)
+        return list(brokers)
+    except TubeError as error:
+        _log.info("broker %s cannot be reached, asking the masters for its address: %s", broker, error)
+    try:
+        listed = fetch_view(_without_patience(settings), topics, reader_groups).brokers
+    except TubeError as error:
+        _log.info("the masters do not list the brokers: %s", error)
+        return list(brokers)
+    return [listed.get(broker.broker_id, broker) for broker in brokers]
+
+
+def _without_patience(settings: ClientSettings) -> ClientSettings:
+    """The caller waits for the broker itself afterwards."""
+    return replace(settings, retry_limit_ms=min(settings.retry_limit_ms, settings.rpc_timeout_ms))

@@ -12,8 +12,7 @@ from tubeclient.access import masters_of
 from tubeclient.errors import ClientClosed, TubeError
 from tubeclient.flows.effects import backoff_ms
 from tubeclient.flows.hold_group import HEARTBEAT_INTERVAL_MS
-from tubeclient.flows.partition_choice import Routes
-from tubeclient.flows.produce import ProducerSession
+from tubeclient.flows.produce import ProducerSession, Routes
 from tubeclient.identity import host_name, new_client_id, own_address
 from tubeclient.keys import PartitionKey
 from tubeclient.net.outbox import Outbox

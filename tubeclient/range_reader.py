@@ -23,11 +23,11 @@ from tubeclient.flows.stay import Stay
 from tubeclient.identity import new_client_id
 from tubeclient.kept_data import KeptData
 from tubeclient.keys import BrokerInfo, OffsetRange, PartitionKey
+from tubeclient.metrics import enter
 from tubeclient.names import checked_reader_groups, checked_tags, topic_name
 from tubeclient.net.forgotten import Watch
 from tubeclient.net.fork import ProcessBound
 from tubeclient.net.lanes import Lanes
-from tubeclient.net.ledger import enter
 from tubeclient.net.pool import shared_pool
 from tubeclient.net.runner import FlowRunner
 from tubeclient.net.waiting import Gate, OneThread

@@ -40,7 +40,7 @@ def read_task(options: SourceOptions, task: ReadTask) -> Iterator[pyarrow.Record
     from spark_source.read.schema import arrow_schema
     from tubeclient.errors import CorruptMessage
     from tubeclient.flows.corrupt_place import corrupt_message
-    from tubeclient.present_brokers import present_brokers
+    from tubeclient.group import present_brokers
     from tubeclient.range_reader import RangeReader, WantedRange
 
     settings, groups = client_settings(options), options.reader_groups

@@ -13,7 +13,7 @@ from spark_source.typed.inlong_stream import parse_stream
 from spark_source.typed.record_format import RecordFormat, as_records_mean
 from spark_source.typed.schema_text import schema_fault
 from tubeclient.errors import ConfigurationError
-from tubeclient.time_zones import zone_named
+from tubeclient.wire.message_time import zone_named
 
 __all__ = ["FormatSettings"]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import count
 from typing import TYPE_CHECKING, Final, Literal, get_args
 
@@ -13,7 +13,8 @@ from tubeclient.wire.messages import Columns, Message, as_they_came, bad_attribu
 if TYPE_CHECKING:
     from tubeclient.inlong import Record, RecordDecoder
 
-__all__ = ["BadMessages", "DamageCheck", "MessagePack", "check_bad_messages"]
+
+__all__ = ["READINGS", "BadMessages", "DamageCheck", "MessagePack", "PackCheck", "check_bad_messages"]
 
 BadMessages = Literal["fail", "keep"]
 """What to do with messages that do not match their checksums or cannot be parsed: raise CorruptMessage, or give them
@@ -115,3 +116,49 @@ class DamageCheck:
             f"{reason}",
             number=number,
         )
+
+
+READINGS = 5
+"""How often a pack is read that comes differently each time."""
+
+_NONE: frozenset[int] = frozenset()
+
+
+class PackCheck:
+    """Checks the packs of a partition as they come. `alone`: each index entry is one of its messages, unless the broker
+    lost it."""
+
+    def __init__(self, *, alone: bool = False) -> None:
+        self._alone = alone
+        self.doubts = 0
+        """How often the present pack was doubted."""
+        self._before: tuple[int, frozenset[int]] = 0, _NONE
+        """Start and ids of the pack that was well last."""
+        self._doubted: tuple[int, Sequence[int]] | None = None
+
+    def doubt(self, start: int, ids: Sequence[int], *, lacking: int = 0) -> str:
+        """Why the pack from offset `start` on must be read again, "" if it is well. `ids` are those of its messages;
+        `lacking` index entries up to its end gave none.
+
+        A pack may have another end when it comes again: that depends on what the broker holds then.
+        """
+        different = frozenset(ids)
+        reason = ""
+        if len(different) < len(ids):
+            reason = "a message came twice in a pack"
+        elif start > self._before[0] and ids and ids[0] in self._before[1]:  # all ids would cost half as much again
+            reason = "a pack began with a message of the pack before"
+        elif self._alone and lacking > 0:
+            reason = f"{lacking} index entries came without a message, in a store of one partition"
+        if reason and not self._came_again(start, ids):
+            self._doubted = start, ids
+            self.doubts += 1
+            return reason
+        self._before, self._doubted, self.doubts = (start, different), None, 0
+        return ""
+
+    def _came_again(self, start: int, ids: Sequence[int]) -> bool:
+        if self._doubted is None or self._doubted[0] != start:
+            return False
+        common = min(len(ids), len(self._doubted[1]))
+        return ids[:common] == self._doubted[1][:common]

@@ -42,8 +42,7 @@ from tubeclient.errors import (
 from tubeclient.flows.authority import Authority
 from tubeclient.flows.corrupt_place import corrupt_message, counted_place, find_place
 from tubeclient.flows.effects import Emit, Flow, Now, Sleep, backoff_ms
-from tubeclient.flows.message_pack import BadMessages, DamageCheck, MessagePack
-from tubeclient.flows.pack_check import READINGS, PackCheck
+from tubeclient.flows.message_pack import READINGS, BadMessages, DamageCheck, MessagePack, PackCheck
 from tubeclient.flows.patience import FaultHistory, Patience
 from tubeclient.flows.reader import Reader
 from tubeclient.flows.stay import Stay

@@ -19,10 +19,18 @@ from typing import Protocol
 from tubeclient.errors import ConnectError, ConnectionLost, ProtocolError, TransportError, TubeError
 from tubeclient.identity import host_name
 from tubeclient.net.fork import ProcessBound
-from tubeclient.net.streams import PlainStream, Stream, TlsStream, describe
-from tubeclient.net.tls import REFUSED_ADVICE, client_context, handshake_advice, looks_like_tls
+from tubeclient.net.streams import (
+    REFUSED_ADVICE,
+    PlainStream,
+    Stream,
+    TlsStream,
+    client_context,
+    describe,
+    handshake_advice,
+    looks_like_tls,
+)
 from tubeclient.net.waiting import Outcome
-from tubeclient.tls_settings import TlsSettings
+from tubeclient.settings import TlsSettings
 from tubeclient.wire.envelope import data_start
 from tubeclient.wire.framing import Frame, FrameDecoder, encode_frame
 

@@ -14,12 +14,12 @@ from time import monotonic
 from tubeclient.counts import Sample, SendCounts
 from tubeclient.errors import ClientClosed, DeadlineExceeded, NotAvailable, TubeError
 from tubeclient.flows.effects import backoff_ms
-from tubeclient.flows.partition_choice import Routes
 from tubeclient.flows.patience import FaultHistory
+from tubeclient.flows.produce import Routes
 from tubeclient.keys import PartitionKey
+from tubeclient.metrics import enter
 from tubeclient.net.connection import Connection
 from tubeclient.net.courier import Courier, fault_of
-from tubeclient.net.ledger import enter
 from tubeclient.net.pool import ConnectionPool
 from tubeclient.net.sending import Sending, result_of
 from tubeclient.net.waiting import Alarm, Bell, OneThread

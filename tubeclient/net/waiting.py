@@ -9,6 +9,7 @@ lock, all of these are inside the `with` block.)
 
 from __future__ import annotations
 
+import logging
 import threading
 from _thread import RLock
 from collections.abc import Callable
@@ -20,9 +21,24 @@ from queue import Empty, SimpleQueue
 from time import monotonic
 from typing import Final, TypeVar
 
-from tubeclient.net.callbacks import call_back
+__all__ = ["Alarm", "Bell", "Gate", "OneThread", "Outcome", "call_back"]
 
-__all__ = ["Alarm", "Bell", "Gate", "OneThread", "Outcome"]
+_log = logging.getLogger(__name__)
+
+
+def call_back(callback: Callable[[T], object], argument: T) -> None:
+    """Call `callback`, and log what it raises. Others wait for what this thread does next.
+
+    SystemExit and the like as well: they would end this thread and not the program. On the main thread they may come
+    from a signal, and are raised.
+    """
+    try:
+        callback(argument)
+    except BaseException as error:
+        if not isinstance(error, Exception) and threading.current_thread() is threading.main_thread():
+            raise
+        _log.exception("a callback for %r failed", argument)
+
 
 T = TypeVar("T")
 
