@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import random
+import threading
 from collections import deque
 from collections.abc import Generator, Mapping, Sequence
 from functools import partial
@@ -30,7 +31,7 @@ from tubeclient.net.fork import ProcessBound
 from tubeclient.net.lanes import Lanes
 from tubeclient.net.pool import shared_pool
 from tubeclient.net.runner import FlowRunner
-from tubeclient.net.waiting import Gate, OneThread
+from tubeclient.net.waiting import OneThread
 from tubeclient.settings import ClientSettings, checked_settings
 from tubeclient.wire.methods import Method
 
@@ -303,7 +304,7 @@ class _LeaseKeeper:
     def __init__(self, settings: ClientSettings) -> None:
         self._runner = FlowRunner(shared_pool(settings))
         self._readings: tuple[RangeRead, ...] = ()
-        self._stop = Gate()
+        self._stop = threading.Event()
         self._thread = OneThread(self._beat, "tubeclient-lease")
 
     def add(self, reading: RangeRead) -> None:
@@ -314,7 +315,7 @@ class _LeaseKeeper:
         self._readings = tuple(one for one in self._readings if one is not reading)
 
     def close(self) -> None:
-        self._stop.open()
+        self._stop.set()
         self._thread.join(_JOIN_SECONDS)
 
     def _beat(self) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from concurrent.futures import Future
-from concurrent.futures._base import RUNNING
 from dataclasses import dataclass, field
 from time import monotonic
 from typing import NamedTuple
@@ -37,7 +36,7 @@ class Answer(Outcome[SendResult]):
     def __init__(self, maker: ProcessBound) -> None:
         super().__init__()
         self._maker = maker
-        self._state = RUNNING  # a submitted message cannot be cancelled
+        self.set_running_or_notify_cancel()  # a submitted message cannot be cancelled
 
     def result(self, timeout: float | None = None) -> SendResult:
         self._maker.check_process()
