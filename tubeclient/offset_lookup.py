@@ -13,7 +13,7 @@ import logging
 import random
 import threading
 import time
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from datetime import datetime, tzinfo
@@ -35,7 +35,7 @@ from tubeclient.flows.find_time import TimedLook, TimeTask
 from tubeclient.flows.message_pack import BadMessages, check_bad_messages
 from tubeclient.flows.patience import FaultHistory
 from tubeclient.flows.reader import probe_store
-from tubeclient.flows.time_search import FirstMinute, MinuteSearch, RangeSearch, TimeSearch
+from tubeclient.flows.time_search import FirstMinute, MinuteSearch, TimeSearch
 from tubeclient.identity import new_client_id
 from tubeclient.keys import BrokerInfo, PartitionKey, StoreBounds, StoreFiles, StoreKey
 from tubeclient.metadata import ClusterView
@@ -212,31 +212,6 @@ class OffsetLookup(ProcessBound):
             tasks = [self._time_task(view, key, zone) for key in sorted(moments)]
             searches = [TimeSearch(held[key.store], moments[key] // MINUTE_MS) for key in sorted(moments)]
             return dict(zip(sorted(moments), self._workers.map(self._searched, tasks, searches), strict=True))
-
-    def rough_ranges(
-        self,
-        view: ClusterView,
-        partitions: Collection[PartitionKey],
-        first_ms: int | None,
-        end_ms: int | None,
-        *,
-        time_zone: str,
-        bounds: Mapping[StoreKey, StoreBounds],
-    ) -> dict[PartitionKey, tuple[int | None, int | None]]:
-        """Return of each partition an offset before its messages of the minute of `first_ms`, and one behind those
-        before the minute of `end_ms`, both milliseconds since 1970.
-
-        The first message at the one is older than `first_ms`, or the bounds begin there. The first one at the other is
-        not older than `end_ms`; None if no message is so late. About two fetches read what is between them and the
-        exact places. Fetches six to nine packs per partition where messages came evenly. Raises what `offsets_at` does.
-        """
-        with self._open():
-            zone = zone_named(time_zone)
-            self._authority.visit_token = view.visit_token
-            first, end = (None if at_ms is None else at_ms // MINUTE_MS for at_ms in (first_ms, end_ms))
-            tasks = [self._time_task(view, key, zone) for key in partitions]
-            searches = [RangeSearch(bounds[key.store], first, end) for key in partitions]
-            return dict(zip(partitions, self._workers.map(self._searched, tasks, searches), strict=True))
 
     def first_times(
         self, view: ClusterView, ranges: Mapping[PartitionKey, StoreBounds], *, time_zone: str = "UTC"

@@ -15,12 +15,10 @@ from tubeclient.access import authority_of
 from tubeclient.arguments import checked_kind, checked_partition
 from tubeclient.counts import ReadCounts
 from tubeclient.errors import ClientClosed, DataLoss, NoSuchPartition, TubeError
-from tubeclient.flows.corrupt_place import counted_place, find_place
 from tubeclient.flows.effects import Emit, Flow, call, checked
-from tubeclient.flows.message_pack import BadMessages, check_bad_messages
+from tubeclient.flows.message_pack import BadMessages, check_bad_messages, counted_place
 from tubeclient.flows.read_range import AFTER_LOSS, LostRange, Pack, RangeRead, RangeTask
 from tubeclient.flows.reader import LEASE_BEAT_MS
-from tubeclient.flows.stay import Stay
 from tubeclient.identity import new_client_id
 from tubeclient.kept_data import KeptData
 from tubeclient.keys import BrokerInfo, OffsetRange, PartitionKey
@@ -216,23 +214,6 @@ class RangeReader(ProcessBound):
         finally:
             self._runner.run(asking.release())
         return True
-
-    def place_of(
-        self, broker: BrokerInfo, pack: Pack, number: int, filters: frozenset[str] = frozenset()
-    ) -> OffsetRange:
-        """The index entry of message `number`, from 0, of a pack that was read with these `filters`. If the broker does
-        not show it, a range of several entries that it lies in. With only one reader group, nothing else of the
-        partition may be read meanwhile.
-        """
-        self._check_open()
-        key, ids = pack.partition, pack.columns.ids
-        counted = counted_place(key, pack.start, pack.end, len(ids), number)
-        filters = checked_tags(topic_name(key.topic), filters)
-        stay = Stay(broker, key, self._reader_groups, self._new_client_id, self._authority, filters)
-        try:
-            return self._runner.run(find_place(stay, ids, number, counted, f"looking for a message of {key}"))
-        finally:
-            self._runner.run(stay.leave())
 
     def _task(self, wanted: WantedRange) -> RangeTask:
         return RangeTask(

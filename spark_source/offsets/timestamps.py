@@ -9,7 +9,7 @@ Timestamps are milliseconds since 1970, as in Kafka's source. They count to the 
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Final, Literal, Protocol
@@ -45,16 +45,6 @@ class TimeLookup(Protocol):
         bounds: Mapping[StoreKey, StoreBounds],
     ) -> Mapping[PartitionKey, int | None]: ...
 
-    def rough_ranges(
-        self,
-        view: ClusterView,
-        partitions: Collection[PartitionKey],
-        first_ms: int | None,
-        end_ms: int | None,
-        *,
-        time_zone: str,
-        bounds: Mapping[StoreKey, StoreBounds],
-    ) -> Mapping[PartitionKey, tuple[int | None, int | None]]: ...
 
 
 def parse_timestamp(text: str, option: str) -> OffsetSpec:

@@ -49,17 +49,22 @@ def narrowed(
     not_empty = [key for key in kept if low[key] < high[key]]
     if disorder_us is not None and not pushed.times_us.is_all and not_empty:
         first, last = pushed.times_us.low, pushed.times_us.high
-        # At the first place is a message older than this, and before that one none newer by the disorder.
+        # The message before the first place is older than this, and before that one none is newer by the disorder.
         # Rounded down, as in zones of local mean time a message's minute begins at some other second.
         first_ms = None if first is None else (first - disorder_us) // _MINUTE_US * _MINUTE_MS
         end_ms = None if last is None else ((last + disorder_us) // _MINUTE_US + 1) * _MINUTE_MS
+
+        def times(at_ms: int) -> Mapping[PartitionKey, int | None]:
+            wanted = dict.fromkeys(not_empty, at_ms)
+            return lookup.offsets_at(view, wanted, time_zone=options.message_time_zone, bounds=bounds)
+
         try:
-            found = lookup.rough_ranges(
-                view, not_empty, first_ms, end_ms, time_zone=options.message_time_zone, bounds=bounds
-            )
-            for key, (begin, behind) in found.items():
-                low[key] = low[key] if begin is None else max(low[key], begin)
-                high[key] = high[key] if behind is None else min(high[key], behind)
+            if first_ms is not None:
+                for key, begin in times(first_ms).items():
+                    low[key] = high[key] if begin is None else max(low[key], begin)
+            if end_ms is not None:
+                for key, behind in times(end_ms).items():
+                    high[key] = high[key] if behind is None else min(high[key], behind)
         except (NoMessageTime, CorruptMessage) as error:
             # It may be outside of what is read, and then ends no read.
             _log.info("a filter on messageTime does not narrow what is read: %s", error)

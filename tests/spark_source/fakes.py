@@ -195,8 +195,6 @@ class FakeLookup:
             found[key] = row * ROW if row < high else None
         return found
 
-    def rough_ranges(self, *_: Any, **__: Any) -> Any:
-        raise AssertionError("streams take no filters, and look for no times of theirs")
 
     def close(self) -> None:
         self._cluster.calls.append("lookup closed")

@@ -10,7 +10,6 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime
-from functools import partial
 from http.server import BaseHTTPRequestHandler
 from zoneinfo import ZoneInfo
 
@@ -330,32 +329,6 @@ def test_offsets_of_times(cluster: EmbeddedTubeMQ, settings: ClientSettings) -> 
     assert {cursor.group for cursor in cluster.inspect(lambda broker: list(broker.offsets.cursors()))} <= set(GROUPS)
 
 
-def test_rough_ranges_of_times(cluster: EmbeddedTubeMQ, settings: ClientSettings) -> None:
-    """Messages of 16 KB: a fetch has a few dozen of them."""
-
-    def at(number: int) -> NewMessage:
-        text = encode_attributes({}, time=f"20260101{12 + number // 600:02d}{number // 10 % 60:02d}")
-        return NewMessage(number % 2, *encode_payload(bytes(16_384), text))
-
-    cluster.load("clicks", [at(number) for number in range(1_200)])
-    view = fetch_view(settings, ["clicks"], GROUPS)
-    keys = [PartitionKey(1, "clicks", 0), PartitionKey(1, "clicks", 1)]
-    noon_ms = int(datetime(2026, 1, 1, 12, tzinfo=UTC).timestamp() * 1000)
-    first, end = 40, 70
-    with closing(OffsetLookup(settings, GROUPS)) as lookup:
-        bounds = {keys[0].store: StoreBounds(0, 1_200 * 28)}
-        search = partial(lookup.rough_ranges, view, keys, time_zone="UTC", bounds=bounds)
-        found = search(noon_ms + first * 60_000, noon_ms + end * 60_000)
-        assert sorted(found) == keys
-        for low, high in found.values():
-            assert low is not None
-            assert high is not None
-            assert first * 10 - 200 <= low // 28 < first * 10
-            assert end * 10 <= high // 28 < end * 10 + 200
-        assert {high for _, high in search(noon_ms, noon_ms + 120 * 60_000).values()} == {None}
-        assert {low for low, _ in search(None, noon_ms + end * 60_000).values()} == {None}
-
-
 def test_brokers_that_swapped_their_addresses_are_not_taken_for_each_other(
     cluster: EmbeddedTubeMQ, settings: ClientSettings, view: ClusterView
 ) -> None:
@@ -399,7 +372,6 @@ def test_a_closed_lookup_says_so(settings: ClientSettings, view: ClusterView) ->
         lambda: lookup.look(view),
         lambda: lookup.group_positions(view, "etl"),
         lambda: lookup.offsets_at(view, {key: 0}),
-        lambda: lookup.rough_ranges(view, [key], 0, None, time_zone="UTC", bounds=EXPECTED),
         lambda: lookup.first_times(view, {key: StoreBounds(56, 84)}),
     ]
     for call in calls:

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Callable
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tubeclient.flows.time_search import MinuteSearch, RangeSearch, TimeSearch
+from tubeclient.flows.time_search import MinuteSearch, TimeSearch
 from tubeclient.keys import INDEX_ENTRY_BYTES as ENTRY
 from tubeclient.keys import StoreBounds
 
@@ -31,24 +28,24 @@ def search(index: Index, minute: int, low: int = 0, walk: int = 1) -> tuple[int,
     return looking.limit // ENTRY, looking.found, looks
 
 
-def searched(looking: MinuteSearch[Any], index: Index, low: int = 0, walk: int = 1, messages: int = 1) -> int:
+def searched(looking: MinuteSearch[Any], index: Index, low: int = 0, walk: int = 1) -> int:
     """By how many looks it came to its end."""
     looks = 0
     while (offset := looking.to_look_at) is not None:
         looks += 1
         assert low * ENTRY <= offset < len(index) * ENTRY
         assert looks <= 2 * (len(index) - low), "more looks than entries"
-        look(looking, index, offset, walk, messages)
+        look(looking, index, offset, walk)
     return looks
 
 
-def look(looking: MinuteSearch[Any], index: Index, offset: int, walk: int, messages: int = 1) -> None:
+def look(looking: MinuteSearch[Any], index: Index, offset: int, walk: int) -> None:
     """As a broker does: its answer begins before the message, by less than `walk` entries."""
     at = offset // ENTRY
     while at < looking.limit // ENTRY:
         for minute in index[at : at + walk]:
             if minute is not None:
-                looking.saw(offset, at * ENTRY, minute, messages)
+                looking.saw(offset, at * ENTRY, minute)
                 return
         at += walk
     looking.saw_nothing(offset)
@@ -109,7 +106,7 @@ def test_looks_are_as_many_as_binary_digits(low: int, count: int, data: st.DataO
     looking = TimeSearch(StoreBounds(low * ENTRY, (low + count) * ENTRY), 5)
     looks = 0
     while (offset := looking.to_look_at) is not None:
-        looking.saw(offset, offset, 5 if offset >= begin * ENTRY else 4, 1)
+        looking.saw(offset, offset, 5 if offset >= begin * ENTRY else 4)
         looks += 1
         assert looks <= count.bit_length() + 1
     assert looking.limit == begin * ENTRY
@@ -134,80 +131,3 @@ def test_what_expires_while_it_is_searched_counts_as_older(index: Index, minute:
     behind = first(index, place)
     assert behind is None or behind >= minute or place < low
     assert looking.found == (None if behind is None else place * ENTRY)
-
-
-optional = st.none() | minutes
-
-
-def run(index: Index, counts: Callable[[int], bool]) -> int:
-    """How many messages that count an index begins with."""
-    return sum(1 for _ in itertools.takewhile(counts, (one for one in index if one is not None)))
-
-
-@given(indexes, optional, optional, st.integers(1, 9), st.integers(1, 6), st.data())
-def test_rough_places_are_near_and_on_their_sides(
-    index: Index, first_minute: int | None, end_minute: int | None, walk: int, fetched: int, data: st.DataObject
-) -> None:
-    low = data.draw(st.integers(0, len(index)))
-    looking = RangeSearch(StoreBounds(low * ENTRY, len(index) * ENTRY), first_minute, end_minute)
-    searched(looking, index, low, walk, fetched)
-    before, behind = looking.found
-    if first_minute is None:
-        assert before is None
-    else:
-        assert before is not None
-        at = before // ENTRY
-        older = first(index, at)
-        assert at == low or (older is not None and older < first_minute)
-        assert run(index[at:], lambda one: one < first_minute) <= 2 * fetched
-    if end_minute is None:
-        assert behind is None
-    elif behind is not None:
-        not_older = first(index, behind // ENTRY)
-        assert not_older is not None
-        assert not_older >= end_minute
-        assert run(index[low : behind // ENTRY][::-1], lambda one: one >= end_minute) <= 2 * fetched
-    else:
-        assert run(index[low:][::-1], lambda one: one >= end_minute) <= 2 * fetched
-
-
-@given(st.lists(st.integers(0, 1000), min_size=2, max_size=40), st.integers(0, 1000), st.integers(1, 64))
-def test_looks_for_rough_places_are_few_whatever_the_times(steps: list[int], minute: int, fetched: int) -> None:
-    """Times in order, of messages that came evenly or in bursts."""
-    index: Index = [*sorted(step for step in steps for _ in range(500))]
-    looking = RangeSearch(StoreBounds(0, len(index) * ENTRY), minute, minute + 3)
-    assert searched(looking, index, messages=fetched) <= 2 * (3 * len(index).bit_length() + 2)
-
-
-def test_rough_places_of_messages_that_came_evenly_take_six_looks() -> None:
-    """A million entries, three hundred messages a minute, and fetches of two thousand: halving would take 18."""
-    index: Index = [at // 300 for at in range(1_000_000)]
-    looks = []
-    for minute in range(5, 3_000, 7):
-        looking = RangeSearch(StoreBounds(0, len(index) * ENTRY), minute, minute + 300)
-        looks.append(searched(looking, index, messages=2_000))
-    assert max(looks) <= 8
-    assert sum(looks) <= 6.1 * len(looks)
-
-
-def test_a_look_at_bad_messages_alone_is_for_the_minute_that_is_looked_for() -> None:
-    looking = RangeSearch(StoreBounds(0, 100 * ENTRY), 5, 7)
-    looking.saw(0, 0, 4, 1)
-    while (offset := looking.to_look_at) is not None:
-        looking.saw_only_bad(offset)
-    assert looking.found == (0, 2 * ENTRY)
-
-
-@pytest.mark.parametrize("bad", [False, True])
-def test_what_is_not_there_before_one_limit_may_be_there_before_the_other(bad: bool) -> None:
-    """One message of minute 4, a gap, and then minutes 6 and 10. Looks for minute 5 end where the gap does."""
-    index: Index = [4, *[None] * 49, *[6] * 30, *[10] * 20]
-    looking = RangeSearch(StoreBounds(0, len(index) * ENTRY), 5, 9)
-    while (offset := looking.to_look_at) is not None:
-        if bad and 0 < offset < looking.limit <= 50 * ENTRY:
-            looking.saw_only_bad(offset)
-        else:
-            look(looking, index, offset, 1)
-    behind = looking.found[1]
-    assert behind is not None
-    assert 80 * ENTRY <= behind <= 82 * ENTRY

@@ -142,7 +142,7 @@ class TimedLook(Generic[FoundT]):
                 if response.messages.messageId:
                     good = self._good_one(response.messages)
                     if good is not None:
-                        search.saw(offset, passed, self._minute_of(good), len(response.messages.messageId))
+                        search.saw(offset, passed, self._minute_of(good))
                         return
                     only_bad = True
                 empty_from = passed

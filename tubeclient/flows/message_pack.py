@@ -7,14 +7,23 @@ from itertools import count
 from typing import TYPE_CHECKING, Final, Literal, get_args
 
 from tubeclient.errors import ConfigurationError, CorruptMessage
-from tubeclient.keys import PartitionKey
+from tubeclient.keys import INDEX_ENTRY_BYTES, OffsetRange, PartitionKey
 from tubeclient.wire.messages import Columns, Message, as_they_came, bad_attributes, bodies_of
 
 if TYPE_CHECKING:
     from tubeclient.inlong import Record, RecordDecoder
 
 
-__all__ = ["READINGS", "BadMessages", "DamageCheck", "MessagePack", "PackCheck", "check_bad_messages"]
+__all__ = [
+    "READINGS",
+    "BadMessages",
+    "DamageCheck",
+    "MessagePack",
+    "PackCheck",
+    "check_bad_messages",
+    "corrupt_message",
+    "counted_place",
+]
 
 BadMessages = Literal["fail", "keep"]
 """What to do with messages that do not match their checksums or cannot be parsed: raise CorruptMessage, or give them
@@ -162,3 +171,23 @@ class PackCheck:
             return False
         common = min(len(ids), len(self._doubted[1]))
         return ids[:common] == self._doubted[1][:common]
+
+
+def corrupt_message(place: OffsetRange, what: object) -> CorruptMessage:
+    """The error for the corrupt message at `place`."""
+    left_out = place.max_messages - 1
+    others = f", which leaves out at most {left_out} others" if left_out else ""
+    return CorruptMessage(
+        f"partition {place.partition}, offsets [{place.start}, {place.end}): {what}. Read again: it may have been "
+        "damaged in transit. If the error comes again, the message was sent so or is damaged on the broker's disk. "
+        f"Then read this partition up to offset {place.start} (endingOffsets of a batch read), and from offset "
+        f"{place.end} (startingOffsets, with a new checkpoint if there is one){others}",
+        number=what.number if isinstance(what, CorruptMessage) else None,
+    )
+
+
+def counted_place(partition: PartitionKey, start: int, end: int, messages: int, number: int) -> OffsetRange:
+    """The smallest range that contains message `number`, from 0, of a pack of so many messages: each has an index
+    entry."""
+    behind = messages - number - 1
+    return OffsetRange(partition, start + number * INDEX_ENTRY_BYTES, end - behind * INDEX_ENTRY_BYTES)

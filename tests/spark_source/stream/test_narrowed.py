@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,24 +32,24 @@ def options(**more: str) -> Any:
 
 @dataclass
 class Times:
-    """A lookup that gives any place of which it promises what a rough search does."""
+    """A lookup that gives any place that a search by time may find."""
 
     minutes: list[int]
     draw: Any
 
-    def rough_ranges(
-        self, view: Any, partitions: Collection[PartitionKey], first_ms: int | None, end_ms: int | None, **_: Any
-    ) -> dict[PartitionKey, Any]:
+    def offsets_at(self, view: Any, wanted: Mapping[PartitionKey, int], **_: Any) -> dict[PartitionKey, int | None]:
         minutes = self.minutes
 
-        def place(at_ms: int | None, older: bool, always: int) -> Any:
-            if at_ms is None:
-                return None
-            fits = [at for at, minute in enumerate(minutes) if (minute < at_ms // 60_000) == older]
-            drawn = self.draw(st.sampled_from([always, *fits]))
+        def place(minute: int) -> int | None:
+            fits = [
+                at
+                for at in range(len(minutes) + 1)
+                if (at == 0 or minutes[at - 1] < minute) and (at == len(minutes) or minutes[at] >= minute)
+            ]
+            drawn: int = self.draw(st.sampled_from(fits))
             return None if drawn == len(minutes) else drawn * 28
 
-        return {key: (place(first_ms, True, 0), place(end_ms, False, len(minutes))) for key in partitions}
+        return {key: place(at_ms // 60_000) for key, at_ms in wanted.items()}
 
 
 @st.composite
@@ -84,11 +84,8 @@ def test_messages_of_the_times_are_within(minutes: list[int], low: int, more: in
 
 def test_times_in_order_are_found_to_the_minute() -> None:
     class InOrder:
-        def rough_ranges(
-            self, view: Any, partitions: Collection[PartitionKey], first_ms: int | None, end_ms: int | None, **_: Any
-        ) -> Any:
-            assert (first_ms, end_ms) == ((FIRST + 20) * 60_000, (FIRST + 30) * 60_000)
-            return dict.fromkeys(partitions, (19 * 28, 30 * 28))
+        def offsets_at(self, view: Any, wanted: Mapping[PartitionKey, int], **_: Any) -> Any:
+            return {key: at_ms // 60_000 % FIRST * 28 for key, at_ms in wanted.items()}
 
     lookup: Any = InOrder()
     both = narrowed(
@@ -101,7 +98,7 @@ def test_times_in_order_are_found_to_the_minute() -> None:
         NOTHING,
         {},
     )
-    assert [one[KEY] for one in both] == [19 * 28, 30 * 28]
+    assert [one[KEY] for one in both] == [20 * 28, 30 * 28]
 
 
 @pytest.mark.parametrize("error", [NoMessageTime("no times", partition=str(KEY)), CorruptMessage("damaged")])
@@ -109,7 +106,7 @@ def test_without_a_known_disorder_or_times_all_is_read(error: TubeError) -> None
     """A damaged message may be before the start, and then ends no read."""
 
     class Timeless:
-        def rough_ranges(self, *_: Any, **__: Any) -> Any:
+        def offsets_at(self, *_: Any, **__: Any) -> Any:
             raise error
 
     wanted = Pushed(times_us=Interval(FIRST * MINUTE_US, FIRST * MINUTE_US))
