@@ -31,7 +31,6 @@ from tubeclient.net.streams import (
 )
 from tubeclient.net.waiting import Outcome
 from tubeclient.settings import TlsSettings
-from tubeclient.wire.envelope import data_start
 from tubeclient.wire.framing import Frame, FrameDecoder, encode_frame
 
 __all__ = ["Connection", "Receiver", "split_address"]
@@ -117,8 +116,7 @@ class Connection(ProcessBound):
         return self._end is not None
 
     def submit(self, stream: bytes) -> Future[Frame]:
-        """Send a request's stream; the future gives the response, whose stream is cut at its `data_start` if it is
-        long. ConnectionLost if sending fails."""
+        """Send a request's stream; the future gives the response. ConnectionLost if sending fails."""
         return self.submit_many([stream])[0]
 
     def submit_many(self, streams: Sequence[bytes]) -> list[Future[Frame]]:
@@ -190,7 +188,7 @@ class Connection(ProcessBound):
             self._stream.close()  # closes only the child's copy, so the peer notices nothing
 
     def _read(self) -> None:
-        decoder = FrameDecoder(data_start)
+        decoder = FrameDecoder()
         try:
             while True:
                 with decoder.room() as room:
