@@ -18,7 +18,7 @@ from spark_source.read.arrow import PackDecoder
 from spark_source.read.batch_sizes import gathered, regroup
 from tubeclient.flows.read_range import Pack
 from tubeclient.keys import INDEX_ENTRY_BYTES, PartitionKey
-from tubeclient.wire.envelope import data_start, decode_response, encode_response, parse_message
+from tubeclient.wire.envelope import decode_response, encode_response, parse_message
 from tubeclient.wire.framing import Frame, FrameDecoder, encode_frame
 from tubeclient.wire.messages import checked_columns
 from tubeclient.wire.methods import Method
@@ -81,14 +81,14 @@ def decode(packs: Packs, *, include_attributes: bool) -> Iterator[pa.RecordBatch
 
 
 def _frames(packs: Packs) -> Iterator[Frame]:
-    decoder = FrameDecoder(data_start)
+    decoder = FrameDecoder()
     for frame in packs.frames:
         for at in range(0, len(frame), _RECEIVED_BYTES):
             yield from decoder.feed(memoryview(frame)[at : at + _RECEIVED_BYTES])
 
 
 def _parsed(frame: Frame) -> broker_pb2.GetMessageColumnsB2C:
-    return parse_message(broker_pb2.GetMessageColumnsB2C, decode_response(frame.stream, _SPEC.method_id, frame.rest))
+    return parse_message(broker_pb2.GetMessageColumnsB2C, decode_response(frame.stream, _SPEC.method_id))
 
 
 def _packs(columns: Iterator[Any]) -> Iterator[Pack]:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from spark_source.source import TubeSource
-from tubeclient.net.ledger import totals
+from tubeclient.metrics import totals
 
 __all__ = ["main"]
 

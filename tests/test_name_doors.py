@@ -146,7 +146,6 @@ DOORS: dict[str, list[tuple[str, Callable[[str], object]]]] = {
         ("OffsetLookup", looks_up),
         ("OffsetLookup.group_positions", lambda name: looks_up("etl-r0", name)),
         ("Admin", lambda name: Admin(NOWHERE).group(name)),
-        ("Admin's reader groups", lambda name: Admin(NOWHERE, reader_groups=[name])),
         ("GroupKey", lambda name: GroupKey(name, ["clicks"])),
         ("option consumerGroup", lambda name: option(consumerGroup=name)),
         ("option readerGroups", lambda name: option(readerGroups=name)),

@@ -142,7 +142,6 @@ MERGE: Final[Mapping[str, tuple[str, ...]]] = {
 NIGHTLY: Final = (
     "bench/",
     "embedded_tubemq/test_pytest_plugin.py",
-    "fuzz/",
     "prometheus/test_prometheus.py",
     "recorder/",
     "test_image.py",

@@ -70,7 +70,6 @@ if TYPE_CHECKING:
     )
     from tubeclient.assignment import assign
     from tubeclient.consumer import ClientBalanceConsumer
-    from tubeclient.credentials import Credentials
     from tubeclient.flows.delivery import Delivery, Position, ReceivedMessage
     from tubeclient.flows.read_plan import BootstrapOffset
     from tubeclient.group import GroupMembership, fetch_view
@@ -83,8 +82,7 @@ if TYPE_CHECKING:
     from tubeclient.producer import Producer, SendResult
     from tubeclient.pull_consumer import PullConsumer
     from tubeclient.range_reader import LostRange, Pack, RangeReader, WantedRange
-    from tubeclient.settings import ClientSettings, parse_master_servers
-    from tubeclient.tls_settings import TlsSettings
+    from tubeclient.settings import ClientSettings, Credentials, TlsSettings, parse_master_servers
     from tubeclient.wire.messages import Message
 
 __all__ = [
@@ -175,61 +173,27 @@ _HOMES = {
     name: module
     for module, names in {
         "tubeclient.admin": (
-            "Admin",
-            "BrokerState",
-            "DeployedTopic",
-            "GroupDetail",
-            "GroupKind",
-            "GroupMember",
-            "GroupOffsets",
-            "GroupSummary",
-            "ManageStatus",
-            "PartitionPosition",
-            "RunStatus",
-            "TopicOnBroker",
-            "TopicStatus",
+            "Admin BrokerState DeployedTopic GroupDetail GroupKind GroupMember GroupOffsets GroupSummary "
+            "ManageStatus PartitionPosition RunStatus TopicOnBroker TopicStatus"
         ),
-        "tubeclient.assignment": ("assign",),
-        "tubeclient.consumer": ("ClientBalanceConsumer",),
-        "tubeclient.credentials": ("Credentials",),
-        "tubeclient.flows.delivery": (
-            "Delivery",
-            "Position",
-            "ReceivedMessage",
-        ),
-        "tubeclient.flows.read_plan": ("BootstrapOffset",),
-        "tubeclient.group": (
-            "GroupMembership",
-            "fetch_view",
-        ),
-        "tubeclient.metadata": ("ClusterView",),
-        "tubeclient.metrics": ("ClientMetrics",),
-        "tubeclient.names": ("reader_groups_of",),
-        "tubeclient.net.fork": ("after_fork",),
-        "tubeclient.offset_lookup": (
-            "OffsetLook",
-            "OffsetLookup",
-        ),
-        "tubeclient.outgoing": ("OutgoingMessage",),
-        "tubeclient.producer": (
-            "Producer",
-            "SendResult",
-        ),
-        "tubeclient.pull_consumer": ("PullConsumer",),
-        "tubeclient.range_reader": (
-            "LostRange",
-            "Pack",
-            "RangeReader",
-            "WantedRange",
-        ),
-        "tubeclient.settings": (
-            "ClientSettings",
-            "parse_master_servers",
-        ),
-        "tubeclient.tls_settings": ("TlsSettings",),
-        "tubeclient.wire.messages": ("Message",),
+        "tubeclient.assignment": "assign",
+        "tubeclient.consumer": "ClientBalanceConsumer",
+        "tubeclient.flows.delivery": "Delivery Position ReceivedMessage",
+        "tubeclient.flows.read_plan": "BootstrapOffset",
+        "tubeclient.group": "GroupMembership fetch_view",
+        "tubeclient.metadata": "ClusterView",
+        "tubeclient.metrics": "ClientMetrics",
+        "tubeclient.names": "reader_groups_of",
+        "tubeclient.net.fork": "after_fork",
+        "tubeclient.offset_lookup": "OffsetLook OffsetLookup",
+        "tubeclient.outgoing": "OutgoingMessage",
+        "tubeclient.producer": "Producer SendResult",
+        "tubeclient.pull_consumer": "PullConsumer",
+        "tubeclient.range_reader": "LostRange Pack RangeReader WantedRange",
+        "tubeclient.settings": "ClientSettings Credentials TlsSettings parse_master_servers",
+        "tubeclient.wire.messages": "Message",
     }.items()
-    for name in names
+    for name in names.split()
 }
 
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 import random
 import time
 
-from tubeclient.credentials import Credentials
 from tubeclient.flows.authority import Authority
 from tubeclient.flows.master import MasterList
-from tubeclient.settings import ClientSettings
+from tubeclient.settings import ClientSettings, Credentials
 from tubeclient.wire.signature import MAX_NONCE, Signed, sign
 
 __all__ = ["authority_of", "masters_of"]

@@ -12,13 +12,11 @@ from typing import TypeVar
 from tubeclient.admin.answers.model import BrokerState
 from tubeclient.admin.broker import BrokerWeb
 from tubeclient.admin.master import WEB_ADVICE, MasterWeb
-from tubeclient.errors import BrokerFailed, ConfigurationError, ConnectError, TubeError
-from tubeclient.first_offsets import NEVER_WRITTEN
+from tubeclient.errors import BrokerFailed, ConnectError, TubeError
+from tubeclient.first_offsets import NEVER_WRITTEN, loaded_files
 from tubeclient.keys import BrokerInfo, PartitionKey, StoreFiles, StoreKey
-from tubeclient.loaded_files import loaded_files
 from tubeclient.metadata import ClusterView
 from tubeclient.settings import ClientSettings
-from tubeclient.web_port import own_web, web_port_fault
 
 __all__ = ["BrokerWebs"]
 
@@ -55,8 +53,7 @@ class BrokerWebs:
 
     def learn(self, view: ClusterView) -> None:
         """Ask the masters where the web ports of the brokers in `view` are. That is done for a broker or an address
-        that is new, some seconds after one failed, and each minute while one is missing. ConfigurationError if the web
-        port is another cluster's.
+        that is new, some seconds after one failed, and each minute while one is missing.
         """
         with self._lock:
             brokers = frozenset(view.brokers.values())
@@ -67,13 +64,7 @@ class BrokerWebs:
             self._asked_at, self._failure = time.monotonic(), None
             self._never_written = {store for store in self._never_written if store.broker_id not in moved}
             try:
-                states = self._masters.brokers()
-                if web_port_fault(self._settings.master_web_port, states, brokers) is not None:
-                    own_web(self._settings)  # all brokers may have moved since the layout
-                self._note(brokers, states)
-            except ConfigurationError:
-                self._asked_about = frozenset()  # the next call is told too
-                raise
+                self._note(brokers, self._masters.brokers())
             except TubeError as error:
                 _log.info("the brokers' web ports are unknown: %s", error)
                 self._failure = error

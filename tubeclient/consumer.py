@@ -14,8 +14,6 @@ from typing import Self, TypeVar
 from tubeclient._version import __version__
 from tubeclient.admin import Admin
 from tubeclient.arguments import checked_partition, whole_number
-from tubeclient.consumer_events import ConsumerEvents
-from tubeclient.consumer_life import ConsumerLife
 from tubeclient.counts import ReadCounts, Sample, lag_samples
 from tubeclient.errors import ClientClosed, StalePack, TubeError
 from tubeclient.flows.delivery import Delivery, Position, ReceivedMessage
@@ -26,18 +24,16 @@ from tubeclient.flows.patience import given_ms
 from tubeclient.flows.read_plan import BootstrapOffset, ReadPlan, StartFrom
 from tubeclient.flows.registrations import Assigned, Lost, Revoking
 from tubeclient.group import GroupMembership
-from tubeclient.identity import names_this_process, new_client_id
+from tubeclient.identity import new_client_id
 from tubeclient.keys import PartitionKey, rows_behind_by_store
 from tubeclient.metadata import ClusterView
-from tubeclient.names import group_name, reader_groups_of, why_no_group
+from tubeclient.metrics import enter
+from tubeclient.names import Topics, group_name, matching_topics, read_topics, reader_groups_of, why_no_group
 from tubeclient.net.forgotten import weakly
 from tubeclient.net.fork import ProcessBound
-from tubeclient.net.ledger import enter
 from tubeclient.net.runner import Monitor
-from tubeclient.running_consumer import Running
+from tubeclient.running_consumer import ConsumerEvents, ConsumerLife, Running
 from tubeclient.settings import ClientSettings, checked_settings
-from tubeclient.subscription import Topics, matching_topics, read_topics
-from tubeclient.web_port import own_web
 
 __all__ = ["ClientBalanceConsumer"]
 
@@ -116,7 +112,6 @@ class ClientBalanceConsumer(ProcessBound):
             bad_messages=bad_messages,
             reader_groups=reader_groups_of(consumer_group),
             new_client_id=partial(new_client_id, consumer_group, "look"),
-            names_this_process=names_this_process,
             counts=ReadCounts(consumer_group),
         )
         # Not an error: such groups may be older, and are harmed only if the other group is read.
@@ -380,7 +375,7 @@ class ClientBalanceConsumer(ProcessBound):
             yield from lag_samples(self.consumer_group, behind, Counter(key.topic for key in positions))
 
     def _names_now(self, pattern: re.Pattern[str]) -> list[str]:
-        return matching_topics(pattern, Admin(own_web(self._settings)).topic_names())
+        return matching_topics(pattern, Admin(self._settings).topic_names())
 
     def _build(self) -> Running:
         if self._pattern is not None:

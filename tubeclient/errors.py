@@ -350,8 +350,6 @@ class TopicNotDeployed(StatusError):
 
     condition = "TOPIC_NOT_FOUND"
     advice = "Check the topic's spelling, or create and deploy it on the cluster first"
-    near = ""
-    """ "did you mean clicks?" if the cluster was asked, and has a topic that is spelled so. The text has it too."""
 
 
 class GroupForbidden(StatusError):

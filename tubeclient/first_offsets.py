@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import closing
 from typing import NamedTuple
 
 from tubeclient.errors import PartitionOccupied
@@ -15,8 +16,9 @@ from tubeclient.keys import BrokerInfo, PartitionKey, StoreBounds, StoreFiles, S
 from tubeclient.net.lanes import Lanes
 from tubeclient.net.pool import ConnectionPool
 from tubeclient.net.runner import FlowRunner
+from tubeclient.settings import ClientSettings
 
-__all__ = ["DATA_UNKNOWN", "NEVER_WRITTEN", "FirstOffsets"]
+__all__ = ["DATA_UNKNOWN", "NEVER_WRITTEN", "FirstOffsets", "loaded_files"]
 
 NEVER_WRITTEN = StoreFiles(StoreBounds(0, 0), 0)
 """The files of a store that does not exist yet."""
@@ -131,3 +133,25 @@ class FirstOffsets:
             return  # nothing says that data expired; readers report missing data themselves
         self._known[store] = _Known(first, files.data_min, high, now)
         yield from look.release()
+
+
+def loaded_files(
+    ask: Callable[[Collection[str]], Mapping[StoreKey, StoreFiles]],
+    broker: BrokerInfo,
+    stores: Collection[StoreKey],
+    settings: ClientSettings,
+    never_written: Collection[StoreKey] = (),
+) -> dict[StoreKey, StoreFiles]:
+    """The files of these stores of one broker; `ask` queries its web port for their topics.
+
+    The broker's answer lacks stores that were never written to, and all stores while it is starting: its web port opens
+    before the stores are loaded. The port for clients opens after that. So if stores are missing that are not known as
+    `never_written`, this checks that the client port accepts a connection. Raises errors of `ask`, and ConnectError.
+    """
+    topics = {store.topic for store in stores}
+    found = ask(topics)
+    if any(store not in found and store not in never_written for store in stores):
+        with closing(ConnectionPool(settings)) as fresh:
+            fresh.get(broker.address)
+        found = ask(topics)
+    return {store: found.get(store, NEVER_WRITTEN) for store in stores}

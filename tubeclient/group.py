@@ -5,7 +5,8 @@ from __future__ import annotations
 import logging
 import random
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 
 from tubeclient.access import masters_of
@@ -25,6 +26,7 @@ from tubeclient.flows.hold_group import (
     Forgotten,
     MembershipWishes,
     Waiting,
+    enter_any,
     hold_group,
 )
 from tubeclient.flows.master import (
@@ -35,19 +37,17 @@ from tubeclient.flows.master import (
     close_nodes,
     query_view,
 )
-from tubeclient.flows.visit_group import enter_any
-from tubeclient.identity import host_name, makers_of, new_client_id
-from tubeclient.keys import PartitionKey
+from tubeclient.identity import host_name, new_client_id
+from tubeclient.keys import BrokerInfo, PartitionKey
 from tubeclient.metadata import ClusterView
 from tubeclient.names import checked_filters, checked_reader_groups, group_name, tag_name, topic_names
 from tubeclient.net.fork import ProcessBound
-from tubeclient.net.pool import ConnectionPool
+from tubeclient.net.pool import ConnectionPool, shared_pool
 from tubeclient.net.runner import FlowRunner
 from tubeclient.net.waiting import Bell, OneThread, Outcome
 from tubeclient.settings import ClientSettings, checked_settings
-from tubeclient.web_port import add_near, near_topics, own_web
 
-__all__ = ["GroupMembership", "fetch_view"]
+__all__ = ["GroupMembership", "fetch_view", "present_brokers"]
 
 _log = logging.getLogger(__name__)
 
@@ -259,11 +259,10 @@ class GroupMembership(ProcessBound):
                         _log.warning("%s. Waiting until all clients of the group read the same topics", event.error)
                     else:
                         _log.warning(
-                            "consumerGroup %s cannot be joined yet (%s). %s. Waiting up to %.0f s more: a dead run "
-                            "holds them for %.0f s after its last heartbeat",
+                            "consumerGroup %s cannot be joined yet (%s). Waiting up to %.0f s more: a dead run holds "
+                            "its nodes for %.0f s after its last heartbeat",
                             self._nodes[0].group,
                             event.error.condition,
-                            self._holders(),
                             event.left_ms / 1000,
                             MASTER_LEASE_MS / 1000,
                         )
@@ -283,31 +282,13 @@ class GroupMembership(ProcessBound):
                     self._on_view(event)
                 if not self._joined.done():
                     self._joined.set_result(None)
-        except TopicNotDeployed as error:
-            if not self._joined.done():
-                add_near(error, near_topics(self._settings, self._nodes[0].topics))
-            raise
         except HELD_BY_OTHERS as error:
             if not self._joined.done():
                 error.args = (
-                    f"{error}. {self._holders()}, even after {patience_ms / 1000:.0f} s of waiting. A dead run holds "
-                    f"them for {MASTER_LEASE_MS / 1000:.0f} s, a client of this process until it is closed. Set how "
-                    "long to wait with patience_ms",
+                    f"{error}, even after {patience_ms / 1000:.0f} s of waiting. A dead run holds its nodes for "
+                    f"{MASTER_LEASE_MS / 1000:.0f} s, a client of this process until it is closed",
                 )
             raise
-
-    def _holders(self) -> str:
-        """Who is in the group now, from the master's web port."""
-        from tubeclient.admin import Admin  # imported here, because it uses this module
-
-        group = self._nodes[0].group
-        try:
-            members = Admin(own_web(self._settings)).group(group).members
-        except TubeError as error:
-            return f"The holders of the nodes are unknown: {error}"
-        ours = {*self.client_ids}
-        makers = makers_of((one.client_id for one in members if one.client_id not in ours), group)
-        return f"The group's nodes are held by {makers or 'nobody any more'}"
 
     def _end(self, failure: TubeError) -> None:
         with self._lock:
@@ -331,7 +312,7 @@ def fetch_view(
 
     If live clients use a reader group for other topics (424 to 426), the next one is tried. If they use all of them,
     most of them for short looks too, the groups are tried again for `retry_limit_ms` of the settings. Then
-    GroupConflict is raised. TopicNotDeployed names topics that are spelled alike.
+    GroupConflict is raised.
     """
     names, wanted = tuple(topic_names(topics)), checked_filters(filters or {})
     masters = masters_of(checked_settings(settings))
@@ -356,8 +337,31 @@ def fetch_view(
             runner.run(close_nodes(masters, [node]))
     except TopicNotDeployed as error:
         # Not in the name of the reader group: nobody typed it.
-        refusal = TopicNotDeployed(error.code, error.server_text, context=f"topics {', '.join(names)}")
-        add_near(refusal, near_topics(settings, names))
-        raise refusal from None
+        raise TopicNotDeployed(error.code, error.server_text, context=f"topics {', '.join(names)}") from None
     finally:
         pool.close()
+
+
+def present_brokers(
+    settings: ClientSettings, reader_groups: Sequence[str], brokers: Collection[BrokerInfo], topics: Sequence[str]
+) -> list[BrokerInfo]:
+    """Return `brokers`, which have `topics`, at their present addresses. The masters are asked only if a broker takes
+    no connection at its old address. Brokers that they do not list, or all if no master answers, keep the old one.
+    """
+    try:
+        for broker in brokers:
+            shared_pool(settings).get(broker.address)
+        return list(brokers)
+    except TubeError as error:
+        _log.info("broker %s cannot be reached, asking the masters for its address: %s", broker, error)
+    try:
+        listed = fetch_view(_without_patience(settings), topics, reader_groups).brokers
+    except TubeError as error:
+        _log.info("the masters do not list the brokers: %s", error)
+        return list(brokers)
+    return [listed.get(broker.broker_id, broker) for broker in brokers]
+
+
+def _without_patience(settings: ClientSettings) -> ClientSettings:
+    """The caller waits for the broker itself afterwards."""
+    return replace(settings, retry_limit_ms=min(settings.retry_limit_ms, settings.rpc_timeout_ms))

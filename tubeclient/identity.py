@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import os
 import random
-import re
 import socket
 import time
 from collections.abc import Iterable
 
 from tubeclient._version import __version__
 
-__all__ = ["host_name", "maker_of", "makers_of", "names_this_process", "new_client_id"]
+__all__ = ["host_name", "maker_of", "makers_of", "new_client_id"]
 
 _SHOWN = 5
-_STARTED_NS = time.time_ns()
 
 
 def host_name() -> str:
@@ -41,23 +39,14 @@ def new_client_id(group: str, label: str) -> str:
     return f"{group}_{_this_process()}-{time.time_ns()}-{unique}-{label}-{__version__}"
 
 
-def names_this_process(text: str) -> bool:
-    """Whether `text` is, or quotes, the id of a client that this process made.
-
-    Process numbers come again, above all in containers, so ids that are older than this process do not count.
-    """
-    made = re.findall(rf"_{re.escape(_this_process())}-(\d{{1,20}})-", text)
-    return any(int(at_ns) >= _STARTED_NS for at_ns in made)
-
-
 def maker_of(client_id: str, group: str) -> str:
-    """The process of a client id, as "process 4711 on host" or "this process, 4711 on host", if it has the form of
+    """The process of a client id, as "process 4711 on host", if it has the form of
     Apache's clients and ours; otherwise the id itself. The host's "-" and "_" are dots in it."""
     host, _, rest = client_id.removeprefix(f"{group}_").partition("-")
     process, _, more = rest.partition("-")
     if not client_id.startswith(f"{group}_") or not host or not process.isdecimal() or not more:
         return client_id
-    return f"{'this process,' if names_this_process(client_id) else 'process'} {process} on {host}"
+    return f"process {process} on {host}"
 
 
 def makers_of(client_ids: Iterable[str], group: str) -> str:

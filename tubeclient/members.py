@@ -18,7 +18,6 @@ from tubeclient.errors import ConfigurationError, TubeError
 from tubeclient.flows import hold_group
 from tubeclient.keys import PartitionKey
 from tubeclient.settings import ClientSettings
-from tubeclient.web_port import own_web
 
 __all__ = ["MembershipKind", "Sharing", "share_of", "to_hold"]
 
@@ -119,7 +118,7 @@ class Sharing:
         since brokers serve readers without a master too. If there was none yet, raises as Admin.group.
         """
         try:
-            members = Admin(own_web(self._settings)).group(self._group).members
+            members = Admin(self._settings).group(self._group).members
         except TubeError as error:
             if not self.members:
                 raise

@@ -34,7 +34,7 @@ from tubeclient.flows.effects import backoff_ms
 from tubeclient.flows.find_time import TimedLook, TimeTask
 from tubeclient.flows.message_pack import BadMessages, check_bad_messages
 from tubeclient.flows.patience import FaultHistory
-from tubeclient.flows.probe_store import probe_store
+from tubeclient.flows.reader import probe_store
 from tubeclient.flows.time_search import FirstMinute, MinuteSearch, TimeSearch
 from tubeclient.identity import new_client_id
 from tubeclient.keys import BrokerInfo, PartitionKey, StoreBounds, StoreFiles, StoreKey
@@ -45,8 +45,7 @@ from tubeclient.net.pool import ConnectionPool
 from tubeclient.net.runner import FlowRunner
 from tubeclient.settings import ClientSettings, checked_settings
 from tubeclient.store_growth import StoreGrowth, grown
-from tubeclient.time_zones import zone_named
-from tubeclient.wire.message_time import MINUTE_MS, moment_ms
+from tubeclient.wire.message_time import MINUTE_MS, moment_ms, zone_named
 
 __all__ = ["FirstTime", "OffsetLook", "OffsetLookup"]
 

@@ -6,17 +6,12 @@ has a secret, and a new password counts at once.
 
 from __future__ import annotations
 
-import html
-import json
 import os
 import re
-from collections.abc import Callable
-from typing import Final
-from urllib.parse import quote, quote_plus
 
 from tubeclient.errors import ConfigurationError
 
-__all__ = ["check_password_sources", "is_utf8", "looks_like_variable", "masked", "read_password"]
+__all__ = ["check_password_sources", "is_utf8", "looks_like_variable", "read_password"]
 
 _VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]*")
 
@@ -83,28 +78,6 @@ def is_utf8(text: str) -> bool:
     except UnicodeEncodeError:
         return False
     return True
-
-
-def masked(text: str, secret: str) -> str:
-    """`text` with *** in place of `secret`, also where a server repeats it as it stands in an address, in JSON, in
-    HTML, in Python's or Java's quotes, or as UTF-8 that was read as Latin-1."""
-    plain = {secret, secret.encode().decode("latin-1")}
-    forms = {form for one in plain for write in _WRITERS for form in (one, write(one))}
-    for form in sorted(forms, key=len, reverse=True):
-        text = text.replace(form, "***")
-    return text
-
-
-_WRITERS: Final[tuple[Callable[[str], str], ...]] = (
-    quote,
-    quote_plus,
-    lambda text: quote(text, safe=""),
-    lambda text: json.dumps(text)[1:-1],
-    lambda text: json.dumps(text, ensure_ascii=False)[1:-1],
-    lambda text: repr(text)[1:-1],
-    html.escape,
-    lambda text: html.escape(text, quote=False),
-)
 
 
 def _utf8(content: bytes) -> str | None:

@@ -27,7 +27,6 @@ from tubeclient.net.sending import Answer, Sending, SendResult
 from tubeclient.outgoing import OutgoingMessage
 from tubeclient.publishing import Publishing
 from tubeclient.settings import ClientSettings, checked_settings
-from tubeclient.web_port import add_near, web_port_fault
 
 __all__ = ["Producer", "SendResult"]
 
@@ -139,30 +138,20 @@ class Producer(ProcessBound):
         its web port does not list."""
         unsure = "the topic takes no messages now or does not exist; check its spelling"
         try:
-            admin = Admin(self._settings)
-            there = admin.topic_names()
-            fault = web_port_fault(
-                self._settings.master_web_port, admin.brokers(), self._publishing.session.brokers.values()
-            )
+            there = Admin(self._settings).topic_names()
         except TubeError:  # no web port there, so the reason is unknown
             port = self._settings.master_web_port
-            return (
-                f"{unsure}, and master_web_port, in Spark masterWebPort: web port {port}, which would say which of the "
-                "two, does not answer"
-            )
-        if fault is not None:
-            return f"{unsure}, and master_web_port, in Spark masterWebPort: web port {fault}"
+            return f"{unsure}, and master_web_port: web port {port}, which would say which, does not answer"
         if unknown := sorted({*topics}.difference(there)):
             names = ", ".join(unknown)
-            error = TopicNotDeployed(
+            near = near_names(unknown, there)
+            raise TopicNotDeployed(
                 431,
-                f"the cluster has no topic {names}",
+                f"the cluster has no topic {names}{f'; {near}' if near else ''}",
                 context=f"publishing to {names}",
                 topic=unknown[0],
                 answered=False,
             )
-            add_near(error, near_names(unknown, there))
-            raise error
         return "the topic takes no messages now"
 
     def submit(

@@ -12,15 +12,14 @@ from tubeclient.access import masters_of
 from tubeclient.errors import ClientClosed, TubeError
 from tubeclient.flows.effects import backoff_ms
 from tubeclient.flows.hold_group import HEARTBEAT_INTERVAL_MS
-from tubeclient.flows.partition_choice import Routes
-from tubeclient.flows.produce import ProducerSession
+from tubeclient.flows.produce import ProducerSession, Routes
 from tubeclient.identity import host_name, new_client_id, own_address
 from tubeclient.keys import PartitionKey
 from tubeclient.net.outbox import Outbox
 from tubeclient.net.pool import ConnectionPool
 from tubeclient.net.runner import FlowRunner
 from tubeclient.net.sending import Sending
-from tubeclient.net.waiting import Gate, OneThread
+from tubeclient.net.waiting import OneThread
 from tubeclient.settings import ClientSettings
 from tubeclient.wire.envelope import encode_request
 from tubeclient.wire.methods import Method
@@ -48,7 +47,7 @@ class Publishing:
         self.routes = Routes()
         self.pool = ConnectionPool(settings)
         self.outbox = Outbox(self.pool, self.routes, self._encode, max_in_flight)
-        self.closed = Gate()
+        self.closed = threading.Event()
         self.runner = FlowRunner(self.pool)
         self._settings = settings
         self._authority = masters.authority
@@ -59,7 +58,7 @@ class Publishing:
         self._shared = lru_cache(maxsize=_SHARED_KEPT)(self._shared_fields)
 
     def check_open(self) -> None:
-        if self.closed.is_open:
+        if self.closed.is_set():
             raise ClientClosed("this producer is closed; make a new one")
 
     def register(self) -> None:
@@ -85,7 +84,7 @@ class Publishing:
     def close(self, seconds: float) -> None:
         """Wait up to `seconds` for open messages, leave the master, end all threads. May be called again."""
         self.outbox.close(seconds)
-        self.closed.open()
+        self.closed.set()
         try:
             # Not by `acquire`, which an interrupt may leave held. Who has it ends within the time of its calls.
             with self._session_lock:
@@ -145,5 +144,5 @@ class Publishing:
                     failures, random.random(), first_ms=_FIRST_BEAT_RETRY_MS, limit_ms=HEARTBEAT_INTERVAL_MS
                 )
                 failures += 1
-                if not self.closed.is_open:
+                if not self.closed.is_set():
                     _log.warning("a producer's heartbeat failed; the next try is in %.1f s: %s", pause_ms / 1000, error)

@@ -14,19 +14,18 @@ from tubeclient.arguments import checked_kind, checked_partitions, whole_number
 from tubeclient.assignment import NO_HINTS, Hints, assign, check_strategy
 from tubeclient.consumer import ClientBalanceConsumer
 from tubeclient.errors import ConfigurationError, TransportError, TubeError
-from tubeclient.flows.balance import balance_once
 from tubeclient.flows.effects import backoff_ms
 from tubeclient.flows.message_pack import BadMessages
 from tubeclient.flows.patience import given_ms
 from tubeclient.flows.read_plan import BootstrapOffset, StartFrom
 from tubeclient.flows.registrar import CHANGED
-from tubeclient.flows.registrations import Lost
+from tubeclient.flows.registrations import Lost, balance_once
 from tubeclient.keys import INDEX_ENTRY_BYTES, PartitionKey, TopicLayout
 from tubeclient.members import MembershipKind, Sharing
 from tubeclient.metadata import ClusterView
+from tubeclient.names import Topics
 from tubeclient.net.waiting import Alarm, OneThread
 from tubeclient.settings import ClientSettings
-from tubeclient.subscription import Topics
 
 __all__ = ["Choose", "ConsumerOptions", "PullConsumer", "PullOptions"]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import random
+import threading
 from collections import deque
 from collections.abc import Generator, Mapping, Sequence
 from functools import partial
@@ -14,23 +15,21 @@ from tubeclient.access import authority_of
 from tubeclient.arguments import checked_kind, checked_partition
 from tubeclient.counts import ReadCounts
 from tubeclient.errors import ClientClosed, DataLoss, NoSuchPartition, TubeError
-from tubeclient.flows.corrupt_place import counted_place, find_place
 from tubeclient.flows.effects import Emit, Flow, call, checked
-from tubeclient.flows.message_pack import BadMessages, check_bad_messages
+from tubeclient.flows.message_pack import BadMessages, check_bad_messages, counted_place
 from tubeclient.flows.read_range import AFTER_LOSS, LostRange, Pack, RangeRead, RangeTask
 from tubeclient.flows.reader import LEASE_BEAT_MS
-from tubeclient.flows.stay import Stay
 from tubeclient.identity import new_client_id
 from tubeclient.kept_data import KeptData
 from tubeclient.keys import BrokerInfo, OffsetRange, PartitionKey
+from tubeclient.metrics import enter
 from tubeclient.names import checked_reader_groups, checked_tags, topic_name
 from tubeclient.net.forgotten import Watch
 from tubeclient.net.fork import ProcessBound
 from tubeclient.net.lanes import Lanes
-from tubeclient.net.ledger import enter
 from tubeclient.net.pool import shared_pool
 from tubeclient.net.runner import FlowRunner
-from tubeclient.net.waiting import Gate, OneThread
+from tubeclient.net.waiting import OneThread
 from tubeclient.settings import ClientSettings, checked_settings
 from tubeclient.wire.methods import Method
 
@@ -216,23 +215,6 @@ class RangeReader(ProcessBound):
             self._runner.run(asking.release())
         return True
 
-    def place_of(
-        self, broker: BrokerInfo, pack: Pack, number: int, filters: frozenset[str] = frozenset()
-    ) -> OffsetRange:
-        """The index entry of message `number`, from 0, of a pack that was read with these `filters`. If the broker does
-        not show it, a range of several entries that it lies in. With only one reader group, nothing else of the
-        partition may be read meanwhile.
-        """
-        self._check_open()
-        key, ids = pack.partition, pack.columns.ids
-        counted = counted_place(key, pack.start, pack.end, len(ids), number)
-        filters = checked_tags(topic_name(key.topic), filters)
-        stay = Stay(broker, key, self._reader_groups, self._new_client_id, self._authority, filters)
-        try:
-            return self._runner.run(find_place(stay, ids, number, counted, f"looking for a message of {key}"))
-        finally:
-            self._runner.run(stay.leave())
-
     def _task(self, wanted: WantedRange) -> RangeTask:
         return RangeTask(
             wanted.broker,
@@ -303,7 +285,7 @@ class _LeaseKeeper:
     def __init__(self, settings: ClientSettings) -> None:
         self._runner = FlowRunner(shared_pool(settings))
         self._readings: tuple[RangeRead, ...] = ()
-        self._stop = Gate()
+        self._stop = threading.Event()
         self._thread = OneThread(self._beat, "tubeclient-lease")
 
     def add(self, reading: RangeRead) -> None:
@@ -314,7 +296,7 @@ class _LeaseKeeper:
         self._readings = tuple(one for one in self._readings if one is not reading)
 
     def close(self) -> None:
-        self._stop.open()
+        self._stop.set()
         self._thread.join(_JOIN_SECONDS)
 
     def _beat(self) -> None:

@@ -2,27 +2,32 @@
 
 from __future__ import annotations
 
+import logging
 import random
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from time import monotonic
-from typing import Self, TypeVar
+from typing import Any, Protocol, Self, TypeVar
 
-from tubeclient.flows.consume import Consumption
+from tubeclient.errors import ClientClosed, ConfigurationError
+from tubeclient.flows.consume import Consumption, Unconfirmed
 from tubeclient.flows.effects import Flow
+from tubeclient.flows.fetch import Expired, KeptBad
+from tubeclient.flows.keep_leases import keep_leases
 from tubeclient.flows.read_plan import ReadPlan
-from tubeclient.flows.registrar import CHANGED, Registrar
-from tubeclient.flows.registrations import Registrations
+from tubeclient.flows.registrar import CHANGED, Registrar, Trouble
+from tubeclient.flows.registrations import Assigned, Closed, Lost, Registrations
 from tubeclient.group import GroupMembership
 from tubeclient.keys import PartitionKey
+from tubeclient.net.forgotten import Watch, alive, weakly
 from tubeclient.net.pool import ConnectionPool
 from tubeclient.net.runner import FlowRunner, Monitor
-from tubeclient.net.waiting import Alarm, OneThread
+from tubeclient.net.waiting import Alarm, OneThread, call_back
 from tubeclient.settings import ClientSettings
 
-__all__ = ["Handler", "Running"]
+__all__ = ["ConsumerEvents", "ConsumerLife", "Handler", "Running"]
 
 _JOIN_SECONDS = 15.0
 
@@ -109,3 +114,177 @@ class Running:
 
 Handler = Callable[[Running, object], None]
 """Handles an event of a consumer's flows."""
+
+
+_log = logging.getLogger(__name__)
+
+
+class Closable(Protocol):
+    def close(self) -> None: ...
+
+
+class ConsumerLife:
+    """Only the consumer refers to it. `closed`: whether `end` was called."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.running: Running | None = None
+        self.closed = False
+        self._joining: Running | None = None
+        self._ending = False
+        """Whether `end` was called: a `begin` that is not over yet joins no group any more."""
+        self._interrupted = False
+        self._watch: Watch | None = None
+
+    def begin(self, consumer: Closable, what: str, build: Callable[[], Running], patience_ms: float) -> Running:
+        """Join the group with the result of `build`, unless already done; `what` names the consumer in the log."""
+        with self.lock:
+            if self.closed:
+                raise _closed()
+            if self.running is not None:
+                return self.running
+            running = self._joining = build()
+            try:
+                if self._ending:
+                    raise _closed()
+                running.membership.join(patience_ms)
+                if alive(what):
+                    _log.warning("this process already has %s; the two share its partitions", what)
+                self._watch = Watch(consumer, what, partial(_close, weakly(consumer.close), running))
+                self._watch.begin()
+                self.running = running
+            except BaseException:
+                if self._watch is not None:
+                    self._watch.end()
+                running.close()
+                raise
+            finally:
+                self._joining = None
+            return running
+
+    def end(self, wait_ms: float, handle: Handler) -> None:
+        """Release everything, once. May be called again after an interrupt. Ends a `begin` that waits for its place."""
+        self._ending = True
+        joining = self._joining  # if there is none yet, `begin` looks at `_ending` afterwards
+        if joining is not None:
+            joining.membership.close()
+        with self.lock:
+            if self.closed and not self._interrupted:
+                return
+            self.closed, self._interrupted = True, False
+        if self.running is not None:
+            try:
+                self.running.give_back(wait_ms, handle)
+            except BaseException:
+                self._interrupted = True
+                raise
+        if self._watch is not None:
+            self._watch.end()
+
+    def live(self) -> Running:
+        """The running parts; ClientClosed after the close, ConfigurationError before the start."""
+        if self.closed:
+            raise _closed()
+        return self.started()
+
+    def started(self) -> Running:
+        """The running parts, also of a closed consumer: callbacks may confirm earlier packs."""
+        if self.running is None:
+            raise ConfigurationError("this consumer was not started; call start(), or use it in a with statement")
+        return self.running
+
+
+def _closed() -> ClientClosed:
+    return ClientClosed("this consumer is closed")
+
+
+def _close(close: Callable[[], None], running: Running) -> None:
+    """The end of a consumer that nobody closed: by its own `close`, if it is still there."""
+    close()
+    running.give_back(0, _drop)
+
+
+def _drop(running: Running, event: object) -> None:
+    """The handler for a consumer that was garbage-collected."""
+
+
+_TELL_SECONDS = 30.0
+"""The shortest time between two log lines about a broker in trouble."""
+_LOOK_SECONDS = 1.0
+"""The shortest time between two looks at the layout for closed partitions; there may be thousands."""
+
+
+class ConsumerEvents:
+    """Only the consumer refers to it, so threads that outlive a forgotten consumer ignore events."""
+
+    def __init__(self) -> None:
+        self._callbacks: list[tuple[type, Callable[[Any], None]]] = []
+        self._next_look = 0.0
+        self._next_telling: dict[int, float] = {}
+
+    def call(self, kind: type, callback: Callable[[Any], None]) -> None:
+        """Call `callback` for each event of that kind; its errors are logged."""
+        self._callbacks.append((kind, callback))
+
+    def handle(self, running: Running, event: object) -> None:
+        """Handle an event."""
+        if isinstance(event, Assigned):
+            self._keep_leases(running, event.partition)
+        elif isinstance(event, Expired):
+            _log.warning("expired before they were read: %s", event.lost)
+        elif isinstance(event, KeptBad):
+            _log.warning(
+                "partition %s, in the pack from offset %d on: %d bad messages are kept. The first has id %d: %s",
+                event.partition,
+                event.start,
+                event.messages,
+                event.first_id,
+                event.first_reason,
+            )
+        elif isinstance(event, Unconfirmed):
+            _log.warning("%r could not be confirmed: %s", event.delivery, event.error)
+        elif isinstance(event, Trouble):
+            self._tell(event)
+        elif isinstance(event, Closed):
+            self._look(running)
+        elif isinstance(event, Lost):
+            _log.warning("partition %s is lost: %s", event.partition, event.error)
+            running.report()
+        for kind, callback in self._callbacks:
+            if isinstance(event, kind):
+                call_back(callback, event)
+
+    def jump(self, running: Running) -> None:
+        """Continue after the last message of every partition, on a separate thread."""
+        running.spawn("tubeclient-jump", running.registrations.jump_to_latest(), weakly(self.handle))
+
+    def _tell(self, event: Trouble) -> None:
+        """Tries repeat several times a second, usually with the same failure, so log rarely."""
+        now = monotonic()
+        if now >= self._next_telling.get(event.broker.broker_id, 0.0):
+            self._next_telling[event.broker.broker_id] = now + _TELL_SECONDS
+            _log.warning("partitions at broker %s wait; trying again: %s", event.broker, event.error)
+
+    def _look(self, running: Running) -> None:
+        """A broker contradicts the known layout; each further refusal calls this again."""
+        now = monotonic()
+        if now >= self._next_look:
+            self._next_look = now + _LOOK_SECONDS
+            running.membership.look()
+
+    def _keep_leases(self, running: Running, key: PartitionKey) -> None:
+        with running.monitor.lock:
+            line = running.registrations.holdings.lines[key.broker_id]
+            if line.kept:
+                return
+            line.kept = True
+        try:
+            running.spawn(
+                f"tubeclient-lease-{line.info.broker_id}",
+                keep_leases(running.registrations, line),
+                weakly(self.handle),
+                partial(setattr, line, "kept", False),
+            )
+        except BaseException:
+            line.kept = False
+            raise

@@ -4,15 +4,96 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from tubeclient.arguments import checked_kind
-from tubeclient.credentials import Credentials
 from tubeclient.errors import ConfigurationError
-from tubeclient.tls_settings import TlsSettings
+from tubeclient.passwords import check_password_sources, is_utf8, read_password
 from tubeclient.wire.strings import DEFAULT_MASTER_PORT, DEFAULT_MASTER_TLS_PORT, DEFAULT_MASTER_WEB_PORT
 
-__all__ = ["ClientSettings", "checked_settings", "parse_master_servers"]
+__all__ = ["ClientSettings", "Credentials", "TlsSettings", "checked_settings", "parse_master_servers"]
+
+
+@dataclass(frozen=True, slots=True)
+class TlsSettings:
+    """TLS for all connections to masters and brokers. All files are PEM; they are read for each new connection.
+
+    Masters and brokers have separate ports for TLS (by default 8716 and 8124). A master names brokers' TLS ports to
+    clients that use TLS. Web ports have no TLS: those calls are not encrypted, and they carry no credentials. Raises
+    ConfigurationError for parts that do not fit together.
+    """
+
+    ca_file: str | None = None
+    """Certificates of the authorities to trust. None: those that this machine trusts."""
+
+    certificate_file: str | None = None
+    """This client's own certificate, with the chain to its signer, if servers ask for one (two-way TLS)."""
+
+    key_file: str | None = None
+    """The private key of `certificate_file`. None if that file has it too."""
+
+    key_password: str | None = field(default=None, repr=False)
+    """The password of the key, if it is encrypted. Or name where it is, by `key_password_file` or `key_password_env`.
+    """
+
+    key_password_file: str | None = None
+    key_password_env: str | None = None
+
+    check_hostname: bool = True
+    """Whether a server's certificate must name the host name or address of the connection. The master lists brokers by
+    address: either their certificates name that address, or this must be false."""
+
+    def __post_init__(self) -> None:
+        for name in ("ca_file", "certificate_file", "key_file"):
+            if getattr(self, name) == "":
+                raise ConfigurationError(f"{name} is empty; name a file or leave it out")
+        if self.key_file is not None and self.certificate_file is None:
+            raise ConfigurationError("key_file is given without certificate_file; add certificate_file")
+        if self.has_key_password and self.certificate_file is None:
+            raise ConfigurationError("a key password is given without certificate_file; add certificate_file")
+
+    @property
+    def has_key_password(self) -> bool:
+        """Whether a password for the key is given. ConfigurationError if several are."""
+        return check_password_sources("key_password", self.key_password, self.key_password_file, self.key_password_env)
+
+    def read_key_password(self) -> str:
+        """Return the key's password as it is now. ConfigurationError if its source gives none."""
+        return read_password("key_password", self.key_password, self.key_password_file, self.key_password_env)
+
+
+@dataclass(frozen=True, slots=True)
+class Credentials:
+    """A user, and where the password comes from: `password`, `password_file` (UTF-8; a line end is not part of it) or
+    `password_env` (the name of an environment variable).
+
+    File and variable are read when a request is signed, so a new password counts at once, and a pickle of this holds no
+    secret. The password is in no `repr` and no error. Raises ConfigurationError if no source or several are given, or
+    if TubeMQ cannot carry the user's name.
+
+    >>> Credentials("alice", password="secret")
+    Credentials(user='alice', password_file=None, password_env=None)
+    """
+
+    user: str
+    password: str | None = field(default=None, repr=False, kw_only=True)
+    password_file: str | None = field(default=None, kw_only=True)
+    password_env: str | None = field(default=None, kw_only=True)
+
+    def __post_init__(self) -> None:
+        if not self.user or any(character.isspace() for character in self.user):
+            raise ConfigurationError(f"user {self.user!r} is empty or has a blank; TubeMQ does not allow that")
+        if not is_utf8(self.user):
+            raise ConfigurationError(f"user {self.user!r} is not UTF-8 text")
+        if not check_password_sources("password", self.password, self.password_file, self.password_env):
+            raise ConfigurationError(
+                f"no password for user {self.user}; give one of password, password_file, password_env"
+            )
+
+    def read_password(self) -> str:
+        """Return the password as it is now. ConfigurationError if file or variable give none."""
+        return read_password("password", self.password, self.password_file, self.password_env)
+
 
 _LONGEST_CALL_MS = (1 << 31) - 1
 _LABEL = "[A-Za-z0-9_-]{1,63}"  # resolvers raise UnicodeError for others

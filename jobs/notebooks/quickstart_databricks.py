@@ -157,14 +157,11 @@ assert target.count() == target.select("id").distinct().count() == 1_500
 # COMMAND ----------
 
 # MAGIC %md
-# MAGIC ## The cluster, and who would read what
-# MAGIC
-# MAGIC What a third node would change: see `tubeclient plan` for all strategies.
+# MAGIC ## The cluster, and which of two nodes would read what
 
 # COMMAND ----------
 
-from tubeclient import Admin
-from tubeclient.assignment import node_added
+from tubeclient import Admin, assign
 
 admin = Admin(settings)
 [deployed] = admin.topics(["clicks"])
@@ -172,7 +169,7 @@ deployed
 
 # COMMAND ----------
 
-node_added("modulo", deployed.partitions(), 2)
+assign("modulo", deployed.partitions(), 2)
 
 # COMMAND ----------
 

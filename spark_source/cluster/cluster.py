@@ -21,7 +21,7 @@ from tubeclient.keys import PartitionKey, StoreBounds, StoreKey
 from tubeclient.metadata import ClusterView
 from tubeclient.offset_lookup import OffsetLook, OffsetLookup
 from tubeclient.settings import ClientSettings
-from tubeclient.web_port import own_web
+from tubeclient.web_port import naming_near
 
 __all__ = [
     "Cluster",
@@ -76,6 +76,12 @@ class Cluster(Protocol):
         ...
 
 
+class _Membership(GroupMembership):
+    def join(self, patience_ms: float = 0) -> ClusterView:
+        with naming_near(self._settings, self._nodes[0].topics):
+            return super().join(patience_ms)
+
+
 class TubeCluster:
     """The cluster of `settings`, limited to the topics of `subscription`."""
 
@@ -91,13 +97,14 @@ class TubeCluster:
         topics = read.topics if read.subscribe_pattern is None else self._matching_topics()
         if not topics:
             return NOTHING
-        return fetch_view(self._settings, topics, read.reader_groups, read.tags_by_topic(topics))
+        with naming_near(self._settings, topics):
+            return fetch_view(self._settings, topics, read.reader_groups, read.tags_by_topic(topics))
 
     def membership(self, source_count: int) -> Membership:
         read = self._subscription
 
         def for_topics(topics: Sequence[str]) -> GroupMembership:
-            return GroupMembership(
+            return _Membership(
                 self._settings,
                 read.consumer_group,
                 topics,
@@ -120,7 +127,7 @@ class TubeCluster:
 
     def _matching_topics(self) -> list[str]:
         try:
-            names = Admin(own_web(self._settings)).topic_names()
+            names = Admin(self._settings).topic_names()
         except TransportError as error:
             raise ConnectError(
                 f"subscribePattern needs the list of topics from a master's web port: {error}. Check "

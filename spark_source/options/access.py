@@ -14,12 +14,10 @@ from typing import Final
 
 from spark_source.options import parsers as to
 from spark_source.options.option import option, optional, options_of, required
-from tubeclient.credentials import Credentials
 from tubeclient.errors import ConfigurationError
 from tubeclient.identity import host_name
 from tubeclient.passwords import looks_like_variable
-from tubeclient.settings import ClientSettings
-from tubeclient.tls_settings import TlsSettings
+from tubeclient.settings import ClientSettings, Credentials, TlsSettings
 
 __all__ = [
     "AccessOptions",

@@ -14,7 +14,7 @@ from tubeclient.errors import ConfigurationError
 from tubeclient.keys import PartitionKey
 from tubeclient.names import checked_filters, group_name, tag_name, topic_name, why_no_group
 from tubeclient.settings import parse_master_servers
-from tubeclient.time_zones import zone_named
+from tubeclient.wire.message_time import zone_named
 
 __all__ = [
     "boolean",

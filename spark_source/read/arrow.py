@@ -24,7 +24,7 @@ from spark_source.read.attribute_columns import AttributeColumns, split_alike
 from spark_source.read.attribute_texts import NO_ATTRIBUTES, Attributes, AttributeTexts
 from spark_source.read.schema import arrow_schema
 from tubeclient.errors import CorruptMessage, DataLoss
-from tubeclient.flows.corrupt_place import corrupt_message, counted_place
+from tubeclient.flows.message_pack import corrupt_message, counted_place
 from tubeclient.flows.read_range import Pack
 from tubeclient.keys import INDEX_ENTRY_BYTES, PartitionKey
 from tubeclient.wire.payload import ATTRIBUTE_FLAG
@@ -80,8 +80,6 @@ class PackDecoder:
             self._records = RecordRows(of_records, streams, ZoneInfo(time_zone))
         self.missing: Counter[PartitionKey] = Counter()
         """Messages missing from packs with known offsets, where that is no error."""
-        self.corrupt: tuple[Pack, int, str] | None = None
-        """The first corrupt message: its pack, its number in the pack from 0, and the fault."""
         self._include_attributes = of_messages.include_attributes
         self._keep_bad = rows.bad_messages == "keep"
         self._fail_on_data_loss = fail_on_data_loss
@@ -183,13 +181,13 @@ class PackDecoder:
         )
 
     def _at(self, packs: Sequence[Pack], row: int, error: CorruptMessage) -> CorruptMessage:
-        """The error for the message in this row of the packs; notes its place in its pack."""
+        """The error for the message in this row of the packs."""
         for pack in packs:
             if row < len(pack):
                 break
             row -= len(pack)
-        self.corrupt = pack, row, str(error)
-        return corrupt_message(counted_place(pack.partition, pack.start, pack.end, len(pack), row), error)
+        place = counted_place(pack.partition, pack.start, pack.end, len(pack), row)
+        return corrupt_message(place, CorruptMessage(str(error), number=row))
 
     def _alike_maps(self, alike: AttributeColumns, rows: int) -> pa.Array | None:
         if not self._include_attributes:

@@ -39,8 +39,7 @@ def read_task(options: SourceOptions, task: ReadTask) -> Iterator[pyarrow.Record
     from spark_source.read.kept_messages import KeptMessages
     from spark_source.read.schema import arrow_schema
     from tubeclient.errors import CorruptMessage
-    from tubeclient.flows.corrupt_place import corrupt_message
-    from tubeclient.present_brokers import present_brokers
+    from tubeclient.group import present_brokers
     from tubeclient.range_reader import RangeReader, WantedRange
 
     settings, groups = client_settings(options), options.reader_groups
@@ -86,15 +85,9 @@ def read_task(options: SourceOptions, task: ReadTask) -> Iterator[pyarrow.Record
     try:
         yield from regroup(batches())
     except CorruptMessage as error:
-        told = error
-        if decoder.corrupt is None and error.number is None:
+        if error.number is None:
             raise  # not of one message
-        if decoder.corrupt is not None:
-            pack, number, what = decoder.corrupt
-            tags = options.tags_of(pack.partition.topic)
-            place = reader.place_of(task.broker_of(pack.partition), pack, number, tags)
-            told = corrupt_message(place, what)
-        raise CorruptMessage(f"{told}. With badMessages=keep the message is a row, with the reason") from error
+        raise CorruptMessage(f"{error}. With badMessages=keep the message is a row, with the reason") from error
     finally:
         reader.close()
         if kept.count:

@@ -12,7 +12,7 @@ from typing import Final
 from spark_source.typed.inlong_stream import parse_stream
 from spark_source.typed.record_format import RecordFormat, as_records_mean
 from tubeclient.errors import ConfigurationError
-from tubeclient.time_zones import zone_named
+from tubeclient.wire.message_time import zone_named
 
 __all__ = ["ENCODINGS", "FormatSettings"]
 

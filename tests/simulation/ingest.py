@@ -10,9 +10,9 @@ from functools import partial
 from typing import Any
 
 import offsets_store
+import tubeclient.group
 import tubeclient.net.http
 import tubeclient.net.pool
-import tubeclient.present_brokers
 import tubeclient.range_reader
 import tubeclient_ingest.writing as writing
 from offsets_store import OffsetsTable, OffsetsTableError
@@ -193,7 +193,7 @@ def install() -> None:
         (tubeclient.range_reader, "shared_pool", _pool),
         (tubeclient.range_reader, "Watch", _NoWatch),
         (tubeclient.range_reader, "enter", lambda *_: None),
-        (tubeclient.present_brokers, "shared_pool", _pool),
+        (tubeclient.group, "shared_pool", _pool),
         (offsets_store, "OffsetsTable", _offsets_table),
         (writing, "_count", _count),
         (writing, "target_rows", _good),

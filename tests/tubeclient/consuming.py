@@ -13,14 +13,13 @@ from embedded_tubemq.storage.store import NewMessage, Store
 from embedded_tubemq.storage.stores import StoreDirectory
 from tests.tubeclient.simulation import Actor, Simulation, Weather
 from tubeclient.errors import StalePack, TransportError
-from tubeclient.flows.balance import balance_once
 from tubeclient.flows.consume import Consumption, Unconfirmed
 from tubeclient.flows.delivery import Delivery
 from tubeclient.flows.effects import Flow, Sleep
 from tubeclient.flows.keep_leases import keep_leases
 from tubeclient.flows.read_plan import BootstrapOffset, ReadPlan
 from tubeclient.flows.registrar import Registrar
-from tubeclient.flows.registrations import Assigned, Registrations
+from tubeclient.flows.registrations import Assigned, Registrations, balance_once
 from tubeclient.keys import BrokerInfo, PartitionKey, TopicLayout
 from tubeclient.metadata import ClusterView
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import concurrent.futures
 import dis
 import sys
-import threading
 from collections.abc import Callable
 from functools import cache
 from inspect import CO_GENERATOR
@@ -22,10 +20,7 @@ from tubeclient.flows.effects import Effect, Emit, Flow, Receive
 
 __all__ = ["interrupted", "interrupted_at", "interrupted_at_check", "interrupted_in"]
 
-_TRACED = (
-    str(Path(tubeclient.__file__).parent),
-    str(Path(concurrent.futures.__file__).parent),
-)
+_TRACED = str(Path(tubeclient.__file__).parent)
 _FLOWS = str(Path(flows.__file__).parent)
 _CHECKED_AFTER = ("CALL", "CALL_FUNCTION_EX", "CALL_KW", "JUMP_BACKWARD")
 _RESUME_OF_YIELD_FROM = 2
@@ -72,18 +67,16 @@ def interrupted_in(flow: Flow[Any], kind: type[Effect]) -> Flow[None]:
 
 
 def interrupted_at(place: int, call: Callable[[], object]) -> bool:
-    """Run `call` on this thread and interrupt it before its so manieth line of the client's or of Python's futures,
-    ends of functions counted too; whether it got so far.
-
-    Lines of `with` are left out: Python enters and leaves a lock without looking for signals. A Condition's are not: it
-    is Python code that does it there. (The client's and the futures' alone: threads that start have some of their own.)
+    """Run `call` on this thread and interrupt it before its so manieth line of the client, ends of functions counted
+    too; whether it got so far. Lines of `with` are left out: Python enters and leaves a lock without looking for
+    signals.
     """
     left = place
 
     def trace(frame: FrameType, event: str, _: object) -> Any:
         nonlocal left
         code = frame.f_code
-        if not code.co_filename.startswith(_TRACED) and not _is_of_a_condition(frame):
+        if not code.co_filename.startswith(_TRACED):
             return None
         if event == "return" or (event == "line" and frame.f_lineno not in _lines_of_with(code)):
             left -= 1
@@ -101,15 +94,6 @@ def interrupted_at(place: int, call: Callable[[], object]) -> bool:
     finally:
         sys.settrace(before)
     return False
-
-
-def _is_of_a_condition(frame: FrameType) -> bool:
-    caller = frame.f_back
-    return (
-        frame.f_code in (threading.Condition.__enter__.__code__, threading.Condition.__exit__.__code__)
-        and caller is not None
-        and caller.f_code.co_filename.startswith(_TRACED)
-    )
 
 
 def _is_of_a_python_call(frame: FrameType) -> bool:

@@ -155,43 +155,6 @@ def test_what_was_changed_before_a_broker_stopped_is_named(
     assert {group: positions(cluster, group) for group in after} == after
 
 
-@pytest.mark.parametrize(
-    ("method", "change"),
-    [
-        ("set_position", lambda admin: admin.set_offsets("etl", {FIRST: 0, SECOND: ROW})),
-        ("clone_positions", lambda admin: admin.clone_offsets("etl", "copy")),
-        ("remove_positions", lambda admin: admin.remove_offsets("etl")),
-    ],
-)
-def test_what_was_changed_before_an_interruption_is_told(
-    admin: Admin, monkeypatch: pytest.MonkeyPatch, method: str, change: Callable[[Admin], object]
-) -> None:
-    admin.set_offsets("etl", {FIRST: ROW, SECOND: 2 * ROW})
-    original = getattr(BrokerWeb, method)
-
-    def call(web: BrokerWeb, *arguments: object) -> object:
-        if web.broker_id == 2:
-            raise KeyboardInterrupt
-        return original(web, *arguments)
-
-    monkeypatch.setattr(BrokerWeb, method, call)
-    with pytest.raises(KeyboardInterrupt) as caught:
-        change(admin)
-    assert caught.value.__notes__ == [
-        "Done before the interruption: 1:single:0. Not known to be done: 2:single:0",
-    ]
-
-
-def test_many_partitions_are_counted_rather_than_listed(
-    cluster: EmbeddedTubeMQ, admin: Admin, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    cluster.grow_topic("clicks", partitions=20)
-    stopping(monkeypatch, cluster, "set_position")
-    with pytest.raises(BrokerFailed, match=r"Not done: 2:clicks:0, .*, 2:clicks:9 and 10 more$") as caught:
-        admin.set_offsets("etl", {FIRST: 0} | {PartitionKey(2, "clicks", n): 0 for n in range(20)})
-    assert len(str(caught.value)) < 600
-
-
 def test_a_position_that_a_broker_refuses_is_an_error_with_its_words(
     cluster: EmbeddedTubeMQ, admin: Admin, monkeypatch: pytest.MonkeyPatch
 ) -> None:

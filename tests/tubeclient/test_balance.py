@@ -11,9 +11,8 @@ from embedded_tubemq.common.codes import Code
 from tests.tubeclient.consuming import Bench, Client
 from tests.tubeclient.simulation import RPC_TIMEOUT_MS, Actor
 from tubeclient.errors import ConfigurationError, DataLoss, GroupForbidden, PartitionOccupied, TransportError
-from tubeclient.flows.balance import balance_once
 from tubeclient.flows.read_plan import BootstrapOffset
-from tubeclient.flows.registrations import Assigned, Revoking
+from tubeclient.flows.registrations import Assigned, Revoking, balance_once
 from tubeclient.keys import PartitionKey, TopicLayout
 from tubeclient.metadata import ClusterView
 from tubeclient.wire.methods import Method

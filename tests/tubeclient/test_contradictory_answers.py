@@ -20,7 +20,7 @@ from tests.tubeclient import consuming
 from tests.tubeclient.test_read_range import Bench, assert_no_gaps, payloads
 from tests.tubeclient.test_read_range_limits import instead
 from tubeclient import ClientSettings, ContradictoryAnswers, OffsetRange, PartitionKey, RangeReader, fetch_view
-from tubeclient.flows.pack_check import PackCheck
+from tubeclient.flows.message_pack import PackCheck
 from tubeclient.wire.methods import Method
 from tubeclient.wire.proto import broker_pb2
 

@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tubeclient.flows.data_search import Seen, first_with_data, has_data_before
+from tubeclient.flows.data_look import Seen, first_with_data, has_data_before
 from tubeclient.flows.effects import Flow
 from tubeclient.keys import INDEX_ENTRY_BYTES as ENTRY
 from tubeclient.keys import StoreBounds

@@ -8,7 +8,7 @@ from embedded_tubemq.broker.ownership import Ownership
 from tests.tubeclient.consuming import Bench, Client
 from tests.tubeclient.simulation import Weather
 from tubeclient.errors import DataLoss, PartitionOccupied
-from tubeclient.flows.balance import balance_once
+from tubeclient.flows.registrations import balance_once
 
 AWAY = Weather(break_connection=1.0)
 CALM = Weather()

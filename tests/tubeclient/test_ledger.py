@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tubeclient import metrics as ledger
 from tubeclient.counts import OPERATION_SECONDS, Durations, ReadCounts, SendCounts
-from tubeclient.net import ledger
 
 
 class Owner:

@@ -14,7 +14,7 @@ from tests.front_door import FrontDoor, Manner
 from tests.group_page import group_page
 from tests.waiting import wait_for
 from tubeclient import ClientSettings, ConnectError, GroupMembership, PartitionKey, Producer, fetch_view
-from tubeclient.knocking import knock_at_masters
+from tubeclient.web_port import knock_at_masters
 
 BAD = [manner for manner in Manner if manner is not Manner.GOOD]
 FAULTS = {

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tubeclient.errors import ConnectError, ConnectionLost, NotAvailable, PartitionUnavailable, TubeError, status_error
-from tubeclient.flows.partition_choice import (
+from tubeclient.flows.produce import (
     BROKER_REST_MS,
     FAILURES_BEFORE_REST,
     PARTITION_REST_MS,

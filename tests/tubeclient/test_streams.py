@@ -37,7 +37,7 @@ def echo(sock: ssl.SSLSocket) -> None:
     """Answer each frame with its stream's digest and the stream, until the other side ends."""
     decoder = FrameDecoder()
     while data := sock.recv(1 << 16):
-        for serial, stream, _ in decoder.feed(data):
+        for serial, stream in decoder.feed(data):
             sock.sendall(encode_frame(serial, hashlib.sha256(stream).digest() + stream))
 
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tubeclient import ClientBalanceConsumer, ClientSettings, ConfigurationError, PullConsumer
-from tubeclient.subscription import matching_topics, read_topics
+from tubeclient.names import matching_topics, read_topics
 
 NOWHERE = ClientSettings(("127.0.0.1:1",))
 

@@ -139,7 +139,7 @@ def test_a_registration_that_finds_the_partition_closed(cluster: EmbeddedTubeMQ,
 def test_many_closed_partitions_are_one_reason_to_look(
     cluster: EmbeddedTubeMQ, start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tubeclient.consumer_events._LOOK_SECONDS", NEVER_MS)
+    monkeypatch.setattr("tubeclient.running_consumer._LOOK_SECONDS", NEVER_MS)
     consumer = start(ClientBalanceConsumer)
     master = cluster._master.machine
     assert master is not None

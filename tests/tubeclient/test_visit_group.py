@@ -11,8 +11,8 @@ from embedded_tubemq.master.master import Master
 from tests.tubeclient.simulation import Simulation
 from tubeclient.errors import GroupConflict
 from tubeclient.flows.effects import Flow, Sleep
+from tubeclient.flows.hold_group import enter_any
 from tubeclient.flows.master import GroupNode, MasterList, MetadataCache, close_nodes, query_view
-from tubeclient.flows.visit_group import enter_any
 from tubeclient.keys import BrokerInfo
 from tubeclient.names import reader_groups_of
 

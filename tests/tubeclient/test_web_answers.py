@@ -31,9 +31,8 @@ from tubeclient import (
     TopicOnBroker,
     TopicStatus,
 )
-from tubeclient.admin.answers.broker import to_positions
 from tubeclient.admin.answers.fields import Fields
-from tubeclient.admin.answers.master import to_brokers
+from tubeclient.admin.answers.master import to_brokers, to_positions
 from tubeclient.keys import StoreFiles
 from tubeclient.net.http import parse_answer
 

@@ -5,9 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from tubeclient.admin.answers.broker import to_files, to_former_position, to_positions
 from tubeclient.admin.answers.fields import Fields
-from tubeclient.admin.answers.master import refusals, to_brokers, to_group, to_groups, to_topics
+from tubeclient.admin.answers.master import (
+    refusals,
+    to_brokers,
+    to_files,
+    to_former_position,
+    to_group,
+    to_groups,
+    to_positions,
+    to_topics,
+)
 
 __all__ = ["ANSWERS", "PARSERS"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from google.protobuf.message import Message
 from google.protobuf.message_factory import GetMessageClass
-from hypothesis import example, given
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.wire.fuzz import FUZZ, damaged, outcome
@@ -13,7 +13,6 @@ from tubeclient.errors import ConnectionLost, ProtocolError, RemoteError, Standb
 from tubeclient.wire.envelope import (
     PROTOCOL_VERSION,
     Request,
-    data_start,
     decode_request,
     decode_response,
     encode_error,
@@ -210,28 +209,6 @@ def test_request_round_trip(service: int, method_id: int, body: bytes, timeout_m
 @FUZZ
 def test_response_round_trip(method_id: int, body: bytes) -> None:
     assert decode_response(encode_response(method_id, body), method_id) == body
-
-
-@given(st.integers(0, (1 << 31) - 1), st.binary(min_size=1, max_size=300))
-@FUZZ
-def test_a_response_is_cut_right_before_its_message(method_id: int, body: bytes) -> None:
-    stream = encode_response(method_id, body)
-    start = data_start(memoryview(stream))
-    assert stream[start:] == body
-    assert decode_response(stream[:start], method_id, stream[start:]) == body
-
-
-@given(st.binary(max_size=100) | responses | failures | damaged(responses) | damaged(failures), st.binary(max_size=4))
-@example(hexed("02 08 01 04 08 00 18 03 06 08 14 12 03 08 C8 01"), b"")  # its message goes on after its body's end
-@example(hexed("02 08 01 04 08 01 18 03 07 08 14 12 03") + b"abc", b"")  # a failure that begins as a success does
-@FUZZ
-def test_a_cut_changes_nothing_in_what_a_response_is(stream: bytes, further: bytes) -> None:
-    stream += further
-    start = data_start(memoryview(stream))
-    whole = outcome(lambda: decode_response(stream, METHOD_ID), ProtocolError, RemoteError)
-    assert outcome(lambda: decode_response(stream[:start], METHOD_ID, stream[start:]), ProtocolError, RemoteError) == (
-        whole if start else ProtocolError
-    )
 
 
 @given(names, st.text(max_size=20), st.booleans())

@@ -3,18 +3,30 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Final, TypeVar
 
-from tubeclient.admin.answers.broker import to_files, to_former_position, to_group_names, to_positions
 from tubeclient.admin.answers.fields import Fields
+from tubeclient.admin.answers.master import to_files, to_former_position, to_group_names, to_positions
 from tubeclient.admin.answers.model import PartitionPosition
-from tubeclient.admin.names import MAX_NAMES, lists_of
 from tubeclient.keys import PartitionKey, StoreFiles, StoreKey
+from tubeclient.names import topic_names
 from tubeclient.net.http import query_broker
 
-__all__ = ["BrokerWeb"]
+__all__ = ["MAX_NAMES", "BrokerWeb", "lists_of"]
+
+MAX_NAMES: Final = 1_000
+"""The most names or partition keys in one call. The servers' Jetty takes forms of up to 200 000 bytes, and names have
+up to 64 characters."""
+
+
+def lists_of(topics: Iterable[str]) -> Iterator[str]:
+    """Values of a list parameter that together name all topics; a single empty value, which means all, for none."""
+    names = topic_names(topics)
+    for start in range(0, max(1, len(names)), MAX_NAMES):
+        yield ",".join(names[start : start + MAX_NAMES])
+
 
 T = TypeVar("T")
 

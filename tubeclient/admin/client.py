@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
-from functools import partial
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from itertools import groupby
 from typing import Final, NamedTuple
 
@@ -24,14 +23,12 @@ from tubeclient.arguments import checked_partitions
 from tubeclient.errors import BrokerFailed, ConfigurationError, ProtocolError, RemoteError, TubeError, UnknownGroup
 from tubeclient.keys import PartitionKey, StoreBounds, StoreFiles, StoreKey, checked_offset
 from tubeclient.names import (
-    checked_reader_groups,
     group_name,
     near_names,
     new_topic_name,
-    reader_groups_of,
     topic_names,
 )
-from tubeclient.passwords import check_password_sources, masked, read_password
+from tubeclient.passwords import check_password_sources, read_password
 from tubeclient.settings import ClientSettings, checked_settings
 
 __all__ = ["Admin"]
@@ -56,12 +53,11 @@ class Admin:
     Each call of a server may take `http_timeout_ms`. A method queries one master and, for positions or bounds, every
     broker in service, one after the other. Methods raise RemoteError if a master refuses, TransportError if none
     answers, ProtocolError for answers that are not TubeMQ's, ConfigurationError for wrong arguments, and BrokerFailed
-    if a broker refuses or does not answer. What interrupts a change of positions, such as KeyboardInterrupt, gets a
-    note of the partitions that are done.
+    if a broker refuses or does not answer.
 
     Changes of the master's configuration need its confModAuthToken: give `modify_token`, or `modify_token_file` or
     `modify_token_env`, which are read when needed. Brokers need no token. The servers record `modify_user` as the
-    author of changes. If data has expired, bounds are found by reading messages with `reader_groups`.
+    author of changes.
     """
 
     def __init__(
@@ -72,7 +68,6 @@ class Admin:
         modify_token_file: str | None = None,
         modify_token_env: str | None = None,
         modify_user: str = "tubeclient",
-        reader_groups: Sequence[str] = reader_groups_of("tubeclient_admin"),
     ) -> None:
         self._settings = checked_settings(settings)
         if not isinstance(modify_user, str) or not _USER.fullmatch(modify_user):
@@ -84,7 +79,6 @@ class Admin:
         self._token_sources = modify_token, modify_token_file, modify_token_env
         self._has_token = check_password_sources("modify_token", *self._token_sources)
         self._modify_user = modify_user
-        self._reader_groups = checked_reader_groups(reader_groups)
 
     def __repr__(self) -> str:
         token = "'***'" if self._has_token else "None"
@@ -125,8 +119,9 @@ class Admin:
     # Offsets
 
     def store_bounds(self, topics: Iterable[str] = ()) -> dict[StoreKey, StoreBounds]:
-        """The bounds of all stores of these topics, or of all topics. The lower bound is the first message that still
-        exists. ConfigurationError for a topic that is not deployed."""
+        """The bounds of all stores of these topics, or of all topics, as their indexes have them. Brokers may have
+        dropped the data of the first entries, which `OffsetLookup.bounds` leaves out. ConfigurationError for a topic
+        that is not deployed."""
         return self._bounds_of(self._deployed(topics), self._brokers_in_service())
 
     def group_offsets(self, group: str, topics: Iterable[str] = ()) -> GroupOffsets:
@@ -147,11 +142,10 @@ class Admin:
         brokers = self._brokers_in_service()
         self._check(offsets, brokers)
         former: dict[PartitionKey, int] = {}
-        with _noting(former, offsets):
-            for key, offset in sorted(offsets.items()):
-                broker = brokers[key.broker_id]
-                with _naming(broker, done=former, wanted=offsets):
-                    former[key] = self._web(broker).set_position(name, key, offset, self._modify_user)
+        for key, offset in sorted(offsets.items()):
+            broker = brokers[key.broker_id]
+            with _naming(broker, done=former, wanted=offsets):
+                former[key] = self._web(broker).set_position(name, key, offset, self._modify_user)
         return former
 
     def clone_offsets(self, group: str, target: str, topics: Iterable[str] = ()) -> GroupOffsets:
@@ -266,29 +260,7 @@ class Admin:
         for broker_id, of_broker in groupby(stores, key=lambda store: store.broker_id):
             with _naming(brokers[broker_id]):
                 served |= self._files(brokers[broker_id], list(of_broker))
-        bounds = {store: files.index_bounds for store, files in served.items()}
-        expired = {store.topic for store, files in served.items() if files.data_min > 0}
-        if not expired:
-            return bounds
-        # Web calls alone need none of TubeMQ's protocol, whose import takes longer than they do.
-        from tubeclient.access import authority_of
-        from tubeclient.first_offsets import FirstOffsets
-        from tubeclient.group import fetch_view
-        from tubeclient.identity import new_client_id
-        from tubeclient.net.pool import ConnectionPool
-
-        view = fetch_view(self._settings, sorted(expired), self._reader_groups)
-        with closing(ConnectionPool(self._settings)) as pool:
-            client_ids = partial(new_client_id, self._reader_groups[0], "admin")
-            firsts = FirstOffsets(pool, self._reader_groups, client_ids, authority_of(self._settings, view.visit_token))
-            for broker in view.brokers.values():
-                partitions = {
-                    store: keys
-                    for store, keys in view.stores().items()
-                    if store.broker_id == broker.broker_id and store in served
-                }
-                bounds.update(firsts.bounds(broker, partitions, served))
-            return bounds
+        return {store: files.index_bounds for store, files in served.items()}
 
     def _check(self, offsets: Mapping[PartitionKey, int], brokers: Mapping[int, BrokerState]) -> None:
         """ConfigurationError if one of these positions cannot be set."""
@@ -336,16 +308,15 @@ class Admin:
         found = self._positions(group, topics)
         before = _all_of(group, found)
         done: list[PartitionKey] = []
-        with _noting(done, before.committed):
-            for broker, positions in found:
-                with _naming(broker, done=done, wanted=before.committed):
-                    change(broker, {position.partition.store for position in positions})
-                done += [position.partition for position in positions]
+        for broker, positions in found:
+            with _naming(broker, done=done, wanted=before.committed):
+                change(broker, {position.partition.store for position in positions})
+            done += [position.partition for position in positions]
         return before
 
     def _files(self, broker: BrokerState, stores: Collection[StoreKey]) -> dict[StoreKey, StoreFiles]:
         """The files of these stores of one broker; TubeError while it is starting."""
-        from tubeclient.loaded_files import loaded_files
+        from tubeclient.first_offsets import loaded_files
 
         place = broker.info if self._settings.tls is None else broker.info._replace(port=broker.tls_port)
         return loaded_files(self._web(broker).files, place, stores, self._settings)
@@ -361,9 +332,9 @@ _WRONG_TOKEN: Final = "unauthorized"  # noqa: S105 - a code of TubeMQ
 def _without(token: str, error: TubeError) -> TubeError:
     """The error of a change, without the token in case a server repeats it."""
     if not isinstance(error, RemoteError):
-        repeated = masked(str(error), token) != str(error)
+        repeated = token in str(error)
         return ProtocolError("the master repeats the modify token in its answer") if repeated else error
-    text = masked(error.text, token)
+    text = error.text.replace(token, "***")
     if _WRONG_TOKEN not in text:
         return type(error)(error.exception_name, text, address=error.address)
     return RemoteError(
@@ -387,19 +358,6 @@ def _naming(
         raise BrokerFailed(
             f"broker {broker} failed: {error}{so_far}", broker=str(broker), done=tuple(map(str, sorted(done)))
         ) from error
-
-
-@contextmanager
-def _noting(done: Collection[PartitionKey], wanted: Collection[PartitionKey]) -> Iterator[None]:
-    """Add to what interrupts the block, such as Ctrl-C, a note of which of `wanted` were `done`."""
-    try:
-        yield
-    except TubeError:
-        raise
-    except BaseException as error:
-        open_ones = _listed(set(wanted) - set(done))
-        error.add_note(f"Done before the interruption: {_listed(done)}. Not known to be done: {open_ones}")
-        raise
 
 
 def _all_of(group: str, found: Iterable[_OfBroker]) -> GroupOffsets:

@@ -9,7 +9,7 @@ from typing import Final, TypeVar
 from tubeclient.admin.answers.fields import Fields
 from tubeclient.admin.answers.master import to_brokers, to_topics
 from tubeclient.admin.answers.model import BrokerState, DeployedTopic
-from tubeclient.admin.names import lists_of
+from tubeclient.admin.broker import lists_of
 from tubeclient.errors import ProtocolError, StandbyMaster, TransportError, TubeError
 from tubeclient.net.http import query_master
 from tubeclient.settings import ClientSettings

@@ -16,10 +16,10 @@ from tubeclient.flows.delivery import Delivery, Position, ReceivedMessage
 from tubeclient.flows.effects import Flow
 from tubeclient.flows.read_plan import BootstrapOffset
 from tubeclient.keys import PartitionKey
+from tubeclient.names import Topics
 from tubeclient.pull_consumer import ConsumerOptions, PullConsumer, PullOptions
 from tubeclient.running_consumer import Running
 from tubeclient.settings import ClientSettings
-from tubeclient.subscription import Topics
 
 __all__ = ["AsyncClientBalanceConsumer", "AsyncPullConsumer"]
 

@@ -4,35 +4,42 @@ Every client of a group computes the same from the same set. So the set is the c
 be read for now stays in it.
 """
 
-from tubeclient.assignment.by_hash import consistent_hash, hash_modulo
-from tubeclient.assignment.by_history import sticky
-from tubeclient.assignment.by_index import averagely, averagely_by_circle, modulo
-from tubeclient.assignment.by_lag import backlog
-from tubeclient.assignment.by_plan import config
-from tubeclient.assignment.by_room import machine_room, machine_room_nearby
-from tubeclient.assignment.comparing import Balance, Changes, NodeChanges, balance, changes, node_of
+from tubeclient.assignment.few_moves import backlog, sticky
 from tubeclient.assignment.hints import NO_HINTS, Assignment, Hint, Hints, Strategy, goes_by
-from tubeclient.assignment.strategies import STRATEGIES, assign, check_strategy, hints_of, strategy_named
-from tubeclient.assignment.what_if import broker_added, broker_lost, node_added, node_lost
+from tubeclient.assignment.named import (
+    averagely,
+    averagely_by_circle,
+    config,
+    consistent_hash,
+    hash_modulo,
+    machine_room,
+    machine_room_nearby,
+    modulo,
+)
+from tubeclient.assignment.strategies import (
+    STRATEGIES,
+    Balance,
+    assign,
+    balance,
+    check_strategy,
+    hints_of,
+    node_of,
+    strategy_named,
+)
 
 __all__ = [
     "NO_HINTS",
     "STRATEGIES",
     "Assignment",
     "Balance",
-    "Changes",
     "Hint",
     "Hints",
-    "NodeChanges",
     "Strategy",
     "assign",
     "averagely",
     "averagely_by_circle",
     "backlog",
     "balance",
-    "broker_added",
-    "broker_lost",
-    "changes",
     "check_strategy",
     "config",
     "consistent_hash",
@@ -42,8 +49,6 @@ __all__ = [
     "machine_room",
     "machine_room_nearby",
     "modulo",
-    "node_added",
-    "node_lost",
     "node_of",
     "sticky",
     "strategy_named",

@@ -6,18 +6,24 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from importlib import import_module
 from types import MappingProxyType
+from typing import NamedTuple
 
-from tubeclient.assignment.by_hash import consistent_hash, hash_modulo
-from tubeclient.assignment.by_history import sticky
-from tubeclient.assignment.by_index import averagely, averagely_by_circle, modulo
-from tubeclient.assignment.by_lag import backlog
-from tubeclient.assignment.by_plan import config
-from tubeclient.assignment.by_room import machine_room, machine_room_nearby
+from tubeclient.assignment.few_moves import backlog, sticky
 from tubeclient.assignment.hints import NO_HINTS, Assignment, Hint, Hints, Strategy, declared_hints
+from tubeclient.assignment.named import (
+    averagely,
+    averagely_by_circle,
+    config,
+    consistent_hash,
+    hash_modulo,
+    machine_room,
+    machine_room_nearby,
+    modulo,
+)
 from tubeclient.errors import ConfigurationError, TubeError
 from tubeclient.keys import PartitionKey
 
-__all__ = ["STRATEGIES", "assign", "check_strategy", "hints_of", "strategy_named"]
+__all__ = ["STRATEGIES", "Balance", "assign", "balance", "check_strategy", "hints_of", "node_of", "strategy_named"]
 
 STRATEGIES: Mapping[str, Strategy] = MappingProxyType(
     {
@@ -119,3 +125,27 @@ def _check(strategy: str, keys: Sequence[PartitionKey], source_count: int, assig
     for key in keys:
         if key not in node_of:
             raise ConfigurationError(f"assignment strategy {strategy!r} gives partition {key} to no node")
+
+
+def node_of(assignment: Assignment) -> dict[PartitionKey, int]:
+    """The node id of each partition, as in `Hints.previous` and `Hints.plan`."""
+    return {key: node for node, keys in enumerate(assignment) for key in keys}
+
+
+class Balance(NamedTuple):
+    """The loads of the nodes, in partitions or in rows."""
+
+    smallest: int
+    largest: int
+    mean: float
+
+    @property
+    def overload(self) -> float:
+        """The largest node's load divided by the mean: 1 is perfectly even."""
+        return self.largest / self.mean if self.mean else 1.0
+
+
+def balance(assignment: Assignment, lag: Mapping[PartitionKey, int] | None = None) -> Balance:
+    """The balance of the numbers of partitions, or with `lag` of their rows."""
+    sizes = [len(keys) if lag is None else sum(lag.get(key, 0) for key in keys) for keys in assignment]
+    return Balance(min(sizes), max(sizes), sum(sizes) / len(sizes))

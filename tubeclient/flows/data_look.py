@@ -4,8 +4,10 @@ every registration moves its group's position.
 
 from __future__ import annotations
 
+import logging
 import random
 from collections.abc import Callable, Iterable
+from typing import NamedTuple
 
 from tubeclient.errors import (
     DeadlineExceeded,
@@ -17,13 +19,110 @@ from tubeclient.errors import (
     TubeError,
 )
 from tubeclient.flows.authority import Authority
-from tubeclient.flows.data_search import Seen, first_with_data, has_data_before
 from tubeclient.flows.effects import Flow, Now, Sleep, backoff_ms
+from tubeclient.flows.holding import Holding
 from tubeclient.flows.patience import Patience
+from tubeclient.flows.read_plan import ReadPlan
 from tubeclient.flows.stay import Stay
-from tubeclient.keys import INDEX_ENTRY_BYTES, BrokerInfo, PartitionKey, StoreBounds
+from tubeclient.keys import INDEX_ENTRY_BYTES, BrokerInfo, OffsetRange, PartitionKey, StoreBounds
 
-__all__ = ["DataLook"]
+__all__ = ["DataLook", "Look", "Seen", "first_with_data", "has_data_before", "settle_doubt"]
+
+_STEP_BACK = 100 * INDEX_ENTRY_BYTES
+
+
+class Seen(NamedTuple):
+    """What a look found."""
+
+    message_id: int | None
+    """The first message. None if there is none before `end`."""
+    end: int
+    """How far the broker looked; with a message, the last offset that it can have."""
+
+
+Look = Callable[[int, int, int], Flow[Seen]]
+"""(number of the partition in its store's list, from, limit): look until there is a message or `limit` is reached, but
+for at least one answer of the broker."""
+
+
+def has_data_before(look: Look, partitions: int, offset: int) -> Flow[bool]:
+    """Whether a message just before `offset` is there. Then all after it are, too. False says nothing."""
+    start = max(0, offset - _STEP_BACK)
+    if start == offset:
+        return False
+    for partition in range(partitions):
+        first = yield from look(partition, start, offset)
+        if first.message_id is not None and not (yield from _stays_first(look, partition, first, offset)):
+            return True
+    return False
+
+
+def first_with_data(look: Look, partitions: int, bounds: StoreBounds, enough: int = -1) -> Flow[int]:
+    """The first offset within the index's `bounds` that has a message, `bounds.max_offset` if there is none.
+
+    If that offset is at most `enough`, any offset from there to `enough` may be returned, which takes fewer looks.
+    """
+    low, high = bounds  # no data before low; data at high, or the end
+    at = low
+    while enough < high and low < high:
+        seen = yield from _any(look, partitions, at)
+        if seen.message_id is None:
+            low = max(low, seen.end)
+            at = _between(low, high)
+        elif at == low:
+            return (yield from _first_place(look, partitions, low, high, enough))
+        else:
+            at = low if seen.end >= high else _between(low, seen.end)
+            high = min(high, seen.end)
+    return high
+
+
+def _any(look: Look, partitions: int, at: int) -> Flow[Seen]:
+    """A message of any partition, as near as one answer shows."""
+    ends = []
+    for partition in range(partitions):
+        seen = yield from look(partition, at, at)
+        if seen.message_id is not None:
+            return seen
+        ends.append(seen.end)
+    return Seen(None, min(ends))
+
+
+def _first_place(look: Look, partitions: int, low: int, high: int, enough: int) -> Flow[int]:
+    """The place of the first message of all partitions from `low` on, or `high` if there is none before that."""
+    for partition in range(partitions):
+        if high <= max(low, enough):
+            break
+        first = yield from look(partition, low, high)
+        if first.message_id is None:
+            continue
+        begin, end = low, min(first.end, high)
+        if end == low:
+            return low
+        if (yield from _stays_first(look, partition, first, end)):
+            high = end  # its entry, or one after another partition's
+            continue
+        while end - begin > INDEX_ENTRY_BYTES:
+            middle = _between(begin, end)
+            if (yield from _stays_first(look, partition, first, middle)):
+                begin = middle
+            else:
+                end = middle
+        high = begin
+    return high
+
+
+def _stays_first(look: Look, partition: int, first: Seen, offset: int) -> Flow[bool]:
+    """Whether the message that was seen from an earlier offset lies at or after `offset`."""
+    if first.end < offset:
+        return False
+    seen = yield from look(partition, offset, first.end + INDEX_ENTRY_BYTES)
+    return seen.message_id == first.message_id
+
+
+def _between(low: int, high: int) -> int:
+    return low + (high - low) // (2 * INDEX_ENTRY_BYTES) * INDEX_ENTRY_BYTES
+
 
 _NOT_FOUND = 404
 
@@ -118,3 +217,47 @@ class DataLook:
 
 def _looking_at(key: PartitionKey) -> str:
     return f"looking for the first data of partition {key}"
+
+
+_log = logging.getLogger(__name__)
+
+_LOOK_MS = 5_000.0
+"""Time limit of a look, since the application waits for its packs."""
+
+
+def settle_doubt(
+    holding: Holding,
+    plan: ReadPlan,
+    rng: random.Random,
+    note: Callable[[OffsetRange], None],
+    *,
+    messages: int,
+    end: int | None,
+) -> Flow[None]:
+    """Settle `holding.doubt`, and `note` the range that expired before it was read, if one did.
+
+    So many `messages` came of the entries up to `end`, None if the end is not known. If the look fails, the doubt
+    stays for the next answer.
+    """
+    doubt = holding.doubt
+    if doubt is None or not plan.reader_groups:
+        return
+    start = doubt.start
+    if end is not None and (end - start) // INDEX_ENTRY_BYTES <= messages:
+        holding.doubt_settled()
+        return
+    others = [key for key in holding.siblings if key != holding.key]
+    look = DataLook(holding.line.info, [holding.key, *others], plan.reader_groups, plan.new_client_id, plan.authority)
+    seen: tuple[int, int] | None = None
+    try:
+        seen = yield from look.first_if_behind(start, Patience(_LOOK_MS, _LOOK_MS), rng)
+    except TubeError as error:
+        _log.info("unknown whether messages of %s from %d on have expired: %s", holding.key, start, error)
+    yield from look.release()  # not if the caller is interrupted: a closed flow can send nothing
+    if seen is None or holding.doubt is not doubt:
+        return  # unknown, or it was moved meanwhile
+    index_start, first = seen
+    is_new = doubt.may_be_new and start <= index_start
+    if first > start and not is_new:
+        note(OffsetRange(holding.key, start, first))  # first: the caller may be interrupted
+    holding.doubt_settled(at_first=is_new and messages == 0)

@@ -27,8 +27,8 @@ from tubeclient.errors import (
     TransportError,
     TubeError,
 )
+from tubeclient.flows.data_look import settle_doubt
 from tubeclient.flows.delivery import Delivery
-from tubeclient.flows.doubt import settle_doubt
 from tubeclient.flows.effects import (
     Done,
     Emit,
@@ -43,7 +43,7 @@ from tubeclient.flows.effects import (
 )
 from tubeclient.flows.holding import Holding, OpenFetch, PackOut
 from tubeclient.flows.master import GroupOrders
-from tubeclient.flows.pack_check import READINGS
+from tubeclient.flows.message_pack import READINGS
 from tubeclient.flows.registrar import CHANGED, Outgoing, Trouble
 from tubeclient.flows.registrations import Closed, Registrations
 from tubeclient.flows.throttling import minute_of_day

@@ -34,6 +34,7 @@ __all__ = [
     "Forgotten",
     "MembershipWishes",
     "Waiting",
+    "enter_any",
     "hold_group",
     "join_group",
 ]
@@ -235,3 +236,31 @@ def hold_group(
             now = yield Now()
             next_beat = next_refresh = now + backoff_ms(failures, rng.random(), limit_ms=HEARTBEAT_INTERVAL_MS / 2)
             failures, wishes.fault = failures + 1, error
+
+
+_FIRST_WAIT_MS = 25
+_LONGEST_WAIT_MS = 1_000
+
+
+def enter_any(
+    masters: MasterList, nodes: Sequence[GroupNode], cache: MetadataCache, rng: random.Random, *, patience_ms: float
+) -> Flow[GroupNode]:
+    """Register the first of `nodes` that its group accepts, and return it. Each node is of another group.
+
+    Clients of a group must agree on topics and filters, so visitors of other topics block a group while they stay, for
+    some round trips. The groups are tried again for `patience_ms`; then the last GroupConflict is raised. Every other
+    refusal is raised at once.
+    """
+    deadline = (yield Now()) + patience_ms
+    attempt = 0
+    while True:
+        for node in nodes:
+            try:
+                yield from register_node(masters, node, cache)
+                return node
+            except GroupConflict as error:
+                refusal = error
+        if (yield Now()) >= deadline:
+            raise refusal
+        yield Sleep(backoff_ms(attempt, rng.random(), first_ms=_FIRST_WAIT_MS, limit_ms=_LONGEST_WAIT_MS))
+        attempt += 1

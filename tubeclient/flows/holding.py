@@ -12,8 +12,7 @@ from typing import NamedTuple
 
 from tubeclient.flows.delivery import Position
 from tubeclient.flows.effects import Ticket
-from tubeclient.flows.message_pack import DamageCheck
-from tubeclient.flows.pack_check import PackCheck
+from tubeclient.flows.message_pack import DamageCheck, PackCheck
 from tubeclient.flows.throttling import PartitionPace
 from tubeclient.flows.turns import Turns
 from tubeclient.keys import BrokerInfo, PartitionKey

@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import count
 from typing import TYPE_CHECKING, Final, Literal, get_args
 
 from tubeclient.errors import ConfigurationError, CorruptMessage
-from tubeclient.keys import PartitionKey
+from tubeclient.keys import INDEX_ENTRY_BYTES, OffsetRange, PartitionKey
 from tubeclient.wire.messages import Columns, Message, as_they_came, bad_attributes, bodies_of
 
 if TYPE_CHECKING:
     from tubeclient.inlong import Record, RecordDecoder
 
-__all__ = ["BadMessages", "DamageCheck", "MessagePack", "check_bad_messages"]
+
+__all__ = [
+    "READINGS",
+    "BadMessages",
+    "DamageCheck",
+    "MessagePack",
+    "PackCheck",
+    "check_bad_messages",
+    "corrupt_message",
+    "counted_place",
+]
 
 BadMessages = Literal["fail", "keep"]
 """What to do with messages that do not match their checksums or cannot be parsed: raise CorruptMessage, or give them
@@ -115,3 +125,69 @@ class DamageCheck:
             f"{reason}",
             number=number,
         )
+
+
+READINGS = 5
+"""How often a pack is read that comes differently each time."""
+
+_NONE: frozenset[int] = frozenset()
+
+
+class PackCheck:
+    """Checks the packs of a partition as they come. `alone`: each index entry is one of its messages, unless the broker
+    lost it."""
+
+    def __init__(self, *, alone: bool = False) -> None:
+        self._alone = alone
+        self.doubts = 0
+        """How often the present pack was doubted."""
+        self._before: tuple[int, frozenset[int]] = 0, _NONE
+        """Start and ids of the pack that was well last."""
+        self._doubted: tuple[int, Sequence[int]] | None = None
+
+    def doubt(self, start: int, ids: Sequence[int], *, lacking: int = 0) -> str:
+        """Why the pack from offset `start` on must be read again, "" if it is well. `ids` are those of its messages;
+        `lacking` index entries up to its end gave none.
+
+        A pack may have another end when it comes again: that depends on what the broker holds then.
+        """
+        different = frozenset(ids)
+        reason = ""
+        if len(different) < len(ids):
+            reason = "a message came twice in a pack"
+        elif start > self._before[0] and ids and ids[0] in self._before[1]:  # all ids would cost half as much again
+            reason = "a pack began with a message of the pack before"
+        elif self._alone and lacking > 0:
+            reason = f"{lacking} index entries came without a message, in a store of one partition"
+        if reason and not self._came_again(start, ids):
+            self._doubted = start, ids
+            self.doubts += 1
+            return reason
+        self._before, self._doubted, self.doubts = (start, different), None, 0
+        return ""
+
+    def _came_again(self, start: int, ids: Sequence[int]) -> bool:
+        if self._doubted is None or self._doubted[0] != start:
+            return False
+        common = min(len(ids), len(self._doubted[1]))
+        return ids[:common] == self._doubted[1][:common]
+
+
+def corrupt_message(place: OffsetRange, what: object) -> CorruptMessage:
+    """The error for the corrupt message at `place`."""
+    left_out = place.max_messages - 1
+    others = f", which leaves out at most {left_out} others" if left_out else ""
+    return CorruptMessage(
+        f"partition {place.partition}, offsets [{place.start}, {place.end}): {what}. Read again: it may have been "
+        "damaged in transit. If the error comes again, the message was sent so or is damaged on the broker's disk. "
+        f"Then read this partition up to offset {place.start} (endingOffsets of a batch read), and from offset "
+        f"{place.end} (startingOffsets, with a new checkpoint if there is one){others}",
+        number=what.number if isinstance(what, CorruptMessage) else None,
+    )
+
+
+def counted_place(partition: PartitionKey, start: int, end: int, messages: int, number: int) -> OffsetRange:
+    """The smallest range that contains message `number`, from 0, of a pack of so many messages: each has an index
+    entry."""
+    behind = messages - number - 1
+    return OffsetRange(partition, start + number * INDEX_ENTRY_BYTES, end - behind * INDEX_ENTRY_BYTES)

@@ -50,8 +50,6 @@ class ReadPlan:
     """Groups under which to look whether data has expired, where that is in doubt."""
     new_client_id: Callable[[], str] = lambda: "look"
     """Makes a new unique client id for each of these looks."""
-    names_this_process: Callable[[str], bool] = lambda _: False
-    """Whether a text quotes the id of a client of this process."""
     counts: ReadCounts = field(default_factory=ReadCounts)
     """What was read so far."""
 

@@ -40,10 +40,16 @@ from tubeclient.errors import (
     status_error,
 )
 from tubeclient.flows.authority import Authority
-from tubeclient.flows.corrupt_place import corrupt_message, counted_place, find_place
 from tubeclient.flows.effects import Emit, Flow, Now, Sleep, backoff_ms
-from tubeclient.flows.message_pack import BadMessages, DamageCheck, MessagePack
-from tubeclient.flows.pack_check import READINGS, PackCheck
+from tubeclient.flows.message_pack import (
+    READINGS,
+    BadMessages,
+    DamageCheck,
+    MessagePack,
+    PackCheck,
+    corrupt_message,
+    counted_place,
+)
 from tubeclient.flows.patience import FaultHistory, Patience
 from tubeclient.flows.reader import Reader
 from tubeclient.flows.stay import Stay
@@ -362,8 +368,7 @@ class RangeRead:
         try:
             columns, damaged = self._checked(held.messages, ours)
         except CorruptMessage as error:
-            place = yield from self._place_of(held, error.number, bound)
-            raise corrupt_message(place, error) from error
+            raise corrupt_message(self._place_of(held, error.number, bound), error) from error
         doubt = self._check.doubt(held.start, columns.ids, lacking=room - count)
         if doubt:
             raise _Contradiction(held.start, bound, doubt)
@@ -391,12 +396,11 @@ class RangeRead:
             raise _ReadAgain
         return columns, damaged
 
-    def _place_of(self, held: _Held, number: int | None, bound: int) -> Flow[OffsetRange]:
-        ids = held.messages.messageId
+    def _place_of(self, held: _Held, number: int | None, bound: int) -> OffsetRange:
         if number is None:
             return OffsetRange(self.task.range.partition, held.start, bound)
-        counted = counted_place(self.task.range.partition, held.start, bound, len(ids), number)
-        return (yield from find_place(self._stay, ids, number, counted, self._reading))
+        messages = len(held.messages.messageId)
+        return counted_place(self.task.range.partition, held.start, bound, messages, number)
 
     def _cut(self, held: _Held, bound: int) -> Flow[int]:
         """How many of the pack's messages lie before `end`; the pack may go up to `bound`. See the module's

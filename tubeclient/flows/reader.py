@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TypeVar
+from functools import partial
+from typing import Any, TypeVar
 
 from tubeclient.errors import PartitionOccupied
 from tubeclient.flows.authority import Authority
-from tubeclient.flows.effects import Flow
-from tubeclient.keys import BrokerInfo, PartitionKey
+from tubeclient.flows.effects import Flow, call, checked
+from tubeclient.keys import BrokerInfo, PartitionKey, StoreBounds
+from tubeclient.wire.methods import Method
 from tubeclient.wire.proto import broker_pb2
 from tubeclient.wire.strings import encode_subscription
 
@@ -24,6 +26,7 @@ __all__ = [
     "UNREGISTER",
     "Reader",
     "in_first_free",
+    "probe_store",
 ]
 
 LEASE_BEAT_MS = 8_000.0
@@ -145,3 +148,33 @@ def in_first_free(groups: Sequence[str], register: Callable[[str], Flow[T]]) -> 
         except PartitionOccupied:
             continue
     return last, (yield from register(last))
+
+
+def probe_store(
+    broker: BrokerInfo,
+    partitions: Sequence[PartitionKey],
+    reader_groups: Sequence[str],
+    client_id: str,
+    authority: Authority,
+) -> Flow[StoreBounds]:
+    """Ask `broker` for the bounds of the store of `partitions`. It uses the first partition that is free in one of the
+    groups.
+    """
+
+    def register(key: PartitionKey, group: str) -> Flow[Any]:
+        request = Reader(group, client_id, authority).register(key, 0)
+        answer = yield from call(broker.address, Method.PARTITION_REGISTER, request)
+        return checked(answer, f"asking broker {broker} for the offsets of {key} as group {group}")
+
+    refusal: PartitionOccupied | None = None
+    for key in partitions:
+        try:
+            group, answer = yield from in_first_free(reader_groups, partial(register, key))
+        except PartitionOccupied as error:
+            refusal = error
+            continue
+        unregister = Reader(group, client_id, authority).unregister(key)
+        yield from call(broker.address, Method.PARTITION_REGISTER, unregister)
+        return StoreBounds(answer.currOffset, answer.maxOffset)
+    assert refusal is not None, "no partition was given"
+    raise refusal

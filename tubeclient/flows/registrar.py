@@ -336,9 +336,7 @@ class Registrar:
                 partition=str(holding.key),
             )
         except PartitionOccupied as error:
-            ours = self.plan.names_this_process(error.server_text)  # the text names the owner
-            held = "A client of this process that was not closed holds it. " if ours else ""
-            error.args = (f"{error}. {held}With a timeout_ms, connect waits for it",)
+            error.args = (f"{error}. With a timeout_ms, connect waits for it",)
             raise
 
     def _patiently(self, attempt: Callable[[], Flow[T]], deadline: float) -> Flow[T]:

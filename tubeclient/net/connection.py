@@ -19,11 +19,18 @@ from typing import Protocol
 from tubeclient.errors import ConnectError, ConnectionLost, ProtocolError, TransportError, TubeError
 from tubeclient.identity import host_name
 from tubeclient.net.fork import ProcessBound
-from tubeclient.net.streams import PlainStream, Stream, TlsStream, describe
-from tubeclient.net.tls import REFUSED_ADVICE, client_context, handshake_advice, looks_like_tls
+from tubeclient.net.streams import (
+    REFUSED_ADVICE,
+    PlainStream,
+    Stream,
+    TlsStream,
+    client_context,
+    describe,
+    handshake_advice,
+    looks_like_tls,
+)
 from tubeclient.net.waiting import Outcome
-from tubeclient.tls_settings import TlsSettings
-from tubeclient.wire.envelope import data_start
+from tubeclient.settings import TlsSettings
 from tubeclient.wire.framing import Frame, FrameDecoder, encode_frame
 
 __all__ = ["Connection", "Receiver", "split_address"]
@@ -109,8 +116,7 @@ class Connection(ProcessBound):
         return self._end is not None
 
     def submit(self, stream: bytes) -> Future[Frame]:
-        """Send a request's stream; the future gives the response, whose stream is cut at its `data_start` if it is
-        long. ConnectionLost if sending fails."""
+        """Send a request's stream; the future gives the response. ConnectionLost if sending fails."""
         return self.submit_many([stream])[0]
 
     def submit_many(self, streams: Sequence[bytes]) -> list[Future[Frame]]:
@@ -182,7 +188,7 @@ class Connection(ProcessBound):
             self._stream.close()  # closes only the child's copy, so the peer notices nothing
 
     def _read(self) -> None:
-        decoder = FrameDecoder(data_start)
+        decoder = FrameDecoder()
         try:
             while True:
                 with decoder.room() as room:

@@ -25,13 +25,11 @@ from time import monotonic
 from typing import Any, Final
 
 from tubeclient.net.fork import ProcessBound
-from tubeclient.net.waiting import OneThread
 
 __all__ = ["Watch", "alive", "weakly"]
 
 _log = logging.getLogger(__name__)
 
-_JOIN_SECONDS = 15.0
 _LOOK_SECONDS: Final = 0.25
 _EXIT_SECONDS: Final = 10.0
 """How long the end of a program waits for messages, over all clients."""
@@ -57,68 +55,31 @@ class Watch:
         self.what = what
         self.deliver = deliver
         self._close = close
-        self._shift: _Shift | None = None
         self.thing = weakref.ref(thing, self._gone)
 
     def begin(self) -> None:
         """Start watching; may be called again."""
-        self._shift = _watches.begin(self, self._shift)
-        self._shift.thread.ensure()
+        _watches.add(self)
 
     def end(self) -> None:
         """The thing was closed: stop watching."""
-        if self._shift is not None:
-            _watches.end(self, self._shift)
-
-    def close_at_end(self) -> None:
-        """Called on a thread of its own."""
-        self.close("the program ended")
-        self.end()
-
-    def _gone(self, _: object) -> None:
-        if self._shift is not None:
-            self._shift.notes.put(self)
+        _watches.drop(self)
 
     def close(self, event: str) -> None:
-        """Called after that event."""
+        """Called after that event, on a thread of ours."""
         _log.warning("%s was not closed before %s; closing its resources now", self.what, event)
         try:
             self._close()
         except Exception:
             _log.exception("%s could not be closed", self.what)
+        self.end()
         try:
             warnings.warn(f"{self.what} was never closed; use it in a with statement", ResourceWarning, stacklevel=2)
         except ResourceWarning:
             _log.exception("as warnings are errors here")
 
-
-class _Shift:
-    """A thread and its watches; it ends with the last of them, or with the program."""
-
-    def __init__(self) -> None:
-        self.notes: SimpleQueue[Watch | None] = SimpleQueue()
-        self.watches: dict[int, Watch] = {}
-        self.thread = OneThread(self._serve, _THREAD, daemon=False)
-
-    def _serve(self) -> None:
-        while not _program_is_over():
-            try:
-                watch = self.notes.get(timeout=_LOOK_SECONDS)
-            except Empty:
-                continue
-            if watch is None:
-                return
-            # One that is not there was closed at the last moment.
-            while id(watch) in self.watches and not _program_is_over():
-                if watch.deliver(_LOOK_SECONDS):
-                    watch.close("it was garbage-collected")
-                    _watches.end(watch, self)
-        _watches.deliver()
-        # Children that multiprocessing made, or that were forked in a thread, end without the functions of atexit.
-        multiprocessing = sys.modules.get("multiprocessing")
-        is_forked = type(threading.main_thread()).__name__ != "_MainThread"
-        if is_forked or (multiprocessing is not None and multiprocessing.parent_process() is not None):
-            _watches.close()
+    def _gone(self, _: object) -> None:
+        _watches.notes.put(self)
 
 
 def _program_is_over() -> bool:
@@ -127,38 +88,53 @@ def _program_is_over() -> bool:
 
 
 class _Watches(ProcessBound):
-    """All watches of the process."""
+    """All watches of the process, and their thread, which ends with the last of them."""
 
     def __init__(self) -> None:
         super().__init__()
+        self.notes: SimpleQueue[Watch | None] = SimpleQueue()
         self._lock = threading.Lock()  # never taken in a finalizer
-        self._shift: _Shift | None = None
+        self._open: set[Watch] = set()
+        self._thread: threading.Thread | None = None
         self._until: float | None = None
         """The end of the wait for messages, once the program has ended; by time.monotonic(), seconds."""
 
-    def begin(self, watch: Watch, known: _Shift | None) -> _Shift:
+    def add(self, watch: Watch) -> None:
         with self._lock:
-            shift = known or self._shift
-            if shift is None:
-                shift = self._shift = _Shift()
-            shift.watches[id(watch)] = watch
-            return shift
+            self._open.add(watch)
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._serve, name=_THREAD, daemon=False)
+                self._thread.start()
 
-    def end(self, watch: Watch, shift: _Shift) -> None:
+    def drop(self, watch: Watch) -> None:
         with self._lock:
-            shift.watches.pop(id(watch), None)  # may be gone already: an interrupted caller comes here again
-            if shift.watches:
-                return
-            if self._shift is shift:
-                self._shift = None
-        shift.notes.put(None)
-        if self._until is None:  # at the program's end it is that thread which waits
-            shift.thread.join(_JOIN_SECONDS)
+            self._open.discard(watch)
+        self.notes.put(None)  # so that the thread looks
 
     def of(self, what: str) -> bool:
         return any(watch.what == what and watch.thing() is not None for watch in self._all())
 
-    def deliver(self) -> None:
+    def _serve(self) -> None:
+        while not _program_is_over():
+            with self._lock:
+                if not self._open:
+                    self._thread = None
+                    return
+            try:
+                watch = self.notes.get(timeout=_LOOK_SECONDS)
+            except Empty:
+                continue
+            while watch in self._open and not _program_is_over():
+                if watch.deliver(_LOOK_SECONDS):
+                    watch.close("it was garbage-collected")
+        self._deliver()
+        # Children that multiprocessing made, or that were forked in a thread, end without the functions of atexit.
+        multiprocessing = sys.modules.get("multiprocessing")
+        is_forked = type(threading.main_thread()).__name__ != "_MainThread"
+        if is_forked or (multiprocessing is not None and multiprocessing.parent_process() is not None):
+            self.close()
+
+    def _deliver(self) -> None:
         """At the program's end: wait until all has delivered what it took, or the time for that is over."""
         self._until = self._until or monotonic() + _EXIT_SECONDS
         for watch in self._all():
@@ -166,8 +142,10 @@ class _Watches(ProcessBound):
 
     def close(self) -> None:
         """Close all, each on a thread that ends with the program: no server and no callback holds that up."""
-        self.deliver()
-        closers = [threading.Thread(target=watch.close_at_end, daemon=True) for watch in self._all()]
+        self._deliver()
+        closers = [
+            threading.Thread(target=watch.close, args=("the program ended",), daemon=True) for watch in self._all()
+        ]
         for closer in closers:
             try:
                 closer.start()
@@ -178,7 +156,7 @@ class _Watches(ProcessBound):
 
     def _all(self) -> list[Watch]:
         with self._lock:
-            return list(self._shift.watches.values()) if self._shift is not None else []
+            return list(self._open)
 
     def _let_go(self) -> None:
         global _watches

@@ -14,12 +14,12 @@ from time import monotonic
 from tubeclient.counts import Sample, SendCounts
 from tubeclient.errors import ClientClosed, DeadlineExceeded, NotAvailable, TubeError
 from tubeclient.flows.effects import backoff_ms
-from tubeclient.flows.partition_choice import Routes
 from tubeclient.flows.patience import FaultHistory
+from tubeclient.flows.produce import Routes
 from tubeclient.keys import PartitionKey
+from tubeclient.metrics import enter
 from tubeclient.net.connection import Connection
 from tubeclient.net.courier import Courier, fault_of
-from tubeclient.net.ledger import enter
 from tubeclient.net.pool import ConnectionPool
 from tubeclient.net.sending import Sending, result_of
 from tubeclient.net.waiting import Alarm, Bell, OneThread
@@ -29,9 +29,6 @@ __all__ = ["Outbox"]
 
 _JOIN_SECONDS = 5.0
 _WATCH_SECONDS = 0.5
-_PAUSE_SECONDS = 1.0
-"""After so long without a look at the clock this process stood still: Ctrl-Z, a laptop's sleep, a VM that moved."""
-
 _MESSAGES_PER_WRITE = 200
 
 
@@ -92,8 +89,6 @@ class Outbox:
         self._on_the_way: set[Sending] = set()
         self._awaited: dict[_Parcel, float] = {}  # when each attempt is late: its answer, or already its write
         self._first_due = 0.0  # none is due earlier
-        self._looked = monotonic()  # at the clock, for late answers
-        self._stood_still = False  # before that look
         self._retries: list[tuple[float, int, Sending]] = []  # a heap, by the time of the next attempt
         self._retry_numbers = itertools.count()
         self._couriers: dict[str, Courier[_Parcel]] = {}  # by address; for the thread only
@@ -422,13 +417,6 @@ class Outbox:
         return due
 
     def _take_late(self, now: float) -> list[_Parcel]:
-        away, self._looked = now - self._looked, now
-        # Not twice in a row: in a process that is slow for good, answers must be late one day.
-        self._stood_still = away > _PAUSE_SECONDS and not self._stood_still
-        if self._stood_still:
-            # The answers may be here, only nobody has read them. Sent again, these messages would be there twice.
-            self._awaited = {parcel: due + away for parcel, due in self._awaited.items()}
-            self._first_due += away
         if now < self._first_due:
             return []
         late = [parcel for parcel, due in self._awaited.items() if due <= now]

@@ -210,7 +210,7 @@ class FlowRunner:
                 address=pending.address,
             ) from None
         try:
-            data = decode_response(answer.stream, pending.method.spec.method_id, answer.rest)
+            data = decode_response(answer.stream, pending.method.spec.method_id)
             return parse_message(pending.answer, data)
         except RemoteError as error:
             raise type(error)(error.exception_name, error.text, address=pending.address) from None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from concurrent.futures import Future
-from concurrent.futures._base import RUNNING
 from dataclasses import dataclass, field
 from time import monotonic
 from typing import NamedTuple
@@ -37,7 +36,7 @@ class Answer(Outcome[SendResult]):
     def __init__(self, maker: ProcessBound) -> None:
         super().__init__()
         self._maker = maker
-        self._state = RUNNING  # a submitted message cannot be cancelled
+        self.set_running_or_notify_cancel()  # a submitted message cannot be cancelled
 
     def result(self, timeout: float | None = None) -> SendResult:
         self._maker.check_process()
@@ -68,7 +67,7 @@ class Sending:
 
 def result_of(answer: Frame, key: PartitionKey) -> SendResult:
     """What a broker's answer to a message says. Raises the error of its code, ProtocolError."""
-    data = decode_response(answer.stream, _SEND_ID, answer.rest)
+    data = decode_response(answer.stream, _SEND_ID)
     response = parse_message(broker_pb2.SendMessageResponseB2P, data)
     if response.errCode != 200:
         raise status_error(response.errCode, response.errMsg, context=f"sending to {key}", partition=str(key))

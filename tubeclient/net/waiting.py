@@ -1,30 +1,37 @@
-"""Waits and thread starts that a KeyboardInterrupt at any moment leaves intact: nothing stays locked, nothing is lost.
-
-A KeyboardInterrupt can come between any two steps of the main thread, also inside Python's own `threading`. A Condition
-or a Future interrupted at the wrong moment stays locked for good, and threads that must settle it hang. So callers take
-locks only by `with lock`, which C code runs as a whole, and wait without a lock. (CPython 3.11 checks for signals where
-a function starts, at a backward jump and after a call, including that of `__exit__`. Between acquire and release of a
-lock, all of these are inside the `with` block.)
+"""What threads wait with. A KeyboardInterrupt leaves nothing locked and loses nothing: callers take locks only by
+`with lock`, which C code runs as a whole, and wait without a lock.
 """
 
 from __future__ import annotations
 
+import logging
 import threading
-from _thread import RLock
 from collections.abc import Callable
 from concurrent.futures import Future
-from concurrent.futures import TimeoutError as FutureTimeout
-from concurrent.futures._base import CANCELLED, CANCELLED_AND_NOTIFIED, FINISHED, PENDING
 from functools import partial
 from queue import Empty, SimpleQueue
 from time import monotonic
 from typing import Final, TypeVar
 
-from tubeclient.net.callbacks import call_back
+__all__ = ["Alarm", "Bell", "OneThread", "Outcome", "call_back"]
 
-__all__ = ["Alarm", "Bell", "Gate", "OneThread", "Outcome"]
+_log = logging.getLogger(__name__)
 
 T = TypeVar("T")
+
+
+def call_back(callback: Callable[[T], object], argument: T) -> None:
+    """Call `callback`, and log what it raises. Others wait for what this thread does next.
+
+    SystemExit and the like as well: they would end this thread and not the program. On the main thread they may come
+    from a signal, and are raised.
+    """
+    try:
+        callback(argument)
+    except BaseException as error:
+        if not isinstance(error, Exception) and threading.current_thread() is threading.main_thread():
+            raise
+        _log.exception("a callback for %r failed", argument)
 
 
 _LONGEST_SECONDS: Final = threading.TIMEOUT_MAX
@@ -103,64 +110,8 @@ class Bell:
             wait(left)
 
 
-class Gate:
-    """Opens once and lets all waiters pass."""
-
-    def __init__(self) -> None:
-        self._open = False
-        self._waiters: list[SimpleQueue[None]] = []
-
-    @property
-    def is_open(self) -> bool:
-        return self._open
-
-    def open(self) -> None:
-        self._open = True
-        for waiter in list(self._waiters):
-            waiter.put(None)
-
-    def wait(self, seconds: float | None) -> bool:
-        """Wait up to `seconds`, or without limit for None; returns whether it is open."""
-        if self._open:
-            return True
-        waiter: SimpleQueue[None] = SimpleQueue()
-        self._waiters.append(waiter)
-        try:
-            if not self._open:  # otherwise it opened in between, perhaps before the waiter was added
-                waiter.get(timeout=None if seconds is None else _wait_seconds(seconds))
-        except Empty:
-            return self._open
-        finally:
-            self._waiters.remove(waiter)
-        return True
-
-
-class _Guard(RLock):  # type: ignore[misc]  # final in typeshed alone
-    """An Outcome's replacement for a Condition: that one's `__enter__` is Python code and stays locked if interrupted
-    there."""
-
-    __slots__ = ()
-
-    def notify_all(self) -> None:
-        """Nothing waits on it; waiters use gates."""
-
-
-_OVER = frozenset({CANCELLED, CANCELLED_AND_NOTIFIED, FINISHED})
-
-
 class Outcome(Future[T]):
-    """A future that is settled even if threads that check it or wait for it are interrupted."""
-
-    def __init__(self) -> None:
-        # Not by Future's own, which makes a Condition: a third of a producer's time went there.
-        self._condition = _Guard()  # type: ignore[assignment]  # all of it that a Future uses but for waiting
-        self._state = PENDING
-        self._result = None
-        self._exception = None
-        self._waiters = []
-        self._done_callbacks: list[Callable[[Future[T]], object]] = []
-        self._gates: list[Gate] = []
-        """Of the threads that wait; who settles it opens them."""
+    """A future whose waiters hold no lock, and whose callbacks cannot end the thread that settles it."""
 
     def result(self, timeout: float | None = None) -> T:
         self._await(timeout)
@@ -170,24 +121,15 @@ class Outcome(Future[T]):
         self._await(timeout)
         return super().exception(0)
 
-    def _await(self, timeout: float | None) -> None:
-        if self._state in _OVER:
-            return
-        gate = Gate()
-        self._gates.append(gate)
-        try:
-            # Settled before the gate was there, it is over now; settled after it, the gate opens.
-            if self._state not in _OVER and not gate.wait(timeout) and self._state not in _OVER:
-                raise FutureTimeout
-        finally:
-            self._gates.remove(gate)
+    def add_done_callback(self, fn: Callable[[Future[T]], object]) -> None:
+        # Future's own lets SystemExit end the thread that settles the others too.
+        super().add_done_callback(partial(call_back, fn))
 
-    def _invoke_callbacks(self) -> None:
-        for gate in list(self._gates):
-            gate.open()
-        # Not by Future's own, which lets SystemExit end the thread that settles the others too.
-        for callback in self._done_callbacks:
-            call_back(callback, self)
+    def _await(self, timeout: float | None) -> None:
+        if not self.done():
+            over = threading.Event()
+            super().add_done_callback(lambda _: over.set())
+            over.wait(None if timeout is None else _wait_seconds(timeout))
 
 
 class OneThread:

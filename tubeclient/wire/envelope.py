@@ -18,7 +18,6 @@ from tubeclient.wire.proto import rpc_pb2
 __all__ = [
     "PROTOCOL_VERSION",
     "Request",
-    "data_start",
     "decode_request",
     "decode_response",
     "encode_error",
@@ -97,7 +96,7 @@ def _request_headers(service: int) -> bytes:
 
 def decode_request(stream: bytes) -> Request:
     """Split a request's stream; ProtocolError if it is not one."""
-    connection_bytes, header_bytes, body_bytes, _ = _split(stream)
+    connection_bytes, header_bytes, body_bytes = _split(stream)
     flag = _header(rpc_pb2.RpcConnHeader, connection_bytes).flag
     if flag != _REQUEST_FLAG:
         raise ProtocolError(f"flag {flag} where a request was expected")
@@ -128,16 +127,13 @@ def encode_error(exception_name: str, text: str, *, fatal: bool = False) -> byte
     )
 
 
-def decode_response(stream: bytes, method_id: int, rest: bytes = b"") -> bytes:
-    """Return the bytes of the call's message in a response's stream. `rest` follows `stream`, if it was cut at its
-    `data_start`.
+def decode_response(stream: bytes, method_id: int) -> bytes:
+    """Return the bytes of the call's message in a response's stream.
 
     Raises StandbyMaster or RemoteError if the server could not run the call, ConnectionLost if it is starting or
     stopping, ProtocolError if the bytes are not a response to `method_id`.
     """
-    connection_bytes, header_bytes, body_bytes, further = _split(stream, len(rest))
-    if rest and (further or body_bytes != _before_data(method_id) + varint(len(rest))):
-        return decode_response(stream + rest, method_id)
+    connection_bytes, header_bytes, body_bytes = _split(stream)
     flag = _header(rpc_pb2.RpcConnHeader, connection_bytes).flag
     if flag != _RESPONSE_FLAG:
         raise ProtocolError(f"flag {flag} where a response was expected")
@@ -148,32 +144,13 @@ def decode_response(stream: bytes, method_id: int, rest: bytes = b"") -> bytes:
             raise ConnectionLost(f"the server is starting or stopping ({failure.stackTrace})")
         kind = StandbyMaster if failure.exceptionName.endswith(".StandbyException") else RemoteError
         raise kind(failure.exceptionName, failure.stackTrace)
-    data = rest or _plain_data(body_bytes, method_id)
+    data = _plain_data(body_bytes, method_id)
     if data is not None:
         return data
     body = parse_message(rpc_pb2.RspResponseBody, body_bytes)
     if body.method != method_id:
         raise ProtocolError(f"an answer to method {body.method} where one to {method_id} was expected")
     return body.data
-
-
-def data_start(stream: memoryview) -> int:
-    """Where the call's message begins in a response's stream, by its first bytes. 0 if they do not tell.
-
-    Who has the stream in pieces can cut it there: else a large message would be copied once more.
-    """
-    try:
-        start = 0
-        for _ in range(2):
-            length, begin = _read_varint(stream, start)
-            start = begin + length
-        for tag in (b"", _METHOD_TAG, _DATA_TAG):
-            if stream[start : start + len(tag)] != tag:
-                return 0
-            _, start = _read_varint(stream, start + len(tag))
-    except ProtocolError:
-        return 0
-    return start
 
 
 def _plain_data(body: memoryview, method_id: int) -> bytes | None:
@@ -222,18 +199,18 @@ def _join(*messages: Message) -> bytes:
     return b"".join(parts)
 
 
-def _split(stream: bytes, more: int = 0) -> tuple[memoryview, memoryview, memoryview, int]:
-    """The bytes of the three messages, and how many come after them. `more` bytes follow `stream`, of the last one."""
+def _split(stream: bytes) -> tuple[memoryview, memoryview, memoryview]:
+    """The bytes of the three messages; what comes after them is passed over."""
     whole = memoryview(stream)
     pieces: list[memoryview] = []
     end = 0
     for _ in range(3):
         length, start = _read_varint(stream, end)
         end = start + length
-        if end > len(stream) + more:
-            raise ProtocolError(f"an envelope that ends {end - len(stream) - more} bytes early")
+        if end > len(stream):
+            raise ProtocolError(f"an envelope that ends {end - len(stream)} bytes early")
         pieces.append(whole[start:end])
-    return pieces[0], pieces[1], pieces[2], len(stream) + more - end
+    return pieces[0], pieces[1], pieces[2]
 
 
 def _header(kind: type[M], data: memoryview) -> M:

@@ -9,7 +9,6 @@ NettyProtocolEncoder).
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
 from typing import NamedTuple
 
 from tubeclient.errors import ProtocolError
@@ -51,8 +50,6 @@ class Frame(NamedTuple):
 
     serial: int
     stream: bytes
-    rest: bytes = b""
-    """What follows `stream`, if the decoder cuts streams."""
 
 
 def encode_frame(serial: int, stream: bytes) -> bytes:
@@ -83,12 +80,9 @@ class FrameDecoder:
 
     Between calls it keeps the bytes of at most one frame (`MAX_STREAM_BYTES` and its headers). It refuses a wrong
     token, block count or length at once. It cannot be used after a ProtocolError.
-
-    `cut` says by the first block of a stream of several where to cut it in two; 0 leaves it whole.
     """
 
-    def __init__(self, cut: Callable[[memoryview], int] = lambda _: 0) -> None:
-        self._cut = cut
+    def __init__(self) -> None:
         self._buffer = bytearray(_BUFFER_BYTES)
         self._end = 0  # of the received bytes
         self._block_ends: list[tuple[int, int]] = []  # (start, end) of the frame's blocks so far
@@ -137,11 +131,7 @@ class FrameDecoder:
 
     def _frame(self, serial: int, view: memoryview) -> Frame:
         """The frame of the blocks found, each of whose bytes is copied once."""
-        first, *others = [view[start:end] for start, end in self._block_ends]
-        cut = self._cut(first) if others else 0
-        if not cut:
-            return Frame(serial, b"".join((first, *others)))
-        return Frame(serial, bytes(first[:cut]), b"".join((first[cut:], *others)))
+        return Frame(serial, b"".join(view[start:end] for start, end in self._block_ends))
 
     def _restart(self) -> None:
         self._block_ends = []

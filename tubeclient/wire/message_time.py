@@ -5,10 +5,11 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta, tzinfo
 from functools import lru_cache
 from operator import index
+from zoneinfo import ZoneInfo
 
 from tubeclient.errors import ConfigurationError
 
-__all__ = ["MINUTE_MS", "message_time_ms", "message_time_text", "moment_ms"]
+__all__ = ["MINUTE_MS", "message_time_ms", "message_time_text", "moment_ms", "zone_named"]
 
 MINUTE_MS = 60_000
 
@@ -61,3 +62,13 @@ def moment_ms(moment: int | datetime, what: str) -> int:
         return index(moment)
     except TypeError:
         raise ConfigurationError(f"{what} must be a datetime with a zone, or a whole number; not {moment!r}") from None
+
+
+def zone_named(name: str) -> ZoneInfo:
+    """The zone of that name in this machine's IANA database; ConfigurationError if there is none."""
+    try:
+        return ZoneInfo(name.strip())
+    except (ValueError, KeyError, OSError) as error:
+        raise ConfigurationError(
+            f"{name!r} is not a time zone; give a name of the IANA database, such as UTC or Asia/Shanghai"
+        ) from error

@@ -100,7 +100,7 @@ def consume(
       tubeclient consume clicks --json --max-messages 5 --master-servers 10.0.0.1
     """
     with clear_errors("consume"):
-        from tubeclient.time_zones import zone_named
+        from tubeclient.wire.message_time import zone_named
         from tubeclient_cli.common.places import parse_place
         from tubeclient_cli.common.printable import counted
         from tubeclient_cli.common.signals import until_interrupted

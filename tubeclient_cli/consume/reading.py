@@ -17,6 +17,7 @@ from tubeclient.names import reader_groups_of, topic_name
 from tubeclient.offset_lookup import OffsetLook, OffsetLookup
 from tubeclient.range_reader import RangeReader, WantedRange
 from tubeclient.settings import ClientSettings
+from tubeclient.web_port import near_topics
 from tubeclient_cli.common.cluster import no_topic
 from tubeclient_cli.common.places import held, offsets_of
 from tubeclient_cli.consume.output import Output
@@ -56,8 +57,8 @@ def as_nobody(settings: ClientSettings, wanted: Wanted, output: Output, tell: Ca
     topic = topic_name(wanted.topic)
     try:
         view = fetch_view(settings, [topic], _GROUPS)
-    except TopicNotDeployed as error:
-        raise no_topic(topic, error.near) from None
+    except TopicNotDeployed:
+        raise no_topic(topic, near_topics(settings, [topic])) from None
     partitions = _chosen(view, wanted)
     with contextlib.closing(OffsetLookup(settings, _GROUPS, bad_messages="keep")) as lookup:
         look = lookup.look(view)

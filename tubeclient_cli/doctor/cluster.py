@@ -73,7 +73,7 @@ def check_cluster(settings: ClientSettings, options: Mapping[str, str], found: A
 
 
 def _check_masters(settings: ClientSettings) -> Iterator[Finding]:
-    from tubeclient.knocking import knock_at_masters
+    from tubeclient.web_port import knock_at_masters
 
     errors = knock_at_masters(settings)
     refusals = {address: error for address, error in errors.items() if isinstance(error, StatusError)}

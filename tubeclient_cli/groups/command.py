@@ -185,7 +185,7 @@ def move(
         --master-servers 10.0.0.1:8715
     """
     with clear_errors("groups move"):
-        from tubeclient.time_zones import zone_named
+        from tubeclient.wire.message_time import zone_named
         from tubeclient_cli.common.places import parse_place
         from tubeclient_cli.groups.display import moves_json, print_moves
         from tubeclient_cli.groups.moving import check_move_holds, planned

@@ -11,7 +11,7 @@ from offsets_store import GroupKey, GroupProgress
 from spark_source.offsets.offset_spec import OffsetSpec
 from tubeclient.errors import ConfigurationError
 from tubeclient.keys import is_plain_number
-from tubeclient.time_zones import zone_named
+from tubeclient.wire.message_time import zone_named
 from tubeclient_cli.common.places import parse_place
 
 __all__ = ["Commit", "OtherGroup", "Places", "Target", "choose_key", "parse_target"]

@@ -1,4 +1,4 @@
-"""Output of `tubeclient plan`: a table with a bar for each node, and what would move; or JSON for scripts."""
+"""Output of `tubeclient plan`: a table with a bar for each node; or JSON for scripts."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from tubeclient.assignment import Changes, balance
+from tubeclient.assignment import balance
 from tubeclient.keys import PartitionKey
 from tubeclient_cli.common.printable import counted
 from tubeclient_cli.common.tables import spans
@@ -63,17 +63,6 @@ def _print_plan(console: Console, one: StrategyPlan, lag: Mapping[PartitionKey, 
     if lag is not None:
         even += f"; in rows {balance(one.by_node, lag).overload:.2f} times"
     console.print(even, soft_wrap=True)
-    for event, found in one.what_if.items():
-        console.print(f"{event}: {_moved(found)}", soft_wrap=True)
-
-
-def _moved(found: Changes | str) -> str:
-    if isinstance(found, str):
-        return f"unknown, {found}"
-    text = f"{found.moved:,} of {found.kept + found.moved:,} partitions move to another node ({found.churn:.0%})"
-    if found.new:
-        text += f", {found.new:,} are new"
-    return text + (f", {found.gone:,} are gone" if found.gone else "")
 
 
 def _which(keys: Sequence[PartitionKey]) -> str:
@@ -97,15 +86,8 @@ def plan_json(
                     }
                     for node, keys in enumerate(one.by_node)
                 ],
-                "whatIf": {event: _changes_json(found) for event, found in one.what_if.items()},
             }
             for one in made
         },
         "leftOut": dict(refused),
     }
-
-
-def _changes_json(found: Changes | str) -> dict[str, Any]:
-    if isinstance(found, str):
-        return {"error": found}
-    return {"kept": found.kept, "moved": found.moved, "new": found.new, "gone": found.gone, "churn": found.churn}

@@ -1,22 +1,16 @@
-"""Computes what `tubeclient plan` shows: each strategy's assignment, and what would move."""
+"""Computes what `tubeclient plan` shows: each strategy's assignment."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 
 from tubeclient.admin import Admin
 from tubeclient.assignment import (
     STRATEGIES,
     Assignment,
-    Changes,
     Hints,
     assign,
-    broker_added,
-    broker_lost,
-    node_added,
-    node_lost,
     node_of,
 )
 from tubeclient.errors import ConfigurationError, UnknownGroup
@@ -33,8 +27,6 @@ class StrategyPlan:
 
     strategy: str
     by_node: Assignment
-    what_if: Mapping[str, Changes | str]
-    """Event to changes; a text says why they are unknown."""
 
 
 def partitions_of(admin: Admin, topics: Collection[str]) -> list[PartitionKey]:
@@ -68,44 +60,22 @@ def plans(
     partitions: Sequence[PartitionKey],
     source_count: int,
     hints: Hints,
-    *,
-    lost_nodes: Collection[int] = (),
-    lost_brokers: Collection[int] = (),
 ) -> tuple[list[StrategyPlan], dict[str, str]]:
     """A plan by each of the named strategies, or by all; and for each unavailable strategy the reason.
 
-    ConfigurationError if a named strategy is unavailable, or a lost node or broker does not exist.
+    ConfigurationError if a named strategy is unavailable.
     """
-    brokers = {key.broker_id for key in partitions}
-    strange = [f"node {node}" for node in lost_nodes if node >= source_count]
-    strange += [f"broker {broker}" for broker in lost_brokers if broker not in brokers]
-    if strange:
-        raise ConfigurationError(f"{strange[0]} cannot be removed; it has none of the partitions")
     if hints.previous is None:
         # A group's default strategy.
         hints = replace(hints, previous=node_of(assign("modulo", partitions, source_count)))
     made, refused = [], {}
     for strategy in strategies or STRATEGIES:
-        given = strategy, partitions, source_count
-        events = {
-            "a node more": partial(node_added, *given, hints),
-            "a broker more": partial(broker_added, *given, hints),
-            **{f"without node {one}": partial(node_lost, *given, one, hints) for one in sorted(set(lost_nodes))},
-            **{f"without broker {one}": partial(broker_lost, *given, one, hints) for one in sorted(set(lost_brokers))},
-        }
         try:
-            by_node = assign(*given, hints)
+            by_node = assign(strategy, partitions, source_count, hints)
         except ConfigurationError as error:
             if strategies:
                 raise
             refused[strategy] = str(error)
         else:
-            made.append(StrategyPlan(strategy, by_node, {name: _told(event) for name, event in events.items()}))
+            made.append(StrategyPlan(strategy, by_node))
     return made, refused
-
-
-def _told(event: Callable[[], Changes]) -> Changes | str:
-    try:
-        return event()
-    except ConfigurationError as error:
-        return str(error)

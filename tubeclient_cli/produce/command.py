@@ -85,7 +85,7 @@ def produce(
     """
     with clear_errors("produce"):
         from tubeclient.producer import Producer
-        from tubeclient.time_zones import zone_named
+        from tubeclient.wire.message_time import zone_named
         from tubeclient_cli.common.live import live_line
         from tubeclient_cli.common.signals import until_interrupted
         from tubeclient_cli.produce.lines import Defaults, parser_of

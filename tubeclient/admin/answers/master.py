@@ -13,14 +13,34 @@ from tubeclient.admin.answers.model import (
     GroupMember,
     GroupSummary,
     ManageStatus,
+    PartitionPosition,
     RunStatus,
     TopicOnBroker,
     TopicStatus,
 )
 from tubeclient.errors import ProtocolError
-from tubeclient.keys import MAX_STORE_PARTITIONS, MAX_STORES, BrokerInfo, PartitionKey, is_int32
+from tubeclient.keys import (
+    MAX_STORE_PARTITIONS,
+    MAX_STORES,
+    BrokerInfo,
+    PartitionKey,
+    StoreBounds,
+    StoreFiles,
+    StoreKey,
+    is_int32,
+)
 
-__all__ = ["refusals", "to_brokers", "to_group", "to_groups", "to_topics"]
+__all__ = [
+    "refusals",
+    "to_brokers",
+    "to_files",
+    "to_former_position",
+    "to_group",
+    "to_group_names",
+    "to_groups",
+    "to_positions",
+    "to_topics",
+]
 
 _MAX_INT32: Final = (1 << 31) - 1
 _MAX_PORT: Final = 65_535
@@ -133,3 +153,51 @@ def _partition(item: Fields) -> PartitionKey:
     if not is_int32(broker_id) or not address:
         raise ProtocolError(f"brokerAddr {item.text('brokerAddr')[:60]!r} of a partition is not brokerId:host:port")
     return PartitionKey(int(broker_id), item.text("topicName"), item.number("partId", high=_MAX_INT32))
+
+
+_MIN_INT64: Final = -(1 << 63)
+
+
+def to_files(answer: Fields, broker_id: int) -> dict[StoreKey, StoreFiles]:
+    """admin_query_pubinfo. Without stores that were never written to."""
+    found = {}
+    for topic in answer.objects("dataSet"):
+        name = topic.text("topicName")
+        # There is a line for each partition, maybe thousands, and all lines of a store are equal.
+        ids = topic.column("offsetInfo", "partitionId", high=_MAX_INT32)
+        line_of = {partition_id // MAX_STORE_PARTITIONS: line for line, partition_id in enumerate(ids)}
+        last_of = {partition_id // MAX_STORE_PARTITIONS: partition_id for partition_id in sorted(ids)}
+        fields = ("offsetMin", "offsetMax", "dataMin")
+        columns = (topic.column("offsetInfo", field, line_of.values()) for field in fields)
+        for store_id, start, end, data_min in zip(line_of, *columns, strict=True):
+            found[StoreKey(broker_id, name, store_id)] = StoreFiles(
+                StoreBounds(start, end), data_min, last_of[store_id]
+            )
+    return found
+
+
+def to_positions(answer: Fields, broker_id: int, group: str) -> list[PartitionPosition]:
+    """admin_query_offset: the positions of `group`, sorted. The end of a store never written to is 0."""
+    found = []
+    for of_group in answer.objects("dataSet"):
+        if of_group.text("groupName") != group:
+            continue
+        for topic in of_group.objects("subInfo"):
+            name = topic.text("topicName")
+            for item in topic.objects("offsets"):
+                committed = item.known_number("curOffset")
+                if committed is not None:
+                    key = PartitionKey(broker_id, name, item.number("partitionId", high=_MAX_INT32))
+                    in_flight = item.number("flightOffset", low=_MIN_INT64)
+                    found.append(PartitionPosition(key, committed, in_flight, item.known_number("offsetMax") or 0))
+    return sorted(found)
+
+
+def to_group_names(answer: Fields) -> frozenset[str]:
+    """admin_get_booked_groupname."""
+    return frozenset(name for part in answer.objects("dataSet") for name in part.texts("groupName"))
+
+
+def to_former_position(answer: Fields) -> int:
+    """admin_manual_set_current_offset: the former position; 0 if there was none."""
+    return answer.number("oldOffset")

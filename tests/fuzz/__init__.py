@@ -1,1 +1,0 @@
-"""Coverage-guided fuzzing of all that reads foreign bytes: see `python -m tests.fuzz --help`."""
