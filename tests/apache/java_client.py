@@ -180,6 +180,11 @@ class JavaBalanceConsumer:
         return self
 
     @property
+    def of_java(self) -> Any:
+        """The ClientBalanceConsumer, for what is put together inside the JVM."""
+        return self._consumer
+
+    @property
     def consumer_id(self) -> str:
         return str(self._consumer.getConsumerId())
 

@@ -1,15 +1,17 @@
-"""Apache Kafka 3.9.1 on loopback: one process that is broker and controller (KRaft)."""
+"""Apache Kafka 3.9.1 on loopback: one process that is broker and controller (KRaft). Filled with confluent-kafka."""
 
 from __future__ import annotations
 
 import base64
 import time
 import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Final
 
-from confluent_kafka import KafkaException
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
@@ -23,6 +25,7 @@ _FORMAT_TIMEOUT: Final = 60.0
 _START_TIMEOUT: Final = 60.0
 _STOP_TIMEOUT: Final = 30.0
 _TOPIC_TIMEOUT: Final = 30.0
+_FLUSH_TIMEOUT: Final = 120.0
 
 
 class KafkaBroker:
@@ -47,11 +50,6 @@ class KafkaBroker:
         self._format = JvmProcess("format", "kafka.tools.StorageTool", format_arguments, folder, 256, jars=jars)
         self._broker = JvmProcess("kafka", "kafka.Kafka", [str(self._properties)], folder, heap_mb, jars=jars)
 
-    @property
-    def pid(self) -> int | None:
-        """Of the broker while it runs."""
-        return self._broker.pid
-
     def create_topic(self, name: str, partitions: int) -> None:
         """Returns when clients can use it. ServerError: not within 30 s, or refused."""
         admin = AdminClient({"bootstrap.servers": self.bootstrap})
@@ -68,6 +66,47 @@ class KafkaBroker:
             if time.monotonic() >= deadline:
                 raise ServerError(f"topic {name} has no leaders after {_TOPIC_TIMEOUT:.0f} s\n{self._broker.tail()}")
             time.sleep(POLL_S)
+
+    def fill(self, topic: str, partitions: int, messages: int, body_bytes: int) -> None:
+        """Send so many uncompressed messages, each with a body of its own, equally to the partitions of a new topic.
+
+        RuntimeError: the broker does not have them all.
+        """
+        queue = {"queue.buffering.max.messages": 200_000, "queue.buffering.max.kbytes": 1 << 18}
+        producer = Producer({"bootstrap.servers": self.bootstrap, "acks": "all", **queue})
+        for number in range(messages):
+            while True:
+                try:
+                    producer.produce(topic, b"%0*d" % (body_bytes, number), partition=number % partitions)
+                    break
+                except BufferError:
+                    producer.poll(0.05)
+        waiting = producer.flush(_FLUSH_TIMEOUT)
+        consumer = Consumer({"bootstrap.servers": self.bootstrap, "group.id": "bench", "enable.auto.commit": False})
+        try:
+            ends = (
+                consumer.get_watermark_offsets(TopicPartition(topic, number), timeout=_TOPIC_TIMEOUT)[1]
+                for number in range(partitions)
+            )
+            there = sum(ends)
+        finally:
+            consumer.close()
+        if waiting or there != messages:
+            raise RuntimeError(f"topic {topic} holds {there} messages, {messages} were sent")
+
+    @contextmanager
+    def sender(self, topic: str) -> Iterator[Callable[[bytes], None]]:
+        """A function that sends a body at once. RuntimeError at the end: not all arrived."""
+        producer = Producer({"bootstrap.servers": self.bootstrap, "linger.ms": 0, "acks": "all"})
+        producer.list_topics(topic, timeout=_TOPIC_TIMEOUT)  # connects now, and not with the first message
+
+        def send(body: bytes) -> None:
+            producer.produce(topic, body)
+            producer.poll(0)
+
+        yield send
+        if waiting := producer.flush(_TOPIC_TIMEOUT):
+            raise RuntimeError(f"Kafka did not acknowledge {waiting} messages within {_TOPIC_TIMEOUT:.0f} s")
 
     def start(self) -> None:
         """Formats the storage and returns when the broker takes requests: about 5 s."""
