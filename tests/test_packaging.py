@@ -372,7 +372,7 @@ LAYERS = {
         NETWORK | {"spark_source"},
     ),
     # The verdict on a group, for commands, pages and metrics.
-    "offsets_store/health": Layer(
+    "offsets_store/health.py": Layer(
         {"tubeclient.keys", "offsets_store.progress", "offsets_store.rows", "offsets_store.schema"},
         OUTSIDE_WORLD | {"random"},
     ),

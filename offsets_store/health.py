@@ -1,4 +1,11 @@
-"""The verdict on a group: a window of its commits, not thresholds. The idea and the words are LinkedIn's Burrow's.
+"""Whether a group is well, judged from its last commits and from what it has not read; pure, no I/O.
+
+    past = table.past("clicks_etl")
+    found = GroupHealth.of(judge(one, seen, unread_in(bounds[one.store], seen[-1].next_offset), now)
+                           for one, seen in past.positions.items())
+    found.verdict  # Verdict.OK
+
+A window of its commits counts, not thresholds. The idea and the words are LinkedIn's Burrow's.
 
 A number of messages says little: a group that reads in large batches is always behind, and an idle one never is. So
 the judgement asks whether the group moves, and whether what is left to read grows. Differences to Burrow:
@@ -12,24 +19,29 @@ the judgement asks whether the group moves, and whether what is left to read gro
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 from itertools import pairwise
 from typing import Final, NamedTuple
 
+from offsets_store.progress import GroupKey
+from offsets_store.rows import Row, newest_run, places_of
+from offsets_store.schema import WAITING
 from tubeclient.keys import INDEX_ENTRY_BYTES, PartitionKey, StoreBounds
 
 __all__ = [
     "MIN_SILENCE",
     "WINDOW",
     "GroupHealth",
+    "GroupPast",
     "PartitionHealth",
     "PastPosition",
     "Unread",
     "Verdict",
     "judge",
+    "past_of",
     "unread_in",
 ]
 
@@ -156,9 +168,7 @@ def judge(
     """The verdict on a partition by its last commits `past`, the oldest first, and what is left to read now.
 
     `unread` is None if its broker did not tell. Only the last `window` (2 or more) commits count. `max_silence` None
-    means as long as the window's commits took without their longest pause, but at least `MIN_SILENCE`. Times that lie
-    up to a minute after `now`, by another clock, count as now. After a still later commit silence cannot be told: what
-    would be OK is UNKNOWN.
+    means as long as the window's commits took without their longest pause, but at least `MIN_SILENCE`.
     """
     if window < 2:
         raise ValueError(f"a window of {window} commits shows no movement; use 2 or more")
@@ -183,12 +193,6 @@ def judge(
     else:
         limit = _usual_silence(seen) if max_silence is None else max_silence
         verdict, why = _silent(seen, unread, now, limit) or _moves(seen, unread, window)
-        if verdict is Verdict.OK and last.at - now > _CLOCK_DIFFERENCE:
-            verdict = Verdict.UNKNOWN
-            why = (
-                f"the last commit is {_span(last.at - now)} ahead of this machine's clock, so it is unknown for how "
-                "long the group is silent; set both clocks"
-            )
     return PartitionHealth(partition, verdict, why, unread and unread.rows, last.next_offset, last.at)
 
 
@@ -266,3 +270,64 @@ def _span(length: timedelta) -> str:
     if seconds < 2 * 3600:
         return f"{seconds / 60:.0f} min"
     return f"{seconds / 3600:.1f} h" if seconds < 48 * 3600 else f"{seconds / 86_400:.1f} days"
+
+
+_STATES_PER_COMMIT: Final = 3
+"""How many of the group's commits to look at for each one that is wanted: consumers that share a run, and companions,
+write a partition's row only when it moves."""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupPast:
+    """The last positions of a group's newest run."""
+
+    group: GroupKey
+    """With the topics of the run that wrote last. Runs of other topics are over: a newer run fences them."""
+
+    positions: Mapping[PartitionKey, tuple[PastPosition, ...]]
+    """By partition, the oldest first; () for a partition whose broker was down whenever the group was read."""
+
+
+def past_of(states: Iterable[Sequence[Row]], limit: int) -> GroupPast | None:
+    """The last positions, at most `limit` for each partition, from a group's rows after its commits, newest first.
+
+    Takes no more of `states` than it needs. None if the group has no rows.
+    """
+    found: dict[PartitionKey, list[Row]] = {}
+    key: GroupKey | None = None
+    for number, rows in enumerate(states, start=1):
+        if key is None:
+            newest = newest_run(rows)
+            if newest is None:
+                return None
+            key = GroupKey.of(newest.consumer_group, newest.topic_set)
+            found = {partition: [] for partition in places_of(row for row in rows if row.belongs_to(key))}
+            found |= {partition: [] for partition in _rows_of(key, rows)}
+        for partition, row in _rows_of(key, rows).items():
+            taken = found.get(partition)
+            # A row that a later commit did not write is one observation. So is one that got its node added later.
+            if taken is not None and len(taken) < limit and not (taken and taken[-1].updated_at == row.updated_at):
+                taken.append(row)
+        if all(len(taken) >= limit for taken in found.values()) or number >= _STATES_PER_COMMIT * limit:
+            break
+    if key is None:
+        return None
+    return GroupPast(
+        key,
+        {
+            partition: tuple(PastPosition(row.updated_at, row.next_offset, row.end_offset) for row in reversed(taken))
+            for partition, taken in sorted(found.items())
+        },
+    )
+
+
+def _rows_of(key: GroupKey, rows: Sequence[Row]) -> dict[PartitionKey, Row]:
+    """The row of each partition that has an offset: its position, or where a query that has completed no batch yet
+    began."""
+    found: dict[PartitionKey, Row] = {}
+    for row in rows:
+        known = found.get(row.partition)
+        begun = row.belongs_to(key) and row.kind != WAITING and row.topic and row.next_offset >= 0
+        if begun and (known is None or row.sequence > known.sequence):
+            found[row.partition] = row
+    return found
