@@ -48,8 +48,7 @@ class EmbeddedTubeMQ:
     the first start of this object; they stay the same when it starts again. Brokers have the ids 1 to `brokers`;
     with a `broker_port`, broker n listens on `broker_port + n - 1`. With `users` (name to password) clients must
     sign their requests. With `tls` there are also ports for TLS. With `check_visit_token` brokers require the
-    master's token. The master balances groups that leave it to the master every `balance_period_ms`; TubeMQ's
-    default is a minute. Times are in ms. Methods may be called from any thread; each takes at most 30 s.
+    master's token. Times are in ms. Methods may be called from any thread; each takes at most 30 s.
     """
 
     def __init__(
@@ -67,7 +66,6 @@ class EmbeddedTubeMQ:
         tls: ServerTls | None = None,
         check_visit_token: bool = False,
         lease_ms: int = 30_000,
-        balance_period_ms: int = 1_000,
         clock: Callable[[], int] = _now_ms,
     ) -> None:
         if brokers < 1:
@@ -90,7 +88,7 @@ class EmbeddedTubeMQ:
         self._master = MasterNode(
             host,
             self._catalogue,
-            MasterSettings(lease_ms, balance_period_ms=balance_period_ms, users=accounts),
+            MasterSettings(lease_ms, users=accounts),
             clock,
             _LiveTopics(self),
             token,
