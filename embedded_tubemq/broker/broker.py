@@ -257,9 +257,8 @@ class Broker:
             raise Refusal(Code.SERVICE_UNAVAILABLE, "this service of the broker is stopped")
 
     def _authenticate(self, request: Any, now_ms: int) -> None:
-        if self.settings.check_visit_token and not self.catalogue.visit_tokens.accepts(
-            request.authInfo.visitAuthorizedToken
-        ):
+        token = request.authInfo.visitAuthorizedToken
+        if self.settings.check_visit_token and token not in self.catalogue.visit_tokens:
             raise Refusal(Code.CERTIFICATE_FAILURE, "the visit token is not one that the master gave")
         if self._authenticator.enabled:
             self._authenticator.check_joined(request.authInfo.authAuthorizedToken, now_ms)

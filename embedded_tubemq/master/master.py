@@ -93,8 +93,7 @@ class Master:
     serve = handle
 
     def tick(self, now_ms: int) -> None:
-        """Drop clients with an expired lease and empty groups; renew the visit token."""
-        self.catalogue.visit_tokens.tick(now_ms)
+        """Drop clients with an expired lease, and empty groups."""
         for group in list(self.groups.values()):
             group.expire(now_ms)
             self._drop_if_empty(group)
@@ -274,7 +273,7 @@ class Master:
         self.catalogue.flow_rules.add_to(orders, group.name, known)
 
     def _grant(self, grant: Any) -> None:
-        grant.visitAuthorizedToken = self.catalogue.visit_tokens.for_clients
+        grant.visitAuthorizedToken = self.catalogue.visit_tokens[-1]
 
     def _client_config(self, request: Any, response: Any) -> None:
         # Clients get the largest message size unless they have this version of it already.

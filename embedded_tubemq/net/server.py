@@ -10,18 +10,18 @@ from collections import deque
 
 from embedded_tubemq.common.faults import ConnectionFault
 from embedded_tubemq.common.peer import NOBODY, Peer
-from embedded_tubemq.net.listener import listen
 from embedded_tubemq.net.rpc import Endpoint, Reply
 from tubeclient.errors import ProtocolError
 from tubeclient.wire.framing import Frame, FrameDecoder, encode_frame
 
-__all__ = ["TcpServer"]
+__all__ = ["TcpServer", "hold", "listen"]
 
 _LOG = logging.getLogger(__name__)
 _WRONG_TOKEN = b"\x00\x00\x00\x00"
 _WRITE_BYTES = 64 << 10
 _ACCEPT_PAUSE_SECONDS = 1.0
 _HANDSHAKE_SECONDS = 5.0
+_BACKLOG = 1024
 
 
 class TcpServer:
@@ -198,3 +198,31 @@ class _Connection(asyncio.Protocol):
         ready, self._unsent, self._unsent_bytes = self._unsent, [], 0  # first: the write may call back into here
         if ready and self._transport is not None:
             self._transport.write(b"".join(ready))
+
+
+async def listen(host: str, port: int) -> socket.socket:
+    """A listening socket that does not block, at the first address of `host`. With `port` 0 the system chooses it.
+
+    Raises OSError where the address is unknown, foreign or in use.
+    """
+    found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    family, _, _, _, address = found[0]
+    listener = socket.create_server(address[:2], family=family, backlog=_BACKLOG)
+    listener.setblocking(False)
+    return listener
+
+
+def hold(host: str, port: int) -> socket.socket | None:
+    """A socket that keeps `port` for whoever listened there and will again: connections to it are refused, and the
+    system gives it to nobody. None if somebody has it already.
+    """
+    family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
+    holder = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        # Connections that were cut a moment ago still count as users of the port.
+        holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        holder.bind(address)
+    except OSError:
+        holder.close()
+        return None
+    return holder

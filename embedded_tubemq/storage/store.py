@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from embedded_tubemq.storage.files import write_atomically, write_fully
+from embedded_tubemq.storage.files import recover, write_atomically, write_fully
 from embedded_tubemq.storage.packs import Pack
 from embedded_tubemq.storage.records import (
     HEADER_BYTES,
@@ -28,7 +28,6 @@ from embedded_tubemq.storage.records import (
     encode_index_entry,
     encode_record,
 )
-from embedded_tubemq.storage.recovery import recover
 from tubeclient.keys import INDEX_ENTRY_BYTES, StoreBounds
 
 __all__ = ["Appended", "NewMessage", "Store"]

@@ -167,41 +167,6 @@ def test_a_start_that_fails_leaves_nothing_behind(tube: EmbeddedTubeMQ, tmp_path
         pass
 
 
-def full_disk(file: Path) -> Path:
-    """The file cannot be replaced until what this returns is removed: where its new content goes, there is a folder."""
-    blocked = file.with_name(file.name + ".new")
-    blocked.mkdir(parents=True)
-    return blocked
-
-
-def test_a_topic_that_a_full_disk_does_not_take_is_not_there(tmp_path: Path) -> None:
-    """Otherwise messages to it would be acknowledged, and gone with the next start."""
-    with EmbeddedTubeMQ(tmp_path, [TopicConfig("flights")]) as tube:
-        room = full_disk(tmp_path / "topics.json")
-        with pytest.raises(OSError, match="topics"):
-            tube.create_topic(TopicConfig("clicks"))
-        with pytest.raises(OSError, match="topics"):
-            tube.grow_topic("flights", partitions=2)
-        with pytest.raises(ConfigurationError, match="no store"):
-            tube.bounds("clicks")
-        room.rmdir()
-        tube.grow_topic("flights", stores=2)
-        tube.create_topic(TopicConfig("clicks"))
-    with EmbeddedTubeMQ(tmp_path) as tube:
-        assert tube.bounds("clicks") == tube.bounds("flights", store_id=1) == (0, 0)
-        assert register(tube.broker_addresses[1], partitionId=1).errCode != 200
-
-
-@pytest.mark.parametrize("file", ["topics.json", "broker-1/offsets.json"])
-@pytest.mark.parametrize("content", ["", "[[1", "[1]", '{"a": 1}', '[{"name": "9"}]', "\udcff", "[" * 99_999])
-def test_a_damaged_file_is_named(tmp_path: Path, file: str, content: str) -> None:
-    path = tmp_path / file
-    path.parent.mkdir(exist_ok=True)
-    path.write_text(content, errors="surrogateescape")
-    with pytest.raises(ConfigurationError, match=f"{file} is damaged"):
-        EmbeddedTubeMQ(tmp_path).start()
-
-
 def test_stopping_ends_the_thread_and_may_be_repeated(tmp_path: Path) -> None:
     threads = threading.active_count()
     tube = EmbeddedTubeMQ(tmp_path)
