@@ -427,7 +427,7 @@ FOLDERS = {
         "storage": {"common"},
         "master": {"common"},
         "broker": {"common", "storage"},
-        "net": {"common", "broker"},
+        "net": {"common"},
         "nodes": {"common", "storage", "master", "broker", "net"},
         "cluster": {"common", "storage", "master", "broker", "net", "nodes"},
         "pytest_plugin": set(),
