@@ -1,59 +1,46 @@
 """What a commit to the offsets table costs, and whether that stays so: delta-rs, local disk, one group.
 
-Each commit is one `OffsetsRun.record` with all partitions moved, as after each batch. The first thousand are counted,
-then commits of two partitions follow until the table has ten thousand, then as many as in the beginning are counted
-again. The table's upkeep runs beside it, as it does for a query; what it takes from the commits is in their times.
-Garbage is collected as in the planner's process. What opening the table and a run costs then is what a restart of the
-query waits for.
+Each commit is one `OffsetsRun.record` with all partitions moved, as after each batch; the table's upkeep runs beside
+it, as it does for a query. Opening the table and a run is what a restart of the query waits for.
 """
 
 from __future__ import annotations
 
-import argparse
-import contextlib
-import tempfile
-import time
-from collections.abc import Iterator, Sequence
-from pathlib import Path
+from collections.abc import Iterator
+from typing import Final
 
-from bench.lines import HEADING, times_line
+from bench.measuring import Results, timed
+from bench.stage import Stage
 from offsets_store import GroupKey, OffsetsRun, OffsetsTable, PartitionProgress
-from offsets_store.upkeep import EVERY_COMMITS
 from spark_source.stream.planner_process import collect_seldom
 from tubeclient.keys import PartitionKey
 
-__all__ = ["main"]
+__all__ = ["measure_offsets_table"]
 
-_GOAL_P95_MS = 20.0
-_KEY = GroupKey("clicks_etl", ["clicks"])
-_BROKERS = 4
-_FEW_PARTITIONS = 2
-_OPENINGS = 10
+_KEY: Final = GroupKey("clicks_etl", ["clicks"])
+_PARTITIONS, _FEW, _BROKERS = 1_000, 2, 4
+_COUNTED, _BETWEEN, _OPENINGS = 200, 2_000, 10
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the benchmark."""
-    options = _parser().parse_args(arguments)
+def measure_offsets_table(stage: Stage, results: Results) -> None:
+    """Milliseconds of the first commits, of as many after some thousands, and of opening the table."""
     collect_seldom()
-    with tempfile.TemporaryDirectory(dir=options.directory, ignore_cleanup_errors=True) as folder:
-        uri = str(Path(folder) / "offsets")
-        run = OffsetsTable(uri).open_run(_KEY, 16)
-        steps = iter(range(1, options.commits + 2 * options.counted + 2))
-        print(f"{options.partitions:,} partitions; milliseconds\n{HEADING}")
-        _record(run, options.partitions, steps, 1)  # makes the table
-        _counted(f"record, the first {options.counted:,}", run, options.partitions, steps, options.counted)
-        _record(run, _FEW_PARTITIONS, steps, options.commits - options.counted)
-        _counted(f"record, after {options.commits:,}", run, options.partitions, steps, options.counted)
-        print(times_line("open the table and a run", [_opening(uri) for _ in range(_OPENINGS)]), flush=True)
-        _print_size(Path(uri), options.commits + options.counted)
-    return 0
-
-
-def _counted(name: str, run: OffsetsRun, partitions: int, steps: Iterator[int], count: int) -> None:
-    before = time.process_time()
-    times = _record(run, partitions, steps, count)
-    print(times_line(name, times, _GOAL_P95_MS))
-    print(f"  CPU time of the process, each{(time.process_time() - before) * 1000 / count:>22.2f}", flush=True)
+    uri = str(stage.folder / stage.name("offsets"))
+    run = OffsetsTable(uri).open_run(_KEY, 16)
+    counted, between = (max(2, round(count * stage.scale)) for count in (_COUNTED, _BETWEEN))
+    steps = iter(range(1, between + 2 * counted + 2))
+    what = f"the offsets table, {_PARTITIONS} partitions"
+    _record(run, _PARTITIONS, steps, 1)  # makes the table
+    results.add(what, "a commit, the first ones", "milliseconds", _record(run, _PARTITIONS, steps, counted))
+    _record(run, _FEW, steps, between)
+    after = _record(run, _PARTITIONS, steps, counted)
+    results.add(what, f"a commit, after {between}", "milliseconds", after)
+    openings: list[float] = []
+    for _ in range(_OPENINGS):
+        with timed() as opening:
+            OffsetsTable(uri).open_run(_KEY, 16, force=True)
+        openings.append(opening.seconds * 1000)
+    results.add(what, "to open the table and a run", "milliseconds", openings)
 
 
 def _record(run: OffsetsRun, partitions: int, steps: Iterator[int], count: int) -> list[float]:
@@ -65,51 +52,9 @@ def _record(run: OffsetsRun, partitions: int, steps: Iterator[int], count: int) 
         progress = [
             PartitionProgress(key, 28 * step, 28 * (step + 100), 0, 28 * (step - 1), (), "modulo") for key in keys
         ]
-        started = time.perf_counter()
-        if not run.record(progress):
+        with timed() as recording:
+            written = run.record(progress)
+        if not written:
             raise RuntimeError("nothing was written")
-        times.append((time.perf_counter() - started) * 1000)
+        times.append(recording.seconds * 1000)
     return times
-
-
-def _opening(uri: str) -> float:
-    started = time.perf_counter()
-    OffsetsTable(uri).open_run(_KEY, 16, force=True)
-    return (time.perf_counter() - started) * 1000
-
-
-def _print_size(folder: Path, commits: int) -> None:
-    log, checkpoints, data = (
-        _files(folder / "_delta_log", "*.json"),
-        _files(folder / "_delta_log", "*.checkpoint.*"),
-        _files(folder, "consumerGroup=*/*.parquet"),
-    )
-    print(
-        f"after {commits:,} commits, with an upkeep each {EVERY_COMMITS}: {log} of commits, {checkpoints} of "
-        f"checkpoints, {data} of data"
-    )
-
-
-def _files(folder: Path, pattern: str) -> str:
-    sizes: list[int] = []
-    for path in folder.glob(pattern):
-        with contextlib.suppress(FileNotFoundError):  # the upkeep may be at work
-            sizes.append(path.stat().st_size)
-    return f"{len(sizes):,} files ({sum(sizes) / 1e6:.1f} MB)"
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="python -m bench.offsets_table",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    parser.add_argument("--partitions", type=int, default=1_000, help="positions of each counted commit (%(default)s)")
-    parser.add_argument("--counted", type=int, default=1_000, help="counted commits, twice (%(default)s)")
-    parser.add_argument("--commits", type=int, default=10_000, help="commits before the second count (%(default)s)")
-    parser.add_argument("--directory", type=Path, help="where the table is made; the temporary folder by default")
-    return parser
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())

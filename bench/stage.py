@@ -1,160 +1,191 @@
-"""What a run needs. Each part starts at its first use and ends with the run."""
+"""What a run needs: servers, filled topics, the Spark session. Each starts at its first use and ends with the run."""
 
 from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Sequence
 from contextlib import ExitStack
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from bench.java_side import JavaSide
-from bench.kafka_ceiling import KafkaCeiling
-from bench.kafka_fill import fill
-from bench.kafka_server import KafkaBroker
-from bench.spark_reads import bench_session
-from bench.tubemq_ceiling import TubeCeiling
-from bench.tubemq_fill import TubeFillers
-from bench.workloads import PARTITIONS, Layout, Workload, topic_of
+from bench.kafka import KafkaBroker
+from bench.kafka_jars import session_confs
 from tests.apache.server import ApacheTubeMQ, TopicSpec
-from tubeclient import ClientSettings
+from tubeclient import ClientSettings, Producer
+from tubeclient.group import fetch_view
+from tubeclient.keys import INDEX_ENTRY_BYTES
+from tubeclient.offset_lookup import OffsetLookup
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["BALANCE_PERIOD_SECONDS", "Stage"]
+    from bench.floor import FloorSource
 
-BALANCE_PERIOD_SECONDS: Final = 60
-"""consumerBalancePeriodMs: TubeMQ's default, set because the tests' servers have a shorter one."""
-_TUBEMQ_HEAP_MB: Final = 2_048
-_KAFKA_HEAP_MB: Final = 1_024
-_JAVA_HEAP_MB: Final = 1_024
-_LARGE_BODY_BYTES: Final = 10_000
+__all__ = ["PARTITIONS", "TASKS", "Stage", "Workload"]
+
+PARTITIONS: Final = 8
+"""Of a topic. On TubeMQ each has a store of its own."""
+TASKS: Final = 2
+_LEAST_MESSAGES: Final = 1_024
+_AT_ONCE: Final = 1_000
+_THERE_SECONDS: Final = 30.0
+# The memory cache of a store: TubeMQ's least for small messages, and 32 MB where one message takes 64 KB.
+_CACHE_MB: Final = ((10_000, 3), (1 << 20, 32))
+
+
+class Workload(NamedTuple):
+    """A backlog, the same for all who read it."""
+
+    title: str
+    messages: int
+    body_bytes: int
+
+    def scaled(self, scale: float) -> Workload:
+        """With a fraction of the messages."""
+        return self._replace(messages=max(min(self.messages, _LEAST_MESSAGES), round(self.messages * scale)))
+
+    @property
+    def topic(self) -> str:
+        return f"backlog_{self.body_bytes}_{self.messages}"
 
 
 class Stage:
-    """Servers, helpers in processes of their own, and Spark; all below `folder`. A context manager."""
+    """Servers and Spark, with their files below `folder`. A context manager."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    def __init__(self, folder: Path, scale: float = 1.0) -> None:
+        self.folder, self.scale = folder, scale
         self._started = time.monotonic()
         self._stack = ExitStack()
-        self._java: dict[str, JavaSide] = {}
-        self._filled: set[str] = set()
-        self._groups = itertools.count(1)
+        self._filled: set[tuple[str, str]] = set()
+        self._numbers = itertools.count(1)
 
     def say(self, text: str) -> None:
         """A line of progress with the time since the beginning."""
         seconds = time.monotonic() - self._started
         print(f"[{int(seconds // 60):2d}:{seconds % 60:04.1f}] {text}", flush=True)
 
+    def name(self, kind: str) -> str:
+        """A new one, for a group, a topic or a folder."""
+        return f"bench_{kind}_{next(self._numbers)}"
+
     @cached_property
     def tubemq(self) -> ApacheTubeMQ:
         """Apache TubeMQ's master and one broker."""
         self.say("starting Apache TubeMQ")
-        period_ms = BALANCE_PERIOD_SECONDS * 1_000
-        cluster = ApacheTubeMQ(
-            self.folder / "tubemq",
-            brokers=1,
-            heap_mb=_TUBEMQ_HEAP_MB,
-            master_settings={"consumerBalancePeriodMs": period_ms, "firstBalanceDelayAfterStartMs": 30_000},
-        )
-        return self._stack.enter_context(cluster)
+        return self._stack.enter_context(ApacheTubeMQ(self.folder / "tubemq", brokers=1, heap_mb=2_048))
 
     @cached_property
     def settings(self) -> ClientSettings:
-        """How to reach that cluster."""
+        """How to reach it."""
         return ClientSettings((self.tubemq.master_address,), master_web_port=self.tubemq.master_web_port)
-
-    @cached_property
-    def fillers(self) -> TubeFillers:
-        return self._stack.enter_context(TubeFillers(self.settings))
-
-    @cached_property
-    def ceiling(self) -> TubeCeiling:
-        return self._stack.enter_context(TubeCeiling(self.settings))
 
     @cached_property
     def kafka(self) -> KafkaBroker:
         """Apache Kafka, one process."""
         self.say("starting Apache Kafka")
-        return self._stack.enter_context(KafkaBroker(self.folder / "kafka", _KAFKA_HEAP_MB))
-
-    @cached_property
-    def kafka_ceiling(self) -> KafkaCeiling:
-        return self._stack.enter_context(KafkaCeiling())
+        return self._stack.enter_context(KafkaBroker(self.folder / "kafka"))
 
     @cached_property
     def spark(self) -> SparkSession:
-        """The one session."""
+        """The one session: two tasks at once, 2 GB of heap."""
+        from bench.floor import FloorSource
+        from tubeclient_cli.common.session import make_session
+
         self.say("starting Spark")
-        session = bench_session(self.folder / "spark")
+        confs = {
+            "spark.driver.memory": "2g",
+            **session_confs(),
+            "spark.sql.shuffle.partitions": str(TASKS),
+            "spark.sql.warehouse.dir": str(self.folder / "warehouse"),
+            "spark.local.dir": str(self.folder / "spark"),
+            # The last hundred otherwise; a query that is measured has ten a second.
+            "spark.sql.streaming.numRecentProgressUpdates": "20000",
+        }
+        session = make_session("bench", f"local[{TASKS}]", confs)
         self._stack.callback(session.stop)
+        floor: type[FloorSource] = FloorSource
+        session.dataSource.register(floor)
         return session
 
-    def java(self, topic: str) -> JavaSide:
-        """Java's consumers of a topic, in a JVM of their own that stays until `close_java`."""
-        if topic not in self._java:
-            java = JavaSide(self.tubemq.master_address, topic, self.folder / f"java_{topic}", _JAVA_HEAP_MB)
-            self._stack.callback(java.close)
-            self._java[topic] = java
-        return self._java[topic]
+    def tube_topic(self, work: Workload) -> str:
+        """The topic of TubeMQ that holds the workload; created and filled if it is not there."""
+        if ("tubemq", work.topic) not in self._filled:
+            self.empty_topic(work.topic, work.body_bytes)
+            started = time.perf_counter()
+            self.send(work.topic, work)
+            self._note_filled("tubemq", work, time.perf_counter() - started)
+        return work.topic
 
-    def close_java(self) -> None:
-        """End Java's consumers, so that their JVMs do not disturb what comes next."""
-        for java in self._java.values():
-            java.close()
-        self._java.clear()
+    def kafka_topic(self, work: Workload) -> str:
+        """The same of Kafka."""
+        if ("kafka", work.topic) not in self._filled:
+            self.kafka.create_topic(work.topic, PARTITIONS)
+            started = time.perf_counter()
+            self.kafka.fill(work.topic, PARTITIONS, work.messages, work.body_bytes)
+            self._note_filled("kafka", work, time.perf_counter() - started)
+        return work.topic
 
-    def tube_topics(self, workload: Workload, layouts: Sequence[Layout]) -> list[str]:
-        """Topics of TubeMQ that hold the workload, one for each layout; created and filled if they are not there.
+    def empty_topic(self, topic: str, body_bytes: int = 100) -> None:
+        """Create an empty topic of TubeMQ."""
+        cache_mb = next(cache for limit, cache in _CACHE_MB if body_bytes < limit)
+        self.tubemq.create_topics([TopicSpec(topic, 1, PARTITIONS, properties={"memCacheMsgSizeInMB": cache_mb})])
 
-        RuntimeError: the broker holds another number of messages than were sent.
+    def send(self, topic: str, work: Workload) -> None:
+        """Send the workload's messages to a topic of TubeMQ, each with a body of its own."""
+        before = self.count(topic)
+        with Producer(self.settings) as producer:
+            producer.publish([topic])
+            for first in range(0, work.messages, _AT_ONCE):
+                numbers = range(first, min(first + _AT_ONCE, work.messages))
+                producer.submit_many(topic, [b"%0*d" % (work.body_bytes, number) for number in numbers])
+            producer.flush()
+        self.await_messages(topic, before + work.messages)
+
+    def await_messages(self, topic: str, messages: int) -> None:
+        """Until the broker has so many. RuntimeError: it has others after 30 s."""
+        deadline = time.monotonic() + _THERE_SECONDS
+        while (there := self.count(topic)) != messages:
+            if time.monotonic() >= deadline:
+                raise RuntimeError(f"topic {topic} holds {there} messages, not {messages}")
+            time.sleep(0.1)
+
+    def count(self, topic: str) -> int:
+        """How many messages a topic of TubeMQ has, by its broker."""
+        lookup = OffsetLookup(self.settings, ["bench_count"])
+        try:
+            bounds = lookup.bounds(fetch_view(self.settings, [topic], ["bench_count"]))
+        finally:
+            lookup.close()
+        return sum(one.max_offset - one.min_offset for one in bounds.values()) // INDEX_ENTRY_BYTES
+
+    def tube_options(self, topic: str) -> dict[str, str]:
+        """The options of a read of the whole topic by a new group; all others have their defaults."""
+        return {
+            "masterServers": ",".join(self.settings.master_servers),
+            "masterWebPort": str(self.settings.master_web_port),
+            "consumerGroup": self.name("group"),
+            "subscribe": topic,
+            "startingOffsets": "earliest",
+        }
+
+    def kafka_options(self, topic: str) -> dict[str, str]:
+        """The same for Spark's Kafka source. The broker answers an empty fetch after 10 ms; with the default of 500 ms
+        that wait would be most of a small read.
         """
-        missing = [layout for layout in layouts if topic_of(workload, layout) not in self._filled]
-        self.tubemq.create_topics([_spec(topic_of(workload, layout), layout, workload) for layout in missing])
-        for layout in missing:
-            topic = topic_of(workload, layout)
-            seconds = self.fillers.fill(topic, workload.messages, workload.body_bytes)
-            there = self.ceiling.count(topic)
-            if there != workload.messages:
-                raise RuntimeError(f"topic {topic} holds {there} messages, {workload.messages} were sent")
-            self._filled.add(topic)
-            self._say_filled(f"TubeMQ's {topic}", workload, seconds)
-        return [topic_of(workload, layout) for layout in layouts]
+        return {
+            "kafka.bootstrap.servers": self.kafka.bootstrap,
+            "subscribe": topic,
+            "startingOffsets": "earliest",
+            "kafka.fetch.max.wait.ms": "10",
+        }
 
-    def empty_topic(self, topic: str, layout: Layout, workload: Workload) -> None:
-        """Create an empty topic of TubeMQ for the workload."""
-        self.tubemq.create_topics([_spec(topic, layout, workload)])
-
-    def kafka_topic(self, workload: Workload) -> str:
-        """The topic of Kafka that holds the workload; created and filled if it is not there."""
-        topic = workload.key
-        if topic not in self._filled:
-            self.kafka.create_topic(topic, PARTITIONS)
-            rate = fill(self.kafka.bootstrap, topic, PARTITIONS, workload.messages, workload.body_bytes)
-            self._filled.add(topic)
-            self._say_filled(f"Kafka's {topic}", workload, workload.messages / rate)
-        return topic
-
-    def group(self) -> str:
-        """The name of a new consumer group."""
-        return f"bench_{next(self._groups)}"
-
-    def _say_filled(self, what: str, workload: Workload, seconds: float) -> None:
-        count, rate = workload.messages, workload.messages / seconds
-        self.say(f"filled {what} with {count:,} x {workload.body_bytes} bytes, {rate:,.0f} messages/s")
+    def _note_filled(self, server: str, work: Workload, seconds: float) -> None:
+        self._filled.add((server, work.topic))
+        self.say(f"filled {server} with {work.title}: {work.messages / seconds:,.0f} messages/s")
 
     def __enter__(self) -> Stage:
         return self
 
     def __exit__(self, *_: object) -> None:
         self._stack.close()
-
-
-def _spec(topic: str, layout: Layout, workload: Workload) -> TopicSpec:
-    """With small memory caches if there are many stores, and a large one if messages are large."""
-    cache_mb = 32 if workload.body_bytes > _LARGE_BODY_BYTES else (2 if layout.stores > PARTITIONS else 3)
-    return TopicSpec(topic, layout.partitions, layout.stores, properties={"memCacheMsgSizeInMB": cache_mb})

@@ -1,144 +1,212 @@
-"""Streams: rates into Delta beside a batch read, the latency of a message, and the time to the first row."""
+"""Streams of our source, Spark's Kafka source and the floor: into Delta, until the first row, and how late a row is.
+
+Spark itself says, to the millisecond, when a row is in the sink: the progress of a micro-batch has the beginning of its
+trigger and the time of each step (`arrived_ms`). So no callback to Python and no polling is measured.
+"""
 
 from __future__ import annotations
 
+import random
 import shutil
 import time
-from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
-from functools import partial
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import datetime
 from statistics import median
-from typing import Final
+from typing import Any, Final
 
-from bench.java_side import JavaSide
-from bench.results import Results, RunSettings
-from bench.rounds import Side, add_turns
-from bench.senders import kafka_sender, tubemq_sender
-from bench.spark_reads import kafka_options, tube_options
-from bench.stage import BALANCE_PERIOD_SECONDS, Stage
-from bench.streams import StreamRun, available_now, batch_read, first_row, latencies
-from bench.workloads import LAYOUTS, PARTITIONS, START, WORKLOADS, scaled
-from tests.apache.server import TopicSpec
+from pyspark.sql import DataFrame
+from pyspark.sql.streaming.query import StreamingQuery
 
-__all__ = ["measure_first_row", "measure_latency", "measure_streaming"]
+from bench.measuring import Results, Side, timed
+from bench.stage import PARTITIONS, Stage, Workload
+from tubeclient import Producer
 
+__all__ = ["arrivals", "arrived_ms", "measure_first_row", "measure_into_delta", "measure_latency"]
+
+_DELTA: Final = Workload("300 k x 100 bytes", 300_000, 100)
+_START: Final = Workload("8 000 x 100 bytes", 8_000, 100)
 _BATCHES: Final = 10
-_PULL_STARTS: Final = 5
-_LATENCY_SECONDS, _LATENCY_WARM_UP_SECONDS = 10.0, 3.0
-_TUBE, _KAFKA = 'Spark, `format("tubeclient")`', 'Spark, `format("kafka")`'
-_IMPATIENT: Final = f"{_KAFKA}, fetch.max.wait.ms=10"
-_WHO: Final = {"tubeclient": _TUBE, "kafka": f"{_KAFKA}, by its defaults", "kafka_impatient": _IMPATIENT}
-_ONE_STORE: Final = LAYOUTS[0]
+_TABLE_SECONDS: Final = 240
+_ROW_SECONDS: Final = 60.0
+_COUNTED_SECONDS, _WARM_UP_SECONDS = 8.0, 3.0
+_SEND_EACH: Final = 0.05
+_OURS, _KAFKA, _FLOOR = "our source", "Spark's Kafka source", "the floor, a source of ten lines"
+Send = Callable[[bytes], object]
 
 
-def measure_streaming(stage: Stage, results: Results, run: RunSettings) -> None:
-    """Rows a second of AvailableNow into Delta, in ten batches, beside those of one batch read into Delta."""
-    workload = WORKLOADS[0]
-    work = scaled(workload, run.scale)
-    [topic] = stage.tube_topics(work, [_ONE_STORE])
-    kafka_topic = stage.kafka_topic(work)
+def measure_into_delta(stage: Stage, results: Results) -> None:
+    """Rows a second of AvailableNow into a new Delta table in ten batches, beside one batch read into Delta."""
+    work = _DELTA.scaled(stage.scale)
+    topic, kafka_topic = stage.tube_topic(work), stage.kafka_topic(work)
 
-    def rate(fmt: str, what: Callable[..., StreamRun]) -> float:
-        options = (
-            tube_options(stage.settings, topic, stage.group())
-            if fmt == "tubeclient"
-            else kafka_options(stage.kafka.bootstrap, kafka_topic, impatient=True)
-        )
-        folder = stage.folder / "delta"
-        try:
-            done = what(stage.spark, fmt, options, folder, work.messages)
-        finally:
-            shutil.rmtree(folder, ignore_errors=True)
-        if what is available_now and done.batches != _BATCHES:
-            raise RuntimeError(f"{fmt} made {done.batches} batches, not {_BATCHES}")
-        return done.rate
+    def side(source: str, streams: bool) -> Side:
+        def measure() -> Mapping[str, float]:
+            options = stage.tube_options(topic) if source == "tubeclient" else stage.kafka_options(kafka_topic)
+            folder = stage.folder / stage.name("delta")
+            table = str(folder / "table")
+            with timed() as writing:
+                if streams:
+                    _stream_into(stage, source, options, work, table, str(folder / "checkpoint"))
+                else:
+                    stage.spark.read.format(source).options(**options).load().write.format("delta").save(table)
+            rows = stage.spark.read.format("delta").load(table).count()
+            shutil.rmtree(folder)
+            if rows != work.messages:
+                raise RuntimeError(f"the table has {rows} rows, not {work.messages}")
+            return {"rows/s": work.messages / writing.seconds}
+
+        return measure
 
     sides = {
-        "streaming/tubeclient": partial(rate, "tubeclient", available_now),
-        "streaming/batch_tubeclient": partial(rate, "tubeclient", batch_read),
-        "streaming/kafka": partial(rate, "kafka", available_now),
-        "streaming/batch_kafka": partial(rate, "kafka", batch_read),
+        f"{_OURS}, {_BATCHES} batches": side("tubeclient", True),
+        f"{_OURS}, one batch read": side("tubeclient", False),
+        f"{_KAFKA}, {_BATCHES} batches": side("kafka", True),
+        f"{_KAFKA}, one batch read": side("kafka", False),
     }
-    titles = {
-        "streaming/tubeclient": f"AvailableNow into Delta, {_BATCHES} batches: {_TUBE}",
-        "streaming/batch_tubeclient": f"a batch read into Delta: {_TUBE}",
-        "streaming/kafka": f"AvailableNow into Delta, {_BATCHES} batches: {_IMPATIENT}",
-        "streaming/batch_kafka": f"a batch read into Delta: {_IMPATIENT}",
+    results.take_turns(f"{_DELTA.title} into Delta", sides)
+
+
+def measure_first_row(stage: Stage, results: Results) -> None:
+    """Seconds from `start()` of a new query to its first batch in the sink."""
+    topic, kafka_topic = stage.tube_topic(_START), stage.kafka_topic(_START)
+
+    def side(source: str, options: Callable[[], Mapping[str, str]]) -> Side:
+        def measure() -> Mapping[str, float]:
+            stream = stage.spark.readStream.format(source).options(**options()).load().select("value")
+            started_ms = time.time() * 1000
+            with _memory_query(stage, stream) as query:
+                deadline = time.monotonic() + _ROW_SECONDS
+                while not (told := [one for one in query.recentProgress if one["numInputRows"] > 0]):
+                    _check(query, deadline)
+            return {"seconds": (arrived_ms(told[0]) - started_ms) / 1000}
+
+        return measure
+
+    sides = {
+        _OURS: side("tubeclient", lambda: stage.tube_options(topic)),
+        _KAFKA: side("kafka", lambda: stage.kafka_options(kafka_topic)),
+        _FLOOR: side("floor", dict),
     }
-    titled = {key: f"{workload.title}, {title}" for key, title in titles.items()}
-    add_turns(results, run, sides, titled, "rows/s", stage.say)
+    results.take_turns("from start() to the first row", sides)
 
 
-def measure_latency(stage: Stage, results: Results, run: RunSettings) -> None:
-    """Milliseconds from handing a message to a producer until its row is in the sink: the median of each round."""
-    rounds = run.warm_ups + run.rounds
-    names = [f"latency_{number}" for number in range(rounds)]
-    stage.tubemq.create_topics([TopicSpec(name, PARTITIONS) for name in names])
-    of_kafkas = [*names, *(f"{name}_impatient" for name in names)]
-    for name in of_kafkas:
-        stage.kafka.create_topic(name, PARTITIONS)
-    tube_names, kafka_names = iter(names), iter(of_kafkas)
+def measure_latency(stage: Stage, results: Results) -> None:
+    """Milliseconds from handing a message to a producer until its row is in the sink; the median of each round.
 
-    def middle_ms(fmt: str, options: Mapping[str, str], send: Callable[[bytes], None]) -> float:
-        seconds = latencies(
-            stage.spark, fmt, options, send, seconds=_LATENCY_SECONDS, warm_up_seconds=_LATENCY_WARM_UP_SECONDS
-        )
-        return median(seconds) * 1000
+    The trigger is 100 ms. Messages are sent at random moments, 20 a second, so that they fall on all phases of it.
+    """
 
-    def of_tube() -> float:
-        topic = next(tube_names)
-        with tubemq_sender(stage.settings, topic) as send:
-            return middle_ms("tubeclient", tube_options(stage.settings, topic, stage.group()), send)
+    def of_tube() -> Mapping[str, float]:
+        topic = stage.name("latency")
+        stage.empty_topic(topic)
+        with Producer(stage.settings) as producer:
+            producer.publish([topic])
+            return _latency(
+                stage, "tubeclient", stage.tube_options(topic), lambda body: producer.submit(topic, body).result(30)
+            )
 
-    def of_kafka(impatient: bool) -> float:
-        topic = next(kafka_names)
-        with kafka_sender(stage.kafka.bootstrap, topic) as send:
-            return middle_ms("kafka", kafka_options(stage.kafka.bootstrap, topic, impatient=impatient), send)
+    def of_kafka() -> Mapping[str, float]:
+        topic = stage.name("latency")
+        stage.kafka.create_topic(topic, PARTITIONS)
+        with stage.kafka.sender(topic) as send:
+            return _latency(stage, "kafka", stage.kafka_options(topic), send)
 
     sides: dict[str, Side] = {
-        "latency/tubeclient": of_tube,
-        "latency/kafka": partial(of_kafka, False),
-        "latency/kafka_impatient": partial(of_kafka, True),
+        _OURS: of_tube,
+        _KAFKA: of_kafka,
+        _FLOOR: lambda: _latency(stage, "floor", {}, None),
     }
-    titles = {key: f"latency, trigger of 100 ms, median of a round: {_WHO[key.partition('/')[2]]}" for key in sides}
-    add_turns(results, run, sides, titles, "milliseconds", stage.say)
+    results.take_turns("from a message's sending to the sink, trigger of 100 ms", sides)
 
 
-def measure_first_row(stage: Stage, results: Results, run: RunSettings) -> None:
-    """Seconds from `start()` to the first row, and those of Java's PullMessageConsumer to its first message."""
-    [topic] = stage.tube_topics(START, [_ONE_STORE])
-    kafka_topic = stage.kafka_topic(START)
+def arrived_ms(progress: Mapping[str, Any]) -> float:
+    """When a micro-batch was in the sink, milliseconds since 1970.
 
-    def of_tube() -> float:
-        return first_row(stage.spark, "tubeclient", tube_options(stage.settings, topic, stage.group())).seconds
-
-    def of_kafka(impatient: bool) -> float:
-        options = kafka_options(stage.kafka.bootstrap, kafka_topic, impatient=impatient)
-        return first_row(stage.spark, "kafka", options).seconds
-
-    sides: dict[str, Side] = {
-        "first_row/tubeclient": of_tube,
-        "first_row/kafka": partial(of_kafka, False),
-        "first_row/kafka_impatient": partial(of_kafka, True),
-    }
-    titles = {key: f"from start() to the first row: {_WHO[key.partition('/')[2]]}" for key in sides}
-    add_turns(results, run, sides, titles, "seconds", stage.say)
-    stage.say(f"starting {_PULL_STARTS} of Java's pull consumers over {BALANCE_PERIOD_SECONDS} s, and waiting for them")
-    results.add(
-        "first_row/java_pull",
-        "from start to the first message: Java's PullMessageConsumer, server-side balance each "
-        f"{BALANCE_PERIOD_SECONDS} s",
-        "seconds",
-        _java_pull_starts(stage, stage.java(topic)),
-    )
-    stage.close_java()
+    A trigger does one step after the other. After the sink's step Spark only notes that the batch is complete.
+    """
+    began = datetime.fromisoformat(progress["timestamp"]).timestamp() * 1000
+    durations = progress["durationMs"]
+    return began + float(durations["triggerExecution"]) - float(durations.get("commitOffsets", 0))
 
 
-def _java_pull_starts(stage: Stage, java: JavaSide) -> list[float]:
-    """Started at even distances over one balance period, and awaited together: they only wait for the master."""
-    with ThreadPoolExecutor(_PULL_STARTS) as threads:
-        waits = []
-        for _ in range(_PULL_STARTS):
-            waits.append(threads.submit(java.first_by_pull_consumer, stage.group()))
-            time.sleep(BALANCE_PERIOD_SECONDS / _PULL_STARTS)
-        return [wait.result() for wait in waits]
+def arrivals(progresses: Sequence[Mapping[str, Any]]) -> list[float]:
+    """For each row, in the order of the batches, when its batch was in the sink."""
+    return [arrived_ms(one) for one in progresses for _ in range(one["numInputRows"])]
+
+
+def _latency(stage: Stage, source: str, options: Mapping[str, str], send: Send | None) -> Mapping[str, float]:
+    """Bodies are the times at which they were sent. Without `send` the source makes them itself."""
+    stream = stage.spark.readStream.format(source).options(**options).load().select("value")
+    with _memory_query(stage, stream, trigger_ms=100) as query:
+        _until_rows(stage, query, [_send_now(send)] if send else [])  # the clock counts when a first batch is there
+        _send_for(send, _WARM_UP_SECONDS)
+        counted_from = time.time_ns()
+        sent = _send_for(send, _COUNTED_SECONDS)
+        bodies = _until_rows(stage, query, sent if send else [])
+        at = dict(zip(bodies, arrivals(query.recentProgress), strict=False))
+    until = counted_from + _COUNTED_SECONDS * 1e9
+    found = [at_ms - body / 1e6 for body, at_ms in at.items() if counted_from <= body < until]
+    return {"milliseconds": median(found)}
+
+
+def _send_now(send: Send | None) -> int:
+    now = time.time_ns()
+    if send is not None:
+        send(b"%d" % now)
+    return now
+
+
+def _send_for(send: Send | None, seconds: float) -> list[int]:
+    sent: list[int] = []
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        time.sleep(random.uniform(0.5, 1.5) * _SEND_EACH)
+        sent.append(_send_now(send))
+    return sent
+
+
+def _until_rows(stage: Stage, query: StreamingQuery, sent: Sequence[int]) -> list[int]:
+    """All bodies in the sink, in its order, as soon as those in `sent` are there and in the progress."""
+    deadline = time.monotonic() + _ROW_SECONDS
+    while True:
+        bodies = [int(bytes(row.value)) for row in stage.spark.table(query.name).collect()]
+        told = sum(one["numInputRows"] for one in query.recentProgress)
+        if bodies and len(bodies) <= told and not set(sent).difference(bodies):
+            return bodies
+        _check(query, deadline)
+
+
+def _check(query: StreamingQuery, deadline: float) -> None:
+    """Wait a moment. RuntimeError: the query has ended, or the time is over."""
+    if not query.isActive or time.monotonic() >= deadline:
+        raise RuntimeError(f"rows are missing: {query.exception() or f'none within {_ROW_SECONDS:.0f} s'}")
+    time.sleep(0.05)
+
+
+@contextmanager
+def _memory_query(stage: Stage, stream: DataFrame, trigger_ms: int = 0) -> Iterator[StreamingQuery]:
+    name = stage.name("sink")
+    writer = stream.writeStream.format("memory").queryName(name).trigger(processingTime=f"{trigger_ms} milliseconds")
+    query = writer.start()
+    try:
+        yield query
+    finally:
+        query.stop()
+        stage.spark.catalog.dropTempView(name)
+
+
+def _stream_into(
+    stage: Stage, source: str, options: Mapping[str, str], work: Workload, table: str, checkpoint: str
+) -> None:
+    each = -(-work.messages // _BATCHES)
+    stream = stage.spark.readStream.format(source).options(**options, maxOffsetsPerTrigger=str(each)).load()
+    writer = stream.writeStream.format("delta").option("checkpointLocation", checkpoint).trigger(availableNow=True)
+    query = writer.start(table)
+    try:
+        ended = query.awaitTermination(_TABLE_SECONDS)
+    finally:
+        query.stop()
+    batches = sum(one["numInputRows"] > 0 for one in query.recentProgress)
+    if not ended or batches != _BATCHES:
+        raise RuntimeError(f"{source} made {batches} batches, not {_BATCHES}, and {'ended' if ended else 'goes on'}")

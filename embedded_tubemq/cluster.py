@@ -21,7 +21,7 @@ from embedded_tubemq.master.master import MasterSettings
 from embedded_tubemq.net.loop_thread import LoopThread
 from embedded_tubemq.net.tls import ServerTls
 from embedded_tubemq.nodes import BrokerNode, MasterNode
-from embedded_tubemq.storage.files import usable, write_atomically
+from embedded_tubemq.storage.files import write_atomically
 from embedded_tubemq.storage.store import Appended, NewMessage, Store
 from tubeclient.errors import ConfigurationError
 from tubeclient.keys import MAX_STORE_PARTITIONS, StoreBounds
@@ -48,8 +48,7 @@ class EmbeddedTubeMQ:
     the first start of this object; they stay the same when it starts again. Brokers have the ids 1 to `brokers`;
     with a `broker_port`, broker n listens on `broker_port + n - 1`. With `users` (name to password) clients must
     sign their requests. With `tls` there are also ports for TLS. With `check_visit_token` brokers require the
-    master's token. The master balances groups that leave it to the master every `balance_period_ms`; TubeMQ's
-    default is a minute. Times are in ms. Methods may be called from any thread; each takes at most 30 s.
+    master's token. Times are in ms. Methods may be called from any thread; each takes at most 30 s.
     """
 
     def __init__(
@@ -67,21 +66,14 @@ class EmbeddedTubeMQ:
         tls: ServerTls | None = None,
         check_visit_token: bool = False,
         lease_ms: int = 30_000,
-        balance_period_ms: int = 1_000,
         clock: Callable[[], int] = _now_ms,
     ) -> None:
         if brokers < 1:
             raise ConfigurationError(f"a cluster has at least one broker, not {brokers}")
-        last = brokers - 1
-        for whose, port in {
-            "the master's port": master_port,
-            "the master's web port": master_web_port,
-            f"broker {brokers}'s port": broker_port and broker_port + last,
-            "the master's TLS port": tls.master_port if tls is not None else 0,
-            f"broker {brokers}'s TLS port": tls.broker_port + last if tls is not None and tls.broker_port else 0,
-        }.items():
+        of_tls = (tls.master_port, tls.broker_port and tls.broker_port + brokers - 1) if tls is not None else ()
+        for port in (master_port, master_web_port, broker_port and broker_port + brokers - 1, *of_tls):
             if not 0 <= port < 65536:  # the system would take it modulo 65536
-                raise ConfigurationError(f"{whose} {port} is not from 0 to 65535")
+                raise ConfigurationError(f"port {port} is not from 0 to 65535")
         self.data_dir = Path(data_dir)
         self._wanted_topics = list(topics)
         self._clock = clock
@@ -90,7 +82,7 @@ class EmbeddedTubeMQ:
         self._master = MasterNode(
             host,
             self._catalogue,
-            MasterSettings(lease_ms, balance_period_ms=balance_period_ms, users=accounts),
+            MasterSettings(lease_ms, users=accounts),
             clock,
             _LiveTopics(self),
             token,
@@ -214,7 +206,7 @@ class EmbeddedTubeMQ:
 
     def grow_topic(self, name: str, *, stores: int | None = None, partitions: int | None = None) -> None:
         """Give a topic more stores, or more partitions per store."""
-        self._thread.call(lambda: self._change(name, lambda: self._catalogue.grow_topic(name, stores, partitions)))
+        self._thread.call(lambda: self._grow(name, stores, partitions))
 
     def change_topic(self, topic: TopicConfig) -> None:
         """Replace a topic's configuration; it may not shrink."""
@@ -309,9 +301,8 @@ class EmbeddedTubeMQ:
         return self._running_thread
 
     async def _start_all(self) -> None:
-        with usable(self._topics_path):
-            for row in json.loads(self._topics_path.read_text()) if self._topics_path.exists() else []:
-                self._catalogue.put_topic(TopicConfig.from_json(row))
+        for row in json.loads(self._topics_path.read_text()) if self._topics_path.exists() else []:
+            self._catalogue.put_topic(TopicConfig.from_json(row))
         for topic in self._wanted_topics:
             self._put(topic)
         for node in self._brokers.values():
@@ -323,15 +314,9 @@ class EmbeddedTubeMQ:
         if self._ticker is not None:
             self._ticker.cancel()
         await self._master.stop()
-        failures: list[OSError] = []
         for node in self._brokers.values():
-            try:
-                await node.stop()
-            except OSError as error:  # a full disk: the others stop all the same
-                failures.append(error)
+            await node.stop()
             node.give_ports_up()
-        if failures:
-            raise failures[0]
 
     async def _start_more(self, node: BrokerNode) -> None:
         await node.start()
@@ -371,16 +356,12 @@ class EmbeddedTubeMQ:
         self._put(topic)
 
     def _put(self, topic: TopicConfig) -> None:
-        self._change(topic.name, lambda: self._catalogue.put_topic(topic))
+        self._catalogue.put_topic(topic)
+        self._save_topics()
 
-    def _change(self, name: str, change: Callable[[], object]) -> None:
-        former = self._catalogue.topic(name)
-        change()
-        try:
-            self._save_topics()
-        except OSError:  # its messages would be acknowledged, and gone with the next start
-            self._catalogue.take_back(name, former)
-            raise
+    def _grow(self, name: str, stores: int | None, partitions: int | None) -> None:
+        self._catalogue.grow_topic(name, stores, partitions)
+        self._save_topics()
 
     def _remove(self, name: str) -> None:
         self._catalogue.remove_topic(name)

@@ -21,11 +21,10 @@ from embedded_tubemq.common.faults import Faults
 from embedded_tubemq.master.admin import MasterAdmin, TopicKeeper
 from embedded_tubemq.master.master import Master, MasterSettings
 from embedded_tubemq.net.http_api import HttpServer
-from embedded_tubemq.net.listener import hold
 from embedded_tubemq.net.rpc import Endpoint
-from embedded_tubemq.net.server import TcpServer
+from embedded_tubemq.net.server import TcpServer, hold
 from embedded_tubemq.net.tls import ServerTls
-from embedded_tubemq.storage.files import usable, write_atomically
+from embedded_tubemq.storage.files import write_atomically
 from embedded_tubemq.storage.stores import StoreDirectory
 from tubeclient.keys import BrokerInfo
 
@@ -100,8 +99,7 @@ class BrokerNode:
             return
         self.folder.mkdir(parents=True, exist_ok=True)
         path = self._offsets_path
-        with usable(path):
-            offsets = GroupOffsets.load(json.loads(path.read_text())) if path.exists() else GroupOffsets()
+        offsets = GroupOffsets.load(json.loads(path.read_text())) if path.exists() else GroupOffsets()
         stores = StoreDirectory(self._stores_folder, self.catalogue, self.clock)
         self.machine = Broker(self.broker_id, self.catalogue, stores, offsets, self.settings, self.faults)
         name = f"broker {self.broker_id}"

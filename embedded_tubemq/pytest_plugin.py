@@ -7,7 +7,6 @@ pytest loads this module in every project of an environment that has the package
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import itertools
 import re
 import time
@@ -169,33 +168,13 @@ def tubemq_topic(
     marker = request.node.get_closest_marker("tubemq_topic")
     name = _topic_name(request.node.name)
     with _as_failure("@pytest.mark.tubemq_topic: "):
-        fields = {} if marker is None else _fields_of(marker)
-        config = TopicConfig(name, **fields)
+        config = TopicConfig(name) if marker is None else TopicConfig(name, *marker.args, **marker.kwargs)
     tubemq.create_topic(config)
     topic = TubeTopic(name, tubemq, tubemq_settings)
     yield topic
     topic.close()
     with contextlib.suppress(ConfigurationError):  # the test has deleted it
         tubemq.delete_topic(name)
-
-
-def _fields_of(marker: pytest.Mark) -> dict[str, Any]:
-    """What it says of the topic. ConfigurationError if it says anything else."""
-    from embedded_tubemq import TopicConfig
-    from tubeclient import ConfigurationError
-
-    known = [field.name for field in dataclasses.fields(TopicConfig) if field.name != "name"]
-    wrong = [repr(value) for value in marker.args] + [name for name in marker.kwargs if name not in known]
-    if wrong:
-        why = " (the fixture names the topic, as the test is named)" if "name" in wrong else ""
-        raise ConfigurationError(
-            f"it does not take {', '.join(wrong)}{why}. Write fields of TopicConfig by name, such as stores=2,"
-            f" partitions=4; there are {', '.join(known)}"
-        )
-    for name in ("stores", "partitions", "max_message_bytes"):
-        if type(value := marker.kwargs.get(name, 1)) is not int:
-            raise ConfigurationError(f"{name} is {value!r}; write a number, such as {name}=4")
-    return dict(marker.kwargs)
 
 
 def _topic_name(test: str) -> str:

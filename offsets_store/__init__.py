@@ -12,7 +12,6 @@ Any Delta reader can query who reads what, how far, and how much is behind. Olde
 from __future__ import annotations
 
 import tubeclient._version  # noqa: F401 - a Python that is too old is told
-from offsets_store.companion import Companion
 from offsets_store.errors import (
     CommitConflict,
     NoSuchCommit,
@@ -25,8 +24,8 @@ from offsets_store.errors import (
 from offsets_store.history import GroupCommit, GroupHistory, Move
 from offsets_store.progress import GroupKey, GroupProgress, PartitionProgress, PartRead, moved_to
 from offsets_store.run import OffsetsRun
-from offsets_store.shared_run import SharedRun
 from offsets_store.table import OffsetsTable
+from offsets_store.writers import Companion, SharedRun
 
 __all__ = [
     "CommitConflict",

@@ -6,11 +6,13 @@ offsets table does not need it.
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import itertools
 import logging
 import random
 import re
+import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
@@ -20,29 +22,26 @@ from urllib.parse import unquote, urlsplit
 
 from offsets_store.delta_form import check_schema, rows_from_arrow, rows_to_arrow
 from offsets_store.errors import CommitConflict, OffsetsTableError, SchemaMismatch, VersionGone, display_uri, scrub
-from offsets_store.history import TableCommit
-from offsets_store.local_log import entry_path, in_turn, shorten
 from offsets_store.progress import GroupKey
 from offsets_store.rows import Row, checked
 from offsets_store.schema import PARTITION_COLUMN, TABLE_PROPERTIES, arrow_schema
-from offsets_store.storage import Conflict
-from offsets_store.upkeep import Upkeep
+from offsets_store.storage import Conflict, TableCommit
 from tubeclient.names import GroupName
 
 if TYPE_CHECKING:
     from deltalake import CommitProperties, DeltaTable, PostCommitHookProperties
-    from deltalake.fs import DeltaStorageHandler
 
-__all__ = ["DeltaRsStorage"]
+__all__ = ["UPKEEP_COMMITS", "DeltaRsStorage"]
 
 _log = logging.getLogger(__name__)
 
 # Delta's type names where Spark's DDL uses others.
 _DDL_TYPES: Final = {"integer": "int", "long": "bigint"}
 
-_WEEK_HOURS: Final = 168
-_NEWEST_WRITER: Final = 7
-"""Of the Delta protocol. From version 7 on, tables name each feature, and delta-rs checks those itself."""
+UPKEEP_COMMITS: Final = 50
+"""Maintenance is due at each multiple of this version number; the writer that passes it runs it."""
+# A thread that returns from native code after the interpreter is gone crashes the process.
+_EXIT_SECONDS: Final = 10.0
 
 # By default delta-rs gives up after three minutes. That is too long for a planner that holds up a query. The user's
 # values win.
@@ -81,9 +80,7 @@ class DeltaRsStorage:
         self._seen: _Seen | None = None
         self._sequences: dict[str, int | None] = {}
         self._mark: tuple[int, int] | None = None
-        self._files: DeltaStorageHandler | None = None
-        # Maintenance gets its own handle, because this one belongs to the writing thread.
-        self.upkeep = Upkeep(lambda: DeltaRsStorage(uri, storage_options).maintain(None), display_uri(uri))
+        self._upkeep: threading.Thread | None = None
 
     def __repr__(self) -> str:
         return f"DeltaRsStorage({display_uri(self._uri)!r})"
@@ -114,15 +111,14 @@ class DeltaRsStorage:
                 self._table = table
                 if table.version() > 0:
                     raise Conflict("another writer created the table at the same moment")
-            self._check_protocol(table)
             before = table.version()
-            with in_turn(_local_folder(self._uri)):
-                self._commit(table, key, written, sequence, self._seen.rows)
+            self._commit(table, key, written, sequence, self._seen.rows)
             after = table.version()
             self._mark = self._mark_of(table)
         self._seen = _Seen(key.consumer_group, after, written)
         self._sequences[key.group_transaction_id] = sequence
-        self.upkeep.committed(before, after)
+        if before // UPKEEP_COMMITS != after // UPKEEP_COMMITS:
+            self._begin_upkeep()
 
     def _commit(
         self, table: DeltaTable, key: GroupKey, written: Sequence[Row], sequence: int, before: Sequence[Row]
@@ -171,36 +167,55 @@ class DeltaRsStorage:
             if table is None:
                 return 0
             table.create_checkpoint()
-            folder = _local_folder(self._uri)
-            # Other stores can list a log from a given name on, so retention by time is enough there.
-            gone = 0 if folder is None else shorten(folder, {uri.rpartition("/")[2] for uri in table.file_uris()})
             table.cleanup_metadata()
-            vacuumed = self._vacuum(table, retention_hours)
-        return gone + len(vacuumed)
 
-    def _vacuum(self, table: DeltaTable, retention_hours: int | None) -> list[str]:
-        """Delete old files that the table no longer names; returns them."""
+            def vacuum(*, dry_run: bool, full: bool) -> list[str]:
+                return table.vacuum(
+                    retention_hours=retention_hours,
+                    dry_run=dry_run,
+                    enforce_retention_duration=retention_hours is None,
+                    full=full,
+                    post_commithook_properties=_no_hooks(),
+                )
 
-        def vacuum(*, dry_run: bool, full: bool) -> list[str]:
-            return table.vacuum(
-                retention_hours=_own_retention_hours(table) if retention_hours is None else retention_hours,
-                dry_run=dry_run,
-                enforce_retention_duration=retention_hours is None,
-                full=full,
-                post_commithook_properties=_no_hooks(),
-            )
+            # "full": tombstones past their retention have left the log, so only listing the folder finds their files.
+            # It takes each file there for one of the table's, also those of a table or a checkpoint in that folder.
+            foreign = [name for name in vacuum(dry_run=True, full=True) if not name.startswith(f"{PARTITION_COLUMN}=")]
+            if foreign:
+                _log.warning(
+                    "the folder of the offsets table at %s also holds other files, such as %s. A VACUUM of the table"
+                    " would delete them; move the table, or them, to another folder. Until then some old files of the"
+                    " table stay",
+                    display_uri(self._uri),
+                    min(foreign),
+                )
+            return len(vacuum(dry_run=False, full=not foreign))
 
-        # "full": tombstones past their retention have left the log, so only listing the folder finds their files. It
-        # takes each file there for one of the table's, also those of a table or a checkpoint within that folder.
-        foreign = [name for name in vacuum(dry_run=True, full=True) if not name.startswith(f"{PARTITION_COLUMN}=")]
-        if foreign:
-            _log.warning(
-                "the folder of the offsets table at %s also holds other files, such as %s. A VACUUM of the table would"
-                " delete them; move the table, or them, to another folder. Until then some old files of the table stay",
-                display_uri(self._uri),
-                min(foreign),
-            )
-        return vacuum(dry_run=False, full=not foreign)
+    def wait_for_upkeep(self, seconds: float = _EXIT_SECONDS) -> bool:
+        """Wait so long for maintenance in the background; returns whether there is none any more."""
+        if self._upkeep is not None:
+            self._upkeep.join(seconds)
+        return self._upkeep is None or not self._upkeep.is_alive()
+
+    def _begin_upkeep(self) -> None:
+        """Maintain the table in a background thread, one at a time. No writer waits for it."""
+        if self._upkeep is not None and self._upkeep.is_alive():
+            return
+        if self._upkeep is None:
+            atexit.register(self.wait_for_upkeep)
+
+        def work() -> None:
+            try:  # with a handle of its own, because this one belongs to the writing thread
+                DeltaRsStorage(self._uri, self._options).maintain(None)
+            except OffsetsTableError as error:
+                _log.warning(
+                    "could not clean up the offsets table; commits continue, and the next try is after %d commits: %s",
+                    UPKEEP_COMMITS,
+                    error,
+                )
+
+        self._upkeep = threading.Thread(target=work, name="offsets-table-upkeep", daemon=True)
+        self._upkeep.start()
 
     def commits(self, limit: int) -> list[TableCommit]:
         """The table's last commits, newest first, at most `limit`; [] if there is no table."""
@@ -235,7 +250,7 @@ class DeltaRsStorage:
                 raise VersionGone(display_uri(self._uri), version, newest, self._scrub(error)) from None
 
     def _newest(self) -> DeltaTable | None:
-        if self._table is None or self._mark_of(self._table) != self._mark or self._is_gone(self._table):
+        if self._table is None or self._mark_of(self._table) != self._mark:
             self._forget()
             self._table = None
             self._table = self._open()
@@ -256,28 +271,15 @@ class DeltaRsStorage:
         if folder is None or table is None:
             return None
         try:
-            found = entry_path(folder, table.version()).stat()
+            found = _entry(folder, table.version()).stat()
         except OSError:
             return None
         return found.st_ino, found.st_mtime_ns
 
-    def _is_gone(self, table: DeltaTable) -> bool:
-        """Whether an object store has no more the files of `table`: it was deleted, and another one may be there. On a
-        local disk its mark tells."""
-        if _local_folder(self._uri) is not None or not (names := table.file_uris()):
-            return False
-        from deltalake.fs import DeltaStorageHandler
-        from pyarrow.fs import FileType
-
-        # Not by DeltaTable.history: like most calls of delta-rs it holds Python's lock while it waits.
-        self._files = self._files or DeltaStorageHandler(self._uri, self._effective_options())
-        [found] = self._files.get_file_info([max(names).removeprefix(table.table_uri).lstrip("/")])
-        return bool(found.type == FileType.NotFound)
-
     def _may_have_moved(self, table: DeltaTable) -> bool:
         """Whether there may be a newer version. On a local disk this needs no listing of the log's folder."""
         folder = _local_folder(self._uri)
-        return folder is None or entry_path(folder, table.version() + 1).exists()
+        return folder is None or _entry(folder, table.version() + 1).exists()
 
     def _forget(self) -> None:
         self._seen = None
@@ -334,15 +336,6 @@ class DeltaRsStorage:
         types = {field.name: getattr(field.type, "type", "") for field in table.schema().fields}
         found = {name: _DDL_TYPES.get(type_name, type_name) for name, type_name in types.items()}
         check_schema(found, table.metadata().partition_columns, display_uri(self._uri))
-
-    def _check_protocol(self, table: DeltaTable) -> None:
-        """Check before writing: delta-rs checks only after the data is written."""
-        needed = table.protocol().min_writer_version
-        if needed > _NEWEST_WRITER:
-            raise OffsetsTableError(
-                f"could not write the offsets table at {display_uri(self._uri)}: its protocol needs writer version"
-                f" {needed}, and this release supports {_NEWEST_WRITER} at most; upgrade, or name another folder"
-            )
 
     def _effective_options(self) -> dict[str, str] | None:
         if _local_folder(self._uri) is not None:
@@ -405,12 +398,6 @@ def _properties(key: GroupKey, sequence: int) -> CommitProperties:
     )
 
 
-def _own_retention_hours(table: DeltaTable) -> int | None:
-    """A week for tables with our properties; None (the table's own retention) if a user changed them."""
-    name = "delta.deletedFileRetentionDuration"
-    return _WEEK_HOURS if table.metadata().configuration.get(name) == TABLE_PROPERTIES[name] else None
-
-
 def _no_hooks() -> PostCommitHookProperties:
     """By default delta-rs writes a checkpoint and cleans up in every hundredth commit, and the writer waits for it."""
     from deltalake import PostCommitHookProperties
@@ -419,7 +406,8 @@ def _no_hooks() -> PostCommitHookProperties:
 
 
 def _of_group(consumer_group: GroupName) -> str:
-    return f"{_column(PARTITION_COLUMN)} = {_text(consumer_group)}"
+    name = consumer_group.replace("'", "''")
+    return f"\"{PARTITION_COLUMN}\" = '{name}'"  # unquoted, the column would be lower-cased
 
 
 def _commit_of(entry: Mapping[str, Any]) -> TableCommit:
@@ -441,20 +429,14 @@ def _group_of(predicate: str | None) -> str | None:
     return found[1].replace("''", "'") if found else None
 
 
-def _column(name: str) -> str:
-    """A column name in SQL, quoted: unquoted names are lower-cased."""
-    return f'"{name}"'
-
-
-def _text(value: str) -> str:
-    """A string literal in SQL."""
-    escaped = value.replace("'", "''")
-    return f"'{escaped}'"
-
-
 def _local_folder(uri: str) -> Path | None:
     """The local folder that `uri` names; None for any other kind of storage."""
     if "://" not in uri:
         return Path(uri)
     parts = urlsplit(uri)
     return Path(unquote(parts.path)) if parts.scheme == "file" else None
+
+
+def _entry(folder: Path, version: int) -> Path:
+    """The file of the commit that made this version of the table in `folder`."""
+    return folder / "_delta_log" / f"{version:020}.json"

@@ -1,7 +1,7 @@
 """The offsets table through delta-spark, for code in the driver. Tables of a catalog can only be written this way.
 
 A commit takes a few Spark jobs, where delta-rs takes milliseconds. The Python package delta-spark is not needed: a
-session with Delta's jars and confs is enough.
+session with Delta's jars and confs is enough. Log entries are cleaned up by Delta; old files need a VACUUM.
 """
 
 from __future__ import annotations
@@ -122,31 +122,6 @@ class DeltaSparkStorage:
             if not self._committed(token):
                 raise Conflict(f"another writer of {key} committed sequence {sequence} or a later one")
 
-    def maintain(self, retention_hours: int | None) -> int:
-        """See `Storage`. delta-spark removes old log entries with each checkpoint.
-
-        VACUUM would also delete old files of others, such as a table within this one's folder. So OffsetsTableError if
-        there are any, and nothing is deleted. Under Spark Connect the folder cannot be looked at.
-
-        Below a week Delta needs spark.databricks.delta.retentionDurationCheck.enabled=false. It lists the folder with
-        spark.sql.sources.parallelPartitionDiscovery.parallelism tasks. Set that low: its default of 10 000 takes
-        minutes.
-        """
-        with self._explained("clean up"):
-            if self._frame() is None:
-                return 0
-            if foreign := self._foreign_names():
-                raise OffsetsTableError(
-                    f"the folder of the offsets table at {display_uri(self._table)} also holds other files, such as"
-                    f" {min(foreign)}, which VACUUM would delete; move the table, or them, to another folder"
-                )
-            vacuum = f"VACUUM {self._name}" + ("" if retention_hours is None else f" RETAIN {retention_hours} HOURS")
-            self._spark.sql(vacuum)
-            ended = self._history(_LOOK_BACK[0]).where("operation = 'VACUUM END'").orderBy("version").tail(1)
-            if (table := self._jvm_table()) is not None:
-                table.deltaLog().checkpoint()
-        return int(ended[0]["operationMetrics"].get("numDeletedFiles", 0)) if ended else 0
-
     def _frame(self) -> DataFrame | None:
         """The table's newest version; None if there is no table. The columns are checked once."""
         from pyspark.errors import PySparkException
@@ -179,36 +154,20 @@ class DeltaSparkStorage:
 
     def _committed(self, token: str) -> bool:
         for limit in _LOOK_BACK:
-            found = self._history(limit).select("userMetadata").collect()
+            history = self._spark.sql(f"DESCRIBE HISTORY {self._name} LIMIT {limit}")
+            found = history.select("userMetadata").collect()
             if any(token in (row["userMetadata"] or "") for row in found):
                 return True
             if len(found) < limit:
                 break
         return False
 
-    def _history(self, limit: int) -> DataFrame:
-        return self._spark.sql(f"DESCRIBE HISTORY {self._name} LIMIT {limit}")
-
-    def _jvm_table(self) -> Any:
-        """Delta's JVM object for the table; None without a JVM, as under Spark Connect."""
+    def _newest_snapshot(self) -> Any:
+        """Delta's JVM object for the table's newest version; None without a JVM, as under Spark Connect."""
         jvm = getattr(self._spark, "_jvm", None)
         if jvm is None:
             return None
-        return jvm.io.delta.tables.DeltaTable.forName(self._spark._jsparkSession, self._name).table()
-
-    def _foreign_names(self) -> list[str]:
-        """What lies in the table's folder and is not the table's."""
-        table = self._jvm_table()
-        if table is None:
-            return []
-        path = table.deltaLog().dataPath()
-        files = path.getFileSystem(table.deltaLog().newDeltaHadoopConf())
-        names = [str(one.getPath().getName()) for one in files.listStatus(path)]
-        return [name for name in names if not name.startswith(("_", ".", f"{PARTITION_COLUMN}="))]
-
-    def _newest_snapshot(self) -> Any:
-        table = self._jvm_table()
-        return None if table is None else table.update()
+        return jvm.io.delta.tables.DeltaTable.forName(self._spark._jsparkSession, self._name).table().update()
 
     @contextlib.contextmanager
     def _explained(self, action: str) -> Iterator[None]:

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Final
 from urllib.parse import quote, urlsplit, urlunsplit
 
@@ -33,10 +33,6 @@ __all__ = [
     "display_uri",
     "scrub",
 ]
-
-
-_LEAST_SKEW_MS: Final = 1_000
-"""Smaller differences between clocks are ignored."""
 
 
 class OffsetsTableError(Exception):
@@ -76,7 +72,7 @@ class VersionGone(OffsetsTableError):
         if 0 <= version <= newest:
             text = (
                 f"is not kept any more ({reason}). The table keeps its log for delta.logRetentionDuration and its files"
-                " until they are vacuumed, both a week by default; `history` lists what there is"
+                " until they are vacuumed, both a day by default; `history` lists what there is"
             )
         else:
             text = f"does not exist; {f'the newest is {newest}' if newest >= 0 else 'there is no table yet'}"
@@ -93,38 +89,25 @@ class VersionGone(OffsetsTableError):
 class RunAlive(OffsetsTableError):
     """A run of the group may be alive: it wrote less than a lease ago.
 
-    `epoch` is that run's, in milliseconds since 1970; `updated_at` is its last write. Both come from its machine's
-    clock, which is at least `ahead_ms` ahead of this machine's.
+    `epoch` is that run's, in milliseconds since 1970; `updated_at` is its last write, by its machine's clock.
     """
 
     condition = "RUN_ALIVE"
 
-    def __init__(self, consumer_group: str, epoch: int, updated_at: datetime, lease_ms: int, ahead_ms: int = 0) -> None:
-        wrote = (
+    def __init__(self, consumer_group: str, epoch: int, updated_at: datetime, lease_ms: int) -> None:
+        super().__init__(
             f"group {consumer_group!r}: the run that started at {_moment(epoch)} (epoch {epoch}) wrote offsets at"
-            f" {updated_at.astimezone(UTC).isoformat(timespec='seconds')}"
+            f" {updated_at.astimezone(UTC).isoformat(timespec='seconds')}, less than {lease_ms / 1000:g} s ago, and may"
+            " be alive. Stop it and wait that long, or force the take-over (of `tubeclient offsets reset`: --force):"
+            " the other run then stops at its next commit"
         )
-        if ahead_ms < _LEAST_SKEW_MS:
-            when = (
-                f", less than {lease_ms / 1000:g} s ago, and may be alive. Stop it and wait that long, or force the"
-                " take-over (of `tubeclient offsets reset`: --force): the other run then stops at its next commit"
-            )
-        else:
-            when = (
-                f" by its machine's clock, which is at least {timedelta(seconds=ahead_ms // 1000)} ahead of this"
-                " machine's, and may be alive. Correct the wrong clock. If the run is over, force the take-over"
-                " (of `tubeclient offsets reset`: --force); otherwise stop it first. A retry with the same OffsetsTable"
-                f" succeeds {lease_ms / 1000:g} s after the first try, unless the run writes meanwhile"
-            )
-        super().__init__(wrote + when)
         self.consumer_group = consumer_group
         self.epoch = epoch
         self.updated_at = updated_at
         self.lease_ms = lease_ms
-        self.ahead_ms = ahead_ms
 
     def __reduce__(self) -> tuple[object, ...]:
-        return RunAlive, (self.consumer_group, self.epoch, self.updated_at, self.lease_ms, self.ahead_ms)
+        return RunAlive, (self.consumer_group, self.epoch, self.updated_at, self.lease_ms)
 
 
 class SupersededRun(OffsetsTableError):

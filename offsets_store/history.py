@@ -11,33 +11,20 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from offsets_store.errors import NoSuchCommit, VersionGone
-from offsets_store.log_retention import HISTORY_COMMITS
 from offsets_store.rows import Row
 from offsets_store.schema import POSITION
+from offsets_store.storage import TableCommit
 from tubeclient.keys import INDEX_ENTRY_BYTES, PartitionKey
 from tubeclient.names import GroupName
 
 if TYPE_CHECKING:
     from offsets_store.delta_rs import DeltaRsStorage
 
-__all__ = ["GroupCommit", "GroupHistory", "Move", "TableCommit", "history_of", "rows_at_sequence", "states_of"]
+__all__ = ["GroupCommit", "GroupHistory", "Move", "history_of", "rows_at_sequence", "states_of"]
 
 # How many commits of the table to look through, step by step. Each is one file of the log, and most may be other
 # groups'.
 _LOOK_STEPS: Final = (100, 1_000, 20_000)
-
-
-class TableCommit(NamedTuple):
-    """One commit of the table, from its log."""
-
-    version: int
-    committed_at: datetime
-    """UTC."""
-    operation: str
-    group: str | None
-    """The only group whose rows it changed; None if the log does not say."""
-    sequence: int | None
-    """The group's number of this commit; None if the log does not say."""
 
 
 class Move(NamedTuple):
@@ -140,8 +127,7 @@ def rows_at_sequence(table: DeltaRsStorage, consumer_group: GroupName, sequence:
         above = number
     raise NoSuchCommit(
         f"commit {sequence} of group {consumer_group!r} is not kept any more, or never existed: the offsets table "
-        "keeps its log for delta.logRetentionDuration, a week by default, and on a local disk its last "
-        f"{HISTORY_COMMITS} commits; `history` lists what there is"
+        "keeps its log for delta.logRetentionDuration; `history` lists what there is"
     )
 
 

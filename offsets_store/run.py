@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 from offsets_store.errors import SupersededRun
-from offsets_store.group_writer import GroupWriter, TableAccess
 from offsets_store.progress import GroupKey, PartitionProgress
 from offsets_store.rows import (
     Row,
@@ -20,6 +19,7 @@ from offsets_store.rows import (
     waiting_rows,
 )
 from offsets_store.schema import INITIAL, POSITION, WAITING
+from offsets_store.writers import GroupWriter, TableAccess
 from tubeclient.keys import PartitionKey
 
 __all__ = ["OffsetsRun"]

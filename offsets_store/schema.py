@@ -115,10 +115,9 @@ COLUMNS: Final = (
 TABLE_PROPERTIES: Final = {
     # Keeps delta-spark and Databricks from raising the protocol, which delta-rs would not notice.
     "delta.enableDeletionVectors": "false",
-    # A commit per batch makes many small versions. A week of them is a useful history if they are few.
-    "delta.logRetentionDuration": "interval 7 days",
-    # Each checkpoint names all files deleted within this time, one per commit. Our own maintenance keeps the files for
-    # a week.
+    # A commit per batch makes many small versions, each a file of the log, and reads of the log list its folder.
+    "delta.logRetentionDuration": "interval 1 days",
+    # Each checkpoint names all files deleted within this time, one per commit.
     "delta.deletedFileRetentionDuration": "interval 1 days",
 }
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from datetime import datetime
+from typing import NamedTuple, Protocol
 
 from offsets_store.progress import GroupKey
 from offsets_store.rows import Row
 from tubeclient.names import GroupName
 
-__all__ = ["Conflict", "Storage"]
+__all__ = ["Conflict", "Storage", "TableCommit"]
 
 
 class Conflict(Exception):
@@ -37,10 +38,15 @@ class Storage(Protocol):
         Raises Conflict if the group was written since, under any topic set. Commits of other groups do not matter.
         """
 
-    def maintain(self, retention_hours: int | None) -> int:
-        """Write a checkpoint and delete log entries and files past their retention; returns the number of files
-        deleted.
 
-        `retention_hours` None means a week, or the table's own properties. Does not disturb a caller of the other
-        methods.
-        """
+class TableCommit(NamedTuple):
+    """One commit of the table, from its log."""
+
+    version: int
+    committed_at: datetime
+    """UTC."""
+    operation: str
+    group: str | None
+    """The only group whose rows it changed; None if the log does not say."""
+    sequence: int | None
+    """The group's number of this commit; None if the log does not say."""

@@ -7,13 +7,10 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from offsets_store.companion import Companion
 from offsets_store.delta_rs import DeltaRsStorage
 from offsets_store.errors import RunAlive, display_uri
-from offsets_store.group_writer import TableAccess
-from offsets_store.health.judgement import WINDOW
-from offsets_store.health.past import GroupPast, past_of
-from offsets_store.history import GroupHistory, TableCommit, history_of, rows_at_sequence, states_of
+from offsets_store.health import WINDOW, GroupPast, past_of
+from offsets_store.history import GroupHistory, history_of, rows_at_sequence, states_of
 from offsets_store.progress import GroupKey, GroupProgress
 from offsets_store.rows import (
     Row,
@@ -26,8 +23,8 @@ from offsets_store.rows import (
     waiting_in,
 )
 from offsets_store.run import OffsetsRun
-from offsets_store.shared_run import SharedRun
-from offsets_store.storage import Storage
+from offsets_store.storage import Storage, TableCommit
+from offsets_store.writers import Companion, SharedRun, TableAccess
 from tubeclient.keys import PartitionKey
 from tubeclient.names import group_name, topic_names
 
@@ -69,8 +66,6 @@ class OffsetsTable:
             clock_ms,
             client_version or _installed_version(),
         )
-        self._first_looks: dict[str, tuple[tuple[int, int], int]] = {}
-        """By group: epoch and sequence of its newest run's last row, and when this object first saw that row."""
 
     def __repr__(self) -> str:
         return f"OffsetsTable({display_uri(self._uri)!r})"
@@ -154,19 +149,18 @@ class OffsetsTable:
 
         Raises RunAlive if another run wrote less than `lease_ms` ago; a reset is over once it has written. `force`
         skips this check; use it if the other run is over or must end. A process that holds the group's nodes at the
-        master knows that no other run is alive. A run whose clock is ahead may have written in the future: its lease
-        then counts from this table's first read of its row.
+        master knows that no other run is alive.
 
         The run's epoch is the current time in milliseconds, but always above the group's epochs in the table. So a
         clock that went back cannot make a new run older than a dead one. Writes nothing yet.
         """
         newest = newest_run(self._rows(key.consumer_group))
         now = self._access.clock_ms()
-        if newest is not None and not newest.by_reset and not force:
-            written_ms = newest.updated_at.timestamp() * 1000
-            if now - min(written_ms, self._first_look_ms(newest, now)) < lease_ms:
-                ahead_ms = max(0, round(written_ms - now))
-                raise RunAlive(key.consumer_group, newest.run_epoch, newest.updated_at, lease_ms, ahead_ms)
+        alive = (
+            newest is not None and not newest.by_reset and abs(now - newest.updated_at.timestamp() * 1000) < lease_ms
+        )
+        if newest is not None and alive and not force:
+            raise RunAlive(key.consumer_group, newest.run_epoch, newest.updated_at, lease_ms)
         return OffsetsRun(self._access, key, source_count, now if newest is None else max(now, newest.run_epoch + 1))
 
     def join_run(self, key: GroupKey, source_count: int) -> Companion:
@@ -190,23 +184,16 @@ class OffsetsTable:
         """Write a checkpoint and delete log entries and files that no kept version needs; returns the number of files
         deleted.
 
-        Queries need not call it: the writer of every fiftieth version does the same in a background thread
-        (`offsets_store.upkeep`). Disturbs no running query. `retention_hours` None keeps a week, and on a local disk
-        the newest 1 000 commits; time travel reaches as far back.
+        With delta-rs, as all that reads the past; a table of a catalog needs a VACUUM. Queries need not call it: the
+        writer of every fiftieth version does the same in a background thread. Disturbs no running query.
+        `retention_hours` None keeps what the table's properties say, a day as it is made; time travel reaches as far
+        back.
         """
-        return self._access.storage.maintain(retention_hours)
+        return self._past().maintain(retention_hours)
 
     def _past(self) -> DeltaRsStorage:
         """A handle of its own, because it loads older versions."""
         return DeltaRsStorage(self._uri, self._options)
-
-    def _first_look_ms(self, newest: Row, now_ms: int) -> int:
-        """When this table first saw the last row of the group's newest run."""
-        written = newest.run_epoch, newest.sequence
-        known = self._first_looks.get(newest.consumer_group)
-        if known is None or known[0] != written or known[1] > now_ms:
-            known = self._first_looks[newest.consumer_group] = written, now_ms
-        return known[1]
 
     def _rows(self, consumer_group: str) -> Sequence[Row]:
         with self._access.lock:

@@ -201,14 +201,3 @@ def test_a_command_takes_what_the_page_gives_it(name: str, words: list[str]) -> 
     while hasattr(command, "commands"):
         command, words = command.commands[words[0]], words[1:]
     assert command.make_context(name, words).args == []
-
-
-def test_python_is_where_it_is_run() -> None:
-    """Indented code would be shown as well, and nobody would run it."""
-    found = [
-        f"{path.name}: {line}"
-        for path in PAGES
-        for line in re.sub(r"```.*?```", "", path.read_text(encoding="utf-8"), flags=re.DOTALL).splitlines()
-        if re.match(r"    ( *\.\w+\(|from \S+ import|import \w|\w+ = |with .*:$|\w+\.\w+.*\()", line)
-    ]
-    assert found == []

@@ -48,14 +48,6 @@ def test_the_bare_wheel_brings_protobuf_and_nothing_else(install: Install) -> No
     assert install().installed() == {"pyspark-tubeclient", "protobuf"}
 
 
-def test_the_bare_wheel_installs_nowhere_without_protobuf(distributions: Distributions, tmp_path: Path) -> None:
-    """So the other tests find out if more is needed."""
-    environment = EmptyEnvironment(tmp_path / "environment")
-    refused = environment.install(str(distributions.wheel))
-    assert refused.returncode != 0
-    assert "protobuf" in refused.stderr
-
-
 def test_the_extra_for_managed_runtimes_brings_nothing_that_a_runtime_has(distributions: Distributions) -> None:
     brought = requirements(distributions.wheel, "managed")
     assert {"protobuf", "deltalake"} <= brought

@@ -1,7 +1,6 @@
 """The likeliest mistakes of users, and the one line that each of them sees first: what is wrong, and its stable name.
 
-Those that need no Spark to be met. `tests/spark_source/test_bad_input.py` meets others in Spark. The table
-OF_INSTALLATIONS says where those of a machine or a cluster are met.
+Those that need no Spark to be met. `tests/spark_source/test_bad_input.py` meets others in Spark.
 """
 
 from __future__ import annotations
@@ -93,54 +92,6 @@ OF_COMMANDS: list[tuple[str, str, int, str]] = [
 ]
 
 
-OF_INSTALLATIONS: list[tuple[str, str, str, str]] = [
-    # What is wrong with the installation; what users see first; the test that meets it: its file, its name.
-    (
-        "the package is missing on executors",
-        "PACKAGE_MISSING",
-        "exactly_once/test_missing_package.py",
-        "test_errors_name_the_package_the_executor_and_what_to_do",
-    ),
-    (
-        "executors have another Python",
-        "OTHER_PYTHON",
-        "tubeclient_ingest/test_advice.py",
-        "test_another_python_on_executors_is_told_with_both_versions",
-    ),
-    (
-        "executors have no Python there",
-        "PYTHON_NOT_FOUND",
-        "tubeclient_ingest/test_advice.py",
-        "test_a_python_that_is_not_there_is_told_with_the_machine",
-    ),
-    (
-        "the venv is not activated",
-        "DATA_SOURCE_NOT_FOUND",
-        "tubeclient_ingest/test_advice.py",
-        "test_a_python_of_sparks_that_does_not_find_the_source_is_named",
-    ),
-    (
-        "Delta's jars are missing",
-        "JARS_NOT_FOUND",
-        "tubeclient_cli/common/test_session.py",
-        "test_a_spark_without_deltas_jars_is_refused_before_the_first_batch",
-    ),
-    (
-        "Delta's jars cannot be downloaded",
-        "JARS_NOT_FOUND",
-        "spark_source/test_spark_log.py",
-        "test_jars_that_cannot_be_fetched_are_named_with_ivys_reason",
-    ),
-    ("Spark 3.5", "NEEDS_NEWER_SPARK", "spark_source/test_session.py", "test_spark_3_is_refused"),
-    (
-        "an old pip on Python 3.10",
-        "pyspark-tubeclient needs Python 3.11 or newer",
-        "test_packaging.py",
-        "test_an_old_python_is_told_before_pip_looks_for_anything",
-    ),
-]
-
-
 @pytest.fixture(scope="module")
 def tube(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedTubeMQ]:
     with EmbeddedTubeMQ(tmp_path_factory.mktemp("tube"), [TopicConfig("clicks", partitions=2)]) as cluster:
@@ -180,18 +131,6 @@ def lines_of(error: Exception) -> list[str]:
     out = io.BytesIO()
     handle_worker_exception(error, out)
     return out.getvalue()[8:].decode().splitlines()
-
-
-def test_there_are_many() -> None:
-    assert len(OF_READS) + len(OF_WRITES) + len(OF_COMMANDS) >= 50
-
-
-@pytest.mark.parametrize(
-    ("mistake", "shown", "file", "test"), OF_INSTALLATIONS, ids=[row[0] for row in OF_INSTALLATIONS]
-)
-def test_an_installation(mistake: str, shown: str, file: str, test: str) -> None:
-    assert f"\ndef {test}(" in (TESTS / file).read_text(encoding="utf-8"), f"no test is left of: {mistake}"
-    assert shown in PAGE
 
 
 def test_each_name_has_a_place_in_the_documentation() -> None:

@@ -1,5 +1,4 @@
-"""One table of names through every door by which a user's names come in: all let the same ones through, and make the
-same name of them."""
+"""One table of names through every door by which a user's names come in: all let the same ones through."""
 
 from __future__ import annotations
 
@@ -96,7 +95,8 @@ def looks_up(group: str, own: str = "etl") -> None:
 
 
 def ingests(**changed: Any) -> None:
-    ingested(**changed)
+    needed: dict[str, Any] = {"master_servers": "m:1", "consumer_group": "etl", "topics": ("clicks",), "target": "/t"}
+    IngestSettings(**{**needed, **changed})
 
 
 def plans(topic: str = "clicks") -> None:
@@ -198,33 +198,3 @@ def test_every_door_lets_the_same_names_through(kind: str, where: str, door: Cal
         if not (where in LISTS and "," in name) and not (kind == "tag" and where in SENDERS and name in NONE)
     ]
     assert [name for name in bad if refusal(door, name) is None] == []
-
-
-def ingested(**changed: Any) -> IngestSettings:
-    needed: dict[str, Any] = {"master_servers": "m:1", "consumer_group": "etl", "topics": ("clicks",), "target": "/t"}
-    return IngestSettings(**{**needed, **changed})
-
-
-KEPT: dict[str, Callable[[str], object]] = {
-    "a consumer's group": lambda name: ClientBalanceConsumer(NOWHERE, name, ["clicks"]).consumer_group,
-    "GroupKey's group": lambda name: GroupKey(name, ["clicks"]).consumer_group,
-    "option consumerGroup": lambda name: parse_options({**SETTINGS, "consumerGroup": name}).consumer_group,
-    "the group of tubeclient ingest": lambda name: ingested(consumer_group=name).consumer_group,
-    "a consumer's topic": lambda name: ClientBalanceConsumer(NOWHERE, "etl", [name]).topics,
-    "GroupKey's topic": lambda name: GroupKey("etl", [name]).topics,
-    "option subscribe": lambda name: parse_options({**SETTINGS, "subscribe": name}).subscribe,
-    "a topic of tubeclient ingest": lambda name: ingested(topics=(name,)).topics,
-}
-"""What is kept of a name, and looked for later."""
-
-
-@pytest.mark.parametrize("where", KEPT)
-def test_blanks_around_a_name_make_no_other_name(where: str) -> None:
-    assert {repr(KEPT[where](name)) for name in (" etl", "etl ", "\tetl\n")} == {repr(KEPT[where]("etl"))}
-
-
-def test_the_command_line_takes_the_blanks_off_a_groups_name() -> None:
-    clone = ["groups", "clone", "etl", " etl ", "--master-servers", "127.0.0.1:1"]
-    assert "group etl is also the target" in CliRunner().invoke(app, clone).output
-    show = ["offsets", "show", "--offsets-table", "/nowhere", "--consumer-group", "a b"]
-    assert "Invalid value for '--consumer-group': 'a b' is not a group name" in CliRunner().invoke(app, show).output

@@ -12,7 +12,6 @@ from pathlib import Path
 
 import pytest
 
-import offsets_store
 import pyspark_tubeclient
 import tubeclient
 import tubeclient.aio
@@ -37,16 +36,6 @@ def test_each_public_name_is_there_and_documented(name: str) -> None:
     found = getattr(pyspark_tubeclient, name)
     assert found.__name__ == name or name == "DefaultSource"
     assert found.__doc__
-
-
-def test_a_name_that_is_not_there_is_an_attribute_error() -> None:
-    with pytest.raises(AttributeError, match="OffsetTable"):
-        _ = pyspark_tubeclient.OffsetTable
-    assert dir(pyspark_tubeclient) == pyspark_tubeclient.__all__
-
-
-def test_one_class_has_one_identity() -> None:
-    assert pyspark_tubeclient.OffsetsTable is offsets_store.OffsetsTable
 
 
 def is_foreign(module: str) -> bool:

@@ -119,11 +119,3 @@ def test_the_five_commands_of_the_readme(tmp_path: Path, distributions: Distribu
     assert rows[1][1] == '{"id": 1, "user": "u7", "page": "basket"}'
     # One is the package that the test itself runs; the shell's is that of the wheel.
     assert (empty / "venv" / "bin" / "tubeclient").exists()
-
-
-def test_they_are_five_and_on_the_first_screen() -> None:
-    text = commands()
-    assert len(re.sub(r"<<'END'.*?^END$", "", text, flags=re.DOTALL | re.MULTILINE).splitlines()) == 5
-    before = README[: README.index(text) + len(text)]
-    assert len(before.splitlines()) <= 25
-    assert max(map(len, before.splitlines())) <= 120

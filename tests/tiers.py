@@ -45,7 +45,6 @@ MERGE: Final[Mapping[str, tuple[str, ...]]] = {
     ),
     "conformance/test_raw_codes.py": ALL,
     "conformance/test_restarts.py": ("test_restarts_while_consuming_lose_nothing_and_repeat_nothing_confirmed[apache",),
-    "conformance/test_server_balance.py": ("test_one_consumer_reads_all_and_two_split_it",),
     "conformance/test_three_nodes.py": ("test_each_message_comes_to_one_node_once",),
     "exactly_once/test_exactly_once.py": ("test_each_message_is_in_the_table_once_after_two_kills",),
     "golden/test_golden.py": ("test_a_job_goes_on_from_the_files_of_a_version[v1]",),

@@ -5,7 +5,6 @@ The JSON has the form of TubeMQ's BrokerAdminServlet.
 
 from __future__ import annotations
 
-import base64
 import json
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -15,13 +14,11 @@ from embedded_tubemq.broker.offsets import Cursor
 from embedded_tubemq.common.admin import AdminError, Parameters, failed, succeeded
 from embedded_tubemq.storage.store import Store
 from tubeclient.errors import ConfigurationError
-from tubeclient.keys import INDEX_ENTRY_BYTES, MAX_STORE_PARTITIONS, PartitionKey, StoreBounds
-from tubeclient.wire.payload import decode_payload, java_string_hash
+from tubeclient.keys import MAX_STORE_PARTITIONS, PartitionKey
 
 __all__ = ["BrokerAdmin"]
 
 UNKNOWN = -2
-MAX_SNAPSHOT = 50
 
 
 class BrokerAdmin:
@@ -31,14 +28,12 @@ class BrokerAdmin:
         self._broker = broker
         self._calls: dict[str, Callable[[Parameters], dict[str, Any]]] = {
             "admin_query_pubinfo": self._pub_info,
-            "admin_query_group_offset": self._group_offset,
             "admin_query_offset": self._offsets,
             "admin_get_booked_groupname": self._group_names,
             "admin_set_offset": self._set_offset,
             "admin_manual_set_current_offset": self._set_current_offset,
             "admin_clone_offset": self._clone_offset,
             "admin_rmv_offset": self._remove_offset,
-            "admin_snapshot_message": self._snapshot,
         }
 
     def call(self, parameters: Parameters) -> dict[str, Any]:
@@ -67,26 +62,6 @@ class BrokerAdmin:
             if items:
                 data.append({"topicName": topic.name, "offsetInfo": items, "itemCount": len(items)})
         return succeeded("Success!", dataSet=data, dataCount=len(data))
-
-    def _group_offset(self, parameters: Parameters) -> dict[str, Any]:
-        cursor, store = self._cursor_and_store(parameters)
-        fields = {
-            "tmpOffset": self._broker.offsets.in_flight(cursor),
-            "minOffset": store.min_offset,
-            "maxOffset": store.max_offset,
-            "minDataOffset": store.data_min,
-            "maxDataOffset": store.data_max,
-        }
-        if parameters.switch("requireRealOffset", False):
-            offsets = self._broker.offsets
-            if offsets.committed(cursor) is None:
-                offsets.reset(cursor, 0, StoreBounds(0, 0))  # this query creates the position, in TubeMQ too
-            reader = self._broker.ownership.owner(cursor)
-            read_to = max(reader.data_position, -1) if reader else -1
-            fields["zkOffset"] = offsets.committed(cursor) or 0
-            fields["curReadDataOffset"] = read_to
-            fields["curRdDltDataOffset"] = store.data_max - read_to if read_to >= 0 else -1
-        return succeeded("OK!", **fields)
 
     def _offsets(self, parameters: Parameters) -> dict[str, Any]:
         groups, topics = parameters.texts("groupName"), parameters.texts("topicName")
@@ -117,30 +92,6 @@ class BrokerAdmin:
             "offsetMax": UNKNOWN if store is None else store.max_offset,
             "dataMax": UNKNOWN if store is None else store.data_max,
         }
-
-    def _snapshot(self, parameters: Parameters) -> dict[str, Any]:
-        topic, partition = parameters.text("topicName"), parameters.number("partitionId", -1)
-        count = max(parameters.number("msgCount", 3), 1)
-        if count > MAX_SNAPSHOT:
-            raise AdminError(f"msgCount {count} is more than {MAX_SNAPSHOT}")
-        partition = 0 if partition == -1 else partition
-        store = self._store(topic, partition)
-        hashes = {java_string_hash(tag) for tag in parameters.texts("filterConds")}
-        start = max(store.min_offset, store.max_offset - MAX_SNAPSHOT * INDEX_ENTRY_BYTES)
-        found = [
-            decode_payload(record.payload, record.flag)
-            for record in store.records(start, store.max_offset)
-            if record.partition_id == partition and (not hashes or record.tag_hash in hashes)
-        ][-count:]
-        if not found:
-            raise AdminError(f"no message near the end of {topic}:{partition}", 401)
-        return succeeded(
-            "Success!",
-            dataSet=[
-                {"index": n, "data": base64.b64encode(body).decode(), "attr": attributes}
-                for n, (body, attributes) in enumerate(found)
-            ],
-        )
 
     # Changes
 

@@ -14,7 +14,6 @@ from typing import Any
 
 from google.protobuf.message import Message
 
-from embedded_tubemq.broker.answer_bytes import Pieces
 from embedded_tubemq.broker.fetch import Fetcher
 from embedded_tubemq.broker.offsets import Cursor, GroupOffsets
 from embedded_tubemq.broker.ownership import Ownership, Reader
@@ -24,7 +23,7 @@ from embedded_tubemq.common.codes import Code
 from embedded_tubemq.common.faults import Faults
 from embedded_tubemq.common.peer import NOBODY, Peer
 from embedded_tubemq.common.refusal import MAX_CLIENT_CHARS, MAX_GROUP_CHARS, Refusal, checked_name
-from embedded_tubemq.storage.store import NewMessage, Store
+from embedded_tubemq.storage.store import NewMessage
 from embedded_tubemq.storage.stores import StoreDirectory
 from tubeclient.errors import ProtocolError
 from tubeclient.wire.methods import Method
@@ -89,9 +88,9 @@ class Broker:
         answer = self.serve(method, request, now_ms, peer)
         if isinstance(answer, Message):
             return answer
-        return broker_pb2.GetMessageResponseB2C.FromString(answer.joined())
+        return broker_pb2.GetMessageResponseB2C.FromString(answer)
 
-    def serve(self, method: Method, request: Any, now_ms: int, peer: Peer = NOBODY) -> Message | Pieces:
+    def serve(self, method: Method, request: Any, now_ms: int, peer: Peer = NOBODY) -> Message | bytes:
         """Answer one call. A successful fetch is answered as bytes, for speed."""
         forced = self.faults.take_forced(method)
         try:
@@ -181,7 +180,7 @@ class Broker:
             errCode=Code.SUCCESS,
             errMsg="OK!",
             currOffset=position,
-            maxOffset=self._announced_end(reader, store, now_ms),
+            maxOffset=store.max_offset,
         )
 
     def _unregister(self, request: Any, cursor: Cursor, client_id: str) -> Message:
@@ -217,7 +216,7 @@ class Broker:
             requireAuth=self._authenticator.enabled,
         )
 
-    def _fetch(self, request: Any, now_ms: int) -> Pieces:
+    def _fetch(self, request: Any, now_ms: int) -> bytes:
         cursor, client_id = self._cursor_and_client(request)
         reader = self.ownership.owned_by(cursor, client_id)
         self.ownership.extend(reader, now_ms)
@@ -225,7 +224,6 @@ class Broker:
             cursor,
             reader,
             self._topic(cursor.topic),
-            now_ms,
             manual=request.manualCommitOffset,
             last_consumed=request.lastPackConsumed,
         )
@@ -248,7 +246,7 @@ class Broker:
             errCode=Code.SUCCESS,
             errMsg="OK!",
             currOffset=self.offsets.commit(cursor, consumed=consumed),
-            maxOffset=self._announced_end(reader, store, now_ms),
+            maxOffset=store.max_offset,
         )
 
     # Checks
@@ -259,9 +257,8 @@ class Broker:
             raise Refusal(Code.SERVICE_UNAVAILABLE, "this service of the broker is stopped")
 
     def _authenticate(self, request: Any, now_ms: int) -> None:
-        if self.settings.check_visit_token and not self.catalogue.visit_tokens.accepts(
-            request.authInfo.visitAuthorizedToken
-        ):
+        token = request.authInfo.visitAuthorizedToken
+        if self.settings.check_visit_token and token not in self.catalogue.visit_tokens:
             raise Refusal(Code.CERTIFICATE_FAILURE, "the visit token is not one that the master gave")
         if self._authenticator.enabled:
             self._authenticator.check_joined(request.authInfo.authAuthorizedToken, now_ms)
@@ -282,13 +279,6 @@ class Broker:
         if not topic.has_partition(partition_id):
             raise Refusal(Code.FORBIDDEN, f"topic {topic.name} has no partition {partition_id}")
         return topic
-
-    def _announced_end(self, reader: Reader, store: Store, now_ms: int) -> int:
-        # Register and commit use the whole priority here, a fetch one of its digits, as in TubeMQ. So filtered readers
-        # get the real end.
-        if 0 < reader.priority <= 1:
-            return self._fetcher.visible_end(reader, store, now_ms)
-        return store.max_offset
 
 
 def _refused(method: Method, refusal: Refusal) -> Message:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from embedded_tubemq.broker.answer_bytes import Pieces, encode_fetch_answer
 from embedded_tubemq.broker.offsets import Cursor, GroupOffsets
 from embedded_tubemq.broker.ownership import Reader
 from embedded_tubemq.common.catalogue import TopicConfig
@@ -11,9 +10,9 @@ from embedded_tubemq.common.faults import Faults
 from embedded_tubemq.common.refusal import Refusal
 from embedded_tubemq.storage.packs import FIRST_FETCH_BYTES, LATER_FETCH_BYTES, choose_pack, entry_budget
 from embedded_tubemq.storage.records import CHECKSUM_BYTE_IN_WIRE
-from embedded_tubemq.storage.store import Store
 from embedded_tubemq.storage.stores import StoreDirectory
 from tubeclient.keys import INDEX_ENTRY_BYTES
+from tubeclient.wire.proto import broker_pb2
 
 __all__ = ["Fetcher"]
 
@@ -29,19 +28,7 @@ class Fetcher:
         self._offsets = offsets
         self._faults = faults
 
-    def visible_end(self, reader: Reader, store: Store, now_ms: int) -> int:
-        """Offset after the last message that this reader may see.
-
-        Every reader sees everything, unless a fault delays filtered readers.
-        """
-        delay = self._faults.filtered_delay_ms
-        if delay and reader.tag_hashes is not None and reader.sees_flushed_only:
-            return store.end_before(now_ms - delay + 1)
-        return store.max_offset
-
-    def fetch(
-        self, cursor: Cursor, reader: Reader, topic: TopicConfig, now_ms: int, *, manual: bool, last_consumed: bool
-    ) -> Pieces:
+    def fetch(self, cursor: Cursor, reader: Reader, topic: TopicConfig, *, manual: bool, last_consumed: bool) -> bytes:
         """Answer a fetch, or refuse it with 404."""
         store = self._stores.of_partition(cursor.topic, cursor.partition_id)
         position, readable = self._offsets.begin_read(cursor, store.bounds, manual=manual, last_consumed=last_consumed)
@@ -49,9 +36,7 @@ class Fetcher:
             raise _nothing_to_read(f"offset {position} is the end")
         # In manual mode a position can end up below the start again, where no data is served.
         position = max(position, store.min_offset)
-        end = self.visible_end(reader, store, now_ms)
-        if position >= end:
-            raise _nothing_to_read(f"offset {position} is the end of what this reader may see")
+        end = store.max_offset
         budget = entry_budget(topic.partitions, filtered=reader.tag_hashes is not None)
         entries = store.entries(position, min(end, position + budget * INDEX_ENTRY_BYTES))
         if self._faults.half_packs:
@@ -69,22 +54,28 @@ class Fetcher:
         if messages and self._faults.corrupt_checksums:
             self._faults.corrupt_checksums -= 1
             messages = _with_wrong_checksum(messages)
-        return encode_fetch_answer(
-            messages,
-            start=position,
-            max_offset=end,
+        around = broker_pb2.GetMessageResponseB2C(
+            success=True,
+            errCode=Code.SUCCESS,
+            errMsg="OK!",
+            currOffset=position,
+            minLimitTime=0,
+            escFlowCtrl=False,
             # Entries without data leave the reader's data position unchanged, even NO_DATA_POSITION.
-            data_lag=store.data_max - reader.data_position,
-            slow=reader.tag_hashes is not None
+            currDataDlt=store.data_max - reader.data_position,
+            requireSlow=reader.tag_hashes is not None
             and end - position - index_bytes < _SLOW_ENTRIES * budget * INDEX_ENTRY_BYTES,
+            maxOffset=end,
         )
+        # The store has the messages in wire form, and the order of fields is free.
+        return around.SerializeToString() + messages
 
 
 def _nothing_to_read(text: str) -> Refusal:
     return Refusal(Code.NOT_FOUND, text, wait_ms=-1)  # the broker does not say how long to wait
 
 
-def _with_wrong_checksum(wire: memoryview) -> memoryview:
+def _with_wrong_checksum(wire: bytes) -> bytes:
     changed = bytearray(wire)
     changed[CHECKSUM_BYTE_IN_WIRE] ^= 1
-    return memoryview(changed)
+    return bytes(changed)

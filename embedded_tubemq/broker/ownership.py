@@ -9,14 +9,7 @@ from embedded_tubemq.common.codes import Code
 from embedded_tubemq.common.peer import NOBODY, Peer
 from embedded_tubemq.common.refusal import Refusal
 
-__all__ = ["DEFAULT_PRIORITY", "NO_DATA_POSITION", "Ownership", "Reader"]
-
-DEFAULT_PRIORITY = 300
-"""The hundreds digit is for unfiltered readers, the rest for filtered ones.
-
-3 means memory too, up to 1 means flushed data only.
-"""
-
+__all__ = ["NO_DATA_POSITION", "Ownership", "Reader"]
 
 NO_DATA_POSITION = -2
 """TBaseConstants.META_VALUE_UNDEFINED; TubeMQ computes lags from it as if it were a position."""
@@ -33,12 +26,6 @@ class Reader:
     peer: Peer = NOBODY
     data_position: int = NO_DATA_POSITION
     """Data file position after the last fetch that read any data."""
-
-    @property
-    def sees_flushed_only(self) -> bool:
-        """Whether this reader does not see messages that are still in memory."""
-        priority = self.priority if self.priority > 0 else DEFAULT_PRIORITY
-        return (priority // 100 if self.tag_hashes is None else priority % 100) <= 1
 
 
 class Ownership:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections import deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from embedded_tubemq.common.flow_rules import FlowRuleTexts
 from embedded_tubemq.common.peer import Peer
-from embedded_tubemq.common.visit_tokens import VisitTokens
 from tubeclient.errors import ConfigurationError
 from tubeclient.keys import MAX_STORE_PARTITIONS, BrokerInfo, TopicLayout
 
@@ -17,6 +17,8 @@ __all__ = ["DEFAULT_MAX_MESSAGE_BYTES", "BrokerState", "Catalogue", "TopicConfig
 
 DEFAULT_MAX_MESSAGE_BYTES = 1 << 20
 """A cluster's default for the largest payload, including attributes (TubeMQ's maxMsgSizeInMB = 1)."""
+
+_REMEMBERED_TOKENS = 6
 
 _TOPIC_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}")
 
@@ -121,7 +123,8 @@ class Catalogue:
         self._brokers: dict[int, BrokerState] = {}
         self.broker_version = now_ms
         self.topic_version = now_ms
-        self.visit_tokens = VisitTokens(now_ms)
+        self.visit_tokens = deque([now_ms], maxlen=_REMEMBERED_TOKENS)
+        """What masters gave their clients, the newest last: brokers that check tokens want one of these."""
         self.flow_rules = FlowRuleTexts()
         for topic in topics:
             self._topics[topic.name] = topic
@@ -174,14 +177,6 @@ class Catalogue:
             raise ConfigurationError(f"there is no topic {name} to delete")
         self.topic_version += 1
 
-    def take_back(self, name: str, former: TopicConfig | None) -> None:
-        """Undo a change of a topic that could not be kept: `former` is what it was, None for none."""
-        if former is None:
-            self._topics.pop(name, None)
-        else:
-            self._topics[name] = former
-        self.topic_version += 1
-
     def put_broker(self, state: BrokerState) -> None:
         """Add a broker, or record that it moved, went down or came back.
 
@@ -202,7 +197,7 @@ class Catalogue:
         """Start new version numbers, as a restarted master does."""
         self.broker_version = max(self.broker_version + 1, now_ms)
         self.topic_version = max(self.topic_version + 1, now_ms)
-        self.visit_tokens.restart(now_ms)
+        self.visit_tokens.append(now_ms)
 
     def consumer_layouts(self, names: Iterable[str]) -> list[TopicLayout]:
         """The topics' layout for readers.

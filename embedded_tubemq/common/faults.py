@@ -47,12 +47,6 @@ class Faults:
     """A fetch that finds no message of its partition up to the end answers 404 and moves the position (TubeMQ's memory
     reads)."""
 
-    filtered_delay_ms: int = 0
-    """Readers with filters and without priority 303 see messages only this long after their receipt.
-
-    In TubeMQ they see flushed messages only, tens of seconds later.
-    """
-
     answer_delay_ms: int = 0
     """Every answer waits this long; other connections do not wait."""
 

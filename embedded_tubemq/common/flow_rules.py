@@ -5,10 +5,7 @@ These servers do not throttle anybody. The master passes the texts to clients, w
 
 from __future__ import annotations
 
-import json
 from typing import Any, NamedTuple
-
-from embedded_tubemq.common.admin import AdminError
 
 __all__ = ["CLUSTER", "FlowRuleTexts"]
 
@@ -32,13 +29,10 @@ class FlowRuleTexts:
         self._texts: dict[str, _Text] = {}
 
     def put(self, owner: str, now_ms: int, *, text: str | None = None, enabled: bool | None = None) -> None:
-        """Change the rules of a group or of the CLUSTER; None leaves a value unchanged. AdminError for a text that is
-        not a JSON list. Only clients check the list's content.
+        """Change the rules of a group or of the CLUSTER; None leaves a value unchanged. Only clients check the text.
 
         Rules that were never enabled are not handed out. If rules are disabled later, clients keep those they have.
         """
-        if text is not None:
-            _check(text)
         former = self._texts.get(owner, _Text(0))
         self._texts[owner] = _Text(
             max(former.version + 1, now_ms),
@@ -58,12 +52,3 @@ class FlowRuleTexts:
             orders.groupFlowCheckId, orders.qryPriorityId = text.version, _QUERY_PRIORITY
             if known.groupFlowCheckId != text.version:
                 orders.groupFlowControlInfo = text.text
-
-
-def _check(text: str) -> None:
-    try:
-        rules = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise AdminError(f"flowCtrlInfo is not JSON: {error}") from error
-    if not isinstance(rules, list) or not all(isinstance(rule, dict) and "type" in rule for rule in rules):
-        raise AdminError('flowCtrlInfo must be a list, as in [{"type": 1, "rule": [{"zeroCnt": 3, "freqInMs": 300}]}]')

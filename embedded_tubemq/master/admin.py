@@ -7,7 +7,6 @@ token; changes need the master's token.
 from __future__ import annotations
 
 import hmac
-import json
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
@@ -15,7 +14,6 @@ from embedded_tubemq.common.admin import AdminError, Parameters, failed, listed,
 from embedded_tubemq.common.catalogue import TopicConfig
 from embedded_tubemq.common.flow_rules import CLUSTER
 from embedded_tubemq.master.answers import DONE, broker_json, group_json, refusal, topic_json
-from embedded_tubemq.master.groups import GroupKind
 from embedded_tubemq.master.master import Master
 from tubeclient.errors import ConfigurationError
 
@@ -50,13 +48,11 @@ class MasterAdmin:
         }
         self._changes: dict[str, Callable[[Parameters], dict[str, Any]]] = {
             "admin_add_new_topic_record": self._add_topics,
-            "admin_add_topic_deploy_info": self._add_topics,
             "admin_modify_topic_info": self._modify_topics,
             "admin_delete_topic_info": self._delete_topics,
             "admin_reload_broker_configure": self._reload_brokers,
             "admin_set_client_balance_group_consume_from_max": self._consume_from_max,
             "admin_set_group_flow_control_rule": self._set_group_rules,
-            "admin_rmv_group_flow_control_rule": self._remove_group_rules,
             "admin_set_cluster_default_setting": self._set_cluster_rules,
         }
 
@@ -113,7 +109,7 @@ class MasterAdmin:
         )
 
     def _client_balance_groups(self, parameters: Parameters) -> dict[str, Any]:
-        return listed([group.name for group in self._groups() if group.kind is GroupKind.CLIENT_BALANCE])
+        return listed([group.name for group in self._groups()])
 
     def _groups(self) -> list[Any]:
         return [self._master.groups[name] for name in sorted(self._master.groups)]
@@ -182,20 +178,13 @@ class MasterAdmin:
             self._rules.put(name, self._clock(), text=text, enabled=None if status < 0 else status == 1)
         return listed([{"groupName": name} | DONE for name in names])
 
-    def _remove_group_rules(self, parameters: Parameters) -> dict[str, Any]:
-        parameters.text("modifyUser")
-        names = parameters.texts("groupName", required=True)
-        for name in names:
-            self._rules.put(name, self._clock(), text="[]", enabled=False)
-        return listed([{"groupName": name} | DONE for name in names])
-
     def _set_cluster_rules(self, parameters: Parameters) -> dict[str, Any]:
         """Of the cluster's settings, these servers support only the flow-control rules."""
         parameters.text("createUser")
         text = parameters.text("flowCtrlInfo", "[]")
         given = parameters.text("flowCtrlEnable", "")
         self._rules.put(CLUSTER, self._clock(), text=text, enabled=given.lower() == "true" if given else None)
-        return listed([{"flowCtrlInfo": json.loads(text)}])
+        return listed([{"flowCtrlInfo": text}])
 
     def _reload_brokers(self, parameters: Parameters) -> dict[str, Any]:
         """TubeMQ's brokers get topic changes only with this call; brokers here have them at once."""

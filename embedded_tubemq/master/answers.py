@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from embedded_tubemq.common.catalogue import BrokerState, Catalogue, TopicConfig
-from embedded_tubemq.master.groups import Consumer, ConsumerGroup, GroupKind
+from embedded_tubemq.master.groups import Consumer, ConsumerGroup
 from tubeclient.wire.strings import encode_consumer_layouts
 
 __all__ = ["DONE", "broker_json", "group_json", "refusal", "topic_json"]
@@ -110,61 +110,32 @@ def group_json(name: str, group: ConsumerGroup | None, catalogue: Catalogue) -> 
         "topicSet": sorted(group.topics) if group is not None else [],
         "consumeGroup": name,
         "re-rebalance": {},  # orders of the call admin_rebalance_group_allocate, which this master does not have
-        "isBandConsume": group.kind if group is not None else GroupKind.UNBOUND,
-        **(_kind_json(group, catalogue) if group is not None else {}),
-        "rebInfo": _rate_json(group),
+        "isBandConsume": "client-rebalance" if group is not None else "unbound",
+        **(_layout_json(group, catalogue) if group is not None else {}),
+        "rebInfo": {"isRebalanced": False},
         "filterConds": {topic: sorted(tags) for topic, tags in group.filters.items()} if group is not None else {},
-        "data": [_consumer_json(group.kind, one, known) for one in consumers] if group is not None else [],
+        "data": [_consumer_json(one, known) for one in consumers] if group is not None else [],
     }
 
 
-def _kind_json(group: ConsumerGroup, catalogue: Catalogue) -> dict[str, Any]:
-    if group.kind is GroupKind.CLIENT_BALANCE:
-        layouts = catalogue.consumer_layouts(group.topics)
-        return {"topicMetaId": catalogue.topic_version, "metaDetails": encode_consumer_layouts(layouts)}
-    if group.kind is GroupKind.BOUND:
-        return {
-            "isNotAllocate": group.balance.not_allocated,
-            "sessionKey": group.first.session_key,
-            "isSelectBig": group.first.select_big,
-            "reqSourceCount": group.first.source_count,
-            "curSourceCount": len(group.consumers),
-            "rebalanceCheckTime": group.balance.waiting_rounds,
-        }
-    return {}
+def _layout_json(group: ConsumerGroup, catalogue: Catalogue) -> dict[str, Any]:
+    layouts = catalogue.consumer_layouts(group.topics)
+    return {"topicMetaId": catalogue.topic_version, "metaDetails": encode_consumer_layouts(layouts)}
 
 
-def _rate_json(group: ConsumerGroup | None) -> dict[str, Any]:
-    rate = group.balance.brokers_per_client if group is not None else None
-    if rate is None:
-        return {"isRebalanced": False}
-    # The greatest rate (maxGroupBrokerConsumeRate), above which TubeMQ's master gives a group nothing; and the group's
-    # own, which nobody sets here. These clusters are far below it.
-    limits = {"defBClientRate": 1000, "confBClientRate": -2}
-    return {"isRebalanced": True, "checkPasted": True, **limits, "curBClientRate": rate}
-
-
-def _consumer_json(kind: GroupKind, consumer: Consumer, brokers: Mapping[int, str]) -> dict[str, Any]:
+def _consumer_json(consumer: Consumer, brokers: Mapping[int, str]) -> dict[str, Any]:
     held = [key for key in consumer.partitions if key.broker_id in brokers]
     return {
         "consumerId": consumer.client_id,
         "receivedFrom": consumer.peer.address.rpartition(":")[0],
         "isOverTLS": consumer.peer.tls,
-        **_membership_json(kind, consumer),
+        "sourceCount": consumer.source_count,
+        "nodeId": consumer.node_id,
         "parCount": len(held),
         "parInfo": [
             {"partId": key.partition_id, "brokerAddr": brokers[key.broker_id], "topicName": key.topic} for key in held
         ],
     }
-
-
-def _membership_json(kind: GroupKind, consumer: Consumer) -> dict[str, Any]:
-    if kind is GroupKind.CLIENT_BALANCE:
-        return {"sourceCount": consumer.source_count, "nodeId": consumer.node_id}
-    if kind is GroupKind.BOUND:
-        given = [{"partitionKey": str(key), "Offset": offset} for key, offset in consumer.offsets.items()]
-        return {"initReSetPartCount": len(given), "initReSetPartInfo": given}
-    return {}
 
 
 def _run_info(topic: TopicConfig, broker: BrokerState) -> dict[str, Any]:

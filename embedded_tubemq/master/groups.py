@@ -1,44 +1,43 @@
-"""Consumer groups of the master: their kinds, their members, and who may join."""
+"""Consumer groups of the master: their members, who may join, and what clients ask, checked."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from enum import StrEnum
+from typing import Any
 
+from google.protobuf.message import Message
+
+from embedded_tubemq.common.catalogue import Catalogue
 from embedded_tubemq.common.codes import Code
 from embedded_tubemq.common.peer import Peer
-from embedded_tubemq.common.refusal import Refusal
-from embedded_tubemq.master.balance_events import EventQueues
+from embedded_tubemq.common.refusal import MAX_CLIENT_CHARS, MAX_GROUP_CHARS, Refusal, checked_name
+from tubeclient.errors import ProtocolError
 from tubeclient.keys import PartitionKey
+from tubeclient.wire.methods import Method
+from tubeclient.wire.strings import parse_filters
 
-__all__ = ["Consumer", "ConsumerGroup", "GroupBalance", "GroupKind", "Joining"]
-
-
-class GroupKind(StrEnum):
-    """Who assigns a group's partitions (source: ConsumeType): the master, the master with offsets that the clients
-    gave, or the clients."""
-
-    UNBOUND = "unbound"
-    BOUND = "bound"
-    CLIENT_BALANCE = "client-rebalance"
+__all__ = [
+    "Consumer",
+    "ConsumerGroup",
+    "Joining",
+    "client_and_group",
+    "deployed_topics",
+    "joining_of",
+    "refused",
+    "topic_set",
+]
 
 
 @dataclass(frozen=True, slots=True)
 class Joining:
-    """What a client that registers says of its group. All members say the same, but for client, node and offsets."""
+    """What a client that registers says of its group. All members say the same, but for client and node."""
 
     client_id: str
-    kind: GroupKind
     topics: frozenset[str]
     filters: Mapping[str, frozenset[str]]
     source_count: int = -2
     node_id: int = -2
-    session_key: str = ""
-    select_big: bool = True
-    """Of two clients' offsets for one partition the larger counts."""
-    offsets: Mapping[PartitionKey, int] = field(default_factory=dict)
-    """Where a bound group shall begin."""
 
 
 @dataclass(slots=True)
@@ -52,30 +51,7 @@ class Consumer:
     deadline_ms: int
     partitions: tuple[PartitionKey, ...] = ()
     assigned_ms: int = -2
-    """When a client-balance client last replaced its list of partitions; negative: never."""
-    has_reported: bool = False
-    """Of a group that the master balances: whether `partitions` says something yet."""
-    offsets: Mapping[PartitionKey, int] = field(default_factory=dict)
-    """Of a bound group: what the client gave."""
-
-
-@dataclass(slots=True)
-class GroupBalance:
-    """Of a group that the master balances: how far it is."""
-
-    events: EventQueues = field(default_factory=EventQueues)
-    unfinished_rounds: int = 0
-    """Rounds that left the group alone, because its clients were not done with an earlier one."""
-    not_allocated: bool = True
-    """No client has done anything yet that it was told."""
-    required: dict[PartitionKey, str] = field(default_factory=dict)
-    """Of a bound group: whose offset counts for a partition."""
-    required_rounds: int = 0
-    """Rounds that handed out `required`."""
-    waiting_rounds: int = 0
-    """Rounds that waited for the group's last client."""
-    brokers_per_client: int | None = None
-    """As the master saw it in the group's first round; None before it."""
+    """When it last replaced its list of partitions; negative: never."""
 
 
 @dataclass(slots=True)
@@ -87,12 +63,6 @@ class ConsumerGroup:
     consumers: dict[str, Consumer] = field(default_factory=dict)
     jump_to_end_id: int = -2
     """Order id (ms) of "consume from the end", which clients receive; negative: none."""
-    balance: GroupBalance = field(default_factory=GroupBalance)
-
-    @property
-    def kind(self) -> GroupKind:
-        """Who assigns its partitions."""
-        return self.first.kind
 
     @property
     def topics(self) -> frozenset[str]:
@@ -107,8 +77,6 @@ class ConsumerGroup:
     def check(self, joining: Joining) -> None:
         """Refuse a client that does not fit the group, with the first reason in TubeMQ's order."""
         who, first = joining.client_id, self.first
-        if joining.kind != self.kind:
-            raise Refusal(Code.CONSUME_TYPE_CONFLICT, f"{who} is {joining.kind}; the group is {self.kind}")
         if joining.topics != self.topics:
             raise Refusal(
                 Code.TOPIC_SET_CONFLICT,
@@ -119,20 +87,12 @@ class ConsumerGroup:
                 Code.FILTER_SET_CONFLICT,
                 f"{who} wants filters {_readable(joining.filters)}; the group reads with {_readable(self.filters)}",
             )
-        if self.kind is GroupKind.BOUND:
-            if joining.session_key != first.session_key:
+        if first.source_count > 0:
+            if joining.source_count != first.source_count:
                 raise Refusal(
-                    Code.SESSION_KEY_CONFLICT,
-                    f"{who} has session key {joining.session_key}; the group has {first.session_key}",
+                    Code.SOURCE_COUNT_CONFLICT,
+                    f"{who} has sourceCount {joining.source_count}; the group has {first.source_count}",
                 )
-            if joining.select_big != first.select_big:
-                raise Refusal(
-                    Code.SELECT_BIG_CONFLICT,
-                    f"{who} has selectBig {joining.select_big}; the group has {first.select_big}",
-                )
-            self._check_source_count(joining)
-        elif self.kind is GroupKind.CLIENT_BALANCE and first.source_count > 0:
-            self._check_source_count(joining)
             for other in self.consumers.values():
                 if other.node_id == joining.node_id and other.client_id != who:
                     raise Refusal(
@@ -142,48 +102,96 @@ class ConsumerGroup:
 
     def join(self, joining: Joining, peer: Peer, deadline_ms: int) -> Consumer:
         """Admit a client that `check` let pass, or renew it; returns it."""
-        consumer = self.consumers.get(joining.client_id)
-        if consumer is None:
-            count, node = joining.source_count, joining.node_id
-            consumer = Consumer(joining.client_id, count, node, peer, deadline_ms, offsets=joining.offsets)
-            self.consumers[joining.client_id] = consumer
-            self._book(joining)
-        consumer.deadline_ms = deadline_ms
-        if self.kind is GroupKind.CLIENT_BALANCE:  # what else comes with a second registration TubeMQ passes over
-            consumer.node_id, consumer.source_count, consumer.peer = joining.node_id, joining.source_count, peer
+        count, node = joining.source_count, joining.node_id
+        consumer = self.consumers.setdefault(
+            joining.client_id, Consumer(joining.client_id, count, node, peer, deadline_ms)
+        )
+        consumer.deadline_ms, consumer.node_id, consumer.source_count, consumer.peer = deadline_ms, node, count, peer
         return consumer
-
-    def remove(self, client_id: str) -> None:
-        """Drop a client, and what it was told to do."""
-        self.consumers.pop(client_id, None)
-        balance = self.balance
-        balance.events.forget(client_id)
-        balance.required = {key: client for key, client in balance.required.items() if client != client_id}
 
     def expire(self, now_ms: int) -> list[str]:
         """Drop clients that were silent too long; returns their ids."""
         gone = [client_id for client_id, consumer in self.consumers.items() if now_ms >= consumer.deadline_ms]
         for client_id in gone:
-            self.remove(client_id)
+            del self.consumers[client_id]
         return gone
-
-    def _check_source_count(self, joining: Joining) -> None:
-        if joining.source_count != self.first.source_count:
-            raise Refusal(
-                Code.SOURCE_COUNT_CONFLICT,
-                f"{joining.client_id} has sourceCount {joining.source_count}; the group has {self.first.source_count}",
-            )
-
-    def _book(self, joining: Joining) -> None:
-        """Note the partitions that the client gave offsets for, unless another client's offset counts."""
-        for key, offset in joining.offsets.items():
-            owner = self.balance.required.get(key)
-            if owner is not None:
-                other = self.consumers[owner].offsets[key]
-                if offset < other if self.first.select_big else offset >= other:
-                    continue
-            self.balance.required[key] = joining.client_id
 
 
 def _readable(filters: Mapping[str, frozenset[str]]) -> dict[str, list[str]]:
     return {topic: sorted(tags) for topic, tags in sorted(filters.items())}
+
+
+MAX_TOPICS = 1024
+
+
+def client_and_group(request: Any) -> tuple[str, str]:
+    """Who asks, of which group; a 400 without one of them."""
+    return (
+        checked_name(request.clientId, "clientId", MAX_CLIENT_CHARS),
+        checked_name(request.groupName, "groupName", MAX_GROUP_CHARS),
+    )
+
+
+def topic_set(names: Iterable[str]) -> frozenset[str]:
+    """The names without blanks and repetitions; a 400 if there are too many."""
+    topics = frozenset(name.strip() for name in names if name.strip())
+    if len(topics) > MAX_TOPICS:
+        raise Refusal(Code.BAD_REQUEST, f"{len(topics)} topics; {MAX_TOPICS} are allowed")
+    return topics
+
+
+def deployed_topics(names: Iterable[str], catalogue: Catalogue) -> frozenset[str]:
+    """What a consumer subscribes to: a 400 for nothing, a 431 for a topic that is not there."""
+    topics = topic_set(names)
+    if not topics:
+        raise Refusal(Code.BAD_REQUEST, "the request subscribes to no topic")
+    missing = sorted(name for name in topics if catalogue.topic(name) is None)
+    if missing:
+        raise Refusal(Code.TOPIC_NOT_DEPLOYED, f"not deployed: {', '.join(missing)}")
+    return topics
+
+
+def joining_of(request: Any, client_id: str, group: str, catalogue: Catalogue) -> Joining:
+    """What a consumer that registers says of its group, checked in TubeMQ's order as far as it needs no group."""
+    topics = deployed_topics(request.topicList, catalogue)
+    if request.sourceCount > 0 and not 0 <= request.nodeId < request.sourceCount:
+        raise Refusal(Code.BAD_REQUEST, f"nodeId {request.nodeId} is not in [0, {request.sourceCount})")
+    filters = _filters(request.topicCondition)
+    if not filters.keys() <= topics:
+        raise Refusal(
+            Code.BAD_REQUEST, f"filters for topics that are not subscribed: {sorted(filters.keys() - topics)}"
+        )
+    _check_authorized(group, topics, filters, catalogue)
+    return Joining(client_id, topics, filters, request.sourceCount, request.nodeId)
+
+
+def refused(method: Method, refusal: Refusal) -> Message:
+    """The answer to a refused call."""
+    fields = {"errCode": int(refusal.code), "errMsg": refusal.text}
+    known = method.spec.response.DESCRIPTOR.fields_by_name
+    if "success" in known:
+        fields["success"] = False
+    if "brokerCheckSum" in known:
+        fields["brokerCheckSum"] = -1
+    return method.spec.response(**fields)
+
+
+def _filters(texts: Iterable[str]) -> dict[str, frozenset[str]]:
+    try:
+        return {topic: tags for topic, tags in parse_filters(texts).items() if tags}
+    except ProtocolError as error:
+        raise Refusal(Code.BAD_REQUEST, str(error)) from error
+
+
+def _check_authorized(
+    group: str, topics: frozenset[str], filters: Mapping[str, frozenset[str]], catalogue: Catalogue
+) -> None:
+    for topic in filter(None, map(catalogue.topic, sorted(topics))):
+        if topic.authorized_groups is not None and group not in topic.authorized_groups:
+            raise Refusal(Code.GROUP_FORBIDDEN, f"group {group} is not authorised for topic {topic.name}")
+        allowed = topic.allowed_tags.get(group)
+        # A group restricted to some tags must filter by some of them; without a filter it would get everything.
+        if allowed is not None and not (filters.get(topic.name) and filters[topic.name] <= allowed):
+            raise Refusal(
+                Code.FILTER_FORBIDDEN, f"group {group} may read topic {topic.name} with tags {sorted(allowed)} only"
+            )

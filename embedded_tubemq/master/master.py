@@ -1,8 +1,7 @@
 """The master as a state machine: calls in, answers out; the caller supplies the time; no I/O.
 
 It keeps producers and consumers, refuses clients that do not fit their group, and tells clients the layout. Groups
-assign their partitions themselves (client-balance: RPC 20 to 22), as with this project's clients, or leave it to the
-master (server-balance: RPC 4 and 5).
+assign their partitions themselves (client-balance: RPC 20 to 22). Groups that leave it to the master are not served.
 """
 
 from __future__ import annotations
@@ -19,9 +18,14 @@ from embedded_tubemq.common.codes import Code
 from embedded_tubemq.common.faults import Faults
 from embedded_tubemq.common.peer import NOBODY, Peer
 from embedded_tubemq.common.refusal import MAX_CLIENT_CHARS, MAX_HOST_CHARS, Refusal, StandbyRefusal, checked_name
-from embedded_tubemq.master.groups import Consumer, ConsumerGroup, GroupKind
-from embedded_tubemq.master.requests import client_and_group, joining_of, refused, topic_set
-from embedded_tubemq.master.server_balance import ServerBalance
+from embedded_tubemq.master.groups import (
+    Consumer,
+    ConsumerGroup,
+    client_and_group,
+    joining_of,
+    refused,
+    topic_set,
+)
 from tubeclient.errors import ProtocolError
 from tubeclient.wire.methods import Method
 from tubeclient.wire.proto import master_pb2
@@ -30,21 +34,13 @@ from tubeclient.wire.strings import encode_consumer_layouts, encode_producer_lay
 
 __all__ = ["Master", "MasterSettings", "Producer"]
 
-_NOTHING = -2
-"""TBaseConstants.META_VALUE_UNDEFINED."""
-
 
 @dataclass(frozen=True, slots=True)
 class MasterSettings:
-    """Times in ms. `users` maps names to passwords; without users there is no authentication.
-
-    `balance_period_ms` is the pace at which the master balances the groups that leave it to the master; TubeMQ's is a
-    minute.
-    """
+    """Times in ms. `users` maps names to passwords; without users there is no authentication."""
 
     lease_ms: int = 30_000
     metadata_push_ms: int = 180_000
-    balance_period_ms: int = 1_000
     users: Mapping[str, str] = field(default_factory=dict, repr=False)
 
 
@@ -70,13 +66,10 @@ class Master:
         self.groups: dict[str, ConsumerGroup] = {}
         self.producers: dict[str, Producer] = {}
         self._authenticator = Authenticator(self.settings.users)
-        self._balance = ServerBalance(catalogue, self.groups, self.settings.balance_period_ms)
         self._calls: dict[Method, Callable[[Any, int, Peer], Message]] = {
             Method.PRODUCER_REGISTER: self._register_producer,
             Method.PRODUCER_HEARTBEAT: self._heartbeat_producer,
             Method.PRODUCER_CLOSE: self._close_producer,
-            Method.CONSUMER_REGISTER: self._register_classic,
-            Method.CONSUMER_HEARTBEAT: self._heartbeat_classic,
             Method.CONSUMER_CLOSE: self._close_consumer,
             Method.CONSUMER_REGISTER_V2: self._register_consumer,
             Method.CONSUMER_HEARTBEAT_V2: self._heartbeat_consumer,
@@ -100,19 +93,17 @@ class Master:
     serve = handle
 
     def tick(self, now_ms: int) -> None:
-        """Drop clients with an expired lease and empty groups; renew the visit token; balance groups."""
-        self.catalogue.visit_tokens.tick(now_ms)
+        """Drop clients with an expired lease, and empty groups."""
         for group in list(self.groups.values()):
             group.expire(now_ms)
             self._drop_if_empty(group)
         for producer in [item for item in self.producers.values() if now_ms >= item.deadline_ms]:
             del self.producers[producer.client_id]
-        self._balance.tick(now_ms)
 
     def order_jump_to_end(self, group_name: str, now_ms: int) -> bool:
-        """Tell a client-balance group's clients to continue from the end; False if there is no such group."""
+        """Tell a group's clients to continue from the end; False if there is no such group."""
         group = self.groups.get(group_name)
-        if group is None or group.kind is not GroupKind.CLIENT_BALANCE:
+        if group is None:
             return False
         group.jump_to_end_id = now_ms
         return True
@@ -163,10 +154,10 @@ class Master:
         self.producers.pop(client_id, None)
         return master_pb2.CloseResponseM2P(success=True, errCode=Code.SUCCESS, errMsg="OK!")
 
-    # Consumers, client-balance
+    # Consumers
 
     def _register_consumer(self, request: Any, now_ms: int, peer: Peer) -> Message:
-        group, consumer = self._admit(request, GroupKind.CLIENT_BALANCE, now_ms, peer)
+        group, consumer = self._admit(request, now_ms, peer)
         self._take_report(consumer, request)
         response = master_pb2.RegisterResponseM2CV2(errCode=Code.SUCCESS, errMsg="OK!")
         self._add_brokers(response, _known_brokers(request), peer)
@@ -192,34 +183,12 @@ class Master:
         self._add_brokers(response, request.brokerConfigId, peer)
         return response
 
-    # Consumers, server-balance
-
-    def _register_classic(self, request: Any, now_ms: int, peer: Peer) -> Message:
-        kind = GroupKind.BOUND if request.requireBound else GroupKind.UNBOUND
-        group, consumer = self._admit(request, kind, now_ms, peer)
-        self._balance.take_registration(group, consumer, request)
-        response = master_pb2.RegisterResponseM2C(success=True, errCode=Code.SUCCESS, errMsg="OK!")
-        self._add_classic_orders(response, group, request)
-        return response
-
-    def _heartbeat_classic(self, request: Any, now_ms: int, peer: Peer) -> Message:
-        group, consumer = self._known_consumer(request, now_ms)
-        self._balance.take_heartbeat(group, consumer, request)
-        response = master_pb2.HeartResponseM2C(success=True, errCode=Code.SUCCESS, errMsg="OK!")
-        self._balance.add_event(response, group, consumer)
-        self._add_classic_orders(response, group, request)
-        if self._authenticator.enabled:  # TubeMQ leaves it out, and its Java client then signs its first calls only
-            response.requireAuth = True
-        return response
-
-    # Consumers of both kinds
-
-    def _admit(self, request: Any, kind: GroupKind, now_ms: int, peer: Peer) -> tuple[ConsumerGroup, Consumer]:
+    def _admit(self, request: Any, now_ms: int, peer: Peer) -> tuple[ConsumerGroup, Consumer]:
         client_id = checked_name(request.clientId, "clientId", MAX_CLIENT_CHARS)
         checked_name(request.hostName, "hostName", MAX_HOST_CHARS)
         _, group_name = client_and_group(request)
         self._check_active()
-        joining = joining_of(request, client_id, group_name, kind, self.catalogue)
+        joining = joining_of(request, client_id, group_name, self.catalogue)
         group = self.groups.get(group_name)
         if group is None:
             group = self.groups[group_name] = ConsumerGroup(group_name, joining)
@@ -232,7 +201,7 @@ class Master:
         self._check_active()
         group = self.groups.get(group_name)
         if group is not None:
-            group.remove(client_id)
+            group.consumers.pop(client_id, None)
             self._drop_if_empty(group)
         return master_pb2.CloseResponseM2C(success=True, errCode=Code.SUCCESS, errMsg="OK!")
 
@@ -303,17 +272,8 @@ class Master:
             orders.csmFrmMaxOffsetCtrlId = group.jump_to_end_id
         self.catalogue.flow_rules.add_to(orders, group.name, known)
 
-    def _add_classic_orders(self, response: Any, group: ConsumerGroup, request: Any) -> None:
-        if request.HasField("defFlowCheckId") or request.HasField("groupFlowCheckId"):
-            response.ssdStoreId = response.qryPriorityId = _NOTHING
-            response.defFlowCheckId = response.groupFlowCheckId = _NOTHING
-            response.defFlowControlInfo = response.groupFlowControlInfo = " "
-            self.catalogue.flow_rules.add_to(response, group.name, request)
-        response.notAllocated = group.balance.not_allocated
-        self._grant(response.authorizedInfo)
-
     def _grant(self, grant: Any) -> None:
-        grant.visitAuthorizedToken = self.catalogue.visit_tokens.for_clients
+        grant.visitAuthorizedToken = self.catalogue.visit_tokens[-1]
 
     def _client_config(self, request: Any, response: Any) -> None:
         # Clients get the largest message size unless they have this version of it already.

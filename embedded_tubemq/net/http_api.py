@@ -11,16 +11,13 @@ from typing import Any
 from aiohttp import web
 
 from embedded_tubemq.common.admin import AdminError, Parameters, failed
-from embedded_tubemq.net.listener import listen
+from embedded_tubemq.net.server import listen
 from tubeclient.wire.web_json import write_json
 
 __all__ = ["HttpServer"]
 
 _LOG = logging.getLogger(__name__)
 _STOP_SECONDS = 1.0
-_OF_AIOHTTP = _LOG.getChild("aiohttp")
-# It logs a traceback for whatever a client garbles. Failures of our own code are logged here.
-_OF_AIOHTTP.setLevel(logging.CRITICAL + 1)
 
 
 class HttpServer:
@@ -35,9 +32,7 @@ class HttpServer:
         """Listen; returns the port. With `port` 0 the system chooses it."""
         app = web.Application()
         app.router.add_route("*", "/{path:.*}", self._answer)
-        self._runner = web.AppRunner(
-            app, handle_signals=False, access_log=None, logger=_OF_AIOHTTP, shutdown_timeout=_STOP_SECONDS
-        )
+        self._runner = web.AppRunner(app, handle_signals=False, access_log=None, shutdown_timeout=_STOP_SECONDS)
         await self._runner.setup()
         self._listener = await listen(host, port)
         await web.SockSite(self._runner, self._listener).start()
@@ -57,25 +52,11 @@ class HttpServer:
 
     async def _answer(self, request: web.Request) -> web.Response:
         values = dict(request.query)
+        if request.method == "POST":
+            values.update({key: value for key, value in (await request.post()).items() if isinstance(value, str)})
         try:
-            if request.method == "POST":
-                values.update(await _form(request))
             answer = self._call(Parameters(values))
-        except web.HTTPException:  # a body over aiohttp's limit
-            raise
-        except AdminError as error:
-            answer = failed(error)
         except Exception as error:
             _LOG.exception("%s failed", request.path)
             answer = failed(AdminError(f"internal error: {error}", 500))
         return web.Response(body=write_json(answer), content_type="application/json", charset="utf-8")
-
-
-async def _form(request: web.Request) -> dict[str, str]:
-    """The texts of a posted form. AdminError if it is none."""
-    try:
-        return {key: value for key, value in (await request.post()).items() if isinstance(value, str)}
-    except web.HTTPException:  # a body over aiohttp's limit
-        raise
-    except Exception as error:  # no boundary, an unknown charset or encoding, nobody there, and more
-        raise AdminError(f"the posted form cannot be read: {error}") from error

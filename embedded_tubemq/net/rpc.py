@@ -8,12 +8,11 @@ from typing import NamedTuple, Protocol
 
 from google.protobuf.message import Message
 
-from embedded_tubemq.broker.answer_bytes import Pieces, encode_response
 from embedded_tubemq.common.faults import ConnectionFault, Faults
 from embedded_tubemq.common.peer import NOBODY, Peer
 from embedded_tubemq.common.refusal import StandbyRefusal
 from tubeclient.errors import ProtocolError
-from tubeclient.wire.envelope import Request, decode_request, encode_error, parse_message
+from tubeclient.wire.envelope import Request, decode_request, encode_error, encode_response, parse_message
 from tubeclient.wire.methods import BROKER_READ, BROKER_WRITE, Method, method_of
 
 __all__ = ["Endpoint", "Machine", "Reply"]
@@ -35,14 +34,14 @@ class Machine(Protocol):
     def methods(self) -> frozenset[Method]:
         """The calls it answers."""
 
-    def serve(self, method: Method, request: Message, now_ms: int, peer: Peer = NOBODY) -> Message | Pieces:
+    def serve(self, method: Method, request: Message, now_ms: int, peer: Peer = NOBODY) -> Message | bytes:
         """Answer one call."""
 
 
 class Reply(NamedTuple):
     """An answer: a stream, and a fault for the connection (`stream` None: send nothing)."""
 
-    stream: Pieces | None
+    stream: bytes | None
     fault: ConnectionFault | None = None
     delay_ms: int = 0
 
@@ -73,7 +72,7 @@ class Endpoint:
             return Reply(None, fault, delay_ms)
         return Reply(answer, fault, delay_ms)
 
-    def _call(self, method: Method, request: Request, peer: Peer) -> Pieces:
+    def _call(self, method: Method, request: Request, peer: Peer) -> bytes:
         if method not in self._machine.methods or not _service_fits(method, request.service):
             has_service = any(_service_fits(offered, request.service) for offered in self._machine.methods)
             lacks = f"No method {request.method_id} in service" if has_service else "No service"
@@ -91,13 +90,11 @@ class Endpoint:
             # TubeMQ answers the same way when a handler throws: the reflection layer's class, and no text.
             _LOG.exception("%s from %s failed", method.name, peer.address)
             return _error(_HANDLER_FAILED, "")
-        if isinstance(answer, Message):
-            answer = Pieces(answer.SerializeToString(), b"")
-        return encode_response(request.method_id, answer)
+        return encode_response(request.method_id, answer.SerializeToString() if isinstance(answer, Message) else answer)
 
 
-def _error(exception_name: str, text: str, *, fatal: bool = False) -> Pieces:
-    return Pieces(encode_error(exception_name, text, fatal=fatal), b"")
+def _error(exception_name: str, text: str, *, fatal: bool = False) -> bytes:
+    return encode_error(exception_name, text, fatal=fatal)
 
 
 def _service_fits(method: Method, service: int) -> bool:

@@ -8,22 +8,20 @@ import socket
 import ssl
 from collections import deque
 
-from embedded_tubemq.broker.answer_bytes import frame_pieces
 from embedded_tubemq.common.faults import ConnectionFault
 from embedded_tubemq.common.peer import NOBODY, Peer
-from embedded_tubemq.net.listener import listen
-from embedded_tubemq.net.plain_transport import PlainTransport
 from embedded_tubemq.net.rpc import Endpoint, Reply
 from tubeclient.errors import ProtocolError
-from tubeclient.wire.framing import Frame, FrameDecoder
+from tubeclient.wire.framing import Frame, FrameDecoder, encode_frame
 
-__all__ = ["TcpServer"]
+__all__ = ["TcpServer", "hold", "listen"]
 
 _LOG = logging.getLogger(__name__)
 _WRONG_TOKEN = b"\x00\x00\x00\x00"
 _WRITE_BYTES = 64 << 10
 _ACCEPT_PAUSE_SECONDS = 1.0
 _HANDSHAKE_SECONDS = 5.0
+_BACKLOG = 1024
 
 
 class TcpServer:
@@ -50,7 +48,7 @@ class TcpServer:
             asyncio.get_running_loop().remove_reader(self._listener)
             self._listener.close()
             self._listener = None
-        # TLS connections accepted a moment ago are cut as soon as they have a transport, in their first turn: none is
+        # Connections accepted a moment ago are cut as soon as they have a transport, in their first turn: none is
         # missed. This does not wait for a handshake that the peer holds up.
         if self._arriving:
             await asyncio.sleep(0)
@@ -76,21 +74,17 @@ class TcpServer:
             loop.call_later(_ACCEPT_PAUSE_SECONDS, self._accept_again, listener)
             return
         accepted.setblocking(False)
-        if self.tls is None:
-            try:
-                PlainTransport(accepted, _Connection(self))
-            except OSError as error:
-                accepted.close()
-                _LOG.warning("%s: a connection failed: %s", self.name, str(error) or type(error).__name__)
-            return
-        task = loop.create_task(self._arrive(accepted, self.tls))
+        task = loop.create_task(self._arrive(accepted))
         self._arriving.add(task)
         task.add_done_callback(self._arriving.discard)
 
-    async def _arrive(self, accepted: socket.socket, tls: ssl.SSLContext) -> None:
+    async def _arrive(self, accepted: socket.socket) -> None:
         try:
             await asyncio.get_running_loop().connect_accepted_socket(
-                lambda: _Connection(self), accepted, ssl=tls, ssl_handshake_timeout=_HANDSHAKE_SECONDS
+                lambda: _Connection(self),
+                accepted,
+                ssl=self.tls,
+                ssl_handshake_timeout=_HANDSHAKE_SECONDS if self.tls is not None else None,
             )
         except OSError as error:
             _LOG.warning("%s: a connection failed: %s", self.name, str(error) or type(error).__name__)
@@ -113,7 +107,7 @@ class _Connection(asyncio.Protocol):
         self._server = server
         self._decoder = FrameDecoder()
         self._waiting: deque[Frame] = deque()
-        self._unsent: list[bytes | memoryview] = []
+        self._unsent: list[bytes] = []
         self._unsent_bytes = 0
         self._peer_is_slow = False
         self._answer_is_delayed = False
@@ -191,11 +185,11 @@ class _Connection(asyncio.Protocol):
             self._flush()
             self.cut()
         elif reply.stream is not None:
-            pieces = frame_pieces(serial, reply.stream)
+            frame = encode_frame(serial, reply.stream)
             if reply.fault is ConnectionFault.CORRUPT_FRAME:
-                pieces[0] = _WRONG_TOKEN + pieces[0][len(_WRONG_TOKEN) :]
-            self._unsent += pieces
-            self._unsent_bytes += reply.stream.size
+                frame = _WRONG_TOKEN + frame[len(_WRONG_TOKEN) :]
+            self._unsent.append(frame)
+            self._unsent_bytes += len(frame)
             if self._unsent_bytes >= _WRITE_BYTES:
                 self._flush()
 
@@ -203,4 +197,32 @@ class _Connection(asyncio.Protocol):
         """Write what is ready: one write for many small answers."""
         ready, self._unsent, self._unsent_bytes = self._unsent, [], 0  # first: the write may call back into here
         if ready and self._transport is not None:
-            self._transport.writelines(ready)
+            self._transport.write(b"".join(ready))
+
+
+async def listen(host: str, port: int) -> socket.socket:
+    """A listening socket that does not block, at the first address of `host`. With `port` 0 the system chooses it.
+
+    Raises OSError where the address is unknown, foreign or in use.
+    """
+    found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    family, _, _, _, address = found[0]
+    listener = socket.create_server(address[:2], family=family, backlog=_BACKLOG)
+    listener.setblocking(False)
+    return listener
+
+
+def hold(host: str, port: int) -> socket.socket | None:
+    """A socket that keeps `port` for whoever listened there and will again: connections to it are refused, and the
+    system gives it to nobody. None if somebody has it already.
+    """
+    family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
+    holder = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        # Connections that were cut a moment ago still count as users of the port.
+        holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        holder.bind(address)
+    except OSError:
+        holder.close()
+        return None
+    return holder

@@ -17,8 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from embedded_tubemq.storage.files import write_atomically, write_fully
-from embedded_tubemq.storage.gather import gather
+from embedded_tubemq.storage.files import recover, write_atomically, write_fully
 from embedded_tubemq.storage.packs import Pack
 from embedded_tubemq.storage.records import (
     HEADER_BYTES,
@@ -29,7 +28,6 @@ from embedded_tubemq.storage.records import (
     encode_index_entry,
     encode_record,
 )
-from embedded_tubemq.storage.recovery import recover
 from tubeclient.keys import INDEX_ENTRY_BYTES, StoreBounds
 
 __all__ = ["Appended", "NewMessage", "Store"]
@@ -131,21 +129,17 @@ class Store:
             return np.empty(0, INDEX_DTYPE)
         return np.frombuffer(os.pread(self._index_fd, end - start, start), INDEX_DTYPE)
 
-    def wire_bytes(self, pack: Pack) -> memoryview:
+    def wire_bytes(self, pack: Pack) -> bytes:
         """The chosen messages in wire form, joined."""
         if pack.empty:
-            return memoryview(b"")
-        return gather(self._mapped(int(pack.ends[-1])), pack.starts, pack.ends)
+            return b""
+        data = self._mapped(int(pack.ends[-1]))
+        return b"".join(map(data.__getitem__, map(slice, pack.starts.tolist(), pack.ends.tolist())))
 
     def records(self, start: int, end: int) -> list[Record]:
         """The existing records of [start, end), decoded one by one."""
         entries = self.entries(start, end)
         return self._decoded(entries[entries["position"] >= self.data_min])
-
-    def end_before(self, received_ms: int) -> int:
-        """Offset after the last message received before `received_ms`."""
-        times = self.entries(0, self.max_offset)["received_ms"]
-        return int(np.searchsorted(times, received_ms)) * INDEX_ENTRY_BYTES
 
     def expire(self, up_to: int) -> None:
         """Drop index entries and records below the offset `up_to`, at most up to the end.

@@ -63,8 +63,7 @@ def collect_seldom() -> None:
     """Make Python look for reference cycles after 100 000 new objects instead of 700.
 
     A batch of 10 000 partitions creates some 100 000 objects that live until the next one. At 700, all objects,
-    including pyspark's, would be scanned several times per batch; that takes longer than the planning (`python -m
-    bench.microbatch`).
+    including pyspark's, would be scanned several times per batch; that takes longer than the planning.
     """
     gc.set_threshold(100_000, 50, 100)
 

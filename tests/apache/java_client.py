@@ -180,6 +180,11 @@ class JavaBalanceConsumer:
         return self
 
     @property
+    def of_java(self) -> Any:
+        """The ClientBalanceConsumer, for what is put together inside the JVM."""
+        return self._consumer
+
+    @property
     def consumer_id(self) -> str:
         return str(self._consumer.getConsumerId())
 
@@ -270,72 +275,6 @@ class JavaBalanceConsumer:
     def _check(what: str, done: bool, result: Any) -> None:
         if not done:
             raise JavaClientError(what, result.getErrCode(), result.getErrMsg())
-
-
-class JavaPullConsumer:
-    """PullMessageConsumer, to whose group the master assigns partitions."""
-
-    def __init__(self, java: JavaVM, master: str, group: str, *, heartbeat_ms: int | None = None) -> None:
-        """`heartbeat_ms` is how often it hears from the master what to do; Java's default is 13 000."""
-        self._jvm = java.jvm
-        client = self._jvm.org.apache.inlong.tubemq.client
-        config = _client_settings(client.config.ConsumerConfig(master, group))
-        config.setConsumePosition(client.consumer.ConsumePosition.CONSUMER_FROM_FIRST_OFFSET)
-        config.setPullConsumeReadyWaitPeriodMs(FETCH_WAIT_MS)
-        if heartbeat_ms is not None:
-            config.setHeartbeatPeriodMs(heartbeat_ms)
-        self._factory = client.factory.TubeMultiSessionFactory(config)
-        self._consumer = self._factory.createPullConsumer(config)
-
-    def start(self, topic: str) -> JavaPullConsumer:
-        """Registers at the master; py4j's error with Java's text where that refuses."""
-        self._consumer.subscribe(topic, self._jvm.java.util.TreeSet())
-        self._consumer.completeSubscribe()
-        return self
-
-    def start_at(
-        self, topic: str, offsets: Mapping[str, int], session_key: str, source_count: int = 1
-    ) -> JavaPullConsumer:
-        """The same, where the group as a whole begins at offsets above 0: the kind that TubeMQ calls bound."""
-        wanted = self._jvm.java.util.HashMap()
-        util = self._jvm.java.util
-        counting = util.stream.Collectors.groupingBy(
-            util.function.Function.identity(), util.stream.Collectors.counting()
-        )
-        for key, offset in offsets.items():
-            # The client wants a Long, and py4j makes an Integer of a small number: so Java counts up to it.
-            wanted.putAll(util.Collections.nCopies(offset, key).stream().collect(counting))
-        self._consumer.subscribe(topic, self._jvm.java.util.TreeSet())
-        self._consumer.completeSubscribe(session_key, source_count, True, wanted)
-        return self
-
-    @property
-    def consumer_id(self) -> str:
-        return str(self._consumer.getConsumerId())
-
-    def held(self) -> set[str]:
-        """The keys of the partitions that it reads now."""
-        return {str(key) for key in self._consumer.getCurConsumedPartitions()}
-
-    def get_message(self) -> JavaPack | None:
-        """The next pack of any partition; None if there is nothing within about FETCH_WAIT_MS."""
-        result = self._consumer.getMessage()
-        if not result.isSuccess():
-            if result.getErrCode() in _NOTHING_NOW:
-                return None
-            raise JavaClientError("getMessage", result.getErrCode(), result.getErrMsg())
-        return _pack(result)
-
-    def confirm(self, confirm_context: str, consumed: bool = True) -> int:
-        """Commits the pack (or rolls it back); returns the position committed, its exclusive end."""
-        result = self._consumer.confirmConsume(confirm_context, consumed)
-        if not result.isSuccess():
-            raise JavaClientError("confirm", result.getErrCode(), result.getErrMsg())
-        return int(result.getCurrOffset())
-
-    def close(self) -> None:
-        self._consumer.shutdown()
-        self._factory.shutdown()
 
 
 def _pack(result: Any) -> JavaPack:

@@ -230,9 +230,6 @@ class ApacheTubeMQ:
             self._await_topics([i for i, process in enumerate(self._brokers) if process.running], hurry=True)
             yield
 
-    def broker_running(self, broker: int) -> bool:
-        return self._brokers[broker].running
-
     # --- topics
 
     def create_topics(self, topics: Sequence[TopicSpec], *, hurry: bool = True) -> None:

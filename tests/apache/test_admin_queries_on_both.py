@@ -60,19 +60,6 @@ def test_topics_lie_as_clients_are_told(site: Site, admin: Admin) -> None:
     assert topics[0].on_brokers[0].status is TopicStatus.OK
 
 
-def test_names_of_topics_leave_out_the_clusters_own(admin: Admin) -> None:
-    names = admin.topic_names()
-    assert set(TOPICS) <= set(names) == {topic.name for topic in admin.topics()}
-    assert names == sorted(names)
-    assert not [name for name in names if name.startswith("_")]
-
-
-def test_any_number_of_topics_can_be_asked_for(admin: Admin) -> None:
-    names = [f"no_such_topic_{number:050}" for number in range(5_000)]
-    assert admin.topics(names) == []
-    assert [topic.name for topic in admin.topics([*names, *TOPICS])] == TOPICS
-
-
 def test_bounds_are_those_of_the_offset_lookup(site: Site, admin: Admin, produce: Callable[[str, int], None]) -> None:
     produce("admin_shared", 3)
     view = fetch_view(site.settings, TOPICS, GROUPS)
@@ -127,17 +114,6 @@ def test_our_own_group_shows_what_each_node_was_dealt(site: Site, admin: Admin) 
         assert {member.node_id: list(member.partitions) for member in group.members} == dict(enumerate(plan))
         assert group.filters == {}
     assert "admin_ours" not in [summary.name for summary in admin.groups()]
-
-
-def test_a_client_without_a_node_id_has_none(admin: Admin, java_reader: Callable[[str], JavaBalanceConsumer]) -> None:
-    java_reader("admin_free").start({"admin_single": []})
-    [member] = admin.group("admin_free").members
-    assert (member.node_id, member.source_count, member.partitions) == (None, None, ())
-
-
-def test_a_group_the_master_does_not_know_has_no_members(admin: Admin) -> None:
-    group = admin.group("admin_nobody")
-    assert (group.name, group.members, group.topics, group.filters) == ("admin_nobody", (), frozenset(), {})
 
 
 def test_a_topic_is_created_with_the_token_only(site: Site, admin: Admin) -> None:

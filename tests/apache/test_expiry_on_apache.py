@@ -19,11 +19,9 @@ from spark_source.options.source_options import SourceOptions
 from spark_source.plan.read_task import ReadTask
 from spark_source.progress.progress_table import ProgressTable
 from spark_source.read.task_read import read_task
-from spark_source.stream.batch_reader import plan_batch
 from spark_source.stream.planner import StreamPlanner
 from tests.apache.server import ApacheTubeMQ, TopicSpec
 from tests.apache.spark_options import options
-from tests.embedded_tubemq.raw_client import RawClient
 from tests.waiting import wait_for
 from tubeclient import (
     Admin,
@@ -42,7 +40,6 @@ from tubeclient import (
     reader_groups_of,
 )
 from tubeclient.admin.broker import BrokerWeb
-from tubeclient.wire.methods import Method
 
 pytestmark = [pytest.mark.apache, pytest.mark.timeout(600)]
 
@@ -107,14 +104,6 @@ def values(given: SourceOptions, tasks: Iterable[ReadTask]) -> list[int]:
     return sorted(int(row["value"][:6]) for batch in batches for row in batch.to_pylist())
 
 
-def read_batch(ageing: Ageing, topic: str, **more: object) -> list[int]:
-    """What a batch read of the source plans and its tasks read, without Spark."""
-    given = parse_options(options(ageing.apache, topic, "etl", **more))
-    with closing(ProgressTable(given)) as progress:
-        tasks = plan_batch(given, TubeCluster(client_settings(given), given), progress)
-    return values(given, tasks)
-
-
 @contextmanager
 def restarted(ageing: Ageing, topic: str, **more: object) -> Iterator[tuple[SourceOptions, StreamPlanner]]:
     """The planner of a query that was started again; once it is closed its group is free."""
@@ -151,25 +140,6 @@ def test_the_index_is_all_there_and_stores_begin_where_data_does(ageing: Ageing)
     assert shown == {store: files[store].index_bounds for store in bounds}
 
 
-def test_a_pack_without_data_is_empty_and_moves_the_reader(ageing: Ageing) -> None:
-    who = {"clientId": "raw", "groupName": "raw", "topicName": "ageing_alone", "partitionId": 0}
-    with RawClient(ageing.broker.address) as raw:
-        at = raw.call(
-            Method.PARTITION_REGISTER,
-            opType=31,
-            readStatus=0,
-            currOffset=0,
-            authInfo={"visitAuthorizedToken": ageing.view.visit_token},
-            **who,
-        )
-        assert (at.errCode, at.currOffset) == (200, 0)
-        fetched = raw.call(Method.GET_MESSAGES, lastPackConsumed=False, manualCommitOffset=False, **who)
-        assert (fetched.errCode, fetched.currOffset, len(fetched.messages)) == (200, 0, 0)
-        # As if the reader stood at -2, the number for no position.
-        assert fetched.currDataDlt == ageing.data("ageing_alone")[1] + 2
-        assert raw.call(Method.COMMIT_OFFSET, lastPackConsumed=False, **who).currOffset > 0
-
-
 @pytest.mark.parametrize("topic", [topic.name for topic in TOPICS])
 def test_a_range_over_expired_data_is_loss(ageing: Ageing, topic: str) -> None:
     low, high = ageing.bounds()[StoreKey(1, topic, 0)]
@@ -185,25 +155,6 @@ def test_a_range_over_expired_data_is_loss(ageing: Ageing, topic: str) -> None:
             lenient_rows += sum(len(pack) for pack in lenient.read(ageing.broker, OffsetRange(key, 0, high)))
             assert [(loss.partition, loss.start, loss.end) for loss in lenient.losses] == [(key, 0, low)]
     assert behind == lenient_rows == (high - low) // ENTRY
-
-
-@pytest.mark.parametrize("topic", [topic.name for topic in TOPICS])
-def test_the_source_begins_with_the_first_message_that_is_there(ageing: Ageing, topic: str) -> None:
-    low, high = ageing.bounds()[StoreKey(1, topic, 0)]
-    rows = read_batch(ageing, topic, startingOffsets="earliest")
-    assert len(rows) == len(set(rows)) == (high - low) // ENTRY
-    if topic == "ageing_alone":
-        assert rows == list(range(low // ENTRY, high // ENTRY))
-
-
-@pytest.mark.parametrize("topic", [topic.name for topic in TOPICS])
-def test_the_source_calls_expired_data_lost(ageing: Ageing, topic: str) -> None:
-    low, high = ageing.bounds()[StoreKey(1, topic, 0)]
-    start = f'{{"default": {low - ENTRY}}}'
-    with pytest.raises(DataLoss, match=rf"1:{topic}:0 should be read from {low - ENTRY}.*holds it only from {low}:"):
-        read_batch(ageing, topic, startingOffsets=start)
-    rows = read_batch(ageing, topic, startingOffsets=start, failOnDataLoss="false")
-    assert len(rows) == (high - low) // ENTRY
 
 
 @pytest.mark.parametrize("topic", [topic.name for topic in TOPICS])

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial
 
 import pytest
 
 from tests.apache.server import ApacheTubeMQ
-from tests.forking import MULTI_THREADED, in_child
+from tests.forking import MULTI_THREADED
 from tubeclient import (
-    ClientClosed,
     ClientSettings,
     OffsetLookup,
     OffsetRange,
@@ -47,27 +45,6 @@ def bodies_since(settings: ClientSettings, before: dict[StoreKey, int]) -> list[
             for pack in reader.read(view.broker_of(key), OffsetRange(key, before[key.store], after[key.store]))
             for body in pack.bodies
         )
-
-
-def test_children_of_a_producing_process_produce_too(settings: ClientSettings, producer: Producer) -> None:
-    producer.publish([TOPIC])
-    before = ends(settings)
-
-    def child(number: int) -> None:
-        with pytest.raises(ClientClosed):
-            producer.send(TOPIC, b"never")
-        with Producer(settings) as own:
-            own.publish([TOPIC])
-            own.send(TOPIC, b"child-%d" % number)
-
-    futures = []
-    for number in range(5):
-        futures += producer.submit_many(TOPIC, [b"parent-%d-%d" % (number, n) for n in range(50)])
-        in_child(partial(child, number), seconds=60)
-    assert all(future.result(30) for future in futures)
-    expected = [b"child-%d" % number for number in range(5)]
-    expected += [b"parent-%d-%d" % (number, n) for number in range(5) for n in range(50)]
-    assert bodies_since(settings, before) == sorted(expected)
 
 
 def test_restarts_of_broker_and_master_lose_no_message(apache: ApacheTubeMQ, settings: ClientSettings) -> None:

@@ -17,10 +17,8 @@ from offsets_store import GroupKey, OffsetsTable
 from tests.apache.assorted import send_assorted
 from tests.apache.java_client import JavaProducer
 from tests.apache.java_gateway import JavaVM
-from tests.apache.server import ApacheTubeMQ, TopicSpec
+from tests.apache.server import ApacheTubeMQ
 from tests.apache.spark_options import options
-from tests.spark_source.queries import Batches, running, stream, wait_for_rows
-from tests.waiting import wait_for
 from tubeclient import ClientSettings, OffsetLookup, Producer, fetch_view, reader_groups_of
 
 pytestmark = [pytest.mark.apache, pytest.mark.spark]
@@ -149,39 +147,6 @@ def test_apaches_master_refuses_a_second_query_of_the_group(
         assert holder.isActive
     finally:
         holder.stop()
-
-
-def test_a_topic_that_appears_is_found_by_its_pattern(
-    apache: ApacheTubeMQ, delta_spark: SparkSession, producer: Producer, tmp_path: Path
-) -> None:
-    """The group leaves and joins again for it, with all its nodes."""
-    sent: list[bytes] = []
-
-    def make(name: str, *, hurry: bool) -> None:
-        apache.create_topics([TopicSpec(name, num_partitions=1, num_stores=2)], hurry=hurry)
-        producer.publish([name])
-        bodies = [f"{name} {number}".encode() for number in range(50)]
-        for future in [producer.submit(name, body) for body in bodies]:
-            future.result(30)
-        sent.extend(bodies)
-
-    make("pattern_a", hurry=True)
-    given = options(apache, "", "by_pattern", partitionRefreshInterval="1s", startingOffsets="earliest")
-    del given["subscribe"]
-    given["subscribePattern"] = "pattern_[a-z]"
-    assert sorted(values(delta_spark.read.format("tubeclient").options(**given).load())) == sorted(sent)
-    sink = Batches()
-    with running(stream(delta_spark, given), tmp_path / "checkpoint", sink) as query:
-        wait_for(lambda: sink.all == sorted(sent), "the first topic's messages")
-        make("pattern_b", hurry=False)
-        wait_for_rows(query, sink, 100, "the messages of both topics")
-    assert sink.all == sorted(sent)
-
-
-def test_an_unknown_topic_is_named(apache: ApacheTubeMQ, delta_spark: SparkSession) -> None:
-    frame = delta_spark.read.format("tubeclient").options(**options(apache, "no_such_topic", "batch"))
-    with pytest.raises(Exception, match=r"no_such_topic.*431"):
-        frame.load().collect()
 
 
 def test_what_is_written_comes_back_with_all_that_belongs_to_it(

@@ -9,7 +9,6 @@ broker refuses a wrong visit token from 60 s after its start on, which no test w
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
@@ -144,13 +143,6 @@ def test_without_a_user_nothing_is_done(settings: ClientSettings, bodies: list[b
         list(reader.read(broker, OffsetRange(KEY, 0, 280)))
 
 
-def test_a_clock_that_is_wrong_is_a_clear_error(settings: ClientSettings, monkeypatch: pytest.MonkeyPatch) -> None:
-    now = time.time_ns
-    monkeypatch.setattr("tubeclient.access.time.time_ns", lambda: now() - 60_000_000_000)
-    with pytest.raises(AuthenticationFailed, match=r"415 .*this machine's clock"):
-        fetch_view(settings, ["locked"], GROUPS)
-
-
 def test_without_a_certificate_that_the_server_trusts_there_is_no_connection(
     locked: ApacheTubeMQ, settings: ClientSettings, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
@@ -162,14 +154,6 @@ def test_without_a_certificate_that_the_server_trusts_there_is_no_connection(
     ):
         with pytest.raises(ConnectError, match=rf"{locked.master_tls_address} .*client certificate, name one"):
             fetch_view(replace(settings, tls=tls), ["locked"], GROUPS)
-
-
-def test_plain_and_tls_ports_are_not_confused(locked: ApacheTubeMQ, settings: ClientSettings) -> None:
-    with pytest.raises(ConnectError, match=rf"{locked.master_tls_address} closed .*TLS settings"):
-        fetch_view(replace(settings, tls=None), ["locked"], GROUPS)
-    hasty = replace(settings, master_servers=(locked.master_address,), connect_timeout_ms=500)
-    with pytest.raises(ConnectError, match=rf"{locked.master_address} over TLS: no answer .*8716"):
-        fetch_view(hasty, ["locked"], GROUPS)
 
 
 @pytest.mark.parametrize(("user", "password"), [("alice", "a word"), ("jürgen", "pässword / + =")])

@@ -10,7 +10,7 @@ import pytest
 from tests.conformance.cluster import Cluster
 from tests.conformance.conftest import MakeConsumer
 from tests.conformance.consuming import partition_of, take
-from tubeclient import ClientBalanceConsumer, DataLoss, Delivery, PartitionKey
+from tubeclient import ClientBalanceConsumer, Delivery, PartitionKey
 
 KEY, OTHER = partition_of("callbacks"), partition_of("callbacks", 2)
 
@@ -65,27 +65,3 @@ def test_a_confirm_inside_on_revoked_counts(
     assert confirmed == [offsets[1] + 28]
     after = consumer_of("callbacks_confirm", ["callbacks"])
     assert after.connect(KEY) == offsets[1] + 28
-
-
-def test_what_a_callback_raises_ends_nothing(
-    tube: Cluster, consumer_of: MakeConsumer, witness: Witness, caplog: pytest.LogCaptureFixture
-) -> None:
-    def fail(key: PartitionKey) -> None:
-        raise RuntimeError("the application's own trouble")
-
-    witness.on_revoked = fail
-    consumer = consumer_of("callbacks_fail", ["callbacks"], **witness.options)
-    consumer.connect(KEY)
-    assert consumer.disconnect(KEY)
-    assert "the application's own trouble" in caplog.text
-    assert consumer.registered() == []
-
-
-def test_a_move_to_where_nothing_is_moves_nothing(tube: Cluster, consumer_of: MakeConsumer, witness: Witness) -> None:
-    [offset] = tube.put(KEY, [b"the last one"])
-    consumer = consumer_of("callbacks_lost", ["callbacks"], **witness.options)
-    consumer.connect(KEY)
-    with pytest.raises(DataLoss):
-        consumer.connect(KEY, offset + 28 * 100)
-    assert witness.heard == [("assigned", KEY, 0)]
-    assert consumer.positions()[KEY].confirmed == 0

@@ -3,27 +3,17 @@
 from __future__ import annotations
 
 import itertools
-import re
 import threading
 import time
-from collections import Counter
-from concurrent.futures import ThreadPoolExecutor
 
-import pytest
-
-import tubeclient
 from tests.conformance.cluster import Cluster
 from tests.conformance.conftest import MakeConsumer
 from tests.conformance.consuming import drain, partition_of, take
 from tests.waiting import wait_for
 from tubeclient import (
     Admin,
-    ClientBalanceConsumer,
-    ClientClosed,
     ClientSettings,
     GroupKind,
-    PartitionKey,
-    Producer,
 )
 
 KEY, OTHER = partition_of("calls"), partition_of("calls", 2)
@@ -43,30 +33,6 @@ def test_start_registers_topics_filters_count_and_node(
     assert [(member.client_id, member.source_count, member.node_id) for member in group.members] == [
         (consumer.consumer_id, 3, 1)
     ]
-
-
-def test_what_a_consumer_is(tube: Cluster, settings: ClientSettings) -> None:
-    topics = {"calls": [], "calls_filtered": ["wanted"]}
-    consumer = ClientBalanceConsumer(settings, "calls_getters", topics, source_count=3, node_id=1)
-    with consumer:
-        assert consumer.consumer_group == "calls_getters"
-        assert consumer.consumer_id.startswith("calls_getters_")
-        assert consumer.version == tubeclient.__version__
-        assert consumer.settings == settings
-        assert (consumer.source_count, consumer.node_id) == (3, 1)
-        assert [consumer.is_filtered(topic) for topic in ("calls", "calls_filtered", "nowhere")] == [False, True, False]
-        assert consumer.topics == {"calls": frozenset(), "calls_filtered": frozenset({"wanted"})}
-        assert not consumer.closed
-    assert consumer.closed
-    for call in (consumer.partitions, consumer.registered, consumer.positions, consumer.get):
-        with pytest.raises(ClientClosed):
-            call()
-
-
-def test_a_pattern_finds_its_topics(consumer_of: MakeConsumer) -> None:
-    consumer = consumer_of("calls_pattern", re.compile("calls(_filtered)?"))
-    assert sorted(consumer.topics) == ["calls", "calls_filtered"]
-    assert {key.topic for key in consumer.partitions()} == {"calls", "calls_filtered"}
 
 
 def test_partitions_connect_and_disconnect(tube: Cluster, settings: ClientSettings, consumer_of: MakeConsumer) -> None:
@@ -122,16 +88,6 @@ def test_positions_tell_fetched_and_confirmed_apart(tube: Cluster, consumer_of: 
     assert (position.confirmed, position.fetched) == (offsets[2] + 28, offsets[2] + 28)
 
 
-def test_wait_ready_waits_until_somebody_connects(consumer_of: MakeConsumer) -> None:
-    consumer = consumer_of("calls_ready", ["calls"])
-    assert not consumer.wait_ready(timeout_ms=100)
-    with ThreadPoolExecutor() as threads:
-        waiting = threads.submit(consumer.wait_ready, timeout_ms=30_000)
-        assert not waiting.done()
-        consumer.connect(KEY)
-        assert waiting.result(30)
-
-
 def test_close_gives_all_back_at_once(settings: ClientSettings, consumer_of: MakeConsumer) -> None:
     before = set(threading.enumerate())
     first = consumer_of("calls_close", ["calls"], source_count=1, node_id=0)
@@ -145,36 +101,6 @@ def test_close_gives_all_back_at_once(settings: ClientSettings, consumer_of: Mak
     for key in (KEY, OTHER):
         second.connect(key)
     assert not any(thread.is_alive() for thread in threads)
-
-
-def test_several_threads_get_and_confirm(producer: Producer, consumer_of: MakeConsumer) -> None:
-    count = 4_000
-    consumer = consumer_of("threads", ["threads"])
-    for key in consumer.partitions():
-        consumer.connect(key)
-    producer.publish(["threads"])
-    got: list[tuple[PartitionKey, bytes]] = []
-    stop = threading.Event()
-
-    def read() -> None:
-        while not stop.is_set():
-            delivery = consumer.get(timeout_ms=100)
-            if delivery is not None:
-                got.extend((delivery.partition, body) for body in delivery.bodies)
-                consumer.confirm(delivery)
-
-    with ThreadPoolExecutor() as threads:
-        readers = [threads.submit(read) for _ in range(4)]
-        try:
-            sent = producer.submit_many("threads", [b"%d" % number for number in range(count)])
-            placed = Counter((future.result(30).partition, b"%d" % number) for number, future in enumerate(sent))
-            wait_for(lambda: len(got) >= count or any(reader.done() for reader in readers), "all messages")
-        finally:
-            stop.set()
-        for reader in readers:
-            reader.result(30)
-    assert consumer.get(timeout_ms=300) is None
-    assert Counter(got) == placed
 
 
 def test_a_loop_confirms_what_it_comes_back_from(tube: Cluster, consumer_of: MakeConsumer) -> None:

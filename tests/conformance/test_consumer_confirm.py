@@ -23,18 +23,6 @@ def test_a_pack_that_was_not_consumed_comes_again(tube: Cluster, consumer_of: Ma
     assert consumer.confirm(second) == offsets[2] + 28
 
 
-def test_a_pack_counts_once(tube: Cluster, consumer_of: MakeConsumer) -> None:
-    offsets = tube.put(KEY, [b"once"])
-    consumer = consumer_of("confirm_once", ["confirms"])
-    consumer.connect(KEY, offsets[0])
-    pack = take(consumer)
-    assert not pack.settled
-    consumer.confirm(pack)
-    assert pack.settled
-    with pytest.raises(StalePack):
-        consumer.confirm(pack)
-
-
 def test_a_pack_that_nobody_confirms_comes_again_and_others_go_on(tube: Cluster, consumer_of: MakeConsumer) -> None:
     [offset] = tube.put(KEY, [b"forgotten"])
     [beside] = tube.put(OTHER, [b"beside"])

@@ -55,15 +55,3 @@ def test_passed_over_messages_are_not_seen_again(tube: Cluster, consumer_of: Mak
     pack = take(first)
     assert (pack.start, pack.bodies) == (mark, [b"mark"])
     assert first.confirm(pack) == mark + 28
-
-
-def test_each_topic_has_its_own_filter(tube: Cluster, consumer_of: MakeConsumer) -> None:
-    plain = partition_of("untagged")
-    [tagged] = tube.put(KEY, [b"out"], tag="other")
-    tube.put(KEY, [b"in"], tag="mine")
-    [start] = tube.put(plain, [b"without a tag"])
-    consumer = consumer_of("tags_topics", {"tags": ["mine"], "untagged": []})
-    consumer.connect(KEY, tagged)
-    consumer.connect(plain, start)
-    assert sorted(drain(consumer, 2)) == [(KEY, b"in"), (plain, b"without a tag")]
-    assert consumer.get(timeout_ms=300) is None

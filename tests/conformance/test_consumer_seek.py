@@ -7,7 +7,7 @@ import pytest
 from tests.conformance.cluster import Cluster
 from tests.conformance.conftest import MakeConsumer
 from tests.conformance.consuming import partition_of, take
-from tubeclient import BootstrapOffset, ConfigurationError, DataLoss, PartitionKey, StalePack
+from tubeclient import BootstrapOffset, DataLoss, StalePack
 from tubeclient.keys import INDEX_ENTRY_BYTES
 
 KEY = partition_of("seeks")
@@ -48,16 +48,6 @@ def test_where_a_new_group_begins(tube: Cluster, consumer_of: MakeConsumer, star
     assert consumer.connect(KEY) == (end if at_end else 0)
 
 
-def test_always_latest_passes_over_what_came_between(tube: Cluster, consumer_of: MakeConsumer) -> None:
-    for start_from in ("latest", "always_latest"):
-        [offset] = tube.put(KEY, [b"between"])
-        with consumer_of("seek_always", ["seeks"], start_from=start_from) as consumer:
-            assert consumer.connect(KEY) == offset + INDEX_ENTRY_BYTES
-    [offset] = tube.put(KEY, [b"between"])
-    with consumer_of("seek_always", ["seeks"], start_from="latest") as consumer:
-        assert consumer.connect(KEY) == offset  # the group has a position by now
-
-
 def test_an_offset_behind_the_end_is_data_loss(
     tube: Cluster, consumer_of: MakeConsumer, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -72,10 +62,3 @@ def test_an_offset_behind_the_end_is_data_loss(
     # The partition was not kept: another client has it at once.
     other = consumer_of("seek_beyond", ["seeks"], fail_on_data_loss=False)
     assert other.connect(KEY, beyond) == end
-
-
-def test_a_partition_the_topics_do_not_have(consumer_of: MakeConsumer) -> None:
-    consumer = consumer_of("seek_nowhere", ["seeks"])
-    for wrong in (PartitionKey(1, "seeks", 7), PartitionKey(9, "seeks", 0), PartitionKey(1, "calls", 0)):
-        with pytest.raises(ConfigurationError, match=f"{wrong} is not among"):
-            consumer.connect(wrong)

@@ -101,14 +101,6 @@ def test_what_is_held_is_refused(java_consumer: JavaConsumers) -> None:
     assert third.connected() == {key}
 
 
-def test_a_topic_that_is_not_there(java_producer: JavaProducers, java_consumer: JavaConsumers) -> None:
-    with pytest.raises(JavaClientError, match="not accepted"):
-        java_producer("nowhere")
-    with pytest.raises(JavaClientError) as caught:
-        java_consumer("java_nowhere").start({"nowhere": []}, 1, 0)
-    assert caught.value.code == 431
-
-
 def test_an_idle_java_consumer_keeps_its_lease(tmp_path: Path, java_vm: JavaVM) -> None:
     """On the embedded cluster alone: its lease can be made shorter than a Java client that does not beat."""
     with (

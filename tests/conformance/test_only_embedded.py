@@ -5,10 +5,7 @@ Apache's brokers do not go below 20 s for a lease, and check visit tokens from t
 
 from __future__ import annotations
 
-import itertools
-import threading
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -27,11 +24,9 @@ from tubeclient import (
     NodeIdConflict,
     NotAvailable,
     NothingToRead,
-    OffsetRange,
     PartitionKey,
     PartitionOccupied,
     PartitionTaken,
-    RangeReader,
     RegistrationLost,
     ServerBusy,
     SourceCountConflict,
@@ -90,15 +85,6 @@ def test_every_code_of_a_server_was_tried() -> None:
     assert set(STATUS_CLASSES) == {code for codes in CODES.values() for code in codes} - {999}
 
 
-@pytest.mark.parametrize("code", [301, 404, 411, 419, 452, 500, 503, 510, 599])
-def test_a_refused_fetch_is_tried_again(tube: EmbeddedCluster, consumer_of: MakeConsumer, code: int) -> None:
-    consumer = consumer_of("fetching", ["one"])
-    consumer.connect(KEY)
-    tube.servers.broker_faults(1).force(Method.GET_MESSAGES, code, times=2, wait_ms=50)
-    tube.put(KEY, [b"after all"])
-    assert drain(consumer, 1) == [(KEY, b"after all")]
-
-
 @pytest.mark.parametrize("code", [500, 503])
 def test_a_refused_confirm_is_told_and_the_pack_comes_again(
     tube: EmbeddedCluster, consumer_of: MakeConsumer, code: int
@@ -111,23 +97,6 @@ def test_a_refused_confirm_is_told_and_the_pack_comes_again(
     with pytest.raises(ServerBusy, match=str(code)):
         consumer.confirm(take(consumer))
     assert drain(consumer, 1) == [(KEY, b"again")]
-
-
-def test_a_loop_outlives_a_refused_confirm(tube: EmbeddedCluster, consumer_of: MakeConsumer) -> None:
-    tube.put(KEY, [b"again"])
-    consumer = consumer_of("looping", ["one"])
-    consumer.connect(KEY)
-    tube.servers.broker_faults(1).force(Method.COMMIT_OFFSET, 503)
-    bound = threading.Timer(30, consumer.close)
-    bound.start()
-    assert [delivery.bodies for delivery in itertools.islice(consumer, 2)] == [[b"again"], [b"again"]]
-    bound.cancel()
-
-
-def test_a_reader_without_the_masters_token(tube: EmbeddedCluster) -> None:
-    settings = replace(tube.settings, retry_limit_ms=300)
-    with RangeReader(settings, ("tokenless",)) as reader, pytest.raises(AuthenticationFailed, match="415"):
-        list(reader.read(tube.brokers[1], OffsetRange(KEY, 0, 28)))
 
 
 def test_a_lease_that_ended_is_taken_again_and_the_pack_comes_again(

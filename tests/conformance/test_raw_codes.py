@@ -14,7 +14,6 @@ from tests.embedded_tubemq.raw_client import RawClient
 from tubeclient import (
     BadRequest,
     ClientBalanceConsumer,
-    GroupConflict,
     NotAvailable,
     NothingToRead,
     PartitionOccupied,
@@ -72,18 +71,6 @@ class Stranger:
         """A heartbeat to the master."""
         return self._master.call(Method.CONSUMER_HEARTBEAT_V2, clientId="stranger", groupName=group)
 
-    def join_server_balanced(self) -> Any:
-        """Ask the master to assign partitions of the group."""
-        return self._master.call(
-            Method.CONSUMER_REGISTER,
-            clientId="stranger",
-            groupName=GROUP,
-            hostName="127.0.0.1",
-            topicList=[KEY.topic],
-            requireBound=False,
-            sessionTime=1,
-        )
-
     def _ask(self, method: Method, topic: str, group: str, **fields: Any) -> Any:
         return self._broker.call(
             method, clientId="stranger", groupName=group, topicName=topic, partitionId=KEY.partition_id, **fields
@@ -116,7 +103,6 @@ ANSWERS: list[tuple[str, int, type[StatusError], Callable[[Stranger], Any]]] = [
     ("a client the master does not know", 411, RegistrationLost, lambda stranger: stranger.beat(GROUP)),
     ("a group the master does not know", 411, RegistrationLost, lambda stranger: stranger.beat(ASIDE)),
     ("a fetch from somebody else's partition", 412, PartitionTaken, Stranger.fetch),
-    ("a group that balances itself", 424, GroupConflict, Stranger.join_server_balanced),
 ]
 
 

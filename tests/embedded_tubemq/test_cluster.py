@@ -65,28 +65,6 @@ def test_passwords_and_token_are_in_no_repr(tmp_path: Path) -> None:
     assert "canary" not in f"{tube!r} {vars(tube)!r}"
 
 
-def test_connections_end_when_their_server_does(tube: EmbeddedTubeMQ) -> None:
-    with RawClient(tube.broker_addresses[1]) as one, RawClient(tube.broker_addresses[2]) as two:
-        tube.stop_broker(1)
-        with pytest.raises(ConnectionError):
-            one.next_frame()
-        assert two.call(Method.PARTITION_HEARTBEAT, clientId="c", groupName="g", readStatus=0).success
-
-
-def test_the_master_is_told_of_a_clean_stop(tube: EmbeddedTubeMQ, to_master: RawClient) -> None:
-    to_master.call(Method.PRODUCER_REGISTER, clientId="p", hostName="h", brokerCheckSum=-1)
-
-    def topics() -> list[str]:
-        fields = {"clientId": "p", "hostName": "h", "brokerCheckSum": -1, "topicList": ["flights"]}
-        return list(to_master.call(Method.PRODUCER_HEARTBEAT, **fields).topicInfos)
-
-    assert topics() == ["flights#1:2:2,2:2:2#1048576"]
-    tube.stop_broker(2)
-    assert topics() == ["flights#1:2:2#1048576"]
-    tube.start_broker(2)
-    assert topics() == ["flights#1:2:2,2:2:2#1048576"]
-
-
 def test_brokers_come_and_go(tube: EmbeddedTubeMQ, to_master: RawClient) -> None:
     to_master.call(
         Method.CONSUMER_REGISTER_V2,
@@ -155,23 +133,6 @@ def test_topics_come_grow_and_go(tube: EmbeddedTubeMQ, to_broker: RawClient) -> 
     assert tube.bounds("clicks") == tube.bounds("clicks", broker_id=2) == (0, 0)
 
 
-def test_a_topic_deleted_while_a_broker_is_stopped_is_gone_there_too(tube: EmbeddedTubeMQ) -> None:
-    tube.load("flights", [NewMessage(0, b"m")], broker_id=2)
-    tube.stop_broker(2)
-    tube.delete_topic("flights")
-    tube.create_topic(TopicConfig("flights"))
-    tube.start_broker(2)
-    assert tube.bounds("flights", broker_id=2) == (0, 0)
-
-
-def test_loading_spreads_over_stores_and_keeps_the_order(tube: EmbeddedTubeMQ) -> None:
-    keys = (0, 10_000, 1, 10_001)
-    appended = tube.load("flights", (NewMessage(keys[n % 4], b"%d" % n) for n in range(10_001)))
-    assert [item.index_offset for item in appended[:6]] == [0, 0, 28, 28, 56, 56]
-    assert tube.bounds("flights") == (0, 5001 * 28)
-    assert tube.bounds("flights", store_id=1) == (0, 5000 * 28)
-
-
 @pytest.mark.parametrize(
     "mistake",
     [
@@ -206,76 +167,6 @@ def test_a_start_that_fails_leaves_nothing_behind(tube: EmbeddedTubeMQ, tmp_path
         pass
 
 
-def full_disk(file: Path) -> Path:
-    """The file cannot be replaced until what this returns is removed: where its new content goes, there is a folder."""
-    blocked = file.with_name(file.name + ".new")
-    blocked.mkdir(parents=True)
-    return blocked
-
-
-def test_after_a_full_disk_leases_end_and_offsets_are_saved(tmp_path: Path) -> None:
-    with EmbeddedTubeMQ(tmp_path, [TopicConfig("flights")], lease_ms=1_500) as tube:
-        tube.load("flights", [NewMessage(0, b"m")])
-        room = full_disk(tmp_path / "broker-1" / "offsets.json")
-        with RawClient(tube.broker_addresses[1]) as client:
-            client.call(Method.PARTITION_REGISTER, **READER, opType=31, readStatus=0, currOffset=28)
-        deadline = time.monotonic() + 15
-        while (answer := register(tube.broker_addresses[1], clientId="other")).errCode != 200:
-            assert time.monotonic() < deadline, answer.errMsg
-            time.sleep(0.1)
-        assert answer.currOffset == 28
-        room.rmdir()
-        while not (tmp_path / "broker-1" / "offsets.json").exists():
-            assert time.monotonic() < deadline
-            time.sleep(0.02)
-
-
-def test_a_topic_that_a_full_disk_does_not_take_is_not_there(tmp_path: Path) -> None:
-    """Otherwise messages to it would be acknowledged, and gone with the next start."""
-    with EmbeddedTubeMQ(tmp_path, [TopicConfig("flights")]) as tube:
-        room = full_disk(tmp_path / "topics.json")
-        with pytest.raises(OSError, match="topics"):
-            tube.create_topic(TopicConfig("clicks"))
-        with pytest.raises(OSError, match="topics"):
-            tube.grow_topic("flights", partitions=2)
-        with pytest.raises(ConfigurationError, match="no store"):
-            tube.bounds("clicks")
-        room.rmdir()
-        tube.grow_topic("flights", stores=2)
-        tube.create_topic(TopicConfig("clicks"))
-    with EmbeddedTubeMQ(tmp_path) as tube:
-        assert tube.bounds("clicks") == tube.bounds("flights", store_id=1) == (0, 0)
-        assert register(tube.broker_addresses[1], partitionId=1).errCode != 200
-
-
-def test_a_full_disk_stops_no_stop(tmp_path: Path) -> None:
-    threads = threading.active_count()
-    tube = EmbeddedTubeMQ(tmp_path, [TopicConfig("flights")], brokers=2).start()
-    room = full_disk(tmp_path / "broker-1" / "offsets.json")
-    for address in tube.broker_addresses.values():
-        register(address, currOffset=0)
-    with pytest.raises(OSError, match="offsets"):
-        tube.stop()
-    assert threading.active_count() == threads
-    for address in tube.broker_addresses.values():
-        with pytest.raises(ConnectionRefusedError):
-            RawClient(address)
-    assert (tmp_path / "broker-2" / "offsets.json").exists()
-    room.rmdir()
-    with tube:
-        assert register(tube.broker_addresses[1]).errCode == 200
-
-
-@pytest.mark.parametrize("file", ["topics.json", "broker-1/offsets.json"])
-@pytest.mark.parametrize("content", ["", "[[1", "[1]", '{"a": 1}', '[{"name": "9"}]', "\udcff", "[" * 99_999])
-def test_a_damaged_file_is_named(tmp_path: Path, file: str, content: str) -> None:
-    path = tmp_path / file
-    path.parent.mkdir(exist_ok=True)
-    path.write_text(content, errors="surrogateescape")
-    with pytest.raises(ConfigurationError, match=f"{file} is damaged"):
-        EmbeddedTubeMQ(tmp_path).start()
-
-
 def test_stopping_ends_the_thread_and_may_be_repeated(tmp_path: Path) -> None:
     threads = threading.active_count()
     tube = EmbeddedTubeMQ(tmp_path)
@@ -292,9 +183,3 @@ def test_stopping_ends_the_thread_and_may_be_repeated(tmp_path: Path) -> None:
 def test_topics_that_cannot_be(text: str) -> None:
     with pytest.raises(ConfigurationError):
         TopicConfig.parse(text)
-
-
-def test_topics_as_texts() -> None:
-    assert TopicConfig.parse("flights") == TopicConfig("flights", 1, 1)
-    assert TopicConfig.parse("flights:2") == TopicConfig("flights", 2, 1)
-    assert TopicConfig.parse("flights:2:4").partition_ids() == [0, 1, 2, 3, 10_000, 10_001, 10_002, 10_003]

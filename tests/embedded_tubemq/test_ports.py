@@ -17,11 +17,11 @@ from tubeclient.errors import ConfigurationError
 @pytest.mark.parametrize(
     ("ports", "said"),
     [
-        ({"master_port": 70_000}, "the master's port 70000 is not from 0 to 65535"),
-        ({"master_web_port": -1}, "the master's web port -1 is not from 0 to 65535"),
-        ({"broker_port": 65_534}, "broker 3's port 65536 is not from 0 to 65535"),
-        ({"tls": ServerTls("pem", master_port=65_536)}, "the master's TLS port 65536 is not from 0 to 65535"),
-        ({"tls": ServerTls("pem", broker_port=65_535)}, "broker 3's TLS port 65537 is not from 0 to 65535"),
+        ({"master_port": 70_000}, "port 70000 is not from 0 to 65535"),
+        ({"master_web_port": -1}, "port -1 is not from 0 to 65535"),
+        ({"broker_port": 65_534}, "port 65536 is not from 0 to 65535"),
+        ({"tls": ServerTls("pem", master_port=65_536)}, "port 65536 is not from 0 to 65535"),
+        ({"tls": ServerTls("pem", broker_port=65_535)}, "port 65537 is not from 0 to 65535"),
     ],
 )
 def test_a_port_that_there_is_not_is_refused(tmp_path: Path, ports: dict[str, Any], said: str) -> None:

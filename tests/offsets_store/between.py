@@ -33,6 +33,3 @@ class Between:
         after, self.after = self.after, None
         if after is not None:
             after()
-
-    def maintain(self, retention_hours: int | None) -> int:
-        return self._storage.maintain(retention_hours)

@@ -85,6 +85,3 @@ class MemoryStorage:
                 break
         self._pause("answer")
         self._seen = version + 1
-
-    def maintain(self, retention_hours: int | None) -> int:
-        return 0

@@ -12,8 +12,6 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, Final
 
-from moto.backends import get_backend
-from moto.core.models import DEFAULT_ACCOUNT_ID
 from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
 from werkzeug.serving import WSGIRequestHandler, make_server
 
@@ -68,13 +66,6 @@ class S3Server:
             "AWS_ALLOW_HTTP": "true",
             "aws_conditional_put": "etag",
         }
-
-    def delete(self, prefix: str) -> None:
-        """Delete all objects of the bucket whose keys begin so."""
-        backend = get_backend("s3")[DEFAULT_ACCOUNT_ID]["aws"]
-        with self._one_by_one:
-            for key in [key for key in backend.get_bucket(BUCKET).keys if key.startswith(prefix)]:
-                backend.delete_object(BUCKET, key)
 
     def answer_late(self) -> None:
         """Answer all late requests now, and no request late any more."""

@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import multiprocessing
-import os
 import resource
-import shutil
-import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,25 +14,6 @@ from deltalake import DeltaTable
 
 from offsets_store import OffsetsTable, OffsetsTableError, SchemaMismatch
 from tests.offsets_store.conftest import FIRST, KEY, SECOND, at
-
-_NOBODY = 65_534
-
-_PROTOCOLS: list[dict[str, Any]] = [
-    {"minReaderVersion": 99, "minWriterVersion": 99},
-    {"minReaderVersion": 1, "minWriterVersion": 99},
-    {
-        "minReaderVersion": 3,
-        "minWriterVersion": 7,
-        "readerFeatures": ["timeMachine"],
-        "writerFeatures": ["timeMachine"],
-    },
-    {"minReaderVersion": 1, "minWriterVersion": 7, "writerFeatures": ["timeMachine"]},
-]
-
-
-def _files(uri: str) -> list[tuple[str, int]]:
-    folder = Path(uri)
-    return sorted((str(path.relative_to(folder)), path.stat().st_size) for path in folder.rglob("*") if path.is_file())
 
 
 @pytest.mark.parametrize(
@@ -96,66 +72,6 @@ def test_other_odd_paths_work(tmp_path: Path, name: str) -> None:
     OffsetsTable(str(tmp_path / name)).open_run(KEY, 1).record(at({FIRST: 28}))
     assert OffsetsTable(str(tmp_path / name)).positions(KEY.consumer_group, KEY.topics) == {FIRST: 28}
     assert [path.name for path in tmp_path.iterdir()] == [name]
-
-
-@pytest.mark.parametrize("protocol", _PROTOCOLS)
-def test_a_newer_protocol_is_an_error_and_the_table_is_left_alone(
-    table: OffsetsTable, open_table: Callable[[], OffsetsTable], uri: str, protocol: dict[str, Any]
-) -> None:
-    run = table.open_run(KEY, 1)
-    run.record(at({FIRST: 28}))
-    Path(uri, "_delta_log", f"{2:020}.json").write_text(json.dumps({"protocol": protocol}) + "\n")
-    before = _files(uri)
-    # A query that runs while somebody raises the protocol, and one that starts afterwards.
-    for record in (partial(run.record, at({FIRST: 56})), partial(_record_anew, open_table())):
-        with pytest.raises(
-            OffsetsTableError, match=r"could not (read|write) the offsets table at .*offsets: "
-        ) as caught:
-            record()
-        assert any(word in str(caught.value) for word in ("version 99", "timeMachine"))
-    assert _files(uri) == before
-
-
-def _record_anew(table: OffsetsTable) -> None:
-    table.open_run(KEY, 1, force=True).record(at({FIRST: 84}))
-
-
-@pytest.fixture
-def open_folder() -> Iterator[Path]:
-    """A folder that other users of the machine can reach, unlike pytest's."""
-    folder = Path(tempfile.mkdtemp())
-    folder.chmod(0o755)
-    yield folder
-    for path in [folder, *(path for path in folder.rglob("*") if path.is_dir())]:
-        path.chmod(0o755)
-    shutil.rmtree(folder)
-
-
-def _record_without_permission(uri: str) -> tuple[str, str]:
-    """What a run says that may no longer write, and one that may not begin a table; in a process of its own."""
-    run = OffsetsTable(uri).open_run(KEY, 1)
-    run.record(at({FIRST: 28}))
-    for folder in (Path(uri).parent, Path(uri), Path(uri, "_delta_log"), Path(uri, "consumerGroup=clicks_etl")):
-        folder.chmod(0o555)
-    if os.geteuid() == 0:
-        os.setuid(_NOBODY)  # permissions do not bind root
-    with pytest.raises(OffsetsTableError) as running:
-        run.record(at({FIRST: 56}))
-    with pytest.raises(OffsetsTableError) as starting:
-        OffsetsTable(f"{uri}-new").open_run(KEY, 1).record(at({FIRST: 28}))
-    return str(running.value), str(starting.value)
-
-
-def test_no_permission(open_folder: Path) -> None:
-    uri = str(open_folder / "offsets")
-    running, starting = _in_child(_record_without_permission, uri)
-    for text, place in ((running, uri), (starting, f"{uri}-new")):
-        assert text.startswith(f"could not write the offsets table at {place}: ")
-        assert "Permission denied" in text
-        assert "Check the path, the storage options and the write permission" in text
-    assert DeltaTable(uri).version() == 1
-    assert OffsetsTable(uri).positions("clicks_etl", ["clicks"]) == {FIRST: 28}
-    assert not Path(f"{uri}-new").exists()
 
 
 def _record_on_a_full_disk(uri: str) -> tuple[str, dict[str, int], int]:

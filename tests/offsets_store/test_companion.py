@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from offsets_store import GroupKey, OffsetsTable, OffsetsTableError, PartitionProgress, RunAlive, SupersededRun
-from offsets_store.companion import Companion
+from offsets_store import GroupKey, OffsetsTable, OffsetsTableError, PartitionProgress, SupersededRun
 from offsets_store.run import OffsetsRun
+from offsets_store.writers import Companion
 from tests.offsets_store.between import Between
 from tests.offsets_store.conftest import FIRST, KEY, SECOND, Clock, at
 from tests.offsets_store.memory import Log, MemoryStorage
@@ -79,46 +79,8 @@ def test_the_run_is_not_superseded_and_writes_what_is_news(table: OffsetsTable, 
     assert run.record(at({FIRST: 28 * 130, SECOND: 28})) is True
 
 
-def test_the_runs_own_rows_are_known_however_often_it_failed_since(
-    open_table: Callable[[], OffsetsTable], log: Log, clock: Clock
-) -> None:
-    storage = Between(MemoryStorage(log))
-    run, companion = in_memory(log, clock, storage).open_run(KEY, 2), open_table().join_run(KEY, 2)
-    run.record(at({FIRST: 28, SECOND: 28}))
-    for step in range(2, 30):
-        companion.record(at({FIRST: 28 * step, SECOND: 28}))
-        storage.act = broken
-        with pytest.raises(OffsetsTableError, match="disk full"):
-            run.record(at({FIRST: 28 * step + 28, SECOND: 28}))
-    assert run.record(at({FIRST: 2800, SECOND: 28})) is True
-
-
 def broken() -> None:
     raise OffsetsTableError("disk full")
-
-
-def test_a_late_run_does_not_undo_what_its_companion_wrote(table: OffsetsTable, log: Log) -> None:
-    run, companion = table.open_run(KEY, 2), table.join_run(KEY, 2)
-    run.record(at({FIRST: 28, SECOND: 28}))
-    companion.record(at({FIRST: 84, SECOND: 28}))
-    assert run.record(at({FIRST: 56, SECOND: 56})) is True
-    assert positions(log) == {FIRST: 84, SECOND: 56}
-    assert run.record(at({FIRST: 56, SECOND: 56})) is False
-
-
-def test_a_run_may_undo_what_it_wrote_itself(table: OffsetsTable, log: Log) -> None:
-    run = table.open_run(KEY, 1)
-    run.record(at({FIRST: 84}))
-    assert run.record(at({FIRST: 56})) is True
-    assert positions(log) == {FIRST: 56}
-
-
-def test_a_new_run_sets_back_what_the_old_runs_companion_wrote(table: OffsetsTable, log: Log, clock: Clock) -> None:
-    table.open_run(KEY, 1).record(at({FIRST: 28}))
-    table.join_run(KEY, 1).record(at({FIRST: 84}))
-    clock.now += 1
-    table.open_run(KEY, 1, force=True).record(at({FIRST: 56}))
-    assert positions(log) == {FIRST: 56}
 
 
 def test_it_may_write_before_the_run_does(table: OffsetsTable, log: Log, clock: Clock) -> None:
@@ -131,14 +93,6 @@ def test_it_may_write_before_the_run_does(table: OffsetsTable, log: Log, clock: 
     assert [row.run_epoch for row in log.rows] == [run.epoch]
 
 
-def test_a_group_that_only_a_companion_writes_counts_as_alive(table: OffsetsTable, clock: Clock) -> None:
-    table.join_run(KEY, 1).record(at({FIRST: 28}))
-    with pytest.raises(RunAlive):
-        table.open_run(KEY, 1)
-    clock.now += 30_000
-    table.open_run(KEY, 1)
-
-
 def test_an_older_run_is_superseded_though_the_newest_rows_are_the_companions(
     table: OffsetsTable, clock: Clock
 ) -> None:
@@ -149,15 +103,6 @@ def test_an_older_run_is_superseded_though_the_newest_rows_are_the_companions(
     table.join_run(KEY, 1).record(at({FIRST: 84}))
     with pytest.raises(SupersededRun):
         old.record(at({FIRST: 112}))
-
-
-def test_two_runs_of_one_millisecond_are_told_apart_beside_a_companion(table: OffsetsTable) -> None:
-    one, other = table.open_run(KEY, 1), table.open_run(KEY, 1)
-    one.record(at({FIRST: 28, SECOND: 28}))
-    table.join_run(KEY, 1).record(at({FIRST: 56}))
-    with pytest.raises(SupersededRun):
-        other.record(at({FIRST: 84, SECOND: 28}))
-    assert one.record(at({FIRST: 84, SECOND: 28})) is True
 
 
 def test_a_kept_first_answer_goes_when_the_first_batch_is_complete(table: OffsetsTable, log: Log) -> None:
@@ -184,13 +129,6 @@ def test_an_older_run_stays_superseded_when_the_kept_first_answer_goes(table: Of
     assert new.record(at({FIRST: 56})) is True
 
 
-def test_an_empty_first_answer_goes_with_the_first_batch(table: OffsetsTable) -> None:
-    run = table.open_run(KEY, 1)
-    run.keep_initial("latest", {})
-    table.join_run(KEY, 1).record(at({FIRST: 28}))
-    assert run.initial_offsets("latest") is None
-
-
 def test_unmoved_rows_do_not_look_newer_than_they_are(table: OffsetsTable) -> None:
     """Where a group changed its topics, its newest record of a partition counts, under whatever topic set."""
     both = GroupKey("clicks_etl", ["clicks", "views"])
@@ -198,12 +136,6 @@ def test_unmoved_rows_do_not_look_newer_than_they_are(table: OffsetsTable) -> No
     table.open_run(KEY, 1, force=True).record(at({FIRST: 56}))
     table.join_run(both, 1).record(at({FIRST: 280, VIEWS: 56}))
     assert table.positions("clicks_etl", ["clicks", "views"]) == {FIRST: 56, VIEWS: 56}
-
-
-def test_other_topics_are_refused(table: OffsetsTable, log: Log) -> None:
-    with pytest.raises(ValueError, match="other topics were handed in: views"):
-        table.join_run(KEY, 1).record(at({VIEWS: 28}))
-    assert log.commits == []
 
 
 def moment(clock_ms: int) -> datetime:
@@ -222,32 +154,6 @@ def test_what_is_known_later_counts_and_may_be_behind(table: OffsetsTable, log: 
     assert run.record(at({FIRST: 56, SECOND: 28}), moment(clock.now + 5)) is True
     assert companion.record(at({FIRST: 224, SECOND: 28}), moment(clock.now + 4)) is False
     assert positions(log) == {FIRST: 56, SECOND: 28}
-
-
-def test_after_the_clock_was_put_back_an_hour_both_go_on(table: OffsetsTable, log: Log, clock: Clock) -> None:
-    run, companion = table.open_run(KEY, 1), table.join_run(KEY, 1)
-    run.record(at({FIRST: 28, SECOND: 28}), moment(clock.now))
-    companion.record(at({FIRST: 56, SECOND: 28}), moment(clock.now + 1))
-    clock.now -= 3_600_000
-    # What comes late is still no news.
-    assert companion.record(at({FIRST: 28, SECOND: 28}), moment(clock.now)) is False
-    assert run.record(at({FIRST: 28, SECOND: 28}), moment(clock.now)) is False
-    assert run.record(at({FIRST: 84, SECOND: 28}), moment(clock.now)) is True
-    assert positions(log) == {FIRST: 84, SECOND: 28}
-    clock.now += 3_600_000
-    companion.record(at({FIRST: 112, SECOND: 28}), moment(clock.now))
-    clock.now -= 3_600_000
-    assert companion.record(at({FIRST: 140, SECOND: 28}), moment(clock.now)) is True
-    assert positions(log) == {FIRST: 140, SECOND: 28}
-
-
-def test_nor_does_it_keep_a_run_from_going_back(table: OffsetsTable, log: Log, clock: Clock) -> None:
-    run, companion = table.open_run(KEY, 1), table.join_run(KEY, 1)
-    run.record(at({FIRST: 28}), moment(clock.now))
-    companion.record(at({FIRST: 280}), moment(clock.now + 1))
-    clock.now -= 3_600_000
-    assert run.record([PartitionProgress(FIRST, 56, start_offset=280)], moment(clock.now)) is True
-    assert positions(log) == {FIRST: 56}
 
 
 class World:

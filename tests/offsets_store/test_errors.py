@@ -93,12 +93,6 @@ def test_a_folder_with_other_files_is_not_taken_over(tmp_path: Path) -> None:
         OffsetsTable(str(tmp_path)).open_run(KEY, 1)
 
 
-def test_a_file_in_the_tables_place_is_an_error(tmp_path: Path) -> None:
-    (tmp_path / "letter.txt").write_text("dear")
-    with pytest.raises(OffsetsTableError, match=r"letter\.txt"):
-        OffsetsTable(str(tmp_path / "letter.txt")).open_run(KEY, 1)
-
-
 def test_a_folder_in_which_a_table_is_being_made_is_free(tmp_path: Path) -> None:
     # What is there while another process makes the table.
     (tmp_path / "_delta_log").mkdir()
@@ -106,19 +100,6 @@ def test_a_folder_in_which_a_table_is_being_made_is_free(tmp_path: Path) -> None
     table = OffsetsTable(str(tmp_path))
     assert table.latest(KEY) is None
     assert table.open_run(KEY, 1).record([PartitionProgress(PartitionKey(1, "a", 0), 28)]) is True
-
-
-def test_a_broken_log_is_an_error(tmp_path: Path) -> None:
-    (tmp_path / "_delta_log").mkdir()
-    (tmp_path / "_delta_log" / "00000000000000000000.json").write_text("garbage")
-    with pytest.raises(OffsetsTableError, match="could not read the offsets table") as caught:
-        OffsetsTable(str(tmp_path)).latest(KEY)
-    assert "unknown>" not in str(caught.value)
-
-
-def test_an_unknown_kind_of_storage_is_an_error() -> None:
-    with pytest.raises(OffsetsTableError, match="nosuch://place"):
-        OffsetsTable("nosuch://place/table").latest(KEY)
 
 
 def test_another_delta_table_is_refused_and_left_alone(tmp_path: Path) -> None:
@@ -148,8 +129,3 @@ def test_a_column_of_another_type_is_told_alone() -> None:
     check_schema(types, ["consumerGroup"], "/o")
     with pytest.raises(SchemaMismatch, match=r"made this one\. The table has nextOffset as string, not bigint$"):
         check_schema({**types, "nextOffset": "string"}, ["consumerGroup"], "/o")
-
-
-def test_an_epoch_that_no_clock_has_is_told_all_the_same() -> None:
-    text = str(SupersededRun("g", 0, 2**62, datetime.now(UTC)))
-    assert f"started at no time that there is (epoch {2**62})" in text

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import pickle
 from collections.abc import Callable
@@ -10,7 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from deltalake import DeltaTable, write_deltalake
+from deltalake import DeltaTable
 
 from offsets_store import GroupKey, Move, OffsetsTable, OffsetsTableError, VersionGone
 from offsets_store.delta_rs import DeltaRsStorage
@@ -88,15 +87,6 @@ def test_a_new_querys_kept_beginning_and_work_by_hand_are_seen(open_table: Open,
     assert (kept.moves, kept.sequence) == ((), 1)
 
 
-def test_maintenance_is_no_commit_of_a_group(open_table: Open, uri: str) -> None:
-    run = open_table().open_run(KEY, 1)
-    run.record(at({FIRST: 28}))
-    run.record(at({FIRST: 56}))
-    DeltaTable(uri).optimize.compact()
-    open_table().maintain()
-    assert [c.sequence for c in open_table().history("clicks_etl").commits] == [2, 1]
-
-
 def test_the_state_at_a_version_and_at_a_sequence(open_table: Open) -> None:
     run = open_table().open_run(KEY, 1)
     run.record(at({FIRST: 28}))
@@ -143,40 +133,6 @@ def test_what_retention_took_is_said(open_table: Open, uri: str) -> None:
     found = table.at_sequence(KEY, 5)
     assert found is not None
     assert found.positions == {FIRST: 140}
-
-
-def test_a_log_that_begins_at_version_1_is_cut(open_table: Open, uri: str) -> None:
-    run = open_table().open_run(KEY, 1)
-    run.record(at({FIRST: 28}))
-    DeltaTable(uri).create_checkpoint()
-    run.record(at({FIRST: 56}))
-    (Path(uri) / "_delta_log" / f"{0:020}.json").unlink()
-    history = open_table().history("clicks_etl")
-    assert history.cut is True
-    assert [(c.version, c.moves, c.before_is_known) for c in history.commits] == [
-        (2, (Move(FIRST, 28, 56),), True),
-        (1, (Move(FIRST, None, 28),), False),
-    ]
-
-
-def test_a_table_that_another_group_made_with_its_rows_is_known_from_its_beginning(
-    open_table: Open, uri: str, tmp_path: Path
-) -> None:
-    """As a copy of a table is; it is not cut, and the group's first commit had nothing before it."""
-    open_table().open_run(GroupKey("other", ["clicks"]), 1).record(at({FIRST: 2800}))
-    rows = DeltaTable(uri).to_pyarrow_table()
-    copy = str(tmp_path / "copy")
-    write_deltalake(copy, rows, partition_by=["consumerGroup"], mode="overwrite")
-    log = Path(copy) / "_delta_log" / f"{0:020}.json"
-    lines = [json.loads(line) for line in log.read_text().splitlines()]
-    for line in lines:
-        if "commitInfo" in line:
-            line["commitInfo"]["operationParameters"]["predicate"] = "\"consumerGroup\" = 'other'"
-    log.write_text("\n".join(map(json.dumps, lines)))
-    OffsetsTable(copy).open_run(KEY, 1).record(at({FIRST: 28}))
-    history = OffsetsTable(copy).history("clicks_etl")
-    assert history.cut is False
-    assert [(c.version, c.moves, c.before_is_known) for c in history.commits] == [(1, (Move(FIRST, None, 28),), True)]
 
 
 def test_files_that_vacuum_took_are_said_and_end_the_history(open_table: Open, uri: str) -> None:

@@ -73,14 +73,6 @@ def test_clearing_is_news_even_if_the_positions_are_not(open_table: Open) -> Non
     assert run.record(at({FIRST: 28})) is False
 
 
-def test_an_answer_kept_after_a_clear_stays(open_table: Open) -> None:
-    run = open_table().open_run(KEY, 1)
-    run.clear_initial()
-    run.keep_initial("latest", {FIRST: 28})
-    run.record(at({FIRST: 28}))
-    assert run.initial_offsets("latest") == {FIRST: 28}
-
-
 def test_a_position_past_its_end_goes_back_with_it(open_table: Open, uri: str) -> None:
     """The topic was created again: what comes now is before the old position, and is to be read."""
     run = open_table().open_run(KEY, 1)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -11,11 +10,10 @@ from typing import TYPE_CHECKING
 import pytest
 from deltalake import DeltaTable
 
-from offsets_store import GroupKey, OffsetsRun, OffsetsTable, OffsetsTableError, PartitionProgress, SupersededRun
+from offsets_store import GroupKey, OffsetsRun, OffsetsTable, PartitionProgress, SupersededRun
 from offsets_store.delta_rs import DeltaRsStorage
 from offsets_store.delta_spark import DeltaSparkStorage
 from offsets_store.schema import COLUMNS
-from spark_source.session_confs import session_confs
 from tests.offsets_store.between import Between
 from tests.offsets_store.conftest import FIRST, KEY, SECOND, Clock, at
 from tubeclient.keys import PartitionKey
@@ -106,37 +104,6 @@ def test_a_planner_by_delta_rs_and_a_companion_by_delta_spark(
         assert run.record(at({FIRST: 28 * (2 * step + 1), SECOND: 28})) is True
     assert by_spark.positions("clicks_etl", ["clicks"]) == {FIRST: 196, SECOND: 28}
     assert DeltaTable(uri).history(1)[0]["sequence"] == "6"
-
-
-def test_delta_spark_cleans_up(
-    delta_spark: SparkSession, table: OffsetsTable, by_spark: OffsetsTable, uri: str
-) -> None:
-    run = table.open_run(KEY, 1)
-    for step in range(1, 4):
-        run.record(at({FIRST: 28 * step}))
-    confs = {
-        "spark.databricks.delta.retentionDurationCheck.enabled": "false",
-        "spark.sql.sources.parallelPartitionDiscovery.parallelism": "2",
-    }
-    with pytest.raises(
-        OffsetsTableError, match=r"could not clean up the offsets table .*RETENTION_PERIOD_TOO_SHORT"
-    ) as caught:
-        by_spark.maintain(0)
-    assert "\n" not in str(caught.value)
-    target = Path(uri, "clicks", "part-0.parquet")
-    target.parent.mkdir()
-    target.touch()
-    with session_confs(delta_spark, confs):
-        with pytest.raises(
-            OffsetsTableError, match=r"also holds other files, such as clicks, which VACUUM would delete"
-        ):
-            by_spark.maintain(0)
-        assert target.exists()
-        shutil.rmtree(target.parent)
-        assert by_spark.maintain(0) == 2
-    assert len(list(Path(uri).glob("consumerGroup=*/*.parquet"))) == 1
-    assert list(Path(uri, "_delta_log").glob("*.checkpoint*.parquet"))
-    assert run.record(at({FIRST: 280})) is True
 
 
 @pytest.mark.parametrize("slow", ["delta-rs", "delta-spark"])

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import fcntl
-import os
-import threading
-import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
 from deltalake import CommitProperties
 
-from offsets_store import CommitConflict, GroupKey, OffsetsRun, OffsetsTable, delta_rs, local_log
+from offsets_store import CommitConflict, GroupKey, OffsetsRun, OffsetsTable, delta_rs
 from offsets_store.delta_form import rows_to_arrow
 from tests.offsets_store.conftest import FIRST, KEY, at
 
@@ -49,7 +44,6 @@ def losses(open_table: Callable[[], OffsetsTable], monkeypatch: pytest.MonkeyPat
 
     monkeypatch.setattr(delta_rs, "rows_to_arrow", overtaken)
     monkeypatch.setattr(delta_rs, "_properties", impatient)
-    monkeypatch.setattr(local_log, "_LONGEST_TURN_S", 0.0)  # both are one thread
     return lost
 
 
@@ -69,23 +63,3 @@ def test_in_the_end_it_says_that_other_groups_were_faster(
     with pytest.raises(CommitConflict, match=r"writers of other groups were faster .* give some of its groups a table"):
         run.record(at({FIRST: 56}))
     assert losses == [0]
-
-
-def test_writers_of_one_machine_commit_in_turn(run: OffsetsRun, uri: str) -> None:
-    lock = os.open(Path(uri) / local_log.LOG, os.O_RDONLY)
-    fcntl.flock(lock, fcntl.LOCK_EX)
-    other = threading.Thread(target=run.record, args=(at({FIRST: 56}),))
-    other.start()
-    other.join(0.3)
-    assert other.is_alive()
-    os.close(lock)
-    other.join(60)
-    assert not other.is_alive()
-
-
-def test_one_that_stands_still_is_not_waited_for(run: OffsetsRun, uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(local_log, "_LONGEST_TURN_S", 0.2)
-    with local_log.in_turn(Path(uri)):
-        began = time.monotonic()
-        assert run.record(at({FIRST: 56})) is True
-        assert time.monotonic() - began >= 0.2

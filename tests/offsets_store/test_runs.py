@@ -51,43 +51,6 @@ def test_a_run_takes_over_when_the_last_row_is_older_than_the_lease_or_by_force(
         first.record(at({FIRST: 84}))
 
 
-def test_a_run_whose_clock_is_a_day_ahead_is_told_as_such_and_its_lease_ends(open_table: Open, clock: Clock) -> None:
-    day_ms = 24 * 3_600_000
-    clock.now += day_ms
-    run = open_table().open_run(KEY, 1)
-    run.record(at({FIRST: 28}))
-    clock.now -= day_ms
-    table = open_table()
-    text = (
-        r"by its machine's clock, which is at least 1 day, 0:00:00 ahead.*Correct the wrong clock.*force the take-over"
-    )
-    with pytest.raises(RunAlive, match=text) as caught:
-        table.open_run(KEY, 1)
-    assert caught.value.ahead_ms == day_ms
-    assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)
-    clock.now += 29_000
-    clock.now += day_ms
-    run.record(at({FIRST: 56}))  # it is alive
-    clock.now -= day_ms
-    for more_ms in (0, 29_999):
-        clock.now += more_ms
-        with pytest.raises(RunAlive):
-            table.open_run(KEY, 1)
-    clock.now += 1
-    assert table.open_run(KEY, 1).epoch == run.epoch + 1
-    with pytest.raises(RunAlive):  # another process has not seen for how long nothing came
-        open_table().open_run(KEY, 1)
-    assert open_table().open_run(KEY, 1, force=True).epoch == run.epoch + 1
-
-
-def test_a_clock_that_is_a_little_ahead_is_no_matter(open_table: Open, clock: Clock) -> None:
-    clock.now += 999
-    open_table().open_run(KEY, 1).record(at({FIRST: 28}))
-    clock.now -= 999
-    with pytest.raises(RunAlive, match="less than 30 s ago"):
-        open_table().open_run(KEY, 1)
-
-
 def test_an_older_run_stops_once_the_newer_one_has_written(open_table: Open, clock: Clock) -> None:
     old = open_table().open_run(KEY, 1)
     old.record(at({FIRST: 28}))
@@ -184,16 +147,6 @@ def test_a_run_goes_on_in_a_table_that_was_put_back(open_table: Open, uri: str, 
     assert open_table().positions("clicks_etl", ["clicks"]) == {FIRST: 28 * 22}
 
 
-def test_groups_do_not_get_in_each_others_way(open_table: Open) -> None:
-    run = open_table().open_run(KEY, 1)
-    other = open_table().open_run(GroupKey("other", ["clicks"]), 1)
-    for step in range(1, 6):
-        assert run.record(at({FIRST: 28 * step})) is True
-        assert other.record(at({FIRST: 280 * step})) is True
-    assert open_table().positions("clicks_etl", ["clicks"]) == {FIRST: 140}
-    assert open_table().positions("other", ["clicks"]) == {FIRST: 1400}
-
-
 class Meddler:
     """Lets another writer commit between a run's look at the table and its own commit, the first `times` times."""
 
@@ -221,16 +174,6 @@ def two_runs(open_table: Open, clock: Clock, newer: GroupKey = KEY) -> tuple[Off
     return old, open_table().open_run(newer, 1, force=True)
 
 
-def test_a_commit_between_look_and_write_is_noticed(
-    open_table: Open, clock: Clock, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    old, new = two_runs(open_table, clock)
-    Meddler(monkeypatch, lambda: new.record(at({FIRST: 84})))
-    with pytest.raises(SupersededRun):
-        old.record(at({FIRST: 56}))
-    assert open_table().positions("clicks_etl", ["clicks"]) == {FIRST: 84}
-
-
 def test_a_late_commit_of_an_older_run_is_overruled(
     open_table: Open, clock: Clock, uri: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -242,27 +185,6 @@ def test_a_late_commit_of_an_older_run_is_overruled(
     assert found is not None
     assert (found.run_epoch, found.sequence, found.positions) == (new.epoch, 3, {FIRST: 84})
     assert DeltaTable(uri).to_pyarrow_table().num_rows == 1
-
-
-def test_runs_that_differ_in_topics_are_fenced_between_look_and_write_too(
-    open_table: Open, clock: Clock, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """delta-rs alone would let both through: their predicates have no row in common."""
-    old, new = two_runs(open_table, clock, GroupKey("clicks_etl", ["clicks", "views"]))
-    Meddler(monkeypatch, lambda: new.record(at({FIRST: 84})))
-    with pytest.raises(SupersededRun):
-        old.record(at({FIRST: 56}))
-
-
-def test_a_table_made_between_look_and_write_is_noticed(
-    open_table: Open, clock: Clock, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    old = open_table().open_run(KEY, 1)
-    clock.now += 1
-    new = open_table().open_run(KEY, 1, force=True)
-    Meddler(monkeypatch, lambda: new.record(at({FIRST: 84})))
-    with pytest.raises(SupersededRun):
-        old.record(at({FIRST: 56}))
 
 
 def test_a_war_of_writers_ends_in_an_error(open_table: Open, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -348,15 +270,6 @@ def _race(uri: str, *groups: str) -> list[str]:
             if process.is_alive():
                 process.kill()
     return sorted(answers.get() for _ in groups)
-
-
-def test_processes_with_groups_of_their_own_share_a_table(uri: str) -> None:
-    assert _race(uri, "one", "two") == ["done", "done"]
-    for side, group in enumerate(("one", "two")):
-        found = OffsetsTable(uri).latest(GroupKey(group, ["clicks"]))
-        assert found is not None
-        assert found.sequence >= 15
-        assert found.positions == {FIRST: 28 * (2 * found.sequence + side)}
 
 
 def test_of_two_processes_with_one_group_one_survives(uri: str) -> None:

@@ -81,14 +81,6 @@ def test_a_store_that_does_not_answer_is_an_error_with_an_end_and_no_secret(serv
     assert run.record(at({FIRST: 56})) is True
 
 
-def test_a_store_that_fails_while_rows_are_read_is_an_error_as_well(server: S3Server) -> None:
-    options = {**server.options, **IMPATIENT}
-    OffsetsTable(URI, options).open_run(KEY, 1).record(at({FIRST: 28}))
-    server.late = lambda method, path: "/part-" in path
-    with pytest.raises(OffsetsTableError, match="could not read the offsets table"):
-        OffsetsTable(URI, options).latest(KEY)
-
-
 class Once:
     """True for the first commit entry of version 2 that is put."""
 
@@ -146,22 +138,3 @@ def test_options_reach_the_client_of_each_kind_of_store(uri: str, options: dict[
     with pytest.raises(OffsetsTableError, match=told) as caught:
         OffsetsTable(uri, {**options, **IMPATIENT}).latest(KEY)
     assert [value for value in options.values() if value in str(caught.value)] == []
-
-
-@pytest.mark.parametrize("commits", [2, 4], ids=["the same version", "a later version"])
-def test_a_table_that_was_deleted_and_made_anew_is_another_one(server: S3Server, commits: int) -> None:
-    """Only its number of commits is that of the table before."""
-    table, other = OffsetsTable(URI, server.options), GroupKey("other", ["clicks"])
-    run = table.open_run(KEY, 1)
-    for step in (1, 2):
-        run.record(at({FIRST: 28 * step}))
-    server.delete("offsets/")
-    anew = OffsetsTable(URI, server.options).open_run(other, 1)
-    for step in range(1, commits + 1):
-        anew.record(at({FIRST: 280 * step}))
-    assert table.positions("clicks_etl", ["clicks"]) == {}
-    assert run.record(at({SECOND: 56})) is True
-    found = OffsetsTable(URI, server.options)
-    assert found.positions("clicks_etl", ["clicks"]) == {SECOND: 56}
-    assert found.positions("other", ["clicks"]) == {FIRST: 280 * commits}
-    assert DeltaTable(URI, storage_options=server.options).version() == commits + 1

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 
 import pytest
 
-from offsets_store import GroupKey, OffsetsTable, PartitionProgress, SupersededRun
-from offsets_store.delta_rs import DeltaRsStorage
+from offsets_store import OffsetsTable, PartitionProgress, SupersededRun
 from tests.offsets_store.conftest import FIRST, KEY, SECOND, Clock, at
 from tubeclient.keys import PartitionKey
 
@@ -89,45 +87,6 @@ def test_consumers_of_a_new_group_share_the_epoch_of_whichever_writes_first(open
     open_table().open_run(KEY, 1).record(at({FIRST: 0}))
     with pytest.raises(SupersededRun):
         other.record(at({SECOND: 84}))
-
-
-def test_two_first_commits_in_one_moment_are_one_run(
-    open_table: Open, clock: Clock, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    one = open_table().share_run(KEY, 2)
-    clock.now += 1
-    other = open_table().share_run(KEY, 2)
-    original, between = DeltaRsStorage.replace, [True]
-
-    def replace(storage: DeltaRsStorage, key: GroupKey, rows: list[object], sequence: int) -> None:
-        if between.pop() if between else False:
-            other.record(at({SECOND: 28}))
-        original(storage, key, rows, sequence)  # type: ignore[arg-type]
-
-    monkeypatch.setattr(DeltaRsStorage, "replace", replace)
-    assert one.record(at({FIRST: 28})) is True
-    assert positions(open_table()) == {FIRST: 28, SECOND: 28}
-
-
-def test_what_many_threads_record_is_all_there(open_table: Open) -> None:
-    table = open_table()
-    runs = {partition: table.share_run(KEY, 2) for partition in (FIRST, SECOND)}
-    failures: list[BaseException] = []
-
-    def work(partition: PartitionKey) -> None:
-        try:
-            for step in range(1, 11):
-                runs[partition].record(at({partition: 28 * step}))
-        except BaseException as error:
-            failures.append(error)
-
-    threads = [threading.Thread(target=work, args=(partition,)) for partition in runs]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(60)
-    assert failures == []
-    assert positions(open_table()) == {FIRST: 280, SECOND: 280}
 
 
 def test_the_kept_beginning_of_a_query_goes_with_the_first_record(open_table: Open) -> None:

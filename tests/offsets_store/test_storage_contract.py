@@ -73,7 +73,7 @@ def place(request: pytest.FixtureRequest, uri: str, clock: Clock) -> Iterator[Pl
 @by_name_too
 def test_what_is_recorded_is_read_back(place: Place, clock: Clock) -> None:
     table = place.open()
-    assert (table.latest(KEY), table.positions("clicks_etl", ["clicks"]), table.maintain()) == (None, {}, 0)
+    assert (table.latest(KEY), table.positions("clicks_etl", ["clicks"])) == (None, {})
     run = table.open_run(KEY, 2)
     clock.now += 5_001
     parts = (PartRead(1, 0, 1400), PartRead(0, 1400, 2800))
@@ -137,15 +137,6 @@ def test_group_names_are_data_not_syntax(place: Place) -> None:
     run.record(at({FIRST: 560}))
     assert place.open().positions(odd.consumer_group, ["clicks"]) == {FIRST: 560}
     assert place.open().positions("clicks_etl", ["clicks"]) == {FIRST: 28}
-
-
-def test_topic_sets_are_kept_apart(place: Place) -> None:
-    place.open().open_run(KEY, 1).record(at({FIRST: 28, SECOND: 28}))
-    place.open().open_run(BOTH_TOPICS, 1, force=True).record(at({FIRST: 56}))
-    kept = place.open().latest(KEY)
-    assert kept is not None
-    assert kept.positions == {FIRST: 28, SECOND: 28}
-    assert place.open().positions("clicks_etl", ["clicks"]) == {FIRST: 56, SECOND: 28}
 
 
 @pytest.mark.parametrize("newer", [KEY, BOTH_TOPICS], ids=["same topics", "more topics"])

@@ -79,11 +79,3 @@ def test_a_position_under_another_topic_set_counts_more(open_table: Open) -> Non
     table.open_run(both, 1, force=True).record(at({FIRST: 56, SECOND: 84}))
     assert table.waiting("clicks_etl", TOPICS) == {}
     assert table.positions("clicks_etl", TOPICS) == {FIRST: 56, SECOND: 84}
-
-
-def test_of_two_topic_sets_the_newest_says_where(open_table: Open) -> None:
-    table = open_table()
-    both = GroupKey("clicks_etl", ["clicks", "views"])
-    table.open_run(KEY, 1).record(at({FIRST: 28}), waiting={SECOND: "latest"})
-    table.open_run(both, 1, force=True).record(at({FIRST: 28}), waiting={SECOND: "group"})
-    assert table.waiting("clicks_etl", TOPICS) == {SECOND: "group"}

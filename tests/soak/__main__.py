@@ -11,16 +11,14 @@ import tempfile
 from datetime import datetime
 from pathlib import Path
 
-from tests.soak.plot import draw
 from tests.soak.run import soak
 
 
 def main() -> int:
-    """Run, print and draw."""
+    """Run and print."""
     parser = argparse.ArgumentParser(prog="python -m tests.soak", description=__doc__)
     parser.add_argument("--minutes", type=float, default=60)
     parser.add_argument("--per-second", type=float, default=5000, help="messages; each is a pack of two records")
-    parser.add_argument("--picture", type=Path, default=None, help="a PNG to write")
     parser.add_argument("--folder", type=Path, default=None, help="for logs and tables; kept. Default: one that is not")
     given = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # whoever ends this ends all that it has started
@@ -34,8 +32,6 @@ def main() -> int:
         report = soak(folder, given.minutes, given.per_second, say)
     for line in report.lines():
         print(line)
-    if given.picture is not None:
-        draw(report, given.picture)
     return 0 if report.whole else 1
 
 

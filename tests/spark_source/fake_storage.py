@@ -70,9 +70,6 @@ class FakeStorage:
             self.commits.append(found)
         self.after_write()
 
-    def maintain(self, retention_hours: int | None) -> int:
-        return 0
-
 
 def positions(rows: Sequence[Row]) -> dict[str, int]:
     return {str(row.partition): row.next_offset // ROW for row in rows if row.kind == POSITION}

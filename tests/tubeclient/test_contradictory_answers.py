@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 from google.protobuf.message import Message
 
-from embedded_tubemq.broker.answer_bytes import Pieces
 from embedded_tubemq.broker.broker import Broker
 from embedded_tubemq.cluster import EmbeddedTubeMQ
 from embedded_tubemq.common.peer import NOBODY, Peer
@@ -258,13 +257,13 @@ def _lie(broker: Broker, change: Callable[[Any, int], None]) -> None:
     """Change all its answers to fetches."""
     serve, seen = broker.serve, 0
 
-    def lying(method: Method, request: Any, now_ms: int, peer: Peer = NOBODY) -> Message | Pieces:
+    def lying(method: Method, request: Any, now_ms: int, peer: Peer = NOBODY) -> Message | bytes:
         nonlocal seen
         answer = serve(method, request, now_ms, peer)
-        if not isinstance(answer, Pieces):
+        if not isinstance(answer, bytes):
             return answer
         seen += 1
-        message = broker_pb2.GetMessageResponseB2C.FromString(answer.joined())
+        message = broker_pb2.GetMessageResponseB2C.FromString(answer)
         change(message, seen)
         return message
 

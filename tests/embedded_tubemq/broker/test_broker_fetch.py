@@ -51,14 +51,6 @@ def test_where_a_new_group_starts(filled: FakeBroker, status: int, wanted: int |
     assert (answer.currOffset, answer.maxOffset) == (expected, 168)
 
 
-@pytest.mark.parametrize(("status", "expected"), [(0, 56), (1, 56), (2, 168)])
-def test_where_a_known_group_goes_on(filled: FakeBroker, status: int, expected: int) -> None:
-    filled.register(currOffset=56)
-    filled.fetch()
-    assert filled.register(status=status).currOffset == expected
-    assert filled.register(status=status, currOffset=-1).currOffset == expected
-
-
 # Auto mode
 
 
@@ -70,15 +62,6 @@ def test_a_pack_holds_the_partitions_messages_in_order(filled: FakeBroker) -> No
     assert answer.HasField("minLimitTime")
     assert all(message.checkSum == checksum(message.payLoadData) for message in answer.messages)
     assert len({message.messageId for message in answer.messages}) == 3
-
-
-def test_without_a_commit_the_same_pack_comes_again(filled: FakeBroker) -> None:
-    filled.register()
-    first = filled.fetch()
-    filled.send(b"6")
-    again = filled.fetch()
-    assert again.currOffset == first.currOffset == 0
-    assert bodies(again) == [b"0", b"2", b"4", b"6"]
 
 
 def test_last_pack_consumed_commits_before_reading(filled: FakeBroker) -> None:
@@ -95,13 +78,6 @@ def test_a_commit_tells_the_packs_exact_end_and_may_be_repeated(filled: FakeBrok
     for _ in range(2):
         answer = filled.commit()
         assert (answer.success, answer.currOffset, answer.maxOffset) == (True, 168, 168)
-
-
-def test_a_commit_that_says_no_rolls_back(filled: FakeBroker) -> None:
-    filled.register()
-    filled.fetch()
-    assert filled.commit(lastPackConsumed=False).currOffset == 0
-    assert filled.commit().currOffset == 0
 
 
 def test_a_pack_without_messages_is_a_200_and_committed_at_once(filled: FakeBroker) -> None:
@@ -124,41 +100,7 @@ def test_at_the_end_there_is_a_404(filled: FakeBroker) -> None:
 # Manual mode
 
 
-def test_manual_mode_runs_ahead_of_the_commit(filled: FakeBroker) -> None:
-    filled.register()
-    assert bodies(filled.fetch(manualCommitOffset=True)) == [b"0", b"2", b"4"]
-    filled.send(b"6")
-    answer = filled.fetch(manualCommitOffset=True)
-    assert (answer.currOffset, bodies(answer)) == (168, [b"6"])
-    assert filled.commit(lastPackConsumed=False).currOffset == 0
-    assert len(bodies(filled.fetch(manualCommitOffset=True))) == 4
-    assert filled.commit().currOffset == 196
-
-
 # What is not there any more
-
-
-def test_an_expired_position_is_moved_on_and_committed(filled: FakeBroker) -> None:
-    filled.register()
-    filled.stores.get("flights", 0).expire(84)
-    answer = filled.fetch()
-    assert (answer.currOffset, bodies(answer)) == (84, [b"4"])
-    assert filled.commit(lastPackConsumed=False).currOffset == 84
-
-
-def test_a_position_behind_a_lost_tail_snaps_back(filled: FakeBroker) -> None:
-    filled.register(currOffset=168)
-    filled.stores.get("flights", 0).truncate(56)
-    assert filled.fetch().errCode == Code.NOT_FOUND
-    assert filled.commit().currOffset == 56
-
-
-def test_manual_mode_behind_a_lost_tail_keeps_a_negative_delta(filled: FakeBroker) -> None:
-    filled.register()
-    filled.fetch(manualCommitOffset=True)
-    filled.stores.get("flights", 0).truncate(56)
-    assert filled.fetch(manualCommitOffset=True).errCode == Code.NOT_FOUND
-    assert filled.offsets.in_flight(next(filled.offsets.cursors())) == 56 - 168
 
 
 def test_manual_mode_never_serves_what_expired(filled: FakeBroker) -> None:
@@ -170,14 +112,6 @@ def test_manual_mode_never_serves_what_expired(filled: FakeBroker) -> None:
     # The shift is counted from the committed position, so it ends below the start; reading begins at the start.
     answer = filled.fetch(manualCommitOffset=True)
     assert (answer.currOffset, bodies(answer)) == (196, [b"7"])
-
-
-def test_entries_without_data_are_passed_over_in_silence(filled: FakeBroker) -> None:
-    filled.register()
-    filled.stores.get("flights", 0).expire_data(84)
-    answer = filled.fetch()
-    assert (answer.errCode, answer.currOffset, bodies(answer), answer.currDataDlt) == (200, 0, [b"4"], 0)
-    assert filled.commit().currOffset == 168
 
 
 def test_a_pack_of_entries_without_data_is_committed_and_its_data_position_is_none(filled: FakeBroker) -> None:
@@ -263,15 +197,6 @@ def test_a_404_can_move_the_position(filled: FakeBroker) -> None:
     assert bodies(filled.fetch()) == [b"4"]
 
 
-def test_only_a_404_at_the_end_moves_the_position(broker: FakeBroker) -> None:
-    broker.faults.advancing_404 = True
-    broker.stores.get("flights", 0).append_all((NewMessage(1, b"x") for _ in range(8_001)), broker.now_ms)
-    broker.register()
-    assert bodies(broker.fetch()) == []
-    assert broker.fetch().errCode == Code.NOT_FOUND
-    assert broker.commit().currOffset == 8_001 * 28
-
-
 def test_a_corrupted_message_carries_a_wrong_checksum_once(filled: FakeBroker) -> None:
     filled.faults.corrupt_checksums = 1
     filled.register()
@@ -293,35 +218,6 @@ def test_filters_pass_tags_by_their_hash(broker: FakeBroker) -> None:
     assert bodies(answer) == [b"Aa", b"BB"]
     assert answer.requireSlow
     assert broker.commit().currOffset == 112
-
-
-def test_a_new_registration_may_change_the_filter(broker: FakeBroker) -> None:
-    broker.send(b"a", tag="a")
-    broker.send(b"b", tag="b")
-    broker.register(filterCondStr=["a"])
-    assert bodies(broker.fetch()) == [b"a"]
-    broker.register(filterCondStr=["b"], currOffset=0)
-    assert bodies(broker.fetch()) == [b"b"]
-    broker.register(currOffset=0)
-    unfiltered = broker.fetch()
-    assert bodies(unfiltered) == [b"a", b"b"]
-    assert not unfiltered.requireSlow
-
-
-def test_filtered_readers_can_be_made_to_lag(broker: FakeBroker) -> None:
-    broker.faults.filtered_delay_ms = 1000
-    broker.send(b"old", tag="a")
-    broker.now_ms += 600
-    broker.send(b"new", tag="a")
-    broker.register(filterCondStr=["a"])
-    assert broker.fetch().errCode == Code.NOT_FOUND
-    broker.now_ms += 400
-    answer = broker.fetch()
-    assert (bodies(answer), answer.maxOffset) == ([b"old"], 28)
-    assert broker.register(group="live", filterCondStr=["a"], qryPriorityId=303).maxOffset == 56
-    assert bodies(broker.fetch(group="live")) == [b"old", b"new"]
-    assert broker.register(group="all").success
-    assert bodies(broker.fetch(group="all")) == [b"old", b"new"]
 
 
 def test_forced_answers_are_given_and_then_over(filled: FakeBroker) -> None:

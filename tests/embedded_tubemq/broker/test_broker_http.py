@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import base64
 import json
 from typing import Any
 
 import pytest
 
-from embedded_tubemq import EmbeddedTubeMQ, NewMessage, TopicConfig
+from embedded_tubemq import EmbeddedTubeMQ, NewMessage
 from tests.embedded_tubemq.raw_client import RawClient, http_get
 from tubeclient.wire.methods import Method
-from tubeclient.wire.payload import encode_payload, java_string_hash
 
 READER = {"clientId": "c", "groupName": "g", "topicName": "flights", "partitionId": 0}
 
@@ -56,22 +54,6 @@ def test_ends_of_all_partitions_of_stores_that_were_used(used: EmbeddedTubeMQ) -
         "dataMin": data_max * 112 // 168,
         "dataMax": data_max,
     }
-
-
-def test_one_partitions_position(used: EmbeddedTubeMQ) -> None:
-    where = {"topicName": "flights", "groupName": "g", "partitionId": 0}
-    answer = ask(used, "admin_query_group_offset", **where)
-    assert (answer["tmpOffset"], answer["minOffset"], answer["maxOffset"]) == (112, 0, 168)
-    assert "zkOffset" not in answer
-    real = ask(used, "admin_query_group_offset", **where, requireRealOffset="true")
-    assert (real["zkOffset"], real["curReadDataOffset"], real["curRdDltDataOffset"]) == (56, real["maxDataOffset"], 0)
-
-
-def test_asking_for_the_real_position_creates_it(used: EmbeddedTubeMQ) -> None:
-    where = {"topic": "flights", "group": "curious", "pid": 1, "dko": "true"}
-    answer = ask(used, "admin_query_group_offset", **where)
-    assert (answer["zkOffset"], answer["curReadDataOffset"], answer["curRdDltDataOffset"]) == (0, -1, -1)
-    assert positions(used, "curious") == {0: -2, 1: 0, 10_000: -2, 10_001: -2}
 
 
 def test_positions_of_groups(used: EmbeddedTubeMQ) -> None:
@@ -121,53 +103,9 @@ def test_positions_are_cloned_and_removed(used: EmbeddedTubeMQ) -> None:
     assert ask(used, "admin_query_offset", groupName="a")["dataSet"] == []
 
 
-def test_a_topic_that_is_gone_keeps_no_other_position_from_being_cloned(used: EmbeddedTubeMQ) -> None:
-    used.create_topic(TopicConfig("gone"))
-    fields = {"groupName": "g", "modifyUser": "me", "manualSet": "true", "offsetJsonInfo": '{"1:gone:0": 0}'}
-    assert ask(used, "admin_set_offset", **fields)["result"] is True
-    used.delete_topic("gone")
-    fields = {"sourceGroupName": "g", "targetGroupName": "a", "modifyUser": "me"}
-    assert ask(used, "admin_clone_offset", **fields)["result"] is True
-    assert positions(used, "a")[0] == 56
-
-
-@pytest.mark.parametrize(
-    "offsets",
-    [
-        '{"1:flights:0": 28, "1:flights:77": 0}',
-        '{"1:flights:0": Infinity}',
-        '{"1:flights:0": true}',
-        '{"1:flights:0": 28.5}',
-        "[" * 20_000,
-    ],
-)
-def test_a_refused_call_moves_no_position_of_any_group(used: EmbeddedTubeMQ, offsets: str) -> None:
-    fields = {"groupName": "g,other", "manualSet": "true", "modifyUser": "me", "offsetJsonInfo": offsets}
-    answer = ask(used, "admin_set_offset", **fields, post=True)
-    assert (answer["result"], answer["errCode"]) == (False, 400)
-    assert positions(used)[0] == 56
-    assert ask(used, "admin_query_offset", groupName="other")["dataSet"] == []
-
-
-def test_a_snapshot_shows_the_last_messages(used: EmbeddedTubeMQ) -> None:
-    payload, flag = encode_payload(b"body", "$msgType$=a,k=v")
-    used.load("flights", [NewMessage(0, payload, flag, java_string_hash("a"))])
-    answer = ask(used, "admin_snapshot_message", topicName="flights", msgCount=2)
-    assert [base64.b64decode(item["data"]) for item in answer["dataSet"]] == [b"4", b"body"]
-    assert answer["dataSet"][1] == {"index": 1, "data": base64.b64encode(b"body").decode(), "attr": "$msgType$=a,k=v"}
-    tagged = ask(used, "admin_snapshot_message", topicName="flights", partitionId=0, filterConds="a")
-    assert len(tagged["dataSet"]) == 1
-    assert ask(used, "admin_snapshot_message", topicName="flights", partitionId=10_000)["errCode"] == 401
-    assert ask(used, "admin_snapshot_message", topicName="flights", msgCount=51)["errCode"] == 400
-
-
 @pytest.mark.parametrize(
     ("method", "parameters"),
     [
-        ("admin_query_group_offset", {"topicName": "flights", "groupName": "g"}),
-        ("admin_query_group_offset", {"topicName": "flights", "groupName": "g", "partitionId": "x"}),
-        ("admin_query_group_offset", {"topicName": "flights", "groupName": "g", "partitionId": "2"}),
-        ("admin_query_group_offset", {"topicName": "nowhere", "groupName": "g", "partitionId": "0"}),
         ("admin_set_offset", {"groupName": "g", "manualSet": "true", "modifyUser": "me", "offsetJsonInfo": "[1]"}),
         (
             "admin_set_offset",

@@ -10,7 +10,6 @@ import pytest
 from embedded_tubemq.broker.broker import BrokerSettings
 from embedded_tubemq.common.codes import Code
 from tests.embedded_tubemq.machines import FakeBroker
-from tubeclient.wire.methods import Method
 from tubeclient.wire.signature import sign
 
 LEASE_MS = 30_000
@@ -60,15 +59,6 @@ def test_signs_of_life_extend_the_lease(broker: FakeBroker, sign_of_life: str) -
     assert broker.commit().success
 
 
-def test_a_commit_does_not_extend_the_lease(broker: FakeBroker) -> None:
-    broker.register()
-    broker.now_ms += LEASE_MS - 1
-    assert broker.commit().success
-    broker.now_ms += 1
-    broker.machine.tick(broker.now_ms)
-    assert broker.commit().errCode == Code.UNAUTHORIZED
-
-
 def test_heartbeats_report_partitions_that_are_lost(broker: FakeBroker) -> None:
     broker.register(0)
     assert not broker.heartbeat(0).hasPartFailure
@@ -77,16 +67,6 @@ def test_heartbeats_report_partitions_that_are_lost(broker: FakeBroker) -> None:
     assert answer.success
     assert answer.hasPartFailure
     assert list(answer.failureInfo) == ["412:1:127.0.0.1:8123#flights:1", "411:1:127.0.0.1:8123#flights:10000"]
-
-
-def test_a_heartbeat_without_priority_resets_it(broker: FakeBroker) -> None:
-    broker.faults.filtered_delay_ms = 1000
-    broker.send(b"m", tag="a")
-    broker.register(filterCondStr=["a"], qryPriorityId=303)
-    broker.heartbeat(0)
-    assert broker.fetch().errCode == Code.NOT_FOUND
-    broker.heartbeat(0, qryPriorityId=303)
-    assert broker.fetch().success
 
 
 def test_strangers_are_told_apart(broker: FakeBroker) -> None:
@@ -137,10 +117,6 @@ def test_blank_or_long_names_are_a_400(broker: FakeBroker, fields: dict[str, Any
         assert call(**fields).errCode == Code.BAD_REQUEST
 
 
-def test_an_unknown_operation_is_a_400(broker: FakeBroker) -> None:
-    assert broker.register(opType=33).errCode == Code.BAD_REQUEST
-
-
 def test_a_stopped_service_answers_503_before_everything_else(broker: FakeBroker) -> None:
     broker.faults.stop_reading = True
     for answer in (broker.register(client=""), broker.fetch(client=""), broker.commit(client=""), broker.heartbeat()):
@@ -182,8 +158,3 @@ def test_with_users_brokers_ask_for_the_joined_credential(tmp_path: Path) -> Non
     # Fetches and commits carry no credential.
     assert broker.fetch().success
     broker.stores.close()
-
-
-def test_methods_of_the_master_are_not_the_brokers(broker: FakeBroker) -> None:
-    assert Method.CONSUMER_REGISTER_V2 not in broker.machine.methods
-    assert Method.GET_MESSAGES in broker.machine.methods

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from embedded_tubemq import ConnectionFault, EmbeddedTubeMQ, Faults
+from embedded_tubemq import ConnectionFault, EmbeddedTubeMQ
 from tests.embedded_tubemq.raw_client import RawClient
 from tubeclient.errors import ProtocolError
 from tubeclient.wire.envelope import encode_request
@@ -107,14 +107,3 @@ def test_forced_codes_on_the_master(tube: EmbeddedTubeMQ, to_master: RawClient) 
     }
     assert to_master.call(Method.CONSUMER_REGISTER_V2, **fields).errCode == 430
     assert to_master.call(Method.CONSUMER_REGISTER_V2, **fields).errCode == 200
-
-
-def test_clear_takes_everything_back() -> None:
-    faults = Faults(standby=True, half_packs=True, answer_delay_ms=5, corrupt_checksums=2)
-    faults.force(Method.GET_MESSAGES, 503)
-    faults.break_connection(Method.GET_MESSAGES)
-    faults.hide_topic("flights")
-    faults.clear()
-    assert faults == Faults()
-    assert faults.take_forced(Method.GET_MESSAGES) is None
-    assert faults.take_connection_fault(Method.GET_MESSAGES) is None

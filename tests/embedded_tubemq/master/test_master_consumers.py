@@ -8,7 +8,6 @@ import pytest
 
 from embedded_tubemq.common.catalogue import TopicConfig
 from embedded_tubemq.common.codes import Code
-from embedded_tubemq.common.refusal import StandbyRefusal
 from tests.embedded_tubemq.machines import FakeMaster
 from tubeclient.wire.methods import Method
 
@@ -46,11 +45,6 @@ def test_senseless_parameters_are_a_400(master: FakeMaster, fields: dict[str, An
     assert not master.machine.groups
 
 
-def test_without_a_source_count_the_node_id_is_not_looked_at(master: FakeMaster) -> None:
-    assert master.join(count=-2, node=-2).errCode == Code.SUCCESS
-    assert master.join("c1", count=-2, node=-2).errCode == Code.SUCCESS
-
-
 def test_a_topic_that_is_not_deployed_is_a_431_that_names_it(master: FakeMaster) -> None:
     answer = master.join(topicList=["flights", "nowhere"])
     assert answer.errCode == Code.TOPIC_NOT_DEPLOYED
@@ -74,13 +68,6 @@ def test_who_does_not_fit_the_group_is_refused(master: FakeMaster, fields: dict[
     assert list(master.machine.groups["g"].consumers) == ["c0"]
 
 
-def test_filters_must_be_the_groups_whatever_their_order(master: FakeMaster) -> None:
-    master.join(topicCondition=["flights#b,a"])
-    assert master.join("c1", node=1, topicCondition=["flights#a,b"]).errCode == Code.SUCCESS
-    assert master.join("c2", node=1, topicCondition=["flights#a"]).errCode == Code.FILTER_SET_CONFLICT
-    assert master.join("c2", node=1).errCode == Code.FILTER_SET_CONFLICT
-
-
 # Each step breaks one more rule; the earliest one in TubeMQ's order must be the one that answers.
 def test_the_first_broken_rule_answers(master: FakeMaster) -> None:
     master.join()
@@ -99,13 +86,6 @@ def test_the_first_broken_rule_answers(master: FakeMaster) -> None:
         assert master.join(**wrong).errCode == code, change
 
 
-def test_standby_comes_after_names_and_before_topics(master: FakeMaster) -> None:
-    master.machine.faults.standby = True
-    assert master.join(client_id="").errCode == Code.BAD_REQUEST
-    with pytest.raises(StandbyRefusal):
-        master.join(topicList=["nowhere"])
-
-
 def test_topics_may_be_reserved_for_some_groups_and_tags() -> None:
     topic = TopicConfig("flights", authorized_groups=frozenset({"g"}), allowed_tags={"g": frozenset({"a", "b"})})
     master = FakeMaster(topic)
@@ -113,19 +93,6 @@ def test_topics_may_be_reserved_for_some_groups_and_tags() -> None:
     assert master.join().errCode == Code.FILTER_FORBIDDEN
     assert master.join(topicCondition=["flights#a,c"]).errCode == Code.FILTER_FORBIDDEN
     assert master.join(topicCondition=["flights#a"]).errCode == Code.SUCCESS
-
-
-def test_the_same_client_may_register_again_with_another_node(master: FakeMaster) -> None:
-    for node in (0, 0, 1):
-        assert master.join(node=node).errCode == Code.SUCCESS
-    assert master.machine.groups["g"].consumers["c0"].node_id == 1
-    assert master.join("c1", node=0).errCode == Code.SUCCESS
-
-
-def test_an_empty_group_is_dropped_and_may_start_anew(master: FakeMaster) -> None:
-    master.join()
-    assert master.call(Method.CONSUMER_CLOSE, clientId="c0", groupName="g").success
-    assert master.join("c1", count=5, node=4, topicList=["clicks"]).errCode == Code.SUCCESS
 
 
 @pytest.mark.parametrize("method", [Method.CONSUMER_HEARTBEAT_V2, Method.PARTITION_METADATA])
@@ -154,10 +121,6 @@ def test_strangers_get_a_411(master: FakeMaster) -> None:
     master.join()
     assert master.heartbeat("somebody").errCode == Code.HB_NO_NODE
     assert master.heartbeat(group="elsewhere").errCode == Code.HB_NO_NODE
-
-
-def test_closing_a_stranger_succeeds(master: FakeMaster) -> None:
-    assert master.call(Method.CONSUMER_CLOSE, clientId="nobody", groupName="nowhere").success
 
 
 def test_reports_of_partitions_are_kept_until_the_next_report(master: FakeMaster) -> None:

@@ -5,13 +5,9 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import pytest
-
 from embedded_tubemq import DEFAULT_TOKEN, EmbeddedTubeMQ
-from tests.embedded_tubemq.machines import START_MS, FakeMaster
 from tests.embedded_tubemq.raw_client import RawClient, http_get
 from tubeclient.wire.methods import Method
-from tubeclient.wire.proto import master_pb2
 
 SLOW = json.dumps([{"type": 1, "rule": [{"zeroCnt": 1, "freqInMs": 60_000}]}])
 SLOWER = json.dumps([{"type": 1, "rule": [{"zeroCnt": 1, "freqInMs": 90_000}]}])
@@ -64,38 +60,3 @@ def test_the_clusters_rules_reach_all(tube: EmbeddedTubeMQ, to_master: RawClient
         assert not found.HasField("groupFlowCheckId")
         known = orders(to_master, group, defFlowCheckId=found.defFlowCheckId)
         assert not known.HasField("defFlowControlInfo")
-
-
-def test_rules_that_are_not_enabled_or_removed_are_not_handed_out(tube: EmbeddedTubeMQ, to_master: RawClient) -> None:
-    change(tube, "admin_set_group_flow_control_rule", groupName="g", flowCtrlInfo=SLOW)
-    assert not join(to_master).HasField("groupFlowCheckId")
-    change(tube, "admin_set_group_flow_control_rule", groupName="g", flowCtrlInfo=SLOW, statusId="1")
-    assert orders(to_master).HasField("groupFlowCheckId")
-    change(tube, "admin_rmv_group_flow_control_rule", groupName="g")
-    assert not orders(to_master).HasField("groupFlowCheckId")
-
-
-def test_rules_outlive_a_restart_of_the_master(tube: EmbeddedTubeMQ) -> None:
-    change(tube, "admin_set_group_flow_control_rule", groupName="g", flowCtrlInfo=SLOW, statusId="1")
-    tube.restart_master()
-    with RawClient(tube.master_address) as client:
-        assert join(client).groupFlowControlInfo == SLOW
-
-
-@pytest.mark.parametrize("text", ["nonsense", "{}", "[1]", "[{}]"])
-def test_what_is_no_rule_is_refused(tube: EmbeddedTubeMQ, text: str) -> None:
-    for method in ("admin_set_group_flow_control_rule", "admin_set_cluster_default_setting"):
-        answer = change(tube, method, groupName="g", flowCtrlInfo=text)
-        assert (answer["result"], answer["errCode"]) == (False, 400)
-        assert answer["errMsg"].startswith("flowCtrlInfo")
-
-
-def test_changes_within_a_millisecond_have_versions_of_their_own() -> None:
-    texts = FakeMaster().catalogue.flow_rules
-    versions = []
-    for text in (SLOW, SLOWER, SLOW):
-        texts.put("g", START_MS, text=text, enabled=True)
-        found = master_pb2.OpsTaskInfo()
-        texts.add_to(found, "g", master_pb2.OpsTaskInfo())
-        versions.append(found.groupFlowCheckId)
-    assert versions == [START_MS, START_MS + 1, START_MS + 2]

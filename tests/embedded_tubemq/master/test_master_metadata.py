@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 from embedded_tubemq.common.catalogue import BrokerState, TopicConfig
-from embedded_tubemq.common.codes import Code
 from tests.embedded_tubemq.machines import FakeMaster
 from tubeclient.keys import BrokerInfo
 from tubeclient.wire.methods import Method
@@ -42,26 +40,11 @@ def test_every_change_of_a_list_changes_its_version(master: FakeMaster) -> None:
     assert list(wider.topicMetaInfoList) == ["flights#1:2:8:1,2:2:8:1"]
 
 
-def test_a_broker_that_is_down_stays_listed_but_cannot_be_subscribed(master: FakeMaster) -> None:
-    master.join()
-    state = master.catalogue.broker(1)
-    assert state is not None
-    master.catalogue.put_broker(replace(state, online=False))
-    assert list(metadata(master).topicMetaInfoList) == ["flights#1:2:4:0"]
-
-
 def test_a_topic_may_be_closed_for_readers_or_producers(master: FakeMaster) -> None:
     master.catalogue.put_topic(TopicConfig("flights", 2, 4, accept_publish=False, accept_subscribe=False))
     master.join()
     assert list(metadata(master).topicMetaInfoList) == ["flights#1:2:4:0"]
     assert not master.catalogue.producer_layouts("flights")
-
-
-def test_registering_gives_brokers_only_if_the_client_knows_others(master: FakeMaster) -> None:
-    known: dict[str, Any] = {"subRepInfo": {"brokerConfigId": master.catalogue.broker_version, "topicMetaInfoId": -2}}
-    assert not master.join(**known).brokerConfigList
-    assert not master.heartbeat(**known).brokerConfigList
-    assert master.heartbeat().brokerConfigList
 
 
 def test_heartbeats_push_topics_only_to_clients_with_partitions_and_an_old_view(master: FakeMaster) -> None:
@@ -77,22 +60,8 @@ def test_heartbeats_push_topics_only_to_clients_with_partitions_and_an_old_view(
     assert list(beat(old, "flights#1:0").topicMetaInfoList) == ["flights#1:2:4:1"]
 
 
-def test_an_order_to_jump_to_the_end_reaches_the_group(master: FakeMaster) -> None:
-    assert not master.machine.order_jump_to_end("g", master.now_ms)
-    master.join()
-    assert not master.heartbeat().opsTaskInfo.HasField("csmFrmMaxOffsetCtrlId")
-    assert master.machine.order_jump_to_end("g", master.now_ms)
-    assert master.heartbeat().opsTaskInfo.csmFrmMaxOffsetCtrlId == master.now_ms
-
-
 def test_a_restarted_master_has_new_versions(master: FakeMaster) -> None:
     before = master.catalogue.broker_version, master.catalogue.topic_version
     master.catalogue.renew_versions(master.now_ms)
     assert master.catalogue.broker_version > before[0]
     assert master.catalogue.topic_version > before[1]
-
-
-def test_unknown_clients_learn_nothing(master: FakeMaster) -> None:
-    answer = metadata(master)
-    assert answer.errCode == Code.HB_NO_NODE
-    assert not answer.topicMetaInfoList

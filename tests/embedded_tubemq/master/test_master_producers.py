@@ -47,32 +47,12 @@ def test_the_largest_message_is_told_to_those_who_do_not_know_it(master: FakeMas
     assert not again.appdConfig.HasField("maxMsgSize")
 
 
-@pytest.mark.parametrize("fields", [{"clientId": ""}, {"hostName": " "}])
-def test_blank_names_are_a_400_with_all_required_fields(master: FakeMaster, fields: dict[str, str]) -> None:
-    answer = register(master, **fields)
-    assert (answer.success, answer.errCode, answer.brokerCheckSum) == (False, Code.BAD_REQUEST, -1)
-
-
-def test_without_users_nothing_is_said_of_authentication(master: FakeMaster) -> None:
-    register(master)
-    assert not heartbeat(master).HasField("requireAuth")
-    for answer in (master.join(), master.heartbeat()):
-        assert answer.HasField("opsTaskInfo")
-        assert not answer.opsTaskInfo.HasField("requireAuth")
-
-
 def test_the_lease_of_a_producer(master: FakeMaster) -> None:
     assert heartbeat(master).errCode == Code.HB_NO_NODE
     register(master)
     master.now_ms += 29_999
     assert heartbeat(master).success
     master.now_ms += 30_000
-    assert heartbeat(master).errCode == Code.HB_NO_NODE
-
-
-def test_a_closed_producer_is_forgotten(master: FakeMaster) -> None:
-    register(master)
-    assert master.call(Method.PRODUCER_CLOSE, clientId="p").success
     assert heartbeat(master).errCode == Code.HB_NO_NODE
 
 

@@ -34,16 +34,6 @@ def single(tmp_path: Path) -> Iterator[EmbeddedTubeMQ]:
         yield running
 
 
-def test_messages_sent_over_tcp_are_fetched_over_tcp(to_broker: RawClient) -> None:
-    sent = [to_broker.call(Method.SEND_MESSAGE, **SEND, partitionId=0, data=b"%d" % n) for n in range(3)]
-    assert [answer.appendOffset for answer in sent] == [0, 28, 56]
-    assert to_broker.call(Method.PARTITION_REGISTER, **READER, opType=31, readStatus=0).maxOffset == 84
-    answer = to_broker.call(Method.GET_MESSAGES, **READER)
-    assert [message.payLoadData for message in answer.messages] == [b"0", b"1", b"2"]
-    assert [message.messageId for message in answer.messages] == [item.messageId for item in sent]
-    assert to_broker.call(Method.COMMIT_OFFSET, **READER).currOffset == 84
-
-
 def test_requests_of_a_connection_are_answered_in_their_order(to_broker: RawClient) -> None:
     serials = [to_broker.send(Method.SEND_MESSAGE, **SEND, partitionId=0, data=b"%d" % n) for n in range(50)]
     offsets = [to_broker.answer(Method.SEND_MESSAGE, serial).appendOffset for serial in serials]
@@ -156,11 +146,6 @@ def test_a_handler_that_throws_answers_as_tubemq_does(
     assert "a mistake of the server" in caplog.text
     monkeypatch.undo()
     assert to_broker.call(Method.SEND_MESSAGE, **SEND, partitionId=0, data=b"m").success
-
-
-def test_only_loopback_is_listened_on(tube: EmbeddedTubeMQ) -> None:
-    assert tube.master_address.startswith("127.0.0.1:")
-    assert all(address.startswith("127.0.0.1:") for address in tube.broker_addresses.values())
 
 
 def test_a_connection_that_the_stop_overtakes_ends_too(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from offsets_store import GroupKey, OffsetsTable, PartitionProgress
-from offsets_store.health.past import past_of
+from offsets_store.health import past_of
 from offsets_store.rows import Row, Stamp, position_rows
 from tests.offsets_store.conftest import FIRST, KEY, SECOND, Clock, at
 
@@ -76,11 +76,6 @@ def test_only_the_topics_of_the_newest_run_count(open_table: Open, clock: Clock)
     assert past is not None
     assert past.group == pattern
     assert told(open_table(), clock) == {"1:clicks:0": [(0, 56, 10)]}
-
-
-def test_a_query_without_partitions_has_a_past_without_partitions(open_table: Open, clock: Clock) -> None:
-    open_table().open_run(KEY, 1).keep_initial("latest", {})
-    assert told(open_table(), clock) == {}
 
 
 def test_a_group_that_the_table_does_not_have_has_no_past(open_table: Open, uri: str) -> None:

@@ -1,0 +1,58 @@
+"""Reading a backlog: rows a second, and what they cost. Our source beside Spark's Kafka source, the floor and Java."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Final
+
+from bench.java import JavaReader
+from bench.measuring import Results, Side, executors, timed
+from bench.stage import TASKS, Stage, Workload
+
+__all__ = ["WORKLOADS", "measure_reading"]
+
+WORKLOADS: Final = (
+    Workload("1 M x 100 bytes", 1_000_000, 100),
+    Workload("200 k x 1 KB", 200_000, 1_024),
+    Workload("10 k x 64 KB", 10_000, 65_536),
+)
+_COST: Final = "CPU s for a million"
+
+
+def measure_reading(stage: Stage, results: Results) -> None:
+    """Batch reads into Spark's `noop` sink, planning included; Java's consumer confirms each pack, without Spark.
+
+    The CPU time is that of Spark's JVM and Python's workers, or of Java's client. It depends less than rows a second on
+    what else the machine does, and says what a reader costs whose brokers are elsewhere.
+    """
+    for workload in WORKLOADS:
+        work = workload.scaled(stage.scale)
+        topic, kafka_topic = stage.tube_topic(work), stage.kafka_topic(work)
+        tube = stage.tube_options(topic)
+        floor = {"rows": str(work.messages), "bodyBytes": str(work.body_bytes), "tasks": str(TASKS)}
+        with JavaReader(stage.tubemq.master_address, topic, stage.folder / stage.name("java")) as java:
+            sides: dict[str, Side] = {
+                "our source": _read(stage, "tubeclient", tube, work),
+                "our source, `columns=value`": _read(stage, "tubeclient", {**tube, "columns": "value"}, work),
+                "Spark's Kafka source": _read(stage, "kafka", stage.kafka_options(kafka_topic), work),
+                "the floor, a source of ten lines": _read(stage, "floor", floor, work),
+                "Java's ClientBalanceConsumer": partial(java.read, stage.name, work.messages),
+            }
+            results.take_turns(f"reading {workload.title}", sides)
+
+
+def _read(stage: Stage, source: str, options: Mapping[str, str], work: Workload) -> Side:
+    """RuntimeError: the source has other rows than the workload."""
+    rows = stage.spark.read.format(source).options(**options).load().count()
+    if rows != work.messages:
+        raise RuntimeError(f"{source} has {rows} rows, not {work.messages}")
+
+    def measure() -> Mapping[str, float]:
+        before = executors()
+        with timed() as reading:
+            stage.spark.read.format(source).options(**options).load().write.format("noop").mode("overwrite").save()
+        cpu = sum(now - before.get(process, 0.0) for process, now in executors().items())
+        return {"rows/s": work.messages / reading.seconds, _COST: cpu * 1e6 / work.messages}
+
+    return measure
