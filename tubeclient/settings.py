@@ -100,9 +100,12 @@ _LABEL = "[A-Za-z0-9_-]{1,63}"  # resolvers raise UnicodeError for others
 _ADDRESS = re.compile(rf"({_LABEL}(?:\.{_LABEL})*\.?|\[[0-9A-Fa-f:.]+\])(?::([0-9]{{1,5}}))?")
 
 
-def parse_master_servers(text: str, *, tls: bool = False) -> tuple[str, ...]:
-    """Read "host:port,host:port". Without a port it is the masters' default, 8715, or 8716 over TLS."""
-    return _addresses([checked_kind(text, str, "masterServers", '"10.0.0.1:8715"')], tls, "masterServers", "authUser")
+def parse_master_servers(
+    text: str, *, tls: bool = False, setting: str = "master_servers", user_setting: str = "credentials"
+) -> tuple[str, ...]:
+    """Read "host:port,host:port". Without a port it is the masters' default, 8715, or 8716 over TLS. Errors name the
+    `setting`, and that of a user."""
+    return _addresses([checked_kind(text, str, setting, '"10.0.0.1:8715"')], tls, setting, user_setting)
 
 
 def _addresses(texts: Iterable[str], tls: bool, setting: str, user_setting: str) -> tuple[str, ...]:
@@ -117,7 +120,7 @@ def _addresses(texts: Iterable[str], tls: bool, setting: str, user_setting: str)
     for piece in filter(None, (part.strip() for part in joined.split(","))):
         match = _ADDRESS.fullmatch(piece)
         if match is None or not 0 < int(match[2] or default) < 65536:
-            raise ConfigurationError(f"{piece!r} in {setting} is not host:port, as in 10.0.0.1:{default}")
+            raise ConfigurationError(f"{setting} has {piece!r}, which is not host:port, as in 10.0.0.1:{default}")
         addresses.append(f"{match[1]}:{match[2] or default}")
     if not addresses:
         raise ConfigurationError(f"{setting} names no master; write host:port, as in 10.0.0.1:{default}")

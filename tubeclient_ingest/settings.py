@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
-import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Final
 
+from spark_source.offsets.offset_spec import OffsetSpec
 from spark_source.options.given import parse_options
 from spark_source.options.moment import moment_ms
 from spark_source.options.option import Masked
@@ -22,6 +21,7 @@ from spark_source.options.settings_file import (
     setting_name,
 )
 from spark_source.options.source_options import SourceOptions
+from spark_source.options.table import find_option
 from spark_source.options.table_uris import check_folders
 from spark_source.typed.format_settings import FormatSettings
 from tubeclient.errors import ConfigurationError
@@ -58,11 +58,13 @@ OPTION_FLAGS: Final = {
 }
 """The same, with the command line's options for them."""
 
-_OPTIONS: Final = re.compile(
-    r"(?:option )?\b(masterServers|consumerGroup|startingOffsets|startingTimestamp|offsetsTable|sourceCount"
-    r"|maxOffsetsPerTrigger)\b|option (subscribe)\b"
-)
-"""The source's options that settings become, in its errors."""
+_PARSED: Final = {
+    "consumer_group": "consumerGroup",
+    "topics": "subscribe",
+    "source_count": "sourceCount",
+    "max_offsets_per_trigger": "maxOffsetsPerTrigger",
+}
+"""Settings that are checked as the source's options are."""
 
 _STARTING_WORDS: Final = ("earliest", "latest", GROUP, TARGET)
 
@@ -157,13 +159,12 @@ class IngestSettings:
         object.__setattr__(
             self, "starting_offsets", _checked_starting(self.starting_offsets, self.named("starting_offsets"))
         )
-        with self._naming():
-            given = parse_options(self.options(self.fallback))
+        self._check_parsed()
+        given = parse_options(self.options(self.fallback))
         # As the source has them: what the target records by name is looked for by these.
         object.__setattr__(self, "consumer_group", given.consumer_group)
         object.__setattr__(self, "topics", given.subscribe)
         self._check_columns(given)
-        _ = self.former_master_servers
 
     def _check_bad_records(self) -> None:
         if self.bad_records is None and self.max_bad_records is not None:
@@ -193,21 +194,26 @@ class IngestSettings:
         """A field as the user wrote it, on the command line or in the settings file."""
         return setting_name(name, self.typed)
 
-    @contextlib.contextmanager
-    def _naming(self, **instead: str) -> Iterator[None]:
-        """Errors of the source in the block name the user's settings for its options; `instead` names another setting
-        for an option."""
-        try:
-            yield
-        except ConfigurationError as error:
+    def _check_parsed(self) -> None:
+        """Raise what the source would raise for its options, with the settings' names."""
+        _ = self.former_master_servers
+        self._masters("master_servers")
+        for name, option in _PARSED.items():
+            value = getattr(self, name)
+            if value is None:
+                continue
+            found = find_option(option)
+            assert found is not None
+            try:
+                found.parse(",".join(topic_names(value)) if name == "topics" else str(value))
+            except ValueError as error:
+                raise ConfigurationError(f"{self.named(name)} {error}") from None
+        if _says_offsets(self.starting_offsets):
+            OffsetSpec.parse(self.fallback, self.named("starting_offsets"))
 
-            def name(found: re.Match[str]) -> str:
-                option = found[1] or found[2]
-                setting = instead.get(option) or _OF_THEIR_OWN[option.lower()].partition(" ")[0].replace("-", "_")
-                return self.named(setting)
-
-            error.args = (_OPTIONS.sub(name, str(error)),)
-            raise
+    def _masters(self, name: str) -> tuple[str, ...]:
+        text = getattr(self, name)
+        return () if text is None else parse_master_servers(text, setting=self.named(name), user_setting="authUser")
 
     @property
     def bad_share(self) -> BadShare | None:
@@ -218,10 +224,7 @@ class IngestSettings:
     @property
     def former_master_servers(self) -> tuple[str, ...]:
         """`former_masters` as a tuple."""
-        if self.former_masters is None:
-            return ()
-        with self._naming(masterServers="former_masters"):
-            return parse_master_servers(self.former_masters)
+        return self._masters("former_masters")
 
     @property
     def fallback(self) -> str:

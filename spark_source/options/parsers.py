@@ -223,7 +223,8 @@ def choice(*words: Word) -> Callable[[str], Word]:
 
 def servers(value: str, *, tls: bool = False) -> tuple[str, ...]:
     """Addresses "host:port" separated by commas; without a port the master's usual one, 8715, or 8716 over TLS."""
-    return _usable(partial(parse_master_servers, tls=tls), value)
+    parse = partial(parse_master_servers, tls=tls, setting="masterServers", user_setting="authUser")
+    return _usable(parse, value)
 
 
 def zone(value: str) -> str:

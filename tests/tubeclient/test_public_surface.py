@@ -82,7 +82,7 @@ def test_master_servers() -> None:
     assert parse_master_servers(" a:1, b ,a:1,[::1]:9 ") == ("a:1", "b:8715", "[::1]:9")
     assert parse_master_servers("a:1,b", tls=True) == ("a:1", "b:8716")
     for text in ("", " , ", "a:b", "a:0", "a:70000", "http://a:1", "a b"):
-        with pytest.raises(ConfigurationError, match="masterServers"):
+        with pytest.raises(ConfigurationError, match="master_servers"):
             parse_master_servers(text)
 
 

@@ -12,17 +12,15 @@ from tubeclient.settings import ClientSettings, parse_master_servers
 
 @pytest.mark.parametrize("text", ["http://u:secretpw@10.0.0.1:8715", "u:sec,secretpw@h:1", "h:1,u:secretpw@h"])
 def test_a_password_in_an_address_is_not_repeated(text: str) -> None:
-    with pytest.raises(ConfigurationError, match=r"masterServers has an @; .* authUser") as caught:
-        parse_master_servers(text)
-    assert "sec" not in str(caught.value)
-    with pytest.raises(ConfigurationError, match=r"master_servers has an @; .* credentials") as caught:
-        ClientSettings(text)
-    assert "sec" not in str(caught.value)
+    for given in (parse_master_servers, ClientSettings):
+        with pytest.raises(ConfigurationError, match=r"master_servers has an @; .* credentials") as caught:
+            given(text)
+        assert "sec" not in str(caught.value)
 
 
 @pytest.mark.parametrize("host", ["a..b", ".a", "a" * 64, "a." + "b" * 64])
 def test_a_host_that_no_name_server_can_have_is_refused(host: str) -> None:
-    with pytest.raises(ConfigurationError, match="in master_servers is not host:port"):
+    with pytest.raises(ConfigurationError, match="master_servers has .* not host:port"):
         ClientSettings(host)
     assert ClientSettings(f"{'a' * 63}.b.").master_servers == (f"{'a' * 63}.b.:8715",)
 

@@ -61,7 +61,7 @@ def test_an_address_in_place_of_the_settings(name: str) -> None:
 OF_SETTINGS: list[tuple[Callable[[], Any], str]] = [
     (lambda: ClientSettings("10.0.0.1", credentials="alice:secret"), "credentials must be a Credentials, as .*; not a"),  # type: ignore[arg-type]
     (lambda: ClientSettings("10.0.0.1", tls=True), "tls must be a TlsSettings, as .*; not a bool"),  # type: ignore[arg-type]
-    (lambda: parse_master_servers(None), "masterServers must be a str, as .*; not None"),  # type: ignore[arg-type]
+    (lambda: parse_master_servers(None), "master_servers must be a str, as .*; not None"),  # type: ignore[arg-type]
     (lambda: PartitionKey.parse(None), "None is not a partition key"),  # type: ignore[arg-type]
     (lambda: OffsetRange(KEY, 0, "28"), "the offset '28' of the end of a range .* is not a whole number"),  # type: ignore[arg-type]
 ]
