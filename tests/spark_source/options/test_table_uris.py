@@ -28,7 +28,6 @@ def test_a_store_gets_limits_and_what_the_user_gave_stays() -> None:
     "words",
     [
         ["offsets", "list", "--offsets-table"],
-        ["bad-records", "show"],
         ["dashboard", "--json", "--offsets-table"],
     ],
 )
