@@ -86,12 +86,11 @@ def test_each_command_says_what_brings_the_rest(install: Install, tmp_path: Path
     environment = install("cli")
     assert environment.run("tubeclient", "--version", cwd=tmp_path).returncode == 0
     settings = ["--master-servers", "127.0.0.1:1", "--consumer-group", "g", "--topic", "t"]
-    places = ["--target", "./t", "--checkpoint", "./c", "--offsets-table", "./o"]
+    places = ["--target", "./t", "--offsets-table", "./o"]
     for words, package, extra in [
         (["server", "--data-dir", "d"], "aiohttp", "embedded"),
         (["ingest", *settings, *places], "py4j", "spark"),
         (["offsets", "list", "--offsets-table", "./o"], "deltalake", "delta"),
-        (["bad-records", "show", "./o"], "deltalake", "delta"),
     ]:
         done = environment.run("tubeclient", *words, cwd=tmp_path)
         lines = done.stderr.splitlines()

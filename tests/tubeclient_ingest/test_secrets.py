@@ -206,9 +206,8 @@ def command_output(job: Job, tube: EmbeddedTubeMQ) -> str:
     offsets = ["--offsets-table", str(job.folder / "offsets")]
     said = ""
     for words in (
-        ["dashboard", *offsets, *store, *cluster, "--bad-records", str(job.folder / "bad"), "--json"],
+        ["dashboard", *offsets, *store, *cluster, "--json"],
         ["offsets", "show", *offsets, *store, "--consumer-group", "clicks_etl"],
-        ["bad-records", "show", str(job.folder / "bad"), *store],
         ["doctor", *offsets, *store, *cluster, "--consumer-group", "clicks_etl", "--topic", "clicks"],
     ):
         result = CliRunner().invoke(app, words)
