@@ -9,7 +9,7 @@ import pytest
 
 from offsets_store import GroupKey, OffsetsTable
 from spark_source.cluster import cluster
-from spark_source.cluster.pattern_membership import NOTHING, PatternMembership
+from spark_source.cluster.membership import NOTHING, PatternMembership
 from spark_source.options.given import parse_options
 from spark_source.options.source_options import SourceOptions
 from tests.spark_source.fakes import ROW, FakeClock, FakeCluster, as_json, planner
