@@ -255,12 +255,6 @@ def test_a_new_look_that_fails_is_tried_again_and_not_for_ever() -> None:
         watched.membership.refreshed_view(3_000)
 
 
-def test_without_a_topic_a_new_look_asks_no_master() -> None:
-    watched = Watched()
-    watched.membership.join(0)
-    assert watched.membership.refreshed_view(3_000) is NOTHING
-
-
 def test_a_closed_one_joins_nothing_any_more() -> None:
     watched = Watched("a")
     watched.membership.join(0)
