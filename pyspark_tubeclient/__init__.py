@@ -30,8 +30,7 @@ except ModuleNotFoundError as error:
 if TYPE_CHECKING:
     from offsets_store import GroupKey, OffsetsTable, OffsetsTableError, PartitionProgress
     from offsets_store.delta_spark import DeltaSparkStorage
-    from spark_source.progress.bad_rows import bad_rows
-    from spark_source.progress.lag_listener import LagListener, QueryLag
+    from spark_source.progress.lag_listener import LagListener, QueryLag, bad_rows
     from spark_source.progress.query_metrics import QueryMetrics
     from spark_source.session import session
     from spark_source.typed.typed import typed
@@ -65,7 +64,7 @@ _HOMES = {
     "PartitionProgress": "offsets_store",
     "QueryLag": "spark_source.progress.lag_listener",
     "QueryMetrics": "spark_source.progress.query_metrics",
-    "bad_rows": "spark_source.progress.bad_rows",
+    "bad_rows": "spark_source.progress.lag_listener",
     "session": "spark_source.session",
     "typed": "spark_source.typed.typed",
 }

@@ -8,8 +8,7 @@ import os
 from collections.abc import Collection, Mapping, Sequence
 from typing import Protocol
 
-from spark_source.cluster.membership import Membership
-from spark_source.cluster.pattern_membership import NOTHING, PatternMembership
+from spark_source.cluster.membership import NOTHING, Membership, PatternMembership
 from spark_source.offsets.timestamps import TimeLookup
 from spark_source.options.subscription import Subscription
 from tubeclient.admin import Admin

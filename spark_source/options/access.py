@@ -56,6 +56,7 @@ class ConnectingOptions:
         to.duration_ms(100),
         "8s",
         "How long one call to a broker may take, or to all masters in turn.",
+        internal=True,
     )
     retry_limit_ms: int = option(
         "retryLimit",

@@ -139,7 +139,7 @@ _OF_OTHERS: Final = {
     "group": "consumerGroup",
     "brokers": "masterServers",
     "groupidprefix": "consumerGroup",
-    "kafkaconsumer.polltimeoutms": "rpcTimeout",
+    "kafkaconsumer.polltimeoutms": "retryLimit",
     "fetchoffset.numretries": "retryLimit",
     "fetchoffset.retryintervalms": "retryLimit",
     "kafka.group.id": "consumerGroup",

@@ -1,6 +1,6 @@
 """Declares options: a dataclass field gives an option's name, parser, default and documentation.
 
-    rpc_timeout_ms: int = option("rpcTimeout", to.duration_ms(100), "8s", "How long one call may take.")
+    retry_limit_ms: int = option("retryLimit", to.duration_ms(1_000), "60s", "How long reads retry.")
 
 The field's type is the parser's result. The table of options, the parsing of users' texts, and the documentation page
 all come from the fields of SourceOptions and SinkOptions.

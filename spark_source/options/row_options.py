@@ -8,7 +8,7 @@ from typing import Literal
 from spark_source.options import parsers as to
 from spark_source.options.option import option, optional
 
-__all__ = ["PayloadOptions", "RowOptions"]
+__all__ = ["MessageTimeOptions", "PayloadOptions", "RowOptions"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,6 +23,20 @@ class PayloadOptions:
         "them; each record is a row, with the columns `inlongGroupId`, `inlongStreamId`, `dataTime` and, in reads, "
         "`recordIndex`. `auto`, for reads only: packs by DataProxy's attributes or by their magic, and all other "
         "messages raw. Limits and lag always count messages.",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class MessageTimeOptions:
+    """The time zone of messages, in reads and in writes."""
+
+    message_time_zone: str = option(
+        "messageTimeZone",
+        to.zone,
+        "UTC",
+        "The time zone of the producers' clocks. Messages carry their time as text without a time zone; Java producers "
+        "use the default of their machine, in China usually `Asia/Shanghai`. A write converts the column `messageTime` "
+        "to this time zone.",
     )
 
 

@@ -6,9 +6,8 @@ from dataclasses import dataclass
 
 from spark_source.options import parsers as to
 from spark_source.options.access import AccessOptions, check_access
-from spark_source.options.batch_options import MessageTimeOptions
 from spark_source.options.option import optional
-from spark_source.options.row_options import PayloadOptions
+from spark_source.options.row_options import MessageTimeOptions, PayloadOptions
 from tubeclient.errors import ConfigurationError
 
 __all__ = ["SinkOptions"]

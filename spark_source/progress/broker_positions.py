@@ -8,8 +8,7 @@ from collections.abc import Mapping
 
 from spark_source.cluster.cluster import Cluster, PositionBooks
 from spark_source.options.subscription import Subscription
-from spark_source.progress.follower import Follower, Waits
-from spark_source.progress.job_thread import JobThread, NoAnswer
+from spark_source.progress.follower import Follower, JobThread, NoAnswer, Waits
 from spark_source.progress.position import AheadWarning, Position, warn_past_ends
 from tubeclient.errors import ConfigurationError, TubeError
 from tubeclient.keys import PartitionKey

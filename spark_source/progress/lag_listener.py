@@ -10,19 +10,42 @@ import json
 import logging
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
 from spark_source.offsets.offsets import Offsets
-from spark_source.progress.bad_rows import observed_bad_rows
 from tubeclient.errors import ConfigurationError
 from tubeclient.html_table import html_table
 from tubeclient.keys import INDEX_ENTRY_BYTES, PartitionKey, StoreKey, rows_behind_by_store
 
-__all__ = ["LagListener", "QueryLag"]
+if TYPE_CHECKING:
+    from pyspark.sql import Column
+
+__all__ = ["LagListener", "QueryLag", "bad_rows", "observed_bad_rows"]
 
 _log = logging.getLogger(__name__)
+
+_NAME: Final = "tubeclientBadRows"
+
+
+def bad_rows() -> Column:
+    """The number of rows with a `badReason`, for `DataFrame.observe`; `LagListener` finds it in each batch's progress.
+
+    >>> events = clicks.observe("bad messages", bad_rows())  # doctest: +SKIP
+    """
+    from pyspark.sql import functions
+
+    return functions.count("badReason").alias(_NAME)
+
+
+def observed_bad_rows(progress: Mapping[str, Any]) -> int | None:
+    """The bad messages of a batch, from the JSON of its progress: the sum of all observed `bad_rows`. None if the query
+    observes none.
+    """
+    observed = progress.get("observedMetrics", {}).values()
+    counts = [int(one[_NAME]) for one in observed if one is not None and one.get(_NAME) is not None]
+    return sum(counts) if counts else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from spark_source.offsets.offsets import Offsets
 from spark_source.options.source_options import SourceOptions
-from spark_source.progress.follower import WAITS, Follower, Waits
-from spark_source.progress.job_thread import JobThread, NoAnswer
+from spark_source.progress.follower import WAITS, Follower, JobThread, NoAnswer, Waits
 from spark_source.progress.position import AheadWarning, Position, warn_past_ends
 from tubeclient.keys import PartitionKey, StoreBounds, StoreKey
 

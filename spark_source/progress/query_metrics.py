@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
 from spark_source.offsets.offsets import Offsets
-from spark_source.progress.bad_rows import observed_bad_rows
+from spark_source.progress.lag_listener import observed_bad_rows
 from spark_source.progress.query_counts import BATCH_SECONDS, QUERY_METRICS, QueryBatch, QueryCounts
 from tubeclient.errors import ConfigurationError
 from tubeclient.keys import rows_behind

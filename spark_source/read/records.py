@@ -10,8 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_source.options.row_options import RowOptions
-from spark_source.plan.partition_columns import OF_PARTITIONS
-from spark_source.read.schema import arrow_schema
+from spark_source.read.schema import OF_PARTITIONS, arrow_schema
 from tubeclient.errors import CorruptMessage
 from tubeclient.inlong import RecordColumns, RecordDecoder
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import inspect
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from pyspark.sql.types import (
@@ -21,11 +21,20 @@ from pyspark.sql.types import (
 
 from spark_source.options.row_options import RowOptions
 from tubeclient.errors import ConfigurationError
+from tubeclient.keys import PartitionKey
 
 if TYPE_CHECKING:
     import pyarrow
 
-__all__ = ["COLUMNS", "Column", "arrow_schema", "check_schema", "spark_schema"]
+__all__ = ["COLUMNS", "OF_PARTITIONS", "Column", "arrow_schema", "check_schema", "spark_schema"]
+
+OF_PARTITIONS: Final[Mapping[str, Callable[[PartitionKey], str | int]]] = {
+    "topic": lambda key: key.topic,
+    "partitionKey": str,
+    "brokerId": lambda key: key.broker_id,
+    "partition": lambda key: key.partition_id,
+}
+"""Columns that are the same for a whole partition, and their values, which are never null; the rows begin with them."""
 
 
 class _Rows(NamedTuple):

@@ -34,9 +34,8 @@ def read_task(options: SourceOptions, task: ReadTask) -> Iterator[pyarrow.Record
     """
     # Imported here, because the planner loads this module too and does not need them.
     from spark_source.options.access import client_settings
-    from spark_source.read.arrow import PackDecoder
+    from spark_source.read.arrow import KeptMessages, PackDecoder
     from spark_source.read.batch_sizes import gathered, regroup
-    from spark_source.read.kept_messages import KeptMessages
     from spark_source.read.schema import arrow_schema
     from tubeclient.errors import CorruptMessage
     from tubeclient.group import present_brokers

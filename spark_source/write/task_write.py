@@ -17,7 +17,7 @@ from spark_source.write.sink_columns import InlongColumns, SinkColumns
 if TYPE_CHECKING:
     import pyarrow
 
-    from spark_source.write.made import Limits, Made
+    from spark_source.write.sink_rows import Limits, Made
 
 __all__ = ["Written", "describe", "write_rows"]
 
@@ -105,7 +105,7 @@ def _maker(
 
 
 def _check_sizes(limits: Mapping[str, int], made: Made) -> None:
-    from spark_source.write.made import bad_row
+    from spark_source.write.sink_rows import bad_row
 
     for message, row in zip(made.messages, made.first_rows, strict=True):
         size, limit = len(message.payload), limits[message.topic]

@@ -175,7 +175,6 @@ _LATE = (
     "spark_source.progress.progress_table",
     "spark_source.read.arrow",
     "spark_source.read.batch_sizes",
-    "spark_source.read.kept_messages",
     "spark_source.stream.planner",
     "spark_source.stream.planner_process",
     "tubeclient.admin",

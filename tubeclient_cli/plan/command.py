@@ -81,7 +81,7 @@ def plan(
 
 
 def _hints(text: str | None) -> Hints:
-    from spark_source.options.assignment_options import assignment_hints
+    from spark_source.options.node_options import assignment_hints
     from tubeclient.assignment import NO_HINTS
 
     if text is None:

@@ -9,7 +9,7 @@ import pytest
 
 from offsets_store import GroupKey, OffsetsTable
 from spark_source.cluster import cluster
-from spark_source.cluster.pattern_membership import NOTHING, PatternMembership
+from spark_source.cluster.membership import NOTHING, PatternMembership
 from spark_source.options.given import parse_options
 from spark_source.options.source_options import SourceOptions
 from tests.spark_source.fakes import ROW, FakeClock, FakeCluster, as_json, planner
@@ -253,12 +253,6 @@ def test_a_new_look_that_fails_is_tried_again_and_not_for_ever() -> None:
     watched.membership.close()
     with pytest.raises(ClientClosed):
         watched.membership.refreshed_view(3_000)
-
-
-def test_without_a_topic_a_new_look_asks_no_master() -> None:
-    watched = Watched()
-    watched.membership.join(0)
-    assert watched.membership.refreshed_view(3_000) is NOTHING
 
 
 def test_a_closed_one_joins_nothing_any_more() -> None:

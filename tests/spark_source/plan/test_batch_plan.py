@@ -9,7 +9,6 @@ import pytest
 
 from offsets_store import GroupKey, OffsetsTable, PartitionProgress
 from spark_source.cluster.cluster import default_node_count
-from spark_source.plan.offset_rule import OffsetRule
 from spark_source.progress.progress_table import ProgressTable
 from spark_source.stream.batch_reader import plan_batch
 from tests.spark_source.fakes import ROW, FakeCluster, in_rows, key, options
@@ -75,14 +74,6 @@ def test_a_backlog_is_dealt_by_what_is_to_be_read() -> None:
     }
 
 
-def test_a_long_plan_is_cut_short(caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.INFO, "spark_source")
-    plan(FakeCluster(partitions=50))
-    (told,) = (text for text in caplog.messages if text.startswith("batch read planned: "))
-    assert told.startswith("batch read planned: 50 ranges for 2 of 2 nodes, assigned by modulo: node 0 reads 1:t:0[0, ")
-    assert (told.count("["), told.endswith("; and 30 more ranges")) == (20, True)
-
-
 def test_what_was_taken_over_is_cut_into_slices_too() -> None:
     given = {"sourceCount": 2, "backlogTakeover": True, "backlogTakeoverMinRows": 10, "minPartitions": 4}
     chosen = options(**given)
@@ -111,13 +102,6 @@ def test_from_the_groups_position(tmp_path: Path) -> None:
     assert plan(cluster, startingOffsets="group", offsetsTable=tmp_path) == {0: [("1:t:0", 7, 9)]}
     cluster.positions = {key("1:t:0"): 5 * ROW}
     assert plan(cluster, startingOffsets="group") == {0: [("1:t:0", 5, 9)]}
-
-
-def test_offsets_are_known_by_the_layout() -> None:
-    chosen = options()
-    for partitions, rule in ((1, OffsetRule.ALWAYS), (2, OffsetRule.UNKNOWN)):
-        planned = plan_batch(chosen, FakeCluster(partitions=partitions), ProgressTable(chosen))
-        assert {one.offset_rule_of(read.partition) for one in planned for read in one.ranges} == {rule}
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 
@@ -113,19 +112,6 @@ def test_slow_brokers_hold_nobody_up_and_are_told_the_newest_only(cluster: FakeC
     assert told(cluster) == {"1:t:0": 99, "1:t:1": 99}
 
 
-def test_between_two_writes_there_is_a_pause_and_the_last_one_comes_at_the_end(
-    cluster: FakeCluster, opened: Open
-) -> None:
-    one = opened(interval_seconds=1e6)
-    one.record(position(at(p0=1), cluster.shown()))
-    wait_for(lambda: told(cluster) == {"1:t:0": 1}, "the first write")
-    for row in range(2, 50):
-        one.record(position(at(p0=row), cluster.shown()))
-        time.sleep(0.001)  # a thread that would not pause has the time to show it
-    one.close()
-    assert cluster.set == [{"1:t:0": 1}, {"1:t:0": 49}]
-
-
 def test_only_what_moved_and_what_is_read_and_there_is_set(cluster: FakeCluster, opened: Open) -> None:
     one = opened(interval_seconds=0)
     others = {key("1:old:0"): 7 * ROW, key("9:t:0"): 7 * ROW, key("1:t:10000"): 7 * ROW}
@@ -180,20 +166,6 @@ def test_a_failed_write_is_made_up_for_in_full(cluster: FakeCluster, opened: Ope
     one.record(position(at(p0=1, p1=2), cluster.shown()))
     one.close()
     assert cluster.set == [{"1:t:0": 1, "1:t:1": 1}, {"1:t:0": 1, "1:t:1": 2}]
-
-
-def test_after_a_failure_all_is_set_again(cluster: FakeCluster, opened: Open) -> None:
-    """The broker may have been killed, and have forgotten what it had not written down."""
-    one = opened(interval_seconds=0, retry=0.001)
-    one.record(position(at(p0=1, p1=1), cluster.shown()))
-    wait_for(lambda: told(cluster), "the first write")
-    cluster.books_fail = DOWN
-    one.record(position(at(p0=1, p1=2), cluster.shown()))
-    wait_for(lambda: len(cluster.set) > 1, "the try that fails")
-    cluster.books_fail = None
-    one.close()
-    assert cluster.set[1] == {"1:t:1": 2}
-    assert cluster.set[-1] == {"1:t:0": 1, "1:t:1": 2}
 
 
 def test_the_end_does_not_wait_for_brokers_that_do_not_answer(

@@ -16,7 +16,7 @@ from spark_source.progress.follower import Waits
 from spark_source.stream.planner import StreamPlanner
 from tests.spark_source.fake_storage import FakeStorage
 from tests.spark_source.fakes import FakeClock, FakeCluster, in_rows, planner
-from tests.spark_source.table_trouble import FAULTS, SHORT, at, both, broken, let_it_work, lost_race, open_planner
+from tests.spark_source.table_trouble import FAULTS, SHORT, at, both, broken, lost_race, open_planner
 from tests.waiting import wait_for
 
 
@@ -135,18 +135,6 @@ def test_the_first_answer_is_kept_when_it_is_given(storage: FakeStorage, mode: s
 # Best effort
 
 
-def test_what_comes_while_a_commit_is_under_way_waits_and_the_newest_is_next(storage: FakeStorage) -> None:
-    one = open_planner(storage, "best_effort")
-    storage.before_write = storage.hang
-    one.complete(at(1))
-    wait_for(lambda: storage.hanging, "the first commit")
-    for rows in range(2, 50):
-        one.complete(at(rows))
-    storage.hang_until.set()
-    one.close()
-    assert storage.commits == [both(1), both(49)]
-
-
 def test_a_trouble_is_told_once_and_its_end_too(storage: FakeStorage, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "spark_source")
     one = open_planner(storage, "best_effort", Waits(retry=0.001))
@@ -169,37 +157,6 @@ def test_a_trouble_is_told_once_and_its_end_too(storage: FakeStorage, caplog: py
         ]
         * 2
     )
-
-
-def test_between_two_tries_there_is_a_pause_whatever_comes(storage: FakeStorage) -> None:
-    one = open_planner(storage, "best_effort")
-    storage.before_write = broken
-    one.complete(at(1))
-    wait_for(lambda: storage.writes, "the first try")
-    for rows in range(2, 50):
-        one.complete(at(rows))
-    let_it_work(one)
-    assert storage.writes == 1
-    storage.before_write = lambda: None
-    one.close()  # which does not wait for the pause's end
-    assert storage.writes == 2
-    assert storage.commits == [both(49)]
-
-
-def test_what_failed_does_not_come_back_over_what_is_newer(storage: FakeStorage) -> None:
-    def hang_and_fail() -> None:
-        storage.before_write = lambda: None
-        storage.hang()
-        broken()
-
-    one = open_planner(storage, "best_effort")
-    storage.before_write = hang_and_fail
-    one.complete(at(1))
-    wait_for(lambda: storage.hanging, "the first commit")
-    one.complete(at(2))
-    storage.hang_until.set()
-    one.close()
-    assert storage.commits == [both(2)]
 
 
 def test_a_store_that_does_not_answer_is_told_of(storage: FakeStorage, caplog: pytest.LogCaptureFixture) -> None:

@@ -100,10 +100,3 @@ def test_messages_alone(mixed: EmbeddedTubeMQ) -> None:
 def test_columns_that_rows_have_not(rows: RowOptions, text: str) -> None:
     with pytest.raises(ConfigurationError, match=text):
         spark_schema(rows)
-
-
-@pytest.mark.parametrize("text", ["", " ", "value,", "value,,topic"])
-def test_texts_that_are_no_list(text: str) -> None:
-    given = {"masterServers": "m:1", "consumerGroup": "g", "subscribe": "t", "columns": text}
-    with pytest.raises(ConfigurationError, match="option columns"):
-        parse_options(given)

@@ -187,12 +187,6 @@ def test_a_pack_of_many_records_takes_memory_for_each_once() -> None:
     assert POOL.max_memory() < 32 << 20
 
 
-def test_many_bad_messages_are_kept() -> None:
-    table = read([(b"\0\0\0\x63k=v", 1)] * 300, payload="raw", bad_messages="keep", of_a_pack=100)
-    assert table.column("messageId").to_pylist() == list(range(300))
-    assert table.column("badReason").null_count == 0
-
-
 @pytest.mark.parametrize("attributes", [False, True])
 def test_a_message_whose_tag_or_attributes_would_fill_the_memory_is_bad(attributes: bool) -> None:
     pack = encode_pack([RecordGroup(ATTRIBUTES, [b""] * 100_000)], made_ms=1)

@@ -180,16 +180,6 @@ def test_a_partition_that_appears_on_a_broker_that_is_down_enters_at_its_beginni
     assert one.latest(start, None) == as_json({"1:t:0": 10, "2:t:0": 3})
 
 
-def test_a_broker_that_is_not_read_from_is_not_told_of(caplog: pytest.LogCaptureFixture) -> None:
-    one_down = cluster()
-    one = planner(one_down, subscribe=None, assign='["1:t:0"]')
-    start = one.initial()
-    assert one.latest(start, None) is start
-    assert "does not answer" not in caplog.text
-    chosen = options(subscribe=None, assign='["1:t:0"]')
-    assert in_rows(plan_batch(chosen, one_down, ProgressTable(chosen))) == {0: [("1:t:0", 3, 10)]}
-
-
 # Trigger.AvailableNow
 
 
@@ -281,16 +271,6 @@ def test_what_is_not_read_of_a_partition_that_enters_at_latest_is_said(
     said = "1 partition (2:t:0) waited for `latest` since the query began, and enter now, at 336"
     assert (said in caplog.text) == ("between 84 and 336" in caplog.text) == ("at most 9 messages" in caplog.text)
     assert (said in caplog.text) is warned
-
-
-def test_nothing_is_said_of_an_empty_partition_that_enters(caplog: pytest.LogCaptureFixture) -> None:
-    clock, one_down = FakeClock(), cluster()
-    one = planner(one_down, clock)
-    at = one.latest(one.initial(), None)
-    one_down.silent, one_down.rows[FAR] = set(), (3, 3)
-    clock.now += 60
-    assert one.latest(at, None) == as_json({"1:t:0": 10, "2:t:0": 3})
-    assert "is not read" not in caplog.text
 
 
 @pytest.mark.parametrize(("starting", "left_out"), [("latest", True), ("earliest", False)])

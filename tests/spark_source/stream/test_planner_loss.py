@@ -8,8 +8,6 @@ from typing import Any
 import pytest
 
 from offsets_store import OffsetsTable
-from spark_source.plan.losses import AwayBroker, Loss, LostOffsets
-from spark_source.stream.loss_judge import told_loss
 from tests.spark_source.fakes import ROW, STORE, FakeClock, FakeCluster, as_json, in_rows, key, planner
 from tubeclient.errors import ConfigurationError, DataLoss
 from tubeclient.keys import StoreKey, TopicLayout
@@ -94,26 +92,6 @@ def test_positions_that_brokers_lost_are_an_error(rows: tuple[int, int], message
     with pytest.raises(DataLoss, match=message + r".*\(and 1 more partition like it: 1:t:1\). Set") as caught:
         one.latest(as_json({"1:t:0": 5, "1:t:1": 5}), None)
     assert (caught.value.partition, caught.value.wanted) == ("1:t:0", 140)
-
-
-def test_the_error_names_ten_others_and_the_log_has_all_with_what_is_lost(caplog: pytest.LogCaptureFixture) -> None:
-    cluster = FakeCluster(partitions=14, rows=(7, 20))
-    start = as_json({f"1:t:{number}": 5 if number < 13 else 8 for number in range(14)})
-    with pytest.raises(
-        DataLoss, match=r"\(and 12 more partitions like it: 1:t:1, .* 1:t:10, and 2 that the log names\)"
-    ):
-        planner(cluster).latest(start, None)
-    assert [record.getMessage().split()[8] for record in caplog.records] == [f"1:t:{number}" for number in range(13)]
-    assert caplog.text.count("at most 2 messages have expired") == 13
-
-
-def test_of_a_broker_that_is_away_all_partitions_count(caplog: pytest.LogCaptureFixture) -> None:
-    lost: list[Loss] = [LostOffsets(key("1:t:0"), 0, 28, 56), AwayBroker([(key("2:t:0"), 0), (key("2:t:1"), 28)])]
-    assert "(and 2 more partitions like it: 2:t:0, 2:t:1)" in str(told_loss(lost))
-    assert [record.levelname for record in caplog.records] == ["ERROR", "ERROR"]
-    caplog.clear()
-    assert "more partitions" not in str(told_loss(lost[:1]))
-    assert not caplog.records
 
 
 def test_a_passing_wrong_look_is_no_loss() -> None:
@@ -251,31 +229,3 @@ def test_a_topic_that_is_no_longer_subscribed_is_left_where_it_is() -> None:
     assert planner(FakeCluster()).latest(start, None) == start
     fewer = planner(FakeCluster(), subscribe=None, assign='["1:t:0"]')
     assert fewer.latest(as_json({"1:t:0": 10, "1:t:1": 5}), None) == as_json({"1:t:0": 10, "1:t:1": 5})
-
-
-def test_a_partition_that_the_master_misses_for_a_moment_is_no_loss() -> None:
-    cluster = FakeCluster(stores=2, partitions=1)
-    whole = cluster.layouts
-    cluster.layouts = [TopicLayout("t", 1, 1, 1)]
-    one = planner(cluster)
-    one.freeze_target()
-    cluster.layouts = whole
-    one.latest(as_json({"1:t:0": 10, "1:t:10000": 5}), None)
-
-
-def test_a_query_that_loses_something_in_each_batch_remembers_no_more_than_the_last(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    """Retention may be ahead of a query for months."""
-    clock, cluster = FakeClock(), FakeCluster()
-    one = planner(cluster, clock, failOnDataLoss="false", startingOffsets="earliest")
-    at = one.initial()
-    for batch in range(30):
-        cluster.rows[STORE] = (batch * 10 + 5, batch * 10 + 10)
-        clock.now += 60
-        end = one.latest(at, None)
-        one.partitions(at, end)
-        at = end
-    assert caplog.text.count("going on: partition 1:t:0") == 29
-    assert one._group is not None
-    assert len(one._group.judge._warned) == 2

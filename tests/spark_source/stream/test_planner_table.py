@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from offsets_store import GroupKey, OffsetsTable, OffsetsTableError, PartitionProgress, PartRead, SupersededRun
-from spark_source.progress.follower import Waits
-from tests.spark_source.fakes import ROW, STORE, FakeClock, FakeCluster, as_json, key, planner, planner_with
+from offsets_store import GroupKey, OffsetsTable, PartitionProgress, PartRead
+from tests.spark_source.fakes import ROW, STORE, FakeClock, FakeCluster, as_json, key, planner
 from tests.waiting import wait_for
 from tubeclient.errors import ConfigurationError
 from tubeclient.keys import StoreKey, TopicLayout
@@ -189,31 +188,6 @@ def test_partitions_stay_with_the_nodes_that_the_table_names(tmp_path: Path, str
     assert set(nodes(1)) == {0}
 
 
-def test_what_the_group_read_under_other_topics_stays_with_its_nodes_too(tmp_path: Path) -> None:
-    run = table(tmp_path).open_run(GroupKey("g", ["t"]), 2)
-    run.record([PartitionProgress(key(f"1:t:{number}"), 0, node_id=1) for number in range(2)])
-    run = table(tmp_path).open_run(GroupKey("g", ["t", "s"]), 2, force=True)
-    run.record([PartitionProgress(key("1:t:1"), 0, node_id=0), PartitionProgress(key("1:s:0"), 0, node_id=0)])
-    cluster = FakeCluster(partitions=2, rows=(0, 10))
-    cluster.layouts.append(TopicLayout("u", 1, 1, 1))
-    cluster.rows[StoreKey(1, "u", 0)] = (0, 10)
-    chosen = {"assignmentStrategy": "sticky", "subscribe": "t,u", "startingOffsets": "earliest"}
-    query = planner(cluster, None, offsetsTable=tmp_path, **chosen)
-    start = query.initial()
-    by_node = {
-        one.node_id: {str(read.partition) for read in one.ranges}
-        for one in query.partitions(start, query.latest(start, None))
-    }
-    assert {"1:t:0"} <= by_node[1]
-    assert {"1:t:1"} <= by_node[0]
-
-
-def test_a_topic_that_is_no_longer_subscribed_is_no_trouble_for_the_table(tmp_path: Path) -> None:
-    """The checkpoint goes on knowing it, and the table's run is of the topics of now."""
-    planner(FakeCluster(), offsetsTable=tmp_path).complete(as_json({"1:t:0": 4, "1:t:1": 4, "1:old:0": 7}))
-    assert positions(tmp_path) == {"1:t:0": 4, "1:t:1": 4}
-
-
 def test_commit_tells_the_table_too(tmp_path: Path) -> None:
     planner(FakeCluster(), offsetsTable=tmp_path).complete(as_json({"1:t:0": 4, "1:t:1": 4}))
     assert positions(tmp_path) == {"1:t:0": 4, "1:t:1": 4}
@@ -333,16 +307,6 @@ def test_an_older_end_that_spark_confirms_late_moves_nothing_back(tmp_path: Path
     one.close()
 
 
-def test_the_end_of_available_now_is_in_the_table_when_spark_hears_of_it(tmp_path: Path) -> None:
-    """Nothing may be called after that."""
-    one = planner(FakeCluster(partitions=1), offsetsTable=tmp_path, offsetCommitInterval="1h")
-    one.freeze_target()
-    for at, most in ((4, 3), (7, 3), (10, 3)):
-        one.latest(as_json({"1:t:0": at}), most)
-    assert positions(tmp_path) == {"1:t:0": 10}
-    one.close()
-
-
 def test_a_table_ahead_of_the_checkpoint_is_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     cluster = FakeCluster()
     planner(cluster, offsetsTable=tmp_path).complete(as_json({"1:t:0": 8, "1:t:1": 8}))
@@ -350,58 +314,3 @@ def test_a_table_ahead_of_the_checkpoint_is_told(tmp_path: Path, caplog: pytest.
     planner(cluster, offsetsTable=tmp_path).latest(as_json({"1:t:0": 4, "1:t:1": 8}), None)
     assert "ahead of this query's own offsets in 1 partitions, such as 1:t:0" in caplog.text
     assert positions(tmp_path) == {"1:t:0": 4, "1:t:1": 8}
-
-
-def test_a_newer_run_of_the_group_ends_the_query(tmp_path: Path) -> None:
-    cluster = FakeCluster()
-    older = planner(cluster, offsetsTable=tmp_path)
-    older.complete(as_json({"1:t:0": 1, "1:t:1": 1}))
-    planner(cluster, offsetsTable=tmp_path).complete(as_json({"1:t:0": 2, "1:t:1": 2}))
-    with pytest.raises(SupersededRun):
-        older.latest(as_json({"1:t:0": 3, "1:t:1": 3}), None)
-    assert positions(tmp_path) == {"1:t:0": 2, "1:t:1": 2}
-
-
-def test_a_real_table_that_fails_is_warned_of_and_tried_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    more = {"offsetsTable": tmp_path, "offsetsTableMode": "best_effort"}
-    one = planner_with(None, Waits(retry=3600.0), FakeCluster(), None, **more)
-    one.complete(as_json({"1:t:0": 1, "1:t:1": 1}))
-    wait_for(lambda: positions(tmp_path), "the first commit")
-    tries = 0
-
-    def broken(*_: object) -> bool:
-        nonlocal tries
-        tries += 1
-        raise OffsetsTableError("disk full")
-
-    with monkeypatch.context() as patch:
-        patch.setattr("offsets_store.run.OffsetsRun.record", broken)
-        start = as_json({"1:t:0": 2, "1:t:1": 2})
-        for _ in range(100):
-            one.latest(start, None)
-        wait_for(lambda: caplog.records, "the warning")
-    assert "not written and stays behind; trying again: disk full" in caplog.text
-    one.close()
-    assert tries == 1
-    assert positions(tmp_path) == {"1:t:0": 2, "1:t:1": 2}
-
-
-def test_the_last_position_is_in_the_table_before_the_group_is_given_back(tmp_path: Path) -> None:
-    """Who is let in next goes on from the table."""
-    found_on_leaving = []
-
-    class Calls(list[str]):
-        def append(self, call: str) -> None:
-            if call == "leave":
-                found_on_leaving.append(positions(tmp_path))
-            super().append(call)
-
-    cluster = FakeCluster()
-    cluster.calls = Calls()
-    one = planner(cluster, offsetsTable=tmp_path, offsetCommitInterval="1h")
-    one.complete(as_json({"1:t:0": 1, "1:t:1": 1}))
-    one.complete(as_json({"1:t:0": 2, "1:t:1": 2}))  # waits for the interval's end
-    one.close()
-    assert found_on_leaving == [{"1:t:0": 2, "1:t:1": 2}]

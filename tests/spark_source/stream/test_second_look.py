@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from typing import TYPE_CHECKING
 
 import pytest
@@ -18,8 +17,6 @@ if TYPE_CHECKING:
 
 BOTH = as_json({"1:t:0": 10, "1:t:10000": 5})
 ASKED = "ask the master for 60000"
-
-_numbers = itertools.count()
 
 
 # In memory

@@ -15,9 +15,9 @@ from spark_source.options.given import parse_given, write_options
 from spark_source.options.row_options import RowOptions
 from spark_source.plan.offset_rule import OffsetRule
 from spark_source.read.arrow import PackDecoder
-from spark_source.write.made import Made
 from spark_source.write.pack_rows import PackMaker
 from spark_source.write.sink_columns import InlongColumns
+from spark_source.write.sink_rows import Made
 from tubeclient.errors import ConfigurationError
 from tubeclient.inlong.column_packs import PackBounds
 from tubeclient.keys import PartitionKey
