@@ -65,8 +65,7 @@ def _stages(size: int) -> Iterator[tuple[str, float]]:
 
 
 def _taken_out(frame: Any) -> bytes:
-    rest = getattr(frame, "rest", b"")  # trees before have none
-    return decode_response(frame.stream, _METHOD_ID, rest) if rest else decode_response(frame.stream, _METHOD_ID)
+    return decode_response(frame.stream, _METHOD_ID)
 
 
 def _resident() -> int:

@@ -111,15 +111,11 @@ class _AsyncConsumer(Generic[C]):
 
     async def confirm(self, delivery: Delivery, *, consumed: bool = True) -> int:
         """Say that a pack was processed, or with `consumed` false, that it must be read again; see
-        ClientBalanceConsumer.confirm. After a cancelled call the pack may be confirmed or not, as a note of the
-        CancelledError says; if it is not, its messages come again.
+        ClientBalanceConsumer.confirm. After a cancelled call the pack may be confirmed or not; if it is not, its
+        messages come again.
         """
         running = self.sync._started()
-        try:
-            return await self._run(running, running.consumption.confirm(delivery, consumed=consumed))
-        except asyncio.CancelledError as error:
-            error.add_note(f"{delivery!r} may be confirmed or not. If it is not, its messages come again")
-            raise
+        return await self._run(running, running.consumption.confirm(delivery, consumed=consumed))
 
     async def confirm_async(self, delivery: Delivery, *, consumed: bool = True) -> None:
         """As `confirm`, but waits only until the request is written; see ClientBalanceConsumer.confirm_async."""

@@ -143,59 +143,6 @@ def test_a_producer_works_with_one_loop_after_the_other(cluster: EmbeddedTubeMQ,
     assert bodies(cluster) == {b"x": 30}
 
 
-def test_a_cancelled_send_says_what_it_knows(cluster: EmbeddedTubeMQ, settings: ClientSettings) -> None:
-    async def cancelled() -> list[str]:
-        async with AsyncProducer(patient(settings), max_in_flight=4) as producer:
-            await producer.publish(["clicks"])
-
-            async def sends() -> None:
-                with pytest.raises(asyncio.CancelledError) as caught:
-                    await producer.send_many("clicks", [b"%d" % number for number in range(10)])
-                notes.extend(caught.value.__notes__)
-                raise caught.value
-
-            notes: list[str] = []
-            task = asyncio.create_task(sends())
-
-            async def cancels() -> None:
-                await asyncio.sleep(0.05)
-                task.cancel()
-                await asyncio.wait([task])
-                await producer.flush()
-
-            await while_silent(cluster, cancels())
-            assert task.cancelled()
-            return notes
-
-    [note] = asyncio.run(cancelled())
-    assert note == (
-        "of 10 messages, 0 are stored, 0 failed, 4 are on their way and may be stored, and 6 are not sent; "
-        "flush() waits for those on their way"
-    )
-    assert bodies(cluster) == {b"%d" % number: 1 for number in range(4)}
-
-
-def test_a_cancelled_send_of_one_message_says_what_it_knows(cluster: EmbeddedTubeMQ, settings: ClientSettings) -> None:
-    notes: list[str] = []
-
-    async def cancelled() -> None:
-        async with AsyncProducer(patient(settings), max_in_flight=1) as producer:
-            await producer.publish(["clicks"])
-
-            async def sends_twice() -> None:
-                for body in (b"first", b"second"):  # there is no room for the second one
-                    work = CancelledAt(0, producer.send("clicks", body))
-                    await work
-                    notes.extend(work.notes)
-                await producer.flush()
-
-            await while_silent(cluster, sends_twice())
-
-    asyncio.run(cancelled())
-    assert notes == ["the message is on its way and may be stored; flush() waits for it", "it is not sent"]
-    assert bodies(cluster) == {b"first": 1}
-
-
 def test_wherever_a_send_is_cancelled_every_place_comes_back(cluster: EmbeddedTubeMQ, settings: ClientSettings) -> None:
     async def sends() -> None:
         async with AsyncProducer(settings, max_in_flight=2) as producer:
