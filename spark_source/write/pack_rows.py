@@ -24,7 +24,7 @@ from spark_source.write.sink_columns import InlongColumns
 from tubeclient.inlong.attributes import GROUP_ID, STREAM_ID, attribute_text, inlong_id
 from tubeclient.inlong.blocks import Limits as UnpackLimits
 from tubeclient.inlong.column_packs import PackBounds, encode_columns
-from tubeclient.inlong.wrapping import attributes_of_pack
+from tubeclient.inlong.message_objs import attributes_of_pack
 from tubeclient.names import topic_name
 from tubeclient.outgoing import OutgoingMessage
 

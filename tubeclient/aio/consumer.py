@@ -12,8 +12,8 @@ from typing import Generic, Self, TypeVar, Unpack
 from tubeclient.aio.running import Threads, run_flow
 from tubeclient.consumer import ClientBalanceConsumer
 from tubeclient.errors import ClientClosed, StalePack
-from tubeclient.flows.delivery import Delivery, Position, ReceivedMessage
 from tubeclient.flows.effects import Flow
+from tubeclient.flows.message_pack import Delivery, Position, ReceivedMessage
 from tubeclient.flows.read_plan import BootstrapOffset
 from tubeclient.keys import PartitionKey
 from tubeclient.names import Topics
