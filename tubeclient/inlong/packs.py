@@ -13,7 +13,8 @@ Version 4 is one binary message of InLong's SDKs between two magics:
     u16 attribute bytes, attributes (UTF-8), u16 EE01
 
 Apache's parser reads the two numbers and the time as signed, so it shows numbers from 32 768 on, and times from 2038
-on, as negative ones. Facts read in `org.apache.inlong.common.msg.InLongMsg`; its parser gives up silently where this one raises.
+on, as negative ones. Facts read in `org.apache.inlong.common.msg.InLongMsg`; its parser gives up silently where this
+one raises.
 """
 
 from __future__ import annotations
