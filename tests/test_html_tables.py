@@ -12,17 +12,6 @@ import pytest
 from offsets_store import GroupKey, PartitionProgress
 from offsets_store.progress import GroupProgress
 from spark_source.progress.lag_listener import QueryLag
-from tubeclient import (
-    BrokerInfo,
-    DeployedTopic,
-    GroupDetail,
-    GroupKind,
-    GroupMember,
-    GroupOffsets,
-    PartitionPosition,
-    TopicOnBroker,
-    TopicStatus,
-)
 from tubeclient.html_table import MOST_CHARACTERS, MOST_ROWS, html_table
 from tubeclient.keys import PartitionKey, StoreKey
 
@@ -60,30 +49,10 @@ def progress(name: str) -> Any:
     return GroupProgress(key, rows, 1, 5, 3, datetime(2026, 11, 24, 10, 0, tzinfo=UTC), "0.1.0")
 
 
-def topic(name: str) -> Any:
-    broker = BrokerInfo(1, "host", 8123)
-    return DeployedTopic(name, 1_048_576, (TopicOnBroker("t", broker, 2, 4, True, False, True, TopicStatus.OK),))
-
-
-def group(name: str) -> Any:
-    member = GroupMember(name, "10.0.0.1", False, 2, None, tuple(KEYS))
-    return GroupDetail("etl", GroupKind.CLIENT_BALANCE, frozenset({"clicks"}), {}, (member,))
-
-
-def offsets(name: str) -> Any:
-    return GroupOffsets("etl", (PartitionPosition(KEYS[0]._replace(topic=name), 28, 0, 84),))
-
-
 SHOWS: list[tuple[Callable[[str], Any], list[str]]] = [
     (lag, ["1,007 messages behind", "2:NAME:0", "1,000", "1:NAME:0", "7"]),
     (progress, ["group 'etl' on clicks: an unknown number of messages behind at 2026-11-24 10:00:00 UTC, commit 3"]),
     (progress, ["1:NAME:0", "28", "84", "2", "0", "1:clicks:1", "28", "", "", ""]),
-    (
-        topic,
-        ["topic NAME: 8 partitions, messages of 1,048,576 bytes", "1:host:8123", "2", "4", "writers", "True", "ok"],
-    ),
-    (group, ["group etl (client-rebalance) on clicks, clients: 1", "NAME", "10.0.0.1", "", "3"]),
-    (offsets, ["group etl on the brokers: at most 2 messages behind", "1:NAME:0", "28", "84", "2"]),
 ]
 
 

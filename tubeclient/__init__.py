@@ -70,7 +70,7 @@ if TYPE_CHECKING:
     )
     from tubeclient.assignment import assign
     from tubeclient.consumer import ClientBalanceConsumer
-    from tubeclient.flows.delivery import Delivery, Position, ReceivedMessage
+    from tubeclient.flows.message_pack import Delivery, Position, ReceivedMessage
     from tubeclient.flows.read_plan import BootstrapOffset
     from tubeclient.group import GroupMembership, fetch_view
     from tubeclient.metadata import ClusterView
@@ -178,7 +178,7 @@ _HOMES = {
         ),
         "tubeclient.assignment": "assign",
         "tubeclient.consumer": "ClientBalanceConsumer",
-        "tubeclient.flows.delivery": "Delivery Position ReceivedMessage",
+        "tubeclient.flows.message_pack": "Delivery Position ReceivedMessage",
         "tubeclient.flows.read_plan": "BootstrapOffset",
         "tubeclient.group": "GroupMembership fetch_view",
         "tubeclient.metadata": "ClusterView",

@@ -5,8 +5,9 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from math import inf
 from typing import TypeVar
 
 from tubeclient.admin.answers.model import BrokerState
@@ -41,13 +42,12 @@ class BrokerWebs:
         self._settings = settings
         self._masters = MasterWeb(settings)
         self._lock = threading.Lock()
-        self._webs: dict[BrokerInfo, BrokerWeb] = {}
-        self._elsewhere: dict[BrokerInfo, BrokerInfo] = {}
-        """Brokers by a layout, and where the masters' list has them since."""
+        self._states: dict[int, BrokerState] = {}
+        """The masters' last list, by broker id."""
         self._asked_about: frozenset[BrokerInfo] = frozenset()
         self._asked_at = 0.0
-        self._doubted: set[BrokerInfo] = set()
-        """Web ports that failed since the masters were asked."""
+        self._failed = False
+        """Whether a web port failed since the masters were asked."""
         self._failure: TubeError | None = None
         self._never_written: set[StoreKey] = set()
 
@@ -57,53 +57,36 @@ class BrokerWebs:
         """
         with self._lock:
             brokers = frozenset(view.brokers.values())
-            if not self._has_to_ask(brokers):
+            counts_seconds = inf if all(map(self.of, brokers)) else _ASK_MASTERS_AGAIN_SECONDS
+            if self._failed:
+                counts_seconds = _ASK_AFTER_FAILURE_SECONDS
+            if brokers <= self._asked_about and time.monotonic() - self._asked_at < counts_seconds:
                 return
-            moved = {broker.broker_id for broker in brokers - self._asked_about}
-            self._asked_about = brokers | _of_others(self._asked_about, brokers)
-            self._asked_at, self._failure = time.monotonic(), None
-            self._never_written = {store for store in self._never_written if store.broker_id not in moved}
+            self._asked_about, self._asked_at = brokers, time.monotonic()
+            self._failed, self._failure = False, None
+            self._never_written.clear()
             try:
-                self._note(brokers, self._masters.brokers())
+                self._states = {state.info.broker_id: state for state in self._masters.brokers()}
             except TubeError as error:
                 _log.info("the brokers' web ports are unknown: %s", error)
                 self._failure = error
 
-    def _has_to_ask(self, brokers: frozenset[BrokerInfo]) -> bool:
-        age_seconds = time.monotonic() - self._asked_at
-        return (
-            not brokers <= self._asked_about
-            or (not brokers.isdisjoint(self._doubted) and age_seconds >= _ASK_AFTER_FAILURE_SECONDS)
-            or (not brokers <= self._webs.keys() and age_seconds >= _ASK_MASTERS_AGAIN_SECONDS)
-        )
-
-    def _note(self, brokers: frozenset[BrokerInfo], states: Iterable[BrokerState]) -> None:
-        books = {state.info.broker_id: state for state in states}
-        webs, elsewhere = {}, {}
-        for broker in brokers:
-            state = books.get(broker.broker_id)
-            if state is None:
-                continue
-            # Over TLS, layouts have the TLS port.
-            if broker.host != state.info.host or broker.port not in (state.info.port, state.tls_port):
-                elsewhere[broker] = state.info
-            elif state.web_port > 0:
-                webs[broker] = BrokerWeb(broker.broker_id, state.web_address, self._settings.http_timeout_ms)
-        self._webs = webs | {broker: self._webs[broker] for broker in _of_others(self._webs, brokers)}
-        self._elsewhere = elsewhere
-        self._doubted.clear()
-
     def of(self, broker: BrokerInfo) -> BrokerWeb | None:
         """The web calls of a broker. None while its web port is not known."""
-        return self._webs.get(broker)
+        state = self._states.get(broker.broker_id)
+        if state is None or state.web_port <= 0 or not _is_at(state, broker):
+            return None
+        return BrokerWeb(broker.broker_id, state.web_address, self._settings.http_timeout_ms)
 
     def check_place(self, broker: BrokerInfo) -> None:
         """Raise ConnectError if the masters' list has the broker at another address by now. Another broker may be at
         this one.
         """
-        now = self._elsewhere.get(broker)
-        if now is not None:
-            raise ConnectError(f"broker {broker} has moved, the master lists it as {now}; waiting for the new layout")
+        state = self._states.get(broker.broker_id)
+        if state is not None and not _is_at(state, broker):
+            raise ConnectError(
+                f"broker {broker} has moved, the master lists it as {state.info}; waiting for the new layout"
+            )
 
     def require(self, view: ClusterView, what_for: str) -> None:
         """Raise ConnectError, with the reason, if the web port of a broker in `view` cannot be found."""
@@ -113,10 +96,11 @@ class BrokerWebs:
 
     def files(self, broker: BrokerInfo, stores: Collection[StoreKey]) -> dict[StoreKey, StoreFiles]:
         """The files of these stores of one broker whose web port is known. TubeError while the broker starts."""
+        web = self._required(broker, "reports its stores")
         try:
-            return self._files(self._webs[broker], broker, stores)
+            return self._files(web, broker, stores)
         except TubeError:
-            self._doubted.add(broker)
+            self._failed = True
             raise
 
     def group_positions(self, view: ClusterView, group: str) -> dict[PartitionKey, int]:
@@ -188,7 +172,7 @@ class BrokerWebs:
         try:
             return ask(web)
         except TubeError:
-            self._doubted.add(broker)
+            self._failed = True
             self.learn(view)
             anew = self.of(broker)
             if anew is None or anew == web:
@@ -224,10 +208,9 @@ class BrokerWebs:
         return web
 
 
-def _of_others(known: Collection[BrokerInfo], brokers: Collection[BrokerInfo]) -> frozenset[BrokerInfo]:
-    """Those of `known` whose ids are not among `brokers`."""
-    ids = {broker.broker_id for broker in brokers}
-    return frozenset(broker for broker in known if broker.broker_id not in ids)
+def _is_at(state: BrokerState, broker: BrokerInfo) -> bool:
+    """Whether a layout's address of a broker is its present one. Over TLS, layouts have the TLS port."""
+    return broker.host == state.info.host and broker.port in (state.info.port, state.tls_port)
 
 
 def _ids_of(view: ClusterView) -> list[int]:

@@ -16,10 +16,9 @@ from tubeclient.admin import Admin
 from tubeclient.arguments import checked_partition, whole_number
 from tubeclient.counts import ReadCounts, Sample, lag_samples
 from tubeclient.errors import ClientClosed, StalePack, TubeError
-from tubeclient.flows.delivery import Delivery, Position, ReceivedMessage
 from tubeclient.flows.effects import Flow
 from tubeclient.flows.master import GroupOrders
-from tubeclient.flows.message_pack import BadMessages
+from tubeclient.flows.message_pack import BadMessages, Delivery, Position, ReceivedMessage
 from tubeclient.flows.patience import given_ms
 from tubeclient.flows.read_plan import BootstrapOffset, ReadPlan, StartFrom
 from tubeclient.flows.registrations import Assigned, Lost, Revoking

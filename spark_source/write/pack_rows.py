@@ -23,7 +23,7 @@ from spark_source.write.sink_rows import Limits, Made, bad_row, bytes_of, check_
 from tubeclient.inlong.attributes import DATA_TIME, GROUP_ID, KEYS_OF_ORIGIN, STREAM_ID, attribute_text, inlong_id
 from tubeclient.inlong.blocks import Limits as UnpackLimits
 from tubeclient.inlong.column_packs import PackBounds, encode_columns
-from tubeclient.inlong.wrapping import attributes_of_pack
+from tubeclient.inlong.message_objs import attributes_of_pack
 from tubeclient.names import topic_name
 from tubeclient.outgoing import OutgoingMessage
 

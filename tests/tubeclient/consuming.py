@@ -14,9 +14,9 @@ from embedded_tubemq.storage.stores import StoreDirectory
 from tests.tubeclient.simulation import Actor, Simulation, Weather
 from tubeclient.errors import StalePack, TransportError
 from tubeclient.flows.consume import Consumption, Unconfirmed
-from tubeclient.flows.delivery import Delivery
 from tubeclient.flows.effects import Flow, Sleep
 from tubeclient.flows.keep_leases import keep_leases
+from tubeclient.flows.message_pack import Delivery
 from tubeclient.flows.read_plan import BootstrapOffset, ReadPlan
 from tubeclient.flows.registrar import Registrar
 from tubeclient.flows.registrations import Assigned, Registrations, balance_once

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from http.server import BaseHTTPRequestHandler
 
@@ -15,12 +15,10 @@ from embedded_tubemq.storage.store import NewMessage
 from tests.tubeclient.fake_web import serving
 from tubeclient import Admin, BrokerFailed, ClientSettings, PartitionKey, RunStatus, TransportError
 from tubeclient.admin.broker import BrokerWeb
-from tubeclient.keys import StoreFiles, StoreKey
 from tubeclient_cli.plan.preview import lag_of
 
 ROW = 28
 FIRST, SECOND, THIRD = (PartitionKey(broker_id, "single", 0) for broker_id in (1, 2, 3))
-UNTOUCHED = PartitionKey(1, "clicks", 1)
 
 
 @pytest.fixture
@@ -90,21 +88,6 @@ def test_the_bounds_of_a_broker_that_is_starting_are_not_told(cluster: EmbeddedT
     cluster.start_broker(1)
     bounds = admin.store_bounds(["single"])
     assert bounds[FIRST.store] == bounds[SECOND.store] == (0, 4 * ROW)
-
-
-def test_stores_that_are_loaded_between_two_answers_are_told(
-    cluster: EmbeddedTubeMQ, admin: Admin, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    original, late = BrokerWeb.files, [1, 2]
-
-    def files(web: BrokerWeb, topics: Collection[str]) -> dict[StoreKey, StoreFiles]:
-        if web.broker_id in late:
-            late.remove(web.broker_id)
-            return {}
-        return original(web, topics)
-
-    monkeypatch.setattr(BrokerWeb, "files", files)
-    assert set(admin.store_bounds(["single"]).values()) == {(0, 4 * ROW)}
 
 
 def test_positions_are_not_cloned_at_a_broker_that_is_starting(cluster: EmbeddedTubeMQ, admin: Admin) -> None:

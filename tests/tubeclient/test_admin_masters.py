@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-import re
 import threading
 import urllib.parse
 from dataclasses import replace
@@ -23,7 +22,6 @@ from tubeclient import (
     ClientSettings,
     ConfigurationError,
     ProtocolError,
-    PullConsumer,
     RemoteError,
     StandbyMaster,
     TransportError,
@@ -51,24 +49,6 @@ def test_dead_and_standby_masters_are_passed_over(
         admin_of(settings, DEAD, ACTIVE).topic_names()
     with pytest.raises(StandbyMaster, match=ACTIVE):
         admin_of(settings, ACTIVE).topic_names()
-
-
-@pytest.mark.parametrize("port", ["closed", "not HTTP"])
-def test_a_wrong_web_port_is_an_error_that_names_the_setting(
-    cluster: EmbeddedTubeMQ, settings: ClientSettings, port: str
-) -> None:
-    """Whoever needs it says so: also consumers of a pattern, and those with dynamic membership."""
-    wrong = replace(settings, master_web_port=1 if port == "closed" else int(cluster.master_address.split(":")[1]))
-    advice = (
-        r"^no master answered at its web port: .*; check master_servers and master_web_port, in Spark masterServers "
-        r"and masterWebPort, in commands .*PORT$"
-    )
-    with pytest.raises(TransportError, match=advice):
-        Admin(wrong).topics()
-    with pytest.raises(TransportError, match=advice):
-        PullConsumer(wrong, "etl", re.compile("cli.*")).start()
-    with pytest.raises(TransportError, match=advice):
-        PullConsumer(wrong, "etl", ["clicks"], membership="dynamic").start()
 
 
 def test_where_a_standby_sends_callers_nobody_goes(settings: ClientSettings) -> None:

@@ -129,12 +129,6 @@ def _skewed_group(chance: random.Random) -> Case:
     )
 
 
-@given(case=cases())
-def test_a_group_without_lag_deals_partitions_evenly_at_its_first_start(case: Case) -> None:
-    sizes = balance(assign("backlog", case.partitions, case.source_count, Hints(lag={})))
-    assert sizes.largest - sizes.smallest <= 1
-
-
 def test_a_partition_with_most_of_the_backlog_is_left_alone_by_the_others() -> None:
     keys = [PartitionKey(1, "clicks", number) for number in range(5)]
     lag = dict(zip(keys, (800, 50, 50, 50, 50), strict=True))
@@ -152,12 +146,6 @@ def test_what_later_moves_make_room_for_goes_back() -> None:
     assert assign("backlog", keys, 2, Hints(lag=lag, previous=before)) == [keys[2:], keys[:2]]
 
 
-def test_new_partitions_are_given_out_by_their_rows() -> None:
-    keys = [PartitionKey(1, "clicks", number) for number in range(4)]
-    lag = dict(zip(keys, (1, 2, 3, 10), strict=True))
-    assert assign("backlog", keys, 2, Hints(lag=lag)) == [keys[3:], keys[:3]]
-
-
 def test_enough_is_a_tenth_above_the_mean_or_the_largest_partition() -> None:
     assert enough_rows([10] * 20, 2) == 110
     assert enough_rows([10] * 20, 200) == 10
@@ -166,17 +154,3 @@ def test_enough_is_a_tenth_above_the_mean_or_the_largest_partition() -> None:
     before = {key: int(number >= 11) for number, key in enumerate(keys)}
     hints = Hints(lag=dict.fromkeys(keys, 10), previous=before)
     assert assign("backlog", keys, 2, hints) == [keys[:11], keys[11:]]
-
-
-def test_among_nodes_with_equal_rows_the_one_with_fewest_partitions_is_next() -> None:
-    keys = [PartitionKey(1, "clicks", number) for number in range(3)]
-    assert assign("backlog", keys, 2, Hints(lag={}, previous={keys[0]: 0})) == [[keys[0], keys[2]], [keys[1]]]
-
-
-def test_backlog_looks_again_for_what_can_go_back_once_something_went_back() -> None:
-    keys = [PartitionKey(1, "t", number) for number in range(6)]
-    lag = dict(zip(keys, (10, 10, 3, 10, 10, 3), strict=True))
-    before = dict(zip(keys, (2, 0, 1, 3, 3, 3), strict=True))
-    nodes = assign("backlog", keys, 4, Hints(lag=lag, previous=before))
-    # The third fits in at node 1 again only once the last one, which had gone there, is back at node 3.
-    assert nodes == [[keys[1]], [keys[2], keys[3]], [keys[0]], [keys[4], keys[5]]]

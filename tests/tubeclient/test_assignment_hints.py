@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from dataclasses import fields, replace
 from typing import Any
 
@@ -43,25 +42,9 @@ def test_a_strategy_goes_by_no_other_hint_than_it_says(name: str, hints: Hints, 
     assert strategy(KEYS, NODES, replace(hints, **changed)) == strategy(KEYS, NODES, hints)
 
 
-def test_what_the_strategies_of_the_source_are_to_be_told() -> None:
-    by_history = {name for name in STRATEGIES if Hint.PREVIOUS in hints_of(name)}
-    by_lag = {name for name in STRATEGIES if Hint.LAG in hints_of(name)}
-    assert (by_history, by_lag) == ({"sticky", "backlog"}, {"backlog"})
-
-
 def all_to_the_first(keys: Any, source_count: int, _: Hints) -> Assignment:
     return [list(keys), *([] for _ in range(source_count - 1))]
 
 
 def test_a_strategy_that_does_not_say_may_go_by_all() -> None:
     assert hints_of(f"{__name__}:all_to_the_first") == frozenset(Hint)
-
-
-@functools.wraps(STRATEGIES["modulo"])
-def wrapped(keys: Any, source_count: int, hints: Hints) -> Assignment:
-    return all_to_the_first(keys, source_count, hints)
-
-
-def test_a_wrapper_does_not_say_what_the_wrapped_strategy_says() -> None:
-    assert hints_of("modulo") == frozenset()
-    assert hints_of(f"{__name__}:wrapped") == frozenset(Hint)

@@ -10,7 +10,7 @@ import pytest
 from embedded_tubemq.common.codes import Code
 from tests.tubeclient.consuming import Bench, Client
 from tests.tubeclient.simulation import RPC_TIMEOUT_MS, Actor
-from tubeclient.errors import ConfigurationError, DataLoss, GroupForbidden, PartitionOccupied, TransportError
+from tubeclient.errors import DataLoss, GroupForbidden, PartitionOccupied, TransportError
 from tubeclient.flows.read_plan import BootstrapOffset
 from tubeclient.flows.registrations import Assigned, Revoking, balance_once
 from tubeclient.keys import PartitionKey, TopicLayout
@@ -86,14 +86,6 @@ def test_new_partitions_are_taken_and_those_held_are_left_alone(bench: Bench) ->
     client.do(round_of(client))
     assert [event.partition.partition_id for event in client.events[before:]] == [2, 2]
     assert len(held(client)) == 6
-
-
-def test_a_round_without_changes_asks_for_nothing(bench: Bench) -> None:
-    client = bench.client()
-    client.do(round_of(client))
-    before = bench.simulation.now_ms
-    assert client.do(round_of(client)) == {}
-    assert bench.simulation.now_ms == before
 
 
 def test_partitions_begin_where_they_are_told_to(bench: Bench) -> None:
@@ -199,20 +191,3 @@ def test_a_start_that_is_not_held_any_more_is_raised(bench: Bench) -> None:
     with pytest.raises(DataLoss, match="cannot be read from 28000000 on"):
         client.do(round_of(client, offsets={bench.key(0): 28_000_000}))
     assert held(client) == []
-
-
-@pytest.mark.parametrize("code", [Code.SERVICE_UNAVAILABLE, Code.FORBIDDEN, Code.INTERNAL_SERVER_ERROR])
-def test_a_refusal_that_passes_leaves_the_others_alone(bench: Bench, code: Code) -> None:
-    client = bench.client()
-    bench.brokers[1].faults.force(Method.PARTITION_REGISTER, code)
-    assert list(client.do(round_of(client))) == [bench.key(0)]
-    assert len(held(client)) == 3
-    assert client.do(round_of(client)) == {}
-
-
-def test_partitions_that_no_topic_has_are_not_asked_for(bench: Bench) -> None:
-    client = bench.client()
-    assert client.do(round_of(client, [PartitionKey(1, "clicks", 7), PartitionKey(9, "clicks", 0)])) == {}
-    assert held(client) == []
-    with pytest.raises(ConfigurationError, match="1:clicks:7 is not among those"):
-        client.connect(PartitionKey(1, "clicks", 7))

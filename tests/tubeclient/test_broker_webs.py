@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import json
-import urllib.parse
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler
 
 import pytest
 
-from embedded_tubemq import TopicConfig
 from embedded_tubemq.cluster import EmbeddedTubeMQ
 from embedded_tubemq.storage.store import NewMessage
-from tests.moving import move_broker, move_web_port, swap_brokers
+from tests.moving import move_broker, swap_brokers
 from tests.tubeclient.fake_web import serving
 from tubeclient import (
     BrokerFailed,
@@ -21,11 +19,9 @@ from tubeclient import (
     ClusterView,
     ConnectError,
     PartitionKey,
-    broker_webs,
     fetch_view,
     reader_groups_of,
 )
-from tubeclient.admin.broker import BrokerWeb
 from tubeclient.broker_webs import BrokerWebs
 
 ROW = 28
@@ -115,30 +111,6 @@ def test_where_no_web_port_is_known_the_option_is_named(settings: ClientSettings
     BrokerWebs(settings).require(view, "takes it")
 
 
-def test_more_positions_than_a_form_takes_go_in_several(
-    cluster: EmbeddedTubeMQ, settings: ClientSettings, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    name = "t" * 64
-    cluster.create_topic(TopicConfig(name, partitions=2_500))
-    cluster.load(name, [NewMessage(0, b"x")] * 3)
-    view = fetch_view(settings, [name], reader_groups_of("etl"))
-    sizes = []
-    original = BrokerWeb._ask
-
-    def measured(web: BrokerWeb, method: str, *arguments: object, **parameters: str) -> object:
-        if method == "admin_set_offset":
-            sizes.append(len(urllib.parse.urlencode(parameters)))
-        return original(web, method, *arguments, **parameters)  # type: ignore[arg-type]
-
-    monkeypatch.setattr(BrokerWeb, "_ask", measured)
-    wanted = {PartitionKey(1, name, n): n % 3 * ROW for n in range(2_500)}
-    webs = BrokerWebs(settings)
-    webs.set_group_positions(view, "etl", wanted, "tester")
-    assert webs.group_positions(view, "etl") == wanted
-    assert len(sizes) == 3
-    assert max(sizes) < 200_000
-
-
 def test_a_broker_that_moved_is_told_where_it_is_now(
     cluster: EmbeddedTubeMQ, settings: ClientSettings, view: ClusterView, webs: BrokerWebs
 ) -> None:
@@ -160,31 +132,6 @@ def test_brokers_that_swapped_their_addresses_are_not_taken_for_each_other(
     assert webs.group_positions(shown, "etl") == {ON_1: ROW, ON_2: 5 * ROW}
     webs.set_group_positions(shown, "etl", {ON_1: 2 * ROW}, "tester")
     assert BrokerWebs(settings).group_positions(shown, "etl") == {ON_1: 2 * ROW, ON_2: 5 * ROW}
-
-
-def test_a_web_port_that_is_another_one_since_is_found_when_the_old_one_fails(
-    cluster: EmbeddedTubeMQ, view: ClusterView, webs: BrokerWebs, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(broker_webs, "_ASK_AFTER_FAILURE_SECONDS", 0.0)
-    webs.learn(view)
-    move_web_port(cluster, 2)
-    webs.set_group_positions(view, "etl", {ON_2: ROW}, "tester")
-    move_web_port(cluster, 2)
-    assert webs.group_positions(view, "etl") == {ON_2: ROW}
-
-
-def test_while_a_broker_is_down_the_masters_are_not_asked_at_each_failure(
-    cluster: EmbeddedTubeMQ, settings: ClientSettings, view: ClusterView, webs: BrokerWebs
-) -> None:
-    asked: list[None] = []
-    brokers = webs._masters.brokers
-    webs._masters.brokers = lambda: asked.append(None) or brokers()  # type: ignore[func-returns-value,method-assign]
-    webs.learn(view)
-    cluster.stop_broker(2)
-    for _ in range(3):
-        with pytest.raises(BrokerFailed):
-            webs.set_group_positions(view, "etl", {ON_2: ROW}, "tester")
-    assert len(asked) == 1
 
 
 def test_with_a_layout_from_before_a_move_nothing_is_asked_at_the_old_address(

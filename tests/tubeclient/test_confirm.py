@@ -8,7 +8,6 @@ from embedded_tubemq.broker.ownership import Reader
 from tests.tubeclient.consuming import Bench, Client
 from tubeclient.errors import DataLoss, PartitionOccupied, PartitionTaken, StalePack, TransportError
 from tubeclient.flows.effects import Flow
-from tubeclient.flows.read_plan import BootstrapOffset
 from tubeclient.flows.registrations import Lost, Revoking
 from tubeclient.keys import PartitionKey
 from tubeclient.wire.methods import Method
@@ -70,19 +69,6 @@ def test_a_pack_that_nobody_confirms_comes_again_and_the_others_go_on(bench: Ben
         client.confirm(delivery)
     client.confirm(again)
     assert again.bodies + client.drain() == bench.of(bench.key())
-
-
-@pytest.mark.parametrize("offset", [0, 280, BootstrapOffset.EARLIEST, BootstrapOffset.LATEST])
-def test_connecting_a_connected_partition_seeks(bench: Bench, client: Client, offset: int) -> None:
-    bodies = bench.of(bench.key())
-    client.confirm(client.get())
-    delivery = client.get()
-    start = client.connect(bench.key(), offset)
-    expected = {0: 0, 280: 10, BootstrapOffset.EARLIEST: 0, BootstrapOffset.LATEST: len(bodies)}[offset]
-    assert start == expected * 28
-    with pytest.raises(StalePack):
-        client.confirm(delivery)
-    assert client.drain() == bodies[expected:]
 
 
 def test_a_lost_answer_to_a_commit_is_found_out_about(bench: Bench, client: Client) -> None:
@@ -199,20 +185,6 @@ def test_a_partition_goes_to_the_next_client_with_what_was_not_confirmed(bench: 
     assert not client.disconnect(bench.key())
     assert rival.connect(bench.key()) == len(first) * 28
     assert rival.drain() == bench.of(bench.key())[len(first) :]
-
-
-def test_an_occupied_partition_is_waited_for(bench: Bench, client: Client) -> None:
-    rival = bench.client("rival")
-    flow = rival.registrations.connect(bench.view, bench.key(), BootstrapOffset.STORED, timeout_ms=20_000)
-    actor = bench.simulation.start(flow, on_event=rival.handle)
-    bench.simulation.run(5_000)
-    assert not actor.done
-    client.disconnect(bench.key())
-    bench.simulation.run(5_000)
-    assert actor.done
-    assert actor.error is None
-    with pytest.raises(PartitionOccupied):
-        client.connect(bench.key(), timeout_ms=5_000)
 
 
 def test_a_pack_may_be_confirmed_while_its_partition_is_given_back(bench: Bench, client: Client) -> None:

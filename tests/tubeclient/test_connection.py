@@ -10,7 +10,7 @@ import pytest
 
 from tests.tubeclient.peer import WAIT_SECONDS, fill, peer, wait_until_closed
 from tubeclient.errors import ConnectError, ConnectionLost, ProtocolError, TubeError
-from tubeclient.net.connection import Connection, split_address
+from tubeclient.net.connection import Connection
 from tubeclient.wire.framing import Frame, FrameDecoder, encode_frame
 
 
@@ -87,21 +87,6 @@ def test_a_broken_answer_fails_every_waiting_call(
             connection.submit(b"three")
 
 
-def test_a_server_that_answered_once_is_tried_again_after_what_is_no_answer() -> None:
-    def serve(sock: socket.socket) -> None:
-        ((serial, stream),) = receive_frames(sock, 1)
-        sock.sendall(encode_frame(serial, stream))
-        receive_frames(sock, 1)
-        sock.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
-        wait_until_closed(sock)
-
-    with peer(serve) as connection:
-        assert connection.submit(b"one").result(WAIT_SECONDS).stream == b"one"
-        with pytest.raises(ProtocolError, match="does not speak TubeMQ") as caught:
-            connection.submit(b"two").result(WAIT_SECONDS)
-        assert not caught.value.lasting
-
-
 def test_a_peer_that_reads_nothing_does_not_hang_the_sender() -> None:
     done = threading.Event()
 
@@ -127,11 +112,6 @@ def test_nobody_listening_is_a_connect_error_naming_the_address() -> None:
         address = f"127.0.0.1:{listener.getsockname()[1]}"
     with pytest.raises(ConnectError, match=rf"cannot connect to {address}: .*refused"):
         Connection(address, connect_timeout_ms=1_000, send_timeout_ms=1_000)
-
-
-def test_addresses() -> None:
-    assert split_address("10.0.0.1:8715") == ("10.0.0.1", 8715)
-    assert split_address("[::1]:8715") == ("::1", 8715)
 
 
 def test_a_caller_that_gives_up_while_the_connection_ends_keeps_no_other_waiting() -> None:

@@ -13,12 +13,8 @@ from tests.tubeclient.test_kept_messages import other_bytes
 from tests.tubeclient.test_read_range_limits import instead
 from tubeclient import (
     ClientSettings,
-    ConfigurationError,
     CorruptMessage,
-    OffsetRange,
     PullConsumer,
-    RangeReader,
-    fetch_view,
 )
 from tubeclient.flows.fetch import KeptBad
 from tubeclient.keys import PartitionKey
@@ -120,28 +116,3 @@ def test_a_consumer_goes_on_behind_bad_messages_and_logs_them(
     assert line.levelno == logging.WARNING
     told = f"partition {SINGLE}, in the pack from offset 0 on: 2 bad messages are kept. The first has id"
     assert told in line.getMessage()
-
-
-def test_a_range_reader_has_the_same_choice(
-    settings: ClientSettings, spoilt: list[bytes], caplog: pytest.LogCaptureFixture
-) -> None:
-    broker = fetch_view(settings, ["single"], ("g-r0",)).broker_of(SINGLE)
-    whole = OffsetRange(SINGLE, 0, 20 * 28)
-    with RangeReader(settings, ("g-r0",)) as reader, pytest.raises(CorruptMessage, match=r"\[196, 224\).* checksum"):
-        list(reader.read(broker, whole))
-    with RangeReader(settings, ("g-r0",), bad_messages="keep") as reader:
-        [pack] = reader.read(broker, whole)
-    assert sorted(pack.bad) == [7, 12]
-    assert pack.bodies[12] == UNPARSABLE
-    assert [one.bad_reason for one in pack] == [pack.bad.get(number) for number in range(20)]
-    told = f"partition {SINGLE}, offsets [196, 224): kept the message with id {pack.message_ids[7]}, but the checksum"
-    assert caplog.text.count(told) == 1
-
-
-def test_a_wrong_choice_is_refused_before_anything_is_sent(settings: ClientSettings) -> None:
-    for make in (
-        lambda: PullConsumer(settings, "etl", ["single"], bad_messages="drop"),  # type: ignore[arg-type]
-        lambda: RangeReader(settings, ("g-r0",), bad_messages="drop"),  # type: ignore[arg-type]
-    ):
-        with pytest.raises(ConfigurationError, match="bad_messages must be fail or keep, not 'drop'"):
-            make()

@@ -9,18 +9,13 @@ from embedded_tubemq.common.peer import NOBODY, Peer
 from embedded_tubemq.storage.store import NewMessage
 from tests.tubeclient.consuming import Bench, Client
 from tubeclient.errors import (
-    ConfigurationError,
     CorruptMessage,
     DataLoss,
-    NotAvailable,
-    PartitionUnavailable,
     StalePack,
 )
 from tubeclient.flows.fetch import Expired
-from tubeclient.flows.registrar import Trouble
 from tubeclient.flows.registrations import Lost
-from tubeclient.keys import OffsetRange, PartitionKey, TopicLayout
-from tubeclient.metadata import ClusterView
+from tubeclient.keys import OffsetRange
 from tubeclient.wire.methods import Method
 from tubeclient.wire.payload import encode_attributes, encode_payload, java_string_hash
 from tubeclient.wire.proto import broker_pb2
@@ -33,19 +28,6 @@ def test_a_passing_refusal_is_waited_out(bench: Bench, client: Client, code: int
     client.connect(bench.key(), 0)
     assert client.drain() == bench.of(bench.key())
     assert client.events_of(Lost) == []
-
-
-@pytest.mark.parametrize("code", [500, 599])
-def test_a_refusal_that_says_of_trouble_is_told_with_the_broker(bench: Bench, client: Client, code: int) -> None:
-    bench.brokers[1].faults.force(Method.GET_MESSAGES, code)
-    assert client.get(timeout_ms=10_000).start == 0
-    assert [(one.broker.broker_id, str(code) in str(one.error)) for one in client.events_of(Trouble)] == [(1, True)]
-
-
-def test_a_fetch_without_an_answer_is_told(bench: Bench, client: Client) -> None:
-    bench.simulation.lose(Method.GET_MESSAGES, answer=True)
-    client.get(timeout_ms=20_000)
-    assert {one.broker.broker_id for one in client.events_of(Trouble)} == {1}
 
 
 def test_the_brokers_wait_is_kept(bench: Bench, client: Client) -> None:
@@ -173,16 +155,6 @@ def test_filters_are_looked_at_again_for_tags_with_the_same_hash(bench: Bench) -
     assert found == [(b"%d" % n, "BB", "202611211030", {"n": str(n)}) for n in (1, 4)]
     assert client.poll() is None
     assert bench.committed(key) == bench.store(key).max_offset
-
-
-def test_partitions_that_cannot_be_connected_are_named(bench: Bench, client: Client) -> None:
-    with pytest.raises(ConfigurationError, match="partition 1:clicks:5 is not among those of topics clicks"):
-        client.connect(PartitionKey(1, "clicks", 5))
-    closed = ClusterView.of(bench.infos.values(), [TopicLayout("clicks", 1, 2, 1, subscribable=False)])
-    bench.view = closed
-    with pytest.raises(PartitionUnavailable, match="1:clicks:10000 takes no readers"):
-        client.connect(bench.key(1))
-    assert isinstance(PartitionUnavailable("", partition="1:t:0"), NotAvailable)
 
 
 def test_the_master_can_send_everybody_to_the_latest_messages(bench: Bench, client: Client) -> None:

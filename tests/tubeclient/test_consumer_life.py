@@ -6,15 +6,12 @@ import re
 import threading
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from embedded_tubemq.cluster import EmbeddedTubeMQ
-from embedded_tubemq.common.catalogue import TopicConfig
 from embedded_tubemq.storage.store import NewMessage
-from tests.forking import MULTI_THREADED, in_child
 from tests.waiting import wait_for
 from tubeclient import (
     ClientBalanceConsumer,
@@ -22,12 +19,9 @@ from tubeclient import (
     ClientSettings,
     ConfigurationError,
     ConnectError,
-    Credentials,
     NodeIdConflict,
     PartitionKey,
-    PullConsumer,
     TopicNotDeployed,
-    access,
 )
 
 KEY = PartitionKey(1, "single", 0)
@@ -156,29 +150,6 @@ def test_closing_from_a_callback(settings: ClientSettings, event: str) -> None:
         other.connect(KEY)  # at once
 
 
-def test_a_callback_that_fails_does_no_harm(settings: ClientSettings, caplog: pytest.LogCaptureFixture) -> None:
-    def fail(*_: object) -> None:
-        raise ValueError("of the user's own making")
-
-    with consumer_of(settings, on_assigned=fail, on_revoked=fail) as consumer:
-        consumer.connect(KEY)
-        assert consumer.registered() == [KEY]
-    assert caplog.text.count("ValueError: of the user's own making") == 2
-
-
-def test_of_a_broker_in_trouble_the_log_says_so_once_in_a_while(
-    cluster: EmbeddedTubeMQ, settings: ClientSettings, caplog: pytest.LogCaptureFixture
-) -> None:
-    """Else nothing to read and nobody to read it from would look the same."""
-    with consumer_of(settings) as consumer:
-        consumer.connect(PartitionKey(1, "single", 0))
-        cluster.stop_broker(1)
-        assert consumer.get(timeout_ms=3_000) is None
-    told = [one.getMessage() for one in caplog.records if "trying again" in one.getMessage()]
-    assert len(told) == 1
-    assert told[0].startswith(f"partitions at broker 1:{cluster.broker_addresses[1]} wait")
-
-
 def test_the_wait_at_the_end_is_one_for_all_partitions(cluster: EmbeddedTubeMQ, settings: ClientSettings) -> None:
     for broker_id in (1, 2):
         cluster.load("clicks", [NewMessage(0, b"out"), NewMessage(10_000, b"out")], broker_id=broker_id)
@@ -200,48 +171,3 @@ def test_the_wait_at_the_end_is_one_for_all_partitions(cluster: EmbeddedTubeMQ, 
     consumer.close(wait_ms=600)
     assert waited[0] > 0
     assert waited[-1] == 0
-
-
-def test_an_end_without_the_password_is_one_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(access, "_REUSE_MS", 0)  # each request is signed anew
-    secret = tmp_path / "password"
-    secret.write_text("open-sesame")
-    with EmbeddedTubeMQ(tmp_path / "tube", [TopicConfig("single")], users={"alice": "open-sesame"}) as cluster:
-        credentials = Credentials("alice", password_file=str(secret))
-        consumer = consumer_of(ClientSettings((cluster.master_address,), credentials=credentials)).start()
-        consumer.connect(KEY)
-        secret.unlink()
-        consumer.close()
-        assert consumer.closed
-
-
-@pytest.mark.filterwarnings(MULTI_THREADED)
-@pytest.mark.parametrize("kind", [ClientBalanceConsumer, PullConsumer])
-def test_a_forked_child_may_not_use_it_and_does_not_harm_it(
-    cluster: EmbeddedTubeMQ, settings: ClientSettings, kind: type[ClientBalanceConsumer]
-) -> None:
-    cluster.load("single", [NewMessage(0, b"%d" % number) for number in range(10)])
-    with kind(settings, "forked", ["single"], source_count=1, node_id=0, start_from="earliest") as consumer:
-        if kind is ClientBalanceConsumer:
-            consumer.connect(KEY)
-        assert consumer.wait_ready(10_000)
-        wait_for(lambda: KEY in consumer.registered(), "the partition")
-
-        def child() -> None:
-            for call in CALLS.values():
-                with pytest.raises(ClientClosed, match="forked child"):
-                    call(consumer)
-            with pytest.raises(ClientClosed, match="forked child"):
-                consumer.start()
-            consumer.close()
-            with kind(settings, "of_the_child", ["single"], source_count=1, node_id=0, start_from="earliest") as own:
-                if kind is ClientBalanceConsumer:
-                    own.connect(KEY)
-                delivery = own.get(timeout_ms=10_000)
-                assert delivery is not None
-                assert len(delivery) == 10
-
-        in_child(child)
-        delivery = consumer.get(timeout_ms=10_000)
-        assert delivery is not None
-        assert consumer.confirm(delivery) == 280

@@ -240,19 +240,6 @@ def test_what_is_left_out_the_same_way_each_time_is_logged(
     assert "left out" not in caplog.text
 
 
-def test_what_has_expired_is_not_called_left_out(
-    cluster: EmbeddedTubeMQ, settings: ClientSettings, caplog: pytest.LogCaptureFixture
-) -> None:
-    cluster.load("single", [NewMessage(0, b"%d" % number) for number in range(40)])
-    cluster.inspect(lambda broker: broker.stores.get("single", 0).expire_data(20 * 28), broker_id=1)
-    info = fetch_view(settings, ["single"], ("g-r0",)).brokers[1]
-    whole = OffsetRange(PartitionKey(1, "single", 0), 0, 40 * 28)
-    with RangeReader(settings, ("g-r0",), fail_on_data_loss=False, store_sizes={(1, "single"): 1}) as reader:
-        assert sum(map(len, reader.read(info, whole))) == 20
-        assert [lost.max_messages for lost in reader.losses] == [20]
-    assert "left out" not in caplog.text
-
-
 def _lie(broker: Broker, change: Callable[[Any, int], None]) -> None:
     """Change all its answers to fetches."""
     serve, seen = broker.serve, 0

@@ -65,16 +65,6 @@ def test_a_variable_is_read_when_the_password_is_needed(monkeypatch: pytest.Monk
     assert credentials.read_password() == SECRET
 
 
-def test_credentials_are_values() -> None:
-    def settings(password: str) -> ClientSettings:
-        return ClientSettings(("a:1",), credentials=Credentials("alice", password=password))
-
-    assert settings(SECRET) == settings(SECRET)
-    assert settings(SECRET) != settings("other")
-    assert len({settings(SECRET), settings(SECRET), settings("other")}) == 2
-    assert pickle.loads(pickle.dumps(settings(SECRET))) == settings(SECRET)
-
-
 def test_the_password_is_not_printed() -> None:
     credentials = Credentials("alice", password=SECRET)
     settings = ClientSettings(("a:1",), credentials=credentials)

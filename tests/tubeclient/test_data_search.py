@@ -98,19 +98,3 @@ def test_data_before_an_entry_is_never_made_up(store: Store, offset: int) -> Non
     offset = min(offset, len(store.index))
     said = run(has_data_before(store.look, store.partitions, offset * ENTRY))
     assert said == any(store.has(at) for at in range(max(0, offset - 100), offset))
-
-
-def test_as_many_looks_as_the_number_of_entries_has_digits() -> None:
-    store = Store([(0, True)] * 1_000_000, 700_001, 4_000, 1)
-    assert run(first_with_data(store.look, 1, StoreBounds(0, 1_000_000 * ENTRY))) == 700_001 * ENTRY
-    assert store.looks <= 25
-    store.looks = 0
-    store.expired = 0
-    assert run(first_with_data(store.look, 1, StoreBounds(0, 1_000_000 * ENTRY))) == 0
-    assert store.looks <= 3
-
-
-def test_a_store_of_many_partitions_needs_some_more() -> None:
-    store = Store([(at % 8, True) for at in range(500_000)], 300_003, 4_000, 8)
-    assert run(first_with_data(store.look, 8, StoreBounds(0, 500_000 * ENTRY))) == 300_003 * ENTRY
-    assert store.looks <= 200

@@ -19,14 +19,11 @@ from tests.waiting import wait_for
 from tubeclient import (
     Admin,
     ClientSettings,
-    ConfigurationError,
     PartitionKey,
     PullConsumer,
-    SourceCountConflict,
     TransportError,
     assign,
 )
-from tubeclient.assignment import Hints
 from tubeclient.group import GroupMembership
 
 Start = Callable[..., PullConsumer]
@@ -89,12 +86,6 @@ def test_members_come_and_go_and_each_message_is_read_once(settings: ClientSetti
     assert counted(readers) == Counter(writer.sent)
 
 
-def test_any_strategy_by_name_will_do(start: Start) -> None:
-    members = [start(strategy="hash_modulo") for _ in range(2)]
-    wait_for(shared(*members, strategy="hash_modulo"), "both to share by hash")
-    assert repr(members[0]) == "<PullConsumer of etl, one of 2 members, running>"
-
-
 def test_a_master_that_forgot_everybody_moves_nothing(
     cluster: EmbeddedTubeMQ, settings: ClientSettings, start: Start
 ) -> None:
@@ -127,16 +118,6 @@ def reported(settings: ClientSettings, members: list[PullConsumer]) -> Callable[
     """Whether the master knows what each of them holds."""
     held = {consumer.consumer_id: tuple(consumer.registered()) for consumer in members}
     return lambda: {each.client_id: each.partitions for each in Admin(settings).group("etl").members} == held
-
-
-def test_a_member_that_is_not_listed_does_not_wait_for_its_next_heartbeat(
-    cluster: EmbeddedTubeMQ, settings: ClientSettings, start: Start, no_heartbeat: None
-) -> None:
-    members = [start(metadata_interval_ms=NEVER_MS) for _ in range(2)]
-    wait_for(shared(*members), "both to share")
-    wait_for(reported(settings, members), "the last reports")
-    cluster.restart_master()
-    wait_for(lambda: len(Admin(settings).group("etl").members) == 2, "the master to know them again")
 
 
 def test_a_member_that_was_not_listed_soon_looks_again(
@@ -233,36 +214,3 @@ def test_without_the_masters_web_port_there_is_no_start(settings: ClientSettings
         consumer.start()
     assert consumer.closed
     assert Admin(settings).group("etl").members == ()
-
-
-def test_fixed_and_dynamic_members_do_not_mix(
-    settings: ClientSettings, start: Start, caplog: pytest.LogCaptureFixture
-) -> None:
-    with (
-        PullConsumer(settings, "other", ["clicks"], source_count=1, node_id=0),
-        pytest.raises(SourceCountConflict, match="other"),
-    ):
-        PullConsumer(settings, "other", ["clicks"], membership="dynamic").start()
-    caplog.set_level(logging.WARNING)
-    start()
-    with PullConsumer(settings, "etl", ["clicks"], source_count=2, node_id=0):  # the master lets it in
-        wait_for(lambda: "has a sourceCount, so it reads by another rule" in caplog.text, "a warning")
-
-
-@pytest.mark.parametrize(
-    ("options", "what"),
-    [
-        ({"membership": "live"}, "membership must be fixed or dynamic, not 'live'"),
-        ({"membership": "dynamic", "source_count": 2}, "leave out source_count and node_id"),
-        ({"membership": "dynamic", "strategy": lambda keys: keys}, "give its name, not a function"),
-        ({"membership": "dynamic", "strategy": "modulus"}, "'modulus' is unknown"),
-        ({"membership": "dynamic", "strategy": "machine_room"}, "machine_room"),
-        (
-            {"membership": "dynamic", "strategy": "config", "hints": Hints(plan={})},
-            "leave out all hints but rooms and virtual_nodes",
-        ),
-    ],
-)
-def test_impossible_options_are_named(settings: ClientSettings, options: dict[str, Any], what: str) -> None:
-    with pytest.raises(ConfigurationError, match=what):
-        PullConsumer(settings, "etl", ["clicks"], **options)

@@ -13,10 +13,8 @@ from tubeclient import (
     BrokerInfo,
     ClientSettings,
     ConnectError,
-    DeadlineExceeded,
     OffsetRange,
     PartitionKey,
-    Producer,
     RangeReader,
 )
 from tubeclient.errors import ConnectionLost
@@ -51,15 +49,6 @@ def test_a_reader_does_not_wait_for_a_name_that_nobody_knows(settings: ClientSet
         pytest.raises(ConnectError, match=f"{KEY}.*{host_name()} cannot connect to {UNKNOWN}:8123: Name or service"),
     ):
         list(reader.read(BrokerInfo(1, UNKNOWN, 8123), OffsetRange(KEY, 0, 28)))
-
-
-@pytest.mark.usefixtures("unknown_names")
-def test_a_producer_does_not_wait_for_a_name_that_nobody_knows(settings: ClientSettings) -> None:
-    with Producer(replace(settings, retry_limit_ms=LONG_MS)) as producer:
-        producer.publish(["single"])
-        producer._routes._brokers = {number: BrokerInfo(number, UNKNOWN, 8123) for number in (1, 2)}
-        with pytest.raises(DeadlineExceeded, match=f"topic single after 1 attempts: {host_name()} cannot connect"):
-            producer.send("single", b"x")
 
 
 def test_which_faults_of_a_connection_last(

@@ -12,8 +12,8 @@ import pytest
 from tests.tubeclient.consuming import Bench, Client
 from tests.tubeclient.interrupting import interrupted, interrupted_at_check
 from tubeclient.errors import DataLoss, StalePack
-from tubeclient.flows.delivery import Delivery
 from tubeclient.flows.effects import Flow
+from tubeclient.flows.message_pack import Delivery
 from tubeclient.flows.read_plan import BootstrapOffset
 from tubeclient.wire.methods import Method
 

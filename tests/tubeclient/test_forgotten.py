@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import gc
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from functools import partial
+from collections.abc import Callable
 
 import pytest
 
@@ -16,7 +14,6 @@ from embedded_tubemq.storage.store import NewMessage
 from tests.group_page import group_page
 from tests.waiting import wait_for
 from tubeclient import (
-    Admin,
     BrokerInfo,
     ClientBalanceConsumer,
     ClientSettings,
@@ -56,21 +53,6 @@ def threads() -> list[str]:
     return [thread.name for thread in threading.enumerate() if thread.name.startswith("tubeclient-")]
 
 
-@contextmanager
-def no_collection() -> Iterator[None]:
-    """No garbage is collected by itself."""
-    gc.collect()
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.enable()
-
-
-def has_all(consumer: PullConsumer) -> bool:
-    return len(consumer.registered()) == 8
-
-
 @KINDS
 def test_a_forgotten_consumer_gives_its_partitions_and_its_place_back(
     cluster: EmbeddedTubeMQ,
@@ -87,34 +69,6 @@ def test_a_forgotten_consumer_gives_its_partitions_and_its_place_back(
         wait_for(lambda: group_page(cluster.master_web_port, "etl") == {}, "the master to be told")
         wait_for(lambda: threads() == [], "the threads to end")
     assert "was not closed before it was garbage-collected" in caplog.text
-
-
-def test_a_cell_that_is_run_twice_leaves_no_partition_with_the_first_consumer(
-    cluster: EmbeddedTubeMQ, settings: ClientSettings
-) -> None:
-    """The first one holds itself, by a callback: it is let go when the second one starts, and no later."""
-    cluster.load("clicks", [NewMessage(0, b"x")] * 10)
-    seen: list[PullConsumer] = []
-
-    def cell() -> PullConsumer:
-        consumer: PullConsumer
-
-        def assigned(key: PartitionKey, offset: int) -> None:
-            seen.append(consumer) if key is None else None
-
-        consumer = PullConsumer(
-            settings, "etl", ["clicks"], membership="dynamic", balance_interval_ms=3_000, on_assigned=assigned
-        )
-        return consumer.start()
-
-    with no_collection(), pytest.warns(ResourceWarning, match="never closed"):  # noqa: PT031
-        first = cell()
-        wait_for(partial(has_all, first), "the first one to have all")
-        wait_for(lambda: len(Admin(settings).group("etl").members[0].partitions) == 8, "the end of its balancing")
-        del first
-        second = cell()
-        wait_for(partial(has_all, second), "the second one to have all", seconds=60)
-        second.close()
 
 
 def test_a_second_consumer_of_a_group_beside_one_that_is_held_is_said(

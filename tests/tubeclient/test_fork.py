@@ -37,7 +37,6 @@ from tubeclient import (
     reader_groups_of,
 )
 from tubeclient.flows.effects import Flow, Sleep
-from tubeclient.net import connection as connection_module
 from tubeclient.net import fork
 from tubeclient.net.connection import Connection
 from tubeclient.net.pool import shared_pool
@@ -216,25 +215,6 @@ def test_a_childs_copies_of_sockets_are_closed_and_the_parents_connection_lives_
     assert shared_pool(settings).get(broker.address) is connection
 
 
-def test_a_connection_that_is_being_made_is_nothing_that_a_child_has_to_close(
-    settings: ClientSettings, broker: BrokerInfo, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    known: list[object] = []
-    open_stream = connection_module._open
-
-    def noted(*args: Any) -> Any:
-        known.extend(thing for thing in fork._known if isinstance(thing, Connection) and not hasattr(thing, "_stream"))
-        return open_stream(*args)
-
-    monkeypatch.setattr(connection_module, "_open", noted)
-    made = Connection(broker.address, connect_timeout_ms=5_000, send_timeout_ms=5_000)
-    try:
-        assert known == []
-        assert made in fork._known
-    finally:
-        made.close()
-
-
 def nap() -> Flow[None]:
     yield Sleep(1)
 
@@ -295,19 +275,6 @@ def test_a_reading_begun_in_the_parent_ends_in_the_child_and_goes_on_in_the_pare
         assert count + sum(len(pack.messages) for pack in packs) == 1_000
 
 
-def test_a_child_forks_children_of_its_own(settings: ClientSettings, broker: BrokerInfo, piece: OffsetRange) -> None:
-    def grandchild() -> None:
-        with RangeReader(settings, GROUPS) as reader:
-            assert read(reader, broker, piece) == EXPECTED
-
-    def child() -> None:
-        grandchild()
-        in_child(grandchild)
-        grandchild()
-
-    in_child(child)
-
-
 def fork_by_c_code(settings: ClientSettings, broker: BrokerInfo, piece: OffsetRange) -> None:
     with RangeReader(settings, GROUPS) as reader:
         assert read(reader, broker, piece) == EXPECTED
@@ -334,11 +301,3 @@ def test_a_child_forked_by_c_code_calls_after_fork_by_hand(
     """
     with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as process:
         process.submit(fork_by_c_code, settings, broker, piece).result(90)
-
-
-def test_after_fork_by_hand_changes_nothing_in_a_process_that_was_not_forked(
-    clients: dict[str, Any], broker: BrokerInfo, piece: OffsetRange
-) -> None:
-    after_fork()
-    assert read(clients["reader"], broker, piece) == EXPECTED
-    assert clients["producer"].send("clicks", b"x")

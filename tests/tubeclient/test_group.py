@@ -15,7 +15,6 @@ from tests.waiting import wait_for
 from tubeclient import (
     ClientClosed,
     ClientSettings,
-    ConfigurationError,
     ConnectError,
     GroupMembership,
     NodeIdConflict,
@@ -136,16 +135,6 @@ def test_a_run_whose_nodes_were_taken_over_did_not_wait_for_them(
     assert "of waiting" not in str(caught.value)
 
 
-def test_a_wrong_master_address_is_named(settings: ClientSettings) -> None:
-    nowhere = ClientSettings(("127.0.0.1:1",), connect_timeout_ms=1_000)
-    membership = GroupMembership(nowhere, "etl", ["clicks"], 2)
-    try:
-        with pytest.raises(ConnectError, match=r"127\.0\.0\.1:1 .*masterServers"):
-            membership.join()
-    finally:
-        membership.close()
-
-
 def test_masters_that_are_silent_share_the_time_of_one_call() -> None:
     with socket.create_server(("127.0.0.1", 0)) as one, socket.create_server(("127.0.0.1", 0)) as other:
         addresses = tuple(f"127.0.0.1:{silent.getsockname()[1]}" for silent in (one, other))
@@ -153,13 +142,6 @@ def test_masters_that_are_silent_share_the_time_of_one_call() -> None:
             fetch_view(ClientSettings(addresses, rpc_timeout_ms=400), ["clicks"], ["readers"])
     for address in addresses:
         assert f"{address} did not answer CONSUMER_REGISTER_V2 within 200 ms" in str(caught.value)
-
-
-def test_impossible_memberships_are_refused_at_once(settings: ClientSettings) -> None:
-    with pytest.raises(ConfigurationError, match="sourceCount"):
-        GroupMembership(settings, "etl", ["clicks"], 0)
-    with pytest.raises(ConfigurationError, match="topic"):
-        GroupMembership(settings, "etl", [], 1)
 
 
 def test_a_view_without_membership_leaves_nothing_behind(cluster: EmbeddedTubeMQ, settings: ClientSettings) -> None:

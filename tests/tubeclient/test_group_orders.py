@@ -14,11 +14,7 @@ from embedded_tubemq.cluster import EmbeddedTubeMQ
 from embedded_tubemq.storage.store import NewMessage
 from tests.waiting import wait_for
 from tubeclient import ClientSettings, Delivery, PartitionKey, PullConsumer, StalePack
-from tubeclient.flows.master import MetadataCache
-from tubeclient.flows.throttling import FlowRules
 from tubeclient.net.http import query_master
-from tubeclient.wire.methods import Method
-from tubeclient.wire.proto import master_pb2
 
 FIRST, SECOND = PartitionKey(1, "single", 0), PartitionKey(2, "single", 0)
 MESSAGES = 20
@@ -74,22 +70,6 @@ def fetches(cluster: EmbeddedTubeMQ) -> Callable[[], int]:
     return lambda: len(count)
 
 
-@pytest.fixture
-def beats(cluster: EmbeddedTubeMQ) -> Callable[[], int]:
-    """How many heartbeats the master has answered since the test began."""
-    count: list[int] = []
-    master = cluster._master.machine
-    assert master is not None
-    answer = master._calls[Method.CONSUMER_HEARTBEAT_V2]
-
-    def counted(*arguments: Any) -> Any:
-        count.append(1)
-        return answer(*arguments)
-
-    master._calls[Method.CONSUMER_HEARTBEAT_V2] = counted
-    return lambda: len(count)
-
-
 def load(cluster: EmbeddedTubeMQ, count: int = MESSAGES) -> None:
     for broker_id in (1, 2):
         cluster.load("single", [NewMessage(0, b"%d" % number) for number in range(count)], broker_id=broker_id)
@@ -137,39 +117,14 @@ def test_an_order_is_followed_once_and_the_next_one_again(
             consumer.confirm(take(consumer))
 
 
-def test_an_order_of_the_past_is_not_for_those_who_join_later(
-    cluster: EmbeddedTubeMQ, settings: ClientSettings, start: Start, change: Change, beats: Callable[[], int]
-) -> None:
-    load(cluster)
-    with PullConsumer(settings, "etl", ["single"], node_id=1, source_count=2, strategy=lambda keys: []):
-        change("admin_set_client_balance_group_consume_from_max", groupName="etl")
-        late = start(source_count=2, node_id=0, strategy=lambda keys: keys)
-        packs = [take(late), take(late)]
-        before = beats()
-        wait_for(lambda: beats() > before + 4, "heartbeats of both")
-        assert [late.confirm(pack) for pack in packs] == [MESSAGES * 28] * 2
-        assert [pack.bodies[0] for pack in packs] == [b"0", b"0"]
-
-
 # How fast
 
 ONE_LONG_PAUSE = json.dumps([{"type": 1, "rule": [{"zeroCnt": 1, "freqInMs": LONG_MS}]}])
-NO_PAUSE = json.dumps([{"type": 1, "rule": [{"zeroCnt": 1, "freqInMs": 0}]}])
 LONG_AFTER_MESSAGES = json.dumps([{"type": 3, "rule": [{"normFreqInMs": 300_000}]}])
 
 
 def set_group_rule(change: Change, text: str) -> None:
     change("admin_set_group_flow_control_rule", groupName="etl", flowCtrlInfo=text, statusId="1")
-
-
-def test_a_groups_rule_at_the_registration_slows_it_down(
-    start: Start, change: Change, fetches: Callable[[], int]
-) -> None:
-    set_group_rule(change, ONE_LONG_PAUSE)
-    consumer = start()
-    for _ in range(10):
-        assert consumer.get(timeout_ms=100) is None
-    assert fetches() == 2  # one of each partition; without the rule there are dozens
 
 
 def test_a_rule_that_comes_by_heartbeat_holds_from_then_on(
@@ -185,22 +140,6 @@ def test_a_rule_that_comes_by_heartbeat_holds_from_then_on(
     assert fetches() == before
 
 
-def test_the_clusters_rule_holds_for_groups_without_one(
-    start: Start, change: Change, fetches: Callable[[], int]
-) -> None:
-    change("admin_set_cluster_default_setting", flowCtrlInfo=ONE_LONG_PAUSE, flowCtrlEnable="true")
-    consumer = start()
-    assert consumer.get(timeout_ms=1_000) is None
-    assert fetches() == 2
-
-
-def test_a_groups_own_rule_comes_before_the_clusters(start: Start, change: Change, fetches: Callable[[], int]) -> None:
-    change("admin_set_cluster_default_setting", flowCtrlInfo=ONE_LONG_PAUSE, flowCtrlEnable="true")
-    set_group_rule(change, NO_PAUSE)
-    consumer = start()
-    wait_for(lambda: consumer.get(timeout_ms=50) or fetches() > 50, "many fetches")
-
-
 def test_a_rule_for_readers_that_get_messages_holds_their_next_fetch_back(
     cluster: EmbeddedTubeMQ, start: Start, change: Change, fetches: Callable[[], int]
 ) -> None:
@@ -212,14 +151,3 @@ def test_a_rule_for_readers_that_get_messages_holds_their_next_fetch_back(
     load(cluster)
     assert consumer.get(timeout_ms=1_000) is None
     assert fetches() == 2
-
-
-def test_a_rule_nobody_can_read_leaves_the_one_before_in_force() -> None:
-    cache = MetadataCache()
-    for version, text in ((1, ONE_LONG_PAUSE), (2, "nonsense")):
-        orders = master_pb2.OpsTaskInfo(groupFlowCheckId=version, groupFlowControlInfo=text)
-        cache.take(master_pb2.HeartResponseM2CV2(errCode=200, errMsg="", opsTaskInfo=orders))
-    assert cache.orders.group_rules == FlowRules.parse(ONE_LONG_PAUSE)
-    known = cache.known_orders()
-    assert known is not None
-    assert known.groupFlowCheckId == 2  # it is not sent again and again

@@ -12,7 +12,7 @@ import pytest
 from embedded_tubemq.common.catalogue import BrokerState, Catalogue, TopicConfig
 from embedded_tubemq.master.master import Master
 from tests.tubeclient.simulation import Actor, Simulation, Weather
-from tubeclient.errors import ConnectError, NodeIdConflict, ServerBusy, SourceCountConflict, TopicNotDeployed, TubeError
+from tubeclient.errors import NodeIdConflict, SourceCountConflict
 from tubeclient.flows.hold_group import HEARTBEAT_INTERVAL_MS, MASTER_LEASE_MS, MembershipWishes, Waiting, hold_group
 from tubeclient.flows.master import GroupNode, MasterList, MetadataCache, register_node
 from tubeclient.keys import BrokerInfo, PartitionKey
@@ -183,18 +183,6 @@ def test_node_0_is_freed_last_since_a_successor_takes_it_first(monkeypatch: pyte
     assert cluster.members() == {"b-0": 0, "b-1": 1, "b-2": 2}
 
 
-def test_the_master_is_told_what_each_node_was_dealt() -> None:
-    cluster = Cluster()
-    orders = MembershipWishes()
-    cluster.hold("a", 2, orders=orders)
-    cluster.simulation.run(for_ms=1_000)
-    orders.held = {0: [PartitionKey(1, "clicks", 0), PartitionKey(1, "clicks", 10_000)], 1: []}
-    cluster.simulation.run(for_ms=HEARTBEAT_INTERVAL_MS)
-    group = cluster.active.groups["etl"]
-    reported = {consumer.client_id: sorted(consumer.partitions) for consumer in group.consumers.values()}
-    assert reported == {"a-0": orders.held[0], "a-1": []}
-
-
 def test_a_forgotten_node_registers_again() -> None:
     cluster = Cluster()
     cluster.hold("a", 2)
@@ -213,22 +201,6 @@ def test_the_other_master_is_found_when_the_active_one_changes() -> None:
     cluster.simulation.run(for_ms=2 * HEARTBEAT_INTERVAL_MS)
     assert not actor.done
     assert cluster.members(cluster.standby) == {"a-0": 0, "a-1": 1}
-
-
-def test_an_unknown_topic_is_refused_with_advice() -> None:
-    cluster = Cluster()
-    actor = cluster.hold("a", 2, topic="nosuch", patience_ms=60_000)
-    cluster.simulation.run()
-    with pytest.raises(TopicNotDeployed, match=r"nosuch.*431.*spelling"):
-        fail(actor)
-
-
-def test_no_master_at_all_names_each_address_tried() -> None:
-    cluster = Cluster()
-    actor = cluster.hold("a", 1, masters=("10.9.9.9:1", "10.9.9.8:2"), patience_ms=60_000)
-    cluster.simulation.run()
-    with pytest.raises(ConnectError, match=r"10\.9\.9\.9:1.*10\.9\.9\.8:2.*masterServers"):
-        fail(actor)
 
 
 def test_a_run_that_cannot_have_all_nodes_keeps_none() -> None:
@@ -316,20 +288,6 @@ def test_a_look_that_is_wished_for_is_at_the_topics_wished_for_before() -> None:
     while not node.wishes.looks_heard:
         cluster.simulation.run(for_ms=1)
     assert {key.topic for key in views(node.actor)[-1].partitions()} == {"other"}
-
-
-def test_what_keeps_a_node_from_looking_is_told_until_it_has_passed() -> None:
-    cluster = Cluster()
-    wishes = MembershipWishes()
-    cluster.hold("a", 1, orders=wishes)
-    cluster.simulation.run(for_ms=1_000)
-    cluster.active.faults.force(Method.PARTITION_METADATA, 503, times=2)
-    faults: list[TubeError | None] = []
-    for _ in range(20_000):
-        cluster.simulation.run(for_ms=1)
-        if not faults or faults[-1] is not wishes.fault:
-            faults.append(wishes.fault)
-    assert [type(fault) for fault in faults] == [type(None), ServerBusy, ServerBusy, type(None)]
 
 
 def test_a_heartbeat_that_names_another_list_of_brokers_makes_a_node_look_once() -> None:

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any, TypeVar
 
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-import tubeclient
-from tubeclient.flows import holding as module
 from tubeclient.flows.effects import Ticket
 from tubeclient.flows.holding import Doubt, Holding, Lease, OpenFetch, PackOut, Phase
 from tubeclient.flows.holdings import Holdings
@@ -233,27 +229,3 @@ def test_a_pack_shows_that_an_interrupted_registration_arrived() -> None:
     holding.answered()
     holding.reached(56, 280, wall_ms=1.0, sent_ms=1.0, doubtful=False)
     assert (holding.is_registered, holding.confirmed, holdings.registered()) == (True, 56, [KEYS[0]])
-
-
-def test_nobody_else_assigns_the_fields_of_a_holding() -> None:
-    package = Path(tubeclient.__file__).parent
-    found = [
-        f"{path.relative_to(package)}:{target.lineno} {ast.unparse(target)}"
-        for path in sorted(package.rglob("*.py"))
-        if path != Path(module.__file__)
-        for target in _assigned(ast.parse(path.read_text()))
-        if target.attr in Holding.__slots__ and ast.unparse(target.value) != "self"
-    ]
-    assert found == []
-
-
-def test_assignments_are_found_however_they_are_written() -> None:
-    code = (
-        "a.x = 1\na.b.y, z = 1, 2\na.v += 1\na.u: int = 1\ndel a.s\nc = a.r\nfor a.t in b:\n    with f() as a.w: pass"
-    )
-    assert sorted(target.attr for target in _assigned(ast.parse(code))) == ["s", "t", "u", "v", "w", "x", "y"]
-
-
-def _assigned(tree: ast.AST) -> list[ast.Attribute]:
-    nodes = ast.walk(tree)
-    return [node for node in nodes if isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load)]

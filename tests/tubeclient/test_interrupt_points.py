@@ -13,8 +13,8 @@ from tests.tubeclient import simulation
 from tests.tubeclient.consuming import Bench, Client
 from tests.tubeclient.interrupting import interrupted_at_check
 from tubeclient.errors import TubeError
-from tubeclient.flows.delivery import Delivery
 from tubeclient.flows.effects import Flow
+from tubeclient.flows.message_pack import Delivery
 
 CALLS: dict[str, Callable[[Client, Delivery], Flow[Any]]] = {
     "get": lambda client, _: client.consumption.get(timeout_ms=1_000),

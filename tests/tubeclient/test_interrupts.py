@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from tests.tubeclient.consuming import Bench, Client
 from tests.tubeclient.interrupting import interrupted, interrupted_in
 from tests.tubeclient.simulation import Weather
-from tubeclient.flows.delivery import Delivery
 from tubeclient.flows.effects import Emit, Flow
+from tubeclient.flows.message_pack import Delivery
 from tubeclient.flows.registrar import Trouble
 from tubeclient.flows.registrations import Assigned
 

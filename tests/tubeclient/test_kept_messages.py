@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from tests.tubeclient.test_read_range import Bench, assert_no_gaps
 from tests.tubeclient.test_read_range_limits import instead
-from tubeclient.errors import ConfigurationError, CorruptMessage
-from tubeclient.flows.message_pack import DamageCheck, MessagePack, check_bad_messages
+from tubeclient.errors import CorruptMessage
+from tubeclient.flows.message_pack import MessagePack
 from tubeclient.flows.read_range import Pack
 from tubeclient.keys import OffsetRange
 from tubeclient.wire.messages import Columns
@@ -95,27 +95,6 @@ def test_a_message_that_comes_with_other_bytes_each_time_is_no_row(tmp_path: Pat
         bench.read(bench.range(0, 0, 20), bad_messages="keep")
 
 
-def test_the_second_reading_is_no_fault_for_a_reader_without_time_for_faults(tmp_path: Path) -> None:
-    """Nor for one whose sink was slow: that time counts as time without progress."""
-    bench = Bench(tmp_path, 1, 1)
-    bench.append(20)
-    bench.store.damage(28)
-    assert [
-        reason is None
-        for _, _, reason in rows(bench.read(bench.range(0, 0, 20), bad_messages="keep", retry_limit_ms=1))
-    ] == [number != 1 for number in range(20)]
-
-
-def test_nothing_is_kept_of_what_was_damaged_on_its_way() -> None:
-    check = DamageCheck()
-    columns = Columns([5], [b"x"], [0])
-    assert not check.came_again(columns, {0: "damaged"})
-    assert check.came_again(columns, {})
-    assert not check.came_again(columns, {0: "damaged"})
-    assert check.came_again(columns, {0: "damaged"})
-    assert not check.came_again(columns, {0: "damaged"})
-
-
 def test_what_is_known_of_a_bad_message(tmp_path: Path) -> None:
     payload, flag = encode_payload(b"body", encode_attributes({"k": "v"}, "tag", "202611211030"))
     columns = Columns([5, 6, 7], [payload, b"\0\0\0\x63k=v", payload], [0, flag, flag])
@@ -137,9 +116,3 @@ def test_where_bad_messages_are_not_kept_they_are_an_error_when_they_are_looked_
         _ = pack.bodies
     with pytest.raises(CorruptMessage):
         _ = next(iter(pack)).tag
-
-
-def test_another_choice_is_refused() -> None:
-    check_bad_messages("keep")
-    with pytest.raises(ConfigurationError, match="bad_messages must be fail or keep, not 'drop'"):
-        check_bad_messages("drop")  # type: ignore[arg-type]

@@ -25,7 +25,6 @@ from tubeclient import (
     PartitionKey,
     Producer,
     RangeReader,
-    TubeError,
     fetch_view,
 )
 from tubeclient.keys import BrokerInfo
@@ -130,31 +129,6 @@ def test_a_password_that_cannot_be_read_ends_every_part_at_once(
     for login in LOGINS.values():
         with pytest.raises(ConfigurationError, match=r"cannot read .*missing"):
             login(settings, guarded)
-
-
-def test_a_sender_whose_password_went_away_hears_of_it(
-    guarded: EmbeddedTubeMQ, settings: ClientSettings, file: Path
-) -> None:
-    file.write_text(SECRET)
-    with Producer(replace(settings, credentials=Credentials("alice", password_file=str(file)))) as producer:
-        producer.publish(["clicks"])
-        producer.send("clicks", b"one")
-        file.unlink()
-        with pytest.raises(TubeError, match="cannot read"):
-            producer.send("clicks", b"two")
-        file.write_text(SECRET)
-        producer.send("clicks", b"three")
-    assert guarded.bounds("clicks").max_offset == 56
-
-
-def test_a_password_that_was_replaced_counts(guarded: EmbeddedTubeMQ, settings: ClientSettings, file: Path) -> None:
-    file.write_text(WRONG)
-    with Producer(replace(settings, credentials=Credentials("alice", password_file=str(file)))) as producer:
-        with pytest.raises(AuthenticationFailed):
-            producer.publish(["clicks"])
-        file.write_text(SECRET)
-        producer.publish(["clicks"])
-        producer.send("clicks", b"one")
 
 
 def test_brokers_are_shown_the_masters_visit_token(checking: EmbeddedTubeMQ) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import replace
@@ -14,7 +13,6 @@ from tests.front_door import FrontDoor, Manner
 from tests.group_page import group_page
 from tests.waiting import wait_for
 from tubeclient import ClientSettings, ConnectError, GroupMembership, PartitionKey, Producer, fetch_view
-from tubeclient.web_port import knock_at_masters
 
 BAD = [manner for manner in Manner if manner is not Manner.GOOD]
 FAULTS = {
@@ -83,26 +81,6 @@ def test_a_membership_begins_with_the_master_that_answers(
 
 
 @pytest.mark.parametrize("manner", BAD)
-def test_a_producer_begins_with_the_master_that_answers(
-    cluster: EmbeddedTubeMQ, two_masters: ClientSettings, first: FrontDoor, manner: Manner
-) -> None:
-    first.become(manner)
-    with Producer(two_masters) as producer:
-        producer.publish(["clicks"])
-        asked = first.asked
-        write_to_new_store(cluster, producer)
-    assert first.asked == asked
-
-
-@pytest.mark.parametrize("manner", BAD)
-def test_a_view_comes_from_the_master_that_answers(
-    two_masters: ClientSettings, first: FrontDoor, manner: Manner
-) -> None:
-    first.become(manner)
-    assert len(fetch_view(two_masters, ["clicks"], ["readers"]).partitions()) == 8
-
-
-@pytest.mark.parametrize("manner", BAD)
 def test_a_membership_goes_on_with_the_next_master(
     cluster: EmbeddedTubeMQ, two_masters: ClientSettings, first: FrontDoor, second: FrontDoor, manner: Manner
 ) -> None:
@@ -150,18 +128,6 @@ def test_a_master_that_takes_over_knows_nobody_and_learns_of_all(
         membership.close()
 
 
-def test_masters_that_cannot_be_connected_to_share_the_time_of_one_call() -> None:
-    with ExitStack() as stack:
-        full = [stack.enter_context(socket.create_server(("127.0.0.1", 0), backlog=0)) for _ in range(2)]
-        for listener in full:  # whoever comes after the first waits for a connection that nobody accepts
-            stack.enter_context(socket.create_connection(listener.getsockname(), 5))
-        addresses = tuple(f"127.0.0.1:{listener.getsockname()[1]}" for listener in full)
-        with pytest.raises(ConnectError) as caught:
-            fetch_view(ClientSettings(addresses, rpc_timeout_ms=400), ["clicks"], ["readers"])
-    for address in addresses:
-        assert f"cannot connect to {address}: no answer within 200 ms" in str(caught.value)
-
-
 def test_masters_that_are_all_no_good_are_all_named_with_their_faults(
     cluster: EmbeddedTubeMQ, settings: ClientSettings
 ) -> None:
@@ -174,23 +140,3 @@ def test_masters_that_are_all_no_good_are_all_named_with_their_faults(
     for door, fault in zip(doors, faults, strict=True):
         assert fault.startswith(door.address)
         assert FAULTS[door.manner] in fault
-
-
-def test_a_port_that_is_not_a_masters_is_told_as_what_it_is(cluster: EmbeddedTubeMQ, settings: ClientSettings) -> None:
-    broker = min(cluster.broker_addresses.values())
-    web = f"127.0.0.1:{cluster.master_web_port}"
-    listen = "masters usually listen on 8715, over TLS on 8716"
-    wrong = replace(settings, master_servers=(broker, web))
-    with pytest.raises(ConnectError) as told:
-        fetch_view(wrong, ["clicks"], ["etl-r0"])
-    assert f"{broker} (the server at {broker} failed with Exception: No service 1 found on the server. " in str(
-        told.value
-    )
-    assert f"It is not a master's port but a broker's, and {listen}); " in str(told.value)
-    assert f"{web} (from {web}: the peer does not speak TubeMQ's protocol but HTTP: it is an HTTP port, " in str(
-        told.value
-    )
-    assert str(told.value).count(listen) == 2
-    assert told.value.lasting
-    faults = knock_at_masters(wrong)
-    assert all(listen in str(faults[address]) for address in (broker, web))

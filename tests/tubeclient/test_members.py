@@ -93,15 +93,3 @@ def test_a_client_that_is_not_listed_has_no_share_and_keeps_what_it_has() -> Non
     assert set(to_hold(None, keys[:2], settling=False)) == set(keys[:2])
     with pytest.raises(ConfigurationError, match="'modulus' is unknown"):
         share_of(["a"], "a", "modulus", keys)
-
-
-@given(IDS, COUNTS)
-def test_a_ring_of_members_leaves_those_that_stay_what_they_have(members: list[str], count: int) -> None:
-    """Their ids are their places on it, not their numbers."""
-    everything, newcomer = partitions(count), "0 sorts first"
-    for client in members:
-        before = share_of(members, client, "consistent_hash", everything)
-        after = share_of([*members, newcomer], client, "consistent_hash", everything)
-        assert before is not None
-        assert after is not None
-        assert set(after) <= set(before)

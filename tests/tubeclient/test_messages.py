@@ -77,14 +77,6 @@ def test_offsets_that_cannot_be_counted_are_unknown(
     assert [message.offset for message in read(settings, topics, 10)] == [None] * 10
 
 
-def test_a_bad_message_says_why(cluster: EmbeddedTubeMQ, settings: ClientSettings) -> None:
-    load(cluster, range(3))
-    cluster.broker_faults(1).corrupt_checksums = 1_000
-    reasons = [message.bad_reason for message in read(settings, ["single"], 3, bad_messages="keep")]
-    assert "checksum" in (reasons[0] or "")
-    assert reasons[1:] == [None, None]
-
-
 def fails(_: object) -> None:
     raise ZeroDivisionError
 
@@ -126,19 +118,3 @@ def test_a_pack_is_confirmed_when_the_message_after_its_last_is_asked_for(
         assert not pack.settled
         assert next(found).delivery is not pack
         assert pack.settled
-
-
-def test_a_pack_that_was_confirmed_by_hand_is_not_confirmed_again(
-    cluster: EmbeddedTubeMQ, settings: ClientSettings, caplog: pytest.LogCaptureFixture
-) -> None:
-    load(cluster, range(COUNT))
-    with PullConsumer(settings, "etl", ["single"], start_from="earliest") as consumer:
-        seen = set()
-        for message in consumer.messages():
-            if message.delivery.number not in seen:
-                consumer.confirm(message.delivery)
-                seen.add(message.delivery.number)
-            if message.body.startswith(b"%06d" % (COUNT - 1)):
-                break
-    assert committed(cluster) == COUNT * 28
-    assert "could not be confirmed" not in caplog.text

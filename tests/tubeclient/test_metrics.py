@@ -144,19 +144,6 @@ def test_a_consumer_counts_what_it_hands_over_and_how_far_it_is_behind(
     assert scraped("tubeclient_consumer_partitions", **labels) == 0
 
 
-def test_refused_fetches_are_counted_by_kind(
-    cluster: EmbeddedTubeMQ, settings: ClientSettings, scraped: Scraped
-) -> None:
-    with PullConsumer(settings, "refused", ["single"], start_from="earliest") as consumer:
-        assert consumer.wait_ready(20_000)
-        for broker_id in cluster.broker_ids:
-            cluster.broker_faults(broker_id).force(Method.GET_MESSAGES, 419, times=1)
-        consumer.get(timeout_ms=1_500)
-    group = {"messaging_consumer_group_name": "refused"}
-    assert scraped("tubeclient_fetches_total", result="error", **group) >= 1
-    assert scraped("tubeclient_read_errors_total", error_type="ServerBusy", **group) >= 1
-
-
 def test_a_range_reader_counts_what_it_yields(settings: ClientSettings, scraped: Scraped) -> None:
     with Producer(settings) as producer:
         producer.publish(["single"])
@@ -171,19 +158,3 @@ def test_a_range_reader_counts_what_it_yields(settings: ClientSettings, scraped:
     assert scraped("messaging_client_consumed_messages_total", **group) == mine
     assert scraped("tubeclient_consumed_bytes_total", **group) == 5 * mine
     assert scraped("tubeclient_fetches_total", result="messages", **group) >= 1
-
-
-def test_a_registry_refuses_the_same_metrics_twice() -> None:
-    registry = CollectorRegistry()
-    registry.register(ClientMetrics())
-    with pytest.raises(ValueError, match="tubeclient_sent_bytes"):
-        registry.register(ClientMetrics())
-
-
-def test_names_and_labels_are_as_prometheus_has_them() -> None:
-    assert len({metric.name for metric in CLIENT_METRICS}) == len(CLIENT_METRICS)
-    for metric in CLIENT_METRICS:
-        assert metric.name.startswith(("messaging_", "tubeclient_"))
-        assert metric.name.endswith("_total") == (metric.kind == "counter")
-        assert metric.name.endswith("_seconds") or metric.kind != "histogram"
-        assert not any("partition" in label for label in metric.labels)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import socket
 import time
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import replace
@@ -18,7 +17,6 @@ import pytest
 from embedded_tubemq import TopicConfig
 from embedded_tubemq.cluster import EmbeddedTubeMQ
 from embedded_tubemq.storage.store import NewMessage
-from tests.moving import swap_brokers
 from tests.tubeclient.fake_web import serving
 from tests.tubeclient.occupying import occupy
 from tests.waiting import wait_for
@@ -67,13 +65,6 @@ def test_over_http_and_over_the_protocol_the_same(settings: ClientSettings, view
     without_web = replace(settings, master_web_port=1)
     with closing(OffsetLookup(without_web, GROUPS)) as by_protocol:
         assert by_protocol.bounds(view) == EXPECTED
-
-
-def test_the_end_of_a_with_closes_it(settings: ClientSettings, view: ClusterView) -> None:
-    with OffsetLookup(settings, GROUPS) as lookup:
-        assert lookup.bounds(view) == EXPECTED
-    with pytest.raises(ClientClosed):
-        lookup.bounds(view)
 
 
 def test_where_no_data_expired_http_takes_no_partition_and_leaves_no_position(
@@ -207,12 +198,6 @@ def test_looks_show_where_a_store_ended_before_it_had_more_partitions(
         assert lookup.look(view).growth[store].begin_of(2) is None
 
 
-def test_over_the_protocol_they_show_nothing_of_it(settings: ClientSettings, view: ClusterView) -> None:
-    with closing(OffsetLookup(replace(settings, master_web_port=1), GROUPS)) as lookup:
-        lookup.look(view)
-        assert {growth.begin_of(5) for growth in lookup.look(view).growth.values()} == {None}
-
-
 def test_nobody_waits_for_a_broker_that_says_nothing(
     cluster: EmbeddedTubeMQ, settings: ClientSettings, view: ClusterView
 ) -> None:
@@ -329,26 +314,6 @@ def test_offsets_of_times(cluster: EmbeddedTubeMQ, settings: ClientSettings) -> 
     assert {cursor.group for cursor in cluster.inspect(lambda broker: list(broker.offsets.cursors()))} <= set(GROUPS)
 
 
-def test_brokers_that_swapped_their_addresses_are_not_taken_for_each_other(
-    cluster: EmbeddedTubeMQ, settings: ClientSettings, view: ClusterView
-) -> None:
-    with closing(OffsetLookup(settings, GROUPS)) as lookup:
-        assert lookup.bounds(view) == EXPECTED
-        swap_brokers(cluster)
-        assert lookup.bounds(fetch_view(settings, ["clicks"], GROUPS)) == EXPECTED
-
-
-def test_a_layout_from_before_a_swap_gives_no_offsets_of_the_other_broker(
-    cluster: EmbeddedTubeMQ, settings: ClientSettings, view: ClusterView
-) -> None:
-    swap_brokers(cluster)
-    with (
-        closing(OffsetLookup(replace(settings, retry_limit_ms=500), GROUPS)) as lookup,
-        pytest.raises(ConnectError, match="has moved, the master lists it as"),
-    ):
-        lookup.bounds(view)
-
-
 def test_times_are_sought_among_the_messages_that_are_there(cluster: EmbeddedTubeMQ, settings: ClientSettings) -> None:
     def at(minute: int) -> NewMessage:
         return NewMessage(0, *encode_payload(b"x", encode_attributes({}, time=f"2026010112{minute:02d}")))
@@ -360,23 +325,6 @@ def test_times_are_sought_among_the_messages_that_are_there(cluster: EmbeddedTub
     with closing(OffsetLookup(settings, GROUPS)) as lookup:
         found = [lookup.offsets_at(view, {key: noon_ms + minute * 60_000})[key] for minute in (0, 30, 31)]
     assert found == [3_050 * 28, 3_050 * 28, 3_100 * 28]
-
-
-def test_a_closed_lookup_says_so(settings: ClientSettings, view: ClusterView) -> None:
-    lookup = OffsetLookup(settings, GROUPS)
-    assert lookup.bounds(view) == EXPECTED
-    lookup.close()
-    key = PartitionKey(1, "clicks", 0)
-    calls: list[Callable[[], object]] = [
-        lambda: lookup.bounds(view),
-        lambda: lookup.look(view),
-        lambda: lookup.group_positions(view, "etl"),
-        lambda: lookup.offsets_at(view, {key: 0}),
-        lambda: lookup.first_times(view, {key: StoreBounds(56, 84)}),
-    ]
-    for call in calls:
-        with pytest.raises(ClientClosed, match="OffsetLookup is closed"):
-            call()
 
 
 def test_a_close_ends_a_call_of_another_thread(settings: ClientSettings, view: ClusterView) -> None:

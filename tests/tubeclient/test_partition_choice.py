@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tubeclient.errors import ConnectError, ConnectionLost, NotAvailable, PartitionUnavailable, TubeError, status_error
+from tubeclient.errors import ConnectError, ConnectionLost, PartitionUnavailable, TubeError, status_error
 from tubeclient.flows.produce import (
     BROKER_REST_MS,
     FAILURES_BEFORE_REST,
@@ -62,37 +62,6 @@ def test_a_failing_partition_rests_and_comes_back(choice: PartitionChoice) -> No
     assert FAILING in rounds(choice, 4, PARTITION_REST_MS)
 
 
-def test_a_success_forgets_failures(choice: PartitionChoice) -> None:
-    for _ in range(FAILURES_BEFORE_REST * 2):
-        choice.failed(FAILING, 0)
-        choice.succeeded(FAILING)
-    assert FAILING in rounds(choice, 4, 0)
-
-
-def test_a_second_attempt_goes_to_another_partition_where_there_is_one(choice: PartitionChoice) -> None:
-    for _ in range(40):
-        assert choice.choose(0, avoid=FAILING) != FAILING
-    choice.update([TopicLayout("clicks", 1, 1, 1)])
-    assert choice.choose(0, avoid=FAILING) == FAILING
-
-
-def test_a_partition_that_works_is_better_than_another_one_that_rests(choice: PartitionChoice) -> None:
-    choice.update([TopicLayout("clicks", 1, 1, 1), TopicLayout("clicks", 2, 1, 1)])
-    choice.rest_broker(2, 1_000)
-    assert choice.choose(0, avoid=FAILING) == FAILING
-
-
-def test_where_all_rest_each_is_tried_all_the_same(choice: PartitionChoice) -> None:
-    for broker_id in (1, 2):
-        choice.rest_broker(broker_id, 1_000)
-    assert len(rounds(choice, 40, 1)) == 4
-
-
-def test_no_partition_is_an_error_naming_the_topic() -> None:
-    with pytest.raises(NotAvailable, match="topic clicks"):
-        PartitionChoice("clicks", 0).choose(0)
-
-
 @pytest.mark.parametrize(
     ("error", "rest_ms"),
     [
@@ -131,12 +100,6 @@ def test_topics_come_and_go(routes: Routes) -> None:
     key = PartitionKey(1, "unknown", 0)
     routes.succeeded(key)
     routes.failed(key, ConnectionLost("gone"), 0)
-
-
-def test_a_broker_that_the_master_does_not_list_is_not_chosen(routes: Routes) -> None:
-    routes.update(LAYOUTS, {1: BROKERS[1]})
-    assert brokers_of(routes, "clicks", 0) == {1}
-    assert routes.choose("clicks", 0)[1].address == "10.0.0.1:8123"
 
 
 steps = st.one_of(

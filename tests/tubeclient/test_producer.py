@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -15,7 +14,6 @@ from embedded_tubemq.cluster import EmbeddedTubeMQ
 from embedded_tubemq.common.faults import ConnectionFault
 from tests.tubeclient.stored import bodies, stored
 from tubeclient import (
-    ClientClosed,
     ClientSettings,
     ConfigurationError,
     DeadlineExceeded,
@@ -38,17 +36,6 @@ def test_a_message_arrives_with_its_attributes_and_tag(cluster: EmbeddedTubeMQ, 
     )
     assert decode_payload(record.payload, record.flag) == (b"hello", "$msgType$=web,$msgTime$=202601311259,user=7")
     assert record.tag_hash == java_string_hash("web")
-
-
-@pytest.mark.parametrize("name", ["a" * 64, "a..b"])
-def test_a_machine_whose_own_name_no_resolver_takes(
-    cluster: EmbeddedTubeMQ, settings: ClientSettings, monkeypatch: pytest.MonkeyPatch, name: str
-) -> None:
-    """Linux takes such names."""
-    monkeypatch.setattr(socket, "gethostname", lambda: name)
-    with Producer(settings) as producer:
-        producer.publish(["single"])
-        producer.send("single", b"x")
 
 
 def test_many_messages_go_round_all_partitions_each_once(cluster: EmbeddedTubeMQ, settings: ClientSettings) -> None:
@@ -143,36 +130,6 @@ def test_the_time_of_a_message_may_be_a_datetime(cluster: EmbeddedTubeMQ, settin
             assert decode_payload(record.payload, record.flag)[1] == f"$msgTime$={text}"
 
 
-def test_a_closed_producer_sends_nothing(settings: ClientSettings) -> None:
-    producer = Producer(settings)
-    producer.publish(["clicks"])
-    producer.close()
-    producer.close()
-    with pytest.raises(ClientClosed, match="closed"):
-        producer.submit("clicks", b"x")
-
-
-def test_max_in_flight_is_checked(settings: ClientSettings) -> None:
-    with pytest.raises(ConfigurationError, match="max_in_flight"):
-        Producer(settings, max_in_flight=0)
-
-
-def test_many_at_once_arrive_each_once_with_the_same_attributes(
-    cluster: EmbeddedTubeMQ, settings: ClientSettings
-) -> None:
-    cluster.broker_faults(1).break_connection(Method.SEND_MESSAGE, ConnectionFault.DROP_BEFORE, nth=100)
-    with Producer(settings, max_in_flight=300) as producer:
-        producer.publish(["clicks"])
-        futures = producer.submit_many("clicks", [b"%d" % n for n in range(1_000)], tag="web")
-        results = [future.result(30) for future in futures]
-    assert set(bodies(cluster)) == {b"%d" % n for n in range(1_000)}
-    records = {(store, r.index_offset): r for store, found in stored(cluster).items() for r in found}
-    for number, result in enumerate(results):
-        assert result.offset is not None
-        record = records[result.partition.store, result.offset]
-        assert decode_payload(record.payload, record.flag) == (b"%d" % number, "$msgType$=web")
-
-
 def test_messages_that_differ_in_everything_are_sent_together(
     cluster: EmbeddedTubeMQ, settings: ClientSettings
 ) -> None:
@@ -194,27 +151,3 @@ def test_messages_that_differ_in_everything_are_sent_together(
         ("single", results[1].offset, (b"1", "$msgType$=web")),
         ("clicks", results[2].offset, (b"2", "$msgType$=app,$msgTime$=202601311259,user=7")),
     }
-
-
-def test_messages_may_come_one_after_the_other(cluster: EmbeddedTubeMQ, settings: ClientSettings) -> None:
-    """A generator gives each once. What is looked at to check it must be sent, too."""
-    with Producer(settings) as producer:
-        producer.publish(["clicks"])
-        messages: Any = (OutgoingMessage.of("clicks", b"%d" % number) for number in range(3))
-        texts: Any = (b"%d" % number for number in range(3, 6))
-        futures = producer.submit_each(messages) + producer.submit_many("clicks", texts)
-        assert len({future.result(30) for future in futures}) == 6
-    assert set(bodies(cluster)) == {b"%d" % number for number in range(6)}
-
-
-def test_one_message_too_large_keeps_all_from_being_sent(cluster: EmbeddedTubeMQ, settings: ClientSettings) -> None:
-    with Producer(settings) as producer:
-        producer.publish(["clicks"])
-        limit = producer.max_message_bytes("clicks")
-        assert limit == 1 << 20
-        messages = [OutgoingMessage.of("clicks", b"x"), OutgoingMessage.of("clicks", bytes(limit - 4), tag="web")]
-        with pytest.raises(ConfigurationError, match=r"exceeds topic clicks's limit of 1048576 bytes"):
-            producer.submit_each(messages)
-        with pytest.raises(ConfigurationError, match="topic single was not published"):
-            producer.submit_each([messages[0], OutgoingMessage.of("single", b"x")])
-    assert bodies(cluster) == {}

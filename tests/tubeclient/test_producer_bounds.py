@@ -6,7 +6,6 @@ import sys
 import threading
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
-from math import inf
 
 import pytest
 
@@ -14,7 +13,6 @@ from embedded_tubemq.cluster import EmbeddedTubeMQ
 from tests.tubeclient.stored import bodies
 from tests.waiting import wait_for
 from tubeclient import ClientClosed, ClientSettings, DeadlineExceeded, Producer, SendResult
-from tubeclient.wire.methods import Method
 
 LONG_MS = 60_000
 
@@ -110,28 +108,6 @@ def test_an_answer_that_does_not_come_ends_with_the_messages_time(
         producer.flush(timeout_ms=0)
 
 
-def test_second_attempts_do_not_wait_for_a_silent_master(
-    cluster: EmbeddedTubeMQ, settings: ClientSettings, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    asked = threading.Event()
-    monkeypatch.setattr("tubeclient.publishing.HEARTBEAT_INTERVAL_MS", 50)
-    with Producer(replace(settings, rpc_timeout_ms=8_000)) as producer:
-        producer.publish(["clicks"])
-        look = producer._publishing.runner.run
-
-        def run(flow: object) -> object:
-            asked.set()
-            return look(flow)  # type: ignore[arg-type]
-
-        cluster.master_faults.answer_delay_ms = 5_000
-        monkeypatch.setattr(producer._publishing.runner, "run", run)
-        wait_for(asked.is_set, "a heartbeat")
-        for broker_id in cluster.broker_ids:
-            cluster.broker_faults(broker_id).force(Method.SEND_MESSAGE, 419)
-        assert producer.send("clicks", b"x", timeout_ms=4_000)
-        cluster.master_faults.answer_delay_ms = 0
-
-
 @pytest.mark.parametrize(
     "refused", [False, True]
 )  # called by the thread that reads answers, or by the one that gives up
@@ -166,24 +142,6 @@ def test_a_callback_that_ends_its_thread_does_no_harm(
         wait_for(lambda: "SystemExit: 1" in caplog.text, "the callback")
         refuse(cluster, False)
         assert producer.submit("clicks", b"y", timeout_ms=20_000).result(30)
-
-
-def test_a_limit_may_be_infinite(cluster: EmbeddedTubeMQ, settings: ClientSettings) -> None:
-    with Producer(settings) as producer:
-        producer.publish(["clicks"], timeout_ms=inf)
-        assert producer.send("clicks", b"x", timeout_ms=inf)
-        producer.submit("clicks", b"y", timeout_ms=inf)
-        producer.flush(timeout_ms=inf)
-        producer.close(timeout_ms=inf)
-    assert bodies(cluster) == {b"x": 1, b"y": 1}
-
-
-def test_an_answered_message_is_not_held_any_longer(settings: ClientSettings) -> None:
-    with Producer(settings) as producer:
-        producer.publish(["clicks"])
-        for future in producer.submit_many("clicks", [b"%d" % n for n in range(300)]):
-            future.result(30)
-        assert not producer._outbox._awaited
 
 
 def test_a_message_whose_answer_never_came_in_time_is_not_held_any_longer(

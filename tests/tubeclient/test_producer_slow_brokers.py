@@ -16,7 +16,7 @@ from embedded_tubemq.cluster import EmbeddedTubeMQ
 from tests.tubeclient.stored import bodies
 from tests.waiting import wait_for
 from tubeclient import ClientClosed, ClientSettings, ConnectError, DeadlineExceeded, Producer
-from tubeclient.net import outbox, pool, sending
+from tubeclient.net import pool
 from tubeclient.net.connection import Connection
 
 SENDS = 20
@@ -168,54 +168,6 @@ def once(error: Exception, real: Callable[..., Any], when: Callable[..., bool], 
         return real(*args, **more)
 
     return call
-
-
-@pytest.mark.parametrize("place", ["tubeclient-send-", "tubeclient-read-", "writing", "answer"])
-def test_whatever_goes_wrong_on_the_way_costs_an_attempt_and_no_more(
-    cluster: EmbeddedTubeMQ, settings: ClientSettings, monkeypatch: pytest.MonkeyPatch, place: str
-) -> None:
-    met: list[Exception] = []
-    with Producer(settings) as producer:
-        producer.publish(["clicks"])
-        if place == "writing":
-            fail = once(MemoryError(), Connection.post, lambda *_: True, met)
-            monkeypatch.setattr(Connection, "post", fail)
-        elif place == "answer":
-            monkeypatch.setattr(outbox, "result_of", once(MemoryError(), sending.result_of, lambda *_: True, met))
-        else:
-            error = RuntimeError("can't start new thread")
-            fail = once(error, threading.Thread.start, lambda thread: thread.name.startswith(place), met)
-            monkeypatch.setattr(threading.Thread, "start", fail)
-        futures = producer.submit_many("clicks", [b"%d" % number for number in range(SENDS)])
-        assert all(future.result(30) for future in futures)
-        assert producer.send("clicks", b"after")
-    assert len(met) == 1
-    assert set(bodies(cluster)) == {*(b"%d" % number for number in range(SENDS)), b"after"}
-
-
-def test_what_never_works_is_told_at_the_end(settings: ClientSettings, monkeypatch: pytest.MonkeyPatch) -> None:
-    def post(*_: Any) -> Any:
-        raise MemoryError("no room")
-
-    with Producer(settings) as producer:
-        producer.publish(["clicks"])
-        monkeypatch.setattr(Connection, "post", post)
-        with pytest.raises(DeadlineExceeded, match=r"attempts: .*sending to \S+ failed: MemoryError\('no room'"):
-            producer.send("clicks", b"x", timeout_ms=500)
-        monkeypatch.undo()
-
-
-def test_a_connection_without_a_thread_is_one_that_cannot_be_made(
-    cluster: EmbeddedTubeMQ, settings: ClientSettings, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    met: list[Exception] = []
-    connections = pool.ConnectionPool(settings)
-    error = RuntimeError("can't start new thread")
-    monkeypatch.setattr(threading.Thread, "start", once(error, threading.Thread.start, lambda _: True, met))
-    with pytest.raises(ConnectError, match=r"cannot connect to .*: can't start new thread"):
-        connections.get(cluster.broker_addresses[1])
-    assert connections.get(cluster.broker_addresses[1])
-    connections.close()
 
 
 def test_a_reading_thread_that_fails_ends_its_connection(

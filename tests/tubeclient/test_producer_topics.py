@@ -15,9 +15,7 @@ from tubeclient import (
     AuthenticationFailed,
     ClientSettings,
     ConfigurationError,
-    ConnectError,
     NotAvailable,
-    OutgoingMessage,
     PartitionUnavailable,
     Producer,
     TopicNotDeployed,
@@ -67,26 +65,6 @@ def test_a_master_that_has_forgotten_the_producer_learns_of_it_again(
             lambda: producer.send("clicks", b"x").partition.partition_id >= 20_000,
             "a message in the store that only a heartbeat after the restart can have told of",
         )
-
-
-def test_a_heartbeat_that_is_refused_is_sent_again(
-    cluster: EmbeddedTubeMQ, settings: ClientSettings, monkeypatch: pytest.MonkeyPatch, quick_beats: None
-) -> None:
-    with Producer(settings) as producer:
-        producer.publish(["clicks"])
-        cluster.master_faults.force(Method.PRODUCER_HEARTBEAT, 500, times=3)
-        cluster.grow_topic("clicks", stores=3)
-        wait_for(lambda: producer.send("clicks", b"x").partition.partition_id >= 20_000, "the new store")
-
-
-def test_a_master_that_is_not_ready_leaves_what_is_known(cluster: EmbeddedTubeMQ, settings: ClientSettings) -> None:
-    with Producer(settings) as producer:
-        cluster.master_faults.force(Method.PRODUCER_HEARTBEAT, 201, times=2)
-        producer.publish(["clicks"])
-        cluster.master_faults.force(Method.PRODUCER_HEARTBEAT, 201)
-        producer._publishing.refresh()
-        assert cluster.master_faults.take_forced(Method.PRODUCER_HEARTBEAT) is None
-        assert producer.send("clicks", b"x")
 
 
 def test_a_busy_master_is_asked_again(cluster: EmbeddedTubeMQ, settings: ClientSettings) -> None:
@@ -168,56 +146,6 @@ def test_a_refusal_of_the_master_is_raised_at_once(cluster: EmbeddedTubeMQ, sett
         assert producer.send("clicks", b"x")
 
 
-def test_no_master_is_a_connect_error() -> None:
-    with Producer(ClientSettings(("127.0.0.1:1",))) as producer, pytest.raises(ConnectError, match="masterServers"):
-        producer.publish(["clicks"])
-
-
-@pytest.mark.parametrize(
-    ("topics", "text"),
-    [("clicks", r"a list of names, \['clicks'\]"), ([], "at least one"), (["a", " "], "' ' is not a topic name")],
-)
-def test_nonsense_for_topics_is_refused(settings: ClientSettings, topics: Any, text: str) -> None:
-    with Producer(settings) as producer, pytest.raises(ConfigurationError, match=text):
-        producer.publish(topics)
-
-
-@pytest.mark.parametrize(
-    ("body", "text"), [("text", "must be bytes, not str"), (None, "not NoneType"), (bytearray(), "empty message")]
-)
-def test_what_is_no_message_is_refused(settings: ClientSettings, body: Any, text: str) -> None:
-    with Producer(settings) as producer:
-        producer.publish(["clicks"])
-        with pytest.raises(ConfigurationError, match=text):
-            producer.submit_many("clicks", [b"x", body])
-        producer.flush()
-
-
-@pytest.mark.parametrize("bodies", [b"one message", "a text"])
-def test_one_message_is_not_taken_for_a_list_of_bodies(settings: ClientSettings, bodies: Any) -> None:
-    with Producer(settings) as producer:
-        producer.publish(["clicks"])
-        with pytest.raises(ConfigurationError, match=f"a list of bodies, not as one {type(bodies).__name__}"):
-            producer.submit_many("clicks", bodies)
-
-
-@pytest.mark.parametrize(
-    ("attributes", "text"),
-    [
-        ({"user": 7}, "'user'=7 cannot be sent: keys and values must be texts"),
-        ({7: "user"}, "7='user' cannot be sent: keys and values must be texts"),
-        ({"user": None}, "'user'=None cannot be sent"),
-        ([("user", b"7")], "a map of texts, as in {'user': '7'}; not a list"),
-        ({"user": "a,b"}, "must not hold ',', '=' or surrogates"),
-    ],
-)
-def test_attributes_that_are_no_map_of_texts_are_refused(settings: ClientSettings, attributes: Any, text: str) -> None:
-    with Producer(settings) as producer:
-        producer.publish(["clicks"])
-        with pytest.raises(ConfigurationError, match=text):
-            producer.submit("clicks", b"x", attributes=attributes)
-
-
 def test_each_topic_has_its_limit_attributes_included(cluster: EmbeddedTubeMQ, settings: ClientSettings) -> None:
     cluster.create_topic(TopicConfig("small", max_message_bytes=100))
     with Producer(settings) as producer:
@@ -229,9 +157,3 @@ def test_each_topic_has_its_limit_attributes_included(cluster: EmbeddedTubeMQ, s
         ):
             producer.send("small", bytes(101 - 4 - len("k=v")), attributes={"k": "v"})
         assert producer.send("clicks", bytes(101))
-
-
-@pytest.mark.parametrize("tag", [None, 5, b"web"])
-def test_a_tag_that_is_no_text_is_refused(tag: Any) -> None:
-    with pytest.raises(ConfigurationError, match=r'must be a text, "" for none; not '):
-        OutgoingMessage.of("clicks", b"x", tag=tag)

@@ -146,24 +146,6 @@ if isinstance(consumer, PullConsumer):
         assert cluster.inspect(lambda broker: broker.ownership.owner(Cursor("etl", "clicks", 0))) is None
 
 
-def test_with_asyncio_too(cluster: EmbeddedTubeMQ) -> None:
-    code = """
-import asyncio
-from tubeclient.aio import AsyncProducer, AsyncPullConsumer
-async def main():
-    producer = AsyncProducer(settings)
-    await producer.publish(["single"])
-    submit(producer.sync, 100)
-    consumer = await AsyncPullConsumer(settings, "etl", ["clicks"]).start()
-    return producer, consumer
-kept = asyncio.run(main())
-"""
-    ended = run(cluster, code)
-    assert ended.returncode == 0, ended.stderr
-    assert len(stored(cluster)) == 100
-    assert group_page(cluster.master_web_port, "etl") == {}
-
-
 def test_what_cannot_be_delivered_is_said_within_a_bound(cluster: EmbeddedTubeMQ) -> None:
     head = HEAD.format(masters=cluster.master_address, web_port=cluster.master_web_port)
     code = """

@@ -6,9 +6,7 @@ import ast
 import inspect
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -18,12 +16,9 @@ from tubeclient import (
     ConfigurationError,
     OffsetRange,
     PartitionKey,
-    TlsSettings,
     errors,
     parse_master_servers,
 )
-from tubeclient.identity import new_client_id
-from tubeclient.names import reader_groups_of
 
 
 def test_all_is_complete_and_sorted() -> None:
@@ -44,19 +39,6 @@ def test_each_name_is_imported_from_where_type_checkers_see_it() -> None:
     light = at_once & set(tubeclient.__all__)
     assert set(tubeclient._HOMES) == set(tubeclient.__all__) - light
     assert not light & set(tubeclient._HOMES)
-
-
-def test_a_name_that_is_not_there_is_an_attribute_error() -> None:
-    with pytest.raises(AttributeError, match="'tubeclient' has no attribute 'RangeReaders'"):
-        _ = tubeclient.RangeReaders  # type: ignore[attr-defined]
-    with pytest.raises(ImportError, match="RangeReaders"):
-        exec("from tubeclient import RangeReaders")
-
-
-def test_a_module_is_there_as_soon_as_it_is_named() -> None:
-    code = "import tubeclient; print(tubeclient.errors.TubeError.__name__, tubeclient.admin.__name__)"
-    ran = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True, timeout=60)
-    assert ran.stdout.split() == ["TubeError", "tubeclient.admin"]
 
 
 def test_keys_alone_load_next_to_nothing() -> None:
@@ -86,16 +68,6 @@ def test_master_servers() -> None:
             parse_master_servers(text)
 
 
-@pytest.mark.parametrize("given", ["a:1, b:2", ["a:1", "b:2"], ("a:1", "b:2"), ["a:1,b:2"]])
-def test_settings_take_addresses_as_text_and_as_a_list(given: Any) -> None:
-    settings = ClientSettings(given)
-    assert settings.master_servers == ("a:1", "b:2")
-    assert settings == ClientSettings(("a:1", "b:2"))
-    assert len({settings, replace(settings, rpc_timeout_ms=1), ClientSettings(given)}) == 2
-    assert ClientSettings("a").master_servers == ("a:8715",)
-    assert ClientSettings("a", tls=TlsSettings()).master_servers == ("a:8716",)
-
-
 def test_settings_refuse_nonsense() -> None:
     with pytest.raises(ConfigurationError, match="master_servers"):
         ClientSettings(())
@@ -120,9 +92,3 @@ def test_ranges_refuse_nonsense() -> None:
     for text in ("", "1:clicks", "x:clicks:1", "1::1", "1:clicks:-1", "1:a:b:2"):
         with pytest.raises(ConfigurationError, match="partition key"):
             PartitionKey.parse(text)
-
-
-def test_no_two_clients_have_the_same_id() -> None:
-    assert len({new_client_id("etl", "n0") for _ in range(1_000)}) == 1_000
-    assert new_client_id("etl", "n0").startswith("etl_")
-    assert len(set(reader_groups_of("etl"))) == 8

@@ -11,25 +11,19 @@ import pytest
 
 from embedded_tubemq.cluster import EmbeddedTubeMQ
 from embedded_tubemq.storage.store import NewMessage
-from tests.forking import MULTI_THREADED, in_child
-from tests.group_page import group_page
 from tests.tubeclient.reading import Reader, Writer, counted
 from tests.waiting import wait_for
 from tubeclient import (
     BootstrapOffset,
     ClientClosed,
     ClientSettings,
-    ConfigurationError,
     DataLoss,
     Delivery,
     NodeIdConflict,
     PartitionKey,
     PullConsumer,
     SourceCountConflict,
-    TubeError,
-    assign,
 )
-from tubeclient.assignment import Hints
 from tubeclient.net.http import query_master
 
 FIRST, SECOND = PartitionKey(1, "single", 0), PartitionKey(2, "single", 0)
@@ -119,20 +113,6 @@ def test_dealing_may_be_left_to_a_function(start: Start) -> None:
         assert {key.broker_id for key in consumer.registered()} == {number}
 
 
-def test_hints_are_for_the_strategy(start: Start) -> None:
-    hints = Hints(rooms={1: "east", 2: "west"}, node_rooms={0: "west", 1: "east"})
-    nodes = [start(node_id, 2, strategy="machine_room_nearby", hints=hints) for node_id in (0, 1)]
-    wait_for(lambda: all(len(consumer.registered()) == 4 for consumer in nodes), "a half of the partitions each")
-    assert [{key.broker_id for key in consumer.registered()} for consumer in nodes] == [{2}, {1}]
-
-
-def test_the_master_is_told_what_is_held(cluster: EmbeddedTubeMQ, start: Start) -> None:
-    consumer = start(strategy="hash_modulo")
-    assert repr(consumer) == "<PullConsumer of etl, node 0 of 1, running>"
-    everything = {0: [str(key) for key in assign("hash_modulo", consumer.partitions(), 1)[0]]}
-    wait_for(lambda: group_page(cluster.master_web_port, "etl") == everything, "the report")
-
-
 # Where it begins
 
 
@@ -174,19 +154,6 @@ def test_a_start_offset_that_is_not_held_is_raised_by_get(cluster: EmbeddedTubeM
         take(consumer)
     with pytest.raises(DataLoss):
         consumer.get(timeout_ms=0)
-
-
-def test_a_start_offset_of_a_partition_that_is_not_there_is_told_once(
-    start: Start, messages: None, caplog: pytest.LogCaptureFixture
-) -> None:
-    nowhere = [PartitionKey(9, "single", 0), PartitionKey(1, "single", 1), PartitionKey(1, "clicks", 0)]
-    offsets = {FIRST: 5 * 28, **dict.fromkeys(nowhere, 28)}
-    consumer = start(topic="single", start_offsets=offsets, balance_interval_ms=50)
-    wait_for(lambda: len(consumer.registered()) == 2, "both partitions")
-    assert [one.message for one in caplog.records if one.levelname == "WARNING"] == [
-        "start_offsets of consumerGroup etl name partitions that are not among those of topics single: 1:clicks:0, "
-        "1:single:1, 9:single:0. If they come, they begin there"
-    ]
 
 
 # What it says
@@ -246,41 +213,6 @@ def test_a_node_that_somebody_else_took_ends_it(
             take(first)
 
 
-def test_a_strategy_that_fails_ends_it(start: Start, caplog: pytest.LogCaptureFixture) -> None:
-    consumer = start(strategy=lambda keys: keys["first"])
-    with pytest.raises(TubeError, match=r"assigning the partitions of consumerGroup etl failed: TypeError"):
-        take(consumer)
-    assert 'keys["first"]' in caplog.text  # where it failed
-
-
-@pytest.mark.parametrize(
-    ("options", "what"),
-    [
-        ({"balance_interval_ms": 0}, "balance_interval_ms"),
-        ({"strategy": "modulus"}, "'modulus' is unknown"),
-        ({"strategy": "sticky"}, "sticky needs the hint previous"),
-        ({"strategy": "no_such_module:assign"}, "module no_such_module cannot be imported"),
-        ({"source_count": -1}, "needs to know the source_count"),
-        ({"start_offsets": {FIRST: -5}}, "start offset of partition 1:single:0 is -5"),
-        ({"start_offsets": {FIRST: 27}}, "start offset of partition 1:single:0 is 27; it must be a multiple of 28"),
-        ({"start_offsets": {FIRST: 28.0}}, "start offset of partition 1:single:0 must be a whole number, not 28.0"),
-        ({"start_offsets": {"single": 28}}, "'single' is no PartitionKey"),
-    ],
-)
-def test_impossible_options_are_named(settings: ClientSettings, options: dict[str, object], what: str) -> None:
-    with pytest.raises(ConfigurationError, match=what):
-        PullConsumer(settings, "etl", ["clicks"], **options)  # type: ignore[arg-type]
-
-
-def test_an_option_that_there_is_not_is_told_of_the_class_that_was_called(settings: ClientSettings) -> None:
-    with pytest.raises(TypeError, match=r"^PullConsumer.__init__\(\) got an unexpected keyword argument 'start'$"):
-        PullConsumer(settings, "etl", ["clicks"], start="latest")  # type: ignore[call-arg]
-
-
-def test_a_plan_is_not_refused_before_the_partitions_are_known(settings: ClientSettings) -> None:
-    PullConsumer(settings, "etl", ["clicks"], strategy="config", hints=Hints(plan={FIRST: 0})).close()
-
-
 def test_a_closed_one_gives_nothing_more(start: Start) -> None:
     consumer = start()
     ends: list[Exception] = []
@@ -323,19 +255,3 @@ def test_being_closed_in_the_midst_of_balancing_is_no_failure(
     consumer.close()
     assert done.wait(10)
     assert "ended" not in caplog.text
-
-
-@pytest.mark.filterwarnings(MULTI_THREADED)
-def test_a_forked_child_has_none(start: Start, messages: None) -> None:
-    consumer = start(topic="single", prefetch=0)
-    delivery = take(consumer)
-
-    def child() -> None:
-        for call in (consumer.get, consumer.rebalance, consumer.start, lambda: consumer.confirm(delivery)):
-            with pytest.raises(ClientClosed, match="forked child"):
-                call()
-        consumer.close()
-
-    in_child(child)
-    assert consumer.confirm(delivery) == MESSAGES * 28
-    assert take(consumer).partition != delivery.partition

@@ -18,7 +18,7 @@ from embedded_tubemq.storage.store import NewMessage
 from tests.group_page import group_page
 from tests.tubeclient.reading import Reader, Writer, counted
 from tests.waiting import wait_for
-from tubeclient import Admin, ClientSettings, ConfigurationError, GroupConflict, PartitionKey, PullConsumer
+from tubeclient import Admin, ClientSettings, GroupConflict, PartitionKey, PullConsumer
 
 Start = Callable[..., PullConsumer]
 
@@ -122,13 +122,6 @@ def test_a_topic_that_grows_is_followed(cluster: EmbeddedTubeMQ, start: Start) -
         wait_for(lambda: counted([one, other]) == {b"new": 1}, "what is in a new partition")
 
 
-def test_a_partition_that_somebody_else_has_is_taken_when_it_is_free(start: Start) -> None:
-    owner, waiting = start(0, 2), start(1, 2, strategy=lambda keys: keys)
-    wait_for(holds([owner, waiting], 8), "all partitions")
-    owner.close()
-    wait_for(holds([waiting], 8), "those that the other one had")
-
-
 def test_a_partition_that_somebody_took_away_is_tried_for_at_once(cluster: EmbeddedTubeMQ, start: Start) -> None:
     moves = Moves()
     consumer = start(**moves.callbacks)
@@ -193,16 +186,3 @@ def test_a_consumer_that_waits_for_others_to_change_over_can_be_closed(cluster: 
     wait_for(lambda: set(group_page(cluster.master_web_port, "etl")) == {1}, "the first to leave")
     consumers[0].close()
     assert set(group_page(cluster.master_web_port, "etl")) == {1}
-
-
-def test_a_topic_that_is_deleted_is_no_longer_asked_for(cluster: EmbeddedTubeMQ, start: Start) -> None:
-    cluster.create_topic(TopicConfig("clicks_eu"))
-    consumer = start(topics=PATTERN, topics_interval_ms=100, balance_interval_ms=100)
-    wait_for(holds([consumer], 10), "both topics")
-    cluster.delete_topic("clicks_eu")
-    wait_for(lambda: list(consumer.topics) == ["clicks"] and holds([consumer], 8)(), "the one that is left")
-
-
-def test_a_pattern_that_nothing_matches_is_an_error_at_the_start(start: Start) -> None:
-    with pytest.raises(ConfigurationError, match="the cluster has clicks, single"):
-        start(topics=re.compile("nothing"))

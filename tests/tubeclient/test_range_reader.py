@@ -23,7 +23,6 @@ from tubeclient import (
     ClientSettings,
     Credentials,
     DataLoss,
-    NoSuchPartition,
     OffsetRange,
     PartitionKey,
     RangeReader,
@@ -47,12 +46,6 @@ def broker(cluster: EmbeddedTubeMQ, settings: ClientSettings) -> BrokerInfo:
 
 def numbers(reader: RangeReader, broker: BrokerInfo, piece: OffsetRange) -> list[int]:
     return [int(message.body[:6]) for pack in reader.read(broker, piece) for message in pack.messages]
-
-
-def test_ranges_one_after_the_other(settings: ClientSettings, broker: BrokerInfo) -> None:
-    with RangeReader(settings, GROUPS) as reader:
-        got = [number for start in range(0, COUNT, 500) for number in numbers(reader, broker, span(start, start + 500))]
-    assert got == list(range(1, COUNT, 2))
 
 
 @pytest.mark.parametrize("method", [Method.PARTITION_REGISTER, Method.GET_MESSAGES])
@@ -155,17 +148,6 @@ def test_all_partitions_are_given_back_where_one_fails(
         assert not is_owned(cluster)
 
 
-def test_a_reader_that_was_closed_reads_no_more(settings: ClientSettings, broker: BrokerInfo) -> None:
-    reader = RangeReader(settings, GROUPS)
-    packs = reader.read(broker, span(0, COUNT))
-    next(packs)
-    reader.close()
-    with pytest.raises(ClientClosed, match="this RangeReader is closed"):
-        next(packs)
-    with pytest.raises(ClientClosed, match="this RangeReader is closed"):
-        next(reader.read(broker, span(0, COUNT)))
-
-
 def test_a_close_by_another_thread_ends_a_read_that_waits(
     cluster: EmbeddedTubeMQ, settings: ClientSettings, broker: BrokerInfo
 ) -> None:
@@ -183,14 +165,6 @@ def test_a_close_by_another_thread_ends_a_read_that_waits(
         with pytest.raises(ClientClosed, match="this RangeReader is closed"):
             reading.result(60)
     assert not is_owned(cluster)
-
-
-def test_an_unknown_partition_is_said_at_once(settings: ClientSettings, broker: BrokerInfo) -> None:
-    with (
-        RangeReader(replace(settings, retry_limit_ms=600_000), GROUPS) as reader,
-        pytest.raises(NoSuchPartition, match=r"1:clicks:7\[0, 28\).*Wrong partition value 7.*name an existing one"),
-    ):
-        numbers(reader, broker, span(0, 1, 7))
 
 
 def test_stopping_early_gives_the_partition_back(

@@ -19,7 +19,7 @@ from embedded_tubemq.storage.store import NewMessage, Store
 from embedded_tubemq.storage.stores import StoreDirectory
 from tests.tubeclient.interrupting import interrupted_at_check
 from tests.tubeclient.simulation import Simulation, Weather
-from tubeclient.errors import ConfigurationError, CorruptMessage, DataLoss, DeadlineExceeded, NoSuchPartition, TubeError
+from tubeclient.errors import CorruptMessage, DataLoss, DeadlineExceeded, TubeError
 from tubeclient.flows.effects import Emit, Sleep
 from tubeclient.flows.read_range import LostRange, Pack, RangeRead, RangeTask
 from tubeclient.keys import BrokerInfo, OffsetRange, PartitionKey
@@ -273,17 +273,6 @@ def test_the_wait_for_a_turn_ends(bench: Bench) -> None:
         bench.read(bench.range(0, 0, 10), retry_limit_ms=10_000, turn_limit_ms=90_000)
 
 
-def test_a_fault_after_a_long_wait_is_given_its_time(bench: Bench) -> None:
-    bench.append(10)
-    piece = bench.range(0, 0, 10)
-    held = [bench.simulation.start(holding(bench.reading(piece), 25_000)) for _ in GROUPS]
-    bench.simulation.run(for_ms=1_000)
-    bench.simulation.at(20_000, lambda: bench.broker.faults.force(Method.GET_MESSAGES, 404, times=6))
-    assert payloads(bench.read(piece, retry_limit_ms=5_000)) == bench.expected(piece)
-    assert all(actor.error is None for actor in held)
-    assert bench.broker.faults.take_forced(Method.GET_MESSAGES) is None
-
-
 def test_a_dead_readers_partition_is_read_in_the_next_group_at_once(bench: Bench) -> None:
     bench.append(50)
     piece = bench.range(0, 0, 50)
@@ -353,21 +342,6 @@ def test_a_lost_tail_may_be_passed_over_and_what_is_left_is_read(bench: Bench) -
 
 
 @pytest.mark.parametrize("end", [50, 100])
-def test_the_end_of_a_pack_full_of_ours_costs_one_commit(tmp_path: Path, end: int) -> None:
-    """No pack is read that nobody wants, neither to know where the last one ends nor to find where to cut it."""
-    bench = Bench(tmp_path, 1, 7)
-    bench.append(100)
-    piece = bench.range(0, 0, end)
-    assert payloads(bench.read(piece)) == bench.expected(piece)
-    assert bench.simulation.calls == [
-        Method.PARTITION_REGISTER,
-        Method.GET_MESSAGES,
-        Method.COMMIT_OFFSET,
-        Method.PARTITION_REGISTER,
-    ]
-
-
-@pytest.mark.parametrize("end", [50, 100])
 def test_a_damaged_message_is_named_and_not_let_through(bench: Bench, end: int) -> None:
     """Whether the pack is cut at the range's end or not."""
     bench.append(100)
@@ -383,15 +357,6 @@ def test_no_progress_ends_with_an_error_that_says_why(bench: Bench) -> None:
     bench.broker.faults.stop_reading = True
     with pytest.raises(DeadlineExceeded, match=r"no progress for 5 s reading 1:clicks:0\[0, 280\).*503"):
         bench.read(bench.range(0, 0, 10), retry_limit_ms=5_000)
-
-
-def test_an_unknown_partition_is_said_at_once(bench: Bench) -> None:
-    bench.append(10)
-    before = bench.simulation.now_ms
-    with pytest.raises(NoSuchPartition, match=r"1:clicks:7.*has fewer partitions per store") as caught:
-        bench.read(bench.range(7, 0, 10))
-    assert caught.value.partition == "1:clicks:7"
-    assert bench.simulation.now_ms - before < 1_000
 
 
 @pytest.mark.parametrize("code", [401, 411, 500, 503, 510, 599])
@@ -410,16 +375,6 @@ def test_a_passing_refusal_costs_time_but_no_message(bench: Bench, code: int) ->
     for method in (Method.PARTITION_REGISTER, Method.GET_MESSAGES):
         bench.broker.faults.force(method, code, times=2, wait_ms=50)
     assert payloads(bench.read(piece)) == bench.expected(piece)
-
-
-def test_a_task_without_reader_groups_is_refused() -> None:
-    with pytest.raises(ConfigurationError, match="readerGroups"):
-        RangeTask(BROKER, OffsetRange(PartitionKey(1, TOPIC, 0), 0, 28), (), str)
-
-
-def test_an_empty_range_needs_nothing_but_its_bounds(bench: Bench) -> None:
-    bench.append(10)
-    assert bench.read(bench.range(0, 10, 10)) == []
 
 
 def test_wherever_a_read_is_interrupted_the_partition_is_given_back(tmp_path: Path) -> None:

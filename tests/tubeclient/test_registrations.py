@@ -7,13 +7,11 @@ import pytest
 from tests.tubeclient.consuming import Bench, Client
 from tubeclient.errors import (
     ClientClosed,
-    ConfigurationError,
     DataLoss,
     DeadlineExceeded,
     PartitionTaken,
     PartitionUnavailable,
     StalePack,
-    TransportError,
 )
 from tubeclient.flows.effects import Flow, Receive
 from tubeclient.flows.registrations import Assigned, Lost
@@ -99,13 +97,6 @@ def test_an_offset_that_is_not_held_moves_nothing(bench: Bench, client: Client, 
         assert client.connect(bench.key()) == position
     assert client.events_of(Lost) == []
     assert client.drain() == bench.of(bench.key())[len(first) :]
-
-
-@pytest.mark.parametrize("offset", [-5, 1 << 63])
-def test_an_offset_that_is_none_is_named(client: Client, bench: Bench, offset: int) -> None:
-    with pytest.raises(ConfigurationError, match=f"1:clicks:0 cannot begin at {offset}"):
-        client.connect(bench.key(), offset)
-    assert client.drain() == bench.of(bench.key())
 
 
 def test_what_took_the_place_of_a_lost_tail_is_read(bench: Bench, client: Client) -> None:
@@ -230,12 +221,3 @@ def test_what_expires_while_nobody_asks_for_long_is_an_error(bench: Bench, clien
     with pytest.raises(DataLoss, match="expired"):
         client.get()
     assert client.drain() == bodies[expired:]
-
-
-def test_a_broker_that_cannot_be_reached_at_all(bench: Bench) -> None:
-    client = bench.client()
-    bench.simulation.lose(Method.PARTITION_REGISTER, answer=False)
-    with pytest.raises(TransportError):
-        client.connect(bench.key())
-    assert client.registrations.holdings.by_key == {}
-    assert client.connect(bench.key()) == 0

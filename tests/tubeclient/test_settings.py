@@ -18,19 +18,6 @@ def test_a_password_in_an_address_is_not_repeated(text: str) -> None:
         assert "sec" not in str(caught.value)
 
 
-@pytest.mark.parametrize("host", ["a..b", ".a", "a" * 64, "a." + "b" * 64])
-def test_a_host_that_no_name_server_can_have_is_refused(host: str) -> None:
-    with pytest.raises(ConfigurationError, match="master_servers has .* not host:port"):
-        ClientSettings(host)
-    assert ClientSettings(f"{'a' * 63}.b.").master_servers == (f"{'a' * 63}.b.:8715",)
-
-
-@pytest.mark.parametrize("port", ["8080", None, 0, -1, 65_536, 8080.0, True])
-def test_a_web_port_that_is_none_is_refused(port: Any) -> None:
-    with pytest.raises(ConfigurationError, match="master_web_port must be a number from 1 to 65535, not "):
-        ClientSettings("10.0.0.1", master_web_port=port)
-
-
 @pytest.mark.parametrize("name", ["connect_timeout_ms", "rpc_timeout_ms", "http_timeout_ms", "retry_limit_ms"])
 @pytest.mark.parametrize("limit", ["8s", None, 0, -1, float("nan"), True])
 def test_a_time_limit_that_is_none_is_refused(name: str, limit: Any) -> None:

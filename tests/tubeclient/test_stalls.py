@@ -11,7 +11,7 @@ from embedded_tubemq.storage.store import NewMessage
 from tests.tubeclient.consuming import Bench, Client
 from tubeclient import ClientBalanceConsumer, ClientSettings, PartitionKey
 from tubeclient.errors import PartitionOccupied, StalePack
-from tubeclient.flows.delivery import Delivery
+from tubeclient.flows.message_pack import Delivery
 from tubeclient.flows.registrations import Lost
 
 LEASE_MS = 30_000

@@ -5,7 +5,6 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tubeclient.first_offsets import NEVER_WRITTEN
 from tubeclient.keys import INDEX_ENTRY_BYTES as ROW
 from tubeclient.keys import StoreBounds, StoreFiles, StoreKey
 from tubeclient.store_growth import StoreGrowth, grown
@@ -73,21 +72,3 @@ def test_a_new_partition_begins_at_the_look_before_the_last_without_it() -> None
     """The page without it may have been made while it came: its ends are younger than its list."""
     growth = pages((1, 5), (1, 7), (2, 9), (2, 30), (4, 50), (4, 60))
     assert [growth.begin_of(number) for number in range(5)] == [None, 5 * ROW, 9 * ROW, 9 * ROW, 50 * ROW]
-
-
-def test_nothing_is_proven_by_less() -> None:
-    assert pages((1, 5)).begin_of(1) is None
-    assert pages((1, 5), (2, 9)).begin_of(1) is None
-    assert pages((1, 5), (1, 7), None).begin_of(1) is None
-    assert pages((1, 5), (1, 7), None, (1, 8)).begin_of(1) is None
-    assert pages((1, 5), (1, 7), (2, 6)).begin_of(1) is None
-
-
-def test_a_partition_that_was_there_once_may_have_messages() -> None:
-    assert pages((3, 5), (1, 7), (1, 9), (3, 9)).begin_of(2) is None
-    assert pages((3, 5), None, (1, 7), (1, 9), (3, 9)).begin_of(2) is None
-
-
-def test_a_store_that_was_never_written_to_proves_nothing() -> None:
-    growth = grown(grown({}, {STORE: NEVER_WRITTEN}), {STORE: NEVER_WRITTEN})
-    assert growth[STORE].begin_of(1) is None

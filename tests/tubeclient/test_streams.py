@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import array
-import contextlib
 import fcntl
 import hashlib
 import socket
@@ -150,55 +149,3 @@ def test_a_handshake_that_is_not_answered_ends_at_the_deadline(authority: Certif
         peer(wait_until_closed, authority.ca_file, connect_timeout_ms=300),
     ):
         pass
-
-
-def test_a_handshake_that_never_comes_to_its_end_ends_at_the_deadline(authority: CertificateAuthority) -> None:
-    """In a handshake a client of TLS passes over each HelloRequest, however many come."""
-
-    def serve(sock: socket.socket) -> None:
-        sock.recv(1 << 16)
-        over = time.monotonic() + WAIT_SECONDS
-        with contextlib.suppress(OSError):
-            while time.monotonic() < over:
-                sock.sendall(_HELLO_REQUEST * 1_000)
-
-    begun = time.monotonic()
-    with (
-        pytest.raises(ConnectError, match=r"127\.0\.0\.1:\d+ over TLS: no answer to the TLS handshake"),
-        peer(serve, authority.ca_file, connect_timeout_ms=300),
-    ):
-        pass
-    assert time.monotonic() - begun < WAIT_SECONDS / 2
-
-
-_HELLO_REQUEST = bytes.fromhex("16 0303 0004 00 000000")
-"""A record of TLS 1.2."""
-
-
-def test_a_server_that_misses_a_client_certificate(authority: CertificateAuthority, context: ssl.SSLContext) -> None:
-    context.load_verify_locations(authority.ca_file)
-    context.verify_mode = ssl.CERT_REQUIRED
-
-    def serve(sock: socket.socket) -> None:
-        with pytest.raises(ssl.SSLError):
-            context.wrap_socket(sock, server_side=True)
-
-    def ask() -> None:
-        # TLS 1.2 tells at once, 1.3 instead of the first answer.
-        with peer(serve, authority.ca_file) as connection:
-            connection.submit(b"question").result(WAIT_SECONDS)
-
-    with pytest.raises(ConnectError, match=r"127\.0\.0\.1:\d+ .*if it asks for a client certificate"):
-        ask()
-
-
-def test_an_alert_to_a_plain_connection_says_that_tls_is_missing() -> None:
-    def serve(sock: socket.socket) -> None:
-        sock.recv(1 << 16)
-        sock.sendall(bytes([0x15, 0x03, 0x03, 0x00, 0x02, 0x02, 0x46]))  # fatal: protocol version
-
-    with (
-        peer(serve) as connection,
-        pytest.raises(ConnectError, match=r"127\.0\.0\.1:\d+ speaks TLS; give TLS settings"),
-    ):
-        connection.submit(b"question").result(WAIT_SECONDS)

@@ -6,8 +6,6 @@ import re
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from tubeclient import ClientBalanceConsumer, ClientSettings, ConfigurationError, PullConsumer
 from tubeclient.names import matching_topics, read_topics
@@ -20,17 +18,6 @@ def test_names() -> None:
     assert read_topics(["clicks", " views ", "clicks"]) == (None, {"clicks": everything, "views": everything})
     assert read_topics(name for name in ("clicks",)) == (None, {"clicks": everything})
     assert read_topics({"clicks"}) == (None, {"clicks": everything})
-
-
-def test_names_with_filters() -> None:
-    pattern, found = read_topics({"clicks": ["b", " a", "b"], "views": []})
-    assert pattern is None
-    assert found == {"clicks": frozenset("ab"), "views": frozenset()}
-
-
-def test_a_pattern_stays_one() -> None:
-    pattern = re.compile("clicks_.*")
-    assert read_topics(pattern) == (pattern, {})
 
 
 @pytest.mark.parametrize(
@@ -70,16 +57,6 @@ def test_topics_match_as_a_whole_and_come_sorted() -> None:
     names = ["clicks_eu", "my_clicks", "clicks", "clicks_us", "clicks_eu"]
     assert matching_topics(re.compile("clicks.*"), names) == ["clicks", "clicks_eu", "clicks_us"]
     assert matching_topics(re.compile("clicks|my"), names) == ["clicks"]
-
-
-@given(st.lists(st.text("ab_", min_size=1, max_size=4)), st.sampled_from(["a+", "[ab]_?", "b.*", ".*"]))
-def test_matching_is_python_s_fullmatch(names: list[str], text: str) -> None:
-    expected = sorted({name for name in names if re.fullmatch(text, name)})
-    if expected:
-        assert matching_topics(re.compile(text), names) == expected
-    else:
-        with pytest.raises(ConfigurationError, match="no topic matches"):
-            matching_topics(re.compile(text), names)
 
 
 def test_a_pattern_without_topics_names_what_there_is() -> None:

@@ -10,7 +10,7 @@ import pytest
 from tests.tubeclient.consuming import Bench, Client
 from tests.tubeclient.interrupting import interrupted
 from tubeclient.errors import StalePack
-from tubeclient.flows.delivery import Delivery
+from tubeclient.flows.message_pack import Delivery
 from tubeclient.flows.registrations import Lost
 from tubeclient.wire.methods import Method
 

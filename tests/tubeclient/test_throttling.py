@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from tubeclient.errors import ProtocolError
 from tubeclient.flows.throttling import NO_RULES, DataLimit, EmptyPolls, FetchPauses, FlowRules, PartitionPace
-from tubeclient.flows.throttling import minute_of_day as minute_at
 
 MIB = 1 << 20
 LIMIT = {"start": "08:00", "end": "18:30", "dltInM": 100, "limitInM": 12, "freqInMs": 1_000}
@@ -47,17 +46,6 @@ def test_all_types_of_rules_are_read() -> None:
         (EmptyPolls(8, 1_000), EmptyPolls(3, 300)),
         FetchPauses(10, 20, 30),
     )
-
-
-@pytest.mark.parametrize("text", ["", " ", "[]", '[{"type": 2}]'])
-def test_no_rules(text: str) -> None:
-    assert FlowRules.parse(text) == NO_RULES
-
-
-def test_waits_that_are_left_out_are_none() -> None:
-    assert rules((3, [{"normFreqInMs": 7}])).fetch_pauses == FetchPauses(7, 0, 0)
-    both = {"filterFreqInMs": 1, "minDataFilterFreqInMs": 2}
-    assert rules((3, [both])).fetch_pauses == FetchPauses(0, 1, 2)
 
 
 @pytest.mark.parametrize(
@@ -111,12 +99,6 @@ def test_any_text_gives_rules_or_one_error(text: str) -> None:
 
 
 # What they say
-
-
-def test_times_of_day_are_those_of_gmt_plus_8() -> None:
-    assert minute_at(0) == 8 * 60
-    assert minute_at(16 * 3_600_000) == 0
-    assert minute_at(16 * 3_600_000 - 1) == 24 * 60 - 1
 
 
 @pytest.mark.parametrize(

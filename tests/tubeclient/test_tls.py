@@ -91,11 +91,6 @@ def test_everything_works_over_two_way_tls(
         assert "wrong-secret" not in str(caught.value)
 
 
-def test_the_servers_own_certificate_may_be_what_is_trusted(tmp_path: Path, server_certificate: Certificate) -> None:
-    with cluster(tmp_path, server_certificate) as running:
-        look(over_tls(running, TlsSettings(ca_file=server_certificate.certificate_file)))
-
-
 def test_a_signer_that_is_not_trusted(
     tmp_path: Path, server_certificate: Certificate, stranger: CertificateAuthority
 ) -> None:
@@ -106,14 +101,6 @@ def test_a_signer_that_is_not_trusted(
             ) as caught:
                 look(over_tls(running, tls))
             assert caught.value.lasting
-
-
-def test_an_expired_certificate(tmp_path: Path, authority: CertificateAuthority, trusting: TlsSettings) -> None:
-    with (
-        cluster(tmp_path, authority.issue("old", days=-1)) as running,
-        pytest.raises(ConnectError, match=rf"{running.master_tls_address}.* out of date .*renew it"),
-    ):
-        look(over_tls(running, trusting))
 
 
 def test_a_certificate_for_another_host(tmp_path: Path, authority: CertificateAuthority, trusting: TlsSettings) -> None:
@@ -138,22 +125,6 @@ def test_a_missing_or_unknown_client_certificate(
                 ConnectError, match=rf"{running.master_tls_address} .*client certificate.*certificate_file"
             ):
                 look(over_tls(running, tls))
-
-
-def test_tls_to_a_plain_port(tmp_path: Path, server_certificate: Certificate, trusting: TlsSettings) -> None:
-    with cluster(tmp_path, server_certificate) as running:
-        wrong = replace(over_tls(running, trusting), master_servers=(running.master_address,))
-        with pytest.raises(
-            ConnectError, match=rf"{running.master_address} over TLS.* 8716 for masters and 8124 for brokers"
-        ):
-            look(wrong)
-
-
-def test_plain_to_a_port_for_tls(tmp_path: Path, server_certificate: Certificate, trusting: TlsSettings) -> None:
-    with cluster(tmp_path, server_certificate) as running:
-        wrong = replace(over_tls(running, trusting), tls=None)
-        with pytest.raises(ConnectError, match=rf"{running.master_tls_address}.* TLS.* settings"):
-            look(wrong)
 
 
 @pytest.mark.parametrize("name", ["ca_file", "certificate_file"])

@@ -5,7 +5,6 @@ Everything that comes by itself is switched off, so that nothing but the reason 
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -17,7 +16,7 @@ from embedded_tubemq.cluster import EmbeddedTubeMQ
 from embedded_tubemq.common.catalogue import TopicConfig
 from embedded_tubemq.storage.store import NewMessage
 from tests.waiting import wait_for
-from tubeclient import ClientBalanceConsumer, ClientSettings, NotAvailable, PartitionKey, PullConsumer, assign
+from tubeclient import ClientBalanceConsumer, ClientSettings, PartitionKey, PullConsumer, assign
 from tubeclient.wire.methods import Method
 
 NEVER_MS = 3_600_000
@@ -102,10 +101,6 @@ def test_the_application_knows_better(start: Start) -> None:
     wait_for(lambda: consumer.registered() == [KEY], "what is wished for")
 
 
-def test_the_timer_is_one_of_20_seconds() -> None:
-    assert inspect.signature(PullConsumer).parameters["balance_interval_ms"].default == 20_000
-
-
 # A broker's word
 
 
@@ -125,39 +120,6 @@ def test_a_fetch_that_finds_the_partition_closed(cluster: EmbeddedTubeMQ, start:
     close_topic(cluster)
     cluster.broker_faults(1).force(Method.GET_MESSAGES, 403)
     wait_for(lambda: consumer.get(timeout_ms=50) or has(consumer, 0)(), "all partitions to be given back")
-
-
-def test_a_registration_that_finds_the_partition_closed(cluster: EmbeddedTubeMQ, start: Start) -> None:
-    consumer = start(ClientBalanceConsumer)
-    close_topic(cluster)
-    cluster.broker_faults(1).force(Method.PARTITION_REGISTER, 403)
-    with pytest.raises(NotAvailable, match=str(KEY)):
-        consumer.connect(KEY)
-    wait_for(lambda: not any(consumer.partitions().values()), "the layout that the master shows now")
-
-
-def test_many_closed_partitions_are_one_reason_to_look(
-    cluster: EmbeddedTubeMQ, start: Start, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("tubeclient.running_consumer._LOOK_SECONDS", NEVER_MS)
-    consumer = start(ClientBalanceConsumer)
-    master = cluster._master.machine
-    assert master is not None
-    answer, asked = master._calls[Method.PARTITION_METADATA], []
-
-    def noted(*arguments: Any) -> Any:
-        asked.append(1)
-        return answer(*arguments)
-
-    master._calls[Method.PARTITION_METADATA] = noted
-    for broker_id in (1, 2):
-        cluster.broker_faults(broker_id).force(Method.PARTITION_REGISTER, 403, times=8)
-    for key in consumer.partitions():
-        with pytest.raises(NotAvailable):
-            consumer.connect(key)
-    wait_for(lambda: asked, "the master to be asked")
-    consumer.partitions(refresh=True)
-    assert len(asked) == 2
 
 
 # The master's word

@@ -59,17 +59,6 @@ def test_the_first_messages_are_taken_of_all_columns() -> None:
     assert checked_columns(sent, 2) == Columns([0, 1], [b"0", b"1"], [0, 1])
 
 
-def test_the_other_fields_are_where_they_were() -> None:
-    """A field that one class has and the other has not, or has elsewhere, would be lost in silence."""
-    rows_fields, column_fields = (
-        {field.name: field.number for field in kind.DESCRIPTOR.fields}
-        for kind in (GetMessageResponseB2C, GetMessageColumnsB2C)
-    )
-    assert rows_fields == column_fields
-    of_one = {field.name: field.number for field in TransferedMessage.DESCRIPTOR.fields}
-    assert {field.name: field.number for field in GetMessageColumnsB2C().messages.DESCRIPTOR.fields} == of_one
-
-
 @pytest.mark.parametrize("damaged", range(3))
 def test_a_wrong_checksum_is_found_wherever_it_is(damaged: int) -> None:
     messages = [transfered(100 + number, b"body %d" % number) for number in range(3)]

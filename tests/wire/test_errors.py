@@ -129,24 +129,6 @@ def test_what_the_client_finds_by_itself_is_not_put_into_the_servers_mouth() -> 
     assert (error.code, error.partition, error.topic, error.retriable) == (423, "", "clicks", False)
 
 
-def test_a_stale_pack_names_its_partition_and_what_becomes_of_it() -> None:
-    error = errors.StalePack(partition="1:clicks:0")
-    assert str(error).startswith("the pack of partition 1:clicks:0 is not out any more: it was confirmed before, ")
-    assert str(error).endswith("; what was not confirmed comes again")
-    assert (error.partition, error.retriable) == ("1:clicks:0", False)
-
-
-def test_a_server_that_says_nothing() -> None:
-    assert str(status_error(599, "  ")) == "the server answered 599 (no text given)"
-    assert "no text given" in str(RemoteError("a.b.C", ""))
-
-
-def test_a_remote_error_names_the_class_shortly_and_where() -> None:
-    error = RemoteError("java.lang.reflect.InvocationTargetException", "", address="10.0.0.1:8715")
-    assert str(error) == "the server at 10.0.0.1:8715 failed with InvocationTargetException: no text given"
-    assert error.exception_name == "java.lang.reflect.InvocationTargetException"
-
-
 def test_errors_are_also_what_python_calls_them() -> None:
     assert issubclass(ConfigurationError, ValueError)
     assert issubclass(DeadlineExceeded, TimeoutError)

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import pickle
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.wire.fuzz import FUZZ
 from tubeclient.errors import ConfigurationError
-from tubeclient.keys import BrokerInfo, OffsetRange, PartitionKey, StoreKey, TopicLayout, is_int32, rows_behind
+from tubeclient.keys import OffsetRange, PartitionKey, TopicLayout, is_int32, rows_behind
 
 KEY = PartitionKey(1, "clicks", 20003)
 
@@ -74,22 +72,11 @@ def test_keys_sort_by_number_then_text_then_number() -> None:
     ]
 
 
-@pytest.mark.parametrize(("partition_id", "store_id"), [(0, 0), (9999, 0), (10000, 1), (19999, 1), (20003, 2)])
-def test_a_store_has_ten_thousand_ids(partition_id: int, store_id: int) -> None:
-    assert PartitionKey(1, "clicks", partition_id).store == StoreKey(1, "clicks", store_id)
-    assert str(StoreKey(1, "clicks", store_id)) == f"1:clicks:{store_id}"
-
-
 def test_a_layout_lists_its_partitions_in_order() -> None:
     layout = TopicLayout("clicks", 1, stores=3, partitions_per_store=2)
     assert [key.partition_id for key in layout.partitions()] == [0, 1, 10000, 10001, 20000, 20001]
     assert {(key.broker_id, key.topic) for key in layout.partitions()} == {(1, "clicks")}
     assert TopicLayout("clicks", 1, 0, 4).partitions() == []
-
-
-def test_a_broker_is_text() -> None:
-    broker = BrokerInfo(1, "10.0.0.1", 8123)
-    assert (str(broker), broker.address) == ("1:10.0.0.1:8123", "10.0.0.1:8123")
 
 
 @pytest.mark.parametrize(("start", "end", "most"), [(0, 0, 0), (28, 28, 0), (0, 28, 1), (280, 2800, 90)])
@@ -103,18 +90,6 @@ def test_a_range_counts_index_entries(start: int, end: int, most: int) -> None:
 def test_what_is_no_range_is_refused(start: int, end: int) -> None:
     with pytest.raises(ConfigurationError, match="1:clicks:20003"):
         OffsetRange(KEY, start, end)
-
-
-@pytest.mark.parametrize(
-    "value",
-    [KEY, KEY.store, OffsetRange(KEY, 28, 56), BrokerInfo(1, "h", 1), TopicLayout("clicks", 1, 2, 3, False)],
-    ids=lambda value: type(value).__name__,
-)
-def test_names_are_values(value: object) -> None:
-    copied = pickle.loads(pickle.dumps(value))
-    assert copied == value
-    assert type(copied) is type(value)
-    assert len({copied, value}) == 1
 
 
 def test_rows_behind_counts_a_store_once_and_never_below_zero() -> None:

@@ -91,26 +91,9 @@ def test_producer_layouts_name_partitions_before_stores() -> None:
     )
 
 
-def test_layouts_are_written_in_the_order_each_list_has() -> None:
-    layouts = [TopicLayout("clicks", 1, 2, 3), TopicLayout("views", 1, 1, 1, False), TopicLayout("clicks", 2, 1, 4)]
-    assert encode_consumer_layouts(layouts) == ["clicks#1:2:3:1,2:1:4:1", "views#1:1:1:0"]
-    assert encode_producer_layouts(layouts) == ["clicks#1:3:2,2:4:1", "views#1:1:1"]
-    assert encode_producer_layouts(layouts, 500) == ["clicks#1:3:2,2:4:1#500", "views#1:1:1#500"]
-
-
 @pytest.mark.parametrize(("status", "subscribable"), [("1", True), ("0", False), ("2", False)])
 def test_a_layout_is_subscribable_with_status_1_only(status: str, subscribable: bool) -> None:
     assert parse_consumer_layouts([f"t#1:1:1:{status}"]) == [TopicLayout("t", 1, 1, 1, subscribable)]
-
-
-def test_a_topic_without_brokers_has_no_layout() -> None:
-    assert parse_consumer_layouts(["clicks#"]) == []
-    assert parse_producer_layouts(["clicks##"]) == ([], {})
-
-
-@pytest.mark.parametrize("limit", ["", " ", "x", "-2", HUGE])
-def test_a_limit_that_is_no_number_is_no_limit(limit: str) -> None:
-    assert parse_producer_layouts([f"t#1:1:1#{limit}"]) == ([TopicLayout("t", 1, 1, 1)], {})
 
 
 @pytest.mark.parametrize(

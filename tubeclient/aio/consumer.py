@@ -12,8 +12,8 @@ from typing import Generic, Self, TypeVar, Unpack
 from tubeclient.aio.running import Threads, run_flow
 from tubeclient.consumer import ClientBalanceConsumer
 from tubeclient.errors import ClientClosed, StalePack
-from tubeclient.flows.delivery import Delivery, Position, ReceivedMessage
 from tubeclient.flows.effects import Flow
+from tubeclient.flows.message_pack import Delivery, Position, ReceivedMessage
 from tubeclient.flows.read_plan import BootstrapOffset
 from tubeclient.keys import PartitionKey
 from tubeclient.names import Topics
@@ -111,15 +111,11 @@ class _AsyncConsumer(Generic[C]):
 
     async def confirm(self, delivery: Delivery, *, consumed: bool = True) -> int:
         """Say that a pack was processed, or with `consumed` false, that it must be read again; see
-        ClientBalanceConsumer.confirm. After a cancelled call the pack may be confirmed or not, as a note of the
-        CancelledError says; if it is not, its messages come again.
+        ClientBalanceConsumer.confirm. After a cancelled call the pack may be confirmed or not; if it is not, its
+        messages come again.
         """
         running = self.sync._started()
-        try:
-            return await self._run(running, running.consumption.confirm(delivery, consumed=consumed))
-        except asyncio.CancelledError as error:
-            error.add_note(f"{delivery!r} may be confirmed or not. If it is not, its messages come again")
-            raise
+        return await self._run(running, running.consumption.confirm(delivery, consumed=consumed))
 
     async def confirm_async(self, delivery: Delivery, *, consumed: bool = True) -> None:
         """As `confirm`, but waits only until the request is written; see ClientBalanceConsumer.confirm_async."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from functools import partial
@@ -23,8 +22,7 @@ class AsyncProducer:
     """`Producer` for asyncio, with the same arguments and guarantees. Several tasks may send at once.
 
     While `max_in_flight` messages are in flight, sending tasks wait for room. A cancelled send cannot take back what
-    was handed over: a note of the CancelledError says how many messages were stored, may still be stored, and were not
-    sent.
+    was handed over: those messages may be stored.
 
     >>> async with AsyncProducer(ClientSettings("127.0.0.1:8715")) as producer:  # doctest: +SKIP
     ...     await producer.publish(["clicks"])
@@ -155,36 +153,16 @@ class AsyncProducer:
     async def _deliver(self, sendings: Sequence[Sending]) -> None:
         """Hand messages over, and wait until all have their answers or their time is over."""
         outbox = self.sync._outbox
-        entered = 0
-        try:
-            for entered in outbox.entering(sendings):  # noqa: B007  # it is for the note
-                wake = Wake()
-                outbox.tell_of_room(wake)
-                await wake.wait(sendings[0].deadline - monotonic())
-            entered = len(sendings)
-            for sending in reversed(sendings):  # with the last answer, most are there
-                # A little longer than the message's own time: its own error says more.
-                await finished(sending.result, sending.deadline + self._grace_seconds - monotonic())
-        except asyncio.CancelledError as error:
-            error.add_note(_known(sendings, entered))
-            raise
+        for _ in outbox.entering(sendings):
+            wake = Wake()
+            outbox.tell_of_room(wake)
+            await wake.wait(sendings[0].deadline - monotonic())
+        for sending in reversed(sendings):  # with the last answer, most are there
+            # A little longer than the message's own time: its own error says more.
+            await finished(sending.result, sending.deadline + self._grace_seconds - monotonic())
 
 
 def _outcome(sending: Sending) -> SendResult | BaseException:
     if not sending.result.done():
         return DeadlineExceeded(f"no answer in time to a message sent to topic {sending.topic}")
     return sending.result.exception(0) or sending.result.result(0)
-
-
-def _known(sendings: Sequence[Sending], entered: int) -> str:
-    """What is known of messages of which so many were handed over."""
-    settled = [sending.result.exception(0) is None for sending in sendings if sending.result.done()]
-    if len(sendings) == 1:
-        if settled:
-            return f"the message {'is stored' if settled[0] else 'failed'}"
-        return "the message is on its way and may be stored; flush() waits for it" if entered else "it is not sent"
-    return (
-        f"of {len(sendings)} messages, {sum(settled)} are stored, {len(settled) - sum(settled)} failed, "
-        f"{entered - len(settled)} are on their way and may be stored, and {len(sendings) - entered} are not sent; "
-        "flush() waits for those on their way"
-    )

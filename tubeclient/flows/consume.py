@@ -22,10 +22,10 @@ from tubeclient.errors import (
     TransportError,
     TubeError,
 )
-from tubeclient.flows.delivery import Delivery
 from tubeclient.flows.effects import Done, Emit, Flow, Notify, Now, Receive, Sleep, Ticket, WallClock, checked
 from tubeclient.flows.fetch import Fetching
 from tubeclient.flows.holding import Holding, Lease, Phase
+from tubeclient.flows.message_pack import Delivery
 from tubeclient.flows.patience import given_ms
 from tubeclient.flows.registrar import CHANGED, WAIT_SLICE_MS, Outgoing
 from tubeclient.flows.registrations import Registrations

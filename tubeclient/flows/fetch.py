@@ -28,7 +28,6 @@ from tubeclient.errors import (
     TubeError,
 )
 from tubeclient.flows.data_look import settle_doubt
-from tubeclient.flows.delivery import Delivery
 from tubeclient.flows.effects import (
     Done,
     Emit,
@@ -43,7 +42,7 @@ from tubeclient.flows.effects import (
 )
 from tubeclient.flows.holding import Holding, OpenFetch, PackOut
 from tubeclient.flows.master import GroupOrders
-from tubeclient.flows.message_pack import READINGS
+from tubeclient.flows.message_pack import READINGS, Delivery
 from tubeclient.flows.registrar import CHANGED, Outgoing, Trouble
 from tubeclient.flows.registrations import Closed, Registrations
 from tubeclient.flows.throttling import minute_of_day

@@ -10,9 +10,8 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import NamedTuple
 
-from tubeclient.flows.delivery import Position
 from tubeclient.flows.effects import Ticket
-from tubeclient.flows.message_pack import DamageCheck, PackCheck
+from tubeclient.flows.message_pack import DamageCheck, PackCheck, Position
 from tubeclient.flows.throttling import PartitionPace
 from tubeclient.flows.turns import Turns
 from tubeclient.keys import BrokerInfo, PartitionKey

@@ -10,8 +10,8 @@ with brought_by("inlong"):
     from tubeclient.inlong.blocks import Limits
     from tubeclient.inlong.columns import BadMessage, Record, RecordColumns
     from tubeclient.inlong.encode import OwnRecord, RecordGroup, encode_bin_pack, encode_message_objs, encode_pack
+    from tubeclient.inlong.message_objs import Payload, Wrapping, wrapping_of
     from tubeclient.inlong.records import RecordDecoder, records_of
-    from tubeclient.inlong.wrapping import Payload, Wrapping, wrapping_of
 
 __all__ = [
     "BadMessage",

@@ -8,9 +8,18 @@ from typing import Literal, NamedTuple
 
 from tubeclient.errors import ConfigurationError
 from tubeclient.inlong.attributes import GROUP_ID, STREAM_ID, attribute_text, write_java_text
-from tubeclient.inlong.bin_packs import END_MARK, FIXED_BYTES, HEAD, NAMES_NOT_NUMBERS, OWN_ATTRIBUTES, SNAPPY_TYPE
 from tubeclient.inlong.blocks import LENGTH, pack_gzip, pack_snappy
-from tubeclient.inlong.packs import HEADS, MAGIC, TEXT_LENGTH
+from tubeclient.inlong.packs import (
+    END_MARK,
+    FIXED_BYTES,
+    HEAD,
+    HEADS,
+    MAGIC,
+    NAMES_NOT_NUMBERS,
+    OWN_ATTRIBUTES,
+    SNAPPY_TYPE,
+    TEXT_LENGTH,
+)
 from tubeclient.wire.message_time import moment_ms
 from tubeclient.wire.proto import inlong_pb2
 

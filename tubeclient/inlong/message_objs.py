@@ -2,24 +2,87 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Final, NamedTuple
+from collections.abc import Mapping
+from enum import Enum
+from typing import Final, Literal, NamedTuple
 
-from google.protobuf.message import DecodeError
-
-from tubeclient.errors import CorruptMessage
-from tubeclient.inlong.attributes import checked_millis
+from tubeclient.errors import CorruptMessage, ProtocolError
+from tubeclient.inlong.attributes import MESSAGE_GROUP_ID, checked_millis
 from tubeclient.inlong.blocks import Limits, unpack_gzip, unpack_snappy
-from tubeclient.inlong.wrapping import compression_of
+from tubeclient.inlong.packs import version_of
+from tubeclient.wire.envelope import parse_message
 from tubeclient.wire.proto import inlong_pb2
 
-__all__ = ["ObjectRecords", "records_of_objs"]
+__all__ = [
+    "ObjectRecords",
+    "Payload",
+    "Wrapping",
+    "attributes_of_pack",
+    "compression_of",
+    "records_of_objs",
+    "wrapping_of",
+]
 
-_RECORD_TAG: Final = 0x0A
-"""Field 1 of MessageObjs."""
-_VARINT, _LENGTH_DELIMITED = 0, 2
-_REQUIRED: Final = ("msgTime", "sourceIp", "body")
-_SHORT_RECORD_BYTES: Final = 100_000
+Payload = Literal["inlong", "auto"]
+"""The configured kind of messages: all are InLong's, or each is detected."""
+
+_VERSION: Final = "version"
+_ENCODING: Final = "msgEnType"
+_COMPRESSION: Final = "compressType"
+
+
+class Wrapping(Enum):
+    """The values are InLong's numbers (MessageWrapType)."""
+
+    RAW = "0"
+    """The body is one record."""
+    MESSAGE_OBJS = "1"
+    """The body is a protobuf list of records."""
+    PACK = "2"
+    """The body is an InLongMsg."""
+
+
+_COMPRESSIONS: Final = {
+    "0": "none",
+    "NONE": "none",
+    "1": "gzip",
+    "INLONG_GZ": "gzip",
+    "2": "snappy",
+    "INLONG_SNAPPY": "snappy",
+}
+
+
+def wrapping_of(message: Mapping[str, str], body: bytes, payload: Payload) -> Wrapping:
+    """Return how the message with these attributes wraps its records.
+
+    With "auto" a message is InLong's if it names its wrapping as DataProxy does, or has the magic; all others are RAW.
+    With "inlong" a message without a named wrapping is a PACK, as in InLong's sort SDK. CorruptMessage: the named
+    wrapping is unknown.
+    """
+    named = message.get(_VERSION, message.get(_ENCODING))
+    if payload == "auto" and _ENCODING not in message and MESSAGE_GROUP_ID not in message:
+        named = None  # any producer may use an attribute "version"
+    if named is None:
+        return Wrapping.PACK if payload == "inlong" or version_of(body) is not None else Wrapping.RAW
+    try:
+        return Wrapping(named)
+    except ValueError:
+        raise CorruptMessage(f"the message names wrapping {named[:50]!r}; 0, 1 and 2 are known") from None
+
+
+def attributes_of_pack(made_ms: int) -> dict[str, str]:
+    """Return the attributes that DataProxy gives to a message of an InLongMsg, but for its addresses: the wrapping, and
+    when the pack was received and sent (SimplePackProfile)."""
+    wrapping, time = Wrapping.PACK.value, str(made_ms)
+    return {"rt": time, "st": time, _ENCODING: wrapping, _VERSION: wrapping}
+
+
+def compression_of(message: Mapping[str, str]) -> str:
+    """Return "none", "gzip" or "snappy". CorruptMessage: the message names another compression."""
+    named = message.get(_COMPRESSION, "0")
+    if named not in _COMPRESSIONS:
+        raise CorruptMessage(f"the message names compression {named[:50]!r}; known are {', '.join(_COMPRESSIONS)}")
+    return _COMPRESSIONS[named]
 
 
 class ObjectRecords(NamedTuple):
@@ -43,72 +106,18 @@ def records_of_objs(message: Mapping[str, str], body: bytes, limits: Limits) -> 
         body = unpack_gzip(body, limits)
     else:
         limits.check_bytes(len(body), "the protobuf pack")
+    try:
+        records = parse_message(inlong_pb2.MessageObjs, body).msgs
+    except ProtocolError as error:
+        raise CorruptMessage(f"the protobuf pack cannot be parsed: {error}") from error
+    if max(len(records), sum(len(one.params) for one in records)) > limits.max_records:
+        raise CorruptMessage(f"the protobuf pack has more than {limits.max_records} records or parameters")
     found = ObjectRecords([], [], [])
-    left = limits.max_records
-    # One record at a time: parsed protobuf takes up to fifty times the memory of its bytes.
-    for number, (start, end) in enumerate(_record_places(body)):
-        where = f"record {number} of the protobuf pack, at byte {start},"
-        if number >= limits.max_records:
-            raise CorruptMessage(f"the protobuf pack has more than {limits.max_records} records; no more are taken")
-        _check_field_count(body, start, end, left, where)
-        try:
-            one = inlong_pb2.MessageObj.FromString(body[start:end])
-        except DecodeError as error:
-            raise CorruptMessage(f"{where} is no MessageObj: {error}") from error
-        lacking = [name for name in _REQUIRED if not one.HasField(name)]
-        if lacking:  # which not all parsers check
-            raise CorruptMessage(f"{where} lacks {', '.join(lacking)}")
-        left -= len(one.params)
+    for one in records:
         attributes = {pair.key: pair.value for pair in one.params}
         if one.sourceIp:
             attributes.setdefault("sourceIp", one.sourceIp)
-        # The parser returns bytes for text that is not UTF-8.
-        if left < 0 or not all(isinstance(text, str) for pair in attributes.items() for text in pair):
-            what = "too many parameters" if left < 0 else "parameters that are not UTF-8"
-            raise CorruptMessage(f"{where} has {what}")
         found.bodies.append(one.body)
         found.times_ms.append(checked_millis(one.msgTime, "msgTime"))
         found.attributes.append(attributes)
     return found
-
-
-def _record_places(body: bytes) -> Iterator[tuple[int, int]]:
-    """Yield where the records of a MessageObjs begin and end. It has no other fields, so another one is damage."""
-    at = 0
-    while at < len(body):
-        if body[at] != _RECORD_TAG:
-            raise CorruptMessage(f"the body is no protobuf MessageObjs: byte {at} begins no record")
-        length, start = _varint(body, at + 1)
-        at = start + length
-        if at > len(body):
-            raise CorruptMessage(f"the protobuf pack ends within the record at byte {start}")
-        yield start, at
-
-
-def _check_field_count(body: bytes, start: int, end: int, most: int, where: str) -> None:
-    """Raise CorruptMessage before a long record with too many fields is parsed; a short one cannot have many."""
-    if end - start <= _SHORT_RECORD_BYTES:
-        return
-    at = start
-    for _ in range(most + len(_REQUIRED) + 1):
-        if at >= end:
-            return
-        tag, at = _varint(body, at)
-        if tag & 7 == _LENGTH_DELIMITED:
-            length, at = _varint(body, at)
-            at += length
-        elif tag & 7 == _VARINT:
-            _, at = _varint(body, at)
-        else:
-            return  # no field of a record; the parser says so
-    raise CorruptMessage(f"{where} has too many parameters")
-
-
-def _varint(body: bytes, at: int) -> tuple[int, int]:
-    """Return the number at `at`, and where it ends."""
-    number = 0
-    for place, byte in enumerate(body[at : at + 10]):
-        number |= (byte & 0x7F) << 7 * place
-        if byte < 0x80:
-            return number, at + place + 1
-    raise CorruptMessage(f"the protobuf pack has no whole number at byte {at}")

@@ -13,13 +13,9 @@ from embedded_tubemq.cluster import EmbeddedTubeMQ
 from tests.tubeclient.aio.waits import CancelledAt, while_silent
 from tests.tubeclient.stored import bodies
 from tubeclient import (
-    ClientClosed,
     ClientSettings,
-    ConfigurationError,
     DeadlineExceeded,
     OutgoingMessage,
-    PartitionUnavailable,
-    TopicNotDeployed,
     TubeError,
 )
 from tubeclient.aio import AsyncProducer
@@ -47,29 +43,6 @@ def test_messages_arrive_and_their_results_are_in_order(cluster: EmbeddedTubeMQ,
     assert bodies(cluster, "single") == {b"one": 1, b"a": 1}
 
 
-def test_tasks_that_wait_for_room_all_get_it(cluster: EmbeddedTubeMQ, settings: ClientSettings) -> None:
-    async def sends() -> None:
-        async with AsyncProducer(settings, max_in_flight=2) as producer:
-            await producer.publish(["clicks"])
-            await asyncio.gather(*(producer.send_many("clicks", [b"%d" % task] * 5) for task in range(20)))
-
-    asyncio.run(sends())
-    assert bodies(cluster) == {b"%d" % task: 5 for task in range(20)}
-
-
-def test_what_a_cluster_would_refuse_is_not_sent(settings: ClientSettings) -> None:
-    async def refused() -> None:
-        async with AsyncProducer(settings) as producer:
-            with pytest.raises(TopicNotDeployed):
-                await producer.publish(["clickz"])
-            with pytest.raises(ConfigurationError, match="topic clicks was not published"):
-                await producer.send("clicks", b"x")
-            with pytest.raises(ConfigurationError, match="empty"):
-                await producer.send_many("clicks", [b"x", b""])
-
-    asyncio.run(refused())
-
-
 def test_messages_that_fail_are_told_from_those_that_are_stored(
     cluster: EmbeddedTubeMQ, settings: ClientSettings
 ) -> None:
@@ -92,23 +65,6 @@ def test_messages_that_fail_are_told_from_those_that_are_stored(
     assert 0 < len(stored) < 6 == len(results)
     assert bodies(cluster, "single")[b"x"] >= len(stored)
     assert error.__notes__ == ["6 of 6 messages failed; return_exceptions says which"]
-
-
-def test_no_room_in_time_is_an_error_that_says_so(cluster: EmbeddedTubeMQ, settings: ClientSettings) -> None:
-    async def sends() -> None:
-        async with AsyncProducer(settings, max_in_flight=1) as producer:
-            await producer.publish(["clicks"])
-            for broker_id in cluster.broker_ids:
-                cluster.broker_faults(broker_id).stop_writing = True
-            first = asyncio.create_task(producer.send("clicks", b"first"))
-            await asyncio.sleep(0.05)
-            with pytest.raises(DeadlineExceeded, match=r"1 are in flight\. Allow more time, or a larger max_in_flight"):
-                await producer.send("clicks", b"x", timeout_ms=100)
-            for broker_id in cluster.broker_ids:
-                cluster.broker_faults(broker_id).stop_writing = False
-            await first
-
-    asyncio.run(sends())
 
 
 @pytest.mark.parametrize("max_in_flight", [1, 1_000])
@@ -143,59 +99,6 @@ def test_a_producer_works_with_one_loop_after_the_other(cluster: EmbeddedTubeMQ,
     assert bodies(cluster) == {b"x": 30}
 
 
-def test_a_cancelled_send_says_what_it_knows(cluster: EmbeddedTubeMQ, settings: ClientSettings) -> None:
-    async def cancelled() -> list[str]:
-        async with AsyncProducer(patient(settings), max_in_flight=4) as producer:
-            await producer.publish(["clicks"])
-
-            async def sends() -> None:
-                with pytest.raises(asyncio.CancelledError) as caught:
-                    await producer.send_many("clicks", [b"%d" % number for number in range(10)])
-                notes.extend(caught.value.__notes__)
-                raise caught.value
-
-            notes: list[str] = []
-            task = asyncio.create_task(sends())
-
-            async def cancels() -> None:
-                await asyncio.sleep(0.05)
-                task.cancel()
-                await asyncio.wait([task])
-                await producer.flush()
-
-            await while_silent(cluster, cancels())
-            assert task.cancelled()
-            return notes
-
-    [note] = asyncio.run(cancelled())
-    assert note == (
-        "of 10 messages, 0 are stored, 0 failed, 4 are on their way and may be stored, and 6 are not sent; "
-        "flush() waits for those on their way"
-    )
-    assert bodies(cluster) == {b"%d" % number: 1 for number in range(4)}
-
-
-def test_a_cancelled_send_of_one_message_says_what_it_knows(cluster: EmbeddedTubeMQ, settings: ClientSettings) -> None:
-    notes: list[str] = []
-
-    async def cancelled() -> None:
-        async with AsyncProducer(patient(settings), max_in_flight=1) as producer:
-            await producer.publish(["clicks"])
-
-            async def sends_twice() -> None:
-                for body in (b"first", b"second"):  # there is no room for the second one
-                    work = CancelledAt(0, producer.send("clicks", body))
-                    await work
-                    notes.extend(work.notes)
-                await producer.flush()
-
-            await while_silent(cluster, sends_twice())
-
-    asyncio.run(cancelled())
-    assert notes == ["the message is on its way and may be stored; flush() waits for it", "it is not sent"]
-    assert bodies(cluster) == {b"first": 1}
-
-
 def test_wherever_a_send_is_cancelled_every_place_comes_back(cluster: EmbeddedTubeMQ, settings: ClientSettings) -> None:
     async def sends() -> None:
         async with AsyncProducer(settings, max_in_flight=2) as producer:
@@ -211,29 +114,3 @@ def test_wherever_a_send_is_cancelled_every_place_comes_back(cluster: EmbeddedTu
 
     asyncio.run(sends())
     assert bodies(cluster)[b"last"] == 10
-
-
-def test_a_closed_producer_sends_nothing(settings: ClientSettings) -> None:
-    async def closed() -> None:
-        producer = AsyncProducer(settings)
-        await producer.publish(["clicks"])
-        await producer.aclose()
-        await producer.aclose()
-        with pytest.raises(ClientClosed):
-            await producer.send("clicks", b"x")
-        with pytest.raises(ClientClosed):
-            await producer.publish(["clicks"])
-
-    asyncio.run(closed())
-
-
-def test_a_topic_without_a_writable_partition_is_an_error_in_time(
-    cluster: EmbeddedTubeMQ, settings: ClientSettings
-) -> None:
-    async def publishes() -> None:
-        async with AsyncProducer(settings) as producer:
-            with pytest.raises(PartitionUnavailable):
-                await producer.publish(["clicks"], timeout_ms=0)
-
-    cluster.master_faults.force(Method.PRODUCER_HEARTBEAT, 503, times=1_000)
-    asyncio.run(publishes())

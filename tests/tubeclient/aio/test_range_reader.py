@@ -13,13 +13,10 @@ from embedded_tubemq.cluster import EmbeddedTubeMQ
 from embedded_tubemq.storage.store import NewMessage
 from tests.tubeclient.aio.waits import while_silent
 from tests.tubeclient.occupying import occupy
-from tests.waiting import wait_for
 from tubeclient import (
     BrokerInfo,
     ClientClosed,
     ClientSettings,
-    ConfigurationError,
-    DataLoss,
     OffsetRange,
     PartitionKey,
     WantedRange,
@@ -69,31 +66,6 @@ def test_a_range_and_many_give_what_they_give_without_asyncio(
 
     asyncio.run(reads())
     assert not is_owned(cluster)
-
-
-def test_tasks_read_the_same_range_at_once(settings: ClientSettings, broker: BrokerInfo) -> None:
-    async def reads() -> None:
-        async with AsyncRangeReader(settings, GROUPS) as reader:
-            found = await asyncio.gather(*(numbers(reader, broker, span(0, COUNT)) for _ in range(4)))
-        assert found == [list(range(1, COUNT, 2))] * 4
-
-    asyncio.run(reads())
-
-
-def test_losses_and_errors_are_the_same(cluster: EmbeddedTubeMQ, settings: ClientSettings, broker: BrokerInfo) -> None:
-    cluster.expire("clicks", 28 * 1_000)
-
-    async def reads() -> None:
-        async with AsyncRangeReader(settings, GROUPS) as strict:
-            with pytest.raises(DataLoss, match="failOnDataLoss"):
-                await numbers(strict, broker, span(0, 2_000))
-        async with AsyncRangeReader(settings, GROUPS, fail_on_data_loss=False) as lenient:
-            assert await numbers(lenient, broker, span(0, 2_000)) == list(range(1_001, 2_000, 2))
-            assert [(loss.start, loss.end) for loss in lenient.losses] == [(0, 28_000)]
-
-    asyncio.run(reads())
-    with pytest.raises(ConfigurationError, match="bad_messages"):
-        AsyncRangeReader(settings, GROUPS, bad_messages="drop")  # type: ignore[arg-type]
 
 
 def test_the_loop_goes_on_while_the_broker_is_silent(
@@ -179,13 +151,3 @@ def test_closing_ends_reads_that_wait_and_reads_that_stand(
         await reader.aclose()
 
     asyncio.run(asyncio.wait_for(closes(), 60))
-
-
-def test_a_reader_works_with_one_loop_after_the_other(
-    cluster: EmbeddedTubeMQ, settings: ClientSettings, broker: BrokerInfo
-) -> None:
-    reader = AsyncRangeReader(settings, GROUPS)
-    for start in (0, 1_000):
-        assert asyncio.run(numbers(reader, broker, span(start, start + 500))) == list(range(start + 1, start + 500, 2))
-    asyncio.run(reader.aclose())
-    wait_for(lambda: not is_owned(cluster), "the release")

@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import gc
-import threading
-import weakref
 from collections.abc import Coroutine, Iterator
 from concurrent.futures import Future
-from contextlib import suppress
 from typing import Any, TypeVar
 
 import pytest
@@ -16,7 +12,7 @@ import pytest
 from tests.tubeclient.test_producer_slow_brokers import port_that_drops_connections
 from tests.waiting import wait_for
 from tubeclient.aio.running import Threads, Wake, finished, run_flow
-from tubeclient.errors import ClientClosed, ConnectError, TubeError
+from tubeclient.errors import ConnectError
 from tubeclient.flows.effects import Emit, Flow, Notify, Now, Send, Sleep, WallClock
 from tubeclient.net.pool import ConnectionPool
 from tubeclient.net.runner import FlowRunner
@@ -142,65 +138,6 @@ def test_while_a_thread_connects_the_loop_goes_on_and_a_cancelled_task_ends_at_o
 
     bed.do(cancelled())
     wait_for(lambda: ended, "the end of the flow")
-
-
-def test_a_call_on_a_thread_gives_its_result_and_its_error(bed: Bed) -> None:
-    def fails() -> None:
-        raise TubeError("why")
-
-    assert bed.do(bed.threads.run(threading.get_ident)) != threading.get_ident()
-    with pytest.raises(TubeError, match="why"):
-        bed.do(bed.threads.run(fails))
-
-
-def test_an_error_of_a_call_keeps_nothing_alive(bed: Bed) -> None:
-    """Else what its frames refer to, as the client, would live until Python's next garbage collection."""
-    errors: list[weakref.ref[TubeError]] = []
-
-    def made() -> TubeError:
-        error = TubeError("why")
-        errors.append(weakref.ref(error))
-        return error
-
-    def fails() -> None:
-        raise made()
-
-    async def works() -> None:
-        with suppress(TubeError):
-            await bed.threads.run(fails)
-
-    gc.disable()
-    try:
-        asyncio.run(works())
-        wait_for(lambda: errors[0]() is None, "the end of the error")
-    finally:
-        gc.enable()
-
-
-def test_threads_that_are_closed_take_no_call(bed: Bed) -> None:
-    asyncio.run(bed.threads.close(lambda: None))
-    with pytest.raises(ClientClosed, match="closed"):
-        bed.threads.begin(lambda: None)
-    with pytest.raises(TubeError, match="why"):
-        asyncio.run(bed.threads.close(lambda: (_ for _ in ()).throw(TubeError("why"))))
-
-
-def test_a_close_that_is_cancelled_goes_on(bed: Bed) -> None:
-    may_end, ended = threading.Event(), threading.Event()
-
-    def close() -> None:
-        assert may_end.wait(20)
-        ended.set()
-
-    async def cancelled() -> None:
-        with pytest.raises(TimeoutError):
-            await asyncio.wait_for(bed.threads.close(close), 0.05)
-
-    asyncio.run(cancelled())
-    assert not ended.is_set()
-    may_end.set()
-    wait_for(ended.is_set, "the close")
-    wait_for(lambda: not [one for one in threading.enumerate() if "aio" in one.name], "the end of the threads")
 
 
 def test_what_is_told_after_its_loop_is_closed_harms_nobody() -> None:

@@ -53,12 +53,11 @@ async def while_silent(cluster: EmbeddedTubeMQ, work: Coroutine[Any, Any, T]) ->
 
 class CancelledAt:
     """Awaits `work`, and cancels it at its so manieth wait, counted from 0. The result is what it returns, or None if
-    it was cancelled; `notes` are those of its CancelledError."""
+    it was cancelled."""
 
     def __init__(self, number: int, work: Coroutine[Any, Any, T]) -> None:
         self._left = number
         self._work = work
-        self.notes: list[str] = []
         self.cancelled = False
 
     def __await__(self) -> Generator[Any, Any, Any]:
@@ -74,6 +73,5 @@ class CancelledAt:
                 yield future
         except StopIteration as stop:
             return stop.value
-        except asyncio.CancelledError as error:
-            self.notes = getattr(error, "__notes__", [])
+        except asyncio.CancelledError:
             return None

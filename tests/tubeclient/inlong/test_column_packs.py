@@ -82,19 +82,7 @@ def test_attributes_too_long_for_version_1_are_each_records_own() -> None:
     assert decoded([pack]) == [(b"a", {**COMMON, **parsed(text)})]
 
 
-def test_columns_of_other_types_and_parts_of_columns() -> None:
-    values = pa.array([b"x", b"a", b"b"], pa.large_binary()).slice(1)
-    own = pa.array(["dt=0", "dt=1", "dt=2"], pa.large_string()).slice(1)
-    [pack] = encode_columns(values, own, COMMON, WIDE, made_ms=5)
-    assert decoded([pack]) == [(b"a", {**COMMON, "dt": "1"}), (b"b", {**COMMON, "dt": "2"})]
-
-
 @pytest.mark.parametrize("text", ["", " ", "a b", "a&b", "a=b", "ä", "x" * 201, "a\n"])
 def test_what_is_no_id_in_inlong(text: str) -> None:
     with pytest.raises(ConfigurationError, match="is no id in InLong"):
         inlong_id(text)
-
-
-@pytest.mark.parametrize("text", ["a", "web_events-2.x", "x" * 200])
-def test_ids_are_taken_as_they_are(text: str) -> None:
-    assert inlong_id(text) == text

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tests.tubeclient.inlong.packs import GROUPS, Group
 from tubeclient import CorruptMessage, PartitionKey
-from tubeclient.flows.delivery import Delivery
+from tubeclient.flows.message_pack import Delivery
 from tubeclient.inlong import Limits, RecordDecoder, RecordGroup, encode_pack, records_of
 from tubeclient.wire.messages import Columns
 from tubeclient.wire.payload import encode_attributes, encode_payload

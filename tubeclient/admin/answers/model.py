@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple
 
-from tubeclient.html_table import html_table
 from tubeclient.keys import INDEX_ENTRY_BYTES, BrokerInfo, PartitionKey, TopicLayout, rows_behind
 
 __all__ = [
@@ -144,18 +143,6 @@ class DeployedTopic:
         """All its partitions, sorted."""
         return sorted(key for deployed in self.on_brokers for key in deployed.layout.partitions())
 
-    def _repr_html_(self) -> str:
-        """For notebooks: its layout on each broker."""
-        title = (
-            f"topic {self.name}: {len(self.partitions()):,} partitions, messages of {self.max_message_bytes:,} bytes"
-        )
-        rows = (
-            (one.broker, one.stores, one.partitions_per_store, _rights(one), one.is_loaded, one.status)
-            for one in self.on_brokers
-        )
-        columns = ("broker", "stores", "partitions per store", "accepts", "loaded", "status")
-        return html_table(title, columns, rows, count=len(self.on_brokers))
-
 
 class GroupSummary(NamedTuple):
     """A consumer group with clients online."""
@@ -190,13 +177,6 @@ class GroupDetail:
     topics: frozenset[str]
     filters: Mapping[str, frozenset[str]] = field(hash=False)
     members: tuple[GroupMember, ...]
-
-    def _repr_html_(self) -> str:
-        """For notebooks: its clients."""
-        topics = ", ".join(sorted(self.topics)) or "no topic"
-        title = f"group {self.name} ({self.kind}) on {topics}, clients: {len(self.members):,}"
-        rows = ((one.client_id, one.host, one.node_id, len(one.partitions)) for one in self.members)
-        return html_table(title, ("client", "host", "node", "partitions"), rows, count=len(self.members))
 
 
 class PartitionPosition(NamedTuple):
@@ -238,15 +218,3 @@ class GroupOffsets:
         """Partitions whose position lies beyond their store's end, so that nothing is known of what is left: the topic
         was made anew, or the broker lost its newest messages."""
         return tuple(position.partition for position in self.positions if position.committed > position.end)
-
-    def _repr_html_(self) -> str:
-        """For notebooks: the position in each partition."""
-        title = f"group {self.group} on the brokers: at most {self.rows_behind:,} messages behind"
-        rows = ((one.partition, one.committed, one.end, one.rows_behind) for one in self.positions)
-        columns = ("partition", "committed", "end", "at most behind")
-        return html_table(title, columns, rows, count=len(self.positions))
-
-
-def _rights(topic: TopicOnBroker) -> str:
-    names = {"writers": topic.accepts_publish, "readers": topic.accepts_subscribe}
-    return ", ".join(name for name, accepts in names.items() if accepts) or "nobody"
