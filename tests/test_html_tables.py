@@ -11,7 +11,7 @@ import pytest
 
 from offsets_store import GroupKey, PartitionProgress
 from offsets_store.progress import GroupProgress
-from spark_source.offsets.lag import SourceLag
+from spark_source.progress.lag_listener import QueryLag
 from tubeclient import (
     BrokerInfo,
     DeployedTopic,
@@ -56,7 +56,7 @@ def plan(name: str) -> Any:
 
 
 def lag(name: str) -> Any:
-    return SourceLag({StoreKey(1, name, 0): 7, StoreKey(2, name, 0): 1_000}, None, {})
+    return QueryLag("id", None, 0, 0, {StoreKey(1, name, 0): 7, StoreKey(2, name, 0): 1_000}, {})
 
 
 def progress(name: str) -> Any:

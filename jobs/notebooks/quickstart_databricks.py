@@ -89,7 +89,7 @@ from pyspark.sql import functions as F
 from pyspark_tubeclient import LagListener, QueryLag
 
 lags: queue.Queue[QueryLag] = queue.Queue()
-listener = LagListener(lags.put, source_count=2)
+listener = LagListener(lags.put)
 spark.streams.addListener(listener)
 
 

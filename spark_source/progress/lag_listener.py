@@ -9,17 +9,16 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import dataclass
 from typing import Any
 
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
-from spark_source.offsets.lag import SourceLag
 from spark_source.offsets.offsets import Offsets
 from spark_source.progress.bad_rows import observed_bad_rows
-from tubeclient.assignment import NO_HINTS, Hints, assign, check_strategy
 from tubeclient.errors import ConfigurationError
+from tubeclient.html_table import html_table
+from tubeclient.keys import INDEX_ENTRY_BYTES, PartitionKey, StoreKey, rows_behind_by_store
 
 __all__ = ["LagListener", "QueryLag"]
 
@@ -27,43 +26,46 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class QueryLag(SourceLag):
-    """How far one source of a query was behind when a batch was planned."""
+class QueryLag:
+    """How far one source of a query was behind when a batch was planned, in rows.
+
+    Exact per store and for the group, if all partitions of each store are read without filters; otherwise an upper
+    bound. For partitions always an upper bound: partitions of a store share one index, which does not say how many
+    messages belong to which partition.
+    """
 
     query_id: str
     query_name: str | None
     batch_id: int
     source: int
     """Number of the source in the query, from 0."""
+    by_store: Mapping[StoreKey, int]
+    at_most_by_partition: Mapping[PartitionKey, int]
     bad_rows: int | None = None
     """Bad messages that the batch has as rows, from all sources of the query. None if the query does not observe
     `bad_rows()`."""
+
+    @property
+    def rows_behind(self) -> int:
+        """Of the group: the sum over all stores."""
+        return sum(self.by_store.values())
+
+    def _repr_html_(self) -> str:
+        """For notebooks: the rows of each store, the most first."""
+        rows = sorted(self.by_store.items(), key=lambda item: (-item[1], item[0]))
+        title = f"{self.rows_behind:,} messages behind"
+        return html_table(title, ("store", "messages behind"), rows, count=len(rows))
 
 
 class LagListener(StreamingQueryListener):
     """Calls `on_lag` after each batch with the lag of each tubeclient source of all queries; ignores other sources.
 
-    With `source_count`, the query's option sourceCount, also by node. Give `assignment_strategy` and `assignment_hints`
-    (a tubeclient.assignment.Hints) the values of the query's options too. ConfigurationError for invalid values, and
-    for `sticky` and `backlog`: the offsets table has their assignments. Custom strategies get neither lag nor history
-    here. Without `on_lag` it logs a line at DEBUG. A batch with bad messages is a warning in the log, if the query
-    observes `bad_rows()`. Errors of `on_lag` are logged and do not affect the query.
+    Without `on_lag` it logs a line at DEBUG. A batch with bad messages is a warning in the log, if the query observes
+    `bad_rows()`. Errors of `on_lag` are logged and do not affect the query.
     """
 
-    def __init__(
-        self,
-        on_lag: Callable[[QueryLag], None] | None = None,
-        *,
-        source_count: int | None = None,
-        assignment_strategy: str = "modulo",
-        assignment_hints: Hints = NO_HINTS,
-    ) -> None:
-        if ":" in assignment_strategy:  # as the source does, but there is no history here
-            assignment_hints = replace(assignment_hints, previous={}, lag={})
-        check_strategy(assignment_strategy, 1 if source_count is None else source_count, assignment_hints)
+    def __init__(self, on_lag: Callable[[QueryLag], None] | None = None) -> None:
         self._on_lag = on_lag or _write
-        self._source_count = source_count
-        self._assignment = partial(assign, assignment_strategy, hints=assignment_hints)
         self._last: dict[tuple[str, int], QueryLag] = {}
 
     @property
@@ -80,7 +82,7 @@ class LagListener(StreamingQueryListener):
         if bad:
             query = progress.get("name") or progress["id"]
             _log.warning("query %s, batch %s: %d bad messages came as rows", query, progress["batchId"], bad)
-        for lag in self._lags(progress, bad):
+        for lag in _lags(progress, bad):
             self._last[lag.query_id, lag.source] = lag
             try:
                 self._on_lag(lag)
@@ -94,25 +96,23 @@ class LagListener(StreamingQueryListener):
         for key in [key for key in self._last if key[0] == str(event.id)]:
             del self._last[key]
 
-    def _lags(self, progress: Mapping[str, Any], bad: int | None) -> Iterator[QueryLag]:
-        for number, source in enumerate(progress["sources"]):
-            try:
-                end, latest = Offsets.from_dict(source["endOffset"]), Offsets.from_dict(source["latestOffset"])
-            except (ConfigurationError, KeyError):
-                continue  # not a tubeclient source
-            keys = {*latest, *end}
-            by_node = None if self._source_count is None else self._assignment(keys, self._source_count)
-            lag = SourceLag.between(end, latest, by_node)
-            yield QueryLag(
-                lag.by_store,
-                lag.at_most_by_node,
-                lag.at_most_by_partition,
-                query_id=str(progress["id"]),
-                query_name=progress.get("name"),
-                batch_id=int(progress["batchId"]),
-                source=number,
-                bad_rows=bad,
-            )
+
+def _lags(progress: Mapping[str, Any], bad: int | None) -> Iterator[QueryLag]:
+    for number, source in enumerate(progress["sources"]):
+        try:
+            end, latest = Offsets.from_dict(source["endOffset"]), Offsets.from_dict(source["latestOffset"])
+        except (ConfigurationError, KeyError):
+            continue  # not a tubeclient source
+        yield QueryLag(
+            str(progress["id"]),
+            progress.get("name"),
+            int(progress["batchId"]),
+            number,
+            # A partition without an end has everything to read; one past its topic's end nothing.
+            rows_behind_by_store(latest, end),
+            {key: max(0, at - end.get(key, 0)) // INDEX_ENTRY_BYTES for key, at in latest.items()},
+            bad,
+        )
 
 
 def _write(lag: QueryLag) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -13,11 +12,10 @@ import pytest
 from pyspark.sql import SparkSession
 
 from spark_source.progress.lag_listener import LagListener, QueryLag
+from tests.spark_source.fakes import as_json
 from tests.spark_source.feed import Feed
 from tests.spark_source.queries import Batches, run_available, running, stream
 from tests.waiting import wait_for
-from tubeclient.assignment import Assignment, Hints
-from tubeclient.errors import ConfigurationError
 from tubeclient.keys import PartitionKey, StoreKey
 
 OURS = {"endOffset": {"1:t:0": {"0-1": 280}, "version": 1}, "latestOffset": {"1:t:0": {"0-1": 560}, "version": 1}}
@@ -35,7 +33,7 @@ def progress(*sources: dict[str, Any], **more: Any) -> SimpleNamespace:
 def test_a_stream_is_behind_by_what_its_limit_left(delta_spark: SparkSession, feed: Feed, tmp_path: Path) -> None:
     feed.send(200)
     heard: list[QueryLag] = []
-    listener = LagListener(heard.append, source_count=2)
+    listener = LagListener(heard.append)
     delta_spark.streams.addListener(listener)
     try:
         frame = stream(delta_spark, feed.options(startingOffsets="earliest", maxOffsetsPerTrigger=80))
@@ -46,8 +44,6 @@ def test_a_stream_is_behind_by_what_its_limit_left(delta_spark: SparkSession, fe
     assert [(one.batch_id, one.source, one.rows_behind) for one in heard] == [(0, 0, 120), (1, 0, 40), (2, 0, 0)]
     first = heard[0]
     assert first.by_store == {StoreKey(1, feed.topic, 0): 60, StoreKey(1, feed.topic, 1): 60}
-    assert first.at_most_by_node == (120, 120)
-    assert first.metrics()["avgOffsetsBehindLatest"] == "60.0"
 
 
 @pytest.mark.spark
@@ -85,30 +81,14 @@ def test_batches_are_not_told_at_info(caplog: pytest.LogCaptureFixture) -> None:
     ]
 
 
-def test_nodes_have_what_the_querys_hints_give_them() -> None:
+def test_a_store_counts_once_by_its_partition_that_is_furthest_behind() -> None:
+    """A partition without an end has all to read, and one past its topic's end nothing."""
     heard: list[QueryLag] = []
-    hints = Hints(plan={PartitionKey(1, "t", 0): 1, PartitionKey(1, "t", 1): 1})
-    listener = LagListener(heard.append, source_count=2, assignment_strategy="config", assignment_hints=hints)
-    listener.onQueryProgress(progress(OURS))
-    assert [one.at_most_by_node for one in heard] == [(0, 10)]
-
-
-def by_lag(keys: Sequence[PartitionKey], source_count: int, hints: Hints) -> Assignment:
-    """All to node 0, unless it had one of them or there are rows to read."""
-    assert (hints.lag, hints.previous) == ({}, {})
-    return [list(keys), *([] for _ in range(source_count - 1))]
-
-
-def test_a_strategy_of_ones_own_has_hints_without_history() -> None:
-    heard: list[QueryLag] = []
-    listener = LagListener(heard.append, source_count=2, assignment_strategy=f"{__name__}:by_lag")
-    listener.onQueryProgress(progress(OURS))
-    assert [one.at_most_by_node for one in heard] == [(10, 0)]
-
-
-@pytest.mark.parametrize(
-    "wrong", [{"source_count": 0}, {"assignment_strategy": "roundrobin"}, {"assignment_strategy": "machine_room"}]
-)
-def test_wrong_settings_are_refused_at_once(wrong: dict[str, Any]) -> None:
-    with pytest.raises(ConfigurationError):
-        LagListener(**wrong)
+    end = as_json({"1:t:0": 4, "1:t:1": 7, "1:t:10000": 12})
+    latest = as_json({"1:t:0": 10, "1:t:1": 10, "1:t:10000": 10, "1:t:20000": 5})
+    LagListener(heard.append).onQueryProgress(progress({"endOffset": end, "latestOffset": latest}))
+    [lag] = heard
+    assert lag.by_store == {StoreKey(1, "t", 0): 6, StoreKey(1, "t", 1): 0, StoreKey(1, "t", 2): 5}
+    assert lag.rows_behind == 11
+    by_partition = {"1:t:0": 6, "1:t:1": 3, "1:t:10000": 0, "1:t:20000": 5}
+    assert lag.at_most_by_partition == {PartitionKey.parse(name): rows for name, rows in by_partition.items()}
