@@ -30,8 +30,7 @@ class OffsetsRun(GroupWriter):
 
     Each commit replaces all rows of the run's group and topic set, so the table stays small; older states are versions
     of the Delta table. Each commit first reads the newest version. If another run of the group has a newer epoch, or
-    the same one, this run raises `SupersededRun` and writes nothing. It overrides older runs. Rows that a companion
-    wrote in this run's name count as its own.
+    the same one, this run raises `SupersededRun` and writes nothing. It overrides older runs.
     """
 
     def __init__(self, access: TableAccess, key: GroupKey, source_count: int, epoch: int) -> None:
@@ -59,12 +58,9 @@ class OffsetsRun(GroupWriter):
         read or not. `waiting` maps each partition without an offset to its starting text; None keeps the table's
         waiting partitions that `progress` lacks.
 
-        A companion may have recorded a later batch. A partition stays where the companion put it, if that row is newer,
-        or as old and further on. Returns False and writes nothing if the table already has these positions: recording a
-        batch twice is harmless. Two exceptions: if a companion was faster, this adds the nodes and the reason to its
-        rows; and if a partition goes back (`start_offset` is behind), this writes the new time, so that older news does
-        not win. Raises SupersededRun if a newer run of the group has written, OffsetsTableError if the table cannot be
-        used; the table is then unchanged.
+        Returns False and writes nothing if the table already has these positions: recording a batch twice is harmless.
+        Raises SupersededRun if a newer run of the group has written, OffsetsTableError if the table cannot be used; the
+        table is then unchanged.
         """
         wanted = self._wanted(progress)
         self._check_topics(waiting or ())
@@ -73,25 +69,11 @@ class OffsetsRun(GroupWriter):
             kept = [] if self._clear_initial else [row for row in mine if row.kind == INITIAL]
             waited = places_of(row for row in mine if row.kind == WAITING)
             waits = {p: place for p, place in (waited if waiting is None else waiting).items() if p not in wanted}
-            positions = {row.partition: row for row in mine if row.kind == POSITION}
-            ahead = {
-                p.partition: row
-                for p in progress
-                if (row := positions.get(p.partition)) is not None
-                and row.run_epoch == self._epoch
-                and row.by_companion
-                and self._is_newer(row, p, stamp.updated_at)
-            }
-            behind = [p for p in progress if p.partition not in ahead]
-            target = wanted | {partition: row.next_offset for partition, row in ahead.items()}
-            found = {partition: row.next_offset for partition, row in positions.items()}
-            if found == target and waits == waited and len(kept) + len(found) + len(waits) == len(mine):
-                by_companion = (positions[p.partition].by_companion for p in behind if p.reason is not None)
-                back = (p.start_offset > p.next_offset for p in behind if p.start_offset is not None)
-                if not any(by_companion) and not any(back):
-                    return None
+            found = {row.partition: row.next_offset for row in mine if row.kind == POSITION}
+            if found == wanted and waits == waited and len(kept) + len(found) + len(waits) == len(mine):
+                return None
             still = waiting_rows(self._key, waits, stamp)
-            return [*position_rows(self._key, behind, stamp), *ahead.values(), *still, *kept]
+            return [*position_rows(self._key, progress, stamp), *still, *kept]
 
         changed = self._commit(rows, as_of)
         self._clear_initial = False
@@ -156,9 +138,8 @@ class OffsetsRun(GroupWriter):
         if newest is not None and newest.run_epoch > self._epoch:
             raise self._superseded_by(newest)
         # The same epoch with a sequence past ours means that two runs started in the same millisecond. One before it is
-        # ours, as no twin was there at any of our looks: the table may have been restored. A companion's sequences do
-        # not count.
-        twin = newest_run(row for row in found if row.run_epoch == self._epoch and not row.by_companion)
+        # ours, as no twin was there at any of our looks: the table may have been restored.
+        twin = newest_run(row for row in found if row.run_epoch == self._epoch)
         if twin is not None and twin.sequence > self._last:
             raise self._superseded_by(twin)
         return self._epoch
