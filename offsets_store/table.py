@@ -22,9 +22,8 @@ from offsets_store.rows import (
     topic_sets_of,
     waiting_in,
 )
-from offsets_store.run import OffsetsRun
+from offsets_store.run import OffsetsRun, SharedRun, TableAccess
 from offsets_store.storage import Storage, TableCommit
-from offsets_store.writers import SharedRun, TableAccess
 from tubeclient.keys import PartitionKey
 from tubeclient.names import group_name, topic_names
 
