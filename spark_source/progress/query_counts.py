@@ -52,14 +52,6 @@ _BEHIND: Final = Metric(
 _FAILURES: Final = Metric(
     "tubeclient_query_failures_total", "counter", _LABELS, "How often the query ended with an error."
 )
-_TABLE: Final = Metric(
-    "tubeclient_query_offsets_table_timestamp_seconds",
-    "gauge",
-    _LABELS,
-    "When the group's row in the offsets table was last written, or the job started if that was later, since 1970. "
-    "Only of `tubeclient ingest`.",
-)
-
 QUERY_METRICS: Final = (
     _ROWS,
     _BATCHES,
@@ -69,7 +61,6 @@ QUERY_METRICS: Final = (
     _LAST_TRIGGER,
     _BEHIND,
     _FAILURES,
-    _TABLE,
 )
 """All metrics of queries."""
 
@@ -97,16 +88,15 @@ class _Query:
 
 
 class QueryCounts:
-    """Counts of queries, by name. One thread may add; another one may call `table_written`."""
+    """Counts of queries, by name. One thread adds."""
 
     def __init__(self) -> None:
         self._queries: dict[str, _Query] = {}
 
-    def started(self, query: str, at: float, *, has_table: bool) -> None:
+    def started(self, query: str, at: float) -> None:
         """A query that reads from TubeMQ started, seconds since 1970. Its times count from then on, so that one that
         does nothing at all shows."""
-        present = self._of(query).present
-        present |= dict.fromkeys((_LAST_BATCH, _LAST_TRIGGER, *((_TABLE,) if has_table else ())), at)
+        self._of(query).present |= dict.fromkeys((_LAST_BATCH, _LAST_TRIGGER), at)
 
     def batch(self, query: str, batch: QueryBatch) -> None:
         """A batch is complete."""
@@ -126,11 +116,6 @@ class QueryCounts:
         """Spark looked for new rows, seconds since 1970."""
         present = self._of(query).present
         present[_LAST_TRIGGER] = max(at, present.get(_LAST_TRIGGER, at))
-
-    def table_written(self, query: str, at: float) -> None:
-        """The group's row in the offsets table is from then, seconds since 1970."""
-        present = self._of(query).present
-        present[_TABLE] = max(at, present.get(_TABLE, at))
 
     def ended(self, query: str, *, failed: bool) -> None:
         """The query has ended, so nothing is behind any more; its sums stay."""

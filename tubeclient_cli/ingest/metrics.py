@@ -44,7 +44,7 @@ class IngestMetrics(Events):
         self.port: int = self._server.server_port
         self._counts = metrics.counts
         self._query = f"ingest {consumer_group}"
-        self._counts.started(self._query, time.time(), has_table=False)
+        self._counts.started(self._query, time.time())
 
     def done(self, round_: Round) -> None:
         ended = datetime.fromisoformat(round_.time).timestamp()
