@@ -29,10 +29,7 @@ from tubeclient_cli.app import app
 from tubeclient_ingest.settings import load_settings
 
 PYTHON = re.compile(r"(?P<mark><!--[^\n]*-->\n)?```python\n(?P<code>.*?)```", re.DOTALL)
-ON_SPARK = (
-    *("README.md", "running.md", "spark-source.md", "offsets-table.md", "assignment.md", "secure.md", "tune.md"),
-    "ingest.md",
-)
+ON_SPARK = (*("running.md", "spark-source.md", "offsets-table.md", "assignment.md", "operate.md", "ingest.md"),)
 """The client's page is a program of its own: see test_docs.py. For the tutorials see test_tutorials.py."""
 LEAST = {"masterServers": "127.0.0.1", "consumerGroup": "g", "subscribe": "clicks"}
 

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterator
-from typing import Any
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Final
 
 import typer
 
 from tubeclient_cli.app import app
 from tubeclient_cli.common.help import EXIT_CODES
 
+_SEVERAL: Final = 3
+"""So many commands with an option make it one of several commands."""
+_Row = tuple[str, str]
+"""A name, and what it means."""
 _HEAD = """\
 # Commands
 
-Generated from the help of the commands by `make docs`. [The command line](command-line.md) says what they share and
+Generated from the help of the commands by `make docs`. [Commands and jobs](command-line.md) says what they share and
 shows each in a few lines. `tubeclient COMMAND --help` prints what is here for the release that you have.
 
 """
@@ -22,8 +27,12 @@ shows each in a few lines. `tubeclient COMMAND --help` prints what is here for t
 
 def commands_page() -> str:
     """All commands, each with its arguments and options, in the order of `tubeclient --help`."""
-    pages = [_section(context) for context in _leaves(_context(typer.main.get_command(app), "tubeclient", None))]
-    return _HEAD + "\n\n".join(pages) + "\n\n## Exit codes\n\n" + _exit_codes() + "\n"
+    leaves = list(_leaves(_context(typer.main.get_command(app), "tubeclient", None)))
+    counts = Counter(row for context in leaves for row in _rows(context))
+    shared = [row for row, count in counts.items() if count >= _SEVERAL]
+    pages = [_section(context, shared) for context in leaves]
+    common = f"## Options of several commands\n\n{_table(shared)}\n\n"
+    return _HEAD + common + "\n\n".join(pages) + "\n\n## Exit codes\n\n" + _exit_codes() + "\n"
 
 
 def _context(command: Any, name: str, parent: Any) -> Any:
@@ -39,12 +48,26 @@ def _leaves(context: Any) -> Iterator[Any]:
             yield found
 
 
-def _section(context: Any) -> str:
+def _section(context: Any, shared: Sequence[_Row]) -> str:
+    arguments = [_argument(param) for param in context.command.params if _is_argument(param)]
+    usage = " ".join([context.command_path, "[OPTIONS]", *arguments])
+    rows = _rows(context)
+    own, others = [row for row in rows if row not in shared], [row[0] for row in rows if row in shared]
+    parts = [f"## {context.command_path}", f"`{usage}`", *_paragraphs(context.command.help)]
+    if own:
+        parts.append(_table(own))
+    if others:
+        parts.append(f"Also: {', '.join(f'`{name}`' for name in others)}.")
+    return "\n\n".join(parts)
+
+
+def _rows(context: Any) -> list[_Row]:
     shown = [param for param in context.command.get_params(context) if "--help" not in param.opts]
-    usage = [context.command_path, "[OPTIONS]", *(_argument(param) for param in shown if _is_argument(param))]
-    rows = [_row(context, param) for param in shown if param.get_help_record(context)]
-    parts = [f"## {context.command_path}", f"`{' '.join(usage)}`", *_paragraphs(context.command.help)]
-    return "\n\n".join([*parts, "| | |\n|---|---|\n" + "\n".join(rows)])
+    return [_row(context, param) for param in shown if param.get_help_record(context)]
+
+
+def _table(rows: Iterable[_Row]) -> str:
+    return "| | |\n|---|---|\n" + "\n".join(f"| `{name}` | {text} |" for name, text in rows)
 
 
 def _is_argument(param: Any) -> bool:
@@ -55,10 +78,10 @@ def _argument(param: Any) -> str:
     return str(param.metavar or param.name.upper())
 
 
-def _row(context: Any, param: Any) -> str:
+def _row(context: Any, param: Any) -> _Row:
     name, text = param.get_help_record(context)
     shown = (_argument(param) if _is_argument(param) else name).replace("|", r"\|")
-    return f"| `{shown}` | {_cell(text)} |"
+    return shown, _cell(text)
 
 
 def _paragraphs(text: str) -> Iterator[str]:

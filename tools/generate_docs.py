@@ -11,7 +11,7 @@ from tools.api_page import api_page
 from tools.commands_page import commands_page
 from tools.notebooks import notebook_of
 from tubeclient.conditions import CONDITIONS
-from tubeclient.errors import STATUS_CLASSES
+from tubeclient.errors import STATUS_CLASSES, StatusError
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCS, NOTEBOOKS = ROOT / "docs", ROOT / "jobs" / "notebooks"
@@ -32,9 +32,13 @@ def errors_page() -> str:
     tree, _, local = (inspect.getdoc(inspect.getmodule(next(iter(STATUS_CLASSES.values())))) or "").partition(
         "`retriable` says"
     )
+    codes: dict[type[StatusError], list[int]] = {}
+    for code, kind in sorted(STATUS_CLASSES.items()):
+        codes.setdefault(kind, []).append(code)
     rows = [
-        f"| {code} | `{kind.__name__}` | {'yes' if kind.retriable else 'no'} | {_meaning(kind)} |"
-        for code, kind in sorted(STATUS_CLASSES.items())
+        f"| {', '.join(map(str, numbers))} | `{kind.__name__}` | {'yes' if kind.retriable else 'no'} | "
+        f"{_meaning(kind)} |"
+        for kind, numbers in codes.items()
     ]
     names = [f"| `{name}` | {meaning} | {action} |" for name, (meaning, action) in sorted(CONDITIONS.items())]
     return (
@@ -49,7 +53,7 @@ def errors_page() -> str:
         "the planner log their tracebacks.\n\n" + _BEFORE + "## Classes\n\n"
         "`retriable` says whether the same call may succeed later without anybody changing anything.\n\n"
         f"```\n{inspect.cleandoc(tree.partition(chr(10))[2])}\n```\n\n"
-        "## Codes that servers answer\n\n| code | class | retriable | |\n|---|---|---|---|\n"
+        "## Codes that servers answer\n\n| codes | class | retriable | |\n|---|---|---|---|\n"
         + "\n".join(rows)
         + "\n\nAny other code is a `StatusError`, the base class of those above. It has `code`, `server_text`, "
         "`context`, and `address`, `partition` and `topic` where they are known.\n\n"
@@ -69,29 +73,21 @@ Some mistakes show before any code of this project runs. Then Spark's, Python's 
 
 | what is shown | what is wrong | what to do |
 |---|---|---|
-| `[DATA_SOURCE_NOT_FOUND] Failed to find the data source: tubeclient` | Spark looks for data sources with the \
-Python of `PYSPARK_DRIVER_PYTHON`, otherwise of `PYSPARK_PYTHON`, otherwise with `python3` of `PATH`. That one has no \
-pyspark-tubeclient: the venv is not activated, or the variable names another Python. `tubeclient ingest` says \
-`PACKAGE_MISSING` instead. | Call [`pyspark_tubeclient.session`](running.md#if-spark-says-data_source_not_found) \
-first, or set `PYSPARK_PYTHON` to the Python that has it, before the session starts. `tubeclient doctor` shows which \
-Python Spark takes, and the file of `pyspark_tubeclient` there. |
-| the same, with pyspark 3.5 | Spark 3 has no Python data sources. `import pyspark_tubeclient` says \
-`NEEDS_NEWER_SPARK`, and so does `tubeclient ingest`. | Use Spark 4.2. |
+| `[DATA_SOURCE_NOT_FOUND] Failed to find the data source: tubeclient` | Spark's Python has no pyspark-tubeclient. \
+`tubeclient ingest` says `PACKAGE_MISSING` instead. | [Where it runs](running.md#if-spark-says-data_source_not_found). |
+| the same, with pyspark 3.5 | Spark 3 has no Python data sources. | Use Spark 4.2. |
 | `No module named 'pyspark'`, `'pyarrow'` or `'pandas'` in a Python worker | The executors' Python lacks what Spark \
-itself needs. With these, but without pyspark-tubeclient, the error is `PACKAGE_MISSING`. | Install \
-`pyspark-tubeclient[spark]` in the executors' Python. |
+itself needs. | Install `pyspark-tubeclient[spark]` there. |
 | `[PYTHON_VERSION_MISMATCH]` | Executors run another Python version than the driver. `tubeclient ingest` says \
 `OTHER_PYTHON` instead. | Set `PYSPARK_PYTHON` to a Python of the driver's version, at the same path on all machines. |
 | `ClassNotFoundException: io.delta...`, `[DATA_SOURCE_NOT_FOUND] Failed to find the data source: delta`, \
-`'JavaPackage' object is not callable` | A job of your own writes to Delta, and Spark runs without Delta's jars. \
-`tubeclient ingest` and `jobs/ingest_to_delta.py` say `JARS_NOT_FOUND` at the start. | Give Delta's jars with \
-`spark.jars.packages`, as in `conf/spark-defaults.conf`. |
-| `Cannot run program "/venv/bin/python"` | The executor, or the driver, has no Python at this path. `tubeclient \
-ingest` says `PYTHON_NOT_FOUND` instead. | Set `PYSPARK_PYTHON` to a Python that is at the same path on all machines. |
+`'JavaPackage' object is not callable` | Spark runs without Delta's jars. `tubeclient ingest` says `JARS_NOT_FOUND` \
+instead. | `spark.jars.packages`, as in `conf/spark-defaults.conf`. |
+| `Cannot run program "/venv/bin/python"` | A machine has no Python at this path. `tubeclient ingest` says \
+`PYTHON_NOT_FOUND` instead. | Set `PYSPARK_PYTHON` to a Python that is at the same path on all machines. |
 | `pyspark-tubeclient needs Python 3.11 or newer`, below pip's `subprocess-exited-with-error`; `requires a different \
-Python: 3.10.12 not in '>=3.11'`; or pip finds no version that fits | The Python is too old. An old pip that is given \
-a wheel may first try other versions of all that the wheel needs, for minutes. | Use Python 3.11 or newer, on the \
-driver and on all executors. |
+Python: 3.10.12 not in '>=3.11'`; or pip finds no version that fits | The Python is too old. | Use Python 3.11 or \
+newer. |
 | `command not found: tubeclient` | The venv is not activated, or the package is not installed. | Activate it, or run \
 `/path/to/venv/bin/tubeclient`. |
 

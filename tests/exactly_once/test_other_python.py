@@ -1,4 +1,4 @@
-"""A cluster whose machines have, first on PATH, a Python without our packages: the job as README says it."""
+"""A cluster whose machines have, first on PATH, a Python without our packages: the job as docs/running.md says it."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def bare_python(folder: Path) -> Path:
 def test_the_documented_command_runs_where_python3_on_path_lacks_the_packages(tmp_path: Path) -> None:
     documented = "PYSPARK_PYTHON=/path/to/venv/bin/python spark-submit --properties-file conf/spark-defaults.conf \\\n"
     documented += "        jobs/ingest_to_delta.py --settings conf/ingest.toml"
-    assert documented in (ROOT / "README.md").read_text()
+    assert documented in (ROOT / "docs" / "running.md").read_text()
 
     path = f"{bare_python(tmp_path / 'bin')}{os.pathsep}{os.environ['PATH']}"
     bare = {"PATH": path, "PYSPARK_PYTHON": None, "PYSPARK_DRIVER_PYTHON": None, "SPARK_HOME": str(PIP_SPARK_HOME)}

@@ -1,4 +1,4 @@
-"""The lines of docs/jobs.md with the shipped settings files: only addresses, paths and Spark's size are the test's."""
+"""The jobs of docs/command-line.md with the shipped settings: only addresses, paths and Spark's size are the test's."""
 
 from __future__ import annotations
 
@@ -19,7 +19,6 @@ from typer.testing import CliRunner
 from embedded_tubemq import EmbeddedTubeMQ, TopicConfig
 from jobs.mirror_topic import mirror_topic
 from jobs.replay_range import replay_range
-from jobs.tend_offsets import tend_offsets
 from tests.spark_home import SPARK_HOME, delta_confs
 from tests.test_docs_examples import page_of
 from tubeclient import ClientSettings, Producer, PullConsumer
@@ -83,7 +82,7 @@ def messages_of(tube: EmbeddedTubeMQ, topic: str, count: int) -> Counter[tuple[o
 
 @pytest.mark.parametrize(
     ("command", "words"),
-    [(mirror_topic, "At least once"), (replay_range, "A second run"), (tend_offsets, "nothing to compact")],
+    [(mirror_topic, "At least once"), (replay_range, "A second run")],
 )
 def test_the_help_says_what_the_job_promises_and_how_it_ends(command: Callable[..., None], words: str) -> None:
     done = CliRunner().invoke(script_app(command), ["--help"])
@@ -91,16 +90,16 @@ def test_the_help_says_what_the_job_promises_and_how_it_ends(command: Callable[.
     assert (done.exit_code, done.stderr) == (0, "")
     for wanted in (words, script, "Exit codes:"):
         assert wanted in done.stdout
-    assert script in page_of("jobs.md")
+    assert script in page_of("command-line.md")
 
 
 @pytest.mark.spark
 @pytest.mark.timeout(600)
 def test_the_lines_of_the_page_run_as_written(tmp_path: Path) -> None:
-    page = page_of("jobs.md")
-    mirror, replay, tend = (
+    page = page_of("command-line.md")
+    mirror, replay = (
         next(line for line in re.findall(r"^    (\S.*)$", page.replace("\\\n", " "), re.MULTILINE) if script in line)
-        for script in ("mirror_topic.py", "replay_range.py", "tend_offsets.py")
+        for script in ("mirror_topic.py", "replay_range.py")
     )
     with (
         EmbeddedTubeMQ(tmp_path / "first", [TopicConfig("clicks", stores=2)]) as first,
@@ -124,7 +123,3 @@ def test_the_lines_of_the_page_run_as_written(tmp_path: Path) -> None:
         assert run(tmp_path, replay) == f"done: replay clicks of 2026-11-21 is in {where} (version 0, 20 rows)\n"
         rows = QueryBuilder().register("t", DeltaTable(str(where))).execute('SELECT "messageTime" FROM t').read_all()
         assert len(rows) == 20
-
-        said = run(tmp_path, tend)
-        assert "group 'clicks_mirror' on clicks: OK\n" in said
-        assert said.endswith(f"done: 0 files of {tmp_path}/lake/_offsets deleted\n")

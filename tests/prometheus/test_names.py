@@ -14,7 +14,7 @@ from spark_source.progress.query_counts import QUERY_METRICS
 from tubeclient.counts import CLIENT_METRICS
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGE = (ROOT / "docs" / "metrics.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "monitor.md").read_text(encoding="utf-8")
 ALERTS = (ROOT / "conf" / "prometheus-alerts.yml").read_text(encoding="utf-8")
 DASHBOARD: dict[str, Any] = json.loads((ROOT / "conf" / "grafana-dashboard.json").read_text(encoding="utf-8"))
 METRICS = {metric.name: metric for metric in (*CLIENT_METRICS, *QUERY_METRICS)}

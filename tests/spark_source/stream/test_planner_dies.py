@@ -72,7 +72,7 @@ def test_a_query_whose_planner_is_killed_ends_and_its_next_start_goes_on(
             kill_planner()
         wait_for(query.exception, "the query to end", seconds=60)
         error = query.exception()
-    # docs/spark-source.md quotes both. The second comes if the planner died while Spark asked it for the next batch.
+    # docs/troubleshooting.md quotes both. The second comes if the planner died while Spark asked it for the next batch.
     assert re.match(
         r"\[STREAM_FAILED\] .* terminated with exception:  SQLSTATE: XXKST \(no cause message\)|Connection reset$",
         str(error).split("\n")[0],

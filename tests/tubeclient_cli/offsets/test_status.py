@@ -28,7 +28,7 @@ from tubeclient.settings import parse_master_servers
 
 A, B = PartitionKey(1, "clicks", 0), PartitionKey(1, "clicks", 10_000)
 ROOT = Path(__file__).resolve().parents[3]
-PAGE = (ROOT / "docs" / "group-status.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "monitor.md").read_text(encoding="utf-8")
 KEY = GroupKey(GROUP, ["clicks"])
 DAY_S = 24 * 60 * MINUTE_S
 # Ten commits, ten seconds apart, and a moment.
