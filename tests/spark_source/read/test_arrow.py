@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pyarrow as pa
 import pytest
@@ -18,13 +20,40 @@ from spark_source.read import arrow, attribute_texts
 from spark_source.read.arrow import PackDecoder
 from spark_source.read.attribute_columns import split_alike
 from spark_source.read.schema import COLUMNS, arrow_schema, check_schema, spark_schema
-from tests.spark_source.plain_decoder import plain_table
 from tubeclient.errors import ConfigurationError, CorruptMessage, DataLoss
-from tubeclient.keys import PartitionKey
+from tubeclient.keys import INDEX_ENTRY_BYTES, PartitionKey
 from tubeclient.range_reader import Pack
-from tubeclient.wire.messages import Columns
+from tubeclient.wire.message_time import message_time_ms
+from tubeclient.wire.messages import Columns, Message
 from tubeclient.wire.payload import checksum, encode_attributes, encode_payload
 from tubeclient.wire.proto.broker_pb2 import TransferedMessage
+
+
+def plain_table(packs: Sequence[Pack], *, include_attributes: bool, with_offsets: bool, time_zone: str) -> pa.Table:
+    """The rows of the packs; `with_offsets`: each index entry is a message."""
+    rows = [
+        _row(pack, message, pack.start + number * INDEX_ENTRY_BYTES if with_offsets else None, ZoneInfo(time_zone))
+        for pack in packs
+        for number, message in enumerate(pack)
+    ]
+    return pa.Table.from_pylist(rows, arrow_schema(RowOptions(include_attributes=include_attributes)))
+
+
+def _row(pack: Pack, message: Message, offset: int | None, zone: ZoneInfo) -> dict[str, Any]:
+    time_ms = message_time_ms(message.time, zone)
+    return {
+        "topic": pack.partition.topic,
+        "partitionKey": str(pack.partition),
+        "brokerId": pack.partition.broker_id,
+        "partition": pack.partition.partition_id,
+        "offset": offset,
+        "messageId": message.message_id,
+        "messageType": message.tag or None,
+        "messageTime": None if time_ms is None else time_ms * 1_000,
+        "value": message.body,
+        "attributes": list(message.attributes.items()),
+    }
+
 
 KEY = PartitionKey(7, "clicks", 10_003)
 ALL = RowOptions(include_attributes=True)
