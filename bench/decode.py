@@ -12,7 +12,7 @@ from itertools import chain, pairwise
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from bench.results import Results, RunSettings
-from spark_source.options.row_options import RowOptions
+from spark_source.options.row_options import ATTRIBUTES, RowOptions
 from spark_source.plan.offset_rule import OffsetRule
 from spark_source.read.arrow import PackDecoder
 from spark_source.read.batch_sizes import gathered, regroup
@@ -72,7 +72,7 @@ def _frame(number: int, messages: int, body_bytes: int, with_attributes: bool) -
 
 def decode(packs: Packs, *, include_attributes: bool) -> Iterator[pa.RecordBatch]:
     """What a task does with the answers, without the network."""
-    decoder = PackDecoder(rows=RowOptions(include_attributes=include_attributes), time_zone="UTC")
+    decoder = PackDecoder(rows=RowOptions(columns=ATTRIBUTES if include_attributes else ()), time_zone="UTC")
     found = _packs(columns for frame in _frames(packs) for columns in [checked_columns(_parsed(frame).messages)])
     ended: list[tuple[int, Pack | None]] = [(0, None)]
     return regroup(
@@ -101,7 +101,7 @@ def _packs(columns: Iterator[Any]) -> Iterator[Pack]:
 
 def stage_seconds(packs: Packs, *, include_attributes: bool) -> dict[str, float]:
     """CPU seconds of each of STAGES. Goes batch by batch, so that a stage finds its input in the processor's caches."""
-    decoder = PackDecoder(rows=RowOptions(include_attributes=include_attributes), time_zone="UTC")
+    decoder = PackDecoder(rows=RowOptions(columns=ATTRIBUTES if include_attributes else ()), time_zone="UTC")
     seconds = dict.fromkeys(STAGES, 0.0)
 
     for at in range(0, len(packs.frames), _PACKS_OF_A_BATCH):

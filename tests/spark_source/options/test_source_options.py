@@ -54,7 +54,7 @@ def test_names_come_in_any_case_and_values_are_parsed() -> None:
             "assignmentstrategy": "Hash_Modulo",
             "maxoffsetspertrigger": "1000",
             "failondataloss": "FALSE",
-            "includeattributes": "true",
+            "columns": "*, attributes",
             "messagetimezone": "Asia/Shanghai",
             "offsetsTable": " /lake/o ",
             "offsetstablemode": "Strict",
