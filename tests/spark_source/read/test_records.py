@@ -46,7 +46,7 @@ def sent(body: bytes, tag: str = "", **attributes: str) -> tuple[bytes, int]:
 def read(messages: Sequence[tuple[bytes, int]], tags: frozenset[str] = frozenset(), **options: Any) -> pa.Table:
     of_a_pack = options.pop("of_a_pack", 2)
     streams = options.pop("streams", frozenset())
-    columns = ALL_ATTRIBUTES if options.pop("include_attributes", False) else ()
+    columns: tuple[str, ...] = ALL_ATTRIBUTES if options.pop("include_attributes", False) else ()
     if options.get("payload") == "raw":
         columns = columns[:2]  # messages have no others
     rows = RowOptions(**{"payload": "inlong", "columns": columns, **options})
