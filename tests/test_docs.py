@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from offsets_store.schema import COLUMNS
-from spark_source.options.row_options import RowOptions
+from spark_source.options.row_options import ALL_ATTRIBUTES, RowOptions
 from spark_source.read.schema import spark_schema
 from tests.test_packaging import run_python
 from tests.tiers import HEAVY, LONG, MERGE, NIGHTLY
@@ -101,7 +101,7 @@ def table_rows(path: Path) -> dict[str, str]:
     return found
 
 
-EVERYTHING = RowOptions(payload="inlong", bad_messages="keep", include_attributes=True)
+EVERYTHING = RowOptions(payload="inlong", bad_messages="keep", columns=ALL_ATTRIBUTES)
 
 
 def test_the_sources_columns_are_documented() -> None:

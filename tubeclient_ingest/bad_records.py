@@ -14,7 +14,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Final
 
 from offsets_store.delta_spark import without_defaults
-from spark_source.options.row_options import RowOptions
+from spark_source.options.row_options import ALL_ATTRIBUTES, RowOptions
 from spark_source.options.source_options import SourceOptions
 from spark_source.read.schema import spark_schema
 from spark_source.typed.record_format import BAD_REASON, UNREAD
@@ -186,7 +186,7 @@ class BadRecords:
 @cache
 def _source_schema() -> StructType:
     """Whatever columns the source may have, for a second try with another format."""
-    return spark_schema(RowOptions(payload="inlong", include_attributes=True))
+    return spark_schema(RowOptions(payload="inlong", columns=ALL_ATTRIBUTES))
 
 
 @cache

@@ -177,7 +177,7 @@ class IngestSettings:
     def _check_columns(self, given: SourceOptions) -> None:
         """A record that cannot be parsed is told, or kept, by its place and its bytes."""
         has_schema = self.records.schema is not None or self.records.schema_from_inlong is not None
-        if not given.columns or not (has_schema or self.bad_records is not None):
+        if not given.columns or "*" in given.columns or not (has_schema or self.bad_records is not None):
             return
         needed = ["topic", "partitionKey", "messageId", "value", *["recordIndex"] * (given.payload != "raw")]
         if self.bad_records is not None:  # a retry chooses bad records of what the job reads by their tags

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Final, Literal
 
 from spark_source.options import parsers as to
 from spark_source.options.option import option, optional
 
-__all__ = ["MessageTimeOptions", "PayloadOptions", "RowOptions"]
+__all__ = ["ALL_ATTRIBUTES", "ATTRIBUTES", "MessageTimeOptions", "PayloadOptions", "RowOptions"]
+
+ATTRIBUTES: Final = ("*", "attributes")
+"""The option `columns` for all columns of messages."""
+ALL_ATTRIBUTES: Final = (*ATTRIBUTES, "recordAttributes")
+"""For all columns of records."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,19 +64,17 @@ class RowOptions(PayloadOptions):
         "place, or (`keep`) give a row with its bytes in `value` and the reason in the column `badReason`, which is "
         "null in all other rows.",
     )
-    include_attributes: bool = option(
-        "includeAttributes",
-        to.boolean,
-        "false",
-        "Add the column `attributes map<string,string>`: what the producer attached besides tag and time. With "
-        "`payload` `inlong` or `auto` also `recordAttributes`: those of the record.",
-    )
     columns: tuple[str, ...] = optional(
         "columns",
         to.columns,
         (),
-        "all",
-        "The only columns of the rows, as `value` or `value, messageTime`, in the order of the table of columns. Spark "
-        "does not tell a Python source which columns a query uses, so each column costs executors time until it is "
-        "left out here.",
+        "all but `attributes` and `recordAttributes`",
+        "The only columns of the rows, as `value` or `value, messageTime`, in the order of the table of columns; `*` "
+        "stands for the default, as in `*, attributes`. Spark does not tell a Python source which columns a query "
+        "uses, so each column costs executors time until it is left out here.",
     )
+
+    @property
+    def include_attributes(self) -> bool:
+        """Whether any column has attributes."""
+        return any(name.lower() in ("attributes", "recordattributes") for name in self.columns)

@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from spark_source.options.node_options import Slicing
-from spark_source.plan.sharing import share_rows
+from spark_source.plan.windows import share_rows
 from tubeclient.keys import INDEX_ENTRY_BYTES, OffsetRange
 
 __all__ = ["Slice", "cut", "slices"]

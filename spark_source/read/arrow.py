@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_source.options.row_options import RowOptions
+from spark_source.options.row_options import ATTRIBUTES, RowOptions
 from spark_source.plan.offset_rule import OffsetRule
 from spark_source.read.attribute_columns import AttributeColumns, split_alike
 from spark_source.read.attribute_texts import NO_ATTRIBUTES, Attributes, AttributeTexts
@@ -67,7 +67,8 @@ class PackDecoder:
     ) -> None:
         # Records are found by the attributes of their messages, so those are always among the columns of messages.
         of_messages = RowOptions(
-            include_attributes=rows.include_attributes or rows.payload != "raw", bad_messages=rows.bad_messages
+            columns=ATTRIBUTES if rows.include_attributes or rows.payload != "raw" else (),
+            bad_messages=rows.bad_messages,
         )
         self.schema: pa.Schema = arrow_schema(of_messages)
         self._records: RecordRows | None = None
@@ -75,7 +76,8 @@ class PackDecoder:
             from spark_source.read.records import RecordRows  # costs workers time, which raw messages need not pay
 
             # What tells of a bad message comes from its row.
-            of_records = replace(rows, columns=()) if rows.bad_messages == "keep" else rows
+            all_columns = ("*", *rows.columns) if rows.columns else ()
+            of_records = replace(rows, columns=all_columns) if rows.bad_messages == "keep" else rows
             self._records = RecordRows(of_records, streams, ZoneInfo(time_zone))
         self.missing: Counter[PartitionKey] = Counter()
         """Messages missing from packs with known offsets, where that is no error."""

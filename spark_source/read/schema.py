@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import inspect
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from pyspark.sql.types import (
@@ -48,10 +48,6 @@ class _Rows(NamedTuple):
 _ALL: Final = _Rows("any options", lambda _: True)
 _RECORDS: Final = _Rows("payload=inlong or payload=auto", lambda rows: rows.payload != "raw")
 _KEPT: Final = _Rows("badMessages=keep", lambda rows: rows.bad_messages == "keep")
-_ATTRIBUTES: Final = _Rows("includeAttributes=true", lambda rows: rows.include_attributes)
-_BOTH: Final = _Rows(
-    f"{_ATTRIBUTES.given} and {_RECORDS.given}", lambda rows: _ATTRIBUTES.fit(rows) and _RECORDS.fit(rows)
-)
 
 
 class Column(NamedTuple):
@@ -61,7 +57,9 @@ class Column(NamedTuple):
     kind: DataType
     doc: str
     of: _Rows = _ALL
-    """Which rows have it."""
+    """Which rows can have it."""
+    only_named: bool = False
+    """Whether rows have it only if the option `columns` names it."""
 
 
 _TEXTS: Final = MapType(StringType(), StringType())
@@ -108,14 +106,15 @@ COLUMNS: Final = (
     Column(
         "attributes",
         _TEXTS,
-        "Only with `includeAttributes`: what the producer attached besides tag and time.",
-        _ATTRIBUTES,
+        "Only if `columns` names it: what the producer attached besides tag and time.",
+        only_named=True,
     ),
     Column(
         "recordAttributes",
         _TEXTS,
-        "Only with `includeAttributes`: the attributes of the record.",
-        _BOTH,
+        "Only if `columns` names it: the attributes of the record.",
+        _RECORDS,
+        only_named=True,
     ),
 )
 
@@ -123,21 +122,20 @@ COLUMNS: Final = (
 def spark_schema(rows: RowOptions) -> StructType:
     """Return the schema of the rows. Raises ConfigurationError if `rows.columns` names others."""
     there = [column for column in COLUMNS if column.of.fit(rows)]
-    if rows.columns:
-        names = _names_of(rows.columns, there)
-        if rows.bad_messages == "keep" and "badReason" not in names:
-            raise ConfigurationError(
-                "with badMessages=keep bad messages are rows too, and option columns lacks badReason, which tells them "
-                "from the others; add it",
-            )
-        there = [column for column in there if column.name in names]
-    return StructType([StructField(column.name, column.kind) for column in there])
+    names = _names_of(rows.columns or ("*",), there)
+    if rows.bad_messages == "keep" and "badReason" not in names:
+        raise ConfigurationError(
+            "with badMessages=keep bad messages are rows too, and option columns lacks badReason, which tells them "
+            "from the others; add it",
+        )
+    return StructType([StructField(column.name, column.kind) for column in there if column.name in names])
 
 
-def _names_of(given: Iterable[str], there: Sequence[Column]) -> set[str]:
-    """The names of given columns, which may have any case, as in Spark."""
+def _names_of(given: Sequence[str], there: Sequence[Column]) -> set[str]:
+    """The names of given columns, which may have any case, as in Spark; `*` are those that rows have by default."""
     names = {column.name.lower(): column.name for column in there}
-    for name in given:
+    named = [name for name in given if name != "*"]
+    for name in named:
         if name.lower() in names:
             continue
         known = next((column for column in COLUMNS if column.name.lower() == name.lower()), None)
@@ -151,7 +149,8 @@ def _names_of(given: Iterable[str], there: Sequence[Column]) -> set[str]:
         raise ConfigurationError(
             f"option columns names {name!r}, which is no column; {hint}", condition="INVALID_OPTION_VALUE"
         )
-    return {names[name.lower()] for name in given}
+    default = {column.name for column in there if not column.only_named} if len(named) < len(given) else set()
+    return default | {names[name.lower()] for name in named}
 
 
 def arrow_schema(rows: RowOptions) -> pyarrow.Schema:

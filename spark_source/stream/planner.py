@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import time
+from collections import deque
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from functools import cached_property
@@ -36,6 +37,8 @@ __all__ = ["StreamPlanner"]
 _log = logging.getLogger(__name__)
 
 _LOGGED_CHARACTERS = 300
+_KEPT = 4
+"""Start and end of the batch, start of the previous one, and one more."""
 
 Json: TypeAlias = dict[str, Any]
 """Offsets in the form of Spark's checkpoint."""
@@ -71,6 +74,9 @@ class StreamPlanner:
         """The last look, if there was nothing to do."""
         self._stands_at: Json | None = None
         """Where the last batch ended, for Spark versions that do not pass it."""
+        self._passed: deque[tuple[Json, Offsets]] = deque(maxlen=_KEPT)
+        """The last offsets passed to or from Spark. It passes the same ones several times per batch, and to parse those
+        of thousands of partitions takes long."""
 
     def initial(self) -> Json:
         """Where the query begins. Spark asks more than once, also after a restart if the first batch did not
@@ -135,14 +141,13 @@ class StreamPlanner:
             # restart Spark asks for the starting offsets again; messages between the two answers would be lost.
             recent, self._first_look = self._first_look, None
         start, max_rows, min_rows = question
-        answered = self._idle is not None and self._idle.answers(question, recent, self._delay)
-        begin = self._position.asked_from = self._idle.begin if self._idle and answered else Offsets.from_dict(start)
+        begin = self._position.asked_from = self._parsed(start)
         if not self._scope_checked:
             check_scope(self._options, recent.view, begin)
             self._scope_checked = True
         # Spark asks on, so the previous batch is complete; also the first one, even if it was empty.
         complete = begin != self._initial or self._first_batch_planned
-        if answered:
+        if self._idle is not None and self._idle.answers(question, recent, self._delay):
             if complete:
                 self._record(begin, recent)
             return start
@@ -162,10 +167,10 @@ class StreamPlanner:
         held_back = min_rows is not None and self._delay.holds_back(rows_to_read(held, partitions, bounds), min_rows)
         end = plan(held, partitions, bounds, 0 if held_back else max_rows, entering, recent.growth)
         if end is begin:
-            self._idle = IdleLook(question, begin, recent, held_back)
+            self._idle = IdleLook(question, recent, held_back)
             return start
         self._idle = None
-        return end.to_dict()
+        return self._written(end)
 
     def latest_from_here(self) -> Json:
         """`latest` without limits, for Spark before 4.2, which does not pass the batch's start.
@@ -181,7 +186,7 @@ class StreamPlanner:
     def complete(self, end: Json) -> None:
         """Record that everything before `end` is certainly in the sink, unless Spark has said so by asking for a
         batch."""
-        complete = Offsets.from_dict(end)
+        complete = self._parsed(end)
         if self._position.is_news(complete):
             self._record(complete, self._held().snapshots.get())
 
@@ -190,7 +195,7 @@ class StreamPlanner:
         self._progress.check()
         group = self._held()
         snapshot = group.snapshots.get()
-        begin, until = Offsets.from_dict(start), Offsets.from_dict(end)
+        begin, until = self._parsed(start), self._parsed(end)
         self._first_batch_planned = True
         if start == end:
             self._stands_at = end
@@ -302,6 +307,20 @@ class StreamPlanner:
         found = {key: min(starts[key], until[key]) for key in missing if key in starts}
         return snapshot, begin.merge(found)
 
+    def _parsed(self, given: Json) -> Offsets:
+        """ConfigurationError if they are invalid."""
+        for text, known in self._passed:
+            if text == given:
+                return known
+        parsed = Offsets.from_dict(given)
+        self._passed.append((given, parsed))
+        return parsed
+
+    def _written(self, offsets: Offsets) -> Json:
+        """In Spark's form; Spark will pass them back."""
+        self._passed.append((offsets.to_dict(), offsets))
+        return offsets.to_dict()
+
     def _reach(self, recent: Snapshot) -> Reach:
         """What may be planned, from a look."""
         return Reach(recent.layout.readable, recent.bounds) if self._target is None else self._target.within(recent)
@@ -313,7 +332,7 @@ class StreamPlanner:
         if target is None or idle is None:
             return False
         # Not from a newer look: a broker that answers since then has more.
-        waited = target.waited_for_silent(idle.begin, idle.snapshot, self._lookup)
+        waited = target.waited_for_silent(self._parsed(idle.question.start), idle.snapshot, self._lookup)
         if waited:
             self._held().snapshots.get(fresh=True)
         return waited

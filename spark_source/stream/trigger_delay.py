@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from spark_source.offsets.offsets import Offsets
 from spark_source.stream.snapshot import Snapshot
 
 __all__ = ["IdleLook", "Question", "TriggerDelay"]
@@ -50,8 +49,6 @@ class IdleLook(NamedTuple):
     90 times a second, and this answers nearly all of it."""
 
     question: Question
-    begin: Offsets
-    """The question's start."""
     snapshot: Snapshot
     held_back: bool
     """There are rows, but too few before the delay is over."""

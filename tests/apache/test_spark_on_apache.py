@@ -60,7 +60,7 @@ def test_what_javas_producer_wrote_is_read_byte_for_byte(
         for body, one in send_assorted(java_producer("apache_single"), "apache_single", 40).items()
     }
     frame = delta_spark.read.format("tubeclient").options(
-        **options(apache, "apache_single", "batch", includeAttributes=True)
+        **options(apache, "apache_single", "batch", columns="*, attributes")
     )
     got = {
         (row.partitionKey, row.offset): (
@@ -162,7 +162,7 @@ def test_what_is_written_comes_back_with_all_that_belongs_to_it(
     to = {"masterServers": apache.master_address, "topic": "apache_single", "messageTimeZone": "Asia/Shanghai"}
     write = rows.withColumnRenamed("messageType", "tag").write.format("tubeclient").mode("append")
     write.options(**to).save()
-    given = options(apache, "apache_single", "wrote", includeAttributes=True, messageTimeZone="Asia/Shanghai")
+    given = options(apache, "apache_single", "wrote", columns="*, attributes", messageTimeZone="Asia/Shanghai")
     read = delta_spark.read.format("tubeclient").options(**given).load()
     found = read.filter("startswith(cast(value AS string), 'written-')").select(columns)
     assert found.orderBy("value").collect() == rows.select(columns).orderBy("value").collect()

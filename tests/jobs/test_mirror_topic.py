@@ -40,7 +40,6 @@ def test_the_shipped_settings_are_what_source_and_sink_get() -> None:
         "offsetsTable": "/lake/_offsets",
         "payload": "raw",
         "badMessages": "fail",
-        "includeAttributes": "true",
         "columns": "topic,value,messageType,messageTime,attributes",
     }
     assert dict(settings.write()) == {"masterServers": "10.1.0.1:8715", "retryLimit": "60s"}
@@ -57,7 +56,6 @@ def test_the_shipped_settings_are_what_source_and_sink_get() -> None:
         ({"trigger": "soon"}, "trigger"),
         ({"starting_offsets": "soon"}, "startingOffsets"),
         ({"source_options": {"badMessages": "keep"}}, "badMessages is keep, .* needs fail"),
-        ({"source_options": {"includeattributes": "false"}}, "includeAttributes is false, .* needs true"),
         ({"source_options": {"Columns": "topic, value"}}, "columns is topic, value, .* needs topic,value,messageType,"),
         ({"source_options": {"subscribe": "a"}}, "subscribe has a setting of its own, topics"),
         ({"source_options": {"endingOffsets": "latest"}}, "endingOffsets belongs to batch reads"),

@@ -200,8 +200,8 @@ DEFENCES = (
     Defence(
         "only what is complete is recorded",
         "spark_source.stream.planner:StreamPlanner._end_of_batch",
-        "return end.to_dict()",
-        "self._record(end, recent)\nreturn end.to_dict()",
+        "return self._written(end)",
+        "self._record(end, recent)\nreturn self._written(end)",
         0,
         ("the driver dies",),
         TABLE,

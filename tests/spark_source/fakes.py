@@ -6,6 +6,8 @@ import threading
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from hypothesis import strategies as st
+
 from offsets_store import OffsetsTable
 from spark_source.options.given import parse_options
 from spark_source.options.source_options import SourceOptions
@@ -255,3 +257,17 @@ def planner_with(
     chosen = options(**more)
     own_clock = clock or FakeClock()
     return StreamPlanner(chosen, cluster, ProgressTable(chosen, own_clock, table, waits), own_clock)
+
+
+offset_values = st.integers(0, 8).map(lambda n: n * INDEX_ENTRY_BYTES)
+"""Few values, so that neighbours often stand at the same offset."""
+
+partition_keys = st.builds(
+    lambda broker, topic, store, n: PartitionKey(broker, topic, store * 10_000 + n),
+    st.sampled_from([1, 2, 10]),
+    st.sampled_from(["a", "b-c", "ü"]),
+    st.integers(0, 2),
+    st.integers(0, 12),
+)
+
+offset_maps = st.dictionaries(partition_keys, offset_values, max_size=24)

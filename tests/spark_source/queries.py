@@ -5,12 +5,17 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+from spark_source.offsets.offsets import Offsets
 from tests.waiting import wait_for
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
 
 WAIT_SECONDS = 60
 
@@ -84,3 +89,39 @@ def wait_for_rows(query: StreamingQuery, sink: Batches, count: int, what: str, *
         return len(sink.all) == count
 
     wait_for(there, what, seconds=seconds)
+
+
+def ends_of(text: str) -> dict[str, int]:
+    """Where the batch ends, by partition key. The entry has its version, a line of metadata, and a line for the source,
+    which in version 2 begins with the source's name."""
+    version, _, source = text.strip().split("\n")
+    offsets = Offsets.parse(source if version == "v1" else source.partition(":")[2])
+    return {str(key): at for key, at in offsets.items()}
+
+
+class Read(NamedTuple):
+    """A row, and which task gave it."""
+
+    task: int
+    partition: int
+    body: bytes
+
+
+def reads_of(frame: DataFrame) -> list[Read]:
+    """All rows, those of a task in the order in which it gave them."""
+    from pyspark.sql.functions import spark_partition_id
+
+    rows = frame.select(spark_partition_id().alias("task"), "partition", "value").collect()
+    return [Read(row.task, row.partition, bytes(row.value)) for row in rows]
+
+
+def bodies_of(reads: list[Read]) -> list[bytes]:
+    return sorted(read.body for read in reads)
+
+
+def assert_in_order(reads: list[Read]) -> None:
+    """Messages are numbered as they lie in their store, so those of a partition rise within a task."""
+    last: dict[tuple[int, int], bytes] = {}
+    for read in reads:
+        assert last.get((read.task, read.partition), b"") < read.body
+        last[read.task, read.partition] = read.body

@@ -21,8 +21,7 @@ import pytest
 from tests.exactly_once.looking import kept
 from tests.exactly_once.processes import Child, marked, none_left, send_signal
 from tests.spark_source.feed import Feed
-from tests.spark_source.offset_log import ends_of
-from tests.spark_source.queries import stream
+from tests.spark_source.queries import ends_of, stream
 from tests.waiting import wait_for
 from tubeclient.keys import INDEX_ENTRY_BYTES
 

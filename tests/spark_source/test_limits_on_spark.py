@@ -11,8 +11,7 @@ import pytest
 from spark_source.offsets.offsets import Offsets
 from spark_source.session_confs import session_confs
 from tests.spark_source.feed import Feed
-from tests.spark_source.queries import Batches, batch, run_available, running, stream
-from tests.spark_source.reads import Read, bodies_of, reads_of
+from tests.spark_source.queries import Batches, Read, batch, bodies_of, reads_of, run_available, running, stream
 from tests.waiting import wait_for
 
 if TYPE_CHECKING:

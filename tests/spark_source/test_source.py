@@ -121,7 +121,7 @@ def test_another_schema_is_refused() -> None:
     for make in (one.reader, lambda schema: one.streamReader(schema).initialOffset()):
         with pytest.raises(ConfigurationError, match="fixed schema"):
             make(other)
-    assert one.schema() == source().schema() != source(includeattributes="true").schema()
+    assert one.schema() == source().schema() != source(columns="*, attributes").schema()
 
 
 def test_streaming_and_batch_options_are_checked_for_each() -> None:

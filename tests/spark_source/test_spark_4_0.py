@@ -50,7 +50,7 @@ def test_it_is_4_0(spark: OtherDriver) -> None:
 def test_batch_reads_and_views(spark: OtherDriver, topic: Feed) -> None:
     topic.send(100, tags=["web", "app"])
     assert spark.call("read", options=topic.options()) == texts(topic.sent)
-    spark.call("make_view", name="clicks", options=topic.options(includeAttributes="true"))
+    spark.call("make_view", name="clicks", options=topic.options(columns="*, attributes"))
     [row] = spark.call("sql", text="SELECT count(*), count(DISTINCT value), count(attributes['k']) FROM clicks")
     assert row == [100, 100, 100]
     query = "SELECT DISTINCT messageType, date_format(messageTime, 'yyyyMMddHHmm') FROM clicks ORDER BY 1"

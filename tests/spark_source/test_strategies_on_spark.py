@@ -10,8 +10,7 @@ import pytest
 
 from offsets_store import GroupKey, OffsetsTable, PartitionProgress
 from tests.spark_source.feed import Feed
-from tests.spark_source.queries import run_available, stream
-from tests.spark_source.reads import Read, bodies_of, reads_of
+from tests.spark_source.queries import Read, bodies_of, reads_of, run_available, stream
 from tubeclient.assignment import Assignment, Hints
 from tubeclient.keys import PartitionKey
 

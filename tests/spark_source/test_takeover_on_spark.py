@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.spark_source.feed import Feed
-from tests.spark_source.queries import batch, run_available, stream
-from tests.spark_source.reads import Read, assert_in_order, bodies_of, reads_of
+from tests.spark_source.queries import Read, assert_in_order, batch, bodies_of, reads_of, run_available, stream
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

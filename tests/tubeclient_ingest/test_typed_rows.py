@@ -56,7 +56,7 @@ def test_a_restart_with_another_schema_keeps_each_record_once(bench: Bench) -> N
     assert ids(bench) == list(range(40))
     assert {row["id"]: row["name"] for row in rows(bench)} == {n: f"n{n}" if n >= 20 else None for n in range(40)}
     # Fewer columns again, also within the struct: null in the new rows.
-    more = {**bench.settings.source_options, "includeAttributes": "true"}
+    more = {**bench.settings.source_options, "columns": "*, attributes"}
     send(bench, *records(40))
     bench.run(records=NAMED, evolve=True, source_options=more)
     send(bench, *records(60))

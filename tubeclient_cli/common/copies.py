@@ -19,7 +19,6 @@ __all__ = ["as_messages", "read_options_of_copies", "write_options_of_copies"]
 _READ: Final = {
     "payload": "raw",
     "badMessages": "fail",
-    "includeAttributes": "true",
     "columns": "topic,value,messageType,messageTime,attributes",
 }
 """With other values rows are not whole messages."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
@@ -10,7 +11,8 @@ from hypothesis import strategies as st
 
 from spark_source.offsets.offset_spec import OffsetSpec
 from spark_source.offsets.offsets import Offsets, Run
-from tests.spark_source.examples import offset_maps
+from spark_source.offsets.partition_set import PartitionSet
+from tests.spark_source.fakes import offset_maps, partition_keys
 from tubeclient.errors import ConfigurationError
 from tubeclient.keys import PartitionKey, StoreKey
 
@@ -213,3 +215,28 @@ def test_hash_follows_equality() -> None:
     one, other = Offsets.of({key("1:t:0"): 28}), Offsets.parse('{"1:t:0": {"0": 28}, "version": 1}')
     assert one == other
     assert hash(one) == hash(other)
+
+
+@given(st.lists(partition_keys), st.lists(partition_keys))
+def test_it_is_a_set_in_order(keys: list[PartitionKey], others: list[PartitionKey]) -> None:
+    found = PartitionSet(keys)
+    assert list(found) == sorted(set(keys))
+    assert len(found) == len(set(keys))
+    assert [one in found for one in others] == [one in keys for one in others]
+    assert PartitionSet.of(found) is found
+
+
+@given(st.lists(partition_keys))
+def test_by_store_it_is_the_same(keys: list[PartitionKey]) -> None:
+    found = PartitionSet(keys)
+    assert sorted(
+        PartitionKey(store.broker_id, store.topic, number) for store in found.by_store for number in found.ids_of(store)
+    ) == list(found)
+    assert {
+        store: [n for first, last in spans for n in range(first, last + 1)] for store, spans in found.spans.items()
+    } == {store: sorted(ids) for store, ids in found.by_store.items()}
+    assert all(one[1] + 1 < other[0] for spans in found.spans.values() for one, other in pairwise(spans))
+
+
+def test_a_store_that_is_not_there_has_no_partitions() -> None:
+    assert PartitionSet([PartitionKey(1, "t", 0)]).ids_of(StoreKey(1, "t", 1)) == frozenset()

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from spark_source.offsets.offsets import Offsets
 from spark_source.plan.planning import plan
-from spark_source.plan.windows import StoreWindows, window_ends
+from spark_source.plan.windows import StoreWindows, share_rows, window_ends
 from tubeclient.keys import INDEX_ENTRY_BYTES as ROW
 from tubeclient.keys import PartitionKey, StoreBounds, StoreKey
 
@@ -137,3 +137,34 @@ def test_a_new_partition_takes_turns_where_more_comes_than_is_read() -> None:
         before, at = at, plan(at, [old, new], {old.store: StoreBounds(0, end)}, 600)
         assert at[new] == at[old] or (at[old] - before[old], at[new] - before[new]) == (200 * ROW, 400 * ROW)
     assert batches == 44
+
+
+sharers = st.dictionaries(st.integers(0, 9), st.integers(0, 40), min_size=1)
+
+
+@given(sharers, st.none() | st.integers(0, 30), st.integers(0, 100))
+def test_shares(behind: dict[int, int], limit: int | None, turn: int) -> None:
+    shares = share_rows(behind, limit, turn)
+    total = sum(behind.values())
+    assert sum(shares.values()) == (total if limit is None else min(total, limit))
+    assert shares.keys() == behind.keys()
+    assert all(0 <= shares[one] <= behind[one] for one in behind)
+    waiting = [one for one, rows in behind.items() if rows]
+    if limit is None or limit >= len(waiting):
+        assert all(shares[one] for one in waiting)
+        for one in waiting:  # more behind never gets less, but for the row that rounding decides
+            assert all(shares[one] + 1 >= shares[other] for other in behind if behind[one] >= behind[other])
+
+
+@given(st.data(), st.integers(1, 8), st.integers(1, 8))
+def test_everybodys_turn_comes_whoever_else_waits(data: st.DataObject, count: int, limit: int) -> None:
+    """Others come and go from one sharing to the next; number 0 has always something to read."""
+    turn, batches = data.draw(st.integers(0, 20)), 0
+    while True:
+        behind = {0: 100, **{one: data.draw(st.integers(0, 1)) for one in range(1, count)}}
+        shares = share_rows(behind, limit, turn)
+        batches += 1
+        if shares[0]:
+            break
+        turn += sum(shares.values())
+        assert batches * limit < count

@@ -19,8 +19,7 @@ from tests.exactly_once.looking import kept
 from tests.exactly_once.order import Positions, Seen, wrong_order
 from tests.exactly_once.processes import Child, marked, none_left, send_signal
 from tests.spark_source.feed import Feed
-from tests.spark_source.offset_log import ends_of
-from tests.spark_source.queries import Batches, run_available, stream
+from tests.spark_source.queries import Batches, ends_of, run_available, stream
 from tests.waiting import wait_for
 
 if TYPE_CHECKING:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pyarrow as pa
 import pytest
@@ -12,22 +14,49 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from spark_source.options.row_options import RowOptions
+from spark_source.options.row_options import ATTRIBUTES, RowOptions
 from spark_source.plan.offset_rule import OffsetRule
 from spark_source.read import arrow, attribute_texts
 from spark_source.read.arrow import PackDecoder
 from spark_source.read.attribute_columns import split_alike
 from spark_source.read.schema import COLUMNS, arrow_schema, check_schema, spark_schema
-from tests.spark_source.plain_decoder import plain_table
 from tubeclient.errors import ConfigurationError, CorruptMessage, DataLoss
-from tubeclient.keys import PartitionKey
+from tubeclient.keys import INDEX_ENTRY_BYTES, PartitionKey
 from tubeclient.range_reader import Pack
-from tubeclient.wire.messages import Columns
+from tubeclient.wire.message_time import message_time_ms
+from tubeclient.wire.messages import Columns, Message
 from tubeclient.wire.payload import checksum, encode_attributes, encode_payload
 from tubeclient.wire.proto.broker_pb2 import TransferedMessage
 
+
+def plain_table(packs: Sequence[Pack], *, include_attributes: bool, with_offsets: bool, time_zone: str) -> pa.Table:
+    """The rows of the packs; `with_offsets`: each index entry is a message."""
+    rows = [
+        _row(pack, message, pack.start + number * INDEX_ENTRY_BYTES if with_offsets else None, ZoneInfo(time_zone))
+        for pack in packs
+        for number, message in enumerate(pack)
+    ]
+    return pa.Table.from_pylist(rows, arrow_schema(RowOptions(columns=ATTRIBUTES if include_attributes else ())))
+
+
+def _row(pack: Pack, message: Message, offset: int | None, zone: ZoneInfo) -> dict[str, Any]:
+    time_ms = message_time_ms(message.time, zone)
+    return {
+        "topic": pack.partition.topic,
+        "partitionKey": str(pack.partition),
+        "brokerId": pack.partition.broker_id,
+        "partition": pack.partition.partition_id,
+        "offset": offset,
+        "messageId": message.message_id,
+        "messageType": message.tag or None,
+        "messageTime": None if time_ms is None else time_ms * 1_000,
+        "value": message.body,
+        "attributes": list(message.attributes.items()),
+    }
+
+
 KEY = PartitionKey(7, "clicks", 10_003)
-ALL = RowOptions(include_attributes=True)
+ALL = RowOptions(columns=ATTRIBUTES)
 
 
 def message(body: bytes, tag: str = "", time: str = "", number: int = 1, **attributes: str) -> TransferedMessage:
@@ -47,7 +76,7 @@ def pack(*messages: TransferedMessage, start: int = 280, end: int | None = None)
 
 
 def decoder(**changes: Any) -> PackDecoder:
-    rows = RowOptions(include_attributes=changes.pop("include_attributes", True))
+    rows = RowOptions(columns=ATTRIBUTES if changes.pop("include_attributes", True) else ())
     return PackDecoder(**{"rows": rows, "time_zone": "UTC", **changes})
 
 
@@ -59,8 +88,9 @@ def rows(one: Pack, rule: OffsetRule = OffsetRule.UNKNOWN, **changes: Any) -> li
 @pytest.mark.parametrize("include_attributes", [False, True])
 def test_schema_is_what_spark_makes_of_ours(include_attributes: bool) -> None:
     """Spark compares with its own conversion and refuses a batch that differs in a name, a type, a zone or a null."""
-    expected = to_arrow_schema(spark_schema(RowOptions(include_attributes=include_attributes)), timezone="UTC")
-    assert arrow_schema(RowOptions(include_attributes=include_attributes)).equals(expected)
+    rows = RowOptions(columns=ATTRIBUTES if include_attributes else ())
+    expected = to_arrow_schema(spark_schema(rows), timezone="UTC")
+    assert arrow_schema(rows).equals(expected)
     for one in (pack(message(b"x")), pack(message(b"x", "a", "202401020304", k="v")), pack()):
         batch = decoder(include_attributes=include_attributes).decode([one], OffsetRule.ALWAYS)
         assert expected.equals(batch.schema)
@@ -73,7 +103,7 @@ def test_columns_are_those_of_the_documentation() -> None:
         "struct<topic:string,partitionKey:string,brokerId:int,partition:int,offset:bigint,messageId:bigint,messageType:string,messageTime:timestamp,value:binary>"
     )
     assert spark_schema(ALL).simpleString().endswith(",attributes:map<string,string>>")
-    assert all(doc.endswith(".") for _, _, doc, _ in COLUMNS)
+    assert all(column.doc.endswith(".") for column in COLUMNS)
 
 
 def test_a_given_schema_has_to_be_ours() -> None:

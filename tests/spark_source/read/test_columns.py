@@ -27,7 +27,7 @@ from tubeclient.wire.payload import encode_attributes, encode_payload
 KEY = PartitionKey(1, "mixed", 0)
 BAD, PACKS, RAW = 6, 12, 12
 MESSAGES = BAD + PACKS + RAW
-RECORDS = {"payload": "auto", "includeAttributes": "true"}
+RECORDS = {"payload": "auto", "columns": "*, attributes, recordAttributes"}
 
 
 @pytest.fixture(scope="module")
@@ -63,13 +63,13 @@ def read(tube: EmbeddedTubeMQ, first: int = 0, **more: str) -> pa.Table:
     st.sets(st.sampled_from([column.name for column in COLUMNS if column.name != "badReason"]), min_size=1),
     st.booleans(),
 )
-def test_rows_have_what_they_have_without_the_option(mixed: EmbeddedTubeMQ, names: set[str], keep: bool) -> None:
+def test_rows_have_what_they_have_with_all_columns(mixed: EmbeddedTubeMQ, names: set[str], keep: bool) -> None:
     # Bad messages come first in the topic, so that a read which does not keep them can leave them out.
     first, more = (0, {"badMessages": "keep"}) if keep else (BAD, {})
     names = names | ({"badReason"} if keep else set())
     whole = read(mixed, first, **RECORDS, **more)
     assert whole.num_rows == (PACKS * 2 + BAD if keep else PACKS * 2) + RAW
-    some = read(mixed, first, **RECORDS, **more, columns=",".join(names))
+    some = read(mixed, first, **{**RECORDS, "columns": ",".join(names)}, **more)
     assert some.column_names == [column.name for column in COLUMNS if column.name in names]
     assert some.equals(whole.select(some.column_names))
 
@@ -84,15 +84,15 @@ def test_messages_alone(mixed: EmbeddedTubeMQ) -> None:
     ("rows", "text"),
     [
         (RowOptions(columns=("valeu",)), r"columns names 'valeu', which is no column; did you mean value\?"),
-        (RowOptions(columns=("body",)), r"names 'body', which is no column; there are topic, .*, value$"),
+        (RowOptions(columns=("body",)), r"names 'body', which is no column; there are topic, .*, value, attributes$"),
         (
             RowOptions(columns=("recordIndex",)),
             r"recordIndex, which rows have only with payload=inlong or payload=auto",
         ),
         (RowOptions(columns=("badreason",)), r"badReason, which rows have only with badMessages=keep"),
         (
-            RowOptions(columns=("recordAttributes",), payload="inlong"),
-            r"recordAttributes, which rows have only with includeAttributes=true and payload=inlong or payload=auto",
+            RowOptions(columns=("*", "recordAttributes")),
+            r"recordAttributes, which rows have only with payload=inlong or payload=auto",
         ),
         (RowOptions(columns=("value",), bad_messages="keep"), r"option columns lacks badReason"),
     ],

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from spark_source.options.row_options import RowOptions
+from spark_source.options.row_options import ALL_ATTRIBUTES, RowOptions
 from spark_source.plan.offset_rule import OffsetRule
 from spark_source.read.arrow import PackDecoder
 from spark_source.read.schema import arrow_schema, spark_schema
@@ -46,7 +46,10 @@ def sent(body: bytes, tag: str = "", **attributes: str) -> tuple[bytes, int]:
 def read(messages: Sequence[tuple[bytes, int]], tags: frozenset[str] = frozenset(), **options: Any) -> pa.Table:
     of_a_pack = options.pop("of_a_pack", 2)
     streams = options.pop("streams", frozenset())
-    rows = RowOptions(**{"payload": "inlong", **options})
+    columns: tuple[str, ...] = ALL_ATTRIBUTES if options.pop("include_attributes", False) else ()
+    if options.get("payload") == "raw":
+        columns = columns[:2]  # messages have no others
+    rows = RowOptions(**{"payload": "inlong", "columns": columns, **options})
     decoder = PackDecoder(rows=rows, time_zone="UTC", streams=streams)
     batches = decoder.batches(packs_of(messages, of_a_pack=of_a_pack), OffsetRule.ALWAYS, tags)
     return pa.Table.from_batches(batches, arrow_schema(rows))
@@ -60,7 +63,7 @@ def a_pack(*bodies: bytes, **attributes: str) -> bytes:
     "rows",
     [
         RowOptions(payload="inlong"),
-        RowOptions(payload="auto", include_attributes=True, bad_messages="keep"),
+        RowOptions(payload="auto", columns=ALL_ATTRIBUTES, bad_messages="keep"),
         RowOptions(bad_messages="keep"),
     ],
 )

@@ -25,7 +25,7 @@ ENTRY = 28
 def test_every_row_and_column(delta_spark: SparkSession, plain_feed: Feed) -> None:
     feed = plain_feed
     feed.send(40, tags=["web"])
-    rows = batch(delta_spark, feed.options(includeAttributes="true")).orderBy("value").collect()
+    rows = batch(delta_spark, feed.options(columns="*, attributes")).orderBy("value").collect()
     assert [bytes(row.value) for row in rows] == feed.sent
     assert len({(row.partitionKey, row.messageId) for row in rows}) == 40  # ids are unique within a store only
     first = rows[1].asDict()

@@ -40,15 +40,6 @@ def test_a_query_begins_where_the_options_say(starting: str, expected: dict[str,
     assert planner(FakeCluster(rows=(3, 10)), startingOffsets=starting).initial() == as_json(expected)
 
 
-def test_the_beginning_is_looked_up_once() -> None:
-    cluster = FakeCluster()
-    one = planner(cluster)
-    first = one.initial()
-    cluster.rows[STORE] = (0, 20)
-    assert one.initial() == first == as_json({"1:t:0": 10, "1:t:1": 10})
-    assert cluster.count("bounds") == 1
-
-
 def test_group_goes_by_the_brokers_where_there_is_no_table() -> None:
     cluster = FakeCluster(rows=(1, 10))
     cluster.positions = {key("1:t:0"): 5 * ROW}
@@ -58,33 +49,9 @@ def test_group_goes_by_the_brokers_where_there_is_no_table() -> None:
     assert "positions of g" in cluster.calls
 
 
-@pytest.mark.parametrize(("fallback", "expected"), [("earliest", 1), ("latest", 10)])
-def test_group_without_a_position_takes_the_fallback(fallback: str, expected: int) -> None:
-    one = planner(FakeCluster(rows=(1, 10)), startingOffsets="group", groupFallback=fallback)
-    assert one.initial() == as_json({"1:t:0": expected, "1:t:1": expected})
-
-
 def test_group_without_a_position_or_fallback_is_an_error() -> None:
     with pytest.raises(ConfigurationError, match=r"no.* position of the group for 1:t:0, 1:t:1; set groupFallback"):
         planner(FakeCluster(), startingOffsets="group").initial()
-
-
-def test_starting_offsets_have_to_fit_the_topic() -> None:
-    with pytest.raises(ConfigurationError, match='no entry for 1:t:1; add the missing ones, or "default"'):
-        planner(FakeCluster(), startingOffsets='{"1:t:0": 0}').initial()
-    with pytest.raises(ConfigurationError, match=r"startingOffsets names 1:t:7, which .* do not have"):
-        planner(FakeCluster(), startingOffsets='{"1:t:7": 0, "default": -1}').initial()
-
-
-def test_named_partitions_that_are_gone_may_be_gone_without(caplog: pytest.LogCaptureFixture) -> None:
-    starting = '{"1:t:0": 56, "1:t:7": 28, "default": "earliest"}'
-    with pytest.raises(
-        ConfigurationError, match="startingOffsets names 1:t:7, which the subscribed topics do not have"
-    ):
-        planner(FakeCluster(), startingOffsets=starting).initial()
-    lenient = planner(FakeCluster(), startingOffsets=starting, failOnDataLoss="false")
-    assert lenient.initial() == as_json({"1:t:0": 2, "1:t:1": 0})
-    assert "without what startingOffsets names and the topics do not have: 1:t:7" in caplog.text
 
 
 def test_only_assigned_partitions_are_read() -> None:

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spark_source.options.given import parse_given, write_options
-from spark_source.options.row_options import RowOptions
+from spark_source.options.row_options import ALL_ATTRIBUTES, RowOptions
 from spark_source.plan.offset_rule import OffsetRule
 from spark_source.read.arrow import PackDecoder
 from spark_source.write.pack_rows import PackMaker
@@ -70,7 +70,7 @@ def maker(limit: int = 1 << 20, columns: InlongColumns = COLUMNS, most: int = 25
 def read_back(made: Made, payload: Any = "inlong") -> list[dict[str, Any]]:
     """As the source reads them."""
     found: list[dict[str, Any]] = []
-    decoder = PackDecoder(rows=RowOptions(payload=payload, include_attributes=True), time_zone="UTC")
+    decoder = PackDecoder(rows=RowOptions(payload=payload, columns=ALL_ATTRIBUTES), time_zone="UTC")
     for topic in sorted({message.topic for message in made.messages}):
         messages = [message for message in made.messages if message.topic == topic]
         stored = Columns([1] * len(messages), [one.payload for one in messages], [one.flag for one in messages])

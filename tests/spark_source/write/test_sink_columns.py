@@ -18,7 +18,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from spark_source.options.row_options import RowOptions
+from spark_source.options.row_options import ATTRIBUTES, RowOptions
 from spark_source.read.schema import spark_schema
 from spark_source.write.sink_columns import InlongColumns, SinkColumns, find_columns
 from tubeclient.errors import ConfigurationError
@@ -86,7 +86,7 @@ def test_a_value_may_be_text() -> None:
         (schema(value=BinaryType(), headers=BinaryType()), "column headers .*; give them as attributes, a map"),
         (schema(value=BinaryType(), partition=LongType()), "column partition .*; rows go to all partitions in turn"),
         (schema(value=BinaryType(), timestamp=LongType()), "column timestamp .*; rename timestamp to messageTime"),
-        (spark_schema(RowOptions(include_attributes=True)), "column partitionKey cannot be written"),
+        (spark_schema(RowOptions(columns=ATTRIBUTES)), "column partitionKey cannot be written"),
     ],
 )
 def test_other_columns_are_refused(columns: StructType, message: str) -> None:

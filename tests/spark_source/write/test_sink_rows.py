@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_source.options.row_options import RowOptions
+from spark_source.options.row_options import ATTRIBUTES, RowOptions
 from spark_source.plan.offset_rule import OffsetRule
 from spark_source.read.arrow import PackDecoder
 from spark_source.write.sink_columns import SinkColumns
@@ -56,7 +56,7 @@ def make(
 def read_back(messages: list[OutgoingMessage], zone: str) -> list[dict[str, Any]]:
     """As the source reads them."""
     stored = Columns([1] * len(messages), [one.payload for one in messages], [one.flag for one in messages])
-    decoder = PackDecoder(rows=RowOptions(include_attributes=True), time_zone=zone)
+    decoder = PackDecoder(rows=RowOptions(columns=ATTRIBUTES), time_zone=zone)
     pack = Pack(KEY, 0, 28 * len(messages), stored)
     found: list[dict[str, Any]] = decoder.decode([pack], OffsetRule.ALWAYS).to_pylist()
     return found

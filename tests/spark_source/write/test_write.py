@@ -35,7 +35,7 @@ def write(frame: DataFrame, options: dict[str, str], mode: str = "append") -> No
 
 
 def rows_of(spark: SparkSession, feed: Feed) -> list[Any]:
-    return batch(spark, feed.options(includeAttributes="true")).orderBy("value").collect()
+    return batch(spark, feed.options(columns="*, attributes")).orderBy("value").collect()
 
 
 def numbered(spark: SparkSession, count: int, partitions: int = 2) -> DataFrame:
@@ -55,12 +55,12 @@ def own_feed(tmp_path: Path) -> Iterator[Feed]:
 
 def test_what_is_read_can_be_written_and_read_again(delta_spark: SparkSession, feed: Feed, plain_feed: Feed) -> None:
     feed.send(60, tags=["web", "app", ""])
-    read = batch(delta_spark, feed.options(includeAttributes="true", messageTimeZone="Asia/Shanghai"))
+    read = batch(delta_spark, feed.options(columns="*, attributes", messageTimeZone="Asia/Shanghai"))
     write(
         read.selectExpr("attributes", "messageType AS tag", "value", "messageTime"),
         sink(plain_feed, messageTimeZone="Asia/Tokyo"),
     )
-    written = batch(delta_spark, plain_feed.options(includeAttributes="true", messageTimeZone="Asia/Tokyo"))
+    written = batch(delta_spark, plain_feed.options(columns="*, attributes", messageTimeZone="Asia/Tokyo"))
     same = ["value", "messageType", "messageTime", "attributes"]
     assert written.select(same).orderBy("value").collect() == read.select(same).orderBy("value").collect()
     tagged = written.filter("messageType = 'web'").count()

@@ -34,7 +34,7 @@ def write(frame: DataFrame, options: dict[str, str]) -> None:
 
 
 def read(spark: SparkSession, feed: Feed, payload: str = "inlong", **more: object) -> DataFrame:
-    return batch(spark, feed.options("", payload=payload, includeAttributes=True, **more))
+    return batch(spark, feed.options("", payload=payload, columns="*, attributes, recordAttributes", **more))
 
 
 def test_records_are_written_and_read_back(delta_spark: SparkSession, feed: Feed, plain_feed: Feed) -> None:
