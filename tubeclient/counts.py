@@ -11,19 +11,6 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Final, Literal, NamedTuple, Protocol, TypeAlias
 
-__all__ = [
-    "CLIENT_METRICS",
-    "OPERATION_SECONDS",
-    "Counts",
-    "Durations",
-    "FetchResult",
-    "Metric",
-    "ReadCounts",
-    "Sample",
-    "SendCounts",
-    "lag_samples",
-]
-
 FetchResult: TypeAlias = Literal["messages", "empty", "error"]
 
 OPERATION_SECONDS: Final = (0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10)

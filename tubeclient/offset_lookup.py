@@ -47,8 +47,6 @@ from tubeclient.settings import ClientSettings, checked_settings
 from tubeclient.store_growth import StoreGrowth, grown
 from tubeclient.wire.message_time import MINUTE_MS, moment_ms, zone_named
 
-__all__ = ["FirstTime", "OffsetLook", "OffsetLookup"]
-
 FoundT = TypeVar("FoundT")
 
 _log = logging.getLogger(__name__)

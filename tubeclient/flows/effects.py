@@ -17,25 +17,6 @@ from tubeclient.keys import INDEX_ENTRY_BYTES, is_index_offset
 from tubeclient.wire.envelope import encode_request
 from tubeclient.wire.methods import Method
 
-__all__ = [
-    "ConnectionTo",
-    "Done",
-    "Effect",
-    "Emit",
-    "Flow",
-    "Notify",
-    "Now",
-    "Receive",
-    "Send",
-    "SendAll",
-    "Sleep",
-    "Ticket",
-    "WallClock",
-    "backoff_ms",
-    "call",
-    "checked",
-]
-
 Ticket = NewType("Ticket", object)
 """Stands for a pending answer."""
 

@@ -34,8 +34,6 @@ from tubeclient.keys import BrokerInfo, PartitionKey
 from tubeclient.wire.message_time import MINUTE_MS, message_time_ms
 from tubeclient.wire.messages import Message, bad_attributes, checked_columns, kept_columns
 
-__all__ = ["TimeTask", "TimedLook"]
-
 _NOT_FOUND = 404
 
 FoundT = TypeVar("FoundT")

@@ -34,20 +34,6 @@ from tubeclient.wire.strings import (
     parse_consumer_layouts,
 )
 
-__all__ = [
-    "UNDEFINED",
-    "GroupNode",
-    "GroupOrders",
-    "MasterList",
-    "MetadataCache",
-    "call_master",
-    "close_nodes",
-    "heartbeat_nodes",
-    "knock",
-    "query_view",
-    "register_node",
-]
-
 UNDEFINED = -2
 """TubeMQ's "no value" (TBaseConstants.META_VALUE_UNDEFINED)."""
 

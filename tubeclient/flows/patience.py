@@ -6,8 +6,6 @@ import math
 
 from tubeclient.errors import ConfigurationError, TubeError
 
-__all__ = ["LASTING_GRACE_MS", "FaultHistory", "Patience", "given_ms"]
-
 LASTING_GRACE_MS = 5_000
 """How long a lasting fault is tried again. Name servers fail for moments, and entries come late."""
 

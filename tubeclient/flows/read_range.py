@@ -57,8 +57,6 @@ from tubeclient.keys import INDEX_ENTRY_BYTES, BrokerInfo, OffsetRange, Partitio
 from tubeclient.wire.messages import NO_MESSAGES, Columns, checked_columns, kept_columns
 from tubeclient.wire.proto import broker_pb2
 
-__all__ = ["AFTER_LOSS", "LostRange", "Pack", "RangeRead", "RangeTask"]
-
 AFTER_LOSS: Final = (
     "Start from offsets that it still holds, or set fail_on_data_loss=False, in Spark failOnDataLoss=false, to go on "
     "without them"

@@ -22,8 +22,6 @@ from tubeclient.keys import BrokerInfo, PartitionKey
 from tubeclient.wire.methods import Method
 from tubeclient.wire.proto import broker_pb2
 
-__all__ = ["Stay"]
-
 _NOT_HAD = (200, FREE, TAKEN)
 """Codes that answer an unregister if the client does not have the partition afterwards."""
 

@@ -33,8 +33,6 @@ from tubeclient.net.waiting import Outcome
 from tubeclient.settings import TlsSettings
 from tubeclient.wire.framing import Frame, FrameDecoder, encode_frame
 
-__all__ = ["Connection", "Receiver", "split_address"]
-
 _log = logging.getLogger(__name__)
 
 _numbers = itertools.count(1)

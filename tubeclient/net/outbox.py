@@ -25,8 +25,6 @@ from tubeclient.net.sending import Sending, result_of
 from tubeclient.net.waiting import Alarm, Bell, OneThread
 from tubeclient.wire.framing import Frame
 
-__all__ = ["Outbox"]
-
 _JOIN_SECONDS = 5.0
 _WATCH_SECONDS = 0.5
 _MESSAGES_PER_WRITE = 200

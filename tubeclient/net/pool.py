@@ -10,8 +10,6 @@ from tubeclient.net.connection import Connection
 from tubeclient.net.fork import ProcessBound
 from tubeclient.settings import ClientSettings
 
-__all__ = ["ConnectionPool", "close_shared_pools", "shared_pool"]
-
 
 class ConnectionPool(ProcessBound):
     """Opens a connection to an address on first use, and again after it ended. Thread-safe."""

@@ -32,8 +32,6 @@ from tubeclient.wire.envelope import decode_response, parse_message
 from tubeclient.wire.framing import Frame
 from tubeclient.wire.methods import Method
 
-__all__ = ["FlowRunner", "Monitor", "Pending"]
-
 T = TypeVar("T")
 W = TypeVar("W")
 

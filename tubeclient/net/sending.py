@@ -17,8 +17,6 @@ from tubeclient.wire.framing import Frame
 from tubeclient.wire.methods import Method
 from tubeclient.wire.proto import broker_pb2
 
-__all__ = ["Answer", "SendResult", "Sending", "result_of"]
-
 _SEND_ID = Method.SEND_MESSAGE.spec.method_id
 
 
