@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tubeclient import metrics as ledger
+from tubeclient import metrics
 from tubeclient.counts import OPERATION_SECONDS, Durations, SendCounts
 
 
@@ -20,7 +20,7 @@ class Owner:
 
 def total(topic: str, name: str = "messaging_client_sent_messages_total") -> float:
     return sum(
-        values[0] for (metric, labels), values in ledger.totals().items() if metric.name == name and labels[0] == topic
+        values[0] for (metric, labels), values in metrics.totals().items() if metric.name == name and labels[0] == topic
     )
 
 
@@ -28,7 +28,7 @@ def test_the_sum_over_all_clients_stays_when_they_are_gone() -> None:
     owners = [Owner() for _ in range(3)]
     for owner in owners:
         counts = SendCounts()
-        ledger.enter(owner, counts)
+        metrics.enter(owner, counts)
         counts.acknowledged("kept", 10, 0.1)
     assert total("kept") == 3
     gone = weakref.ref(owners.pop())
@@ -37,37 +37,37 @@ def test_the_sum_over_all_clients_stays_when_they_are_gone() -> None:
     assert gone() is None
     assert total("kept") == total("kept") == 3
     counts = SendCounts()
-    ledger.enter(owners[0], counts)
+    metrics.enter(owners[0], counts)
     counts.acknowledged("kept", 10, 0.1)
     assert total("kept") == 4
 
 
 def test_what_is_so_now_ends_with_its_client() -> None:
     owner = Owner()
-    ledger.enter(owner, SendCounts(), lambda _: SendCounts.now(7))
+    metrics.enter(owner, SendCounts(), lambda _: SendCounts.now(7))
     name = "tubeclient_producer_in_flight_messages"
-    before = sum(values[0] for (metric, _), values in ledger.totals().items() if metric.name == name)
+    before = sum(values[0] for (metric, _), values in metrics.totals().items() if metric.name == name)
     del owner
     gc.collect()
-    after = sum(values[0] for (metric, _), values in ledger.totals().items() if metric.name == name)
+    after = sum(values[0] for (metric, _), values in metrics.totals().items() if metric.name == name)
     assert before - after == 7
 
 
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
 def test_a_forked_child_begins_with_nothing() -> None:
     owner, counts = Owner(), SendCounts()
-    ledger.enter(owner, counts)
+    metrics.enter(owner, counts)
     counts.acknowledged("forked", 1, 0.0)
-    ledger._ledger._lock.acquire()  # as a thread that the child does not have
+    metrics._ledger._lock.acquire()  # as a thread that the child does not have
     try:
         child = os.fork()
         if child == 0:
             try:
-                os._exit(int(bool(ledger.totals())))
+                os._exit(int(bool(metrics.totals())))
             finally:
                 os._exit(3)
     finally:
-        ledger._ledger._lock.release()
+        metrics._ledger._lock.release()
     _, status = os.waitpid(child, 0)
     assert os.waitstatus_to_exitcode(status) == 0
     assert total("forked") == 1
