@@ -38,7 +38,7 @@ class ConnectionPool(ProcessBound):
                 return connection
             failed_at, failure = self._failures.get(address, (0.0, None))
             if failure is not None and failed_at > asked_at:  # failed while this caller waited: do not wait again
-                raise ConnectError(str(failure), address=address, lasting=failure.lasting)
+                raise ConnectError(str(failure), address=address)
             connection = self._connect(address, within_ms)
             with self._lock:
                 if self._closed:

@@ -215,6 +215,4 @@ class FlowRunner:
         except ConnectionLost as error:
             raise ConnectionLost(f"{pending.address}: {error}", address=pending.address) from None
         except ProtocolError as error:
-            told = ProtocolError(f"{pending.address} answered {pending.method.name} with {error}")
-            told.lasting = error.lasting
-            raise told from error
+            raise ProtocolError(f"{pending.address} answered {pending.method.name} with {error}") from error
