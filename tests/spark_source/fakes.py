@@ -195,7 +195,6 @@ class FakeLookup:
             found[key] = row * ROW if row < high else None
         return found
 
-
     def close(self) -> None:
         self._cluster.calls.append("lookup closed")
 
