@@ -10,8 +10,6 @@ from tubeclient.flows.master import MasterList
 from tubeclient.settings import ClientSettings, Credentials
 from tubeclient.wire.signature import MAX_NONCE, Signed, sign
 
-__all__ = ["authority_of", "masters_of"]
-
 _REUSE_MS = 1_000
 """How long a signature is used again, since a producer signs each message. Servers accept it for 20 s, at least 5 s
 (authValidTimeStampPeriodMs)."""

@@ -8,8 +8,6 @@ from typing import TypeVar
 from tubeclient.errors import ConfigurationError
 from tubeclient.keys import PartitionKey
 
-__all__ = ["checked_kind", "checked_partition", "checked_partitions", "whole_number"]
-
 T = TypeVar("T")
 
 

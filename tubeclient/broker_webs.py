@@ -19,8 +19,6 @@ from tubeclient.keys import BrokerInfo, PartitionKey, StoreFiles, StoreKey
 from tubeclient.metadata import ClusterView
 from tubeclient.settings import ClientSettings
 
-__all__ = ["BrokerWebs"]
-
 _log = logging.getLogger(__name__)
 
 T = TypeVar("T")

@@ -34,8 +34,6 @@ from tubeclient.net.runner import Monitor
 from tubeclient.running_consumer import ConsumerEvents, ConsumerLife, Running
 from tubeclient.settings import ClientSettings, checked_settings
 
-__all__ = ["ClientBalanceConsumer"]
-
 _log = logging.getLogger(__name__)
 
 _STEP_MS = 250.0

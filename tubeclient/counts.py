@@ -7,22 +7,9 @@ So counting costs a client no lock of its own.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from typing import Final, Literal, NamedTuple, Protocol, TypeAlias
-
-__all__ = [
-    "CLIENT_METRICS",
-    "OPERATION_SECONDS",
-    "Counts",
-    "Durations",
-    "FetchResult",
-    "Metric",
-    "ReadCounts",
-    "Sample",
-    "SendCounts",
-    "lag_samples",
-]
 
 FetchResult: TypeAlias = Literal["messages", "empty", "error"]
 
@@ -197,24 +184,24 @@ class SendCounts:
     """What a producer has sent, by topic."""
 
     def __init__(self) -> None:
-        self._topics: dict[str, _Sent] = {}
+        self._topics: defaultdict[str, _Sent] = defaultdict(_Sent)
 
     def acknowledged(self, topic: str, payload_bytes: int, seconds: float) -> None:
         """A broker has one more message, so many seconds after its submit."""
-        of = self._of(topic)
+        of = self._topics[topic]
         of.messages += 1
         of.payload_bytes += payload_bytes
         of.durations.add(seconds)
 
     def failed(self, topic: str, error: Exception, *, again: bool) -> None:
         """An attempt failed; `again` says whether there will be another one."""
-        of = self._of(topic)
+        of = self._topics[topic]
         of.faults[type(error).__name__] += 1
         of.retries += again
 
     def given_up(self, topic: str, error: Exception) -> None:
         """A message will not be sent any more."""
-        self._of(topic).given_up[type(error).__name__] += 1
+        self._topics[topic].given_up[type(error).__name__] += 1
 
     @property
     def unsent(self) -> dict[str, int]:
@@ -237,12 +224,6 @@ class SendCounts:
         """How many messages are in flight at present."""
         yield Sample(_IN_FLIGHT, (), (in_flight,))
 
-    def _of(self, topic: str) -> _Sent:
-        found = self._topics.get(topic)
-        if found is None:
-            found = self._topics[topic] = _Sent()
-        return found
-
 
 class _Read:
     """Of one topic."""
@@ -264,30 +245,30 @@ class ReadCounts:
 
     def __init__(self, group: str = "") -> None:
         self._group = group
-        self._topics: dict[str, _Read] = {}
+        self._topics: defaultdict[str, _Read] = defaultdict(_Read)
 
     def delivered(self, topic: str, messages: int, payload_bytes: int, bad: int = 0) -> None:
         """The application got so many messages, of which `bad` are bad."""
-        of = self._of(topic)
+        of = self._topics[topic]
         of.messages += messages
         of.payload_bytes += payload_bytes
         of.bad += bad
 
     def fetched(self, topic: str, result: FetchResult) -> None:
         """A broker answered a fetch."""
-        self._of(topic).fetches[result] += 1
+        self._topics[topic].fetches[result] += 1
 
     def failed(self, topic: str, error: Exception) -> None:
         """A fetch or a confirmation failed."""
-        self._of(topic).faults[type(error).__name__] += 1
+        self._topics[topic].faults[type(error).__name__] += 1
 
     def lost(self, topic: str, messages: int) -> None:
         """So many messages, at most, expired before they were read."""
-        self._of(topic).lost += messages
+        self._topics[topic].lost += messages
 
     def processed(self, topic: str, seconds: float) -> None:
         """A pack was confirmed so many seconds after it was delivered."""
-        self._of(topic).processing.add(seconds)
+        self._topics[topic].processing.add(seconds)
 
     def samples(self) -> Iterator[Sample]:
         for topic, of in list(self._topics.items()):
@@ -301,12 +282,6 @@ class ReadCounts:
             yield Sample(_LOST, labels, (of.lost,))
             yield Sample(_BAD, labels, (of.bad,))
             yield Sample(_PROCESS, labels, of.processing.values)
-
-    def _of(self, topic: str) -> _Read:
-        found = self._topics.get(topic)
-        if found is None:
-            found = self._topics[topic] = _Read()
-        return found
 
 
 def lag_samples(group: str, behind: dict[str, int], partitions: dict[str, int]) -> Iterator[Sample]:

@@ -86,9 +86,6 @@ class TubeError(Exception):
     condition: str = "CLIENT_ERROR"
     """The error's stable name, in `tubeclient.conditions`. Some errors have a finer one than their class."""
     retriable: ClassVar[bool] = False
-    lasting = False
-    """True if a retriable error will not pass by waiting: an unknown host name, a refused certificate, a port of
-    another protocol. It is retried for some seconds only, in case it is a short disturbance."""
 
     def __reduce__(self) -> tuple[object, ...]:
         # Spark's workers send errors as pickles. By default Python calls the class with only the message, but the
@@ -120,10 +117,9 @@ class TransportError(TubeError):
     condition = "CONNECTION_FAILED"
     retriable = True
 
-    def __init__(self, message: str, *, address: str = "", lasting: bool = False, condition: str | None = None) -> None:
+    def __init__(self, message: str, *, address: str = "", condition: str | None = None) -> None:
         super().__init__(message)
         self.address = address
-        self.lasting = lasting
         if condition is not None:
             self.condition = condition
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-__all__ = ["MissingPackage", "brought_by"]
-
 
 class MissingPackage(ModuleNotFoundError):
     """A package is not installed; the message says which one and what to do."""

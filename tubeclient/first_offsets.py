@@ -18,8 +18,6 @@ from tubeclient.net.pool import ConnectionPool
 from tubeclient.net.runner import FlowRunner
 from tubeclient.settings import ClientSettings
 
-__all__ = ["DATA_UNKNOWN", "NEVER_WRITTEN", "FirstOffsets", "loaded_files"]
-
 NEVER_WRITTEN = StoreFiles(StoreBounds(0, 0), 0)
 """The files of a store that does not exist yet."""
 

@@ -47,8 +47,6 @@ from tubeclient.net.runner import FlowRunner
 from tubeclient.net.waiting import Bell, OneThread, Outcome
 from tubeclient.settings import ClientSettings, checked_settings
 
-__all__ = ["GroupMembership", "fetch_view", "present_brokers"]
-
 _log = logging.getLogger(__name__)
 
 _LEAVE_SECONDS = 5.0

@@ -9,8 +9,6 @@ from typing import Final
 
 from tubeclient.printable import printable
 
-__all__ = ["MOST_CHARACTERS", "MOST_ROWS", "html_table"]
-
 MOST_ROWS: Final = 20
 """A notebook keeps what it shows, and a group may have thousands of partitions."""
 MOST_CHARACTERS: Final = 80

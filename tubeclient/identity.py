@@ -10,8 +10,6 @@ from collections.abc import Iterable
 
 from tubeclient._version import __version__
 
-__all__ = ["host_name", "maker_of", "makers_of", "new_client_id"]
-
 _SHOWN = 5
 
 

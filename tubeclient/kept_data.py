@@ -15,8 +15,6 @@ from tubeclient.keys import INDEX_ENTRY_BYTES, MAX_STORE_PARTITIONS, BrokerInfo,
 from tubeclient.net.runner import FlowRunner
 from tubeclient.settings import ClientSettings
 
-__all__ = ["KeptData"]
-
 _log = logging.getLogger(__name__)
 
 

@@ -8,26 +8,6 @@ from typing import NamedTuple
 from tubeclient.errors import ConfigurationError
 from tubeclient.names import topic_name
 
-__all__ = [
-    "INDEX_ENTRY_BYTES",
-    "MAX_NODES",
-    "MAX_OFFSET",
-    "MAX_STORES",
-    "MAX_STORE_PARTITIONS",
-    "BrokerInfo",
-    "OffsetRange",
-    "PartitionKey",
-    "StoreBounds",
-    "StoreFiles",
-    "StoreKey",
-    "TopicLayout",
-    "checked_offset",
-    "is_index_offset",
-    "is_int32",
-    "rows_behind",
-    "rows_behind_by_store",
-]
-
 INDEX_ENTRY_BYTES = 28
 """Bytes of one entry of a store's index; every offset is a multiple of it (DataStoreUtils.STORE_INDEX_HEAD_LEN)."""
 

@@ -19,8 +19,6 @@ from tubeclient.flows import hold_group
 from tubeclient.keys import PartitionKey
 from tubeclient.settings import ClientSettings
 
-__all__ = ["MembershipKind", "Sharing", "share_of", "to_hold"]
-
 _log = logging.getLogger(__name__)
 
 MembershipKind = Literal["fixed", "dynamic"]

@@ -9,8 +9,6 @@ from functools import cached_property
 from tubeclient.errors import TubeError
 from tubeclient.keys import MAX_STORE_PARTITIONS, BrokerInfo, PartitionKey, StoreKey, TopicLayout
 
-__all__ = ["ClusterView"]
-
 
 @dataclass(frozen=True)
 class ClusterView:

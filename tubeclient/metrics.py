@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from prometheus_client.core import Metric as Family
 
 
-__all__ = ["ClientMetrics", "enter", "families", "need_prometheus", "totals"]
-
 Key = tuple[Metric, tuple[str, ...]]
 
 

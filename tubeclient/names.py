@@ -20,25 +20,6 @@ from typing import NamedTuple, NewType, TypeAlias
 
 from tubeclient.errors import ConfigurationError
 
-__all__ = [
-    "MAX_READER_GROUPS",
-    "GroupName",
-    "Topics",
-    "checked_filters",
-    "checked_reader_groups",
-    "checked_tags",
-    "group_name",
-    "matching_topics",
-    "near_names",
-    "new_topic_name",
-    "read_topics",
-    "reader_groups_of",
-    "tag_name",
-    "topic_name",
-    "topic_names",
-    "why_no_group",
-]
-
 MAX_TAGS = 500
 """Of one filter (TBaseConstants.CFG_FLT_MAX_FILTER_ITEM_COUNT)."""
 

@@ -33,7 +33,6 @@ from tubeclient.first_offsets import DATA_UNKNOWN, FirstOffsets
 from tubeclient.flows.effects import backoff_ms
 from tubeclient.flows.find_time import TimedLook, TimeTask
 from tubeclient.flows.message_pack import BadMessages, check_bad_messages
-from tubeclient.flows.patience import FaultHistory
 from tubeclient.flows.reader import probe_store
 from tubeclient.flows.time_search import FirstMinute, MinuteSearch, TimeSearch
 from tubeclient.identity import new_client_id
@@ -46,8 +45,6 @@ from tubeclient.net.runner import FlowRunner
 from tubeclient.settings import ClientSettings, checked_settings
 from tubeclient.store_growth import StoreGrowth, grown
 from tubeclient.wire.message_time import MINUTE_MS, moment_ms, zone_named
-
-__all__ = ["FirstTime", "OffsetLook", "OffsetLookup"]
 
 FoundT = TypeVar("FoundT")
 
@@ -316,7 +313,6 @@ class OffsetLookup(ProcessBound):
         found: dict[StoreKey, StoreBounds] = {}
         failures: dict[int, TubeError] = {}
         left = dict(stores)
-        faults = {broker_id: FaultHistory() for broker_id in stores}
         attempt = 0
         while left:
             asked = [(view.brokers[broker_id], of_broker) for broker_id, of_broker in left.items()]
@@ -328,12 +324,8 @@ class OffsetLookup(ProcessBound):
                     failures[broker_id] = answer.failure
             limit_ms = some_limit_ms if found else none_limit_ms
             left = {broker_id: stores[broker_id] for broker_id in failures}
-            now = time.monotonic()
-            lasting = any(
-                not failure.retriable or faults[broker_id].lasts(failure, now * 1000)
-                for broker_id, failure in failures.items()
-            )
-            if lasting or (now - began) * 1000 >= limit_ms:
+            refused = any(not failure.retriable for failure in failures.values())
+            if refused or (time.monotonic() - began) * 1000 >= limit_ms:
                 break
             if left and self._closing.wait(backoff_ms(attempt, random.random()) / 1000):
                 raise ClientClosed("this OffsetLookup was closed")

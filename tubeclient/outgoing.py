@@ -11,8 +11,6 @@ from tubeclient.names import tag_name, topic_name
 from tubeclient.wire.message_time import message_time_text
 from tubeclient.wire.payload import encode_attributes, encode_payload
 
-__all__ = ["OutgoingMessage"]
-
 
 class OutgoingMessage(NamedTuple):
     """A message ready to be sent; make one with `of`, which checks it."""

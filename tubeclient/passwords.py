@@ -11,8 +11,6 @@ import re
 
 from tubeclient.errors import ConfigurationError
 
-__all__ = ["check_password_sources", "is_utf8", "looks_like_variable", "read_password"]
-
 _VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]*")
 
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from typing import Final
 
-__all__ = ["counted", "printable", "without_passwords"]
-
 # Hadoop takes secrets with slashes. A port before a path is none.
 _PASSWORD: Final = re.compile(r"(?<=://)[^\s/:@]*:(?!\d{1,5}/)[^\s@]*@")
 

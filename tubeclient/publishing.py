@@ -26,8 +26,6 @@ from tubeclient.wire.methods import Method
 from tubeclient.wire.payload import checksum
 from tubeclient.wire.proto import broker_pb2
 
-__all__ = ["Publishing"]
-
 _log = logging.getLogger(__name__)
 
 _JOIN_SECONDS = 5.0

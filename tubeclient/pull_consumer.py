@@ -27,8 +27,6 @@ from tubeclient.names import Topics
 from tubeclient.net.waiting import Alarm, OneThread
 from tubeclient.settings import ClientSettings
 
-__all__ = ["Choose", "ConsumerOptions", "PullConsumer", "PullOptions"]
-
 _log = logging.getLogger(__name__)
 
 _SHOWN = 10

@@ -27,8 +27,6 @@ from tubeclient.net.runner import FlowRunner, Monitor
 from tubeclient.net.waiting import Alarm, OneThread, call_back
 from tubeclient.settings import ClientSettings
 
-__all__ = ["ConsumerEvents", "ConsumerLife", "Handler", "Running"]
-
 _JOIN_SECONDS = 15.0
 
 T = TypeVar("T")

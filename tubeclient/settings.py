@@ -11,8 +11,6 @@ from tubeclient.errors import ConfigurationError
 from tubeclient.passwords import check_password_sources, is_utf8, read_password
 from tubeclient.wire.strings import DEFAULT_MASTER_PORT, DEFAULT_MASTER_TLS_PORT, DEFAULT_MASTER_WEB_PORT
 
-__all__ = ["ClientSettings", "Credentials", "TlsSettings", "checked_settings", "parse_master_servers"]
-
 
 @dataclass(frozen=True, slots=True)
 class TlsSettings:

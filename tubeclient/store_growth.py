@@ -13,8 +13,6 @@ from typing import NamedTuple
 
 from tubeclient.keys import StoreFiles, StoreKey
 
-__all__ = ["StoreGrowth", "grown"]
-
 
 class StoreGrowth(NamedTuple):
     """What looks have shown of a store."""

@@ -23,8 +23,6 @@ from tubeclient.net.pool import ConnectionPool
 from tubeclient.net.runner import FlowRunner
 from tubeclient.settings import ClientSettings
 
-__all__ = ["knock_at_masters", "named_brokers", "naming_near", "near_topics", "own_web", "web_port_fault"]
-
 _log = logging.getLogger(__name__)
 
 _own: set[ClientSettings] = set()

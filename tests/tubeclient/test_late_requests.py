@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ import pytest
 
 from tests.tubeclient.consuming import Bench, Client
 from tests.tubeclient.interrupting import interrupted_in
-from tubeclient.errors import ProtocolError, StalePack, TransportError
+from tubeclient.errors import ConnectionLost, ProtocolError, StalePack, TransportError
 from tubeclient.flows.effects import Flow, Receive, Send, SendAll
 from tubeclient.flows.read_plan import BootstrapOffset
 from tubeclient.flows.registrations import Lost
@@ -229,3 +230,42 @@ def test_the_broker_knows_the_client_by_its_own_id_until_something_goes_wrong(be
     assert owner() == "one.1"
     client.disconnect(bench.key())
     assert owner() is None
+
+
+MOVED_TO = 7 * 28
+
+
+@pytest.fixture
+def ahead(bench: Bench) -> Client:
+    return bench.connected(prefetch=1)
+
+
+def moved_meanwhile(bench: Bench, client: Client) -> tuple[Generator[Any, Any, Any], Any]:
+    """What is left of taking an answer from before the partition was moved, and that answer."""
+    client.do(client.consumption.fetching.send_fetches(bench.simulation.now_ms))
+    bench.simulation.run(100)
+    (holding,) = client.registrations.holdings.turns.fetching
+    taking = client.consumption.fetching._take_answer(holding)
+    asked = next(taking)
+    assert isinstance(asked, Receive)
+    assert client.connect(bench.key(), MOVED_TO) == MOVED_TO
+    ticket: Any = asked.ticket
+    assert ticket.message.errCode == 200
+    return taking, ticket.message
+
+
+def test_messages_of_an_answer_from_before_a_move_are_not_handed_out(bench: Bench, ahead: Client) -> None:
+    taking, answer = moved_meanwhile(bench, ahead)
+    with pytest.raises(StopIteration) as end:
+        taking.send(answer)
+    assert end.value.value is None
+    assert ahead.drain() == bench.of(bench.key())[7:]
+
+
+def test_a_failure_from_before_a_move_says_nothing_of_the_broker(bench: Bench, ahead: Client) -> None:
+    taking, _ = moved_meanwhile(bench, ahead)
+    with pytest.raises(StopIteration) as end:
+        taking.throw(ConnectionLost("it broke"))
+    assert end.value.value is None
+    assert ahead.registrations.holdings.lines[1].up
+    assert ahead.drain() == bench.of(bench.key())[7:]

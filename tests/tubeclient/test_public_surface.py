@@ -7,18 +7,24 @@ import inspect
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import tubeclient
 from tubeclient import (
+    Admin,
+    ClientBalanceConsumer,
     ClientSettings,
     ConfigurationError,
     OffsetRange,
     PartitionKey,
+    PullConsumer,
     errors,
     parse_master_servers,
+    reader_groups_of,
 )
+from tubeclient.names import new_topic_name, why_no_group
 
 
 def test_all_is_complete_and_sorted() -> None:
@@ -92,3 +98,59 @@ def test_ranges_refuse_nonsense() -> None:
     for text in ("", "1:clicks", "x:clicks:1", "1::1", "1:clicks:-1", "1:a:b:2"):
         with pytest.raises(ConfigurationError, match="partition key"):
             PartitionKey.parse(text)
+
+
+@pytest.mark.parametrize("text", ["http://u:secretpw@10.0.0.1:8715", "u:sec,secretpw@h:1", "h:1,u:secretpw@h"])
+def test_a_password_in_an_address_is_not_repeated(text: str) -> None:
+    with pytest.raises(ConfigurationError, match=r"masterServers has an @; .* authUser") as caught:
+        parse_master_servers(text)
+    assert "sec" not in str(caught.value)
+    with pytest.raises(ConfigurationError, match=r"master_servers has an @; .* credentials") as caught:
+        ClientSettings(text)
+    assert "sec" not in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["connect_timeout_ms", "rpc_timeout_ms", "http_timeout_ms", "retry_limit_ms"])
+@pytest.mark.parametrize("limit", ["8s", None, 0, -1, float("nan"), True])
+def test_a_time_limit_that_is_none_is_refused(name: str, limit: Any) -> None:
+    with pytest.raises(ConfigurationError, match=f"{name} must be a number of milliseconds above 0, not "):
+        ClientSettings("10.0.0.1", **{name: limit})
+
+
+@pytest.mark.parametrize("name", ["connect_timeout_ms", "rpc_timeout_ms", "http_timeout_ms"])
+@pytest.mark.parametrize("limit", [0.5, float("inf"), 1e12, 1 << 31])
+def test_a_call_has_an_end_in_whole_milliseconds(name: str, limit: float) -> None:
+    with pytest.raises(ConfigurationError, match=f"{name} must be 1 to 2147483647 milliseconds, not "):
+        ClientSettings("10.0.0.1", **{name: limit})  # type: ignore[arg-type]
+    whole = getattr(ClientSettings("10.0.0.1", **{name: 8e3}), name)  # type: ignore[arg-type]
+    assert (whole, type(whole)) == (8_000, int)
+
+
+def test_a_reader_groups_name_is_no_groups_own() -> None:
+    for name in (*reader_groups_of("etl"), *reader_groups_of("etl-r0"), "etl-r12"):
+        assert why_no_group(name) is not None, name
+    for name in ("etl", "etl-r", "-r0", "etl-r0x", "etl_r0", "etl-r-0", "r0"):
+        assert why_no_group(name) is None, name
+
+
+@pytest.mark.parametrize("consumer", [ClientBalanceConsumer, PullConsumer])
+def test_a_consumer_of_such_a_name_is_warned(
+    consumer: type[ClientBalanceConsumer | PullConsumer], caplog: pytest.LogCaptureFixture
+) -> None:
+    settings = ClientSettings(("127.0.0.1:1",))
+    consumer(settings, "etl", ["clicks"])
+    assert not caplog.records
+    consumer(settings, "etl-r3", ["clicks"])
+    assert "consumer_group is etl-r3, the form of a reader group: reading ranges for group etl" in caplog.text
+
+
+@pytest.mark.parametrize("name", ["x<b>", "a-b", "a.b", "2x", "_x", "x", "中文", "x" * 65, "a b", None])
+def test_a_topic_that_apaches_master_would_not_create_is_not_asked_for(name: Any) -> None:
+    """RegexDef.TMP_STRING, and META_MAX_TOPICNAME_LENGTH."""
+    admin = Admin(ClientSettings("127.0.0.1:1"), modify_token="abc")
+    with pytest.raises(ConfigurationError, match=r"is not a (topic name|name for a new topic): use "):
+        admin.create_topic(name)
+
+
+def test_what_apaches_master_creates() -> None:
+    assert [new_topic_name(name) for name in ("ab", " Clicks_2 ", "x" * 64)] == ["ab", "Clicks_2", "x" * 64]

@@ -12,7 +12,7 @@ from google.protobuf.message import Message
 from embedded_tubemq.broker.broker import Broker
 from embedded_tubemq.common.peer import NOBODY, Peer
 from tests.tubeclient.test_read_range import Bench, assert_no_gaps, payloads
-from tubeclient.errors import DataLoss, DeadlineExceeded
+from tubeclient.errors import CorruptMessage, DataLoss, DeadlineExceeded
 from tubeclient.wire.methods import Method
 from tubeclient.wire.proto import broker_pb2
 
@@ -128,3 +128,27 @@ def test_what_looked_lost_once_and_was_there_then_is_not_lost_when_it_looks_so_a
     bench.simulation.let_come_late(Method.GET_MESSAGES, 1, nth=3)  # so it registers once more
     assert payloads(bench.read(piece)) == bench.expected(piece)
     assert next(ends, "all used") == "all used"
+
+
+@pytest.mark.parametrize("partitions", [1, 3])
+def test_all_but_the_place_can_be_read_as_the_error_says(tmp_path: Path, partitions: int) -> None:
+    """In a store of one partition that is the message alone."""
+    bench = Bench(tmp_path, partitions, 1)
+    bench.append(300)
+    whole = bench.range(0, 0, 300)
+    victim = [one for one in bench.store.records(0, 300 * 28) if one.partition_id == 0][40]
+
+    def damage(answer: Any, _: int) -> None:
+        for one in answer.messages:
+            one.checkSum ^= one.messageId == victim.message_id
+
+    instead(bench.broker, Method.GET_MESSAGES, damage)
+    with pytest.raises(CorruptMessage, match=f"the message with id {victim.message_id} does not match") as caught:
+        bench.read(whole)
+    start, end = (int(text) for text in str(caught.value).split("offsets [")[1].split(")")[0].split(", "))
+    assert start <= victim.index_offset < end
+    assert partitions > 1 or end - start == 28
+    around = bench.range(0, 0, start // 28), bench.range(0, end // 28, 300)
+    read = [body for piece in around for pack in bench.read(piece) for body in pack.columns.payloads]
+    assert victim.payload not in read
+    assert partitions > 1 or read == [body for body in bench.expected(whole) if body != victim.payload]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+
 import pytest
 
 from embedded_tubemq.broker.broker import Broker
@@ -11,8 +13,12 @@ from embedded_tubemq.storage.store import NewMessage
 from tests.tubeclient.consuming import Bench, Client
 from tubeclient import ClientBalanceConsumer, ClientSettings, PartitionKey
 from tubeclient.errors import PartitionOccupied, StalePack
+from tubeclient.flows.keep_leases import keep_leases
 from tubeclient.flows.message_pack import Delivery
-from tubeclient.flows.registrations import Lost
+from tubeclient.flows.read_plan import ReadPlan
+from tubeclient.flows.registrar import Registrar
+from tubeclient.flows.registrations import Lost, Registrations
+from tubeclient.keys import BrokerInfo
 
 LEASE_MS = 30_000
 """Of Apache's broker, as it comes."""
@@ -127,3 +133,13 @@ def test_whether_it_was_the_lease_or_the_broker_shows_at_the_connection(
             client.confirm(pack)
         again = client.get(timeout_ms=1_000)
         assert (again and again.start) == (0 if restarted else None)
+
+
+def test_a_keeper_that_starts_after_the_last_partition_went_does_not_wait() -> None:
+    """Closing waits for it, and its signal has come already."""
+    registrations = Registrations(Registrar(ReadPlan(group="etl", client_id="etl_1", filters={}), random.Random(1)))
+    line = registrations.holdings.line(BrokerInfo(1, "127.0.0.1", 8123))
+    line.kept = True
+    with pytest.raises(StopIteration):
+        next(keep_leases(registrations, line))
+    assert not line.kept

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import zlib
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.wire.fuzz import FUZZ, damaged, outcome
 from tubeclient.errors import ConfigurationError, CorruptMessage
+from tubeclient.wire.crc32 import crc32
 from tubeclient.wire.payload import (
     ATTRIBUTE_FLAG,
     TAG_KEY,
@@ -168,3 +171,8 @@ def test_any_payload_is_taken_apart_or_corrupt(payload: bytes) -> None:
 @FUZZ
 def test_any_text_is_an_attribute_text(text: str) -> None:
     assert all(isinstance(value, str) for value in parse_attributes(text).values())
+
+
+@given(st.binary(max_size=600))
+def test_it_is_zlibs(payload: bytes) -> None:
+    assert crc32(payload) == zlib.crc32(payload)

@@ -14,8 +14,6 @@ from tubeclient.keys import PartitionKey, StoreFiles, StoreKey
 from tubeclient.names import topic_names
 from tubeclient.net.http import query_broker
 
-__all__ = ["MAX_NAMES", "BrokerWeb", "lists_of"]
-
 MAX_NAMES: Final = 1_000
 """The most names or partition keys in one call. The servers' Jetty takes forms of up to 200 000 bytes, and names have
 up to 64 characters."""

@@ -31,8 +31,6 @@ from tubeclient.names import (
 from tubeclient.passwords import check_password_sources, read_password
 from tubeclient.settings import ClientSettings, checked_settings
 
-__all__ = ["Admin"]
-
 # TubeMQ keeps the brokers' group data in its own topic (TServerConstants.OFFSET_HISTORY_NAME).
 _OWN_TOPICS: Final = frozenset({"__offset_history__"})
 

@@ -14,8 +14,6 @@ from tubeclient.errors import ProtocolError, StandbyMaster, TransportError, Tube
 from tubeclient.net.http import query_master
 from tubeclient.settings import ClientSettings
 
-__all__ = ["WEB_ADVICE", "MasterWeb"]
-
 WEB_ADVICE: Final = (
     "check master_servers and master_web_port, in Spark masterServers and masterWebPort, in commands --master-servers "
     "and --option masterWebPort=PORT"

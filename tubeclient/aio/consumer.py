@@ -21,8 +21,6 @@ from tubeclient.pull_consumer import ConsumerOptions, PullConsumer, PullOptions
 from tubeclient.running_consumer import Running
 from tubeclient.settings import ClientSettings
 
-__all__ = ["AsyncClientBalanceConsumer", "AsyncPullConsumer"]
-
 _log = logging.getLogger(__name__)
 
 C = TypeVar("C", bound=ClientBalanceConsumer)

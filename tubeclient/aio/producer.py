@@ -15,8 +15,6 @@ from tubeclient.outgoing import OutgoingMessage
 from tubeclient.producer import Producer
 from tubeclient.settings import ClientSettings
 
-__all__ = ["AsyncProducer"]
-
 
 class AsyncProducer:
     """`Producer` for asyncio, with the same arguments and guarantees. Several tasks may send at once.

@@ -15,8 +15,6 @@ from tubeclient.net.fork import ProcessBound
 from tubeclient.range_reader import RANGES_AT_ONCE, LostRange, Pack, RangeReader, WantedRange
 from tubeclient.settings import ClientSettings
 
-__all__ = ["AsyncRangeReader"]
-
 
 class AsyncRangeReader(ProcessBound):
     """`RangeReader` for asyncio, with the same arguments and guarantees. Several tasks may read at once, up to 64, as

@@ -17,8 +17,6 @@ from tubeclient.net.fork import ProcessBound
 from tubeclient.net.runner import FlowRunner, Pending
 from tubeclient.net.waiting import Bell
 
-__all__ = ["Threads", "Wake", "finished", "run_flow"]
-
 _AT_ONCE = 64
 """How many calls of one client may wait in threads at once. Threads are started when there is no idle one."""
 

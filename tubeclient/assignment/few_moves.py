@@ -10,8 +10,6 @@ from tubeclient.assignment.hints import NO_HINTS, Assignment, Hint, Hints, goes_
 from tubeclient.errors import ConfigurationError
 from tubeclient.keys import PartitionKey
 
-__all__ = ["backlog", "enough_rows", "sticky"]
-
 
 @goes_by(Hint.PREVIOUS)
 def sticky(keys: Sequence[PartitionKey], source_count: int, hints: Hints = NO_HINTS) -> Assignment:

@@ -10,8 +10,6 @@ from typing import TypeVar
 from tubeclient.errors import ConfigurationError
 from tubeclient.keys import PartitionKey
 
-__all__ = ["NO_HINTS", "Assignment", "Hint", "Hints", "Strategy", "declared_hints", "goes_by"]
-
 _DECLARED = "goes_by"
 
 Assignment = list[list[PartitionKey]]

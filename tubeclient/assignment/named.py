@@ -12,17 +12,6 @@ from tubeclient.errors import ConfigurationError
 from tubeclient.keys import PartitionKey
 from tubeclient.wire.payload import java_string_hash
 
-__all__ = [
-    "averagely",
-    "averagely_by_circle",
-    "config",
-    "consistent_hash",
-    "hash_modulo",
-    "machine_room",
-    "machine_room_nearby",
-    "modulo",
-]
-
 
 @goes_by()
 def modulo(keys: Sequence[PartitionKey], source_count: int, hints: Hints = NO_HINTS) -> Assignment:

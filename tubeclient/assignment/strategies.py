@@ -23,8 +23,6 @@ from tubeclient.assignment.named import (
 from tubeclient.errors import ConfigurationError, TubeError
 from tubeclient.keys import PartitionKey
 
-__all__ = ["STRATEGIES", "Balance", "assign", "balance", "check_strategy", "hints_of", "node_of", "strategy_named"]
-
 STRATEGIES: Mapping[str, Strategy] = MappingProxyType(
     {
         "averagely": averagely,

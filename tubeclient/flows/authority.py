@@ -7,8 +7,6 @@ from typing import Any
 
 from tubeclient.wire.signature import Signed
 
-__all__ = ["Authority"]
-
 _NO_TOKEN = -2  # TBaseConstants.META_VALUE_UNDEFINED
 
 

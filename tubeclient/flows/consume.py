@@ -32,8 +32,6 @@ from tubeclient.flows.registrations import Registrations
 from tubeclient.keys import INDEX_ENTRY_BYTES
 from tubeclient.wire.methods import Method
 
-__all__ = ["Consumption", "Unconfirmed"]
-
 
 @dataclass(frozen=True, slots=True)
 class Unconfirmed:

@@ -26,8 +26,6 @@ from tubeclient.flows.read_plan import ReadPlan
 from tubeclient.flows.stay import Stay
 from tubeclient.keys import INDEX_ENTRY_BYTES, BrokerInfo, OffsetRange, PartitionKey, StoreBounds
 
-__all__ = ["DataLook", "Look", "Seen", "first_with_data", "has_data_before", "settle_doubt"]
-
 _STEP_BACK = 100 * INDEX_ENTRY_BYTES
 
 

@@ -7,34 +7,14 @@ effects are answered at once, and no other flow runs in between.
 from __future__ import annotations
 
 from collections.abc import Generator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, NewType, TypeAlias, TypeVar
 
 from google.protobuf.message import Message
 
 from tubeclient.errors import ProtocolError, status_error
 from tubeclient.keys import INDEX_ENTRY_BYTES, is_index_offset
-from tubeclient.wire.envelope import encode_request
 from tubeclient.wire.methods import Method
-
-__all__ = [
-    "ConnectionTo",
-    "Done",
-    "Effect",
-    "Emit",
-    "Flow",
-    "Notify",
-    "Now",
-    "Receive",
-    "Send",
-    "SendAll",
-    "Sleep",
-    "Ticket",
-    "WallClock",
-    "backoff_ms",
-    "call",
-    "checked",
-]
 
 Ticket = NewType("Ticket", object)
 """Stands for a pending answer."""
@@ -53,16 +33,6 @@ class Send:
     """Wakes flows that sleep on this signal when the answer arrives or fails."""
     answer: type[Message] | None = None
     """The class to parse the answer as, if it is not the one in the method's `spec`."""
-    _streams: dict[int, bytes] = field(default_factory=dict, init=False, repr=False, compare=False)
-
-    def stream(self, timeout_ms: int) -> bytes:
-        """The request as it goes over a connection. It is made once, as who sends it again may yield this again."""
-        stream = self._streams.get(timeout_ms)
-        if stream is None:
-            spec = self.method.spec
-            stream = encode_request(spec.service, spec.method_id, self.request.SerializeToString(), timeout_ms)
-            self._streams[timeout_ms] = stream
-        return stream
 
 
 @dataclass(frozen=True, slots=True)

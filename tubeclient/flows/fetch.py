@@ -51,8 +51,6 @@ from tubeclient.wire.messages import Columns, as_they_came, bad_attributes, chec
 from tubeclient.wire.methods import Method
 from tubeclient.wire.proto import broker_pb2
 
-__all__ = ["Expired", "Fetching", "KeptBad"]
-
 _FIRST_EMPTY_POLL_MS, _EMPTY_POLL_MS = 20.0, 400.0
 _OR_KEEP = ', or set bad_messages="keep" to get it with the reason'
 _TROUBLE_MS = 300.0

@@ -27,14 +27,11 @@ from tubeclient.errors import (
 from tubeclient.flows.authority import Authority
 from tubeclient.flows.effects import Flow, Now, Sleep, backoff_ms
 from tubeclient.flows.message_pack import BadMessages
-from tubeclient.flows.patience import FaultHistory
 from tubeclient.flows.stay import Stay
 from tubeclient.flows.time_search import MinuteSearch
 from tubeclient.keys import BrokerInfo, PartitionKey
 from tubeclient.wire.message_time import MINUTE_MS, message_time_ms
 from tubeclient.wire.messages import Message, bad_attributes, checked_columns, kept_columns
-
-__all__ = ["TimeTask", "TimedLook"]
 
 _NOT_FOUND = 404
 
@@ -77,7 +74,6 @@ class TimedLook(Generic[FoundT]):
     def run(self) -> Flow[FoundT]:
         search = self._search
         self._progress_ms = yield Now()
-        faults = FaultHistory()
         attempt = 0
         while (offset := search.to_look_at) is not None:
             try:
@@ -90,8 +86,6 @@ class TimedLook(Generic[FoundT]):
                 if isinstance(error, PartitionOccupied | PartitionTaken):
                     self._stay.was_turned_away()
                 now_ms = yield Now()
-                if faults.lasts(error, now_ms):
-                    raise
                 idle_ms = now_ms - self._progress_ms
                 if idle_ms >= self._task.retry_limit_ms:
                     raise DeadlineExceeded(

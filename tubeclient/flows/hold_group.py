@@ -27,18 +27,6 @@ from tubeclient.flows.master import (
 from tubeclient.keys import PartitionKey
 from tubeclient.metadata import ClusterView
 
-__all__ = [
-    "HEARTBEAT_INTERVAL_MS",
-    "HELD_BY_OTHERS",
-    "MASTER_LEASE_MS",
-    "Forgotten",
-    "MembershipWishes",
-    "Waiting",
-    "enter_any",
-    "hold_group",
-    "join_group",
-]
-
 HEARTBEAT_INTERVAL_MS = 13_000
 """The same as in Apache's clients."""
 

@@ -16,8 +16,6 @@ from tubeclient.flows.throttling import PartitionPace
 from tubeclient.flows.turns import Turns
 from tubeclient.keys import BrokerInfo, PartitionKey
 
-__all__ = ["BrokerLine", "Doubt", "Holding", "Lease", "OpenFetch", "PackOut", "Phase"]
-
 
 class Phase(Enum):
     """The state of a partition."""

@@ -8,8 +8,6 @@ from tubeclient.flows.holding import BrokerLine, Holding
 from tubeclient.flows.turns import Turns
 from tubeclient.keys import BrokerInfo, PartitionKey
 
-__all__ = ["Holdings"]
-
 
 class Holdings:
     """All partitions of one consumer, by key; idle ones take turns."""

@@ -16,8 +16,6 @@ from tubeclient.keys import PartitionKey, is_int32
 from tubeclient.wire.methods import Method
 from tubeclient.wire.strings import parse_subscription
 
-__all__ = ["keep_leases"]
-
 
 def keep_leases(registrations: Registrations, line: BrokerLine) -> Flow[None]:
     """Send heartbeats until no partition on this broker is held. Emits `Lost` for those that another client got."""

@@ -34,20 +34,6 @@ from tubeclient.wire.strings import (
     parse_consumer_layouts,
 )
 
-__all__ = [
-    "UNDEFINED",
-    "GroupNode",
-    "GroupOrders",
-    "MasterList",
-    "MetadataCache",
-    "call_master",
-    "close_nodes",
-    "heartbeat_nodes",
-    "knock",
-    "query_view",
-    "register_node",
-]
-
 UNDEFINED = -2
 """TubeMQ's "no value" (TBaseConstants.META_VALUE_UNDEFINED)."""
 
@@ -182,7 +168,6 @@ def call_master(masters: MasterList, method: Method, request: Message) -> Flow[A
     fault. All of them together have the time of one call.
     """
     faults: list[str] = []
-    lasting = True
     addresses = masters.in_order()
     for address in addresses:
         masters.authority.to_master(request)
@@ -192,7 +177,6 @@ def call_master(masters: MasterList, method: Method, request: Message) -> Flow[A
         except (TransportError, ProtocolError, RemoteError) as error:
             _say_whose_port(error)
             faults.append(f"{address} ({error})")
-            lasting &= error.lasting
             continue
         masters.prefer(address)
         masters.authority.take(response)
@@ -200,7 +184,6 @@ def call_master(masters: MasterList, method: Method, request: Message) -> Flow[A
     raise ConnectError(
         f"no master answered; tried {'; '.join(faults)}. Check masterServers and that this machine reaches them",
         address=addresses[0],
-        lasting=lasting,
         condition="MASTER_UNREACHABLE",
     )
 
@@ -287,11 +270,9 @@ def close_nodes(masters: MasterList, nodes: Sequence[GroupNode]) -> Flow[None]:
 
 
 def _say_whose_port(error: TransportError | ProtocolError | RemoteError) -> None:
-    """Add to the error of a port that is not a master's where masters listen. A server without their service never has
-    it, so that error is `lasting`."""
+    """Add to the error of a port that is not a master's where masters listen."""
     if isinstance(error, RemoteError) and error.text.startswith(_NO_SERVICE):
         whose = "It is not a master's port but a broker's"
-        error.lasting = True
     elif isinstance(error, ProtocolError) and SPEAKS_HTTP in str(error):
         whose = "It is not where masters answer clients"
     else:

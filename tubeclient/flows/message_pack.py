@@ -15,20 +15,6 @@ if TYPE_CHECKING:
     from tubeclient.inlong import Record, RecordDecoder
 
 
-__all__ = [
-    "READINGS",
-    "BadMessages",
-    "DamageCheck",
-    "Delivery",
-    "MessagePack",
-    "PackCheck",
-    "Position",
-    "ReceivedMessage",
-    "check_bad_messages",
-    "corrupt_message",
-    "counted_place",
-]
-
 BadMessages = Literal["fail", "keep"]
 """What to do with messages that do not match their checksums or cannot be parsed: raise CorruptMessage, or give them
 with a reason."""

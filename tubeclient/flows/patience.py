@@ -4,12 +4,7 @@ from __future__ import annotations
 
 import math
 
-from tubeclient.errors import ConfigurationError, TubeError
-
-__all__ = ["LASTING_GRACE_MS", "FaultHistory", "Patience", "given_ms"]
-
-LASTING_GRACE_MS = 5_000
-"""How long a lasting fault is tried again. Name servers fail for moments, and entries come late."""
+from tubeclient.errors import ConfigurationError
 
 
 def given_ms(limit: float, name: str = "timeout_ms") -> float:
@@ -18,22 +13,6 @@ def given_ms(limit: float, name: str = "timeout_ms") -> float:
     if isinstance(limit, bool) or not isinstance(limit, int | float) or math.isnan(limit):
         raise ConfigurationError(f"{name} must be a number of milliseconds, not {limit!r}")
     return limit
-
-
-class FaultHistory:
-    """The faults of one call or reader: whether only such came lately as no waiting mends."""
-
-    def __init__(self) -> None:
-        self._since_ms: float | None = None
-
-    def lasts(self, error: TubeError, now_ms: float) -> bool:
-        """Note a fault. True if only lasting ones came for `LASTING_GRACE_MS`."""
-        if not error.lasting:
-            self._since_ms = None
-            return False
-        if self._since_ms is None:
-            self._since_ms = now_ms
-        return now_ms - self._since_ms >= LASTING_GRACE_MS
 
 
 class Patience:

@@ -12,8 +12,6 @@ from tubeclient.wire.methods import Method
 from tubeclient.wire.proto import master_pb2
 from tubeclient.wire.strings import parse_broker, parse_producer_layouts
 
-__all__ = ["DEFAULT_MAX_MESSAGE_BYTES", "PartitionChoice", "ProducerSession", "Routes"]
-
 FAILURES_BEFORE_REST = 3
 PARTITION_REST_MS = 3_000
 BROKER_REST_MS = 50_000

@@ -14,8 +14,6 @@ from tubeclient.flows.authority import Authority
 from tubeclient.flows.message_pack import BadMessages, check_bad_messages
 from tubeclient.flows.patience import given_ms
 
-__all__ = ["BootstrapOffset", "ReadPlan", "StartFrom"]
-
 StartFrom = Literal["earliest", "latest", "always_latest"]
 
 

@@ -28,7 +28,6 @@ from typing import Any, Final, NamedTuple
 from tubeclient.counts import FetchResult, ReadCounts
 from tubeclient.errors import (
     ConfigurationError,
-    ConnectError,
     ContradictoryAnswers,
     CorruptMessage,
     DataLoss,
@@ -50,14 +49,12 @@ from tubeclient.flows.message_pack import (
     corrupt_message,
     counted_place,
 )
-from tubeclient.flows.patience import FaultHistory, Patience
+from tubeclient.flows.patience import Patience
 from tubeclient.flows.reader import Reader
 from tubeclient.flows.stay import Stay
 from tubeclient.keys import INDEX_ENTRY_BYTES, BrokerInfo, OffsetRange, PartitionKey
 from tubeclient.wire.messages import NO_MESSAGES, Columns, checked_columns, kept_columns
 from tubeclient.wire.proto import broker_pb2
-
-__all__ = ["AFTER_LOSS", "LostRange", "Pack", "RangeRead", "RangeTask"]
 
 AFTER_LOSS: Final = (
     "Start from offsets that it still holds, or set fail_on_data_loss=False, in Spark failOnDataLoss=false, to go on "
@@ -202,7 +199,6 @@ class RangeRead:
 
     def run(self) -> Flow[None]:
         self._patience.progress((yield Now()))
-        faults = FaultHistory()
         attempt = contradictions = 0
         while True:
             before = self.position
@@ -228,13 +224,6 @@ class RangeRead:
                 if not error.retriable and not isinstance(error, NotAvailable | PartitionTaken):
                     raise
                 now_ms = yield Now()
-                if faults.lasts(error, now_ms):
-                    raise ConnectError(
-                        f"{self.task.range} cannot be read from broker {self.task.broker}: {error}",
-                        address=self.task.broker.address,
-                        lasting=True,
-                        condition="BROKER_UNREACHABLE",
-                    ) from error
                 if isinstance(error, PartitionOccupied | PartitionTaken):
                     self._stay.was_turned_away()
                     self._patience.must_wait(now_ms)

@@ -15,20 +15,6 @@ from tubeclient.wire.methods import Method
 from tubeclient.wire.proto import broker_pb2
 from tubeclient.wire.strings import encode_subscription
 
-__all__ = [
-    "AT_MAX",
-    "AT_MIN_IF_NEW",
-    "FREE",
-    "LEASE_BEAT_MS",
-    "LIVE_DATA_PRIORITY",
-    "REGISTER",
-    "TAKEN",
-    "UNREGISTER",
-    "Reader",
-    "in_first_free",
-    "probe_store",
-]
-
 LEASE_BEAT_MS = 8_000.0
 """Time between heartbeats. A broker's lease of a partition is 30 s, at least 20 s (consumerRegTimeoutMs)."""
 

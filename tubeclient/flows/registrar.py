@@ -44,15 +44,6 @@ from tubeclient.keys import INDEX_ENTRY_BYTES, BrokerInfo, PartitionKey
 from tubeclient.wire.methods import Method
 from tubeclient.wire.proto import broker_pb2
 
-__all__ = [
-    "CHANGED",
-    "WAIT_SLICE_MS",
-    "Outgoing",
-    "Registrar",
-    "Standing",
-    "Trouble",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class Trouble:

@@ -27,8 +27,6 @@ from tubeclient.flows.registrar import CHANGED, WAIT_SLICE_MS, Registrar, Standi
 from tubeclient.keys import MAX_OFFSET, PartitionKey
 from tubeclient.metadata import ClusterView
 
-__all__ = ["Assigned", "Closed", "Lost", "Registrations", "Revoking", "balance_once"]
-
 _RELEASE_LIMIT_MS = 15_000.0
 _JUMP_RETRY_MS = 1_000.0
 

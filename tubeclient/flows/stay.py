@@ -22,8 +22,6 @@ from tubeclient.keys import BrokerInfo, PartitionKey
 from tubeclient.wire.methods import Method
 from tubeclient.wire.proto import broker_pb2
 
-__all__ = ["Stay"]
-
 _NOT_HAD = (200, FREE, TAKEN)
 """Codes that answer an unregister if the client does not have the partition afterwards."""
 
@@ -53,8 +51,6 @@ class Stay:
         self._authority = authority
         self._filters = filters
         self._client_id = new_client_id()
-        self._fetch: tuple[Reader, Send] | None = None
-        """The present reader's fetch, which is the same each time."""
         self._unanswered: list[Reader] = []
         self._former: list[Reader] = []
         """Readers that may still have the partition and must not be used again."""
@@ -84,12 +80,10 @@ class Stay:
     def send_fetch(self) -> Flow[Ticket]:
         """Ask for the next pack, and commit what the last fetch noted."""
         reader = self._present()
-        if self._fetch is None or self._fetch[0] is not reader:
-            request = reader.fetch(self._partition, commit=True, unlimited=True)
-            answer = broker_pb2.GetMessageColumnsB2C
-            self._fetch = reader, Send(self._broker.address, Method.GET_MESSAGES, request, answer=answer)
+        request = reader.fetch(self._partition, commit=True, unlimited=True)
+        answer = broker_pb2.GetMessageColumnsB2C
         self._unanswered.append(reader)
-        ticket: Ticket = yield self._fetch[1]
+        ticket: Ticket = yield Send(self._broker.address, Method.GET_MESSAGES, request, answer=answer)
         return ticket
 
     def receive(self, ticket: Ticket) -> Flow[Any]:

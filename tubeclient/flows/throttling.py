@@ -14,8 +14,6 @@ from typing import Any, NamedTuple
 
 from tubeclient.errors import ProtocolError
 
-__all__ = ["NO_RULES", "DataLimit", "EmptyPolls", "FetchPauses", "FlowRules", "PartitionPace", "minute_of_day"]
-
 _MIB = 1 << 20
 _MINUTE_MS = 60_000.0
 _WINDOW_MS = 5_000.0

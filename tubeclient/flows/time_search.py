@@ -17,8 +17,6 @@ from typing import Protocol, TypeVar
 
 from tubeclient.keys import INDEX_ENTRY_BYTES, StoreBounds
 
-__all__ = ["FirstMinute", "MinuteSearch", "TimeSearch"]
-
 FoundT_co = TypeVar("FoundT_co", covariant=True)
 
 

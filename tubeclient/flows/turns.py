@@ -8,8 +8,6 @@ from collections import deque
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
-__all__ = ["Turns"]
-
 T = TypeVar("T")
 
 

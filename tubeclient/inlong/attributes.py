@@ -12,23 +12,6 @@ from typing import Final, NamedTuple
 
 from tubeclient.errors import ConfigurationError, CorruptMessage
 
-__all__ = [
-    "DATA_TIME",
-    "GROUP_ID",
-    "KEYS_OF_ORIGIN",
-    "MESSAGE_GROUP_ID",
-    "MESSAGE_STREAM_ID",
-    "NO_ORIGIN",
-    "STREAM_ID",
-    "Origin",
-    "attribute_text",
-    "checked_millis",
-    "inlong_id",
-    "parse_pairs",
-    "read_java_text",
-    "write_java_text",
-]
-
 GROUP_ID: Final = "groupId"
 STREAM_ID: Final = "streamId"
 DATA_TIME: Final = "dt"

@@ -15,18 +15,6 @@ import pyarrow as pa
 
 from tubeclient.errors import CorruptMessage
 
-__all__ = [
-    "LENGTH",
-    "Limits",
-    "entry_starts",
-    "most_packed_by_snappy",
-    "pack_gzip",
-    "pack_snappy",
-    "unpack_block",
-    "unpack_gzip",
-    "unpack_snappy",
-]
-
 LENGTH = struct.Struct(">I")
 """A length inside a pack: big-endian, 4 bytes. Java writes it signed; a negative one is larger than any block here."""
 

@@ -18,8 +18,6 @@ from tubeclient.inlong.attributes import attribute_text, write_java_text
 from tubeclient.inlong.blocks import LENGTH, most_packed_by_snappy
 from tubeclient.inlong.encode import Block, pack_blocks
 
-__all__ = ["ColumnPack", "PackBounds", "encode_columns"]
-
 _BINARY: Final = pa.large_binary()
 _NOTHING: Final = pa.scalar(b"", _BINARY)
 _MOST_TEXT_BYTES: Final = 0xFFFF

@@ -14,8 +14,6 @@ from tubeclient.inlong.attributes import Origin
 from tubeclient.inlong.blocks import LENGTH
 from tubeclient.inlong.packs import Run
 
-__all__ = ["BadMessage", "ColumnBuilder", "Record", "RecordColumns", "Segment"]
-
 _NO_STOP: Final = (1 << 31) - 1
 """More than any body has. pyarrow 26 computes a wrong size if binary_slice gets no stop."""
 

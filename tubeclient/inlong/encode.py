@@ -23,8 +23,6 @@ from tubeclient.inlong.packs import (
 from tubeclient.wire.message_time import moment_ms
 from tubeclient.wire.proto import inlong_pb2
 
-__all__ = ["Block", "OwnRecord", "RecordGroup", "encode_bin_pack", "encode_message_objs", "encode_pack", "pack_blocks"]
-
 _BIN_TYPE = 7
 """A binary message of many records."""
 

@@ -13,16 +13,6 @@ from tubeclient.inlong.packs import version_of
 from tubeclient.wire.envelope import parse_message
 from tubeclient.wire.proto import inlong_pb2
 
-__all__ = [
-    "ObjectRecords",
-    "Payload",
-    "Wrapping",
-    "attributes_of_pack",
-    "compression_of",
-    "records_of_objs",
-    "wrapping_of",
-]
-
 Payload = Literal["inlong", "auto"]
 """The configured kind of messages: all are InLong's, or each is detected."""
 

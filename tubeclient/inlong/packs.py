@@ -37,24 +37,6 @@ from tubeclient.inlong.attributes import (
 )
 from tubeclient.inlong.blocks import LENGTH, Limits, entry_starts, unpack_block
 
-__all__ = [
-    "END_MARK",
-    "FIXED_BYTES",
-    "HEAD",
-    "HEADS",
-    "MAGIC",
-    "MAGIC_BYTES",
-    "NAMES_NOT_NUMBERS",
-    "OWN_ATTRIBUTES",
-    "SNAPPY_TYPE",
-    "TEXT_LENGTH",
-    "Run",
-    "pairs_run",
-    "run_of_bin_pack",
-    "runs_of_pack",
-    "version_of",
-]
-
 MAGIC: Final = 0x0F
 MAGIC_BYTES: Final = 2
 

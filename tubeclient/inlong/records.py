@@ -16,8 +16,6 @@ from tubeclient.inlong.message_objs import Payload, Wrapping, records_of_objs, w
 from tubeclient.inlong.packs import Run, run_of_bin_pack, runs_of_pack, version_of
 from tubeclient.wire.messages import Message
 
-__all__ = ["RecordDecoder", "records_of", "records_of_messages"]
-
 
 class RecordDecoder:
     """Parses messages. `zone` is the time zone of data times written as text (attribute `t`)."""

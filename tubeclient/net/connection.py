@@ -9,7 +9,6 @@ from __future__ import annotations
 import itertools
 import logging
 import socket
-import ssl
 import threading
 import time
 from collections.abc import Sequence
@@ -32,8 +31,6 @@ from tubeclient.net.streams import (
 from tubeclient.net.waiting import Outcome
 from tubeclient.settings import TlsSettings
 from tubeclient.wire.framing import Frame, FrameDecoder, encode_frame
-
-__all__ = ["Connection", "Receiver", "split_address"]
 
 _log = logging.getLogger(__name__)
 
@@ -152,7 +149,6 @@ class Connection(ProcessBound):
                 raise kind(
                     f"the connection to {self.address} is closed: {self._end}",
                     address=self.address,
-                    lasting=self._end.lasting,
                 )
             self._waiting.update(zip(serials, receivers, strict=True))
         try:
@@ -201,7 +197,6 @@ class Connection(ProcessBound):
                         ConnectError(
                             f"{self.address} speaks TLS; give TLS settings, or its plain port",
                             address=self.address,
-                            lasting=True,
                         )
                     )
                     return
@@ -210,9 +205,7 @@ class Connection(ProcessBound):
                     self._settle(frame)
             self._finish(self._lost(f"{self.address} closed the connection"))
         except ProtocolError as error:
-            foreign_error = ProtocolError(f"from {self.address}: {error}")
-            foreign_error.lasting = not self._answered  # then it is not a TubeMQ server
-            self._finish(foreign_error)
+            self._finish(ProtocolError(f"from {self.address}: {error}"))
         except OSError as error:
             self._finish(self._lost(f"the connection to {self.address} broke: {describe(error)}"))
         except Exception as error:  # otherwise nobody would read its answers, and nobody would notice
@@ -261,8 +254,6 @@ def _open(address: str, tls: TlsSettings | None, connect_timeout_ms: int, send_t
         raise ConnectError(
             f"{host_name()} cannot connect to {address}: {reason}",
             address=address,
-            lasting=isinstance(error, UnicodeError)
-            or (isinstance(error, socket.gaierror) and error.errno != socket.EAI_AGAIN),
         ) from error
     try:
         if context is None:
@@ -273,5 +264,4 @@ def _open(address: str, tls: TlsSettings | None, connect_timeout_ms: int, send_t
         raise ConnectError(
             f"{host_name()} cannot connect to {address} over TLS: {handshake_advice(error, host)}",
             address=address,
-            lasting=isinstance(error, ssl.SSLError) and not isinstance(error, ssl.SSLEOFError | ssl.SSLZeroReturnError),
         ) from error

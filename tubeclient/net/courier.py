@@ -11,8 +11,6 @@ from tubeclient.errors import TransportError, TubeError
 from tubeclient.net.connection import Connection
 from tubeclient.net.waiting import Alarm
 
-__all__ = ["Courier", "fault_of"]
-
 T = TypeVar("T")
 
 _IDLE_SECONDS = 10.0

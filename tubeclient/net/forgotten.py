@@ -26,8 +26,6 @@ from typing import Any, Final
 
 from tubeclient.net.fork import ProcessBound
 
-__all__ = ["Watch", "alive", "weakly"]
-
 _log = logging.getLogger(__name__)
 
 _LOOK_SECONDS: Final = 0.25

@@ -15,8 +15,6 @@ import weakref
 
 from tubeclient.errors import ClientClosed
 
-__all__ = ["ProcessBound", "after_fork"]
-
 _NOBODY = 0  # not a process id
 
 

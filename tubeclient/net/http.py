@@ -13,8 +13,6 @@ from tubeclient.net.connection import split_address
 from tubeclient.net.timed_socket import TimedSocket
 from tubeclient.wire.web_json import parse_json
 
-__all__ = ["parse_answer", "query_broker", "query_master"]
-
 _MAX_ANSWER_BYTES: Final = 64 << 20
 _PIECE_BYTES: Final = 1 << 16
 _HEADERS: Final = {"Content-Type": "application/x-www-form-urlencoded", "Connection": "close"}

@@ -13,8 +13,6 @@ from tubeclient.errors import TubeError
 from tubeclient.flows.effects import Emit, Flow, Receive, Sleep
 from tubeclient.net.runner import FlowRunner, Pending
 
-__all__ = ["Lanes"]
-
 K = TypeVar("K")
 
 _UNTIL = attrgetter("until")

@@ -14,7 +14,6 @@ from time import monotonic
 from tubeclient.counts import Sample, SendCounts
 from tubeclient.errors import ClientClosed, DeadlineExceeded, NotAvailable, TubeError
 from tubeclient.flows.effects import backoff_ms
-from tubeclient.flows.patience import FaultHistory
 from tubeclient.flows.produce import Routes
 from tubeclient.keys import PartitionKey
 from tubeclient.metrics import enter
@@ -24,8 +23,6 @@ from tubeclient.net.pool import ConnectionPool
 from tubeclient.net.sending import Sending, result_of
 from tubeclient.net.waiting import Alarm, Bell, OneThread
 from tubeclient.wire.framing import Frame
-
-__all__ = ["Outbox"]
 
 _JOIN_SECONDS = 5.0
 _WATCH_SECONDS = 0.5
@@ -328,9 +325,7 @@ class Outbox:
             now = monotonic()
             if sending.tried is not None:
                 self._routes.failed(sending.tried, error, now * 1000)
-            sending.faults = sending.faults or FaultHistory()
-            lasts = sending.faults.lasts(error, now * 1000)
-            comes_again = again and now < sending.deadline and not self._closed and not lasts
+            comes_again = again and now < sending.deadline and not self._closed
             self._counts.failed(sending.topic, error, again=comes_again)
             if comes_again:
                 pause = backoff_ms(sending.attempts - 1, random.random()) / 1000

@@ -10,8 +10,6 @@ from tubeclient.net.connection import Connection
 from tubeclient.net.fork import ProcessBound
 from tubeclient.settings import ClientSettings
 
-__all__ = ["ConnectionPool", "close_shared_pools", "shared_pool"]
-
 
 class ConnectionPool(ProcessBound):
     """Opens a connection to an address on first use, and again after it ended. Thread-safe."""
@@ -40,7 +38,7 @@ class ConnectionPool(ProcessBound):
                 return connection
             failed_at, failure = self._failures.get(address, (0.0, None))
             if failure is not None and failed_at > asked_at:  # failed while this caller waited: do not wait again
-                raise ConnectError(str(failure), address=address, lasting=failure.lasting)
+                raise ConnectError(str(failure), address=address)
             connection = self._connect(address, within_ms)
             with self._lock:
                 if self._closed:

@@ -28,11 +28,9 @@ from tubeclient.flows.effects import (
 )
 from tubeclient.net.pool import ConnectionPool
 from tubeclient.net.waiting import Alarm, Bell
-from tubeclient.wire.envelope import decode_response, parse_message
+from tubeclient.wire.envelope import decode_response, encode_request, parse_message
 from tubeclient.wire.framing import Frame
 from tubeclient.wire.methods import Method
-
-__all__ = ["FlowRunner", "Monitor", "Pending"]
 
 T = TypeVar("T")
 W = TypeVar("W")
@@ -186,7 +184,7 @@ class FlowRunner:
     def _send(self, sends: Sequence[Send]) -> list[Ticket]:
         address = sends[0].address
         limits_ms = [round(self._pool.settings.rpc_timeout_ms * send.time_share) for send in sends]
-        streams = [send.stream(limit_ms) for send, limit_ms in zip(sends, limits_ms, strict=True)]
+        streams = [_stream(send, limit_ms) for send, limit_ms in zip(sends, limits_ms, strict=True)]
         now = time.monotonic()  # after connecting
         futures = self._pool.get(address, min(limits_ms)).submit_many(streams)
         tickets: list[Ticket] = []
@@ -217,6 +215,9 @@ class FlowRunner:
         except ConnectionLost as error:
             raise ConnectionLost(f"{pending.address}: {error}", address=pending.address) from None
         except ProtocolError as error:
-            told = ProtocolError(f"{pending.address} answered {pending.method.name} with {error}")
-            told.lasting = error.lasting
-            raise told from error
+            raise ProtocolError(f"{pending.address} answered {pending.method.name} with {error}") from error
+
+
+def _stream(send: Send, timeout_ms: int) -> bytes:
+    spec = send.method.spec
+    return encode_request(spec.service, spec.method_id, send.request.SerializeToString(), timeout_ms)

@@ -8,7 +8,6 @@ from time import monotonic
 from typing import NamedTuple
 
 from tubeclient.errors import ProtocolError, TubeError, status_error
-from tubeclient.flows.patience import FaultHistory
 from tubeclient.keys import PartitionKey
 from tubeclient.net.fork import ProcessBound
 from tubeclient.net.waiting import Outcome
@@ -16,8 +15,6 @@ from tubeclient.wire.envelope import decode_response, parse_message
 from tubeclient.wire.framing import Frame
 from tubeclient.wire.methods import Method
 from tubeclient.wire.proto import broker_pb2
-
-__all__ = ["Answer", "SendResult", "Sending", "result_of"]
 
 _SEND_ID = Method.SEND_MESSAGE.spec.method_id
 
@@ -62,7 +59,6 @@ class Sending:
     attempts: int = 0
     tried: PartitionKey | None = None  # by the last attempt
     fault: TubeError | None = None  # of the last attempt
-    faults: FaultHistory | None = None  # of those that have one
 
 
 def result_of(answer: Frame, key: PartitionKey) -> SendResult:

@@ -18,17 +18,6 @@ from tubeclient.errors import ConfigurationError
 from tubeclient.settings import TlsSettings
 from tubeclient.wire.strings import DEFAULT_BROKER_TLS_PORT, DEFAULT_MASTER_TLS_PORT
 
-__all__ = [
-    "REFUSED_ADVICE",
-    "PlainStream",
-    "Stream",
-    "TlsStream",
-    "client_context",
-    "describe",
-    "handshake_advice",
-    "looks_like_tls",
-]
-
 _RECEIVE_BYTES = 1 << 18
 _ENCRYPT_BYTES = 1 << 18
 """So many bytes are encrypted before the receiving thread may use the TLS state again."""

@@ -6,8 +6,6 @@ import socket
 import time
 from typing import Any
 
-__all__ = ["TimedSocket"]
-
 
 class TimedSocket(socket.socket):
     """A socket whose receives all end by one moment, however little comes at a time. TimeoutError after it."""

@@ -13,8 +13,6 @@ from queue import Empty, SimpleQueue
 from time import monotonic
 from typing import Final, TypeVar
 
-__all__ = ["Alarm", "Bell", "OneThread", "Outcome", "call_back"]
-
 _log = logging.getLogger(__name__)
 
 T = TypeVar("T")

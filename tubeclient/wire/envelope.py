@@ -15,18 +15,6 @@ from google.protobuf.message import DecodeError, Message
 from tubeclient.errors import ConnectionLost, ProtocolError, RemoteError, StandbyMaster
 from tubeclient.wire.proto import rpc_pb2
 
-__all__ = [
-    "PROTOCOL_VERSION",
-    "Request",
-    "decode_request",
-    "decode_response",
-    "encode_error",
-    "encode_request",
-    "encode_response",
-    "parse_message",
-    "varint",
-]
-
 PROTOCOL_VERSION = 3
 """The version of Apache's current Java client; a server chooses its exceptions' class names by it."""
 

@@ -13,18 +13,6 @@ from typing import NamedTuple
 
 from tubeclient.errors import ProtocolError
 
-__all__ = [
-    "BLOCK_BYTES",
-    "MAX_BLOCKS",
-    "MAX_STREAM_BYTES",
-    "SPEAKS_HTTP",
-    "Frame",
-    "FrameDecoder",
-    "encode_block_length",
-    "encode_frame",
-    "encode_frame_start",
-]
-
 BLOCK_BYTES = 8192
 MAX_BLOCKS = 3584  # Apache's bound: (20 MiB + 8 MiB) / 8 KiB
 MAX_STREAM_BYTES = BLOCK_BYTES * MAX_BLOCKS

@@ -9,8 +9,6 @@ from zoneinfo import ZoneInfo
 
 from tubeclient.errors import ConfigurationError
 
-__all__ = ["MINUTE_MS", "message_time_ms", "message_time_text", "moment_ms", "zone_named"]
-
 MINUTE_MS = 60_000
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

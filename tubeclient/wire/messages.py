@@ -12,18 +12,6 @@ from tubeclient.wire.crc32 import crc32
 from tubeclient.wire.payload import TAG_KEY, TIME_KEY, decode_payload, parse_attributes
 from tubeclient.wire.proto import broker_pb2
 
-__all__ = [
-    "NO_MESSAGES",
-    "Columns",
-    "Message",
-    "as_they_came",
-    "bad_attributes",
-    "bodies_of",
-    "checked_columns",
-    "kept_columns",
-    "with_tags",
-]
-
 _CHECKSUM_MASK = 0x7FFFFFFF
 
 

@@ -9,8 +9,6 @@ from google.protobuf.message import Message
 
 from tubeclient.wire.proto import broker_pb2, master_pb2
 
-__all__ = ["BROKER_READ", "BROKER_WRITE", "MASTER", "Method", "MethodSpec", "method_of"]
-
 MASTER = 1
 BROKER_READ = 2
 BROKER_WRITE = 3

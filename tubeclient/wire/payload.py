@@ -12,18 +12,6 @@ from collections.abc import Mapping
 from tubeclient.errors import ConfigurationError, CorruptMessage
 from tubeclient.wire.crc32 import crc32
 
-__all__ = [
-    "ATTRIBUTE_FLAG",
-    "TAG_KEY",
-    "TIME_KEY",
-    "checksum",
-    "decode_payload",
-    "encode_attributes",
-    "encode_payload",
-    "java_string_hash",
-    "parse_attributes",
-]
-
 ATTRIBUTE_FLAG = 1
 TAG_KEY = "$msgType$"
 TIME_KEY = "$msgTime$"

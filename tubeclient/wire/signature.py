@@ -16,8 +16,6 @@ from urllib.parse import quote_plus
 from tubeclient.errors import ProtocolError
 from tubeclient.keys import is_plain_number
 
-__all__ = ["MAX_NONCE", "Signed", "parse_joined", "sign"]
-
 MAX_NONCE = (1 << 31) - 1
 """Nonces are int32 and not negative."""
 

@@ -10,25 +10,6 @@ from collections.abc import Iterable, Mapping
 from tubeclient.errors import ProtocolError
 from tubeclient.keys import MAX_STORE_PARTITIONS, MAX_STORES, BrokerInfo, PartitionKey, TopicLayout, is_int32
 
-__all__ = [
-    "DEFAULT_BROKER_PORT",
-    "DEFAULT_BROKER_TLS_PORT",
-    "DEFAULT_MASTER_PORT",
-    "DEFAULT_MASTER_TLS_PORT",
-    "DEFAULT_MASTER_WEB_PORT",
-    "encode_consumer_layouts",
-    "encode_filters",
-    "encode_producer_layouts",
-    "encode_report",
-    "encode_subscription",
-    "parse_broker",
-    "parse_consumer_layouts",
-    "parse_filters",
-    "parse_producer_layouts",
-    "parse_report",
-    "parse_subscription",
-]
-
 DEFAULT_MASTER_PORT = 8715
 DEFAULT_MASTER_TLS_PORT = 8716
 DEFAULT_MASTER_WEB_PORT = 8080

@@ -13,8 +13,6 @@ try:
 except ImportError:
     orjson = None  # type: ignore[assignment]
 
-__all__ = ["parse_json", "write_json"]
-
 
 def parse_json(body: bytes) -> object:
     """Return the value in `body`; ValueError or RecursionError if it is not JSON.

@@ -7,8 +7,6 @@ from typing import Any, Final, NoReturn
 
 from tubeclient.errors import ProtocolError
 
-__all__ = ["Fields"]
-
 _MAX_INT64: Final = (1 << 63) - 1
 _SHOWN_CHARACTERS: Final = 60
 

@@ -30,18 +30,6 @@ from tubeclient.keys import (
     is_int32,
 )
 
-__all__ = [
-    "refusals",
-    "to_brokers",
-    "to_files",
-    "to_former_position",
-    "to_group",
-    "to_group_names",
-    "to_groups",
-    "to_positions",
-    "to_topics",
-]
-
 _MAX_INT32: Final = (1 << 31) - 1
 _MAX_PORT: Final = 65_535
 _MAX_MESSAGE_MB: Final = 1 << 10

@@ -9,21 +9,6 @@ from typing import NamedTuple
 
 from tubeclient.keys import INDEX_ENTRY_BYTES, BrokerInfo, PartitionKey, TopicLayout, rows_behind
 
-__all__ = [
-    "BrokerState",
-    "DeployedTopic",
-    "GroupDetail",
-    "GroupKind",
-    "GroupMember",
-    "GroupOffsets",
-    "GroupSummary",
-    "ManageStatus",
-    "PartitionPosition",
-    "RunStatus",
-    "TopicOnBroker",
-    "TopicStatus",
-]
-
 
 class ManageStatus(StrEnum):
     """A broker's configured status (Apache's ManageStatus)."""
