@@ -23,13 +23,11 @@ from offsets_store.errors import (
 )
 from offsets_store.history import GroupCommit, GroupHistory, Move
 from offsets_store.progress import GroupKey, GroupProgress, PartitionProgress, PartRead, moved_to
-from offsets_store.run import OffsetsRun
+from offsets_store.run import OffsetsRun, SharedRun
 from offsets_store.table import OffsetsTable
-from offsets_store.writers import Companion, SharedRun
 
 __all__ = [
     "CommitConflict",
-    "Companion",
     "GroupCommit",
     "GroupHistory",
     "GroupKey",

@@ -273,7 +273,7 @@ def _span(length: timedelta) -> str:
 
 
 _STATES_PER_COMMIT: Final = 3
-"""How many of the group's commits to look at for each one that is wanted: consumers that share a run, and companions,
+"""How many of the group's commits to look at for each one that is wanted: consumers that share a run
 write a partition's row only when it moves."""
 
 

@@ -15,7 +15,6 @@ from offsets_store.schema import INITIAL, POSITION, WAITING
 from tubeclient.keys import INDEX_ENTRY_BYTES, PartitionKey
 
 __all__ = [
-    "COMPANION",
     "RESET",
     "Row",
     "Stamp",
@@ -46,11 +45,8 @@ _NO_OFFSET = -1
 
 _BEGINS: Final = "it begins here; no batch is complete yet"
 
-COMPANION = "+companion"
-"""Suffix of `clientVersion` in rows that a companion wrote. Every Delta writer keeps this column."""
-
 RESET: Final = "(offsets reset)"
-"""The same in rows that `tubeclient offsets reset` wrote."""
+"""Suffix of `clientVersion` in rows that `tubeclient offsets reset` wrote."""
 
 
 class Row(NamedTuple):
@@ -79,11 +75,6 @@ class Row(NamedTuple):
     @property
     def partition(self) -> PartitionKey:
         return PartitionKey(self.broker_id, self.topic, self.partition_id)
-
-    @property
-    def by_companion(self) -> bool:
-        """Whether a companion wrote the row in its run's name."""
-        return self.client_version.endswith(COMPANION)
 
     @property
     def by_reset(self) -> bool:
@@ -253,7 +244,7 @@ def begun_of(group_rows: Sequence[Row]) -> GroupProgress | None:
 
 def _progress(key: GroupKey, rows: Sequence[Row], written: Iterable[Row]) -> GroupProgress:
     """The progress in `rows`, sorted by partition, as of the last commit of `written`."""
-    # Companions, and consumers that share a run, write only the rows of their own partitions.
+    # Consumers that share a run write only the rows of their own partitions.
     last = max(written, key=_BY_RUN)
     return GroupProgress(
         group=key,

@@ -1,28 +1,118 @@
-"""One run of a group: the only writer of the group's rows until a newer run writes."""
+"""Writes a group's rows: read the newest version, decide, commit, and repeat if another writer was faster.
+
+An `OffsetsRun` is the one writer of a query, until a newer run writes. The consumers that share a run write beside each
+other: TubeMQ decides which of them may read a partition (the master lets one client be a node, a broker lets one client
+have a partition). So they need not fence each other, and one epoch fences them together.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from datetime import datetime
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import NamedTuple
 
-from offsets_store.errors import SupersededRun
+from offsets_store.errors import CommitConflict, SupersededRun
 from offsets_store.progress import GroupKey, PartitionProgress
 from offsets_store.rows import (
     Row,
     Stamp,
     initial_of,
     initial_rows,
+    moved_on,
     newest_run,
+    next_sequence,
     places_of,
     position_rows,
     waiting_of,
     waiting_rows,
 )
 from offsets_store.schema import INITIAL, POSITION, WAITING
-from offsets_store.writers import GroupWriter, TableAccess
+from offsets_store.storage import Conflict, Storage
 from tubeclient.keys import PartitionKey
 
-__all__ = ["OffsetsRun"]
+__all__ = ["TRIES", "GroupWriter", "OffsetsRun", "SharedRun", "TableAccess"]
+
+# A lost commit means that another writer of the group committed in the few milliseconds since our read. The next read
+# shows who. More than a few in a row mean that two runs compete.
+TRIES = 8
+
+
+class TableAccess(NamedTuple):
+    """What all writers of one table share."""
+
+    storage: Storage
+    lock: threading.Lock
+    """Held while the storage is used."""
+    clock_ms: Callable[[], int]
+    client_version: str
+
+
+class GroupWriter(ABC):
+    """What all writers of one key's rows share. Subclasses choose the epoch and the rows."""
+
+    def __init__(self, access: TableAccess, key: GroupKey, source_count: int) -> None:
+        self._storage, self._lock, self._clock_ms, self._client_version = access
+        self._key = key
+        self._source_count = source_count
+
+    @property
+    def group(self) -> GroupKey:
+        return self._key
+
+    @abstractmethod
+    def _epoch_over(self, found: Sequence[Row]) -> int:
+        """The epoch for the next commit, given the group's rows `found`. Raises if this writer may not commit."""
+
+    def _trying(self, sequence: int) -> None:  # noqa: B027 - most need not know
+        """Called before each try of the commit `sequence`."""
+
+    def _lost(self, sequence: int) -> None:  # noqa: B027 - most need not know
+        """Called when the try lost: another writer used that sequence."""
+
+    def _commit(self, make_rows: Callable[[list[Row], Stamp], list[Row] | None], as_of: datetime | None = None) -> bool:
+        """Replace the key's rows by the result of `make_rows`; returns False, without a commit, if that is None.
+        `as_of` (UTC, default now) goes into the rows."""
+        reason = ""
+        with self._lock:
+            for _ in range(TRIES):
+                found = self._storage.rows(self._key.consumer_group)
+                epoch = self._epoch_over(found)
+                sequence = next_sequence(found, self._storage.transaction_version(self._key))
+                updated_at = as_of or self._now()
+                stamp = Stamp(self._source_count, epoch, sequence, updated_at, self._client_version)
+                rows = make_rows([row for row in found if row.belongs_to(self._key)], stamp)
+                if rows is None:
+                    return False
+                self._trying(sequence)
+                try:
+                    self._storage.replace(self._key, rows, sequence)
+                except Conflict as conflict:
+                    self._lost(sequence)
+                    reason = str(conflict)
+                else:
+                    return True
+        raise CommitConflict(
+            f"{self._key}: {TRIES} commits in a row lost against another writer of the group ({reason});"
+            " stop the other query of this group, or give one of the two a consumerGroup of its own"
+        )
+
+    def _now(self) -> datetime:
+        return datetime.fromtimestamp(self._clock_ms() / 1000, UTC)
+
+    def _wanted(self, progress: Sequence[PartitionProgress]) -> dict[PartitionKey, int]:
+        """Partition to next offset. ValueError for a partition that is named twice or is not the key's."""
+        wanted = {p.partition: p.next_offset for p in progress}
+        if len(wanted) != len(progress):
+            raise ValueError("a partition is named twice in the recorded progress")
+        self._check_topics(wanted)
+        return wanted
+
+    def _check_topics(self, partitions: Iterable[PartitionKey]) -> None:
+        strange = sorted(topic for topic in {p.topic for p in partitions} if not self._key.covers(topic))
+        if strange:
+            raise ValueError(f"{self._key}: partitions of other topics were handed in: {', '.join(strange)}")
 
 
 class OffsetsRun(GroupWriter):
@@ -30,8 +120,7 @@ class OffsetsRun(GroupWriter):
 
     Each commit replaces all rows of the run's group and topic set, so the table stays small; older states are versions
     of the Delta table. Each commit first reads the newest version. If another run of the group has a newer epoch, or
-    the same one, this run raises `SupersededRun` and writes nothing. It overrides older runs. Rows that a companion
-    wrote in this run's name count as its own.
+    the same one, this run raises `SupersededRun` and writes nothing. It overrides older runs.
     """
 
     def __init__(self, access: TableAccess, key: GroupKey, source_count: int, epoch: int) -> None:
@@ -59,12 +148,9 @@ class OffsetsRun(GroupWriter):
         read or not. `waiting` maps each partition without an offset to its starting text; None keeps the table's
         waiting partitions that `progress` lacks.
 
-        A companion may have recorded a later batch. A partition stays where the companion put it, if that row is newer,
-        or as old and further on. Returns False and writes nothing if the table already has these positions: recording a
-        batch twice is harmless. Two exceptions: if a companion was faster, this adds the nodes and the reason to its
-        rows; and if a partition goes back (`start_offset` is behind), this writes the new time, so that older news does
-        not win. Raises SupersededRun if a newer run of the group has written, OffsetsTableError if the table cannot be
-        used; the table is then unchanged.
+        Returns False and writes nothing if the table already has these positions: recording a batch twice is harmless.
+        Raises SupersededRun if a newer run of the group has written, OffsetsTableError if the table cannot be used; the
+        table is then unchanged.
         """
         wanted = self._wanted(progress)
         self._check_topics(waiting or ())
@@ -73,25 +159,11 @@ class OffsetsRun(GroupWriter):
             kept = [] if self._clear_initial else [row for row in mine if row.kind == INITIAL]
             waited = places_of(row for row in mine if row.kind == WAITING)
             waits = {p: place for p, place in (waited if waiting is None else waiting).items() if p not in wanted}
-            positions = {row.partition: row for row in mine if row.kind == POSITION}
-            ahead = {
-                p.partition: row
-                for p in progress
-                if (row := positions.get(p.partition)) is not None
-                and row.run_epoch == self._epoch
-                and row.by_companion
-                and self._is_newer(row, p, stamp.updated_at)
-            }
-            behind = [p for p in progress if p.partition not in ahead]
-            target = wanted | {partition: row.next_offset for partition, row in ahead.items()}
-            found = {partition: row.next_offset for partition, row in positions.items()}
-            if found == target and waits == waited and len(kept) + len(found) + len(waits) == len(mine):
-                by_companion = (positions[p.partition].by_companion for p in behind if p.reason is not None)
-                back = (p.start_offset > p.next_offset for p in behind if p.start_offset is not None)
-                if not any(by_companion) and not any(back):
-                    return None
+            found = {row.partition: row.next_offset for row in mine if row.kind == POSITION}
+            if found == wanted and waits == waited and len(kept) + len(found) + len(waits) == len(mine):
+                return None
             still = waiting_rows(self._key, waits, stamp)
-            return [*position_rows(self._key, behind, stamp), *ahead.values(), *still, *kept]
+            return [*position_rows(self._key, progress, stamp), *still, *kept]
 
         changed = self._commit(rows, as_of)
         self._clear_initial = False
@@ -156,9 +228,8 @@ class OffsetsRun(GroupWriter):
         if newest is not None and newest.run_epoch > self._epoch:
             raise self._superseded_by(newest)
         # The same epoch with a sequence past ours means that two runs started in the same millisecond. One before it is
-        # ours, as no twin was there at any of our looks: the table may have been restored. A companion's sequences do
-        # not count.
-        twin = newest_run(row for row in found if row.run_epoch == self._epoch and not row.by_companion)
+        # ours, as no twin was there at any of our looks: the table may have been restored.
+        twin = newest_run(row for row in found if row.run_epoch == self._epoch)
         if twin is not None and twin.sequence > self._last:
             raise self._superseded_by(twin)
         return self._epoch
@@ -172,3 +243,55 @@ class OffsetsRun(GroupWriter):
 
     def _superseded_by(self, newer: Row) -> SupersededRun:
         return SupersededRun(self._key.consumer_group, self._epoch, newer.run_epoch, newer.updated_at)
+
+
+class SharedRun(GroupWriter):
+    """One consumer's part in its group's run. Made by `OffsetsTable.share_run`.
+
+    It uses the newest epoch that the group had when it was made. If the group had none, it uses the epoch of the first
+    consumer that writes. A Spark query that still runs under this epoch stops at its next commit.
+    """
+
+    def __init__(self, access: TableAccess, key: GroupKey, source_count: int, epoch: int | None) -> None:
+        super().__init__(access, key, source_count)
+        self._epoch = self._clock_ms() if epoch is None else epoch
+        self._adopts = epoch is None
+
+    @property
+    def epoch(self) -> int:
+        """Milliseconds since 1970 at the start of the shared run."""
+        return self._epoch
+
+    def record(self, progress: Sequence[PartitionProgress]) -> bool:
+        """Move the partitions of `progress` forward, and no others. A partition moves back only if its row equals
+        `start_offset`: the consumer accepted that messages are lost.
+
+        So a consumer that has not yet noticed the loss of a partition cannot undo its successor's record. Returns False
+        and writes nothing if no partition moves. Raises SupersededRun if a newer run took the group over,
+        OffsetsTableError if the table cannot be used.
+        """
+        self._wanted(progress)
+
+        def rows(mine: list[Row], stamp: Stamp) -> list[Row] | None:
+            # Drop the kept initial offsets: a new query begins where the consumers are.
+            positions, moved = moved_on(
+                self._key,
+                mine,
+                progress,
+                stamp,
+                lambda p, row: p.next_offset > row.next_offset or p.start_offset == row.next_offset,
+            )
+            return positions if moved else None
+
+        changed = self._commit(rows)
+        if changed:
+            self._adopts = False
+        return changed
+
+    def _epoch_over(self, found: Sequence[Row]) -> int:
+        newest = newest_run(found)
+        if newest is not None and self._adopts:
+            self._epoch, self._adopts = newest.run_epoch, False
+        elif newest is not None and newest.run_epoch > self._epoch:
+            raise SupersededRun(self._key.consumer_group, self._epoch, newest.run_epoch, newest.updated_at)
+        return self._epoch

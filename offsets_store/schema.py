@@ -105,7 +105,7 @@ COLUMNS: Final = (
         "clientVersion",
         "string",
         False,
-        "The release that wrote the row, then `+companion` if a companion did, `(offsets reset)` if a reset did.",
+        "The release that wrote the row, then `(offsets reset)` if a reset did.",
     ),
     Column(
         "rowVersion", "int", False, "1, of the columns and what they mean. A release refuses rows of a newer version."

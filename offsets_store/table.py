@@ -22,9 +22,8 @@ from offsets_store.rows import (
     topic_sets_of,
     waiting_in,
 )
-from offsets_store.run import OffsetsRun
+from offsets_store.run import OffsetsRun, SharedRun, TableAccess
 from offsets_store.storage import Storage, TableCommit
-from offsets_store.writers import Companion, SharedRun, TableAccess
 from tubeclient.keys import PartitionKey
 from tubeclient.names import group_name, topic_names
 
@@ -162,15 +161,6 @@ class OffsetsTable:
         if newest is not None and alive and not force:
             raise RunAlive(key.consumer_group, newest.run_epoch, newest.updated_at, lease_ms)
         return OffsetsRun(self._access, key, source_count, now if newest is None else max(now, newest.run_epoch + 1))
-
-    def join_run(self, key: GroupKey, source_count: int) -> Companion:
-        """Write beside the group's run, in the name of the newest run, for a process that knows when a batch is
-        complete.
-
-        The companion only moves the group forward. The run continues as if it had written the rows itself. Does no I/O
-        yet. A companion does not fence off other queries: if only companions write, two queries of one group mix.
-        """
-        return Companion(self._access, key, source_count)
 
     def share_run(self, key: GroupKey, source_count: int) -> SharedRun:
         """Join the group's newest run as one of several consumers; each records its own partitions.

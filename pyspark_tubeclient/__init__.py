@@ -1,6 +1,6 @@
 """The names that users import. All other modules are internal and may change.
 
-    from pyspark_tubeclient import Ingest, LagListener, OffsetsListener, OffsetsTable, session
+    from pyspark_tubeclient import Ingest, LagListener, OffsetsTable, session
 
 Spark looks for `DefaultSource` in every module named `pyspark_*`; so `format("tubeclient")` works once the package is
 installed. A failed import here would break Spark's other Python sources too, so the other names are imported on first
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from offsets_store.delta_spark import DeltaSparkStorage
     from spark_source.progress.bad_rows import bad_rows
     from spark_source.progress.lag_listener import LagListener, QueryLag
-    from spark_source.progress.offsets_listener import OffsetsListener
     from spark_source.progress.query_metrics import QueryMetrics
     from spark_source.session import session
     from spark_source.typed.typed import typed
@@ -45,7 +44,6 @@ __all__ = [
     "Ingest",
     "IngestFailed",
     "LagListener",
-    "OffsetsListener",
     "OffsetsTable",
     "OffsetsTableError",
     "PartitionProgress",
@@ -62,7 +60,6 @@ _HOMES = {
     "Ingest": "tubeclient_ingest.job",
     "IngestFailed": "tubeclient_ingest.job",
     "LagListener": "spark_source.progress.lag_listener",
-    "OffsetsListener": "spark_source.progress.offsets_listener",
     "OffsetsTable": "offsets_store",
     "OffsetsTableError": "offsets_store",
     "PartitionProgress": "offsets_store",

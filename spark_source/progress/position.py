@@ -27,8 +27,7 @@ class Position(NamedTuple):
     node_of: Mapping[PartitionKey, int]
     """Empty without an offsets table."""
     as_of: datetime
-    """When this became known. The end of the next batch always becomes known later, also to companions: see
-    `offsets_store.Companion`."""
+    """When this became known."""
     planned: BatchPlan | None = None
     """The batch that ended there; None if an earlier run planned it."""
     back_from: Offsets | None = None

@@ -94,18 +94,6 @@ def test_both_write_one_table_in_turn(
     assert (protocol.reader_features, protocol.writer_features) == (None, None)
 
 
-def test_a_planner_by_delta_rs_and_a_companion_by_delta_spark(
-    table: OffsetsTable, by_spark: OffsetsTable, uri: str
-) -> None:
-    run, companion = table.open_run(KEY, 1), by_spark.join_run(KEY, 1)
-    for step in range(1, 4):
-        assert companion.record(at({FIRST: 28 * (2 * step), SECOND: 28})) is True
-        assert run.record(at({FIRST: 28 * (2 * step), SECOND: 28})) is False
-        assert run.record(at({FIRST: 28 * (2 * step + 1), SECOND: 28})) is True
-    assert by_spark.positions("clicks_etl", ["clicks"]) == {FIRST: 196, SECOND: 28}
-    assert DeltaTable(uri).history(1)[0]["sequence"] == "6"
-
-
 @pytest.mark.parametrize("slow", ["delta-rs", "delta-spark"])
 def test_the_fence_between_look_and_write_holds_across_writers_and_topics(
     delta_spark: SparkSession, table: OffsetsTable, by_spark: OffsetsTable, uri: str, clock: Clock, slow: str

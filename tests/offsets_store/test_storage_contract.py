@@ -183,17 +183,6 @@ def test_a_sequence_is_not_used_again_after_rows_were_deleted(place: Place) -> N
     assert [row.sequence for row in place.new_storage().rows(KEY.consumer_group)] == [3]
 
 
-def test_a_companion_writes_for_the_run(place: Place) -> None:
-    run = place.open().open_run(KEY, 1)
-    run.record(at({FIRST: 28, SECOND: 28}))
-    companion = place.open().join_run(KEY, 1)
-    assert companion.record(at({FIRST: 56, SECOND: 28})) is True
-    assert companion.record(at({FIRST: 56, SECOND: 28})) is False
-    assert run.record(at({FIRST: 56, SECOND: 28})) is False
-    assert run.record(at({FIRST: 84, SECOND: 28})) is True
-    assert place.open().positions("clicks_etl", ["clicks"]) == {FIRST: 84, SECOND: 28}
-
-
 @in_delta
 def test_another_table_is_refused(place: Place) -> None:
     place.open().open_run(KEY, 1).record(at({FIRST: 28}))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import timedelta
 
 import pytest
 from deltalake import DeltaTable
@@ -39,7 +38,7 @@ def test_they_outlive_a_new_first_answer(open_table: Open) -> None:
     assert run.initial_waiting("earliest") == {}
 
 
-@pytest.mark.parametrize("writer", ["run", "companion", "consumer"])
+@pytest.mark.parametrize("writer", ["run", "consumer"])
 def test_a_writer_that_knows_nothing_of_them_keeps_them_until_they_have_a_position(
     open_table: Open, clock: Clock, writer: str
 ) -> None:
@@ -49,7 +48,6 @@ def test_a_writer_that_knows_nothing_of_them_keeps_them_until_they_have_a_positi
     clock.now += 1
     record = {
         "run": run.record,
-        "companion": table.join_run(KEY, 1).record,
         "consumer": table.share_run(KEY, 1).record,
     }[writer]
     assert record(at({FIRST: 56})) is True
@@ -58,18 +56,6 @@ def test_a_writer_that_knows_nothing_of_them_keeps_them_until_they_have_a_positi
     assert record(at({FIRST: 56, SECOND: 280})) is True
     assert open_table().waiting("clicks_etl", TOPICS) == {}
     assert open_table().positions("clicks_etl", TOPICS) == {FIRST: 56, SECOND: 280}
-
-
-def test_a_companion_that_ends_the_first_batch_keeps_who_waits(open_table: Open, clock: Clock) -> None:
-    table = open_table()
-    run = table.open_run(KEY, 1)
-    run.keep_initial("latest", {FIRST: 28}, {SECOND: "latest"})
-    assert table.waiting("clicks_etl", TOPICS) == {}
-    clock.now += timedelta(seconds=1) // timedelta(milliseconds=1)
-    # It knows no position of who waits, and one of everything else.
-    assert table.join_run(KEY, 1).record(at({FIRST: 56})) is True
-    assert run.initial_offsets("latest") is None
-    assert table.waiting("clicks_etl", TOPICS) == {SECOND: "latest"}
 
 
 def test_a_position_under_another_topic_set_counts_more(open_table: Open) -> None:

@@ -38,8 +38,8 @@ class Conditions:
     interval_ms: int | None
     """None: Trigger.AvailableNow"""
     ingests: bool
-    """Whether the job is `ingest`; otherwise a query of the user's own with `OffsetsListener`, into a sink that writes
-    each batch number once."""
+    """Whether the job is `ingest`; otherwise a query of the user's own, into a sink that writes each batch number
+    once."""
 
     @classmethod
     def drawn(cls, rng: random.Random) -> Conditions:

@@ -172,7 +172,6 @@ class _NoWatch:
 
 _LATE = (
     "spark_source.cluster.cluster",
-    "spark_source.progress.offsets_listener",
     "spark_source.progress.progress_table",
     "spark_source.read.arrow",
     "spark_source.read.batch_sizes",

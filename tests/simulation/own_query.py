@@ -1,11 +1,9 @@
-"""A query of the user's own: a sink that writes each batch number once, as Delta's does, and an `OffsetsListener`."""
+"""A query of the user's own: a sink that writes each batch number once, as Delta's does."""
 
 from __future__ import annotations
 
 from typing import Any
 
-import offsets_store
-from spark_source.progress.offsets_listener import OffsetsListener
 from tests.simulation.spark import Query, Rows, Session
 
 __all__ = ["run_own_query"]
@@ -16,16 +14,6 @@ NAME = "own"
 def run_own_query(session: Session, options: dict[str, str], interval_seconds: float | None, stop: Any) -> None:
     """Run it in the driver's process until it ends, fails, or `stop` is set."""
     world = session.world
-    listener = None
-    if "offsetsTable" in options:
-        listener = OffsetsListener(
-            offsets_store.OffsetsTable(options["offsetsTable"]),
-            query_name=NAME,
-            consumer_group=options["consumerGroup"],
-            topics=options["subscribe"].split(","),
-            source_count=int(options["sourceCount"]),
-        )
-        session.listeners.append(listener)
 
     def write(rows: Rows, batch_id: int) -> None:
         made = rows.collect()
@@ -39,5 +27,3 @@ def run_own_query(session: Session, options: dict[str, str], interval_seconds: f
         if stop.is_set():
             query.stop()
             break
-    if listener is not None:
-        listener.flush(10.0)

@@ -1,4 +1,4 @@
-"""The whole in virtual time: source, offsets table, OffsetsListener and ingest keep their guarantees in every seed."""
+"""The whole in virtual time: source, offsets table and ingest keep their guarantees in every seed."""
 
 from __future__ import annotations
 
