@@ -552,18 +552,3 @@ def test_nothing_installed_imports_what_stays_in_the_repository() -> None:
     stays = {"jobs", "conf", "tests", "bench", "tools"}
     wrong = [item for package in PACKAGES for item in imports_of(package) if below(item.module, stays)]
     assert not wrong, "\n".join(map(str, wrong))
-
-
-# The README
-
-
-README = (ROOT / "README.md").read_text(encoding="utf-8")
-
-
-def test_the_readmes_example_runs() -> None:
-    [code] = re.findall(r"<!-- example -->\n```python\n(.*?)```", README, re.DOTALL)
-    found = run_python("-c", code, timeout=120)
-    assert found.returncode == 0, found.stderr
-    lines = [line.split() for line in found.stdout.splitlines()]
-    assert {line[0] for line in lines} == {"1:clicks:0", "1:clicks:1"}
-    assert sum(int(line[1]) for line in lines) == 10

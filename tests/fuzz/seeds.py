@@ -220,10 +220,12 @@ def queries() -> Iterator[bytes]:
         "admin_reload_broker_configure&brokerId=1",
         "admin_set_client_balance_group_consume_from_max&groupName=g",
         'admin_set_group_flow_control_rule&groupName=g&statusId=1&flowCtrlInfo=[{"type":0,"rule":[]}]',
+        "admin_rmv_group_flow_control_rule&groupName=g",
         "admin_set_cluster_default_setting&maxMsgSizeInMB=4",
     )
     of_broker = (
         "admin_query_pubinfo&topicName=clicks",
+        "admin_query_group_offset&topicName=clicks&groupName=g&partitionId=0&requireRealOffset=true",
         "admin_query_offset&groupName=g",
         "admin_get_booked_groupname",
         'admin_set_offset&groupName=g&manualSet=true&offsetJsonInfo={"1:clicks:0":28}',
@@ -231,6 +233,7 @@ def queries() -> Iterator[bytes]:
         "admin_clone_offset&sourceGroupName=g&targetGroupName=h&topicName=clicks",
         "admin_manual_set_current_offset&topicName=clicks&groupName=g&partitionId=0&manualOffset=28",
         "admin_rmv_offset&groupName=g&onlyMemory=true",
+        "admin_snapshot_message&topicName=clicks&partitionId=0&msgCount=5",
     )
     too_long = [f"{query}&brokerId={_MANY_DIGITS.decode()}" for query in (of_master[0], of_broker[0])]
     every = [
