@@ -52,7 +52,6 @@ MERGE: Final[Mapping[str, tuple[str, ...]]] = {
     "offsets_store/test_storage_contract.py": ("test_a_newer_run_between_look_and_write_is_noticed[path-some-same",),
     "spark_source/cluster/test_locked_cluster.py": ("test_batch_and_stream_read_what_the_locks_guard",),
     "spark_source/progress/test_broker_hand_over.py": ("test_the_group_follows_a_running_query_and_never_leads_it",),
-    "spark_source/progress/test_offsets_listener.py": ("test_it_closes_the_gap_that_the_planner_leaves",),
     "spark_source/progress/test_table_order.py": ("test_available_now_ends_with_nothing_behind",),
     "spark_source/read/test_by_time.py": (
         "test_batches_between_times_have_each_message_once",

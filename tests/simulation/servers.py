@@ -48,7 +48,7 @@ class _Machine(Stoppable):
     def answer(self, stream: bytes, peer: str) -> bytes | None:
         assert self._endpoint is not None
         reply = self._endpoint.answer(stream, Peer(peer))
-        return None if reply.stream is None else reply.stream
+        return reply.stream
 
     def web(self, path: str, values: dict[str, str]) -> bytes:
         return bytes(write_json(self._admin.call(Parameters(values))))

@@ -115,8 +115,7 @@ def history(
     """Show who moved a group when: its commits, newest first.
 
     From the table's log and its older versions, as long as they are kept: a
-    week by default, on a local disk the table's last 1 000 commits. Use a
-    commit's number in `reset --to batch:N`.
+    day by default. Use a commit's number in `reset --to batch:N`.
     """
     with clear_errors("offsets history"):
         from tubeclient_cli.offsets import display as display
