@@ -17,7 +17,7 @@ from bench.embedded_process import embedded_tubemq
 from bench.lines import HEADING, times_line
 from embedded_tubemq import DEFAULT_TOKEN, TopicConfig
 from tubeclient import Admin, ClientSettings, PullConsumer, assign
-from tubeclient.assignment import NO_HINTS, changes
+from tubeclient.assignment import NO_HINTS
 from tubeclient.flows.master import MetadataCache
 from tubeclient.group import GroupMembership
 from tubeclient.members import Sharing
@@ -93,8 +93,6 @@ def _measure_parts(view: ClusterView, nodes: int, count: int) -> None:
     _measure("  which of them take readers", lambda: {key: view.is_subscribable(key) for key in keys}, count)
     for name in _STRATEGIES:
         _measure(f"  assign them to {nodes} nodes, {name}", lambda name=name: assign(name, keys, nodes), count)  # type: ignore[misc]
-    before, after = assign("modulo", keys, nodes), assign("modulo", keys, nodes + 1)
-    _measure("  what changes with one node more, modulo", lambda: changes(before, after), count)
 
 
 def _measure_consumer(settings: ClientSettings, names: list[str], count: int) -> None:

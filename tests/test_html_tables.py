@@ -24,7 +24,6 @@ from tubeclient import (
     TopicOnBroker,
     TopicStatus,
 )
-from tubeclient.assignment import changes
 from tubeclient.html_table import MOST_CHARACTERS, MOST_ROWS, html_table
 from tubeclient.keys import PartitionKey, StoreKey
 
@@ -52,10 +51,6 @@ class Seen(HTMLParser):
         self.texts[-1] += data
 
 
-def plan(name: str) -> Any:
-    return changes([KEYS[:2], KEYS[2:]], [KEYS[:1], KEYS[1:]], names_before=[name, "b"], names_after=[name, "b"])
-
-
 def lag(name: str) -> Any:
     return SourceLag({StoreKey(1, name, 0): 7, StoreKey(2, name, 0): 1_000}, None, {})
 
@@ -81,7 +76,6 @@ def offsets(name: str) -> Any:
 
 
 SHOWS: list[tuple[Callable[[str], Any], list[str]]] = [
-    (plan, ["1 of 3 partitions move to another node (33%)", "NAME", "1", "0", "1", "0", "0", "b", "1", "1", "0"]),
     (lag, ["1,007 messages behind", "2:NAME:0", "1,000", "1:NAME:0", "7"]),
     (progress, ["group 'etl' on clicks: an unknown number of messages behind at 2026-11-24 10:00:00 UTC, commit 3"]),
     (progress, ["1:NAME:0", "28", "84", "2", "0", "1:clicks:1", "28", "", "", ""]),

@@ -159,12 +159,12 @@ assert target.count() == target.select("id").distinct().count() == 1_500
 # MAGIC %md
 # MAGIC ## The cluster, and who would read what
 # MAGIC
-# MAGIC What a third node would change: see `tubeclient plan` for all strategies.
+# MAGIC The partitions of three nodes: `tubeclient plan` shows those of all strategies.
 
 # COMMAND ----------
 
 from tubeclient import Admin
-from tubeclient.assignment import node_added
+from tubeclient.assignment import assign
 
 admin = Admin(settings)
 [deployed] = admin.topics(["clicks"])
@@ -172,7 +172,7 @@ deployed
 
 # COMMAND ----------
 
-node_added("modulo", deployed.partitions(), 2)
+assign("modulo", deployed.partitions(), 3)
 
 # COMMAND ----------
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from tubeclient import ConfigurationError, PartitionKey, assign
-from tubeclient.assignment import Assignment, Hints, node_lost, strategy_named
+from tubeclient.assignment import Assignment, Hints, strategy_named
 
 KEYS = [PartitionKey(1, "a", 0), PartitionKey(1, "a", 1), PartitionKey(2, "a", 0)]
 ONE_EACH = dict(zip(KEYS, (0, 1, 1), strict=True))
@@ -62,9 +62,6 @@ def test_numbers_out_of_range() -> None:
         assign("modulo", [], 0)
     with pytest.raises(ConfigurationError, match="virtual_nodes must be 1 or more, not 0"):
         Hints(virtual_nodes=0)
-    for source_count, node_id in ((1, 0), (2, 2), (2, -1)):
-        with pytest.raises(ConfigurationError, match=f"node {node_id} of {source_count} cannot be removed"):
-            node_lost("modulo", KEYS, source_count, node_id)
 
 
 def test_a_strategy_of_ones_own_is_called_by_module_and_function() -> None:

@@ -10,29 +10,23 @@ from tubeclient.assignment.by_index import averagely, averagely_by_circle, modul
 from tubeclient.assignment.by_lag import backlog
 from tubeclient.assignment.by_plan import config
 from tubeclient.assignment.by_room import machine_room, machine_room_nearby
-from tubeclient.assignment.comparing import Balance, Changes, NodeChanges, balance, changes, node_of
+from tubeclient.assignment.comparing import Balance, balance, node_of
 from tubeclient.assignment.hints import NO_HINTS, Assignment, Hint, Hints, Strategy, goes_by
 from tubeclient.assignment.strategies import STRATEGIES, assign, check_strategy, hints_of, strategy_named
-from tubeclient.assignment.what_if import broker_added, broker_lost, node_added, node_lost
 
 __all__ = [
     "NO_HINTS",
     "STRATEGIES",
     "Assignment",
     "Balance",
-    "Changes",
     "Hint",
     "Hints",
-    "NodeChanges",
     "Strategy",
     "assign",
     "averagely",
     "averagely_by_circle",
     "backlog",
     "balance",
-    "broker_added",
-    "broker_lost",
-    "changes",
     "check_strategy",
     "config",
     "consistent_hash",
@@ -42,8 +36,6 @@ __all__ = [
     "machine_room",
     "machine_room_nearby",
     "modulo",
-    "node_added",
-    "node_lost",
     "node_of",
     "sticky",
     "strategy_named",

@@ -47,23 +47,12 @@ def plan(
     consumer_group: Annotated[
         str | None, typer.Option(metavar="NAME", help="Count the rows that this group has not read yet.")
     ] = None,
-    without_node: Annotated[
-        list[int] | None,
-        typer.Option(metavar="ID", min=0, help="What if this node is lost; may be given several times."),
-    ] = None,
-    without_broker: Annotated[
-        list[int] | None,
-        typer.Option(metavar="ID", help="What if this broker is taken out; may be given several times."),
-    ] = None,
     option: FurtherOptions = None,
     json: AsJson = False,
 ) -> None:
     """Show which node would read which partitions, by each strategy. Changes nothing.
 
-    Gets the topics' partitions from the masters' web port, assigns them, and
-    shows how many would move to another node if a node or a broker came, or if
-    a node or broker of --without-node or --without-broker went. A broker that
-    is only down keeps its partitions: nothing moves.
+    A broker that is only down keeps its partitions: nothing moves.
 
     Strategies that leave partitions where they were start with modulo's
     assignment. Those that balance rows need --consumer-group, whose position
@@ -72,26 +61,18 @@ def plan(
     Example:
 
       tubeclient plan --master-servers 10.0.0.1:8715 --topic clicks \\
-        --source-count 4 --without-node 2
+        --source-count 4
     """
     with clear_errors("plan"):
         from tubeclient.admin import Admin
         from tubeclient.names import topic_names
-        from tubeclient_cli.plan.display import plan_json, print_plans
-        from tubeclient_cli.plan.preview import lag_of, partitions_of, plans
+        from tubeclient_cli.plan.preview import lag_of, partitions_of, plan_json, plans, print_plans
 
         topic = topic_names(topic)
         admin = Admin(checked_web(settings_of(master_servers, further_options(option, _FLAGS))))
         partitions = partitions_of(admin, topic)
         lag = None if consumer_group is None else lag_of(admin, consumer_group, partitions)
-        made, refused = plans(
-            strategy or [],
-            partitions,
-            source_count,
-            replace(_hints(hints), lag=lag),
-            lost_nodes=without_node or [],
-            lost_brokers=without_broker or [],
-        )
+        made, refused = plans(strategy or [], partitions, source_count, replace(_hints(hints), lag=lag))
         if json:
             print_json(plan_json(made, refused, lag))
         else:

@@ -1,40 +1,24 @@
-"""Computes what `tubeclient plan` shows: each strategy's assignment, and what would move."""
+"""Computes and prints what `tubeclient plan` shows: each strategy's assignment."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 from tubeclient.admin import Admin
-from tubeclient.assignment import (
-    STRATEGIES,
-    Assignment,
-    Changes,
-    Hints,
-    assign,
-    broker_added,
-    broker_lost,
-    node_added,
-    node_lost,
-    node_of,
-)
+from tubeclient.assignment import STRATEGIES, Assignment, Hints, assign, balance, node_of
 from tubeclient.errors import ConfigurationError, UnknownGroup
 from tubeclient.keys import INDEX_ENTRY_BYTES, PartitionKey
 from tubeclient.names import near_names
 from tubeclient_cli.common.cluster import no_topic
+from tubeclient_cli.common.printable import counted
+from tubeclient_cli.common.tables import print_table, spans
 
-__all__ = ["StrategyPlan", "lag_of", "partitions_of", "plans"]
+if TYPE_CHECKING:
+    from rich.console import Console
 
-
-@dataclass(frozen=True, slots=True)
-class StrategyPlan:
-    """One strategy's plan for the partitions."""
-
-    strategy: str
-    by_node: Assignment
-    what_if: Mapping[str, Changes | str]
-    """Event to changes; a text says why they are unknown."""
+__all__ = ["lag_of", "partitions_of", "plan_json", "plans", "print_plans"]
 
 
 def partitions_of(admin: Admin, topics: Collection[str]) -> list[PartitionKey]:
@@ -64,48 +48,75 @@ def lag_of(admin: Admin, group: str, partitions: Collection[PartitionKey]) -> di
 
 
 def plans(
-    strategies: Collection[str],
-    partitions: Sequence[PartitionKey],
-    source_count: int,
-    hints: Hints,
-    *,
-    lost_nodes: Collection[int] = (),
-    lost_brokers: Collection[int] = (),
-) -> tuple[list[StrategyPlan], dict[str, str]]:
-    """A plan by each of the named strategies, or by all; and for each unavailable strategy the reason.
-
-    ConfigurationError if a named strategy is unavailable, or a lost node or broker does not exist.
-    """
-    brokers = {key.broker_id for key in partitions}
-    strange = [f"node {node}" for node in lost_nodes if node >= source_count]
-    strange += [f"broker {broker}" for broker in lost_brokers if broker not in brokers]
-    if strange:
-        raise ConfigurationError(f"{strange[0]} cannot be removed; it has none of the partitions")
+    strategies: Collection[str], partitions: Sequence[PartitionKey], source_count: int, hints: Hints
+) -> tuple[dict[str, Assignment], dict[str, str]]:
+    """An assignment by each of the named strategies, or by all; and for each unavailable strategy the reason.
+    ConfigurationError if a named strategy is unavailable."""
     if hints.previous is None:
         # A group's default strategy.
         hints = replace(hints, previous=node_of(assign("modulo", partitions, source_count)))
-    made, refused = [], {}
+    made, refused = {}, {}
     for strategy in strategies or STRATEGIES:
-        given = strategy, partitions, source_count
-        events = {
-            "a node more": partial(node_added, *given, hints),
-            "a broker more": partial(broker_added, *given, hints),
-            **{f"without node {one}": partial(node_lost, *given, one, hints) for one in sorted(set(lost_nodes))},
-            **{f"without broker {one}": partial(broker_lost, *given, one, hints) for one in sorted(set(lost_brokers))},
-        }
         try:
-            by_node = assign(*given, hints)
+            made[strategy] = assign(strategy, partitions, source_count, hints)
         except ConfigurationError as error:
             if strategies:
                 raise
             refused[strategy] = str(error)
-        else:
-            made.append(StrategyPlan(strategy, by_node, {name: _told(event) for name, event in events.items()}))
     return made, refused
 
 
-def _told(event: Callable[[], Changes]) -> Changes | str:
-    try:
-        return event()
-    except ConfigurationError as error:
-        return str(error)
+def print_plans(
+    console: Console,
+    made: Mapping[str, Assignment],
+    refused: Mapping[str, str],
+    partitions: Sequence[PartitionKey],
+    lag: Mapping[PartitionKey, int] | None,
+) -> None:
+    """All plans, one below the other, and a line for each strategy that is unavailable."""
+    brokers = {key.broker_id for key in partitions}
+    rows = "" if lag is None else f", {sum(lag.values()):,} rows to read at most"
+    console.print(f"{counted(len(partitions), 'partition')} on {counted(len(brokers), 'broker')}{rows}")
+    for strategy, nodes in made.items():
+        sizes = balance(nodes)
+        console.print()
+        console.print(
+            f"{strategy}: {sizes.smallest} to {sizes.largest} partitions per node, at most {sizes.overload:.2f} times"
+            f" the mean{'' if lag is None else f'; in rows {balance(nodes, lag).overload:.2f} times'}",
+            soft_wrap=True,
+        )
+        cells = [
+            (str(node), f"{len(keys):,}", "" if lag is None else f"{_rows(keys, lag):,}", ", ".join(spans(keys)))
+            for node, keys in enumerate(nodes)
+        ]
+        print_table(console, ("node", "partitions", "rows", "which"), cells, right=("node", "partitions", "rows"))
+    if refused:
+        console.print()
+    for reason in refused.values():
+        console.print(f"left out: {reason}", soft_wrap=True)
+
+
+def plan_json(
+    made: Mapping[str, Assignment], refused: Mapping[str, str], lag: Mapping[PartitionKey, int] | None
+) -> dict[str, Any]:
+    """The plans as one JSON object."""
+    return {
+        "strategies": {
+            strategy: {
+                "nodes": [
+                    {
+                        "node": node,
+                        "partitions": [str(key) for key in keys],
+                        "rows": None if lag is None else _rows(keys, lag),
+                    }
+                    for node, keys in enumerate(nodes)
+                ]
+            }
+            for strategy, nodes in made.items()
+        },
+        "leftOut": dict(refused),
+    }
+
+
+def _rows(keys: Collection[PartitionKey], lag: Mapping[PartitionKey, int]) -> int:
+    return sum(lag.get(key, 0) for key in keys)
