@@ -24,8 +24,7 @@ DRIVER = sys.version_info[:2]
 def probed(*addresses: str) -> dict[str, Any]:
     space: dict[str, Any] = {"__name__": "__main__"}
     exec(probe_text(addresses), space)
-    [text] = space["probe"](iter([1]))
-    found: dict[str, Any] = json.loads(text)
+    found: dict[str, Any] = json.loads(space["probe"](1))
     return found
 
 
