@@ -31,7 +31,7 @@ from tubeclient.wire.methods import Method
 from tubeclient.wire.payload import decode_payload, parse_attributes
 from tubeclient.wire.proto import broker_pb2
 from tubeclient_cli.common.places import parse_place
-from tubeclient_cli.offsets.target import parse_target
+from tubeclient_cli.offsets.reset import parse_target
 from tubeclient_ingest.record import SinkRecord
 
 __all__ = ["DECODERS"]

@@ -20,7 +20,6 @@ from tubeclient_cli.common.terminal import (
     print_json,
     table_console,
     tell,
-    telling_done,
 )
 
 if TYPE_CHECKING:
@@ -233,13 +232,12 @@ def _after(
         )
         raise
     loaded = is_wanted(topic)
-    with telling_done(f"topics {_COMMANDS[what]}", f"topic {name} was {what}"):
-        if as_json:
-            print_json({**topic_json(topic), "loaded": loaded})
-        elif loaded:
-            partitions = counted(len(topic.partitions()), "partition")
-            typer.echo(f"topic {name} was {what}: {partitions} on {counted(len(topic.on_brokers), 'broker')}")
-        else:
-            typer.echo(f"topic {name} was {what}; not all brokers have loaded it yet, `topics show` tells")
+    if as_json:
+        print_json({**topic_json(topic), "loaded": loaded})
+    elif loaded:
+        partitions = counted(len(topic.partitions()), "partition")
+        typer.echo(f"topic {name} was {what}: {partitions} on {counted(len(topic.on_brokers), 'broker')}")
+    else:
+        typer.echo(f"topic {name} was {what}; not all brokers have loaded it yet, `topics show` tells")
     if not loaded and wait_s:
         raise typer.Exit(ExitCode.FAILED)
