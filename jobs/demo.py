@@ -20,13 +20,11 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 
-from jobs.demo_chart import draw, read_progress
 from jobs.demo_proof import Check, broker_ends, prove_offsets, prove_resume, prove_rows
 from jobs.flights import SCHEMA, STREAM, flight_records, flight_table, is_cut, packs_of
 from jobs.sizes import sizes_below
@@ -41,7 +39,7 @@ _SLICE = 200
 """Messages handed to the producer in one call."""
 _STILL_SECONDS = 120.0
 """The demonstration gives up if nothing has happened for so long."""
-_END_SECONDS, _PICTURE_SECONDS = 90.0, 60.0
+_END_SECONDS = 90.0
 
 console = Console(highlight=False)
 began = time.monotonic()
@@ -150,6 +148,14 @@ def ingest_arguments(addresses: dict[str, Any], run: int, trigger: str) -> list[
     return ["-m", "tubeclient_cli.app", "ingest", *flags]
 
 
+def read_progress(path: Path) -> list[dict[str, Any]]:
+    """The events of a progress file of `tubeclient ingest --progress-file`; [] without a file."""
+    if not path.exists():
+        return []
+    # A line that is still being written has no line end.
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines(keepends=True) if line[-1] == "\n"]
+
+
 def log_of(name: str) -> str:
     """What a process printed."""
     return (OUTPUT / f"{name}.log").read_text(errors="replace")
@@ -181,26 +187,6 @@ class Rounds:
         return events[-1]["total_rows"] if events else 0
 
 
-def picture_of_dashboard(addresses: dict[str, Any]) -> str:
-    """Take a picture of the dashboard with the machine's Chromium; says where it is, or why there is none."""
-    chromium = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-    if chromium is None:
-        return "none: this machine has no Chromium; `tubeclient dashboard` shows the page in any browser"
-    arguments = ["-m", "tubeclient_cli.app", "dashboard", "--port", "0", "--master-servers", addresses["master"]]
-    arguments += ["--offsets-table", str(OUTPUT / "offsets"), "--bad-records", str(OUTPUT / "bad_records")]
-    arguments += ["--option", f"masterWebPort={addresses['masterWebPort']}"]
-    file = OUTPUT / "dashboard.png"
-    with process("dashboard", arguments) as dashboard:
-        log = OUTPUT / "dashboard.log"
-        wait_for("its address", lambda: "http://" in log.read_text(), dashboard, "dashboard")
-        address = next(word for word in log.read_text().split() if word.startswith("http://"))
-        window = ["--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--window-size=1200,1500"]
-        shot = [chromium, *window, "--virtual-time-budget=5000", f"--screenshot={file}", address]
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            subprocess.run(shot, capture_output=True, timeout=_PICTURE_SECONDS, check=False)
-    return str(file) if file.exists() else "none: Chromium took none"
-
-
 def demonstrate() -> list[Check]:
     """Run everything and return the checks."""
     shutil.rmtree(OUTPUT, ignore_errors=True)
@@ -222,7 +208,6 @@ def demonstrate() -> list[Check]:
             )
             sent: Future[float] = sender.submit(send, addresses["master"], packs)
             wait_for("it was in the group", lambda: "begins " in log_of("ingest-1"), job, "ingest-1")
-            running_since = datetime.now(UTC)
             first = Rounds(1)
 
             def far_enough() -> bool:
@@ -243,7 +228,6 @@ def demonstrate() -> list[Check]:
             say("`tubeclient ingest` again")
             second = Rounds(2)
             wait_for("its first round", lambda: second.rows() > 0, job, "ingest-2")
-            say(f"picture of `tubeclient dashboard`: {picture_of_dashboard(addresses)}")
             wait_for_end(job, "ingest-2", second)
         say(f"run 2: {last_line('ingest-2')}")
 
@@ -251,7 +235,6 @@ def demonstrate() -> list[Check]:
         ends = broker_ends(web_addresses, TOPIC)
 
     runs = [read_progress(OUTPUT / f"progress-{run}.jsonl") for run in (1, 2)]
-    draw(runs, running_since, len(records), OUTPUT / "progress.png")
     both_ran = all(events and events[-1]["total_rows"] > 0 for events in runs)
     share = " and ".join(f"{events[-1]['total_rows'] if events else 0:,}" for events in runs)
     broken = {seq: record for seq, record in enumerate(records) if is_cut(seq)}
@@ -288,7 +271,6 @@ def main() -> int:
     for check in checks:
         mark = "[green]yes[/green]" if check.holds else "[bold red]NO [/bold red]"
         console.print(f"  {mark}  {check.statement} ({check.detail})", soft_wrap=True)
-    console.print(f"\nPicture: {OUTPUT / 'progress.png'}", soft_wrap=True)
     proven = all(check.holds for check in checks)
     verdict = "[bold green]proven[/bold green]" if proven else "[bold red]NOT proven[/bold red]"
     console.print(f"Each record once, in {time.monotonic() - began:.0f} s: {verdict}")

@@ -136,7 +136,7 @@ class Driver:
         """What a replay says that it did."""
         from jobs.replay_range import ReplaySettings, replay
 
-        return str(replay(self._spark, ReplaySettings(**settings, sink_options={})))
+        return replay(self._spark, ReplaySettings(**settings))
 
     def record(self, table: str, rows: list[int]) -> list[dict[str, int]]:
         """A run that records these positions one after the other; returns the table's positions after each."""

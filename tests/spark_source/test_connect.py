@@ -139,7 +139,7 @@ def test_a_range_is_replayed_over_connect_once(client: OtherDriver, feed: Feed, 
     feed.send(20)
     own = settings_of(feed, str(tmp_path / "again"), name="one", starting_offsets="earliest", ending_offsets="latest")
     done = client.call("replay", settings=own)
-    assert done == f"done: replay one is in {own['target']} (version 0, 20 rows)"
+    assert done == f"done: replay one is in {own['target']}"
     assert "was in" in client.call("replay", settings=own)
     assert client.call("sql", text=f"SELECT count(*) FROM delta.`{own['target']}`") == [[20]]
 
