@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from tubeclient_cli.common.terminal import AsJson, clear_errors
+from tubeclient_cli.common.terminal import clear_errors
 
 __all__ = ["server"]
 
@@ -48,14 +48,13 @@ def server(
             autocompletion=lambda: ["debug", "info", "warning", "error"],
         ),
     ] = "warning",
-    json: AsJson = False,
 ) -> None:
     """Run an embedded TubeMQ, a master and brokers in one process, until Ctrl-C.
 
     It speaks TubeMQ's wire protocol and has neither replication nor users: use
     it for tests, demos and benchmarks. EmbeddedTubeMQ in Python has TLS and
     users too. It listens on this machine alone unless --host says
-    otherwise. It prints where once it is ready; with --json that is one line.
+    otherwise. It prints where once it is ready; --ready-file is for scripts.
     The confModAuthToken that changes of topics need is embedded.
 
     The data directory keeps topics, messages and positions for the next start.
@@ -84,4 +83,4 @@ def server(
             master_web_port=master_web_port,
             broker_port=broker_port,
         )
-        serve(cluster, log_level, ready_file, as_json=json, fill=partial(load_sample, cluster, topics, sample))
+        serve(cluster, log_level, ready_file, fill=partial(load_sample, cluster, topics, sample))

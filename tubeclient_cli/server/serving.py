@@ -61,9 +61,7 @@ def load_sample(cluster: EmbeddedTubeMQ, topics: Sequence[TopicConfig], count: i
             cluster.load(topic.name, messages, broker_id=broker)
 
 
-def serve(
-    cluster: EmbeddedTubeMQ, log_level: str, ready_file: Path | None, *, as_json: bool, fill: Callable[[], None]
-) -> None:
+def serve(cluster: EmbeddedTubeMQ, log_level: str, ready_file: Path | None, *, fill: Callable[[], None]) -> None:
     """Run until SIGINT or SIGTERM; `fill` is called before it is said to be ready. ConfigurationError if it cannot
     start, OSError if a disk is full later or nobody takes the output."""
     if log_level.lower() not in _LEVELS:
@@ -83,7 +81,7 @@ def serve(
         raise ConfigurationError(f"{error}{hint}") from None
     try:
         fill()
-        _announce(cluster, ready_file, as_json)
+        _announce(cluster, ready_file)
         # Short waits let signal handlers run soon on every platform.
         while not stopped.wait(0.2):
             pass
@@ -93,7 +91,7 @@ def serve(
         cluster.stop()
 
 
-def _announce(cluster: EmbeddedTubeMQ, ready_file: Path | None, as_json: bool) -> None:
+def _announce(cluster: EmbeddedTubeMQ, ready_file: Path | None) -> None:
     from embedded_tubemq.storage.files import write_atomically
 
     addresses = _addresses(cluster)
@@ -103,9 +101,6 @@ def _announce(cluster: EmbeddedTubeMQ, ready_file: Path | None, as_json: bool) -
         except OSError as error:
             reason = error.strerror or error
             raise ConfigurationError(f"--ready-file {ready_file} cannot be written: {reason}") from None
-    if as_json:
-        typer.echo(json.dumps(addresses))
-        return
     typer.echo("embedded TubeMQ is ready; Ctrl-C ends it")
     typer.echo(f"  master    {addresses['master']}, web port {addresses['masterWebPort']}")
     for broker in addresses["brokers"]:

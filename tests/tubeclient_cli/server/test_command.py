@@ -160,14 +160,6 @@ def test_a_ready_file_that_cannot_be_is_named(tmp_path: Path) -> None:
     assert f"--ready-file {tmp_path / 'no' / 'f'} cannot be written" in done.stderr
 
 
-def test_json_is_one_line_when_ready(tmp_path: Path) -> None:
-    with running(tmp_path, "--json") as (process, addresses):
-        assert process.stdout is not None
-        assert json.loads(process.stdout.readline()) == addresses
-        process.send_signal(signal.SIGTERM)
-        assert (process.communicate(timeout=SECONDS), process.returncode) == (("", ""), 0)
-
-
 def test_a_sample_goes_into_all_partitions_of_empty_topics(tmp_path: Path) -> None:
     """And once: the next start with the same folder adds nothing."""
     for _ in range(2):
