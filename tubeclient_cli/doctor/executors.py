@@ -12,7 +12,7 @@ from tubeclient_cli.common.deadline import within
 from tubeclient_cli.common.live import live_tasks
 from tubeclient_cli.common.terminal import ExitCode
 from tubeclient_cli.doctor.cluster import CONNECT_SECONDS, Addresses, judge_reach
-from tubeclient_cli.doctor.finding import Finding, good, note, problem
+from tubeclient_cli.doctor.finding import Finding, good, problem
 from tubeclient_cli.doctor.machine import OF_TASKS, importlib_requires, judge_packages, versions
 
 if TYPE_CHECKING:
@@ -23,7 +23,6 @@ __all__ = ["check_executors", "judge_executors", "probe_text"]
 _MOST_TASKS: Final = 16
 _JOB_SECONDS: Final = 90.0
 _OWN: Final = "pyspark-tubeclient"
-_WEB: Final = "tasks do without it; only a write to a topic that is not there fails later than at once"
 
 # A text, because Spark pickles a function of this package by its name, which executors without the package do not find.
 _PROBE: Final = """
@@ -127,6 +126,3 @@ def judge_executors(
         yield from judge_reach("master", of_masters, from_here, needs_all=False)
         of_brokers = {address: faults[address] for address in addresses.brokers}
         yield from judge_reach("broker", of_brokers, from_here)
-        of_webs = {address: faults[address] for address in addresses.web_ports}
-        webs = judge_reach("web port", of_webs, from_here)
-        yield from (one if one.is_ok else note(one.check, one.text, _WEB) for one in webs)

@@ -98,14 +98,6 @@ def test_a_web_port_of_another_cluster_is_an_error(
         assert [topic.name for topic in Admin(mixed.settings).topics()] == ["views"]
 
 
-def test_a_wrong_master_port_beside_the_right_web_port_is_told(tube: EmbeddedTubeMQ) -> None:
-    done = ClusterCommands(ClientSettings(("127.0.0.1:1",), master_web_port=tube.master_web_port)).run("topics", "list")
-    assert (done.exit_code, "clicks" in done.stdout) == (0, True), done.output
-    [line] = done.stderr.splitlines()
-    assert line.startswith(f"no master says whether web port {tube.master_web_port} is its own, and the rest goes by")
-    assert "127.0.0.1:1" in line
-
-
 def test_a_broker_that_is_slow_to_load_is_waited_for(
     tube: EmbeddedTubeMQ, cluster: ClusterCommands, monkeypatch: pytest.MonkeyPatch
 ) -> None:
