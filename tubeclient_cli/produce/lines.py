@@ -46,10 +46,8 @@ def parser_of(form: str, topic: str, defaults: Defaults) -> Parse:
 def _of_json(line: bytes, topic: str, defaults: Defaults) -> OutgoingMessage:
     try:
         found = json.loads(line)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ConfigurationError(f"it is not JSON: {error}; {_AS_THEY_ARE}") from None
-    except RecursionError:
-        raise ConfigurationError("its JSON is nested too deep") from None
     if not isinstance(found, dict):
         raise ConfigurationError(f'it is not a JSON object such as {{"value": "hello"}}; {_AS_THEY_ARE}')
     if "bad" in found:
@@ -75,15 +73,12 @@ def _of_json(line: bytes, topic: str, defaults: Defaults) -> OutgoingMessage:
 def _body(found: Mapping[str, Any]) -> bytes:
     if "value" in found and "base64" in found:
         raise ConfigurationError("it has both value and base64; leave out one of them")
-    if "value" in found:
-        try:
-            return _text(found, "value").encode()
-        except UnicodeEncodeError:
-            raise ConfigurationError("value has half a character, which is not UTF-8; use base64") from None
     try:
+        if "value" in found:
+            return _text(found, "value").encode()
         return base64.b64decode(_text(found, "base64"), validate=True)
-    except (binascii.Error, ValueError):
-        raise ConfigurationError("base64 is not Base64") from None
+    except (UnicodeEncodeError, binascii.Error) as error:
+        raise ConfigurationError(f"its value is not what it should be: {error}") from None
 
 
 def _text(found: Mapping[str, Any], name: str) -> str:
