@@ -200,7 +200,7 @@ def demonstrate() -> list[Check]:
             say("SIGINT to the job, which ends after the running round")
             job.send_signal(signal.SIGINT)
             wait_for("its end", first.ended(job), job, "ingest-1")
-        say(f"run 1: {log_of('ingest-1').splitlines()[-1]}")
+        say(f"run 1: {log_of('ingest-1').strip().splitlines()[-1]}")
         resume = prove_resume(OUTPUT / "offsets", GROUP, OUTPUT / "table", OUTPUT / "bad_records")
         say(f"the offsets table: {resume.detail}")
         say(f"sent {len(packs):,} messages, {len(packs) / sent.result(_WAIT_SECONDS):,.0f} a second")
@@ -209,7 +209,7 @@ def demonstrate() -> list[Check]:
             say("`tubeclient ingest` again")
             second = Rounds(2)
             wait_for("its end", second.ended(job), job, "ingest-2")
-        say(f"run 2: {log_of('ingest-2').splitlines()[-1]}")
+        say(f"run 2: {log_of('ingest-2').strip().splitlines()[-1]}")
 
         web_addresses = {b["brokerId"]: f"127.0.0.1:{b['webPort']}" for b in addresses["brokers"]}
         ends = broker_ends(web_addresses, TOPIC)
