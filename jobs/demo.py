@@ -10,7 +10,6 @@ them once.
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import json
 import os
 import shutil
@@ -20,16 +19,13 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 
-from jobs.demo_chart import draw, read_progress
 from jobs.demo_proof import Check, broker_ends, prove_offsets, prove_resume, prove_rows
 from jobs.flights import SCHEMA, STREAM, flight_records, flight_table, is_cut, packs_of
-from jobs.sizes import sizes_below
 from tubeclient.producer import Producer
 from tubeclient.settings import ClientSettings
 
@@ -39,9 +35,8 @@ MESSAGES_PER_ROUND = 450
 STOP_AFTER_ROWS = 60_000
 _SLICE = 200
 """Messages handed to the producer in one call."""
-_STILL_SECONDS = 120.0
-"""The demonstration gives up if nothing has happened for so long."""
-_END_SECONDS, _PICTURE_SECONDS = 90.0, 60.0
+_WAIT_SECONDS = 600.0
+_END_SECONDS = 90.0
 
 console = Console(highlight=False)
 began = time.monotonic()
@@ -83,28 +78,14 @@ def process(name: str, arguments: list[str]) -> Iterator[subprocess.Popen[bytes]
 
 
 def wait_for(what: str, done: Callable[[], bool], child: subprocess.Popen[bytes], name: str) -> None:
-    """Wait until `done` is true. DemoError if the process ends before that, or if nothing has been written for
-    _STILL_SECONDS: slow machines may take their time."""
-    written, since = -1, 0.0
+    """Wait until `done` is true. DemoError if the process ends before that, or if it takes too long."""
+    give_up = time.monotonic() + _WAIT_SECONDS
     while not done():
         if child.poll() is not None and not done():
             raise DemoError(f"{name} ended with {child.returncode} before {what}; see {OUTPUT / name}.log")
-        if (now := sum(sizes_below(OUTPUT))) != written:
-            written, since = now, time.monotonic()
-        if time.monotonic() - since >= _STILL_SECONDS:
-            raise DemoError(f"{what}: nothing has happened for {_STILL_SECONDS:.0f} s; see {OUTPUT / name}.log")
+        if time.monotonic() >= give_up:
+            raise DemoError(f"{what} did not come within {_WAIT_SECONDS:.0f} s; see {OUTPUT / name}.log")
         time.sleep(0.2)
-
-
-def wait_for_end(child: subprocess.Popen[bytes], name: str, rounds: Rounds) -> None:
-    """Wait for a run to end with 0; prints its rounds."""
-
-    def ended() -> bool:
-        over = child.poll() == 0
-        rounds.rows()
-        return over
-
-    wait_for("its end", ended, child, name)
 
 
 def send(master: str, packs: list[bytes]) -> float:
@@ -116,7 +97,7 @@ def send(master: str, packs: list[bytes]) -> float:
             some = packs[first : first + _SLICE]
             for result in producer.submit_many(TOPIC, some, tag=STREAM, attributes={"msgEnType": "2"}):
                 try:
-                    result.result(timeout=_STILL_SECONDS)
+                    result.result(timeout=_WAIT_SECONDS)
                 except Exception as error:
                     raise DemoError(f"sending failed: {error}") from error
     return time.monotonic() - started
@@ -150,15 +131,17 @@ def ingest_arguments(addresses: dict[str, Any], run: int, trigger: str) -> list[
     return ["-m", "tubeclient_cli.app", "ingest", *flags]
 
 
+def read_progress(path: Path) -> list[dict[str, Any]]:
+    """The events of a progress file of `tubeclient ingest --progress-file`; [] without a file."""
+    if not path.exists():
+        return []
+    # A line that is still being written has no line end.
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines(keepends=True) if line[-1] == "\n"]
+
+
 def log_of(name: str) -> str:
     """What a process printed."""
     return (OUTPUT / f"{name}.log").read_text(errors="replace")
-
-
-def last_line(name: str) -> str:
-    """The last line that a process printed."""
-    lines = log_of(name).strip().splitlines()
-    return lines[-1] if lines else "(nothing)"
 
 
 class Rounds:
@@ -180,25 +163,9 @@ class Rounds:
         self._told = len(events)
         return events[-1]["total_rows"] if events else 0
 
-
-def picture_of_dashboard(addresses: dict[str, Any]) -> str:
-    """Take a picture of the dashboard with the machine's Chromium; says where it is, or why there is none."""
-    chromium = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-    if chromium is None:
-        return "none: this machine has no Chromium; `tubeclient dashboard` shows the page in any browser"
-    arguments = ["-m", "tubeclient_cli.app", "dashboard", "--port", "0", "--master-servers", addresses["master"]]
-    arguments += ["--offsets-table", str(OUTPUT / "offsets"), "--bad-records", str(OUTPUT / "bad_records")]
-    arguments += ["--option", f"masterWebPort={addresses['masterWebPort']}"]
-    file = OUTPUT / "dashboard.png"
-    with process("dashboard", arguments) as dashboard:
-        log = OUTPUT / "dashboard.log"
-        wait_for("its address", lambda: "http://" in log.read_text(), dashboard, "dashboard")
-        address = next(word for word in log.read_text().split() if word.startswith("http://"))
-        window = ["--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--window-size=1200,1500"]
-        shot = [chromium, *window, "--virtual-time-budget=5000", f"--screenshot={file}", address]
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            subprocess.run(shot, capture_output=True, timeout=_PICTURE_SECONDS, check=False)
-    return str(file) if file.exists() else "none: Chromium took none"
+    def ended(self, job: subprocess.Popen[bytes]) -> Callable[[], bool]:
+        """Says whether the run has ended with 0; prints its rounds."""
+        return lambda: (job.poll() == 0, self.rows())[0]
 
 
 def demonstrate() -> list[Check]:
@@ -222,7 +189,6 @@ def demonstrate() -> list[Check]:
             )
             sent: Future[float] = sender.submit(send, addresses["master"], packs)
             wait_for("it was in the group", lambda: "begins " in log_of("ingest-1"), job, "ingest-1")
-            running_since = datetime.now(UTC)
             first = Rounds(1)
 
             def far_enough() -> bool:
@@ -233,25 +199,22 @@ def demonstrate() -> list[Check]:
             wait_for("it was halfway", far_enough, job, "ingest-1")
             say("SIGINT to the job, which ends after the running round")
             job.send_signal(signal.SIGINT)
-            wait_for_end(job, "ingest-1", first)
-        say(f"run 1: {last_line('ingest-1')}")
+            wait_for("its end", first.ended(job), job, "ingest-1")
+        say(f"run 1: {log_of('ingest-1').strip().splitlines()[-1]}")
         resume = prove_resume(OUTPUT / "offsets", GROUP, OUTPUT / "table", OUTPUT / "bad_records")
         say(f"the offsets table: {resume.detail}")
-        say(f"sent {len(packs):,} messages, {len(packs) / sent.result(_STILL_SECONDS):,.0f} a second")
+        say(f"sent {len(packs):,} messages, {len(packs) / sent.result(_WAIT_SECONDS):,.0f} a second")
 
         with process("ingest-2", ingest_arguments(addresses, 2, "available-now")) as job:
             say("`tubeclient ingest` again")
             second = Rounds(2)
-            wait_for("its first round", lambda: second.rows() > 0, job, "ingest-2")
-            say(f"picture of `tubeclient dashboard`: {picture_of_dashboard(addresses)}")
-            wait_for_end(job, "ingest-2", second)
-        say(f"run 2: {last_line('ingest-2')}")
+            wait_for("its end", second.ended(job), job, "ingest-2")
+        say(f"run 2: {log_of('ingest-2').strip().splitlines()[-1]}")
 
         web_addresses = {b["brokerId"]: f"127.0.0.1:{b['webPort']}" for b in addresses["brokers"]}
         ends = broker_ends(web_addresses, TOPIC)
 
     runs = [read_progress(OUTPUT / f"progress-{run}.jsonl") for run in (1, 2)]
-    draw(runs, running_since, len(records), OUTPUT / "progress.png")
     both_ran = all(events and events[-1]["total_rows"] > 0 for events in runs)
     share = " and ".join(f"{events[-1]['total_rows'] if events else 0:,}" for events in runs)
     broken = {seq: record for seq, record in enumerate(records) if is_cut(seq)}
@@ -263,24 +226,12 @@ def demonstrate() -> list[Check]:
     ]
 
 
-@contextlib.contextmanager
-def alone() -> Iterator[None]:
-    """Hold a lock on this file: two demonstrations would write to the same folder."""
-    with Path(__file__).open("rb") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise DemoError("another demonstration is running in this folder; wait until it has ended") from None
-        yield
-
-
 def main() -> int:
     """Run the demonstration; returns the exit code."""
     # Like Ctrl-C, so that the children end too: they are in sessions of their own.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     try:
-        with alone():
-            checks = demonstrate()
+        checks = demonstrate()
     except DemoError as error:
         console.print(f"[bold red]demo: {error}[/bold red]", soft_wrap=True)
         return 1
@@ -288,7 +239,6 @@ def main() -> int:
     for check in checks:
         mark = "[green]yes[/green]" if check.holds else "[bold red]NO [/bold red]"
         console.print(f"  {mark}  {check.statement} ({check.detail})", soft_wrap=True)
-    console.print(f"\nPicture: {OUTPUT / 'progress.png'}", soft_wrap=True)
     proven = all(check.holds for check in checks)
     verdict = "[bold green]proven[/bold green]" if proven else "[bold red]NOT proven[/bold red]"
     console.print(f"Each record once, in {time.monotonic() - began:.0f} s: {verdict}")

@@ -8,7 +8,9 @@ spark-submit sets master, packages and memory. The package must be installed whe
 
 from __future__ import annotations
 
+import math
 import threading
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,22 +21,15 @@ import typer
 from spark_source.cluster.cluster import TubeCluster
 from spark_source.options.access import client_settings
 from spark_source.options.given import parse_given, parse_options, write_options
-from spark_source.options.moment import duration_ms, moment_ms
+from spark_source.options.moment import duration_ms
 from spark_source.options.option import Masked
 from spark_source.options.settings_file import SettingsFile, check_own
 from spark_source.options.table_uris import check_folders
-from spark_source.session import STARTING_SPARK
 from tubeclient.errors import ConfigurationError
 from tubeclient.producer import Producer
-from tubeclient.settings import parse_master_servers
-from tubeclient_cli.common.copies import as_messages, read_options_of_copies, write_options_of_copies
 from tubeclient_cli.common.signals import stop_on_signals
 from tubeclient_cli.common.terminal import clear_errors, script_app
-from tubeclient_cli.common.watch import Watch
-from tubeclient_cli.ingest.display import Display
-from tubeclient_cli.ingest.json_events import EachAsJson, JsonEvents
 from tubeclient_cli.ingest.on_spark import on_spark
-from tubeclient_ingest.progress import IngestSummary, Round
 from tubeclient_ingest.settings import AVAILABLE_NOW
 
 if TYPE_CHECKING:
@@ -47,17 +42,29 @@ _OWN: Final = {
     "consumergroup": "consumer-group",
     "subscribe": "topics",
     "assign": "topics",
-    "startingoffsets": "starting-offsets",
-    "startingtimestamp": "starting-offsets",
-    "startingoffsetsbytimestamp": "starting-offsets",
-    "startingoffsetsbytimestampstrategy": "starting-offsets",
-    "offsetstable": "offsets-table",
 }
+_WHOLE: Final = {
+    "payload": "raw",
+    "badMessages": "fail",
+    "includeAttributes": "true",
+    "columns": "topic,value,messageType,messageTime,attributes",
+}
+"""With other values rows are not whole messages."""
+_TIME_ZONE: Final = "messagetimezone"
+_OWN_OF_SINK: Final = {
+    "masterservers": "to-master-servers",
+    "topic": "to-topic",
+    _TIME_ZONE: "messageTimeZone in [source]",
+}
+_POLL_SECONDS: Final = 0.25
+_STOP_SECONDS: Final = 60.0
+"""How long a stop waits for the running batch."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MirrorSettings:
-    """Topics of one cluster to another. The options of the source and of the sink are in `read` and `write`."""
+    """Topics of one cluster to another. Other options of the source and of the sink are in `source_options` and
+    `sink_options`."""
 
     master_servers: str
     consumer_group: str
@@ -66,27 +73,20 @@ class MirrorSettings:
     checkpoint: str
     source_options: Mapping[str, str]
     sink_options: Mapping[str, str]
-    storage_options: Mapping[str, str]
     to_topic: str | None = None
     """None: each topic keeps its name."""
-    offsets_table: str | None = None
-    starting_offsets: str = "earliest"
-    """Without a checkpoint: a value of the source's startingOffsets, or a time such as 2026-11-21T10:31Z."""
     trigger: str = AVAILABLE_NOW
-    stop_timeout_s: float = 60.0
 
     def __post_init__(self) -> None:
         check_own(self.source_options, _OWN)
-        check_folders({"checkpoint": self.checkpoint, "offsets-table": self.offsets_table})
+        check_own(self.sink_options, _OWN_OF_SINK)
+        whole = {name.lower() for name in _WHOLE}
+        if fixed := [name for name in (*self.source_options, *self.sink_options) if name.lower() in whole]:
+            raise ConfigurationError(f"option {fixed[0]} is fixed, as whole messages are copied; leave it out")
+        check_folders({"checkpoint": self.checkpoint})
         parse_options(self.read()).check_stream()
-        self.write()
+        write_options(parse_given(self.write()))
         _ = self.trigger_options
-        both = set(parse_master_servers(self.master_servers)) & set(parse_master_servers(self.to_master_servers))
-        if both and (self.to_topic is None or self.to_topic in self.topics):
-            raise ConfigurationError(
-                f"both clusters have the master {min(both)}, so the copies would be copied again, without end; name "
-                "another cluster in to-master-servers, or another topic in to-topic"
-            )
 
     @property
     def trigger_options(self) -> Mapping[str, Any]:
@@ -96,52 +96,38 @@ class MirrorSettings:
         return {"processingTime": f"{duration_ms('trigger', self.trigger)} milliseconds"}
 
     def read(self) -> Mapping[str, str]:
-        """The options of the source; may hold secrets."""
-        at_ms = moment_ms(self.starting_offsets, "starting-offsets")
-        begin = {"startingOffsets": self.starting_offsets}
-        if at_ms is not None:
-            begin = {"startingTimestamp": str(at_ms), "startingOffsetsByTimestampStrategy": "latest"}
-        table = {} if self.offsets_table is None else {"offsetsTable": self.offsets_table}
-        return Masked(
-            {
-                **read_options_of_copies(self.source_options),
-                **{f"storageOption.{name}": value for name, value in self.storage_options.items()},
-                "masterServers": self.master_servers,
-                "consumerGroup": self.consumer_group,
-                "subscribe": ",".join(self.topics),
-                **begin,
-                **table,
-            }
-        )
+        """The options of the source; may hold secrets. Unless they say where to begin, everything is copied."""
+        begins = any(name.lower().startswith("starting") for name in self.source_options)
+        own = {
+            **({} if begins else {"startingOffsets": "earliest"}),
+            "masterServers": self.master_servers,
+            "consumerGroup": self.consumer_group,
+            "subscribe": ",".join(self.topics),
+        }
+        return Masked({**self.source_options, **_WHOLE, **own})
 
     def write(self) -> Mapping[str, str]:
-        """The options of the sink; may hold secrets."""
-        return Masked(
-            write_options_of_copies(self.sink_options, self.to_master_servers, self.to_topic, self.source_options)
-        )
+        """The options of the sink; may hold secrets. Times are written on the clock on which they are read, so that
+        their text is kept."""
+        zone = {name: value for name, value in self.source_options.items() if name.lower() == _TIME_ZONE}
+        target = {} if self.to_topic is None else {"topic": self.to_topic}
+        return Masked({**self.sink_options, **zone, **target, "masterServers": self.to_master_servers})
 
 
 def load_mirror(path: Path) -> MirrorSettings:
     """The settings of a file. Raises ConfigurationError."""
-    file = SettingsFile(path, ("mirror", "source", "sink", "storage-options"))
-    return file.filled(
-        "mirror",
-        MirrorSettings,
-        {},
-        {},
-        source_options=Masked(file.options("source")),
-        sink_options=Masked(file.options("sink")),
-        storage_options=Masked(file.secrets("storage-options")),
-    )
+    file = SettingsFile(path, ("mirror", "source", "sink"))
+    options = {f"{table}_options": Masked(file.options(table)) for table in ("source", "sink")}
+    return file.filled("mirror", MirrorSettings, {}, {}, **options)
 
 
 def check_other_cluster(settings: MirrorSettings) -> None:
     """Raise ConfigurationError if a topic would be copied to itself. One cluster can have many names: so it goes by the
     brokers, as both clusters' masters name them. Raises TubeError if one cannot be asked."""
-    read, write = parse_options(settings.read()), write_options(parse_given(settings.write()))
     both = {settings.to_topic or topic for topic in settings.topics}.intersection(settings.topics)
     if not both:
         return
+    read, write = parse_options(settings.read()), write_options(parse_given(settings.write()))
     view = TubeCluster(client_settings(read), read).fetch_view()
     sink = client_settings(write)
     with Producer(sink) as producer:
@@ -157,26 +143,38 @@ def check_other_cluster(settings: MirrorSettings) -> None:
 
 
 def run_mirror(
-    spark: SparkSession,
-    settings: MirrorSettings,
-    stop: threading.Event,
-    on_batch: Callable[[Round], object] = lambda _: None,
-    on_first: Callable[[], object] = lambda: None,
-) -> IngestSummary:
-    """Copy until there is nothing left (available-now), or until `stop` is set, after the running batch. Raises Spark's
-    error for a failed query, and what `check_other_cluster` raises."""
+    spark: SparkSession, settings: MirrorSettings, stop: threading.Event, say: Callable[[str], object] = lambda _: None
+) -> int:
+    """Copy until there is nothing left (available-now), or until `stop` is set, after the running batch; returns the
+    rows. `say` gets a line for each batch. Raises Spark's error for a failed query, and what `check_other_cluster`
+    raises."""
     check_other_cluster(settings)
     rows = spark.readStream.format("tubeclient").options(**settings.read()).load()
-    query = as_messages(rows).writeStream.format("tubeclient").options(**settings.write())
-    query = query.option("checkpointLocation", settings.checkpoint).queryName(f"mirror {settings.consumer_group}")
-    started = query.trigger(**settings.trigger_options).start()
-    watch = Watch(started, on_batch, stop, settings.stop_timeout_s, on_first)
-    return watch.until_end()
+    messages = rows.selectExpr("topic", "value", "messageType AS tag", "messageTime", "attributes")
+    writer = messages.writeStream.format("tubeclient").options(**settings.write())
+    writer = writer.option("checkpointLocation", settings.checkpoint).queryName(f"mirror {settings.consumer_group}")
+    query = writer.trigger(**settings.trigger_options).start()
+    copied, last, give_up = 0, -1, math.inf
+    try:
+        over = False
+        while not over:
+            over = query.awaitTermination(_POLL_SECONDS) is True  # type: ignore[arg-type]
+            between = not query.status["isTriggerActive"]
+            for batch in query.recentProgress:
+                if batch.batchId > last and batch.numInputRows:
+                    copied, last, between = copied + batch.numInputRows, batch.batchId, True
+                    say(f"batch {last}: {batch.numInputRows:,} rows")
+            if stop.is_set():
+                give_up = min(give_up, time.monotonic() + _STOP_SECONDS)
+                over = over or between or time.monotonic() >= give_up
+    finally:
+        if query.isActive:
+            query.stop()
+    return copied
 
 
 def mirror_topic(
     settings: Annotated[Path, typer.Option(help="TOML file with the settings, as conf/mirror.toml.")],
-    json: EachAsJson = False,
 ) -> None:
     """Copy topics to another cluster: value, tag, time and attributes.
 
@@ -189,7 +187,7 @@ def mirror_topic(
     there twice.
 
     The checkpoint says where to go on. With a new checkpoint the job begins
-    at starting-offsets, and copies again what it finds there.
+    at startingOffsets (default: earliest), and copies again what it finds there.
 
     Messages go to all partitions of the topic in turn, so their order is not
     kept. InLong's packs are copied as they are. Two jobs that copy a topic to
@@ -208,23 +206,14 @@ def mirror_topic(
         jobs/mirror_topic.py --settings conf/mirror.toml
     """
     name = "mirror_topic.py"
-    shown: Display | JsonEvents = JsonEvents() if json else Display()
-    with clear_errors(name, "", shown.failed):
+    with clear_errors(name, ""):
         job = load_mirror(settings)
         stop = threading.Event()
-        if json:
-            shown.say(STARTING_SPARK)
-        batches: list[int] = []
-
-        def on_batch(event: Round) -> None:
-            batches.append(event.sequence)
-            display.done(event)
-
-        with on_spark(name, failed=shown.failed, begun=lambda: bool(batches)) as spark, shown as display:
+        with on_spark(name) as spark:
             # Not before: the session puts its own handler of Ctrl-C in place.
             stop_on_signals(stop)
-            summary = run_mirror(spark, job, stop, on_batch, display.reads)
-        display.end(summary)
+            rows = run_mirror(spark, job, stop, typer.echo)
+        typer.echo(f"{'stopped' if stop.is_set() else 'done'}: {rows:,} rows")
 
 
 if __name__ == "__main__":

@@ -8,7 +8,6 @@ layout.
 
 from __future__ import annotations
 
-import contextlib
 import fcntl
 import hashlib
 import importlib.util
@@ -18,7 +17,7 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 from xml.sax.saxutils import quoteattr
@@ -29,8 +28,6 @@ _CACHE_FOLDER: Final = Path(__file__).resolve().parents[1] / ".cache"
 _COMPLETE: Final = "COMPLETE"
 # Seconds. A first fetch of 59 jars (29 MB) took 15 s; a slow line may take minutes.
 _FETCH_TIMEOUT: Final = 540.0
-# Seconds. Another process of this machine may be fetching; wait until it is done, and a little longer.
-_LOCK_TIMEOUT: Final = _FETCH_TIMEOUT + 30.0
 
 _SETTINGS: Final = """<ivysettings>
   <settings defaultResolver="registry"/>
@@ -87,26 +84,6 @@ def pyspark_jar(prefix: str) -> Path:
     return found[0]
 
 
-def _silent(_line: str) -> None:
-    pass
-
-
-@contextlib.contextmanager
-def _locked(path: Path, timeout: float) -> Iterator[None]:
-    """Holds an exclusive lock on `path`; the kernel releases it if this process dies."""
-    deadline = time.monotonic() + timeout
-    with path.open("a") as handle:
-        while True:
-            try:
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                if time.monotonic() >= deadline:
-                    raise JarsError(f"{path.name}: another process held the lock for {timeout:.0f} s") from None
-                time.sleep(0.2)
-        yield
-
-
 def _is_complete(folder: Path, artifacts: Sequence[Artifact]) -> bool:
     return (folder / _COMPLETE).is_file() and all((folder / a.file_name).is_file() for a in artifacts)
 
@@ -124,7 +101,7 @@ def _ivy_module(artifacts: Sequence[Artifact]) -> str:
     )
 
 
-def _run_ivy(work: Path, folder: Path, artifacts: Sequence[Artifact], say: Callable[[str], None]) -> None:
+def _run_ivy(work: Path, folder: Path, artifacts: Sequence[Artifact]) -> None:
     """Run Ivy once. Raises JarsError that names every artifact missing from `folder` afterwards."""
     (work / "settings.xml").write_text(_SETTINGS)
     (work / "ivy.xml").write_text(_ivy_module(artifacts))
@@ -132,36 +109,23 @@ def _run_ivy(work: Path, folder: Path, artifacts: Sequence[Artifact], say: Calla
     command += ["-settings", str(work / "settings.xml"), "-ivy", str(work / "ivy.xml")]
     # Keep Ivy's cache in this repository, not in the user's home folder.
     command += ["-cache", str(work / "ivy-cache"), "-retrieve", str(folder / "[artifact]-[revision].[ext]")]
-    deadline = time.monotonic() + _FETCH_TIMEOUT
     log = work / "ivy.log"
     with log.open("w") as output:
-        process = subprocess.Popen(
-            command, stdout=output, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, start_new_session=True
-        )
         try:
-            while process.poll() is None:
-                if time.monotonic() >= deadline:
-                    raise JarsError(f"Ivy did not finish within {_FETCH_TIMEOUT:.0f} s; its last output:\n{_tail(log)}")
-                time.sleep(0.1)
-        finally:
-            if process.poll() is None:
-                process.kill()
-                process.wait(timeout=10)
-    missing = _culprits(log, [a for a in artifacts if not (folder / a.file_name).is_file()])
-    if missing:
-        raise JarsError(f"could not fetch {', '.join(missing)}; Ivy's last output:\n{_tail(log)}")
-    if process.returncode != 0:
-        raise JarsError(f"Ivy ended with {process.returncode}; its last output:\n{_tail(log)}")
-    say(f"Ivy brought {len(artifacts)} jars")
-
-
-def _culprits(log: Path, missing: Sequence[Artifact]) -> list[str]:
-    """The `missing` artifacts that Ivy reports as failed. After one failure Ivy copies none, so the others are missing
-    too."""
-    said = log.read_text(errors="replace").splitlines()
-    complaints = [line for line in said if re.search("not found|NOT FOUND|FAILED", line)]
-    named = [a for a in missing if any(f"{a.group}#{a.name};{a.version}" in line for line in complaints)]
-    return [str(a) for a in named or missing]
+            done = subprocess.run(
+                command,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                stdin=subprocess.DEVNULL,
+                timeout=_FETCH_TIMEOUT,
+                check=False,
+            )
+        except subprocess.TimeoutExpired:
+            text = f"Ivy did not finish within {_FETCH_TIMEOUT:.0f} s; its last output:\n{_tail(log)}"
+            raise JarsError(text) from None
+    missing = [str(artifact) for artifact in artifacts if not (folder / artifact.file_name).is_file()]
+    if missing or done.returncode != 0:
+        raise JarsError(f"could not fetch {', '.join(missing) or 'all jars'}; Ivy's last output:\n{_tail(log)}")
 
 
 def _tail(path: Path, lines: int = 25) -> str:
@@ -181,7 +145,7 @@ class JarSet:
         """The folder of the jars; its name has twelve hexadecimal digits that change with the list."""
         return self._cache / hashlib.sha256("\n".join(map(str, self.artifacts)).encode()).hexdigest()[:12]
 
-    def ensure(self, say: Callable[[str], None] = _silent) -> Path:
+    def ensure(self) -> Path:
         """The folder with all jars; fetches missing ones. Takes up to ten minutes; safe to call from many processes.
 
         Raises JarsError if they cannot be fetched.
@@ -190,17 +154,16 @@ class JarSet:
         if _is_complete(folder, self.artifacts):
             return folder
         self._cache.mkdir(parents=True, exist_ok=True)
-        say(f"waiting for the lock of {self.name}")
-        with _locked(self._cache / "lock", _LOCK_TIMEOUT):
+        with (self._cache / "lock").open("a") as handle:
+            fcntl.flock(handle, fcntl.LOCK_EX)  # another process may be fetching; the kernel frees it if that dies
             if _is_complete(folder, self.artifacts):
                 return folder
-            say(f"fetching {len(self.artifacts)} jars with Ivy")
             # Into a new folder, renamed at the end: Ivy would keep a partial jar of a killed run.
             partial = folder.with_name(folder.name + ".partial")
             for leftover in (partial, folder):
                 shutil.rmtree(leftover, ignore_errors=True)
             partial.mkdir()
-            _run_ivy(self._cache, partial, self.artifacts, say)
+            _run_ivy(self._cache, partial, self.artifacts)
             (partial / _COMPLETE).write_text("\n".join(map(str, self.artifacts)) + "\n")
             partial.rename(folder)
         return folder
@@ -218,7 +181,7 @@ class JarSet:
         """Fetch missing jars and print a summary; returns the exit code for a command."""
         started = time.monotonic()
         try:
-            folder = self.ensure(say=lambda line: print(line, flush=True))
+            folder = self.ensure()
         except JarsError as error:
             print(f"jars: {error}", file=sys.stderr)
             return 1

@@ -18,16 +18,7 @@ def main() -> None:
             sys.exit(2)
         run()
     except KeyboardInterrupt:  # that of a command is told by the command
-        _end_by_interrupt()
-
-
-def _end_by_interrupt() -> None:
-    """End as a program does that does nothing about the signal: a shell then ends its script too."""
-    import os
-    import signal
-
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
-    os.kill(os.getpid(), signal.SIGINT)
+        sys.exit(130)
 
 
 if __name__ == "__main__":

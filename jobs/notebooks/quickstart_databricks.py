@@ -157,11 +157,14 @@ assert target.count() == target.select("id").distinct().count() == 1_500
 # COMMAND ----------
 
 # MAGIC %md
-# MAGIC ## The cluster, and which of two nodes would read what
+# MAGIC ## The cluster, and who would read what
+# MAGIC
+# MAGIC The partitions of three nodes: `tubeclient plan` shows those of all strategies.
 
 # COMMAND ----------
 
-from tubeclient import Admin, assign
+from tubeclient import Admin
+from tubeclient.assignment import assign
 
 admin = Admin(settings)
 [deployed] = admin.topics(["clicks"])
@@ -169,7 +172,7 @@ deployed
 
 # COMMAND ----------
 
-assign("modulo", deployed.partitions(), 2)
+assign("modulo", deployed.partitions(), 3)
 
 # COMMAND ----------
 

@@ -219,24 +219,6 @@ def test_the_script_prints_messages_and_records_them_when_it_is_told_to_end(cons
     assert sorted(consumers.run(until=20)) == feed.sent[40:]
 
 
-@pytest.mark.parametrize(
-    ("masters", "code", "name"), [("127.0.0.1:1", 3, "MASTER_UNREACHABLE"), ("a:port", 2, "INVALID_SETTING")]
-)
-def test_what_is_wrong_is_one_line(tmp_path: Path, masters: str, code: int, name: str) -> None:
-    words = ["--master-servers", masters, "--consumer-group", "g", "--topic", "t", "--offsets-table", str(tmp_path)]
-    done = subprocess.run(
-        [sys.executable, str(ROOT / "jobs" / "consume_from_table.py"), *words],
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    assert (done.returncode, done.stdout) == (code, ""), done.stderr
-    [line] = done.stderr.splitlines()
-    assert line.startswith(f"consume_from_table.py: [{name}] ")
-
-
 class OneNode:
     """The group's only node, at work until the end of the `with`; what it has read.
 

@@ -13,13 +13,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from jobs.sizes import sizes_below
 from tests.exactly_once.job import Job
 from tests.exactly_once.looking import row_count
 from tests.exactly_once.processes import Child, marked, none_left
 from tests.exactly_once.spark_cluster import SparkCluster
 from tests.soak.feed import Feed
 from tests.soak.processes import ROLES, use_by_role
+from tests.soak.sizes import sizes_below
 from tests.soak.slope import Slope, slope_of
 from tests.soak.verdict import Counts, counts_of
 from tests.waiting import wait_for

@@ -137,14 +137,14 @@ class Driver:
         """What a replay says that it did."""
         from jobs.replay_range import ReplaySettings, replay
 
-        return str(replay(self._spark, ReplaySettings(**settings, sink_options={})))
+        return replay(self._spark, ReplaySettings(**settings))
 
     def mirror(self, settings: dict[str, Any]) -> int:
         """How many messages a run of the mirror has copied."""
         from jobs.mirror_topic import MirrorSettings, run_mirror
 
         own = MirrorSettings(**{**settings, "topics": tuple(settings["topics"])})
-        return run_mirror(self._spark, own, threading.Event()).rows
+        return run_mirror(self._spark, own, threading.Event())
 
     def record(self, table: str, rows: list[int]) -> list[dict[str, int]]:
         """A run that records these positions one after the other; returns the table's positions after each."""

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from tubeclient.errors import ConfigurationError, TubeError
+from tubeclient.errors import ConfigurationError
 from tubeclient_cli.common.pairs import further_options
-from tubeclient_cli.common.terminal import tell
 
 if TYPE_CHECKING:
     from tubeclient.admin import Admin
@@ -86,17 +85,10 @@ def admin_of(master_servers: str, option: list[str] | None) -> Admin:
 
 def checked_web(settings: ClientSettings) -> ClientSettings:
     """The settings, if the web port lists brokers that the masters name as well. ConfigurationError if it is another
-    cluster's; TubeError if it does not answer. If no master answers, a line on standard error says so."""
-    from tubeclient.conditions import said
+    cluster's; TubeError if it does not answer."""
     from tubeclient.web_port import own_web
 
-    def unsure(error: TubeError) -> None:
-        tell(
-            f"no master says whether web port {settings.master_web_port} is its own, and the rest goes by the web port"
-            f" alone: {said(error)}"
-        )
-
-    return own_web(settings, unsure)
+    return own_web(settings)
 
 
 def no_topic(name: str, near: str) -> ConfigurationError:

@@ -12,7 +12,7 @@ from tubeclient_cli.common.terminal import tell
 if TYPE_CHECKING:
     from offsets_store import GroupProgress, OffsetsTable
 
-__all__ = ["NO_TABLE", "kept_group", "listed", "nothing_kept", "progress_in", "table_at"]
+__all__ = ["NO_TABLE", "kept_group", "listed", "no_table", "nothing_kept", "progress_in", "table_at"]
 
 _CREATED_BY: Final = "check --offsets-table. The first batch of a query with the option offsetsTable creates the table"
 

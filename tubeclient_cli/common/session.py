@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from spark_source.spark_log import SparkLog
 
-__all__ = ["check_classic", "check_delta", "end_session", "has_ended", "hush_py4j", "make_session"]
+__all__ = ["check_delta", "end_session", "has_ended", "hush_py4j", "make_session"]
 
 _POLL_SECONDS = 0.1
 _CONNECT_SECONDS = 5.0
@@ -90,17 +90,6 @@ def _check_answers(url: str) -> None:
         socket.create_connection((host, port), _CONNECT_SECONDS).close()
     except OSError as error:
         raise ConnectionError(f"no server of Spark Connect answers at {host}:{port}: {error}") from None
-
-
-def check_classic(spark: SparkSession) -> None:
-    """Raise ConfigurationError if the session is a client of Spark Connect."""
-    if is_connect(spark):
-        raise ConfigurationError(
-            "this session is a client of Spark Connect, and this needs a classic one, with the driver's JVM. Start it"
-            " with spark-submit, or with --spark-master local[*] or spark://HOST:PORT, and without SPARK_REMOTE and"
-            " settings that ask for Spark Connect",
-            condition="NEEDS_CLASSIC_SPARK",
-        )
 
 
 def check_delta(spark: SparkSession) -> None:

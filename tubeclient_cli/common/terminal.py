@@ -16,7 +16,6 @@ import typer
 from tubeclient_cli.common.help import plain_help
 from tubeclient_cli.common.printable import one_line
 from tubeclient_cli.common.signals import discard_output
-from tubeclient_cli.common.whole_io import whole_output
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -40,7 +39,6 @@ __all__ = [
     "script_app",
     "table_console",
     "tell",
-    "telling_done",
 ]
 
 
@@ -97,10 +95,10 @@ SparkConf = Annotated[
 
 def table_console() -> Console:
     """The console for tables."""
-    from tubeclient_cli.common.console import PlainConsole
+    from tubeclient_cli.common.tables import PlainConsole
 
     # Files and pipes have no width, so nothing is cut there.
-    return PlainConsole(width=None if sys.stdout.isatty() else 250)
+    return PlainConsole(width=None if sys.stdout.isatty() else 10_000)
 
 
 def print_json(document: dict[str, Any]) -> None:
@@ -165,12 +163,12 @@ def clear_errors(
     encoding of the output lacks is escaped."""
     from tubeclient.conditions import said
 
-    if sys.stdout is None:
-        tell(f"{program}{command}: standard output is closed; direct it to a file, or to /dev/null")
-        raise typer.Exit(ExitCode.USAGE)
+    # Another program of this terminal may have said that they do not block; Python takes that for the end of the input.
+    for number in (0, 1):
+        with contextlib.suppress(OSError):
+            os.set_blocking(number, True)
     if isinstance(sys.stdout, TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")
-        sys.stdout = whole_output(sys.stdout)
     try:
         yield
     except _told() as error:
@@ -183,19 +181,6 @@ def clear_errors(
         tell(f"{program}{command}: input or output failed: {error}")
         discard_output()
         raise typer.Exit(ExitCode.FAILED) from None
-
-
-@contextlib.contextmanager
-def telling_done(command: str, done: str | None) -> Iterator[None]:
-    """For the output after a change. If it cannot be written, a line on standard error says that the change is `done`:
-    the exit code is that of a failure. None: nothing was changed."""
-    try:
-        yield
-        sys.stdout.flush()
-    except OSError:
-        if done is not None:
-            tell(f"tubeclient {command}: {done}; standard output does not take it")
-        raise
 
 
 def _told() -> tuple[type[Exception], ...]:
@@ -219,8 +204,6 @@ class Program(typer.Typer):
         )
 
     def __call__(self, *arguments: Any, **settings: Any) -> Any:
-        if sys.stderr is None:  # closed by its caller
-            sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
         try:
             return super().__call__(*arguments, **settings)
         except BrokenPipeError:  # `| head`

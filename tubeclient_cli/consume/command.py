@@ -24,17 +24,12 @@ def consume(
             "--from",
             metavar="WHERE",
             help="earliest, latest, a time such as 2026-11-21T10:31Z, an offset, or JSON from partitions to offsets, "
-            'as in {"1:clicks:0": 2800}: only these are read then. With --consumer-group only earliest and latest, '
-            "for partitions in which the group has no position.",
+            'as in {"1:clicks:0": 2800}: only these are read then.',
         ),
     ] = "earliest",
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on with messages that arrive later.")] = False,
     max_messages: Annotated[
         int | None, typer.Option("--max-messages", "-n", metavar="N", min=1, help="End after this many messages.")
-    ] = None,
-    partition: Annotated[
-        list[str] | None,
-        typer.Option(metavar="KEY", help="Only this partition, as 1:clicks:0; may be given several times."),
     ] = None,
     tag: Annotated[
         list[str] | None,
@@ -48,23 +43,8 @@ def consume(
             autocompletion=lambda: ["raw", "inlong", "auto"],
         ),
     ] = "raw",
-    consumer_group: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME",
-            help="Read as this group, from its position, and move it past each pack that was printed to its end. "
-            "Default: no position moves.",
-        ),
-    ] = None,
     time_zone: TimeZone = "UTC",
     option: FurtherOptions = None,
-    with_place: Annotated[
-        bool,
-        typer.Option(
-            "--with-place",
-            help="Print partition, offset, time and tag before each value, with tabs between; - for none.",
-        ),
-    ] = False,
     json: Annotated[
         bool,
         typer.Option(
@@ -79,19 +59,15 @@ def consume(
     With --follow it goes on until Ctrl-C. Partitions are read side by side:
     the order of messages holds within a partition. `tubeclient produce
     --format json` takes what --json prints. If a broker does not answer, it
-    prints what the others have, waits for it as long as retryLimit, and names
-    the partitions that it could not read (exit code 3).
+    prints what the others have (exit code 3).
 
-    Messages carry no offset. It is counted where a pack, the messages of one
-    fetch, holds all there is between its ends. Else packStart and packEnd are
-    printed, with --with-place as 280-560: the message is between them, and
-    --from packStart reads it again. That is so if partitions share a store,
-    with --tag, and with --consumer-group, which knows packStart alone.
+    Messages carry no offset. With --json it is counted where a pack, the
+    messages of one fetch, holds all there is between its ends. Else, if
+    partitions share a store, or with --tag, there are packStart and packEnd:
+    the message is between them, and --from packStart reads it again.
 
-    With --consumer-group a pack of which --max-messages cuts off a part is
-    not confirmed: its messages come again, and a line on standard error says
-    so. Without --consumer-group no position of a user's group moves: it reads
-    ranges under the names tubeclient_consume-r0 to -r7.
+    No position of any group moves: it reads ranges under the names
+    tubeclient_consume-r0 to -r7.
 
     Examples:
 
@@ -104,37 +80,22 @@ def consume(
         from tubeclient_cli.common.places import parse_place
         from tubeclient_cli.common.printable import counted
         from tubeclient_cli.common.signals import until_interrupted
-        from tubeclient_cli.consume.as_group import as_group
         from tubeclient_cli.consume.output import Output
-        from tubeclient_cli.consume.reading import as_nobody, decoder_of
-        from tubeclient_cli.consume.wanted import Wanted
+        from tubeclient_cli.consume.reading import Wanted, as_nobody, decoder_of
 
         zone = zone_named(time_zone)
-        if with_place and json:
-            raise ConfigurationError("--json prints the place anyway; leave out --with-place")
         tags = frozenset(tag or ())
-        wanted = Wanted(topic, tags, tuple(partition or ()), parse_place(start, "--from", zone), zone.key, follow)
-        if consumer_group is not None and (partition or start not in ("earliest", "latest")):
-            raise ConfigurationError(
-                "with --consumer-group the group's position says where to read; leave out --partition, and of --from "
-                "all but earliest and latest"
-            )
-        if start == "latest" and not follow and consumer_group is None:
+        wanted = Wanted(topic, tags, parse_place(start, "--from", zone), zone.key, follow)
+        if start == "latest" and not follow:
             raise ConfigurationError("--from latest ends at once, before any message; add --follow")
-        output = Output(sys.stdout, decoder_of(payload, zone), tags, max_messages, as_json=json, with_place=with_place)
+        output = Output(sys.stdout, decoder_of(payload, zone), tags, max_messages, as_json=json)
         settings = settings_of(master_servers, further_options(option, {}))
-
-        def say(text: str) -> None:
-            tell(f"tubeclient consume: {text}")
-
         with until_interrupted():
-            if consumer_group is None:
-                as_nobody(settings, wanted, output, say)
-            else:
-                as_group(settings, consumer_group, wanted, output, say)
+            as_nobody(settings, wanted, output)
         for text in output.warnings:
-            say(text)
+            tell(f"tubeclient consume: {text}")
         if output.bad and not json:
-            say(f"{counted(output.bad, 'bad message')} among them; --json says what is wrong with each")
+            bad = counted(output.bad, "bad message")
+            tell(f"tubeclient consume: {bad} among them; --json says what is wrong with each")
         if sys.stderr.isatty():
             typer.echo(counted(output.count, "message"), err=True)

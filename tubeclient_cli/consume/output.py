@@ -1,17 +1,17 @@
-"""Prints messages: their values, with their place if wanted, or JSON lines."""
+"""Prints messages: their values, or JSON lines."""
 
 from __future__ import annotations
 
 import base64
 import json
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 from tubeclient.keys import INDEX_ENTRY_BYTES
 from tubeclient_cli.common.printable import printable
 
 if TYPE_CHECKING:
-    from tubeclient.flows.message_pack import MessagePack
+    from tubeclient.flows.read_range import Pack
     from tubeclient.inlong import Record, RecordDecoder
     from tubeclient.wire.messages import Message
 
@@ -19,8 +19,7 @@ __all__ = ["Output"]
 
 
 class Output:
-    """Writes up to `most` messages, or records where there is a decoder, to a text stream and its bytes. `with_place`
-    is for values: each has partition, offset, time and tag before it."""
+    """Writes up to `most` messages, or records where there is a decoder, to a text stream and its bytes."""
 
     def __init__(
         self,
@@ -30,20 +29,16 @@ class Output:
         most: int | None,
         *,
         as_json: bool,
-        with_place: bool = False,
     ) -> None:
         self._stream = stream
         self._decoder = decoder
         self._tags = tags
         self._most = most
         self._as_json = as_json
-        self._with_place = with_place
         self._escapes = stream.isatty()
         self.count = 0
         self.bad = 0
         """How many of them are bad messages."""
-        self.is_cut = False
-        """Whether a pack was not printed to its end."""
         self.warnings: list[str] = []
 
     @property
@@ -51,24 +46,19 @@ class Output:
         """Whether no more is wanted."""
         return self._most is not None and self.count >= self._most
 
-    def write(self, pack: MessagePack, end: int | None) -> None:
-        """Print a pack. `end` is the offset at which it ends; None if that is not known yet."""
-        span = _Span(pack.start, end, len(pack))
+    def write(self, pack: Pack) -> None:
+        """Print a pack."""
         for number, message, record in self._rows(pack):
             if self._tags and message.bad_reason is None and message.tag not in self._tags:
                 continue  # brokers compare only a hash of tags
             if self.is_full:
-                self.is_cut = True
-                return
-            self._print(str(pack.partition), span, number, message, record)
+                break
+            self._print(pack, number, message, record)
             self.count += 1
             self.bad += message.bad_reason is not None
-
-    def flush(self) -> None:
-        """Everything that was printed is on its way."""
         self._stream.flush()
 
-    def _rows(self, pack: MessagePack) -> Iterator[tuple[int, Message, Record | None]]:
+    def _rows(self, pack: Pack) -> Iterator[tuple[int, Message, Record | None]]:
         """Each message with its number in the pack, or each of its records."""
         if self._decoder is None:
             yield from ((number, message, None) for number, message in enumerate(pack))
@@ -78,48 +68,25 @@ class Output:
                 yield number, message, None
             yield from ((number, message, record) for record in records)
 
-    def _print(self, partition: str, span: _Span, number: int, message: Message, record: Record | None) -> None:
+    def _print(self, pack: Pack, number: int, message: Message, record: Record | None) -> None:
         body = message.body if record is None else record.body
         if self._as_json:
-            found = {"partition": partition, **span.described(number), **_described(message, body, record)}
+            found = {"partition": str(pack.partition), **_place(pack, number), **_described(message, body, record)}
             line = json.dumps({name: it for name, it in found.items() if name == "value" or it not in (None, "", {})})
             self._stream.write(f"{line}\n")
-            return
-        place = ""
-        if self._with_place:
-            parts = (partition, span.text(number), message.time, message.tag)
-            place = "".join(f"{printable(part) or '-'}\t" for part in parts)
-        if self._escapes:
-            self._stream.write(f"{place}{printable(body.decode('utf-8', 'backslashreplace'))}\n")
+        elif self._escapes:
+            self._stream.write(f"{printable(body.decode('utf-8', 'backslashreplace'))}\n")
         else:
             self._stream.flush()
-            self._stream.buffer.write(place.encode() + body + b"\n")
+            self._stream.buffer.write(body + b"\n")
 
 
-class _Span(NamedTuple):
-    """Where a pack lies in its store's index. Index offsets.
-
-    Messages carry no offset. If each entry between start and end is a message of the pack, they can be counted; else
-    entries of other partitions or other tags lie between them.
-    """
-
-    start: int
-    end: int | None
-    messages: int
-
-    def offset_of(self, number: int) -> int | None:
-        """The offset of a message by its number in the pack; None if it cannot be counted."""
-        if self.end is None or self.end - self.start != self.messages * INDEX_ENTRY_BYTES:
-            return None
-        return self.start + number * INDEX_ENTRY_BYTES
-
-    def described(self, number: int) -> Mapping[str, int | None]:
-        offset = self.offset_of(number)
-        return {"packStart": self.start, "packEnd": self.end} if offset is None else {"offset": offset}
-
-    def text(self, number: int) -> str:
-        offset = self.offset_of(number)
-        return f"{self.start}-{'' if self.end is None else self.end}" if offset is None else str(offset)
+def _place(pack: Pack, number: int) -> Mapping[str, int]:
+    """Where a message lies in its store's index. Messages carry no offset. If each entry between start and end is a
+    message of the pack, they can be counted; else entries of other partitions or other tags lie between them."""
+    if pack.end - pack.start != len(pack) * INDEX_ENTRY_BYTES:
+        return {"packStart": pack.start, "packEnd": pack.end}
+    return {"offset": pack.start + number * INDEX_ENTRY_BYTES}
 
 
 def _described(message: Message, body: bytes, record: Record | None) -> Mapping[str, Any]:

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import contextlib
-import math
 import time
-from collections.abc import Callable, Collection, Mapping
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from tubeclient.errors import ConfigurationError, DeadlineExceeded, TopicNotDeployed
+from tubeclient.errors import ConfigurationError, TopicNotDeployed
 from tubeclient.group import fetch_view
-from tubeclient.keys import OffsetRange, PartitionKey, StoreBounds, StoreKey
+from tubeclient.keys import OffsetRange, PartitionKey
 from tubeclient.metadata import ClusterView
 from tubeclient.names import reader_groups_of, topic_name
 from tubeclient.offset_lookup import OffsetLook, OffsetLookup
@@ -21,20 +20,32 @@ from tubeclient.web_port import near_topics
 from tubeclient_cli.common.cluster import no_topic
 from tubeclient_cli.common.places import held, offsets_of
 from tubeclient_cli.consume.output import Output
-from tubeclient_cli.consume.wanted import Wanted, listed
 
 if TYPE_CHECKING:
     from datetime import tzinfo
 
+    from spark_source.offsets.offset_spec import OffsetSpec
     from tubeclient.inlong import RecordDecoder
 
-__all__ = ["as_nobody", "decoder_of"]
+__all__ = ["Wanted", "as_nobody", "decoder_of"]
 
 _GROUPS: Final = reader_groups_of("tubeclient_consume")
 _LOOK_SECONDS: Final = 1.0
-"""How often --follow asks whether there is more, and whether silent brokers are back."""
+"""How often --follow asks whether there is more."""
 _LAYOUT_SECONDS: Final = 30.0
 """How often it asks whether there are more partitions."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What to read."""
+
+    topic: str
+    tags: frozenset[str]
+    start: OffsetSpec
+    time_zone: str
+    """Of the producers' clocks; an IANA name."""
+    follow: bool
 
 
 def decoder_of(payload: str, zone: tzinfo) -> RecordDecoder | None:
@@ -48,95 +59,63 @@ def decoder_of(payload: str, zone: tzinfo) -> RecordDecoder | None:
     return RecordDecoder("auto" if payload == "auto" else "inlong", zone=zone)
 
 
-def as_nobody(settings: ClientSettings, wanted: Wanted, output: Output, tell: Callable[[str], None]) -> None:
-    """Read ranges under reader groups: no position of a user's group moves. `tell` gets a text if it has to wait.
-
-    Brokers that do not answer are waited for after the others were read. Raises TubeError; DeadlineExceeded names the
-    partitions of those that gave no answer for `retry_limit_ms` more.
-    """
+def as_nobody(settings: ClientSettings, wanted: Wanted, output: Output) -> None:
+    """Read ranges under reader groups: no position of a user's group moves. Raises TubeError, also for a broker that
+    does not answer; then what the others have was printed before."""
     topic = topic_name(wanted.topic)
     try:
         view = fetch_view(settings, [topic], _GROUPS)
     except TopicNotDeployed:
         raise no_topic(topic, near_topics(settings, [topic])) from None
-    partitions = _chosen(view, wanted)
-    with contextlib.closing(OffsetLookup(settings, _GROUPS, bad_messages="keep")) as lookup:
-        look = lookup.look(view)
-        begins: dict[PartitionKey, int] = {}
-        waiting = set(partitions if wanted.start.default is not None else dict(wanted.start.named))
-        give_up = math.inf
-        looked = time.monotonic()
-        with RangeReader(
+    if not view.partitions():
+        raise no_topic(topic, "")
+    with (
+        contextlib.closing(OffsetLookup(settings, _GROUPS, bad_messages="keep")) as lookup,
+        RangeReader(
             settings,
             _GROUPS,
             "consume",
             fail_on_data_loss=False,
             bad_messages="keep",
             visit_token=view.visit_token,
-        ) as reader:
-            while True:
-                if waiting:
-                    begins |= _begins(waiting, partitions, lookup, view, look.bounds, wanted)
-                    waiting -= begins.keys()
-                ends = {key: look.bounds[key.store].max_offset for key in begins if key.store in look.bounds}
-                _read(reader, view, begins, ends, wanted.tags, output)
-                output.warnings = [f"lost and skipped: {lost}" for lost in reader.losses]
-                if output.is_full or not (wanted.follow or waiting):
-                    return
-                if waiting and give_up == math.inf:
-                    give_up = time.monotonic() + settings.retry_limit_ms / 1000
-                    patience = "" if wanted.follow else f" up to {settings.retry_limit_ms / 1000:.0f} s"
-                    tell(f"waiting{patience} for {listed(waiting)}: {_why(look, waiting)}")
-                if not wanted.follow and time.monotonic() >= give_up:
-                    raise DeadlineExceeded(f"{listed(waiting)} could not be read: {_why(look, waiting)}")
-                begins |= ends
-                time.sleep(_LOOK_SECONDS)
-                if wanted.follow and time.monotonic() - looked >= _LAYOUT_SECONDS and not wanted.start.named:
-                    looked = time.monotonic()
-                    view = fetch_view(settings, [topic], _GROUPS)
-                    new = set(_chosen(view, wanted)) - begins.keys() - waiting
-                    begins |= dict.fromkeys(new, 0)
-                look = lookup.look(view)
-                if not wanted.follow:
-                    begins = {}
+        ) as reader,
+    ):
+        look = lookup.look(view)
+        begins, missing = _begins(wanted, lookup, view, look)
+        if missing and wanted.follow:
+            raise look.silent[missing[0].broker_id]
+        looked = time.monotonic()
+        while True:
+            ends = {key: look.bounds[key.store].max_offset for key in begins if key.store in look.bounds}
+            _read(reader, view, begins, ends, wanted.tags, output)
+            output.warnings = [f"lost and skipped: {lost}" for lost in reader.losses]
+            if output.is_full:
+                return
+            if not wanted.follow:
+                if missing:
+                    raise look.silent[missing[0].broker_id]
+                return
+            begins |= ends
+            time.sleep(_LOOK_SECONDS)
+            if time.monotonic() - looked >= _LAYOUT_SECONDS and not wanted.start.named:
+                looked = time.monotonic()
+                view = fetch_view(settings, [topic], _GROUPS)
+                begins = {**dict.fromkeys(view.partitions(), 0), **begins}
+            look = lookup.look(view)
 
 
 def _begins(
-    waiting: Collection[PartitionKey],
-    partitions: Collection[PartitionKey],
-    lookup: OffsetLookup,
-    view: ClusterView,
-    bounds: Mapping[StoreKey, StoreBounds],
-    wanted: Wanted,
-) -> dict[PartitionKey, int]:
-    """Where those that wait begin, as far as their brokers have answered."""
-    there = [key for key in waiting if key in partitions and key.store in bounds]
+    wanted: Wanted, lookup: OffsetLookup, view: ClusterView, look: OffsetLook
+) -> tuple[dict[PartitionKey, int], list[PartitionKey]]:
+    """Where to begin, as far as the brokers have answered; and the partitions of those that have not."""
+    start, partitions = wanted.start, view.partitions()
+    there = [key for key in partitions if key.broker_id not in look.silent]
+    meant = partitions if start.default is not None else sorted(dict(start.named))
     # What no broker has stays, and is refused.
-    named = tuple((key, place) for key, place in wanted.start.named if key in there or key not in partitions)
-    start = replace(wanted.start, named=named)
-    return held(offsets_of(start, there, lookup, view, bounds, wanted.time_zone), bounds)
-
-
-def _why(look: OffsetLook, waiting: Collection[PartitionKey]) -> str:
-    """What the brokers of these partitions said last."""
-    broker_ids = sorted({key.broker_id for key in waiting})
-    said = [str(look.silent[broker_id]) for broker_id in broker_ids if broker_id in look.silent]
-    return said[0] if said else "their brokers do not have them"
-
-
-def _chosen(view: ClusterView, wanted: Wanted) -> list[PartitionKey]:
-    there = view.partitions()
-    if not there:
-        raise no_topic(wanted.topic, "")
-    keys = [PartitionKey.parse(text) for text in wanted.partitions]
-    for key in keys:
-        if key not in there:
-            raise ConfigurationError(
-                f"--partition {key} is not one of topic {wanted.topic}; it has {', '.join(map(str, there[:5]))}"
-                + (f" and {len(there) - 5} more" if len(there) > 5 else ""),
-                condition="PARTITION_NOT_FOUND",
-            )
-    return keys or there
+    named = tuple((key, place) for key, place in start.named if key in there or key not in partitions)
+    start = replace(start, named=named)
+    begins = held(offsets_of(start, there, lookup, view, look.bounds, wanted.time_zone), look.bounds)
+    return begins, [key for key in meant if key in partitions and key.broker_id in look.silent]
 
 
 def _read(
@@ -155,7 +134,6 @@ def _read(
     with contextlib.closing(reader.read_all(ranges)) as found:
         for _, pack in found:
             if pack is not None:
-                output.write(pack, pack.end)
-                output.flush()
+                output.write(pack)
                 if output.is_full:
                     return

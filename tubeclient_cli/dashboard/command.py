@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import threading
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -11,6 +10,7 @@ from tubeclient.errors import ConfigurationError
 from tubeclient_cli.common.cluster import MASTERS_VARIABLE
 from tubeclient_cli.common.listening import check_address
 from tubeclient_cli.common.pairs import further_options, pairs
+from tubeclient_cli.common.signals import until_interrupted
 from tubeclient_cli.common.terminal import (
     AsJson,
     ExitCode,
@@ -19,17 +19,11 @@ from tubeclient_cli.common.terminal import (
     clear_errors,
     named_group,
     print_json,
-    tell,
 )
-
-if TYPE_CHECKING:
-    from tubeclient_cli.dashboard.gather import Gatherer
 
 __all__ = ["dashboard"]
 
 _FLAGS = {"offsetstable": "--offsets-table"}
-_JSON_WAIT_S = 30.0
-_HISTORY_S = 2.0
 
 
 def dashboard(
@@ -55,18 +49,6 @@ def dashboard(
         str, typer.Option(metavar="ADDRESS", help="The address to listen on. Whoever reaches it can read the page.")
     ] = "127.0.0.1",
     port: Annotated[int, typer.Option(metavar="N", min=0, max=65535, help="The port; 0 takes a free one.")] = 8717,
-    host_name: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAME", help="A name under which browsers reach the page, besides localhost and addresses."
-        ),
-    ] = None,
-    commits: Annotated[
-        int, typer.Option(metavar="N", min=1, max=5000, help="How many of each group's last commits to show.")
-    ] = 200,
-    refresh: Annotated[
-        float, typer.Option(metavar="SECONDS", min=1, help="Look at table and cluster at most this often.")
-    ] = 5.0,
     option: FurtherOptions = None,
     storage_option: StorageOptions = None,
     json: AsJson = False,
@@ -74,8 +56,8 @@ def dashboard(
     """Serve a page that shows how the groups of an offsets table do.
 
     Which group is not well and why; messages behind and messages per second
-    over time; which node reads which partition; what moved, when and why; brokers;
-    bad records. Open the printed address in a browser. Ctrl-C ends it.
+    over time; which node reads which partition; brokers; bad records. Open
+    the printed address in a browser. Ctrl-C ends it.
 
     The page changes nothing, loads nothing from elsewhere, and has no login:
     it listens on this machine only, unless you give --bind. From elsewhere
@@ -83,22 +65,18 @@ def dashboard(
 
       ssh -L 8717:127.0.0.1:8717 HOST
 
-    Table and brokers are asked at the start, and then only while somebody
-    looks at the page. If one of them does not answer, the page says so, and
-    how old its data is. A table that is not there yet may come later.
+    Table and brokers are asked only while somebody looks at the page. If one
+    of them does not answer, the page says so. A table that is not there yet
+    may come later. --json prints the page's data once and exits.
 
-    Examples:
+    Example:
 
       tubeclient dashboard --offsets-table /lake/_offsets \\
         --master-servers 10.0.0.1:8715 --bad-records /lake/_bad_records
-
-      tubeclient dashboard --offsets-table s3://lake/_offsets --json
-
-    --json prints the page's data once and exits.
     """
     with clear_errors("dashboard"):
         from tubeclient_cli.common.cluster import settings_of
-        from tubeclient_cli.dashboard.gather import Gatherer
+        from tubeclient_cli.dashboard.looking import Watcher
         from tubeclient_cli.dashboard.model import dashboard_json
         from tubeclient_cli.dashboard.server import PageServer
 
@@ -106,40 +84,24 @@ def dashboard(
         given = further_options(option, _FLAGS)
         if given and master_servers is None:
             raise ConfigurationError("--option is for the connection to the cluster; add --master-servers")
-        gatherer = Gatherer(
+        watcher = Watcher(
             offsets_table,
             pairs("--storage-option", storage_option),
             None if master_servers is None else settings_of(master_servers, given),
             groups=consumer_group or (),
             bad_records=bad_records,
-            most_commits=commits,
-            history_s=_JSON_WAIT_S / 2 if json else _HISTORY_S,
-            period_s=refresh,
         )
         if json:
-            facts = gatherer.facts(_JSON_WAIT_S)
+            facts = watcher.look()
             print_json(dashboard_json(facts))
-            if any(source.failure is not None for source in facts.sources):
-                raise typer.Exit(ExitCode.UNREACHABLE)
-            return
+            raise typer.Exit(ExitCode.UNREACHABLE if facts.failures else ExitCode.DONE)
         try:
-            server = PageServer((bind, port), gatherer.facts, host_name or ())
+            server = PageServer((bind, port), watcher.facts)
         except OSError as error:
             raise ConfigurationError(
                 f"cannot listen on {bind} port {port}: {error.strerror or error}; choose another --port or --bind"
             ) from None
-        with server:
+        watcher.start()
+        with server, until_interrupted():
             typer.echo(f"the dashboard is at {server.url}  (Ctrl-C ends it)")
-            # It serves meanwhile. A table that is not there may come: its job may start later.
-            threading.Thread(target=_warn, args=(gatherer,), name="tubeclient-dashboard-first", daemon=True).start()
-            try:
-                server.serve_forever()
-            except KeyboardInterrupt:
-                typer.echo("ended", err=True)
-
-
-def _warn(gatherer: Gatherer) -> None:
-    """Say on the terminal what cannot be read now."""
-    for name, place, _, failure in gatherer.facts(_JSON_WAIT_S).sources:
-        if failure is not None:
-            tell(f"warning: {name} {place}: {failure}")
+            server.serve_forever()

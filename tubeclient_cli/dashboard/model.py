@@ -2,178 +2,282 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from typing import Any, Final
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from itertools import pairwise
+from typing import Any, Final, NamedTuple
 
-from offsets_store.health import Verdict
+from offsets_store.health import GroupHealth, PartitionHealth, Unread, Verdict, judge
 from tubeclient._version import __version__
-from tubeclient.names import group_name
+from tubeclient.keys import INDEX_ENTRY_BYTES, PartitionKey, StoreBounds, rows_behind
 from tubeclient_cli.common.printable import counted
-from tubeclient_cli.dashboard.events import events_json
-from tubeclient_cli.dashboard.facts import TABLE, BadRecordFacts, BrokerFacts, Facts, GroupFacts
-from tubeclient_cli.dashboard.partitions import (
-    PartitionState,
-    map_json,
-    partition_states,
-    row_json,
-    rows_behind,
-    sums_json,
-)
-from tubeclient_cli.dashboard.series import rows_per_second, series_json
-from tubeclient_cli.dashboard.verdict import GroupVerdict, judge_group
+from tubeclient_cli.common.tables import spans
+from tubeclient_cli.dashboard.looking import BrokerFacts, ClusterFacts, Commits, Facts, GroupFacts
 
-__all__ = ["check_shown_name", "dashboard_json", "partitions_json", "shown_name"]
+__all__ = ["dashboard_json", "partition_states", "series_json"]
 
-WORST_PARTITIONS: Final = 50
-_ON: Final = " on "
-"""Between a group's name, which has no blanks, and its topics."""
+_WORST_PARTITIONS: Final = 50
+_RATE_WINDOW_MS: Final = 300_000
+"""Messages per second are the mean of so long."""
 
 
-def dashboard_json(facts: Facts, chosen: Collection[str] | None = None) -> dict[str, Any]:
-    """The whole model. Each group has an overview; the groups named in `chosen` (see `shown_name`) have `details` too,
-    by default all of them, and with an empty `chosen` the sickest."""
-    groups = [] if facts.groups is None else [_Group(group, facts) for group in facts.groups]
-    groups.sort(key=lambda group: (-group.verdict.verdict.severity, -(group.rows_behind or 0), group.name))
-    names = {group.name for group in groups}
-    shown = names if chosen is None else {*chosen} & names or {group.name for group in groups[:1]}
-    return {
-        "version": __version__,
-        "now": facts.now_ms,
-        "sources": [
-            {"name": source.name, "place": source.place, "asOf": source.as_of_ms, "failure": source.failure}
-            for source in facts.sources
-        ],
-        "headline": _headline(groups, facts),
-        "groups": None if facts.groups is None else [group.overview() for group in groups],
-        "details": {group.name: group.details() for group in groups if group.name in shown},
-        "brokers": None if facts.cluster is None else [*map(_broker_json, facts.cluster.brokers)],
-        "badRecords": None if facts.bad_records is None else _bad_records_json(facts.bad_records),
-    }
+class PartitionState(NamedTuple):
+    """One partition now. Offsets are index offsets; None if unknown."""
+
+    partition: PartitionKey
+    next_offset: int | None
+    """None: the group has read nothing of it yet."""
+    end_offset: int | None
+    rows_behind: int | None
+    """Upper bound."""
+    node_id: int | None
+    reason: str | None
+    lost_rows: int
+    """How many rows before the position the broker no longer has at its end."""
+    expired: int
+    """Upper bound of the unread rows that the broker no longer holds."""
+    silent: bool
+    """The broker does not answer; the end is that of the group's last commit."""
 
 
-def partitions_json(facts: Facts, group: str, text: str, most: int = WORST_PARTITIONS) -> dict[str, Any] | None:
-    """The partitions of a group whose name (brokerId:topic:partitionId) has `text` in it, or that node:ID reads; worst
-    first, at most `most`. None if there is no such group."""
-    for some in facts.groups or ():
-        if shown_name(some) == group:
-            states = [state for state in partition_states(some, facts.cluster) if _matches(state, text.strip())]
-            return {"found": len(states), "partitions": _worst(states, most)}
-    return None
+def partition_states(group: GroupFacts, cluster: ClusterFacts | None) -> list[PartitionState]:
+    """Each partition of the table, also without a position yet, and, of the group's topics, each of the cluster;
+    sorted."""
+    progress = group.progress
+    rows = {row.partition: row for row in progress.partitions}
+    keys = {*rows, *(() if group.past is None else group.past.positions)}
+    silent: frozenset[int] = frozenset()
+    answered: set[int] = set()
+    if cluster is not None:
+        silent = cluster.silent
+        answered = {broker.state.info.broker_id for broker in cluster.brokers if broker.answered_in_ms is not None}
+        keys.update(
+            key for layout in cluster.layouts if progress.group.covers(layout.topic) for key in layout.partitions()
+        )
+    found = []
+    for key in sorted(keys):
+        row = rows.get(key)
+        # Of a broker that answers, a store that is missing was never written to.
+        held = StoreBounds(0, 0) if key.broker_id in answered else None
+        bounds = None if cluster is None else cluster.ends.get(key.store, held)
+        end = bounds.max_offset if bounds is not None else row.end_offset if row is not None else None
+        at = None if row is None else row.next_offset
+        first = 0 if bounds is None else bounds.min_offset
+        found.append(
+            PartitionState(
+                key,
+                at,
+                end,
+                None if end is None else max(0, end - max(at or 0, first)) // INDEX_ENTRY_BYTES,
+                None if row is None else row.node_id,
+                None if row is None else row.reason,
+                0 if at is None or bounds is None else max(0, at - bounds.max_offset) // INDEX_ENTRY_BYTES,
+                0 if at is None else max(0, first - at) // INDEX_ENTRY_BYTES,
+                key.broker_id in silent,
+            )
+        )
+    return found
 
 
-def shown_name(group: GroupFacts) -> str:
-    """What the page calls one group and topic set."""
-    return f"{group.progress.group.consumer_group}{_ON}{group.progress.group.topic_set}"
+def series_json(commits: Commits) -> dict[str, list[Any]]:
+    """`at` (ms since 1970, ascending), and at each commit `rowsBehind` and, but for the first, `rowsPerSecond`."""
+    reads = _reads(commits)
+    behind = []
+    positions: dict[PartitionKey, int] = {}
+    ends: dict[PartitionKey, int] = {}
+    for at_ms, _ in reads:
+        positions |= {partition: one.next_offset for partition, one in commits[at_ms].items()}
+        ends |= {key: one.end_offset for key, one in commits[at_ms].items() if one.end_offset is not None}
+        behind.append(rows_behind(ends, positions))
+    rates = [round(rows * 1000 / max(1, at - before), 2) for (before, _), (at, rows) in pairwise(reads)]
+    return {"at": [at for at, _ in reads], "rowsBehind": behind, "rowsPerSecond": [None, *rates][: len(reads)]}
 
 
-def check_shown_name(text: str) -> None:
-    """ConfigurationError if no group can have this `shown_name`."""
-    group_name(text.partition(_ON)[0])
+def _reads(commits: Commits) -> list[tuple[int, int]]:
+    """The time of each commit, ascending, and the most rows that were read since the one before."""
+    found = []
+    positions: dict[PartitionKey, int] = {}
+    for at_ms in sorted(commits):
+        moved = {key: one.next_offset for key, one in commits[at_ms].items()}
+        found.append((at_ms, rows_behind({key: at for key, at in moved.items() if key in positions}, positions)))
+        positions |= moved
+    return found
 
 
 class _Group:
     """One group with what is computed from its facts."""
 
     def __init__(self, group: GroupFacts, facts: Facts) -> None:
-        self._group = group
-        self._facts = facts
+        progress = group.progress
+        self.name = f"{progress.group.consumer_group} on {progress.group.topic_set}"
+        self._group, self._facts = group, facts
         self._states = partition_states(group, facts.cluster)
-        self.name = shown_name(group)
-        self.rows_behind = rows_behind(self._states)
-        self.verdict: GroupVerdict = judge_group(group, self._states, facts)
-
-    @property
-    def is_idle(self) -> bool:
-        """Whether messages wait and nobody reads, as far as the master knows."""
-        return self._facts.cluster is not None and bool(self.rows_behind) and not self._members()
+        self.rows_behind = _rows_behind(self._states)
+        self._health = None if group.past is None else self._judged()
+        self.verdict = Verdict.UNKNOWN if self._health is None else self._health.verdict
+        self.sentence = (
+            "the group's newest run reads other topics" if self._health is None else self._sentence(self._health)
+        )
 
     def overview(self) -> dict[str, Any]:
         progress = self._group.progress
-        rate = rows_per_second(self._group.commits, self._facts.now_ms)
         return {
             "name": self.name,
-            "group": progress.group.consumer_group,
-            "topicSet": progress.group.topic_set,
-            "verdict": self.verdict.verdict,
-            "sentence": self.verdict.sentence,
+            "verdict": self.verdict,
+            "sentence": self.sentence,
             "rowsBehind": self.rows_behind,
-            "rowsPerSecond": None if rate is None else round(rate, 2),
+            "rowsPerSecond": self._rows_per_second(),
             "partitions": len(self._states),
             "nodes": progress.source_count,
             "clients": None if self._facts.cluster is None else len(self._members()),
             "updatedAt": round(progress.updated_at.timestamp() * 1000),
             "runEpoch": progress.run_epoch,
-            "sequence": progress.sequence,
-            "clientVersion": progress.client_version,
         }
 
     def details(self) -> dict[str, Any]:
         hosts = {member.node_id: member.host for member in self._members() if member.node_id is not None}
-        nodes = sums_json(self._states, lambda state: state.node_id)
+        nodes: dict[int | None, list[PartitionKey]] = {}
+        for state in self._states:
+            nodes.setdefault(state.node_id, []).append(state.partition)
+        unknown = 1 << 62
+        worst = sorted(
+            self._states, key=lambda one: (-(unknown if one.rows_behind is None else one.rows_behind), one.partition)
+        )
         return {
-            "series": series_json(self._group.commits, self._facts.now_ms, self._fresh_rows_behind()),
-            "readsOn": self._group.reads_on,
-            "events": events_json(self._group.commits),
-            "topics": sums_json(self._states, lambda state: state.partition.topic),
-            "brokers": sums_json(self._states, lambda state: state.partition.broker_id),
-            "nodes": [{**node, "host": hosts.get(node["name"])} for node in nodes],
-            "map": map_json(self._states),
-            "worst": _worst(self._states, WORST_PARTITIONS),
+            "name": self.name,
+            "series": series_json(self._group.commits),
+            "nodes": [
+                {"node": node, "host": hosts.get(node), "partitions": len(keys), "which": ", ".join(spans(keys))}
+                for node, keys in sorted(nodes.items(), key=lambda item: (item[0] is None, item[0]))
+            ],
+            "worst": [_row_json(state) for state in worst[:_WORST_PARTITIONS]],
         }
 
-    def _fresh_rows_behind(self) -> int | None:
-        """The lag of now; None if some of it is as of the last commit."""
+    def _judged(self) -> GroupHealth:
+        """By its last commits and what is left to read: as of now, or without the cluster as of its last commit."""
+        assert self._group.past is not None
+        now = datetime.fromtimestamp(self._facts.groups_at_ms / 1000, UTC)
+        name, seen = self._group.progress.group.consumer_group, self._group.past.positions
+        judged = []
+        for state in self._states:
+            unread = None
+            if state.rows_behind is not None and not state.silent:
+                since = self._facts.waits.get((name, state.partition, state.next_offset or 0))
+                came = None if since is None else datetime.fromtimestamp(since / 1000, UTC)
+                unread = Unread(state.rows_behind, came, state.lost_rows)
+            judged.append(judge(state.partition, seen.get(state.partition, ()), unread, now))
+        return GroupHealth.of(judged)
+
+    def _sentence(self, health: GroupHealth) -> str:
+        """Why it has its verdict, by the partition that is furthest behind; without a full stop."""
+        worst = [one for one in health.partitions if one.verdict is health.verdict]
+        if health.verdict is Verdict.OK and not any(one.rows_behind for one in worst):
+            return "nothing to read" if self._facts.cluster else "nothing was left to read at its last commit"
+        furthest: PartitionHealth = max(worst, key=lambda one: one.rows_behind or 0)
+        text = f"{furthest.partition}: {furthest.why}"
+        if len(health.partitions) > 1:
+            text = f"{len(worst):,} of {len(health.partitions):,} partitions, such as {text}"
+        if self._facts.cluster is not None and not self._members() and furthest.rows_behind:
+            text += "; the master knows no client of the group"
+        return text
+
+    def _rows_per_second(self) -> float | None:
+        """The mean of the last five minutes, or of the time since the second newest commit if that is longer."""
+        reads = _reads(self._group.commits)
+        if len(reads) < 2:
+            return None
+        since = max(reads[0][0], self._facts.now_ms - _RATE_WINDOW_MS)
+        rows = 0.0
+        for (before, _), (at, read) in pairwise(reads):
+            # A commit's rows came evenly since the commit before.
+            rows += read * max(0, at - max(since, before)) / max(1, at - before)
+        return round(rows * 1000 / max(1, self._facts.now_ms - since), 2)
+
+    def _members(self) -> Sequence[Any]:
         cluster = self._facts.cluster
-        return None if cluster is None or any(state.silent for state in self._states) else self.rows_behind
-
-    def _members(self) -> list[Any]:
-        cluster = self._facts.cluster
-        return [] if cluster is None else [*cluster.members.get(self._group.progress.group.consumer_group, ())]
+        return () if cluster is None else cluster.members.get(self._group.progress.group.consumer_group, ())
 
 
-def _headline(groups: list[_Group], facts: Facts) -> dict[str, str]:
+def dashboard_json(facts: Facts, chosen: str | None = None) -> dict[str, Any]:
+    """The whole model: an overview of each group, the worst first, and the details of `chosen`, or else of the first.
+    `asOf` is when it was looked up."""
+    groups = [_Group(group, facts) for group in facts.groups or ()]
+    groups.sort(key=lambda group: (-group.verdict.severity, -(group.rows_behind or 0), group.name))
+    shown = next((group for group in groups if group.name == chosen), groups[0] if groups else None)
+    bad = facts.bad_records
+    return {
+        "version": __version__,
+        "asOf": facts.now_ms,
+        "failures": [failure._asdict() for failure in facts.failures],
+        "headline": _headline(groups, facts),
+        "groups": None if facts.groups is None else [group.overview() for group in groups],
+        "details": None if shown is None else shown.details(),
+        "brokers": None if facts.cluster is None else [*map(_broker_json, facts.cluster.brokers)],
+        "badRecords": None
+        if bad is None
+        else {
+            "records": bad.records,
+            "reasons": [
+                {
+                    "group": one.consumer_group,
+                    "state": one.state,
+                    "reason": one.reason,
+                    "records": one.records,
+                    "newest": round(one.newest.timestamp() * 1000),
+                }
+                for one in bad.reasons
+            ],
+        },
+    }
+
+
+def _headline(groups: Sequence[_Group], facts: Facts) -> dict[str, str]:
     """The worst in one sentence, then the brokers that do not answer."""
-    if facts.groups is None:
-        failed = [source for source in facts.sources if source.failure is not None]
-        text = f"{failed[0].name}: {failed[0].failure}" if failed else "The first look is under way."
-        return {"verdict": Verdict.UNKNOWN, "text": text}
-    if not groups and (failure := next((one.failure for one in facts.sources if one.name == TABLE), None)):
-        return {"verdict": Verdict.UNKNOWN, "text": f"{TABLE}: {failure}"}
     if not groups:
-        text = "The offsets table has no group yet. The first batch of a query with the option offsetsTable writes one."
-        return {"verdict": Verdict.UNKNOWN, "text": text}
-    verdict, sentence = groups[0].verdict
-    sick = [group for group in groups if group.verdict.verdict.severity > Verdict.OK.severity]
-    idle = [] if sick else [group for group in groups if group.is_idle]
-    if verdict is Verdict.OK and len(groups) > 1:
-        unjudged = sum(1 for group in groups if group.verdict.verdict is Verdict.UNKNOWN and group not in idle)
-        well = sum(1 for group in groups if group.verdict.verdict is Verdict.OK and group not in idle)
-        told = f"{idle[0].name}: {idle[0].verdict.sentence}. " if idle else ""
-        told += f"{counted(well, 'group')} {'is' if well == 1 else 'are'} well"
-        told += f", {unjudged:,} cannot be judged." if unjudged else "."
+        text = "The first look is under way." if facts.groups is None else "The offsets table has no group yet."
+        return {"verdict": Verdict.UNKNOWN, "text": facts.failures[0].failure if facts.failures else text}
+    verdict = groups[0].verdict
+    sick = sum(group.verdict.severity > Verdict.OK.severity for group in groups)
+    if sick or len(groups) == 1:
+        text = f"{groups[0].name}: {groups[0].sentence}." + (f" {sick - 1:,} more not well." if sick > 1 else "")
     else:
-        more = f" {len(sick) - 1:,} more not well." if len(sick) > 1 else ""
-        told = f"{groups[0].name}: {sentence}.{more}"
+        well = sum(group.verdict is Verdict.OK for group in groups)
+        text = f"{counted(well, 'group')} {'is' if well == 1 else 'are'} well"
+        text += f", {len(groups) - well:,} cannot be judged." if well < len(groups) else "."
+    if facts.groups_at_ms < facts.now_ms:
+        text = f"When the table could last be read: {text}"
     silent = [] if facts.cluster is None else sorted(facts.cluster.silent)
     if silent:
-        more = f" and {len(silent) - 1:,} more do" if len(silent) > 1 else " does"
-        told += f" Broker {silent[0]}{more} not answer."
-    if facts.table_at_ms < facts.now_ms:
-        told = f"When the table could last be read: {told}"
-    worst = Verdict.WARN if (silent or idle) and not sick else verdict
-    return {"verdict": worst, "text": told}
+        text += f" Not answering: broker {', '.join(map(str, silent))}."
+        verdict = verdict if sick else Verdict.WARN
+    return {"verdict": verdict, "text": text}
 
 
-def _worst(states: list[PartitionState], most: int) -> list[dict[str, Any]]:
-    unknown = 1 << 62
-    ordered = sorted(states, key=lambda s: (-(unknown if s.rows_behind is None else s.rows_behind), s.partition))
-    return [row_json(state) for state in ordered[:most]]
+def _rows_behind(states: Iterable[PartitionState]) -> int | None:
+    """The most rows that are left in all of them. A store counts by its partition that is furthest behind. None if an
+    end is unknown."""
+    ends, begins = {}, {}
+    for state in states:
+        if state.end_offset is None or state.rows_behind is None:
+            return None
+        ends[state.partition] = state.end_offset
+        begins[state.partition] = state.end_offset - state.rows_behind * INDEX_ENTRY_BYTES
+    return rows_behind(ends, begins)
 
 
-def _matches(state: PartitionState, text: str) -> bool:
-    if text.startswith("node:"):
-        return str(state.node_id) == text.removeprefix("node:").strip()
-    return text in str(state.partition)
+def _row_json(state: PartitionState) -> dict[str, Any]:
+    notes = ["its broker does not answer: as of the last commit"] if state.silent else []
+    notes += [f"{state.expired:,} unread messages expired"] if state.expired else []
+    notes += ["nothing read yet"] if state.next_offset is None else []
+    notes += [state.reason] if state.reason else []
+    return {
+        "partition": str(state.partition),
+        "rowsBehind": state.rows_behind,
+        "node": state.node_id,
+        "nextOffset": state.next_offset,
+        "endOffset": state.end_offset,
+        "note": "; ".join(notes),
+    }
 
 
 def _broker_json(broker: BrokerFacts) -> dict[str, Any]:
@@ -181,26 +285,7 @@ def _broker_json(broker: BrokerFacts) -> dict[str, Any]:
     return {
         "id": state.info.broker_id,
         "address": state.info.address,
-        "managed": str(state.manage_status),
-        "runs": str(state.run_status),
-        "answers": broker.failure is None and broker.answered_in_ms is not None,
+        "says": f"{state.run_status}, {state.manage_status}",
         "answeredInMs": broker.answered_in_ms,
         "failure": broker.failure,
-        "stores": broker.stores,
-    }
-
-
-def _bad_records_json(bad_records: BadRecordFacts) -> dict[str, Any]:
-    return {
-        "records": bad_records.records,
-        "reasons": [
-            {
-                "group": reason.consumer_group,
-                "state": reason.state,
-                "reason": reason.reason,
-                "records": reason.records,
-                "newest": reason.newest_ms,
-            }
-            for reason in bad_records.reasons
-        ],
     }

@@ -31,11 +31,9 @@ class Addresses:
 
     masters: list[str] = field(default_factory=list)
     brokers: list[str] = field(default_factory=list)
-    web_ports: list[str] = field(default_factory=list)
-    """Of masters and brokers."""
 
     def all(self) -> list[str]:
-        return [*self.masters, *self.brokers, *self.web_ports]
+        return [*self.masters, *self.brokers]
 
 
 def check_cluster(settings: ClientSettings, options: Mapping[str, str], found: Addresses) -> Iterator[Finding]:
@@ -47,8 +45,6 @@ def check_cluster(settings: ClientSettings, options: Mapping[str, str], found: A
     from tubeclient.web_port import web_port_fault
 
     found.masters.extend(settings.master_servers)
-    hosts = [address.rpartition(":")[0] for address in settings.master_servers]
-    found.web_ports.extend(dict.fromkeys(f"{host}:{settings.master_web_port}" for host in hosts))
     yield from _check_masters(settings)
     try:
         states = Admin(settings).brokers()
@@ -66,9 +62,7 @@ def check_cluster(settings: ClientSettings, options: Mapping[str, str], found: A
         yield problem("master's web port", fault, "give that of this cluster's master: --option masterWebPort=PORT")
     found.brokers.extend(one.info.address for one in brokers if one.info.address not in known and not settings.tls)
     yield from judge_reach("broker", reach(found.brokers), "")
-    web_ports = [one.web_address for one in brokers]
-    found.web_ports.extend(web_ports)
-    webs = judge_reach("broker's web port", reach(web_ports), "")
+    webs = judge_reach("broker's web port", reach(one.web_address for one in brokers), "")
     yield from (one if one.is_ok else problem(one.check, one.text, _WEB) for one in webs)
 
 

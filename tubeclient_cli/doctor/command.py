@@ -147,13 +147,13 @@ def _check_table(uri: str, storage: Mapping[str, str]) -> Finding:
 
 
 def _check_executors(master: str | None, confs: Mapping[str, str], addresses: Addresses) -> Iterator[Finding]:
-    from spark_source.session import STARTING_SPARK
+    from spark_source.session import STARTING_SPARK, is_connect
     from spark_source.spark_log import SparkLog, start_failure
     from tubeclient.conditions import said
     from tubeclient.extras import MissingPackage, brought_by
     from tubeclient_cli.common.deadline import within
     from tubeclient_cli.common.live import live_line
-    from tubeclient_cli.common.session import check_classic, end_session, make_session
+    from tubeclient_cli.common.session import end_session, make_session
     from tubeclient_cli.doctor.executors import check_executors
     from tubeclient_cli.doctor.machine import judge_spark
 
@@ -166,14 +166,14 @@ def _check_executors(master: str | None, confs: Mapping[str, str], addresses: Ad
         try:
             with live_line(lambda: STARTING_SPARK):
                 spark = within(_START_SECONDS, lambda: make_session("tubeclient doctor", master, confs, log))
-                check_classic(spark)
         except (ConfigurationError, MissingPackage, PySparkException, Py4JError, OSError) as error:
             log.keep()
             why = start_failure(log.text()) or said(error).split("\n")[0]
             yield problem("Spark", why, f"its output is in {log.path}", ExitCode.UNREACHABLE)
             return
         try:
-            yield judge_spark(spark.version, str(spark.sparkContext.master), pyspark.__version__)
+            where = "Spark Connect" if is_connect(spark) else str(spark.sparkContext.master)
+            yield judge_spark(spark.version, where, pyspark.__version__)
             yield from check_executors(spark, addresses)
         finally:
             end_session(spark)

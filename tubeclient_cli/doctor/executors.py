@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+from spark_source.session import is_connect
 from tubeclient_cli.common.deadline import within
 from tubeclient_cli.common.live import live_tasks
 from tubeclient_cli.common.terminal import ExitCode
 from tubeclient_cli.doctor.cluster import CONNECT_SECONDS, Addresses, judge_reach
-from tubeclient_cli.doctor.finding import Finding, good, note, problem
+from tubeclient_cli.doctor.finding import Finding, good, problem
 from tubeclient_cli.doctor.machine import OF_TASKS, importlib_requires, judge_packages, versions
 
 if TYPE_CHECKING:
@@ -23,11 +23,10 @@ __all__ = ["check_executors", "judge_executors", "probe_text"]
 _MOST_TASKS: Final = 16
 _JOB_SECONDS: Final = 90.0
 _OWN: Final = "pyspark-tubeclient"
-_WEB: Final = "tasks do without it; only a write to a topic that is not there fails later than at once"
 
 # A text, because Spark pickles a function of this package by its name, which executors without the package do not find.
 _PROBE: Final = """
-def probe(_):
+def probe(number):
     import json, socket, sys
     from importlib.metadata import PackageNotFoundError, version
     def version_of(name):
@@ -48,7 +47,7 @@ def probe(_):
         except ImportError:
             return False
         return True
-    yield json.dumps({
+    return json.dumps({
         "host": socket.gethostname(),
         "python": list(sys.version_info[:2]),
         "executable": sys.executable,
@@ -61,23 +60,21 @@ def probe(_):
 
 def check_executors(spark: SparkSession, addresses: Addresses) -> Iterator[Finding]:
     """The findings of a Spark job with a task for each core, at most 16; ended after 90 s."""
-    context = spark.sparkContext
+    from pyspark.sql.functions import udf
+
     space: dict[str, Any] = {"__name__": "__main__"}
     exec(probe_text(addresses.all()), space)  # noqa: S102 - the text above, with no user's text but quoted addresses
-    count = min(context.defaultParallelism, _MOST_TASKS)
-    what = "asking the executors"
+    # Neither pandas nor pyarrow is needed for it: executors may lack them.
+    probe = udf(space["probe"], "string", useArrow=False)
+    count = _MOST_TASKS if is_connect(spark) else min(spark.sparkContext.defaultParallelism, _MOST_TASKS)
 
     def run() -> list[str]:
-        context.setJobDescription(what)  # of this thread's jobs
-        reports: list[str] = context.parallelize(range(count), count).mapPartitions(space["probe"]).collect()
-        return reports
+        return [row.report for row in spark.range(0, count, 1, count).select(probe("id").alias("report")).collect()]
 
     try:
-        with live_tasks(spark, what):
+        with live_tasks(spark, "asking the executors"):
             reports = within(_JOB_SECONDS, run)
     except TimeoutError as error:
-        with contextlib.suppress(Exception):
-            context.cancelAllJobs()
         action = "look at Spark's master: are there workers with free cores and memory?"
         yield problem("executors", str(error), action, ExitCode.UNREACHABLE)
     except Exception as error:
@@ -129,6 +126,3 @@ def judge_executors(
         yield from judge_reach("master", of_masters, from_here, needs_all=False)
         of_brokers = {address: faults[address] for address in addresses.brokers}
         yield from judge_reach("broker", of_brokers, from_here)
-        of_webs = {address: faults[address] for address in addresses.web_ports}
-        webs = judge_reach("web port", of_webs, from_here)
-        yield from (one if one.is_ok else note(one.check, one.text, _WEB) for one in webs)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Self
 
 from rich.progress import BarColumn, Progress, SpinnerColumn, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
-from tubeclient_cli.common.console import PlainConsole
+from tubeclient_cli.common.tables import PlainConsole
 from tubeclient_ingest.progress import Events
 
 if TYPE_CHECKING:

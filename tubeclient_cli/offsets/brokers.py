@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import contextlib
+from collections.abc import Iterator, Mapping
 from functools import cached_property
 
 from offsets_store import GroupKey
@@ -10,13 +11,17 @@ from spark_source.cluster.cluster import TubeCluster
 from spark_source.options.access import client_settings
 from spark_source.options.given import parse_options
 from tubeclient.admin import Admin, GroupMember
+from tubeclient.errors import ConfigurationError
 from tubeclient.keys import PartitionKey, StoreBounds, StoreKey
 from tubeclient.metadata import ClusterView
 from tubeclient.offset_lookup import FirstTime, OffsetLook, OffsetLookup
 from tubeclient.web_port import own_web
 from tubeclient_cli.common.cluster import with_web_port
+from tubeclient_cli.common.pairs import further_options
 
-__all__ = ["Brokers"]
+__all__ = ["Brokers", "brokers_of"]
+
+_FLAGS = {"offsetstable": "--offsets-table", "subscribepattern": "--topic-pattern", "messagetimezone": "--time-zone"}
 
 
 class Brokers:
@@ -65,10 +70,6 @@ class Brokers:
         }
         return self.lookup.first_times(self.view, ranges, time_zone=time_zone)
 
-    def positions_of(self, consumer_group: str) -> Mapping[PartitionKey, int]:
-        """The positions that the brokers keep for a group."""
-        return self.lookup.group_positions(self.view, consumer_group)
-
     def consumers(self) -> tuple[GroupMember, ...]:
         """The group's clients that the master knows, including Spark queries."""
         return tuple(Admin(own_web(self._settings)).group(self._group).members)
@@ -77,3 +78,19 @@ class Brokers:
         """End threads and connections."""
         if "lookup" in self.__dict__:
             self.lookup.close()
+
+
+@contextlib.contextmanager
+def brokers_of(master_servers: str | None, key: GroupKey, options: list[str] | None) -> Iterator[Brokers | None]:
+    """The part of the cluster that `key` reads; None if no masters are named. ConfigurationError."""
+    given = further_options(options, _FLAGS)
+    if master_servers is None:
+        if given:
+            raise ConfigurationError("--option is for the connection to the cluster; add --master-servers")
+        yield None
+        return
+    brokers = Brokers(master_servers, key, given)
+    try:
+        yield brokers
+    finally:
+        brokers.close()

@@ -5,16 +5,15 @@ The commands as typer shows them. Imports nothing heavy until a command runs.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Annotated
 
 import typer
 
 from tubeclient.errors import ConfigurationError
-from tubeclient_cli.common.asking import DryRun, Yes, ask, check_can_ask
 from tubeclient_cli.common.cluster import MASTERS_VARIABLE, Masters
-from tubeclient_cli.common.offsets_tables import listed, nothing_kept, progress_in, table_at
+from tubeclient_cli.common.moves import DryRun, Yes, ask, check_can_ask
+from tubeclient_cli.common.offsets_tables import listed, no_table, nothing_kept, progress_in, table_at
 from tubeclient_cli.common.terminal import (
     AsJson,
     ExitCode,
@@ -22,13 +21,12 @@ from tubeclient_cli.common.terminal import (
     StorageOptions,
     TimeZone,
     clear_errors,
+    exit_code,
     named_group,
     print_json,
     table_console,
     tell,
-    telling_done,
 )
-from tubeclient_cli.offsets.opening import brokers_of
 
 __all__ = ["offsets_app"]
 
@@ -84,24 +82,57 @@ def list_groups(offsets_table: _Table, storage_option: StorageOptions = None, js
 def show(
     offsets_table: _Table,
     consumer_group: _Group,
+    master_servers: _Masters = None,
+    max_lag: Annotated[
+        int | None, typer.Option(metavar="N", min=0, help="Exit with 1 if more rows are left to read than this.")
+    ] = None,
+    option: FurtherOptions = None,
     storage_option: StorageOptions = None,
     json: AsJson = False,
 ) -> None:
-    """Show the latest progress of a group, partition by partition.
+    """Show a group's position in each partition, who reads it, and how many rows are behind.
 
-    Messages behind are as of the group's last commit; `lag` asks the brokers.
+    With --master-servers as of now, otherwise as of the group's last commit. A
+    store's partitions share its index, so the rows of one partition are an
+    upper bound. A store counts by its partition that is furthest behind.
+
+    Probes and alerts can use --max-lag; each topic set that the group reads
+    counts by itself. `status` needs no bound.
     """
     with clear_errors("offsets show"):
         from tubeclient_cli.offsets import display as display
+        from tubeclient_cli.offsets.brokers import brokers_of
+        from tubeclient_cli.offsets.lag import lag_at_commit, lag_now
 
         table = table_at(offsets_table, storage_option)
-        found = progress_in(table, consumer_group)
+        found = []
+        for progress in progress_in(table, consumer_group):
+            with brokers_of(master_servers, progress.group, option) as brokers:
+                found.append((progress, lag_at_commit(progress) if brokers is None else lag_now(progress, brokers)))
         if not found:
             raise nothing_kept(table, offsets_table, consumer_group)
+        above = False
+        for progress, lag in found:
+            if not json:
+                display.print_progress(table_console(), progress, lag)
+            if max_lag is None:
+                continue
+            if lag.rows_behind is None:
+                raise ConfigurationError(
+                    "--max-lag needs the ends of all partitions, and the last commit has not all of them; add "
+                    "--master-servers"
+                )
+            why = f"{lag.rows_behind:,} messages behind, more than --max-lag {max_lag:,}"
+            if lag.beyond:
+                why = f"the position of {lag.beyond[0]} is beyond the last message that its broker has"
+            if lag.beyond or lag.rows_behind > max_lag:
+                tell(f"{progress.group.topic_set}: {why}")
+                above = True
         if json:
-            print_json(display.progress_json(consumer_group, found))
-        else:
-            display.print_progress(table_console(), found)
+            sets = [display.progress_json(progress, lag) for progress, lag in found]
+            print_json({"consumerGroup": consumer_group, "topicSets": sets})
+        if above:
+            raise typer.Exit(ExitCode.FAILED)
 
 
 @offsets_app.command()
@@ -131,77 +162,19 @@ def history(
 
 
 @offsets_app.command()
-def lag(
-    offsets_table: _Table,
-    consumer_group: _Group,
-    master_servers: _Masters = None,
-    max_lag: Annotated[
-        int | None, typer.Option(metavar="N", min=0, help="Exit with 1 if more rows are left to read than this.")
-    ] = None,
-    max_age: Annotated[
-        str | None,
-        typer.Option(
-            metavar="DURATION",
-            help="Exit with 1 if the oldest unread message is older than this, such as 30m; needs --master-servers.",
-        ),
-    ] = None,
-    time_zone: TimeZone = "UTC",
-    option: FurtherOptions = None,
-    storage_option: StorageOptions = None,
-    json: AsJson = False,
-) -> None:
-    """Show how many rows a group is behind: by partition, by store, in all.
-
-    With --master-servers as of now, otherwise as of the group's last commit. A
-    store's partitions share its index, so the rows of one partition are an
-    upper bound. A store counts by its partition that is furthest behind.
-
-    Probes and alerts can use --max-lag and --max-age; each topic set that the
-    group reads counts by itself. `status` needs no bound.
-    """
-    with clear_errors("offsets lag"):
-        from spark_source.options.moment import duration_ms
-        from tubeclient_cli.offsets import display as display
-        from tubeclient_cli.offsets.lag import exceeded, lag_at_commit, lag_now, oldest_unread
-
-        age = None if max_age is None else timedelta(milliseconds=duration_ms("--max-age", max_age))
-        if age is not None and master_servers is None:
-            raise ConfigurationError("--max-age asks the brokers for their messages; add --master-servers")
-        table = table_at(offsets_table, storage_option)
-        found = progress_in(table, consumer_group)
-        if not found:
-            raise nothing_kept(table, offsets_table, consumer_group)
-        lags = []
-        for progress in found:
-            with brokers_of(master_servers, progress.group, option) as brokers:
-                one = lag_at_commit(progress) if brokers is None else lag_now(progress, brokers)
-                if age is not None and brokers is not None:
-                    one = replace(one, oldest=oldest_unread(one, brokers, time_zone))
-                lags.append(one)
-        now = datetime.now(UTC)
-        above = [(one.topic_set, why) for one in lags if (why := exceeded(one, max_lag, age, now)) is not None]
-        if json:
-            print_json(display.lag_json(consumer_group, lags))
-        else:
-            display.print_lag(table_console(), lags)
-        for topic_set, why in above:
-            tell(f"{topic_set}: {why}")
-        if above:
-            raise typer.Exit(ExitCode.FAILED)
-
-
-@offsets_app.command()
 def status(
     offsets_table: _Table,
-    consumer_group: _Group,
     master_servers: Masters,
-    window: Annotated[int, typer.Option(metavar="N", min=2, help="How many of the last commits to judge by.")] = 10,
+    consumer_group: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="The consumer group (default: all of the table).", parser=named_group),
+    ] = None,
     max_silence: Annotated[
         str | None,
         typer.Option(
             metavar="DURATION",
             help="How long the group may leave rows unread without a commit, such as 30m (default: as long as the "
-            "last N commits took without their longest pause, at least 5m).",
+            "last ten commits took without their longest pause, at least 5m).",
         ),
     ] = None,
     option: FurtherOptions = None,
@@ -223,31 +196,77 @@ def status(
 
     The group has the worst verdict of its partitions. Exit code 0 is for OK, 1
     for WARN, REWIND, STALL and STOP. It is 3 if all is OK as far as known, but
-    some partitions cannot be judged.
+    some partitions cannot be judged. Of all groups the worst counts.
     """
     with clear_errors("offsets status"):
+        from offsets_store import OffsetsTableError
         from offsets_store.health import Verdict
         from spark_source.options.moment import duration_ms
+        from tubeclient.conditions import said
+        from tubeclient.errors import TubeError
         from tubeclient_cli.offsets import display as display
+        from tubeclient_cli.offsets.brokers import brokers_of
         from tubeclient_cli.offsets.status import group_status
 
         silence = None if max_silence is None else timedelta(milliseconds=duration_ms("--max-silence", max_silence))
         table = table_at(offsets_table, storage_option)
-        past = table.past(consumer_group, window)
-        if past is None:
-            raise nothing_kept(table, offsets_table, consumer_group)
-        with brokers_of(master_servers, past.group, option) as brokers:
-            assert brokers is not None
-            now = datetime.now(UTC)
-            found = group_status(past, brokers, now, window=window, max_silence=silence, time_zone=time_zone)
+        groups = table.groups() if consumer_group is None else [consumer_group]
+        if not groups and not table.exists():
+            raise no_table(offsets_table)
+        codes, found = {ExitCode.DONE}, []
+        for group in groups:
+            try:
+                past = table.past(group)
+                if past is None:
+                    raise nothing_kept(table, offsets_table, group)
+                with brokers_of(master_servers, past.group, option) as brokers:
+                    assert brokers is not None
+                    one = group_status(past, brokers, datetime.now(UTC), max_silence=silence, time_zone=time_zone)
+            except (TubeError, OffsetsTableError) as error:
+                if consumer_group is not None:
+                    raise
+                tell(f"{group}: {said(error)}")  # no reason to leave out the others
+                codes.add(exit_code(error))
+                continue
+            found.append(display.status_json(one))
+            if not json:
+                display.print_status(table_console(), one)
+            if one.health.verdict not in (Verdict.OK, Verdict.UNKNOWN):
+                codes.add(ExitCode.FAILED)
+            elif one.health.unjudged:
+                codes.add(ExitCode.UNREACHABLE)
         if json:
-            print_json(display.status_json(found))
+            print_json({"groups": found})
+        worst = (ExitCode.FAILED, ExitCode.USAGE, ExitCode.UNREACHABLE, ExitCode.DONE)
+        raise typer.Exit(next(code for code in worst if code in codes))
+
+
+@offsets_app.command()
+def maintain(
+    offsets_table: _Table,
+    retention_hours: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N", min=1, help="How long older versions stay readable, as for `history` (default: a week)."
+        ),
+    ] = None,
+    storage_option: StorageOptions = None,
+    json: AsJson = False,
+) -> None:
+    """Clean an offsets table up: a checkpoint of its log, and no files that no kept version needs.
+
+    Queries go on meanwhile. There is nothing to compact: each commit replaces
+    a group's one file. What grows is the history.
+    """
+    with clear_errors("offsets maintain"):
+        table = table_at(offsets_table, storage_option)
+        if not table.exists():
+            raise no_table(offsets_table)
+        deleted = table.maintain(retention_hours)
+        if json:
+            print_json({"filesDeleted": deleted})
         else:
-            display.print_status(table_console(), found)
-        if found.health.verdict not in (Verdict.OK, Verdict.UNKNOWN):
-            raise typer.Exit(ExitCode.FAILED)
-        if found.health.unjudged:
-            raise typer.Exit(ExitCode.UNREACHABLE)
+            typer.echo(f"done: {deleted:,} files deleted")
 
 
 @offsets_app.command()
@@ -258,7 +277,7 @@ def reset(
         str,
         typer.Option(
             metavar="WHERE",
-            help="earliest, latest, a time such as 2026-11-21T10:31Z, batch:N, group:NAME, an offset, or JSON as in "
+            help="earliest, latest, a time such as 2026-11-21T10:31Z, batch:N, an offset, or JSON as in "
             'startingOffsets, {"1:clicks:0": 2800}: partitions that are not named stay.',
         ),
     ],
@@ -284,9 +303,8 @@ def reset(
 
     earliest, latest and times need --master-servers, because the brokers
     answer them. batch:N is the group's position after its commit N, see
-    `history`. group:NAME is another group's position, in this table or, with
-    --master-servers, on the brokers. If brokers no longer hold a position,
-    the nearest one that they hold is used, with a warning.
+    `history`. If brokers no longer hold a position, the nearest one that they
+    hold is used, with a warning.
 
     A live group is refused: one that recorded something in the last 30
     seconds, or, with --master-servers, one that has consumers at the master.
@@ -304,8 +322,8 @@ def reset(
         from offsets_store.rows import RESET
         from tubeclient._version import __version__
         from tubeclient_cli.offsets import display as display
-        from tubeclient_cli.offsets.reset import Reset
-        from tubeclient_cli.offsets.target import choose_key, parse_target
+        from tubeclient_cli.offsets.brokers import brokers_of
+        from tubeclient_cli.offsets.reset import Reset, choose_key, parse_target
 
         check_can_ask(as_json=json, yes=yes, dry_run=dry_run)
         target = parse_target(to, time_zone)
@@ -331,13 +349,12 @@ def reset(
             if plan.changes and not dry_run:
                 ask("Reset the group?", yes=yes)
                 changed = work.apply(plan, run, force=force)
-            with telling_done("offsets reset", "the group was reset" if changed else None):
-                if json:
-                    print_json(display.plan_json(plan, to, changed, refusal))
-                elif refusal is not None:
-                    typer.echo(f"it would be refused: {refusal}")
-                elif plan.changes:
-                    typer.echo(
-                        f"the group {'was' if changed else 'would be'} reset; a query with a checkpoint continues from"
-                        " that, and `tubeclient ingest` from its target, not from the table"
-                    )
+            if json:
+                print_json(display.plan_json(plan, to, changed, refusal))
+            elif refusal is not None:
+                typer.echo(f"it would be refused: {refusal}")
+            elif plan.changes:
+                typer.echo(
+                    f"the group {'was' if changed else 'would be'} reset; a query with a checkpoint continues from"
+                    " that, and `tubeclient ingest` from its target, not from the table"
+                )

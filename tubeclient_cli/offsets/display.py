@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import UTC, datetime
-from itertools import groupby
-from typing import Any, Final
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from rich.console import Console
 
-from offsets_store import GroupCommit, GroupHistory, GroupProgress, Move
-from offsets_store.health import PartitionHealth, Verdict
-from tubeclient.keys import PartitionKey
+from offsets_store import GroupCommit, GroupHistory, GroupProgress, PartitionProgress
+from offsets_store.health import WINDOW, Verdict
+from tubeclient_cli.common.moves import PositionMove, moves_json, print_moves
 from tubeclient_cli.common.printable import counted
-from tubeclient_cli.common.tables import beyond_end, number, print_table, spans
+from tubeclient_cli.common.tables import beyond_end, number, print_table, time_text
 from tubeclient_cli.offsets.lag import GroupLag
 from tubeclient_cli.offsets.reset import Plan
 from tubeclient_cli.offsets.status import GroupStatus
@@ -22,11 +19,9 @@ from tubeclient_cli.offsets.status import GroupStatus
 __all__ = [
     "groups_json",
     "history_json",
-    "lag_json",
     "plan_json",
     "print_groups",
     "print_history",
-    "print_lag",
     "print_plan",
     "print_progress",
     "print_status",
@@ -46,7 +41,7 @@ def print_groups(console: Console, found: Mapping[str, Sequence[GroupProgress]])
             name,
             progress.group.topic_set,
             f"{len(progress.partitions):,}",
-            _time(progress.updated_at),
+            time_text(progress.updated_at),
             number(progress.rows_behind),
         )
         for name, sets in found.items()
@@ -57,7 +52,7 @@ def print_groups(console: Console, found: Mapping[str, Sequence[GroupProgress]])
         return
     numbers = ("partitions", "messages behind then, at most")
     columns = ("group", "topics", numbers[0], "last commit", numbers[1])
-    print_table(console, columns, rows, keys=("group", "last commit"), right=numbers, less=(numbers[1],))
+    print_table(console, columns, rows, keys=("group", "last commit"), right=numbers)
 
 
 def groups_json(found: Mapping[str, Sequence[GroupProgress]]) -> dict[str, Any]:
@@ -79,61 +74,66 @@ def groups_json(found: Mapping[str, Sequence[GroupProgress]]) -> dict[str, Any]:
 # show
 
 
-def print_progress(console: Console, found: Sequence[GroupProgress]) -> None:
-    for progress in found:
-        console.print(
-            f"{progress.group}: commit {progress.sequence} of {_time(progress.updated_at)}, run {progress.run_epoch}, "
-            f"{counted(progress.source_count, 'node')}, written by {progress.client_version}",
-            soft_wrap=True,
+def print_progress(console: Console, progress: GroupProgress, lag: GroupLag) -> None:
+    as_of = "now" if lag.as_of is None else "that commit; brokers were not asked"
+    console.print(
+        f"{progress.group}: commit {progress.sequence} of {time_text(progress.updated_at)}, run {progress.run_epoch}, "
+        f"{counted(progress.source_count, 'node')}, written by {progress.client_version}; ends as of {as_of}",
+        soft_wrap=True,
+    )
+    known = {row.partition: row for row in progress.partitions}
+    rows = [
+        (
+            str(one.partition),
+            number(one.next_offset),
+            number(one.end_offset),
+            number(one.rows_behind),
+            *(("-", "-") if (row := known.get(one.partition)) is None else (_readers(row), _text(row.reason))),
         )
-        numbers = ("last batch from", "next offset", "end at commit", "messages behind, at most")
-        rows = [
-            (
-                str(row.partition),
-                number(row.start_offset),
-                number(row.next_offset),
-                number(row.end_offset),
-                number(row.lag),
-                ", ".join(f"{part.node_id} to {part.end_offset:,}" for part in row.readers) or _text(row.node_id),
-                _text(row.reason),
-            )
-            for row in progress.partitions
-        ]
-        columns = ("partition", *numbers, "read by node", "why")
-        less = ("why", "last batch from", "read by node", "end at commit")
-        print_table(console, columns, rows, keys=("partition",), right=numbers, less=less)
-        console.print(f"messages behind at the commit, at most: {number(progress.rows_behind)}")
+        for one in lag.partitions
+    ]
+    numbers = ("next offset", "end", "messages behind, at most")
+    columns = ("partition", *numbers, "read by node", "why")
+    print_table(console, columns, rows, keys=("partition",), right=numbers)
+    console.print(f"messages behind in all, at most: {number(lag.rows_behind)}")
+    if lag.expired:
+        console.print(f"unread messages that the brokers no longer hold, at most: {lag.expired:,}")
+    if lag.beyond:
+        console.print(beyond_end(lag.beyond), soft_wrap=True)
 
 
-def progress_json(consumer_group: str, found: Sequence[GroupProgress]) -> dict[str, Any]:
+def progress_json(progress: GroupProgress, lag: GroupLag) -> dict[str, Any]:
+    known = {row.partition: row for row in progress.partitions}
     return {
-        "consumerGroup": consumer_group,
-        "topicSets": [
+        "topicSet": progress.group.topic_set,
+        "sequence": progress.sequence,
+        "runEpoch": progress.run_epoch,
+        "updatedAt": progress.updated_at.isoformat(),
+        "sourceCount": progress.source_count,
+        "clientVersion": progress.client_version,
+        "endsAsOf": "now" if lag.as_of is None else lag.as_of.isoformat(),
+        "rowsBehindAtMost": lag.rows_behind,
+        "rowsExpiredAtMost": lag.expired,
+        "beyondEnd": [str(partition) for partition in lag.beyond],
+        "partitions": [
             {
-                "topicSet": progress.group.topic_set,
-                "sequence": progress.sequence,
-                "runEpoch": progress.run_epoch,
-                "updatedAt": progress.updated_at.isoformat(),
-                "sourceCount": progress.source_count,
-                "clientVersion": progress.client_version,
-                "rowsBehind": progress.rows_behind,
-                "partitions": [
-                    {
-                        "partition": str(row.partition),
-                        "nextOffset": row.next_offset,
-                        "endOffset": row.end_offset,
-                        "lag": row.lag,
-                        "nodeId": row.node_id,
-                        "startOffset": row.start_offset,
-                        "readers": [part.as_json() for part in row.readers],
-                        "reason": row.reason,
-                    }
-                    for row in progress.partitions
-                ],
+                "partition": str(one.partition),
+                "nextOffset": one.next_offset,
+                "endOffset": one.end_offset,
+                "rowsBehindAtMost": one.rows_behind,
+                "nodeId": None if row is None else row.node_id,
+                "startOffset": None if row is None else row.start_offset,
+                "readers": [] if row is None else [part.as_json() for part in row.readers],
+                "reason": None if row is None else row.reason,
             }
-            for progress in found
+            for one in lag.partitions
+            for row in [known.get(one.partition)]
         ],
     }
+
+
+def _readers(row: PartitionProgress) -> str:
+    return ", ".join(f"{part.node_id} to {part.end_offset:,}" for part in row.readers) or _text(row.node_id)
 
 
 # history
@@ -144,7 +144,7 @@ def print_history(console: Console, found: GroupHistory) -> None:
         (
             _text(commit.sequence),
             str(commit.version),
-            _time(commit.committed_at),
+            time_text(commit.committed_at),
             _text(commit.run_epoch),
             commit.client_version or commit.operation,
             f"{commit.topic_set}: {_moved(commit)}",
@@ -152,7 +152,7 @@ def print_history(console: Console, found: GroupHistory) -> None:
         for commit in found.commits
     ]
     columns = ("commit", "version", "time", "run", "by", "moved")
-    print_table(console, columns, rows, keys=("commit", "version", "time", "run"), less=("version", "by", "run"))
+    print_table(console, columns, rows, keys=("commit", "version", "time", "run"))
     if found.cut:
         console.print("older commits are not kept any more")
 
@@ -171,7 +171,7 @@ def history_json(consumer_group: str, found: GroupHistory) -> dict[str, Any]:
                 "runEpoch": commit.run_epoch,
                 "clientVersion": commit.client_version,
                 "beforeIsKnown": commit.before_is_known,
-                "moves": _moves_json(commit.moves),
+                "moves": moves_json(PositionMove(*move) for move in commit.moves),
             }
             for commit in found.commits
         ],
@@ -197,40 +197,27 @@ def print_status(console: Console, status: GroupStatus) -> None:
     told = [one for one in health.partitions if one.verdict is not Verdict.OK]
     if told:
         behind = "messages behind, at most"
+        rows = [
+            (
+                str(one.partition),
+                one.verdict,
+                number(one.rows_behind),
+                "-" if one.committed_at is None else time_text(one.committed_at),
+                one.why,
+            )
+            for one in sorted(told, key=lambda one: (-one.verdict.severity, one.partition))
+        ]
         columns = ("partition", "verdict", behind, "last commit", "why")
-        keys = ("partition", "verdict", "last commit")
-        print_table(console, columns, _reasons(told), keys=keys, right=(behind,), less=("last commit", behind))
+        print_table(console, columns, rows, keys=("partition", "verdict", "last commit"), right=(behind,))
     well = len(health.partitions) - len(told)
     console.print(f"partitions that are OK: {well:,} of {len(health.partitions):,}{_behind(status)}", soft_wrap=True)
     if status.clients is not None:
         console.print(_who(status.clients), soft_wrap=True)
     if health.unjudged:
         console.print(f"partitions that cannot be judged: {len(health.unjudged):,}", soft_wrap=True)
-    if status.commits < status.window and health.verdict in (Verdict.OK, Verdict.UNKNOWN):
-        known = f"the table has {counted(status.commits, 'commit')} of the {status.window} that WARN and STALL need"
+    if status.commits < WINDOW and health.verdict in (Verdict.OK, Verdict.UNKNOWN):
+        known = f"the table has {counted(status.commits, 'commit')} of the {WINDOW} that WARN and STALL need"
         console.print(known, soft_wrap=True)
-
-
-def _reasons(told: Iterable[PartitionHealth]) -> Iterator[tuple[str, ...]]:
-    """The table's rows, the worst first. Neighbours with equal cells share a row, and a reason is written once."""
-
-    def kind(one: PartitionHealth) -> tuple[int, str]:
-        return -one.verdict.severity, _MESSAGES.sub("N", one.why)
-
-    for _, alike in groupby(sorted(told, key=lambda one: (*kind(one), one.partition)), kind):
-        written = False
-        for cells, equal in groupby(alike, lambda one: one._replace(partition=_ANY, next_offset=None)):
-            for span in spans(one.partition for one in equal):
-                at = "-" if cells.committed_at is None else _time(cells.committed_at)
-                why = _LIKEWISE if written else cells.why
-                yield span, cells.verdict, number(cells.rows_behind), at, why
-                written = True
-
-
-_MESSAGES: Final = re.compile(r"[0-9,]+ messages?( waits?)?")
-"""Differs between partitions with the same reason; the table has a column for it."""
-_LIKEWISE: Final = "likewise"
-_ANY: Final = PartitionKey(0, "", 0)
 
 
 def _behind(status: GroupStatus) -> str:
@@ -266,77 +253,15 @@ def status_json(status: GroupStatus) -> dict[str, Any]:
     }
 
 
-# lag
-
-
-def print_lag(console: Console, lags: Sequence[GroupLag]) -> None:
-    for lag in lags:
-        as_of = "now" if lag.as_of is None else f"the group's last commit, {_time(lag.as_of)}; brokers were not asked"
-        console.print(f"{lag.topic_set}, as of {as_of}", soft_wrap=True)
-        numbers = ("next offset", "end", "messages behind, at most")
-        rows = [
-            (str(row.partition), number(row.next_offset), number(row.end_offset), number(row.rows_behind))
-            for row in lag.partitions
-        ]
-        print_table(console, ("partition", *numbers), rows, keys=("partition",), right=numbers, less=("end",))
-        if lag.stores is not None:
-            stores = [(str(store), number(behind)) for store, behind in sorted(lag.stores.items())]
-            print_table(console, ("store", numbers[2]), stores, keys=("store",), right=numbers[2:])
-        console.print(f"messages behind in all, at most: {number(lag.rows_behind)}")
-        if lag.oldest is not None:
-            console.print(f"oldest unread message: {_time(lag.oldest.at)}, of {lag.oldest.partition}", soft_wrap=True)
-        if lag.expired:
-            console.print(f"unread messages that the brokers no longer hold, at most: {lag.expired:,}")
-        if lag.beyond:
-            console.print(beyond_end(lag.beyond), soft_wrap=True)
-
-
-def lag_json(consumer_group: str, lags: Sequence[GroupLag]) -> dict[str, Any]:
-    return {
-        "consumerGroup": consumer_group,
-        "topicSets": [
-            {
-                "topicSet": lag.topic_set,
-                "asOf": "now" if lag.as_of is None else lag.as_of.isoformat(),
-                "asked": "brokers" if lag.as_of is None else "table",
-                "rowsBehindAtMost": lag.rows_behind,
-                "rowsExpiredAtMost": lag.expired,
-                "beyondEnd": [str(partition) for partition in lag.beyond],
-                "oldestUnreadAt": None if lag.oldest is None else lag.oldest.at.isoformat(),
-                "stores": None if lag.stores is None else {str(key): rows for key, rows in sorted(lag.stores.items())},
-                "partitions": [
-                    {
-                        "partition": str(row.partition),
-                        "nextOffset": row.next_offset,
-                        "endOffset": row.end_offset,
-                        "rowsBehindAtMost": row.rows_behind,
-                    }
-                    for row in lag.partitions
-                ],
-            }
-            for lag in lags
-        ],
-    }
-
-
 # reset
 
 
 def print_plan(console: Console, plan: Plan, *, dry_run: bool) -> None:
     for warning in plan.warnings:
         console.print(f"warning: {warning}", soft_wrap=True)
-    if not plan.moves:
-        console.print(f"{plan.key} has these positions already, nothing moves", soft_wrap=True)
-        return
-    console.print(f"{plan.key}{', a dry run' if dry_run else ''}:", soft_wrap=True)
-    rows = []
-    for move in plan.moves:
-        end = "unknown: read from its beginning" if move.end is None else number(move.end)
-        count = "" if move.rows is None else f"{abs(move.rows):,} {'skipped' if move.rows > 0 else 'again'}"
-        rows.append((str(move.partition), number(move.start), end, count))
-    numbers = ("from", "to", "rows, at most")
-    print_table(console, ("partition", *numbers), rows, keys=("partition",), right=numbers)
-    console.print(f"in all, at most: {plan.rows_again:,} rows are read again, {plan.rows_skipped:,} are skipped")
+    print_moves(console, str(plan.key), plan.moves, dry_run=dry_run)
+    if plan.moves:
+        console.print(f"in all, at most: {plan.rows_again:,} rows are read again, {plan.rows_skipped:,} are skipped")
 
 
 def plan_json(plan: Plan, to: str, changed: bool, refusal: Exception | None) -> dict[str, Any]:
@@ -348,21 +273,10 @@ def plan_json(plan: Plan, to: str, changed: bool, refusal: Exception | None) -> 
         "refused": None if refusal is None else str(refusal),
         "rowsAgainAtMost": plan.rows_again,
         "rowsSkippedAtMost": plan.rows_skipped,
-        "moves": _moves_json(plan.moves),
+        "moves": moves_json(plan.moves),
         "warnings": list(plan.warnings),
     }
 
 
-# Inside
-
-
-def _moves_json(moves: Iterable[Move]) -> list[dict[str, Any]]:
-    return [{"partition": str(m.partition), "from": m.start, "to": m.end, "rowsAtMost": m.rows} for m in moves]
-
-
 def _text(value: object) -> str:
     return "-" if value is None else str(value)
-
-
-def _time(moment: datetime) -> str:
-    return moment.astimezone(UTC).isoformat(sep=" ", timespec="seconds")

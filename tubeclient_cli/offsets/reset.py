@@ -1,22 +1,89 @@
-"""Resets a group: plans what would move, checks whether it may, and commits."""
+"""Resets a group: parses where to, plans what would move, checks whether it may, and commits."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from offsets_store import GroupKey, GroupProgress, Move, OffsetsRun, OffsetsTable, moved_to
+from tubeclient.time_zones import zone_named
+
+from offsets_store import GroupKey, GroupProgress, OffsetsRun, OffsetsTable, moved_to
 from spark_source.offsets.offset_spec import OffsetSpec
 from tubeclient.errors import ConfigurationError
-from tubeclient.keys import PartitionKey, rows_behind
-from tubeclient_cli.common.places import offsets_of
-from tubeclient_cli.offsets.target import Commit, OtherGroup, Places, Target
+from tubeclient.keys import PartitionKey, is_plain_number, rows_behind
+from tubeclient_cli.common.moves import PositionMove
+from tubeclient_cli.common.places import offsets_of, parse_place
 
 if TYPE_CHECKING:
     from tubeclient_cli.offsets.brokers import Brokers
 
-__all__ = ["Plan", "Reset", "as_kept"]
+__all__ = ["Commit", "Places", "Plan", "Reset", "Target", "choose_key", "parse_target"]
+
+_TO: Final = "--to"
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """The group's position after its commit of this number."""
+
+    sequence: int
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """Positions as the source's options describe them; partitions that are not named stay."""
+
+    spec: OffsetSpec
+    time_zone: str
+    """Of the clocks that wrote the messages' times; an IANA name."""
+
+
+Target = Commit | Places
+
+
+def parse_target(text: str, time_zone: str = "UTC") -> Target:
+    """Parse the value of --to. Raises ConfigurationError."""
+    word, colon, rest = text.strip().partition(":")
+    if colon and word == "batch":
+        if not (is_plain_number(rest) and int(rest) > 0):
+            raise ConfigurationError(
+                f"{_TO} is {text!r}; write batch: and a commit's number (1 or higher); `history` lists them"
+            )
+        return Commit(int(rest))
+    zone = zone_named(time_zone)
+    return Places(parse_place(text, _TO, zone, "batch:N, "), zone.key)
+
+
+def choose_key(
+    kept: Sequence[GroupProgress], consumer_group: str, topics: Sequence[str], pattern: str | None
+) -> GroupKey:
+    """Return the topic set that is meant: the given one, otherwise the table's only one. Raises ConfigurationError."""
+    if topics and pattern is not None:
+        raise ConfigurationError("give --topic or --topic-pattern, not both")
+    if pattern is not None:
+        try:
+            re.compile(pattern)
+        except re.error as error:
+            raise ConfigurationError(f"--topic-pattern {pattern!r} is not a regular expression: {error}") from None
+        return GroupKey(consumer_group, pattern=pattern)
+    if topics:
+        try:
+            return GroupKey(consumer_group, topics)
+        except ValueError as error:
+            raise ConfigurationError(f"--topic: {error}") from None
+    if len(kept) == 1:
+        return kept[0].group
+    if not kept:
+        raise ConfigurationError(
+            f"the offsets table has nothing of group {consumer_group}; check both names, or name the group's topics "
+            "with --topic"
+        )
+    sets = "; ".join(progress.group.topic_set for progress in kept)
+    raise ConfigurationError(
+        f"group {consumer_group} has {len(kept)} sets of topics, {sets}; choose one with --topic or --topic-pattern"
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,11 +107,11 @@ class Plan:
         return bool(self.moves) or self.forgets_start
 
     @property
-    def moves(self) -> tuple[Move, ...]:
+    def moves(self) -> tuple[PositionMove, ...]:
         """The partitions that move, sorted."""
         before = self._before
         return tuple(
-            Move(partition, before.get(partition), self.positions.get(partition))
+            PositionMove(partition, before.get(partition), self.positions.get(partition))
             for partition in sorted(before.keys() | self.positions.keys())
             if before.get(partition) != self.positions.get(partition)
         )
@@ -85,9 +152,7 @@ class Reset:
                 then = self._table.at_sequence(self._key, sequence)
                 if then is None:
                     raise ConfigurationError(f"after commit {sequence}, nothing was kept of {self._key}")
-                wanted = as_kept(before, then.positions)
-            case OtherGroup(name):
-                wanted = as_kept(before, self._positions_of(name))
+                wanted = _as_kept(before, then.positions)
             case Places(spec, time_zone):
                 wanted = {**before, **self._places(spec, time_zone, before)}
         positions, warnings = self._within_bounds(wanted)
@@ -131,27 +196,6 @@ class Reset:
                 "stop at their next commit"
             )
 
-    def _positions_of(self, name: str) -> Mapping[PartitionKey, int]:
-        """Another group's positions, per topic from the table or otherwise from the brokers."""
-        kept = {
-            topic
-            for progress in self._table.all_latest(name)
-            for topic in (partition.topic for partition in progress.positions)
-            if self._key.covers(topic)
-        }
-        found = self._table.positions(name, kept)
-        if self._brokers is not None and not kept.issuperset(key.topic for key in self._brokers.view.partitions()):
-            told = self._brokers.positions_of(name)
-            found.update({partition: at for partition, at in told.items() if partition.topic not in kept})
-        if not found:
-            alone = self._brokers is None
-            raise ConfigurationError(
-                ("the offsets table has no" if alone else "neither the offsets table nor a broker has a")
-                + f" position of group {name} in the topics of {self._key}; check the name"
-                + (", or add --master-servers to query the brokers as well" if alone else "")
-            )
-        return found
-
     def _places(
         self, spec: OffsetSpec, time_zone: str, before: Mapping[PartitionKey, int]
     ) -> Mapping[PartitionKey, int]:
@@ -174,7 +218,7 @@ class Reset:
             time_zone,
             before=before,
             missing=f"the topics of {self._key} do not have",
-            others="batch:N or group:NAME instead, ",
+            others="batch:N instead, ",
         )
 
     def _within_bounds(self, wanted: Mapping[PartitionKey, int]) -> tuple[dict[PartitionKey, int], list[str]]:
@@ -204,7 +248,7 @@ class Reset:
         return {p: self._brokers.bounds[p.store].max_offset for p in partitions if p in there}
 
 
-def as_kept(before: Mapping[PartitionKey, int], then: Mapping[PartitionKey, int]) -> dict[PartitionKey, int]:
+def _as_kept(before: Mapping[PartitionKey, int], then: Mapping[PartitionKey, int]) -> dict[PartitionKey, int]:
     """The positions `then`, and those of `before` in topics that `then` does not have.
 
     A topic counts as a whole: a partition that it did not have then is unknown afterwards, and is read from its

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final
@@ -13,7 +12,6 @@ from offsets_store.health import (
     GroupHealth,
     GroupPast,
     PartitionHealth,
-    PastPosition,
     Unread,
     Verdict,
     judge,
@@ -44,10 +42,8 @@ class GroupStatus:
     group: GroupKey
     health: GroupHealth
     commits: int
-    """The most commits that a partition was judged by: fewer than `window` if the group is young, or the table does not
+    """The most commits that a partition was judged by: fewer than `WINDOW` if the group is young, or the table does not
     keep more."""
-    window: int
-    """How many commits were wanted."""
     clients: int | None
     """The group's clients that the master knows, Spark queries among them. Asked only after a STOP; None otherwise, and
     if the master's web port did not tell."""
@@ -58,7 +54,6 @@ def group_status(
     brokers: Brokers,
     now: datetime,
     *,
-    window: int = WINDOW,
     max_silence: timedelta | None = None,
     time_zone: str = "UTC",
 ) -> GroupStatus:
@@ -69,11 +64,8 @@ def group_status(
     bounds = brokers.look.bounds
     listed = set(brokers.view.partitions())
 
-    def verdict_of(partition: PartitionKey, seen: Sequence[PastPosition], unread: Unread | None) -> PartitionHealth:
-        return judge(partition, seen, unread, now, window=window, max_silence=max_silence)
-
     def verdict(partition: PartitionKey, unread: Unread | None) -> PartitionHealth:
-        return verdict_of(partition, past.positions[partition], unread)
+        return judge(partition, past.positions[partition], unread, now, max_silence=max_silence)
 
     found = {}
     for partition, seen in past.positions.items():
@@ -94,7 +86,7 @@ def group_status(
                 found[partition] = verdict(partition, Unread(0))
             else:
                 found[partition] = verdict(partition, Unread(found[partition].rows_behind or 0, _came(time_ms, now)))
-    found |= _entered_meanwhile(past, brokers, now, time_zone, verdict=verdict_of)
+    found |= _entered_meanwhile(past, brokers, now, max_silence, time_zone)
     silent = brokers.look.silent
     for partition, one in found.items():
         if one.next_offset is not None and one.rows_behind is None:
@@ -108,19 +100,13 @@ def group_status(
     return GroupStatus(
         past.group,
         health,
-        min(window, max(map(len, past.positions.values()), default=0)),
-        window,
+        min(WINDOW, max(map(len, past.positions.values()), default=0)),
         _clients(brokers) if health.verdict is Verdict.STOP else None,
     )
 
 
 def _entered_meanwhile(
-    past: GroupPast,
-    brokers: Brokers,
-    now: datetime,
-    time_zone: str,
-    *,
-    verdict: Callable[[PartitionKey, Sequence[PastPosition], Unread | None], PartitionHealth],
+    past: GroupPast, brokers: Brokers, now: datetime, max_silence: timedelta | None, time_zone: str
 ) -> dict[PartitionKey, PartitionHealth]:
     """The verdicts on partitions that came since the group's last commit, and of which messages wait.
 
@@ -133,7 +119,7 @@ def _entered_meanwhile(
     for partition in set(brokers.view.partitions()) - past.positions.keys():
         if (held := bounds.get(partition.store)) is not None and commits:
             seen = [one._replace(next_offset=held.min_offset, end_offset=held.min_offset) for one in commits]
-            one = verdict(partition, seen, unread_in(held, held.min_offset))
+            one = judge(partition, seen, unread_in(held, held.min_offset), now, max_silence=max_silence)
             if one.verdict is not Verdict.OK:
                 found[partition] = seen
     begins = {partition: seen[-1].next_offset for partition, seen in found.items()}
@@ -142,7 +128,7 @@ def _entered_meanwhile(
         came = None if time_ms is None else _came(time_ms, now)
         if came is not None and came >= commits[-1].at - _ENTRY_TIME:
             unread = unread_in(bounds[partition.store], begins[partition])._replace(since=came)
-            health[partition] = verdict(partition, found[partition], unread)._replace(
+            health[partition] = judge(partition, found[partition], unread, now, max_silence=max_silence)._replace(
                 next_offset=None, committed_at=None
             )
     return health

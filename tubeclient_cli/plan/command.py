@@ -52,7 +52,7 @@ def plan(
 ) -> None:
     """Show which node would read which partitions, by each strategy. Changes nothing.
 
-    Gets the topics' partitions from the masters' web port, and assigns them.
+    A broker that is only down keeps its partitions: nothing moves.
 
     Strategies that leave partitions where they were start with modulo's
     assignment. Those that balance rows need --consumer-group, whose position
@@ -60,14 +60,13 @@ def plan(
 
     Example:
 
-      tubeclient plan --master-servers 10.0.0.1:8715 --topic clicks \
+      tubeclient plan --master-servers 10.0.0.1:8715 --topic clicks \\
         --source-count 4
     """
     with clear_errors("plan"):
         from tubeclient.admin import Admin
         from tubeclient.names import topic_names
-        from tubeclient_cli.plan.display import plan_json, print_plans
-        from tubeclient_cli.plan.preview import lag_of, partitions_of, plans
+        from tubeclient_cli.plan.preview import lag_of, partitions_of, plan_json, plans, print_plans
 
         topic = topic_names(topic)
         admin = Admin(checked_web(settings_of(master_servers, further_options(option, _FLAGS))))

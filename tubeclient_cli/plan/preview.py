@@ -1,32 +1,24 @@
-"""Computes what `tubeclient plan` shows: each strategy's assignment."""
+"""Computes and prints what `tubeclient plan` shows: each strategy's assignment."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 from tubeclient.admin import Admin
-from tubeclient.assignment import (
-    STRATEGIES,
-    Assignment,
-    Hints,
-    assign,
-    node_of,
-)
+from tubeclient.assignment import STRATEGIES, Assignment, Hints, assign, balance, node_of
 from tubeclient.errors import ConfigurationError, UnknownGroup
 from tubeclient.keys import INDEX_ENTRY_BYTES, PartitionKey
 from tubeclient.names import near_names
 from tubeclient_cli.common.cluster import no_topic
+from tubeclient_cli.common.printable import counted
+from tubeclient_cli.common.tables import print_table, spans
 
-__all__ = ["StrategyPlan", "lag_of", "partitions_of", "plans"]
+if TYPE_CHECKING:
+    from rich.console import Console
 
-
-@dataclass(frozen=True, slots=True)
-class StrategyPlan:
-    """One strategy's plan for the partitions."""
-
-    strategy: str
-    by_node: Assignment
+__all__ = ["lag_of", "partitions_of", "plan_json", "plans", "print_plans"]
 
 
 def partitions_of(admin: Admin, topics: Collection[str]) -> list[PartitionKey]:
@@ -56,26 +48,75 @@ def lag_of(admin: Admin, group: str, partitions: Collection[PartitionKey]) -> di
 
 
 def plans(
-    strategies: Collection[str],
-    partitions: Sequence[PartitionKey],
-    source_count: int,
-    hints: Hints,
-) -> tuple[list[StrategyPlan], dict[str, str]]:
-    """A plan by each of the named strategies, or by all; and for each unavailable strategy the reason.
-
-    ConfigurationError if a named strategy is unavailable.
-    """
+    strategies: Collection[str], partitions: Sequence[PartitionKey], source_count: int, hints: Hints
+) -> tuple[dict[str, Assignment], dict[str, str]]:
+    """An assignment by each of the named strategies, or by all; and for each unavailable strategy the reason.
+    ConfigurationError if a named strategy is unavailable."""
     if hints.previous is None:
         # A group's default strategy.
         hints = replace(hints, previous=node_of(assign("modulo", partitions, source_count)))
-    made, refused = [], {}
+    made, refused = {}, {}
     for strategy in strategies or STRATEGIES:
         try:
-            by_node = assign(strategy, partitions, source_count, hints)
+            made[strategy] = assign(strategy, partitions, source_count, hints)
         except ConfigurationError as error:
             if strategies:
                 raise
             refused[strategy] = str(error)
-        else:
-            made.append(StrategyPlan(strategy, by_node))
     return made, refused
+
+
+def print_plans(
+    console: Console,
+    made: Mapping[str, Assignment],
+    refused: Mapping[str, str],
+    partitions: Sequence[PartitionKey],
+    lag: Mapping[PartitionKey, int] | None,
+) -> None:
+    """All plans, one below the other, and a line for each strategy that is unavailable."""
+    brokers = {key.broker_id for key in partitions}
+    rows = "" if lag is None else f", {sum(lag.values()):,} rows to read at most"
+    console.print(f"{counted(len(partitions), 'partition')} on {counted(len(brokers), 'broker')}{rows}")
+    for strategy, nodes in made.items():
+        sizes = balance(nodes)
+        console.print()
+        console.print(
+            f"{strategy}: {sizes.smallest} to {sizes.largest} partitions per node, at most {sizes.overload:.2f} times"
+            f" the mean{'' if lag is None else f'; in rows {balance(nodes, lag).overload:.2f} times'}",
+            soft_wrap=True,
+        )
+        cells = [
+            (str(node), f"{len(keys):,}", "" if lag is None else f"{_rows(keys, lag):,}", ", ".join(spans(keys)))
+            for node, keys in enumerate(nodes)
+        ]
+        print_table(console, ("node", "partitions", "rows", "which"), cells, right=("node", "partitions", "rows"))
+    if refused:
+        console.print()
+    for reason in refused.values():
+        console.print(f"left out: {reason}", soft_wrap=True)
+
+
+def plan_json(
+    made: Mapping[str, Assignment], refused: Mapping[str, str], lag: Mapping[PartitionKey, int] | None
+) -> dict[str, Any]:
+    """The plans as one JSON object."""
+    return {
+        "strategies": {
+            strategy: {
+                "nodes": [
+                    {
+                        "node": node,
+                        "partitions": [str(key) for key in keys],
+                        "rows": None if lag is None else _rows(keys, lag),
+                    }
+                    for node, keys in enumerate(nodes)
+                ]
+            }
+            for strategy, nodes in made.items()
+        },
+        "leftOut": dict(refused),
+    }
+
+
+def _rows(keys: Collection[PartitionKey], lag: Mapping[PartitionKey, int]) -> int:
+    return sum(lag.get(key, 0) for key in keys)

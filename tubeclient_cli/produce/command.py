@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import sys
 from collections.abc import Iterator
-from datetime import datetime
 from pathlib import Path
 from typing import Annotated, BinaryIO
 
@@ -40,17 +39,6 @@ def produce(
         list[str] | None,
         typer.Option(metavar="NAME=VALUE", help="An attribute of all messages; may be given several times."),
     ] = None,
-    time: Annotated[
-        str,
-        typer.Option(
-            metavar="TIME",
-            help="The time of all messages that have none of their own, as yyyyMMddHHmm (default: the minute in which "
-            "each is sent).",
-        ),
-    ] = "",
-    no_time: Annotated[
-        bool, typer.Option("--no-time", help="Leave messages without a time if they have none of their own.")
-    ] = False,
     time_zone: Annotated[
         str,
         typer.Option(
@@ -68,11 +56,11 @@ def produce(
     sent is told with its number, the others are sent; then the exit code is 1.
     If the cluster cannot be reached any more, it stops and says from which
     line to go on (exit code 3). So it does after Ctrl-C, SIGTERM and input
-    that cannot be read (exit code 1); a second Ctrl-C does not wait for
-    answers. Empty lines are skipped, but they count as lines.
+    that cannot be read (exit code 1). Empty lines are skipped, but they count
+    as lines.
 
-    Messages get the present time, to the minute: `consume --from TIME`,
-    `offsets lag --max-age` and `offsets status` go by it.
+    Messages get the present time, to the minute, unless a JSON line has its
+    own: `consume --from TIME` and `offsets status` go by it.
 
     Delivery is at least once: after a fault a message may be there twice.
 
@@ -84,18 +72,15 @@ def produce(
         --format json --master-servers 10.0.0.1
     """
     with clear_errors("produce"):
+        from tubeclient.time_zones import zone_named
+
         from tubeclient.producer import Producer
-        from tubeclient.wire.message_time import zone_named
-        from tubeclient_cli.common.live import live_line
         from tubeclient_cli.common.signals import until_interrupted
         from tubeclient_cli.produce.lines import Defaults, parser_of
         from tubeclient_cli.produce.sending import Sending
 
         zone = zone_named(time_zone)
-        if no_time and time:
-            raise ConfigurationError("--time and --no-time contradict each other; leave out one of them")
-        clock = None if no_time else lambda: datetime.now(zone)
-        parse = parser_of(format, topic, Defaults(tag, time, pairs("--attribute", attribute), clock))
+        parse = parser_of(format, topic, Defaults(tag, pairs("--attribute", attribute), zone))
         settings = settings_of(master_servers, further_options(option, {}))
         sending: Sending | None = None
         with until_interrupted(), _opened(file) as stream:
@@ -104,14 +89,11 @@ def produce(
             with Producer(settings) as producer:
                 producer.publish([topic])
                 sending = Sending(producer, parse, lambda text: tell(f"tubeclient produce: {text}"))
-                with live_line(sending.progress, show=sys.stderr.isatty() and not stream.isatty()):
-                    sending.send_all(stream)
+                sending.send_all(stream)
                 if json:
                     print_json(sending.summary_json(topic))
                 else:
                     typer.echo(sending.summary())
-                if sending.unanswered:
-                    producer.close(timeout_ms=0)  # the user did not want to wait for them
         if sending is None:
             tell("tubeclient produce: interrupted before the first line; nothing was sent")
             raise typer.Exit(ExitCode.FAILED)
@@ -124,11 +106,7 @@ def produce(
 @contextlib.contextmanager
 def _opened(file: Path | None) -> Iterator[BinaryIO]:
     if file is None:
-        if sys.stdin is None:
-            raise ConfigurationError("standard input is closed; name a --file")
-        from tubeclient_cli.common.whole_io import whole_input
-
-        yield whole_input(sys.stdin.buffer)
+        yield sys.stdin.buffer
         return
     try:
         stream = file.open("rb")

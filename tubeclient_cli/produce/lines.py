@@ -6,7 +6,7 @@ import base64
 import binascii
 import json
 from collections.abc import Callable, Mapping
-from datetime import datetime
+from datetime import UTC, datetime, tzinfo
 from typing import Any, Final, NamedTuple
 
 from tubeclient.errors import ConfigurationError
@@ -27,24 +27,17 @@ class Defaults(NamedTuple):
     """What messages have unless their line says otherwise."""
 
     tag: str = ""
-    time: str = ""
-    """yyyyMMddHHmm; "" means the time of `clock`."""
     attributes: Mapping[str, str] = {}
-    clock: Callable[[], datetime] | None = None
-    """Gives the present time in the zone of the producers' clocks; None: a message may be without a time."""
-
-    @property
-    def time_now(self) -> str | datetime:
-        """The time of a message that is sent now and has none of its own."""
-        return self.clock() if self.clock is not None and not self.time else self.time
+    zone: tzinfo = UTC
+    """Of the producers' clocks: messages get the present time."""
 
 
 def parser_of(form: str, topic: str, defaults: Defaults) -> Parse:
     """The parser of a --format. ConfigurationError for another form, and for defaults that no message can have."""
-    tag, attributes = defaults.tag, defaults.attributes
-    OutgoingMessage.of(topic, b"x", tag=tag, time=defaults.time, attributes=attributes)
+    tag, attributes, zone = defaults
+    OutgoingMessage.of(topic, b"x", tag=tag, attributes=attributes)
     if form == "lines":
-        return lambda line: OutgoingMessage.of(topic, line, tag=tag, time=defaults.time_now, attributes=attributes)
+        return lambda line: OutgoingMessage.of(topic, line, tag=tag, time=datetime.now(zone), attributes=attributes)
     if form == "json":
         return lambda line: _of_json(line, topic, defaults)
     raise ConfigurationError(f"--format is {form!r}; write lines or json")
@@ -53,10 +46,8 @@ def parser_of(form: str, topic: str, defaults: Defaults) -> Parse:
 def _of_json(line: bytes, topic: str, defaults: Defaults) -> OutgoingMessage:
     try:
         found = json.loads(line)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ConfigurationError(f"it is not JSON: {error}; {_AS_THEY_ARE}") from None
-    except RecursionError:
-        raise ConfigurationError("its JSON is nested too deep") from None
     if not isinstance(found, dict):
         raise ConfigurationError(f'it is not a JSON object such as {{"value": "hello"}}; {_AS_THEY_ARE}')
     if "bad" in found:
@@ -74,7 +65,7 @@ def _of_json(line: bytes, topic: str, defaults: Defaults) -> OutgoingMessage:
         topic,
         _body(found),
         tag=_text(found, "tag") or defaults.tag,
-        time=_text(found, "time") or defaults.time_now,
+        time=_text(found, "time") or datetime.now(defaults.zone),
         attributes={**defaults.attributes, **attributes},
     )
 
@@ -82,15 +73,12 @@ def _of_json(line: bytes, topic: str, defaults: Defaults) -> OutgoingMessage:
 def _body(found: Mapping[str, Any]) -> bytes:
     if "value" in found and "base64" in found:
         raise ConfigurationError("it has both value and base64; leave out one of them")
-    if "value" in found:
-        try:
-            return _text(found, "value").encode()
-        except UnicodeEncodeError:
-            raise ConfigurationError("value has half a character, which is not UTF-8; use base64") from None
     try:
+        if "value" in found:
+            return _text(found, "value").encode()
         return base64.b64decode(_text(found, "base64"), validate=True)
-    except (binascii.Error, ValueError):
-        raise ConfigurationError("base64 is not Base64") from None
+    except (UnicodeEncodeError, binascii.Error) as error:
+        raise ConfigurationError(f"its value is not what it should be: {error}") from None
 
 
 def _text(found: Mapping[str, Any], name: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import codecs
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any, Final
 
@@ -42,38 +42,28 @@ class Sending:
         """Empty lines."""
         self.acknowledged = 0
         self.failed = 0
-        self.interrupted = False
+        self.is_complete = False
+        """Whether the input was read to its end, and the cluster could be reached."""
         self.stopped_by: TubeError | None = None
         """Why the rest was not sent: the cluster cannot be reached."""
-        self.unreadable: OSError | None = None
-        """Why the rest was not read."""
 
     def send_all(self, lines: Iterable[bytes]) -> None:
         """Send each line, and wait for all answers. Ctrl-C and a stream that cannot be read end the reading; what was
-        read is sent. A second Ctrl-C ends the wait for answers."""
+        read is sent."""
         try:
-            try:
-                self._send_each(lines)
-            except KeyboardInterrupt:
-                self.interrupted = True
-            self._settle(0)
+            self._send_each(lines)
+            self.is_complete = self.stopped_by is None
         except KeyboardInterrupt:
-            self.interrupted = True
-            self._settle(len(self._open))
-
-    @property
-    def unanswered(self) -> int:
-        """Messages of which it is not known whether the brokers have them."""
-        return len(self._open)
+            pass
+        except OSError as error:
+            self._tell(f"the input cannot be read after line {self.read:,}: {error.strerror or error}")
+        self._settle(0)
+        self.is_complete = self.is_complete and self.stopped_by is None
 
     @property
     def next_line(self) -> int:
         """The line from which a further run goes on. Of the lines before it all were acknowledged, refused or empty."""
         return min(self._unreached or self.read + 1, self._open[0][0] if self._open else self.read + 1)
-
-    def progress(self) -> str:
-        """How far it is, for people."""
-        return f"{self.acknowledged:,} of {self.read:,} lines acknowledged, {self.failed:,} failed"
 
     def summary(self) -> str:
         """The last line of a run."""
@@ -84,8 +74,6 @@ class Sending:
             text += f"; {self.failed:,} failed"
         if self.skipped:
             text += f"; {counted(self.skipped, 'empty line')} skipped"
-        if self._open:
-            text += f"; {self.unanswered:,} without an answer, which may be there or not"
         if not self.is_complete:
             text += f"; stopped after line {self.read:,}, go on from line {self.next_line:,}"
         return text
@@ -97,30 +85,17 @@ class Sending:
             "emptyLines": self.skipped,
             "acknowledged": self.acknowledged,
             "failed": self.failed,
-            "unanswered": self.unanswered,
             "nextLine": self.next_line,
             "complete": self.is_complete,
         }
 
-    @property
-    def is_complete(self) -> bool:
-        """Whether the input was read to its end, and all answers came."""
-        return not self.interrupted and self.stopped_by is None and self.unreadable is None
-
     def _send_each(self, lines: Iterable[bytes]) -> None:
-        for line in self._readable(lines):
+        for line in lines:
             mark = codecs.BOM_UTF8 if self.read == 0 else b""
             self._send(self.read + 1, line.removeprefix(mark).rstrip(b"\r\n"))
             self._settle(_AT_ONCE)
             if self.stopped_by is not None:
                 return
-
-    def _readable(self, lines: Iterable[bytes]) -> Iterator[bytes]:
-        try:
-            yield from lines
-        except OSError as error:
-            self.unreadable = error
-            self._tell(f"the input cannot be read after line {self.read:,}: {error.strerror or error}")
 
     def _send(self, number: int, line: bytes) -> None:
         """Send a line; it counts as read once it is sent, told or skipped."""

@@ -8,18 +8,23 @@ import json
 import logging
 import signal
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
 from errno import EADDRINUSE
 from pathlib import Path
 from typing import Any, Final
 
 import typer
 
-from embedded_tubemq import EmbeddedTubeMQ, ServerTls
+from embedded_tubemq import EmbeddedTubeMQ, TopicConfig
+from embedded_tubemq.storage.store import NewMessage
 from tubeclient.errors import ConfigurationError
+from tubeclient.keys import MAX_STORE_PARTITIONS
+from tubeclient.wire.payload import encode_attributes, encode_payload
 
-__all__ = ["check_host", "read_users", "serve", "tls_of"]
+__all__ = ["check_host", "load_sample", "serve"]
 
+_PAGES: Final = ("home", "search", "product", "basket", "checkout")
 _LEVELS: Final = ("debug", "info", "warning", "error")
 
 
@@ -31,49 +36,32 @@ def check_host(host: str) -> None:
         is_loopback = host == "localhost"
     if not is_loopback:
         raise ConfigurationError(
-            f"--host {host} can be reached from other machines, and by default this server does not authenticate "
-            "clients; add --allow-remote to allow that"
+            f"--host {host} can be reached from other machines, and this server does not authenticate clients; "
+            " add --allow-remote to allow that"
         )
 
 
-def read_users(file: Path) -> dict[str, str]:
-    """Names to passwords from lines NAME:PASSWORD. ConfigurationError, without any content of the file."""
-    users: dict[str, str] = {}
-    try:
-        lines = file.read_text(encoding="utf-8-sig").splitlines()
-    except (OSError, ValueError):
-        raise ConfigurationError(f"--user-file {file} cannot be read as text") from None
-    for number, line in enumerate(lines, 1):
-        name, colon, password = line.partition(":")
-        if not (name and colon and password):
-            raise ConfigurationError(f"line {number} of --user-file {file} is not NAME:PASSWORD")
-        users[name] = password
-    if not users:
-        raise ConfigurationError(f"--user-file {file} names no user; without users there is no authentication")
-    return users
+def load_sample(cluster: EmbeddedTubeMQ, topics: Sequence[TopicConfig], count: int) -> None:
+    """Put `count` clicks, as JSON with the present time, into each of these topics that has no message yet: to all
+    partitions of all brokers in turn."""
+    for topic in topics if count else ():
+        stores = sorted({partition // MAX_STORE_PARTITIONS for partition in topic.partition_ids()})
+        places = [(broker, store) for broker in cluster.broker_ids for store in stores]
+        if any(cluster.bounds(topic.name, store_id=store, broker_id=broker).max_offset for broker, store in places):
+            continue
+        attributes = encode_attributes({}, time=f"{datetime.now(UTC):%Y%m%d%H%M}")
+        partitions = [(broker, partition) for partition in topic.partition_ids() for broker in cluster.broker_ids]
+        for broker in cluster.broker_ids:
+            messages = []
+            for number in range(count):
+                its_broker, partition = partitions[number % len(partitions)]
+                if its_broker == broker:
+                    click = {"id": number, "user": f"u{number * 7 % 50}", "page": _PAGES[number * 3 % len(_PAGES)]}
+                    messages.append(NewMessage(partition, *encode_payload(json.dumps(click).encode(), attributes)))
+            cluster.load(topic.name, messages, broker_id=broker)
 
 
-def tls_of(
-    certificate: str | None, key: str | None, client_ca: str | None, master_port: int, broker_port: int
-) -> ServerTls | None:
-    """The servers' TLS; None without a certificate. ConfigurationError if another option of TLS is given without it."""
-    if certificate is not None:
-        return ServerTls(certificate, key, client_ca, master_port, broker_port)
-    others = {
-        "--tls-key": key,
-        "--tls-client-ca": client_ca,
-        "--master-tls-port": master_port,
-        "--broker-tls-port": broker_port,
-    }
-    for name, value in others.items():
-        if value:
-            raise ConfigurationError(f"{name} is given without --tls-certificate")
-    return None
-
-
-def serve(
-    cluster: EmbeddedTubeMQ, log_level: str, ready_file: Path | None, *, as_json: bool, fill: Callable[[], None]
-) -> None:
+def serve(cluster: EmbeddedTubeMQ, log_level: str, ready_file: Path | None, *, fill: Callable[[], None]) -> None:
     """Run until SIGINT or SIGTERM; `fill` is called before it is said to be ready. ConfigurationError if it cannot
     start, OSError if a disk is full later or nobody takes the output."""
     if log_level.lower() not in _LEVELS:
@@ -93,7 +81,7 @@ def serve(
         raise ConfigurationError(f"{error}{hint}") from None
     try:
         fill()
-        _announce(cluster, ready_file, as_json)
+        _announce(cluster, ready_file)
         # Short waits let signal handlers run soon on every platform.
         while not stopped.wait(0.2):
             pass
@@ -103,7 +91,7 @@ def serve(
         cluster.stop()
 
 
-def _announce(cluster: EmbeddedTubeMQ, ready_file: Path | None, as_json: bool) -> None:
+def _announce(cluster: EmbeddedTubeMQ, ready_file: Path | None) -> None:
     from embedded_tubemq.storage.files import write_atomically
 
     addresses = _addresses(cluster)
@@ -113,16 +101,10 @@ def _announce(cluster: EmbeddedTubeMQ, ready_file: Path | None, as_json: bool) -
         except OSError as error:
             reason = error.strerror or error
             raise ConfigurationError(f"--ready-file {ready_file} cannot be written: {reason}") from None
-    if as_json:
-        typer.echo(json.dumps(addresses))
-        return
     typer.echo("embedded TubeMQ is ready; Ctrl-C ends it")
     typer.echo(f"  master    {addresses['master']}, web port {addresses['masterWebPort']}")
-    if "masterTls" in addresses:
-        typer.echo(f"            {addresses['masterTls']} over TLS")
     for broker in addresses["brokers"]:
-        tls = f", over TLS {broker['tlsAddress']}" if "tlsAddress" in broker else ""
-        typer.echo(f"  broker {broker['brokerId']:<2} {broker['address']}, web port {broker['webPort']}{tls}")
+        typer.echo(f"  broker {broker['brokerId']:<2} {broker['address']}, web port {broker['webPort']}")
     typer.echo(f"for clients: --master-servers {addresses['master']} --option masterWebPort={cluster.master_web_port}")
 
 
@@ -131,13 +113,4 @@ def _addresses(cluster: EmbeddedTubeMQ) -> dict[str, Any]:
         {"brokerId": broker_id, "address": address, "webPort": cluster.broker_web_ports[broker_id]}
         for broker_id, address in cluster.broker_addresses.items()
     ]
-    found: dict[str, Any] = {
-        "master": cluster.master_address,
-        "masterWebPort": cluster.master_web_port,
-        "brokers": brokers,
-    }
-    if cluster.over_tls:
-        found["masterTls"] = cluster.master_tls_address
-        for broker, address in zip(brokers, cluster.broker_tls_addresses.values(), strict=True):
-            broker["tlsAddress"] = address
-    return found
+    return {"master": cluster.master_address, "masterWebPort": cluster.master_web_port, "brokers": brokers}

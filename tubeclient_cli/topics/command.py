@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import time
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tubeclient.errors import ConfigurationError, TubeError
+from tubeclient.errors import ConfigurationError
 from tubeclient.names import near_names, new_topic_name
 from tubeclient_cli.common.cluster import Masters, admin_of, checked_web, no_topic, settings_of
 from tubeclient_cli.common.pairs import further_options
@@ -19,8 +19,6 @@ from tubeclient_cli.common.terminal import (
     clear_errors,
     print_json,
     table_console,
-    tell,
-    telling_done,
 )
 
 if TYPE_CHECKING:
@@ -30,7 +28,7 @@ __all__ = ["topics_app"]
 
 _TOKEN_VARIABLE = "TUBECLIENT_MODIFY_TOKEN"  # noqa: S105 - the variable's name
 
-_COMMANDS = {"created": "create", "altered": "alter"}
+_POLL_SECONDS = 1.0
 
 topics_app = typer.Typer(
     name="topics",
@@ -121,7 +119,7 @@ def create_topic(
         if admin.topics([topic]):
             raise ConfigurationError(f"topic {topic} exists already; `tubeclient topics alter` changes it")
         admin.create_topic(topic, stores=stores, partitions_per_store=partitions)
-        _after(admin, topic, "created", wait, _is_wanted(stores, partitions), as_json=json)
+        _after(admin, topic, "created", wait, stores, partitions, as_json=json)
 
 
 @topics_app.command("alter")
@@ -130,12 +128,6 @@ def alter_topic(
     master_servers: Masters,
     stores: Annotated[int | None, typer.Option(metavar="N", min=1, help="Stores on each broker.")] = None,
     partitions: Annotated[int | None, typer.Option(metavar="N", min=1, help="Partitions of each store.")] = None,
-    publish: Annotated[
-        bool | None, typer.Option("--publish/--no-publish", help="Whether it takes messages.", show_default=False)
-    ] = None,
-    subscribe: Annotated[
-        bool | None, typer.Option("--subscribe/--no-subscribe", help="Whether it can be read.", show_default=False)
-    ] = None,
     token_file: _TokenFile = None,
     wait: _Wait = 120,
     option: FurtherOptions = None,
@@ -151,9 +143,8 @@ def alter_topic(
         --master-servers 10.0.0.1:8715 --token-file /etc/tubemq/token
     """
     with clear_errors("topics alter"):
-        given = {"stores": stores, "partitions": partitions, "publish": publish, "subscribe": subscribe}
-        if all(value is None for value in given.values()):
-            raise ConfigurationError("nothing is to be changed; give --stores, --partitions, --publish or --subscribe")
+        if stores is None and partitions is None:
+            raise ConfigurationError("nothing is to be changed; give --stores or --partitions")
         admin = _changing_admin(master_servers, option, token_file)
         before = _one(admin, topic)
         for wanted, what in ((stores, "stores"), (partitions, "partitions_per_store")):
@@ -163,14 +154,8 @@ def alter_topic(
                     f"topic {topic} has {most} {what.split('_')[0]}{' per store' * (what != 'stores')}, and a topic "
                     f"cannot shrink to {wanted}"
                 )
-        admin.alter_topic(
-            topic,
-            stores=stores,
-            partitions_per_store=partitions,
-            accepts_publish=publish,
-            accepts_subscribe=subscribe,
-        )
-        _after(admin, topic, "altered", wait, _is_wanted(stores, partitions, publish, subscribe), as_json=json)
+        admin.alter_topic(topic, stores=stores, partitions_per_store=partitions)
+        _after(admin, topic, "altered", wait, stores, partitions, as_json=json)
 
 
 def _changing_admin(master_servers: str, option: list[str] | None, token_file: str | None) -> Admin:
@@ -195,51 +180,28 @@ def _one(admin: Admin, name: str) -> DeployedTopic:
     raise no_topic(name, near_names([name], admin.topic_names()))
 
 
-def _is_wanted(
-    stores: int | None, partitions: int | None, publish: bool | None = None, subscribe: bool | None = None
-) -> Callable[[DeployedTopic], bool]:
-    """Whether all brokers have loaded these values; None: any."""
-    wanted = (stores, partitions, publish, subscribe)
+def _after(
+    admin: Admin, name: str, what: str, wait_s: float, stores: int | None, partitions: int | None, *, as_json: bool
+) -> None:
+    """Wait until all brokers have loaded the change, and tell. Exit code 1 if that takes too long."""
+    from tubeclient_cli.topics.display import topic_json
 
-    def is_wanted(topic: DeployedTopic) -> bool:
-        return all(
-            on.is_loaded
-            and all(
-                want is None or want == has
-                for want, has in zip(
-                    wanted,
-                    (on.stores, on.partitions_per_store, on.accepts_publish, on.accepts_subscribe),
-                    strict=True,
-                )
-            )
+    deadline = time.monotonic() + wait_s
+    while True:
+        topic = _one(admin, name)
+        loaded = all(
+            on.is_loaded and stores in (None, on.stores) and partitions in (None, on.partitions_per_store)
             for on in topic.on_brokers
         )
-
-    return is_wanted
-
-
-def _after(
-    admin: Admin, name: str, what: str, wait_s: float, is_wanted: Callable[[DeployedTopic], bool], *, as_json: bool
-) -> None:
-    """Wait until the change is loaded, and tell. Exit code 1 if that takes too long."""
-    from tubeclient_cli.topics.display import topic_json, waited
-
-    try:
-        topic = waited(lambda: _one(admin, name), is_wanted, wait_s)
-    except (TubeError, KeyboardInterrupt):
-        tell(
-            f"tubeclient topics {_COMMANDS[what]}: topic {name} was {what}; whether all brokers have loaded it is not"
-            " known, `topics show` tells"
-        )
-        raise
-    loaded = is_wanted(topic)
-    with telling_done(f"topics {_COMMANDS[what]}", f"topic {name} was {what}"):
-        if as_json:
-            print_json({**topic_json(topic), "loaded": loaded})
-        elif loaded:
-            partitions = counted(len(topic.partitions()), "partition")
-            typer.echo(f"topic {name} was {what}: {partitions} on {counted(len(topic.on_brokers), 'broker')}")
-        else:
-            typer.echo(f"topic {name} was {what}; not all brokers have loaded it yet, `topics show` tells")
+        if loaded or time.monotonic() >= deadline:
+            break
+        time.sleep(min(_POLL_SECONDS, max(0.0, deadline - time.monotonic())))
+    if as_json:
+        print_json({**topic_json(topic), "loaded": loaded})
+    elif loaded:
+        there = counted(len(topic.partitions()), "partition")
+        typer.echo(f"topic {name} was {what}: {there} on {counted(len(topic.on_brokers), 'broker')}")
+    else:
+        typer.echo(f"topic {name} was {what}; not all brokers have loaded it yet, `topics show` tells")
     if not loaded and wait_s:
         raise typer.Exit(ExitCode.FAILED)

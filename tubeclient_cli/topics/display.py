@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import sys
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
-
-import typer
 
 from tubeclient.keys import INDEX_ENTRY_BYTES, StoreBounds, StoreKey
 from tubeclient_cli.common.tables import number, print_table
@@ -17,9 +13,7 @@ if TYPE_CHECKING:
 
     from tubeclient.admin import DeployedTopic, TopicOnBroker
 
-__all__ = ["print_topic", "print_topics", "topic_json", "waited"]
-
-_POLL_SECONDS = 1.0
+__all__ = ["print_topic", "print_topics", "topic_json"]
 
 
 def print_topics(console: Console, topics: Sequence[DeployedTopic]) -> None:
@@ -76,22 +70,6 @@ def topic_json(topic: DeployedTopic, bounds: Mapping[StoreKey, StoreBounds] | No
             for store, (low, high) in sorted(bounds.items())
         }
     return found
-
-
-def waited(
-    look: Callable[[], DeployedTopic], is_wanted: Callable[[DeployedTopic], bool], wait_s: float
-) -> DeployedTopic:
-    """Look once a second until the topic is as wanted, for at most `wait_s`. A terminal shows that it waits."""
-    deadline = time.monotonic() + wait_s
-    topic = look()
-    if is_wanted(topic) or not wait_s:
-        return topic
-    if sys.stderr.isatty():
-        typer.echo("waiting for all brokers to load it: Apache's take 35 s, up to 80 s after another change", err=True)
-    while not is_wanted(topic) and time.monotonic() < deadline:
-        time.sleep(min(_POLL_SECONDS, max(0.0, deadline - time.monotonic())))
-        topic = look()
-    return topic
 
 
 def _state(on_brokers: Sequence[TopicOnBroker]) -> str:

@@ -21,9 +21,9 @@ def test_the_first_time_there_is_lies_before_1970() -> None:
 
 @pytest.mark.parametrize("text", ["999999999999d", "99999999999999999d", "36501d"])
 def test_a_length_of_time_has_a_maximum(text: str) -> None:
-    with pytest.raises(ConfigurationError, match=f"--max-age is '{text}'; the maximum is 36500d"):
-        duration_ms("--max-age", text)
+    with pytest.raises(ConfigurationError, match=f"--max-silence is '{text}'; the maximum is 36500d"):
+        duration_ms("--max-silence", text)
 
 
 def test_the_longest_length_of_time() -> None:
-    assert timedelta(milliseconds=duration_ms("--max-age", "36500d")) == timedelta(days=36_500)
+    assert timedelta(milliseconds=duration_ms("--max-silence", "36500d")) == timedelta(days=36_500)

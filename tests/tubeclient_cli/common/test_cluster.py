@@ -24,7 +24,7 @@ def test_the_help_of_every_command_that_takes_masters_names_the_variable(words: 
 
 
 def test_many_commands_take_masters() -> None:
-    assert {" ".join(words) for words in REACHING} >= {"produce", "consume", "ingest", "offsets lag", "groups move"}
+    assert {" ".join(words) for words in REACHING} >= {"produce", "consume", "ingest", "offsets show", "groups move"}
 
 
 def test_the_variable_names_the_masters_and_the_option_prevails(tmp_path: Path) -> None:

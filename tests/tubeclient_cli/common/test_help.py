@@ -46,25 +46,3 @@ def test_examples_are_as_written() -> None:
 @pytest.mark.parametrize("words", GROUPS)
 def test_lists_of_commands_have_whole_sentences(words: list[str]) -> None:
     assert "..." not in helped(*words).replace("COMMAND [ARGS]...", "")
-
-
-@pytest.mark.parametrize(
-    ("words", "missing"),
-    [
-        (["offsets", "status"], "option '--offsets-table', option '--consumer-group', option '--master-servers'"),
-        (["offsets", "status", "--offsets-table", "/o"], "option '--consumer-group', option '--master-servers'"),
-        (["topics", "show"], "argument 'TOPIC', option '--master-servers'"),
-        (["topics", "list"], "option '--master-servers'"),
-        (["offsets", "list"], "option '--offsets-table'"),
-    ],
-)
-def test_all_that_is_missing_is_named_at_once(words: list[str], missing: str) -> None:
-    done = CliRunner().invoke(app, words, env={"TUBECLIENT_MASTER_SERVERS": None})
-    assert (done.exit_code, done.stdout) == (2, "")
-    told = done.stderr.replace(" (env var: 'TUBECLIENT_MASTER_SERVERS')", "")
-    assert told.splitlines()[-1] == f"Error: Missing {missing}."
-
-
-def test_masters_of_the_environment_are_not_missing() -> None:
-    done = CliRunner().invoke(app, ["offsets", "status"], env={"TUBECLIENT_MASTER_SERVERS": "a:1"})
-    assert done.stderr.endswith("Missing option '--offsets-table', option '--consumer-group'.\n")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import subprocess
 import sys
 
@@ -12,26 +11,19 @@ import pytest
 from tubeclient_cli.common.live import live_line
 
 SCRIPT = """
-import threading
+import time
 from tubeclient_cli.common.live import live_line
 
-drawn = threading.Event()
-
-def text():
-    drawn.set()
-    return "2 of 5 steps"
-
-with live_line(text):
-    assert drawn.wait(30)
+with live_line(lambda: "2 of [5] steps"):
+    time.sleep(0.3)
 print("done")
 """
 
 
-@pytest.mark.parametrize("no_color", ["", "1"])
-def test_a_terminal_shows_it_and_it_is_gone_at_the_end(no_color: str) -> None:
+def test_a_terminal_shows_it_and_it_is_gone_at_the_end() -> None:
     ours, theirs = os.openpty()
     with os.fdopen(ours, "rb", buffering=0) as terminal:
-        environment = {**os.environ, "TERM": "xterm", "NO_COLOR": no_color}
+        environment = {**os.environ, "TERM": "xterm"}
         try:
             done = subprocess.run(
                 [sys.executable, "-c", SCRIPT], stdout=subprocess.PIPE, stderr=theirs, env=environment, timeout=60
@@ -41,9 +33,8 @@ def test_a_terminal_shows_it_and_it_is_gone_at_the_end(no_color: str) -> None:
         finally:
             os.close(theirs)
     assert (done.returncode, done.stdout) == (0, b"done\n")
-    assert re.search(r"2 of 5 steps, \d+ s", shown)
+    assert "2 of [5] steps" in shown
     assert "\x1b[2K" in shown.rpartition("steps")[2], "the line is wiped"
-    assert not re.search(r"\x1b\[[\d;]*m", shown), "it has no colours"
 
 
 def test_elsewhere_there_is_nothing(capfd: pytest.CaptureFixture[str]) -> None:

@@ -2,75 +2,43 @@
 
 from __future__ import annotations
 
-import array
-import fcntl
 import os
 import signal
 import subprocess
 import sys
-import termios
-from contextlib import ExitStack
-from typing import IO
 
 import pytest
 
-from tests.waiting import wait_for
-
-_PIPE_BYTES = 4_096
-
-_PRINTING = """
+_PRINTING = r"""
 import sys, threading
 from tubeclient_cli.common.signals import stop_on_signals
 
 stop = threading.Event()
 stop_on_signals(stop)
-
-def fill():
-    for _ in range(1_000):
-        print("x" * 100, file=sys.stdout if sys.argv[1] == "1" else sys.stderr, flush=True)
-
-if sys.argv[2] == "beside":
-    filling = threading.Thread(target=fill)
-    filling.start()
-    filling.join()
-else:
-    fill()
+sys.stdout.write("begun\n"); sys.stdout.flush()
+for _ in range(1_000):
+    sys.stdout.write("x" * 100 + "\n"); sys.stdout.flush()
 stop.wait()
 print("stopped", file=sys.stderr)
 """
 
 
-@pytest.mark.parametrize("number", [1, 2])
-@pytest.mark.parametrize("where", ["main", "beside"])
-def test_output_that_nobody_takes_does_not_hold_up_the_end(number: int, where: str) -> None:
-    with ExitStack() as files:
-        reading, writing = (os.fdopen(one, mode) for one, mode in zip(os.pipe(), ("r", "w"), strict=True))
-        files.enter_context(reading)
-        files.enter_context(writing)
-        fcntl.fcntl(writing, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
-        command = [sys.executable, "-c", _PRINTING, str(number), where]
-        other = subprocess.DEVNULL
-        outputs = (writing, other) if number == 1 else (other, writing)
-        with subprocess.Popen(command, stdout=outputs[0], stderr=outputs[1]) as printing:
-            try:
-                wait_for(lambda: _unread(reading) > _PIPE_BYTES - 101, "a pipe without room for a line")
-                printing.send_signal(signal.SIGTERM)
-                assert printing.wait(30) == 0
-            finally:
-                printing.kill()
-
-
-def test_output_that_is_taken_is_whole() -> None:
-    command = [sys.executable, "-c", _PRINTING, "1", "main"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as printing:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_it_and_a_second_one_at_once(number: signal.Signals) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", _PRINTING], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as printing:
         assert printing.stdout is not None
-        first = os.read(printing.stdout.fileno(), 101)
-        printing.send_signal(signal.SIGTERM)
+        assert os.read(printing.stdout.fileno(), 6) == b"begun\n"
+        printing.send_signal(number)
         rest, errors = printing.communicate(timeout=60)
-    assert (printing.returncode, (first + rest).count(b"\n"), errors) == (0, 1_000, b"stopped\n")
-
-
-def _unread(pipe: IO[str]) -> int:
-    size = array.array("i", [0])
-    fcntl.ioctl(pipe, termios.FIONREAD, size)
-    return size[0]
+    assert (printing.returncode, rest.count(b"\n"), errors) == (0, 1_000, b"stopped\n")
+    # Its output is full, and nobody takes it.
+    with subprocess.Popen([sys.executable, "-c", _PRINTING], stdout=subprocess.PIPE) as printing:
+        assert printing.stdout is not None
+        assert os.read(printing.stdout.fileno(), 6) == b"begun\n"
+        printing.send_signal(number)
+        with pytest.raises(subprocess.TimeoutExpired):
+            printing.wait(1)
+        printing.send_signal(number)
+        assert printing.wait(30) == -number

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
 from datetime import UTC, datetime
 
 import pytest
@@ -162,21 +163,18 @@ def test_help_for_a_full_disk_is_one_line(arguments: str) -> None:
     )
 
 
-def test_a_closed_standard_error_changes_nothing() -> None:
-    program = """
-import sys, typer
-from tubeclient_cli.common.terminal import Program
-app = Program()
-app.command()(lambda: typer.echo(f"a terminal: {sys.stderr.isatty()}"))
-app([])
-"""
-    done = shown("2>&-", program)
-    assert (done.returncode, done.stdout) == (0, "a terminal: False\n")
-
-
-def test_a_closed_standard_output_is_one_line() -> None:
-    done = shown(">&-")
-    assert (done.returncode, done.stderr) == (
-        ExitCode.USAGE,
-        "tubeclient offsets show: standard output is closed; direct it to a file, or to /dev/null\n",
-    )
+def test_an_input_that_has_nothing_for_now_is_waited_for() -> None:
+    """Another program of the terminal may have said that it does not block."""
+    read = "import sys; from tubeclient_cli.common.terminal import clear_errors\nwith clear_errors('produce'):\n"
+    read += "    print('ready', flush=True); print(list(sys.stdin.buffer))"
+    out, into = os.pipe()
+    os.set_blocking(out, False)
+    with subprocess.Popen([sys.executable, "-c", read], stdin=out, stdout=subprocess.PIPE) as process:
+        os.close(out)
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"ready\n"
+        os.write(into, b"first\nsec")
+        time.sleep(0.2)
+        os.write(into, b"ond")
+        os.close(into)
+        assert process.stdout.read() == b"[b'first\\n', b'second']\n"

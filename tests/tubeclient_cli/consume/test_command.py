@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import signal
 import subprocess
 import sys
@@ -18,7 +17,7 @@ from embedded_tubemq import EmbeddedTubeMQ, TopicConfig
 from embedded_tubemq.storage.store import NewMessage
 from tests.tubeclient_cli.clusters import ClusterCommands
 from tests.waiting import has_output, wait_for
-from tubeclient import Admin, ClientSettings, PartitionKey, Producer, UnknownGroup
+from tubeclient import Admin, ClientSettings, Producer, UnknownGroup
 from tubeclient.inlong import RecordGroup, encode_pack
 
 SECONDS = 30
@@ -80,7 +79,7 @@ def test_json_says_everything_of_a_message(cluster: ClusterCommands) -> None:
 
 def test_where_no_offset_can_be_counted_there_are_those_of_the_pack(cluster: ClusterCommands) -> None:
     """Messages that are left out, and other partitions of a store, have entries of the index in between."""
-    for words in (["clicks", "--tag", "odd"], ["views", "--partition", "1:views:1"]):
+    for words in (["clicks", "--tag", "odd"], ["views"]):
         found = documents(cluster, *words)
         assert found
         assert {"offset" in one for one in found} == {False}
@@ -88,18 +87,6 @@ def test_where_no_offset_can_be_counted_there_are_those_of_the_pack(cluster: Clu
         # From there on the message comes again.
         again = documents(cluster, *words, "--from", str(found[-1]["packStart"]))
         assert found[-1]["value"] in [one["value"] for one in again]
-    [group, *_] = documents(cluster, "clicks", "--consumer-group", "starts")
-    assert (group["packStart"], "packEnd" in group, "offset" in group) == (0, False, False)
-
-
-def test_values_with_their_places(cluster: ClusterCommands) -> None:
-    first, second, *_ = cluster.text("consume", "clicks", "--with-place").splitlines()
-    assert first == "1:clicks:0\t0\t202611231000\teven\tclick 0"
-    assert second == "1:clicks:0\t28\t202611231000\todd\tclick 1"
-    assert cluster.text("consume", "clicks", "--tag", "odd", "--with-place").startswith("1:clicks:0\t0-280\t2026")
-    of_a_group = cluster.text("consume", "views", "--consumer-group", "places", "--with-place").splitlines()
-    assert of_a_group
-    assert [line for line in of_a_group if not re.match(r"1:views:[0-9]+\t[0-9]+-\t-\t-\t.", line)] == []
 
 
 @pytest.mark.parametrize(
@@ -111,7 +98,6 @@ def test_values_with_their_places(cluster: ClusterCommands) -> None:
         (["--from", "2026-11-23T19:00", "--time-zone", "Asia/Shanghai"], range(10, 10)),
         (["--tag", "odd"], range(1, 10, 2)),
         (["--tag", "odd", "--tag", "even", "-n", "3"], range(3)),
-        (["--partition", "1:clicks:0", "--from", "280"], range(0)),
         (["--from", "28000"], range(0)),
     ],
 )
@@ -120,26 +106,9 @@ def test_where_and_what(cluster: ClusterCommands, words: list[str], numbers: ran
 
 
 def test_one_partition_of_several(cluster: ClusterCommands) -> None:
-    found = documents(cluster, "views", "--partition", "1:views:1")
+    found = documents(cluster, "views", "--from", '{"1:views:1": 0}')
     assert {one["partition"] for one in found} == {"1:views:1"}
     assert 0 < len(found) < 12
-
-
-def test_a_group_moves_only_where_it_is_named(cluster: ClusterCommands) -> None:
-    key = PartitionKey(1, "clicks", 0)
-    assert len(documents(cluster, "clicks", "--consumer-group", "reads")) == 10
-    assert Admin(cluster.settings).group_offsets("reads").committed == {key: 280}
-    assert documents(cluster, "clicks", "--consumer-group", "reads") == []
-
-
-def test_a_pack_that_is_cut_off_is_not_confirmed(cluster: ClusterCommands) -> None:
-    for _ in range(2):
-        done = cluster.run("consume", "clicks", "--consumer-group", "cut", "--max-messages", "3")
-        assert (done.exit_code, done.stdout) == (0, "click 0\nclick 1\nclick 2\n")
-        assert done.stderr.startswith("tubeclient consume: the group stays at 0 in partition 1:clicks:0, and what was")
-    whole = cluster.run("consume", "clicks", "--consumer-group", "cut", "--max-messages", "10")
-    assert (whole.stdout.count("\n"), whole.stderr) == (10, "")
-    assert Admin(cluster.settings).group_offsets("cut").committed == {PartitionKey(1, "clicks", 0): 280}
 
 
 def test_records_that_inlong_packed(cluster: ClusterCommands) -> None:
@@ -159,19 +128,12 @@ def test_records_that_inlong_packed(cluster: ClusterCommands) -> None:
     ("words", "said"),
     [
         (["klicks"], "[TOPIC_NOT_FOUND] the cluster has no topic klicks; did you mean clicks? `tubeclient topics"),
-        (["clicks", "--with-place", "--json"], "--json prints the place anyway; leave out --with-place"),
         (["clicks", "--from", '{"1:clicks:7": 28}'], "[PARTITION_NOT_FOUND] --from names partition 1:clicks:7"),
         (["clicks", "--from", "yesterday"], "--from is 'yesterday'; write earliest, latest, a time as 2026"),
         (["clicks", "--from", "29"], "--from"),
         (["clicks", "--from", "latest"], "--from latest ends at once, before any message; add --follow"),
-        (
-            ["clicks", "--partition", "1:clicks:7"],
-            "[PARTITION_NOT_FOUND] --partition 1:clicks:7 is not one of topic clicks; it has 1:clicks",
-        ),
-        (["clicks", "--partition", "7"], "7"),
         (["clicks", "--payload", "avro"], "--payload is 'avro'; write raw, inlong or auto"),
         (["clicks", "--time-zone", "Moon"], "Moon"),
-        (["clicks", "--consumer-group", "g", "--from", "28"], "with --consumer-group the group's position says"),
     ],
 )
 def test_what_is_wrong_is_one_line(cluster: ClusterCommands, words: list[str], said: str) -> None:
@@ -238,31 +200,17 @@ def test_a_cluster_that_is_not_there_is_exit_code_3() -> None:
     assert "127.0.0.1:1" in nowhere.error("consume", "clicks", code=3)
 
 
-@pytest.fixture
-def half(tmp_path: Path) -> Iterator[ClusterCommands]:
-    """Fifty messages on each of two brokers, of which the second has stopped."""
+def test_the_end_is_not_where_a_broker_stopped(tmp_path: Path) -> None:
     with EmbeddedTubeMQ(tmp_path / "half", [TopicConfig("both")], brokers=2) as running:
         for broker_id in (1, 2):
             running.load("both", [NewMessage(0, b"%d" % broker_id)] * 50, broker_id=broker_id)
         running.stop_broker(2)
-        commands = ClusterCommands.of(running)
-        commands.where += ["--option", "retryLimit=4s"]
-        yield commands
-
-
-@pytest.mark.parametrize("words", [[], ["--consumer-group", "half"]])
-def test_the_end_is_not_where_a_broker_stopped(half: ClusterCommands, words: list[str]) -> None:
-    done = half.run("consume", "both", *words)
-    assert (done.exit_code, done.stdout) == (3, "1\n" * 50)
-    waits, error = done.stderr.splitlines()
-    assert waits.startswith("tubeclient consume: waiting up to 4 s for partition 2:both:0")
-    assert "partition 2:both:0 " in error
-
-
-def test_a_group_reads_shared_stores_and_tags_to_their_end(cluster: ClusterCommands) -> None:
-    assert len(documents(cluster, "views", "--consumer-group", "shares")) >= 12
-    found = documents(cluster, "clicks", "--consumer-group", "odds", "--tag", "odd")
-    assert [one["value"] for one in found] == [f"click {n}" for n in range(1, 10, 2)]
+        half = ClusterCommands.of(running)
+        half.where += ["--option", "retryLimit=2s"]
+        done = half.run("consume", "both")
+        assert (done.exit_code, done.stdout, "cannot connect to" in done.stderr) == (3, "1\n" * 50, True), done.output
+        assert "cannot connect to" in half.error("consume", "both", "--follow", code=3)
+        assert half.text("consume", "both", "--from", '{"1:both:0": 0}') == "1\n" * 50
 
 
 def test_an_empty_record_has_an_empty_value(cluster: ClusterCommands) -> None:

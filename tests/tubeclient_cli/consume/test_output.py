@@ -29,17 +29,9 @@ def pack_of(damaged: dict[int, str] | None = None) -> Pack:
 def printed(*, terminal: bool, tags: frozenset[str] = frozenset(), damaged: dict[int, str] | None = None) -> bytes:
     stream = Stream(terminal)
     output = Output(stream, None, tags, None, as_json=False)
-    output.write(pack_of(damaged), 84)
-    output.flush()
+    output.write(pack_of(damaged))
     assert isinstance(stream.buffer, io.BytesIO)
     return stream.buffer.getvalue()
-
-
-def test_a_pack_is_not_cut_off_by_messages_that_are_not_wanted() -> None:
-    for damaged, is_cut in (({0: "bad"}, False), ({0: "bad", 2: "bad"}, True)):
-        output = Output(Stream(False), None, frozenset({"web"}), 1, as_json=False)
-        output.write(pack_of(damaged), 84)
-        assert (output.count, output.is_full, output.is_cut) == (1, True, is_cut)
 
 
 def test_a_terminal_gets_no_control_characters() -> None:

@@ -1,19 +1,24 @@
-"""Groups, commits and clusters as the dashboard's pure functions get them."""
+"""Groups and clusters as the dashboard's pure functions get them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
+from typing import Any
 
 from offsets_store import GroupKey, GroupProgress, PartitionProgress
 from offsets_store.health import GroupPast, PastPosition
 from tubeclient.admin import BrokerState, GroupMember, ManageStatus, RunStatus
 from tubeclient.keys import BrokerInfo, PartitionKey, StoreBounds, StoreKey, TopicLayout
-from tubeclient_cli.dashboard.facts import BrokerFacts, ClusterFacts, CommitFacts, Facts, GroupFacts, Source
+from tubeclient_cli.dashboard.looking import BrokerFacts, ClusterFacts, Facts, GroupFacts
 
-__all__ = ["NOW_MS", "broker", "cluster", "commit", "facts", "group", "key", "member", "progress", "read"]
+__all__ = ["NOW_MS", "broker", "cluster", "commits", "facts", "group", "key", "member", "read"]
 
 NOW_MS = 1_795_000_000_000
+
+
+def moment(at_ms: int) -> datetime:
+    return datetime.fromtimestamp(at_ms / 1000, UTC)
 
 
 def key(number: int, broker_id: int = 1, topic: str = "clicks") -> PartitionKey:
@@ -25,49 +30,21 @@ def read(partition: PartitionKey, rows: int, end_rows: int | None = None, node: 
     return PartitionProgress(partition, rows * 28, None if end_rows is None else end_rows * 28, node, reason="sticky")
 
 
-def progress(
-    *rows: PartitionProgress,
-    name: str = "clicks_etl",
-    sequence: int = 1,
-    epoch: int = 7,
-    version: str = "0.1.0",
-    at_ms: int = NOW_MS,
-    topics: Sequence[str] = ("clicks",),
-    nodes: int = 2,
-) -> GroupProgress:
-    at = datetime.fromtimestamp(at_ms / 1000, UTC)
-    return GroupProgress(GroupKey(name, topics), tuple(sorted(rows)), nodes, epoch, sequence, at, version)
+def commits(*rows: tuple[int, PartitionProgress]) -> dict[int, dict[PartitionKey, PastPosition]]:
+    """What was written when, in milliseconds before now."""
+    found: dict[int, dict[PartitionKey, PastPosition]] = {}
+    for ago_ms, row in rows:
+        one = PastPosition(moment(NOW_MS - ago_ms), row.next_offset, row.end_offset)
+        found.setdefault(NOW_MS - ago_ms, {})[row.partition] = one
+    return found
 
 
-def commit(at_ms: int = NOW_MS, rows_read: int = 0, rows_behind: int | None = 0, **other: object) -> CommitFacts:
-    plain = CommitFacts(
-        version=1,
-        at_ms=at_ms,
-        sequence=1,
-        run_epoch=7,
-        client_version="0.1.0",
-        source_count=2,
-        rows_behind=rows_behind,
-        rows_read=rows_read,
-        partitions_moved=int(rows_read > 0),
-        rows_back=0,
-        partitions_back=0,
-        changed_nodes=0,
-        changes=(),
-        reason=None,
-        taken_over=0,
-        entered=0,
-        left=0,
-        new_run=False,
-    )
-    return plain._replace(**other)  # type: ignore[arg-type]
-
-
-def group(*rows: PartitionProgress, commits: Iterable[CommitFacts] = (), **other: object) -> GroupFacts:
+def group(*rows: PartitionProgress, name: str = "clicks_etl", at_ms: int = NOW_MS, **other: Any) -> GroupFacts:
     """Its past has one position of each partition."""
-    newest = progress(*rows, **other)  # type: ignore[arg-type]
-    seen = {row.partition: (PastPosition(newest.updated_at, row.next_offset, row.end_offset),) for row in rows}
-    return GroupFacts(newest, tuple(commits), GroupPast(newest.group, seen))
+    at = moment(at_ms)
+    newest = GroupProgress(GroupKey(name, ["clicks"]), tuple(sorted(rows)), 2, 7, 1, at, "0.1.0")
+    seen = {row.partition: (PastPosition(at, row.next_offset, row.end_offset),) for row in rows}
+    return GroupFacts(newest, GroupPast(newest.group, seen), other.get("commits", {}))
 
 
 def broker(number: int = 1, failure: str | None = None) -> BrokerFacts:
@@ -81,11 +58,11 @@ def broker(number: int = 1, failure: str | None = None) -> BrokerFacts:
         True,
         False,
     )
-    return BrokerFacts(state, failure, None if failure else 3, 1)
+    return BrokerFacts(state, failure, None if failure else 3)
 
 
-def member(node: int, host: str = "worker") -> GroupMember:
-    return GroupMember(f"client_{node}", f"{host}-{node}", False, 2, node, ())
+def member(node: int) -> GroupMember:
+    return GroupMember(f"client_{node}", f"worker-{node}", False, 2, node, ())
 
 
 def cluster(
@@ -97,6 +74,5 @@ def cluster(
     return ClusterFacts(brokers or (broker(),), tuple(layouts), ends or {}, members or {})
 
 
-def facts(*groups: GroupFacts, of_cluster: ClusterFacts | None = None, failure: str | None = None) -> Facts:
-    source = Source("offsets table", "/lake/_offsets", NOW_MS, failure)
-    return Facts(NOW_MS, (source,), groups, of_cluster, None)
+def facts(*groups: GroupFacts, of_cluster: ClusterFacts | None = None, **other: Any) -> Facts:
+    return Facts(NOW_MS, groups, other.pop("groups_at_ms", NOW_MS), of_cluster, **other)

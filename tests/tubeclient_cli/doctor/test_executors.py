@@ -24,8 +24,7 @@ DRIVER = sys.version_info[:2]
 def probed(*addresses: str) -> dict[str, Any]:
     space: dict[str, Any] = {"__name__": "__main__"}
     exec(probe_text(addresses), space)
-    [text] = space["probe"](iter([1]))
-    found: dict[str, Any] = json.loads(text)
+    found: dict[str, Any] = json.loads(space["probe"](1))
     return found
 
 
@@ -61,12 +60,9 @@ def test_what_an_executor_lacks() -> None:
         address = f"127.0.0.1:{taken.getsockname()[1]}"
         report = probed(address) | {"python": [3, 9], "imports": False}
     report["packages"]["pyarrow"] = None
-    report["faults"] |= {"m:1": "timed out", "m:8080": "timed out"}
-    addresses = Addresses(["m:1"], [address], ["m:8080"])
+    report["faults"]["m:1"] = "timed out"
+    addresses = Addresses(["m:1"], [address])
     python, package, pyarrow, master, broker = problems(report, addresses)
-    [web] = [one for one in judge_executors([report], DRIVER, addresses) if one.check == "web port"]
-    assert web.text.startswith("m:8080 not reached from executor")
-    assert "tasks do without it" in web.action
     assert master.text.startswith("m:1 not reached from executor")
     assert master.check == "master"
     assert "3.9" in python.text
@@ -95,14 +91,13 @@ def test_executors_are_asked_in_tasks(delta_spark: SparkSession) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server, socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))  # and nobody listens
         there, missing = (f"127.0.0.1:{one.getsockname()[1]}" for one in (server, taken))
-        found = list(check_executors(delta_spark, Addresses([there], [missing], [there])))
+        found = list(check_executors(delta_spark, Addresses([there], [missing])))
     said = {one.check.partition(" on executor")[0]: one for one in found}
     assert {check: one.is_ok for check, one in said.items()} == {
         "Python": True,
         "packages": True,
         "master": True,
         "broker": False,
-        "web port": True,
     }
     assert said["Python"].text.endswith(sys.executable)
     assert said["broker"].text.startswith(f"{missing} not reached from executor ")

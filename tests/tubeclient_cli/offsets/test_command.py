@@ -1,33 +1,29 @@
-"""`tubeclient offsets show`, `history` and `lag`, on real tables and an embedded cluster."""
+"""`tubeclient offsets list`, `show`, `history` and `maintain`, on real tables and an embedded cluster."""
 
 from __future__ import annotations
 
 import json
 import os
-import re
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
-from datetime import datetime
-from io import StringIO
 from pathlib import Path
 
 import pytest
 from deltalake import DeltaTable
-from rich.console import Console
 from typer.testing import CliRunner, Result
 
 from embedded_tubemq import EmbeddedTubeMQ, TopicConfig
 from embedded_tubemq.storage.store import NewMessage
 from offsets_store import GroupKey, PartitionProgress, PartRead
-from tests.spark_source.feed import Feed
-from tests.tubeclient_cli.offsets.query import minutes_ago
 from tests.tubeclient_cli.offsets.runner import GROUP, OffsetsCommands, at
 from tubeclient.keys import PartitionKey
 from tubeclient_cli.app import app
 
 ROOT = Path(__file__).resolve().parents[3]
 KEY = GroupKey(GROUP, ["clicks"])
+WEEKS_S = 14 * 24 * 3600
 # Two stores; the first has two partitions that share its index.
 A, B, C, D = (PartitionKey(1, "clicks", number) for number in (0, 1, 10_000, 10_001))
 
@@ -62,7 +58,7 @@ def test_list_names_the_groups_of_a_table(offsets: OffsetsCommands) -> None:
         (KEY.consumer_group, KEY.topic_set, 2),
         ("new", "views", 1),
     ]
-    [_, clicks, new] = [" ".join(line.split()) for line in listed(offsets.uri).stdout.splitlines()]
+    [_, _, clicks, new] = [" ".join(line.split()) for line in listed(offsets.uri).stdout.splitlines()]
     at_commit = found[0]["updatedAt"].partition("+")[0][:19].replace("T", " ")
     assert clicks.startswith(f"{KEY.consumer_group} {KEY.topic_set} 2 {at_commit}")
     assert new.endswith("unknown")
@@ -84,8 +80,6 @@ def test_a_group_before_its_first_batch_is_shown_where_it_begins(offsets: Offset
     assert [(row["partition"], row["nextOffset"], row["reason"]) for row in shown["partitions"]] == [
         ("1:clicks:0", 28, "it begins here; no batch is complete yet")
     ]
-    [lag] = offsets.json("lag", *offsets.cluster)["topicSets"]
-    assert {row["partition"]: row["rowsBehindAtMost"] for row in lag["partitions"]}["1:clicks:0"] == 9
 
 
 def test_show_has_each_partition_and_all_topic_sets(offsets: OffsetsCommands) -> None:
@@ -95,41 +89,30 @@ def test_show_has_each_partition_and_all_topic_sets(offsets: OffsetsCommands) ->
     offsets.table.open_run(GroupKey(GROUP, pattern="cl.*"), 1, force=True).record(at({C: 2800}, None))
     text = offsets.text("show")
     assert "group 'clicks_etl' on clicks: commit 1 of 2" in text
-    assert "\n1:clicks:0 unknown 28 280 9 0 -\n" in text
-    assert "\n1:clicks:1 0 280 280 0 1 to 56, 0 to 280 modulo; backlog taken over\n" in text
-    assert "messages behind at the commit, at most: 9\n" in text
+    assert "ends as of that commit; brokers were not asked" in text
+    assert "\n1:clicks:0 28 280 9 0 -\n" in text
+    assert "\n1:clicks:1 280 280 0 1 to 56, 0 to 280 modulo; backlog taken over\n" in text
+    assert "messages behind in all, at most: 9\n" in text
     assert "group 'clicks_etl' on pattern:cl.*: commit 2 of 2" in text
-    assert "\n1:clicks:10000 unknown 2,800 unknown unknown 0 -\n" in text
+    assert "\n1:clicks:10000 2,800 unknown unknown 0 -\n" in text
     found = offsets.json("show")
-    assert [(each["topicSet"], each["sequence"], each["rowsBehind"]) for each in found["topicSets"]] == [
+    assert [(each["topicSet"], each["sequence"], each["rowsBehindAtMost"]) for each in found["topicSets"]] == [
         ("clicks", 1, 9),
         ("pattern:cl.*", 2, None),
     ]
-    assert found["topicSets"][0]["partitions"] == [
-        {
-            "partition": "1:clicks:0",
-            "nextOffset": 28,
-            "endOffset": 280,
-            "lag": 9,
-            "nodeId": 0,
-            "startOffset": None,
-            "readers": [],
-            "reason": None,
-        },
-        {
-            "partition": "1:clicks:1",
-            "nextOffset": 280,
-            "endOffset": 280,
-            "lag": 0,
-            "nodeId": 1,
-            "startOffset": 0,
-            "readers": [
-                {"nodeId": 1, "startOffset": 0, "endOffset": 56},
-                {"nodeId": 0, "startOffset": 56, "endOffset": 280},
-            ],
-            "reason": "modulo; backlog taken over",
-        },
-    ]
+    assert found["topicSets"][0]["partitions"][1] == {
+        "partition": "1:clicks:1",
+        "nextOffset": 280,
+        "endOffset": 280,
+        "rowsBehindAtMost": 0,
+        "nodeId": 1,
+        "startOffset": 0,
+        "readers": [
+            {"nodeId": 1, "startOffset": 0, "endOffset": 56},
+            {"nodeId": 0, "startOffset": 56, "endOffset": 280},
+        ],
+        "reason": "modulo; backlog taken over",
+    }
 
 
 def test_history_has_who_moved_what_newest_first(offsets: OffsetsCommands) -> None:
@@ -150,115 +133,40 @@ def test_history_has_who_moved_what_newest_first(offsets: OffsetsCommands) -> No
     ]
 
 
-def test_lag_asks_the_brokers(offsets: OffsetsCommands) -> None:
+def test_show_asks_the_brokers_for_the_lag_of_now(offsets: OffsetsCommands) -> None:
     # The first partition of each store is behind; of the second store, the table does not know the other one.
     offsets.table.open_run(KEY, 2).record(at({A: 28, B: 280, C: 28}, 28))
-    found = offsets.json("lag", *offsets.cluster)["topicSets"][0]
-    assert (found["asked"], found["asOf"]) == ("brokers", "now")
-    assert found["stores"] == {"1:clicks:0": 9, "1:clicks:1": 8}
-    assert (found["rowsBehindAtMost"], found["rowsExpiredAtMost"]) == (17, 1)
+    found = offsets.json("show", *offsets.cluster)["topicSets"][0]
+    assert (found["endsAsOf"], found["rowsBehindAtMost"], found["rowsExpiredAtMost"]) == ("now", 17, 1)
     assert [(row["partition"], row["nextOffset"], row["rowsBehindAtMost"]) for row in found["partitions"]] == [
         ("1:clicks:0", 28, 9),
         ("1:clicks:1", 280, 0),
         ("1:clicks:10000", 28, 8),
         ("1:clicks:10001", None, 8),
     ]
-    text = offsets.text("lag", *offsets.cluster)
-    assert text.startswith("clicks, as of now\n")
-    assert "\n1:clicks:10000 28 280 8\n1:clicks:10001 unknown 280 8\n" in text
+    text = offsets.text("show", *offsets.cluster)
+    assert text.splitlines()[0].endswith("; ends as of now")
+    assert "\n1:clicks:10000 28 280 8 0 -\n1:clicks:10001 unknown 280 8 - -\n" in text
     assert "\nmessages behind in all, at most: 17\n" in text
     assert "unread messages that the brokers no longer hold, at most: 1" in text
 
 
-def test_a_position_beyond_the_brokers_last_message_exceeds_any_bound(offsets: OffsetsCommands) -> None:
-    offsets.table.open_run(KEY, 2).record(at({A: 280, B: 308, C: 280, D: 280}))
-    done = offsets.run("lag", *offsets.cluster)
-    assert done.exit_code == 0
-    assert "positions beyond the last message of their broker: 1:clicks:1. The topic was made anew" in done.stdout
-    assert offsets.json("lag", *offsets.cluster)["topicSets"][0]["beyondEnd"] == ["1:clicks:1"]
-    for bound in (("--max-lag", "1000"), ("--max-age", "30d")):
-        done = offsets.run("lag", *bound, *offsets.cluster)
-        assert (done.exit_code, done.stderr) == (
-            1,
-            "clicks: the position of 1:clicks:1 is beyond the last message that its broker has, so its lag is "
-            "unknown\n",
-        )
-
-
-def test_lag_above_a_bound_is_exit_code_1(offsets: OffsetsCommands) -> None:
+def test_a_lag_above_a_bound_is_exit_code_1(offsets: OffsetsCommands) -> None:
     offsets.table.open_run(KEY, 2).record(at({A: 28, B: 280, C: 56, D: 280}))  # 9 and 8 rows
-    assert offsets.run("lag", "--max-lag", "17", *offsets.cluster).exit_code == 0
-    done = offsets.run("lag", "--json", "--max-lag", "16", *offsets.cluster)
+    assert offsets.run("show", "--max-lag", "17", *offsets.cluster).exit_code == 0
+    done = offsets.run("show", "--json", "--max-lag", "16", *offsets.cluster)
     assert (done.exit_code, done.stderr) == (1, "clicks: 17 messages behind, more than --max-lag 16\n")
     assert '"rowsBehindAtMost": 17' in done.stdout
-    assert offsets.run("lag", "--max-lag", "16").exit_code == 1
+    assert offsets.run("show", "--max-lag", "16").exit_code == 1
     offsets.table.open_run(KEY, 2, force=True).record(at({A: 28}, None))
-    assert "add --master-servers" in offsets.error("lag", "--max-lag", "5")
-
-
-def test_lag_older_than_a_bound_is_exit_code_1(tmp_path: Path) -> None:
-    with EmbeddedTubeMQ(tmp_path / "tube") as tube:
-        feed = Feed.create(tube, "clicks", stores=2, partitions=1)
-        offsets = OffsetsCommands(str(tmp_path / "offsets"), tube)
-        oldest = minutes_ago(30)
-        for minute in (minutes_ago(90), oldest):
-            feed.send(2, time=minute)
-        offsets.table.open_run(KEY, 2).record(at({A: 28, C: 56}))
-        # The oldest message is read; of the other partition, all are.
-        assert offsets.run("lag", "--max-age", "31m", *offsets.cluster).exit_code == 0
-        done = offsets.run("lag", "--max-age", "20m", *offsets.cluster)
-        assert done.exit_code == 1
-        assert "\noldest unread message: 20" in done.stdout
-        assert done.stderr.startswith("clicks: the oldest unread message is of 20")
-        found = json.loads(offsets.run("lag", "--json", "--max-age", "20m", *offsets.cluster).stdout)
-        assert datetime.fromisoformat(found["topicSets"][0]["oldestUnreadAt"]).strftime("%Y%m%d%H%M") == oldest
-        # Of several partitions, the oldest message counts.
-        offsets.table.open_run(KEY, 2, force=True).record(at({A: 28, C: 0}))
-        assert offsets.run("lag", "--max-age", "60m", *offsets.cluster).exit_code == 1
-        assert "--max-age asks the brokers for their messages" in offsets.error("lag", "--max-age", "20m")
-        # By a clock in Shanghai.
-        feed.send(2, time=minutes_ago(-8 * 60))
-        offsets.table.open_run(KEY, 2, force=True).record(at({A: 56, C: 56}))
-        assert "is --time-zone the zone of the producers'" in offsets.error("lag", "--max-age", "1h", *offsets.cluster)
-        in_zone = ("lag", "--max-age", "1h", "--time-zone", "Asia/Shanghai")
-        assert offsets.run(*in_zone, *offsets.cluster).exit_code == 0
-        feed.send(2, time="")
-        offsets.table.open_run(KEY, 2, force=True).record(at({A: 84, C: 84}))
-        said = offsets.error("lag", "--max-age", "20m", *offsets.cluster)
-    assert said.startswith("--max-age goes by the times of messages: the message with id ")
-    assert said.endswith("carries no time. Use --max-lag instead")
-
-
-def test_keys_and_numbers_are_whole_at_80_columns(offsets: OffsetsCommands, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What does not fit is left out, and is said."""
-    far = 123_456_789 * 28
-    shared = (PartRead(1, 0, 56), PartRead(0, 56, far))
-    run = offsets.table.open_run(KEY, 2)
-    run.record([PartitionProgress(C, far, 2 * far, 1, 0, shared, "modulo; backlog taken over"), *at({A: 28})])
-
-    def shown(command: str, width: int) -> str:
-        out = StringIO()
-        monkeypatch.setattr(
-            "tubeclient_cli.offsets.command.table_console",
-            lambda: Console(file=out, width=width, force_terminal=True, color_system=None, highlight=False),
-        )
-        assert offsets.run(command).exit_code == 0
-        # Lines of text are as long as they are; those of tables fit.
-        assert all(len(line) <= width for line in out.getvalue().splitlines() if not re.search("[a-z] [a-z]", line))
-        return out.getvalue()
-
-    narrow, wide = shown("show", 80), shown("show", 200)
-    for text in (narrow, wide):
-        for whole in ("1:clicks:10000", "3,456,790,092", "6,913,580,184", "123,456,789"):
-            assert whole in text
-    assert "backlog taken over" in wide
-    assert "left out, as the terminal is too narrow: why" in narrow
-    assert "left out" not in wide
-    assert "1:clicks:10000" in shown("lag", 60)
-    history = shown("history", 80)
-    assert "1:clicks:10000" in history
-    assert f"{run.epoch}" in shown("history", 120)
-    assert "left out, as the terminal is too narrow: version" in history
+    assert "add --master-servers" in offsets.run("show", "--max-lag", "5").stderr
+    # A position beyond the last message exceeds any.
+    offsets.table.open_run(KEY, 2, force=True).record(at({A: 280, B: 308, C: 280, D: 280}))
+    done = offsets.run("show", "--max-lag", "1000", *offsets.cluster)
+    assert "positions beyond the last message of their broker: 1:clicks:1. The topic was made anew" in done.stdout
+    said = "clicks: the position of 1:clicks:1 is beyond the last message that its broker has\n"
+    assert (done.exit_code, done.stderr) == (1, said)
+    assert offsets.json("show", *offsets.cluster)["topicSets"][0]["beyondEnd"] == ["1:clicks:1"]
 
 
 def test_without_a_terminal_a_table_is_lines_of_any_length(
@@ -267,28 +175,27 @@ def test_without_a_terminal_a_table_is_lines_of_any_length(
     many = {PartitionKey(1, "clicks", number): 28 for number in range(8)}
     offsets.table.open_run(KEY, 2).record(at(many))
     monkeypatch.setenv("COLUMNS", "40")
-    monkeypatch.setenv("NO_COLOR", "1")
-    [head, line] = offsets.run("history").stdout.splitlines()
+    [head, _, line] = offsets.run("history").stdout.splitlines()
     assert head.split() == ["commit", "version", "time", "run", "by", "moved"]
-    assert line.endswith(", ".join(f"{key} - -> 28" for key in many))
-    text = offsets.run("show").stdout
-    assert text.isascii()
-    assert all(line == line.rstrip() for line in text.splitlines())
-    [first, *_] = [line for line in text.splitlines() if line.startswith("1:clicks:0 ")]
-    assert first.split() == ["1:clicks:0", "unknown", "28", "280", "9", "0", "-"]
+    assert line.rstrip().endswith(", ".join(f"{key} - -> 28" for key in many))
 
 
-def test_lag_without_brokers_is_that_of_the_last_commit_and_says_so(offsets: OffsetsCommands) -> None:
-    offsets.table.open_run(KEY, 2).record(at({A: 28, B: 140}, 168))
-    text = offsets.text("lag")
-    assert "as of the group's last commit, 20" in text.splitlines()[0]
-    assert text.splitlines()[0].endswith("; brokers were not asked")
-    assert "\nmessages behind in all, at most: 5" in text
-    found = offsets.json("lag")["topicSets"][0]
-    assert (found["asked"], found["stores"], found["rowsBehindAtMost"]) == ("table", {"1:clicks:0": 5}, 5)
+def test_maintain_deletes_old_files_and_makes_a_checkpoint(offsets: OffsetsCommands) -> None:
+    words = ["offsets", "maintain", "--offsets-table", offsets.uri]
+    assert "there is no Delta table at" in CliRunner().invoke(app, words).stderr
+    assert not Path(offsets.uri).exists()
+    offsets.table.open_run(KEY, 2).record(at({A: 28}))
+    orphan = next(Path(offsets.uri).glob("consumerGroup=*")) / "part-orphan.parquet"
+    orphan.write_bytes(b"")
+    os.utime(orphan, (time.time() - WEEKS_S,) * 2)
+    done = CliRunner().invoke(app, words)
+    assert (done.exit_code, done.output) == (0, "done: 1 files deleted\n")
+    assert not orphan.exists()
+    assert list((Path(offsets.uri) / "_delta_log").glob("*.checkpoint.parquet"))
+    assert CliRunner().invoke(app, [*words, "--retention-hours", "0"]).exit_code == 2
 
 
-@pytest.mark.parametrize("command", ["show", "history", "lag", "reset"])
+@pytest.mark.parametrize("command", ["show", "history", "reset"])
 def test_where_there_is_no_table_is_said(offsets: OffsetsCommands, command: str) -> None:
     more = ["--to", "earliest", "--yes"] if command == "reset" else []
     said = f"there is no Delta table at {offsets.uri}; check --offsets-table. The first batch of a query"
@@ -302,12 +209,11 @@ def test_errors_of_the_user_are_one_line(offsets: OffsetsCommands, tmp_path: Pat
     offsets.table.open_run(GroupKey("other", ["clicks"]), 2).record(at({A: 28}))
     assert "has nothing of group clicks_etl; check both names" in offsets.error("show")
     assert "has nothing of group clicks_etl; check both names" in offsets.error("history")
-    assert "nothing of group clicks_etl; check both names" in offsets.error("lag")
     offsets.table.open_run(KEY, 2).record(at({A: 28}))
     assert "--option is for the connection to the cluster; add --master" in offsets.error(
-        "lag", "--option", "masterWebPort=1"
+        "show", "--option", "masterWebPort=1"
     )
-    text = offsets.error("lag", *offsets.cluster, "--option", "subscribe=views")
+    text = offsets.error("show", *offsets.cluster, "--option", "subscribe=views")
     assert text == "--option subscribe has a flag of its own, --topic"
     secret = "do-not-print-me"
     text = offsets.error("show", "--storage-option", secret)
@@ -338,7 +244,7 @@ def test_the_storage_options_reach_the_table_and_their_secrets_are_not_printed(o
 
 def test_the_command_of_its_own_process(offsets: OffsetsCommands) -> None:
     offsets.table.open_run(KEY, 2).record(at({A: 28}))
-    command = [sys.executable, "-m", "tubeclient_cli.app", "offsets", "lag", "--offsets-table", offsets.uri]
+    command = [sys.executable, "-m", "tubeclient_cli.app", "offsets", "show", "--offsets-table", offsets.uri]
     command += ["--consumer-group", GROUP, *offsets.cluster]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, env=environment, check=False)

@@ -105,32 +105,6 @@ def test_it_asks_and_no_is_no(offsets: OffsetsCommands) -> None:
     assert "--json does not prompt; add --yes" in offsets.error("reset", "--to", "batch:2", "--json")
 
 
-def test_to_another_groups_position_of_the_table_and_of_the_brokers(
-    offsets: OffsetsCommands, tube: EmbeddedTubeMQ
-) -> None:
-    offsets.table.open_run(GroupKey("other", ["clicks", "views"]), 1).record(at({A: 252, B: 224}))
-    offsets.json("reset", "--to", "group:other", "--yes")
-    assert offsets.positions() == {"1:clicks:0": 252, "1:clicks:10000": 224}
-    settings = ClientSettings((tube.master_address,), master_web_port=tube.master_web_port)
-    Admin(settings).set_offsets("on_the_brokers", {A: 168, B: 196})
-    text = offsets.error("reset", "--to", "group:on_the_brokers", "--force")
-    assert "the offsets table has no position of group on_the_brokers" in text
-    assert text.endswith("add --master-servers to query the brokers as well")
-    offsets.json("reset", "--to", "group:on_the_brokers", "--yes", "--force", *offsets.cluster)
-    assert offsets.positions() == {"1:clicks:0": 168, "1:clicks:10000": 196}
-    text = offsets.error("reset", "--to", "group:nobody", "--force", *offsets.cluster)
-    assert "neither the offsets table nor a broker has a position of group nobody" in text
-
-
-def test_a_new_group_takes_over_anothers_position(offsets: OffsetsCommands) -> None:
-    offsets.json("reset", "--to", f"group:{GROUP}", "--topic", "clicks", "--yes", group="new")
-    assert offsets.positions("new") == {"1:clicks:0": 140, "1:clicks:10000": 56}
-    assert offsets.json("show", group="new")["topicSets"][0]["topicSet"] == "clicks"
-    assert "check both names, or name the group's topics with --topic" in offsets.error(
-        "reset", "--to", "batch:1", group="nobody"
-    )
-
-
 @pytest.mark.parametrize(("flag", "topics"), [("--topic", "clicks"), ("--topic-pattern", "c.*")])
 def test_a_reset_of_named_topics_creates_the_table(
     offsets: OffsetsCommands, tmp_path: Path, flag: str, topics: str
@@ -146,7 +120,7 @@ def test_partitions_that_came_later_are_read_from_their_beginning(offsets: Offse
     old = OffsetsTable(offsets.uri, clock_ms=lambda: time.time_ns() // 1_000_000 - LONG_AGO_MS // 2 - 1_000)
     old.open_run(KEY, 2, force=True).record(at({A: 140, B: 56, third: 28}))
     text = offsets.text("reset", "--to", "batch:1", "--yes")
-    assert "1:clicks:20000 28 unknown: read from its beginning" in text
+    assert "1:clicks:20000 28 none: read from its beginning" in text
     assert offsets.positions() == {"1:clicks:0": 84, "1:clicks:10000": 28}
 
 
@@ -258,9 +232,9 @@ def test_the_set_of_topics_is_named_where_there_are_several(offsets: OffsetsComm
     ("arguments", "text"),
     [
         (["--to", "yesterday"], "--to is 'yesterday'; write earliest, latest, a time as"),
+        (["--to", "batch:1", "--consumer-group", "nobody"], "check both names, or name the group's topics with"),
         (["--to", "batch:x"], "write batch: and a commit's number"),
         (["--to", "batch:9"], "no commit 9 in the offsets table: its newest is 2"),
-        (["--to", "group:"], "write the other group's name"),
         (["--to", "1960-01-01"], "is before 1970; write earliest"),
         (["--to", "2024-01-02T03:05", "--time-zone", "Moon"], "'Moon' is not a time zone; give a name"),
         (["--to", '{"1:clicks:0": 5}'], "28"),
@@ -290,6 +264,6 @@ def test_messages_without_a_time_are_said_with_what_to_name_instead(tmp_path: Pa
         said = offsets.error("reset", "--to", "2024-01-02T03:05Z", "--topic", "clicks", "--yes", *offsets.cluster)
     assert said.startswith("--to uses the times that producers write on messages, but the message with id ")
     assert said.endswith(
-        "(topic clicks) carries no time. Name earliest, latest, batch:N or group:NAME instead, or an offset by "
+        "(topic clicks) carries no time. Name earliest, latest, batch:N instead, or an offset by "
         'partition: {"1:clicks:0": 2800}'
     )

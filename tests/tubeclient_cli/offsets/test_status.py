@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 from deltalake import DeltaTable
+from typer.testing import CliRunner
 
 from embedded_tubemq import EmbeddedTubeMQ, TopicConfig
 from offsets_store import GroupKey
@@ -25,6 +26,7 @@ from tests.waiting import wait_for
 from tubeclient import Admin, ClientBalanceConsumer, ClientSettings
 from tubeclient.keys import PartitionKey
 from tubeclient.settings import parse_master_servers
+from tubeclient_cli.app import app
 
 A, B = PartitionKey(1, "clicks", 0), PartitionKey(1, "clicks", 10_000)
 ROOT = Path(__file__).resolve().parents[3]
@@ -50,7 +52,8 @@ class Bench:
     def status(self, *more: str, code: int) -> dict[str, Any]:
         done = self.offsets.run("status", "--json", *self.offsets.cluster, *more)
         assert (done.exit_code, done.stderr) == (code, "")
-        found: dict[str, Any] = json.loads(done.stdout)
+        [found] = json.loads(done.stdout)["groups"]
+        assert isinstance(found, dict)
         return found
 
     def verdicts(self, *more: str, code: int) -> list[tuple[str, str]]:
@@ -72,16 +75,16 @@ def bench(tmp_path: Path) -> Iterator[Bench]:
 
 def test_a_group_that_keeps_up_is_well(bench: Bench) -> None:
     query = bench.query()
-    for _ in range(4):
+    for _ in range(10):
         bench.feed.send(6, time=minutes_ago(1))
         assert query.batch() == 6
     bench.feed.send(6, time=minutes_ago(0))
-    found = bench.status("--window", "4", code=0)
+    found = bench.status(code=0)
     assert (found["consumerGroup"], found["topicSet"], found["verdict"]) == (GROUP, "clicks", "OK")
     assert [(one["verdict"], one["why"], one["rowsBehindAtMost"]) for one in found["partitions"]] == [
         ("OK", "3 messages to read", 3)
     ] * 2
-    assert bench.text("--window", "4", code=0).splitlines() == [
+    assert bench.text(code=0).splitlines() == [
         "group 'clicks_etl' on clicks: OK",
         "partitions that are OK: 2 of 2; the furthest behind has 3 messages to read, at most",
     ]
@@ -89,17 +92,19 @@ def test_a_group_that_keeps_up_is_well(bench: Bench) -> None:
 
 def test_a_group_that_is_slower_than_its_producers_is_warned_of(bench: Bench) -> None:
     query = bench.query()
-    for _ in range(4):
+    bench.feed.send(8, time=minutes_ago(1))
+    assert query.batch({A: 4, B: 3}) == 7
+    assert bench.status(code=0)["verdict"] == "OK"  # ten commits are needed
+    for _ in range(9):
         bench.feed.send(8, time=minutes_ago(1))
         assert query.batch({A: 4, B: 3}) == 7
-    assert bench.verdicts("--window", "4", code=1) == [
+    assert bench.verdicts(code=1) == [
         ("OK", "nothing to read"),
-        ("WARN", "the lag never fell over 4 commits: from 1 to 4 messages"),
+        ("WARN", "the lag never fell over 10 commits: from 1 to 10 messages"),
     ]
-    assert bench.status(code=0)["verdict"] == "OK"  # ten commits are needed, if nothing else is said
-    text = bench.text("--window", "4", code=1)
+    text = bench.text(code=1)
     assert text.startswith("group 'clicks_etl' on clicks: WARN\n")
-    assert "\n1:clicks:10000 WARN 4 20" in text
+    assert "\n1:clicks:10000 WARN 10 20" in text
     assert "partitions that are OK: 1 of 2" in text
 
 
@@ -126,17 +131,16 @@ def test_a_group_that_was_killed_has_stopped_and_nobody_holds_it(bench: Bench) -
     assert bench.text(code=1).endswith("the master lists no client of the group: it has ended, or was killed")
     # A job that comes once an hour is given that time.
     assert bench.status("--max-silence", "1h", code=0)["verdict"] == "OK"
-    assert bench.status("--max-silence", "29m", code=1)["verdict"] == "STOP"
 
 
 def test_a_partition_that_stays_while_the_group_commits_is_stalled(bench: Bench) -> None:
     bench.feed.send(100, time=minutes_ago(3))
     query = bench.query()
-    for _ in range(5):
-        query.batch({A: 10})
-    assert bench.verdicts("--window", "5", code=1) == [
+    for _ in range(10):
+        query.batch({A: 5})
+    assert bench.verdicts(code=1) == [
         ("OK", "nothing to read"),
-        ("STALL", "position 0 stayed over 5 commits while 50 messages wait"),
+        ("STALL", "position 0 stayed over 10 commits while 50 messages wait"),
     ]
 
 
@@ -227,7 +231,7 @@ def test_partitions_that_the_group_left_out_are_not_judged(tmp_path: Path) -> No
         feed.send(10, time=minutes_ago(120))
         with closing(Query(feed, bench.uri, [PartitionKey(1, "views", 0)], 60 * MINUTE_S)) as query:
             query.batch()
-        found = bench.json("status", *bench.cluster)
+        [found] = bench.json("status", *bench.cluster)["groups"]
     assert [(one["partition"], one["verdict"]) for one in found["partitions"]] == [("1:views:0", "OK")]
 
 
@@ -240,7 +244,7 @@ def test_rows_of_other_partitions_of_the_store_are_not_unread(tmp_path: Path) ->
         # As consumers without Spark do, which move a partition only by its own messages.
         with closing(Query(feed, bench.uri, [first, second], 60 * MINUTE_S)) as query:
             query.batch({first: 10})
-        found = bench.json("status", *bench.cluster)
+        [found] = bench.json("status", *bench.cluster)["groups"]
     assert [(one["verdict"], one["why"]) for one in found["partitions"]] == [("OK", "nothing to read")] * 2
 
 
@@ -278,9 +282,22 @@ def test_a_group_that_does_not_exist_is_an_error_with_near_names(bench: Bench) -
     assert said.endswith("has nothing of group clicks_etl; it has no group yet: a query writes to it when it starts")
 
 
-def test_a_length_of_time_that_is_none_is_refused(bench: Bench) -> None:
-    said = bench.offsets.error("status", *bench.offsets.cluster, "--max-silence", "soon")
-    assert said == "--max-silence is 'soon'; write a number and a unit, such as 500ms, 10s, 15m, 2h"
+def test_all_groups_are_judged_and_the_worst_counts(bench: Bench, tmp_path: Path) -> None:
+    bench.feed.send(8, time=minutes_ago(40))
+    bench.query(30 * MINUTE_S).batch(2)
+    bench.offsets.table.open_run(GroupKey("newer", ["clicks"]), 1).record(at({A: 0}))
+    bench.offsets.table.open_run(GroupKey("well", ["clicks"]), 1).record(at({A: 4 * 28, B: 4 * 28}))
+    DeltaTable(bench.offsets.uri).update({"rowVersion": "2"}, predicate="\"consumerGroup\" = 'newer'")
+    words = ["offsets", "status", "--offsets-table", bench.offsets.uri, *bench.offsets.cluster]
+    done = CliRunner().invoke(app, [*words, "--json"])
+    assert done.exit_code == 1, done.output
+    assert [(one["consumerGroup"], one["verdict"]) for one in json.loads(done.stdout)["groups"]] == [
+        (GROUP, "STOP"),
+        ("well", "OK"),
+    ]
+    assert done.stderr.startswith("newer: [OFFSETS_TABLE_SCHEMA] ")
+    words[words.index(bench.offsets.uri)] = str(tmp_path / "none")
+    assert "there is no Delta table at" in CliRunner().invoke(app, words).stderr
 
 
 def test_partitions_of_a_broker_that_is_down_cannot_be_judged_and_the_others_are(tmp_path: Path) -> None:
@@ -294,7 +311,7 @@ def test_partitions_of_a_broker_that_is_down_cannot_be_judged_and_the_others_are
         tube.stop_broker(2, clean=False)
         quick = [*bench.cluster, "--option", "retryLimit=1s"]
         done = bench.run("status", "--json", *quick)
-        found = json.loads(done.stdout)
+        [found] = json.loads(done.stdout)["groups"]
         assert (done.exit_code, found["verdict"], found["unjudged"]) == (3, "OK", ["2:clicks:0"])
         assert found["partitions"][0]["why"] == "nothing to read"
         assert found["partitions"][1]["why"].startswith("broker 2 gave no answer: ")
@@ -302,9 +319,8 @@ def test_partitions_of_a_broker_that_is_down_cannot_be_judged_and_the_others_are
         assert shown.exit_code == 3
         assert "partitions that cannot be judged: 1" in shown.stdout
         # What is known to be bad stands.
-        feed.send(20, time=minutes_ago(30))
-        done = bench.run("status", "--json", "--max-silence", "1s", *quick)
-        assert (done.exit_code, json.loads(done.stdout)["verdict"]) == (1, "STOP")
+        bench.table.open_run(KEY, 1, force=True).record(at({there: 0, away: 0}))
+        assert (bench.run("status", *quick).exit_code) == 1
         tube.stop_broker(1, clean=False)
         assert "cannot connect to " in bench.error("status", *quick, code=3)
 

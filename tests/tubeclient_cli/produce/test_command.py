@@ -45,7 +45,7 @@ def messages(settings: ClientSettings, count: int) -> list[Message]:
 
 
 def test_lines_of_standard_input_and_of_a_file(cluster: ClusterCommands, tmp_path: Path) -> None:
-    all_have = ("--tag", "web", "--attribute", "a=1", "--time", "202611230000")
+    all_have = ("--tag", "web", "--attribute", "a=1")
     said = cluster.text("produce", "clicks", *all_have, given=b"\xef\xbb\xbfone\n\r\ntwo\r\nthree")
     assert said.startswith("3 messages acknowledged in ")
     assert said.endswith(" a second; 1 empty line skipped\n")
@@ -57,16 +57,13 @@ def test_lines_of_standard_input_and_of_a_file(cluster: ClusterCommands, tmp_pat
         "emptyLines": 0,
         "acknowledged": 1,
         "failed": 0,
-        "unanswered": 0,
         "nextLine": 2,
         "complete": True,
     }
     found = messages(cluster.settings, 4)
     assert [one.body for one in found] == [b"one", b"two", b"three", b"four"]
-    assert [(one.tag, one.time, one.attributes) for one in found[2:]] == [
-        ("web", "202611230000", {"a": "1"}),
-        ("phone", "202611231030", {}),
-    ]
+    assert [(one.tag, one.attributes) for one in found[2:]] == [("web", {"a": "1"}), ("phone", {})]
+    assert found[3].time == "202611231030"
 
 
 @pytest.mark.parametrize("zone", ["UTC", "Asia/Shanghai"])
@@ -82,17 +79,6 @@ def test_messages_have_the_minute_in_which_they_were_sent(cluster: ClusterComman
     for start, found in ((began, ["line", "json"]), (ended + timedelta(hours=1), [])):
         words = ("consume", "clicks", "--from", start.isoformat(), *where)
         assert cluster.text(*words).splitlines() == found
-
-
-def test_a_time_of_its_own_wins_and_no_time_leaves_it_out(cluster: ClusterCommands) -> None:
-    two = b'{"value": "own", "time": "202601010000"}\n{"value": "other"}\n'
-    cluster.text("produce", "clicks", "--format", "json", "--no-time", given=two)
-    cluster.text("produce", "clicks", "--format", "json", "--time", "202602020000", given=two)
-    assert [one.time for one in messages(cluster.settings, 4)] == ["202601010000", "", "202601010000", "202602020000"]
-
-
-def test_one_message_is_said_as_one(cluster: ClusterCommands) -> None:
-    assert cluster.text("produce", "clicks", given=b"one").startswith("1 message acknowledged in ")
 
 
 @pytest.mark.parametrize("source", ["standard input", "a file"])
@@ -133,7 +119,6 @@ def test_a_message_that_is_too_long_is_a_failed_line(cluster: ClusterCommands) -
     [
         (["produce", "klicks"], "[TOPIC_NOT_FOUND] publishing to klicks: the cluster has no topic klicks"),
         (["produce", "clicks", "--time-zone", "Moon"], "'Moon' is not a time zone"),
-        (["produce", "clicks", "--time", "202601010000", "--no-time"], "--time and --no-time contradict each other"),
         (["produce", "clicks", "--file", "/no/such"], "--file /no/such cannot be read: No such file or directory"),
         (["produce", "clicks", "--format", "csv"], "--format is 'csv'; write lines or json"),
         (["produce", "clicks", "--attribute", "a"], "--attribute takes NAME=VALUE"),
@@ -175,7 +160,7 @@ def test_ctrl_c_sends_what_was_read(tube: EmbeddedTubeMQ) -> None:
         producer.publish(["clicks"])
         sending = Sending(producer, parser_of("lines", "clicks", Defaults()), pytest.fail)
         sending.send_all(lines())
-    assert (sending.acknowledged, sending.interrupted, sending.summary_json("clicks")["complete"]) == (1, True, False)
+    assert (sending.acknowledged, sending.summary_json("clicks")["complete"]) == (1, False)
     assert sending.summary().endswith("; stopped after line 1, go on from line 2")
 
 
@@ -199,12 +184,3 @@ def test_input_that_cannot_be_read_is_told_with_what_was_sent(cluster: ClusterCo
     assert done.exit_code == 1
     assert done.stderr == "tubeclient produce: the input cannot be read after line 0: Input/output error\n"
     assert "stopped after line 0, go on from line 1" in done.stdout
-
-
-def test_closed_input_is_said(cluster: ClusterCommands) -> None:
-    command = [sys.executable, "-m", "tubeclient_cli.app", "produce", "clicks", *cluster.where]
-    done = subprocess.run(["sh", "-c", '"$@" <&-', "sh", *command], capture_output=True, timeout=60, check=False)
-    assert (done.returncode, done.stderr) == (
-        2,
-        b"tubeclient produce: [INVALID_SETTING] standard input is closed; name a --file\n",
-    )

@@ -6,7 +6,6 @@ import json
 import os
 import signal
 import socket
-import ssl
 import subprocess
 import sys
 import time
@@ -18,11 +17,9 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from tests.certificates import Certificate, CertificateAuthority
 from tests.embedded_tubemq.raw_client import RawClient, http_get
 from tubeclient import Admin, ClientSettings, StoreKey
 from tubeclient.wire.methods import Method
-from tubeclient.wire.signature import sign
 from tubeclient_cli.app import app
 
 SECONDS = 30
@@ -84,32 +81,6 @@ def test_ready_line_ready_file_and_a_clean_stop(tmp_path: Path, number: signal.S
         assert client.call(Method.PARTITION_REGISTER, **READER, opType=31, readStatus=0).currOffset == 28
 
 
-def test_options_for_tls_and_users(
-    tmp_path: Path, server_certificate: Certificate, authority: CertificateAuthority
-) -> None:
-    (tmp_path / "users").write_text("alice:secret:word\n")
-    files = ["--tls-certificate", server_certificate.certificate_file, "--tls-key", server_certificate.key_file]
-    options = ["--user-file", str(tmp_path / "users"), "--tls-client-ca", authority.ca_file, "--check-visit-token"]
-    own = authority.issue("command-line-client")
-    context = ssl.create_default_context(cafile=authority.ca_file)
-    context.load_cert_chain(own.certificate_file, own.key_file)
-    with running(tmp_path, "--topic", "flights", *files, *options) as (_, addresses):
-        broker = addresses["brokers"][0]["tlsAddress"]
-        with RawClient(addresses["masterTls"], context) as to_master, RawClient(broker, context) as to_broker:
-            producer = {"clientId": "p", "hostName": "h", "brokerCheckSum": -1}
-            assert to_master.call(Method.PRODUCER_REGISTER, **producer).errCode == 415
-            signed = sign("alice", "secret:word", time.time_ns() // 1_000_000, 1)
-            info = {"userName": "alice", "timestamp": signed.timestamp_ms, "nonce": 1, "othParams": ""}
-            producer["authInfo"] = {"authInfo": info | {"signature": signed.signature}}
-            answer = to_master.call(Method.PRODUCER_REGISTER, **producer)
-            assert list(answer.brokerInfos) == [f"1:{broker}"]
-            shown = {"visitAuthorizedToken": answer.authorizedInfo.visitAuthorizedToken - 1}
-            shown["authAuthorizedToken"] = signed.joined
-            assert to_broker.call(Method.SEND_MESSAGE, **SEND, data=b"m", authInfo=shown).errCode == 415
-            shown["visitAuthorizedToken"] += 1
-            assert to_broker.call(Method.SEND_MESSAGE, **SEND, data=b"m", authInfo=shown).success
-
-
 def test_what_was_acknowledged_survives_a_kill(tmp_path: Path) -> None:
     acknowledged: dict[int, bytes] = {}
     with running(tmp_path, "--topic", "flights") as (process, addresses):
@@ -151,10 +122,6 @@ def test_what_was_acknowledged_survives_a_kill(tmp_path: Path) -> None:
         (["--topic", "flights:0"], "flights"),
         (["--topic", "a:b:c"], "name:stores:partitions"),
         (["--brokers", "0"], "broker"),
-        (["--tls-key", "key.pem"], "--tls-key is given without --tls-certificate"),
-        (["--tls-certificate", "missing.pem"], "missing.pem"),
-        (["--user-file", "missing"], "--user-file missing"),
-        (["--user-file", os.devnull], "names no user"),
         (["--log-level", "loud"], "--log-level is 'loud'; write one of debug"),
     ],
 )
@@ -191,14 +158,6 @@ def test_a_ready_file_that_cannot_be_is_named(tmp_path: Path) -> None:
     done = CliRunner().invoke(app, ["server", "--data-dir", str(tmp_path), "--ready-file", str(tmp_path / "no" / "f")])
     assert (done.exit_code, done.stderr.count("\n")) == (2, 1)
     assert f"--ready-file {tmp_path / 'no' / 'f'} cannot be written" in done.stderr
-
-
-def test_json_is_one_line_when_ready(tmp_path: Path) -> None:
-    with running(tmp_path, "--json") as (process, addresses):
-        assert process.stdout is not None
-        assert json.loads(process.stdout.readline()) == addresses
-        process.send_signal(signal.SIGTERM)
-        assert (process.communicate(timeout=SECONDS), process.returncode) == (("", ""), 0)
 
 
 def test_a_sample_goes_into_all_partitions_of_empty_topics(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import pytest
 
@@ -13,9 +13,6 @@ from tests.tubeclient_cli.clusters import ClusterCommands
 from tubeclient import ClientSettings, RemoteError
 from tubeclient.admin import Admin
 from tubeclient.errors import ConfigurationError
-from tubeclient_cli.topics import display
-from tubeclient_cli.topics.command import _is_wanted
-from tubeclient_cli.topics.display import waited
 
 TOKEN = {"TUBECLIENT_MODIFY_TOKEN": DEFAULT_TOKEN}
 NO_TOKEN = {"TUBECLIENT_MODIFY_TOKEN": ""}
@@ -48,11 +45,8 @@ def test_a_topic_is_created_and_altered(cluster: ClusterCommands, tmp_path: Path
     made = cluster.json("topics", "create", "views", "--stores", "2", env=TOKEN)
     assert (made["partitions"], made["loaded"]) == (4, True)
     (tmp_path / "token").write_text(f"{DEFAULT_TOKEN}\n")
-    more = ["--partitions", "2", "--no-publish", "--token-file", str(tmp_path / "token")]
+    more = ["--partitions", "2", "--token-file", str(tmp_path / "token")]
     assert cluster.text("topics", "alter", "views", *more) == "topic views was altered: 8 partitions on 2 brokers\n"
-    assert "takes no messages" in cluster.text("topics", "list")
-    cluster.text("topics", "alter", "views", "--publish", env=TOKEN)
-    assert "takes no messages" not in cluster.text("topics", "list")
 
 
 @pytest.mark.parametrize(
@@ -63,7 +57,7 @@ def test_a_topic_is_created_and_altered(cluster: ClusterCommands, tmp_path: Path
         (["create", "views"], 2, "give a file with --token-file, or set the environment variable TUBECLIENT_MODIFY"),
         (["create", "views", "--token-file", "/no/such"], 2, "cannot read /no/such"),
         (["create", "x<b>", "--token-file", "/no/such"], 2, "'x<b>' is not a name for a new topic: use a letter, then"),
-        (["alter", "clicks"], 2, "nothing is to be changed; give --stores, --partitions"),
+        (["alter", "clicks"], 2, "nothing is to be changed; give --stores or --partitions"),
         (["list", "--option", "sourceCount=3"], 2, "option sourceCount is not about the connection"),
         (["list", "--option", "masterWebPrt=3"], 2, "did you mean masterWebPort?"),
     ],
@@ -104,48 +98,20 @@ def test_a_web_port_of_another_cluster_is_an_error(
         assert [topic.name for topic in Admin(mixed.settings).topics()] == ["views"]
 
 
-def test_a_wrong_master_port_beside_the_right_web_port_is_told(tube: EmbeddedTubeMQ) -> None:
-    done = ClusterCommands(ClientSettings(("127.0.0.1:1",), master_web_port=tube.master_web_port)).run("topics", "list")
-    assert (done.exit_code, "clicks" in done.stdout) == (0, True), done.output
-    [line] = done.stderr.splitlines()
-    assert line.startswith(f"no master says whether web port {tube.master_web_port} is its own, and the rest goes by")
-    assert "127.0.0.1:1" in line
-
-
-@pytest.mark.parametrize(("interrupted", "code"), [(False, 3), (True, 130)])
-def test_a_change_that_cannot_be_waited_for_is_told_to_be_done(
-    tube: EmbeddedTubeMQ,
-    cluster: ClusterCommands,
-    monkeypatch: pytest.MonkeyPatch,
-    interrupted: bool,
-    code: int,
+def test_a_broker_that_is_slow_to_load_is_waited_for(
+    tube: EmbeddedTubeMQ, cluster: ClusterCommands, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    create = Admin.create_topic
+    [before] = Admin(cluster.settings).topics(["clicks"])
+    topics, late = Admin.topics, [before] * 2
 
-    def create_and_lose_the_master(self: Admin, name: str, **wanted: Any) -> None:
-        create(self, name, **wanted)
-        tube.master_faults.standby = True
+    def slow(admin: Admin, names: Any = ()) -> Any:
+        return [late.pop()] if late else topics(admin, names)
 
-    def interrupt(*_: object) -> NoReturn:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(Admin, "create_topic", create_and_lose_the_master)
-    if interrupted:
-        monkeypatch.setattr(display, "waited", interrupt)
-    done = cluster.run("topics", "create", "views", env=TOKEN)
-    assert (done.exit_code, done.stdout) == (code, "")
-    assert done.stderr.splitlines()[0].startswith("tubeclient topics create: topic views was created; whether all")
-
-
-def test_a_broker_that_is_slow_to_load_is_waited_for(tube: EmbeddedTubeMQ) -> None:
-    settings = ClientSettings((tube.master_address,), master_web_port=tube.master_web_port)
-    admin = Admin(settings, modify_token=DEFAULT_TOKEN)
-    [before] = admin.topics(["clicks"])
-    admin.alter_topic("clicks", partitions_per_store=4)
-    [after] = admin.topics(["clicks"])
-    answers = iter([before, after])
-    assert waited(lambda: next(answers), _is_wanted(None, 4), 30) == after
-    assert waited(lambda: before, _is_wanted(None, 4), 0.01) == before
+    monkeypatch.setattr(Admin, "topics", slow)
+    assert cluster.json("topics", "alter", "clicks", "--partitions", "4", env=TOKEN)["loaded"]
+    late += [before] * 9
+    done = cluster.run("topics", "alter", "clicks", "--partitions", "5", "--wait", "0.01", env=TOKEN)
+    assert (done.exit_code, "not all brokers have loaded it yet" in done.stdout) == (1, True), done.output
 
 
 def test_only_what_is_named_is_altered(tube: EmbeddedTubeMQ) -> None:
