@@ -42,9 +42,6 @@ def dashboard(
         list[str] | None,
         typer.Option(metavar="NAME", help="Only this group; may be given several times.", parser=named_group),
     ] = None,
-    bad_records: Annotated[
-        str | None, typer.Option(metavar="PATH", help="The table of `ingest --bad-records`; its counts are shown.")
-    ] = None,
     bind: Annotated[
         str, typer.Option(metavar="ADDRESS", help="The address to listen on. Whoever reaches it can read the page.")
     ] = "127.0.0.1",
@@ -56,8 +53,8 @@ def dashboard(
     """Serve a page that shows how the groups of an offsets table do.
 
     Which group is not well and why; messages behind and messages per second
-    over time; which node reads which partition; brokers; bad records. Open
-    the printed address in a browser. Ctrl-C ends it.
+    over time; which node reads which partition; brokers. Open the printed
+    address in a browser. Ctrl-C ends it.
 
     The page changes nothing, loads nothing from elsewhere, and has no login:
     it listens on this machine only, unless you give --bind. From elsewhere
@@ -72,7 +69,7 @@ def dashboard(
     Example:
 
       tubeclient dashboard --offsets-table /lake/_offsets \\
-        --master-servers 10.0.0.1:8715 --bad-records /lake/_bad_records
+        --master-servers 10.0.0.1:8715
     """
     with clear_errors("dashboard"):
         from tubeclient_cli.common.cluster import settings_of
@@ -89,7 +86,6 @@ def dashboard(
             pairs("--storage-option", storage_option),
             None if master_servers is None else settings_of(master_servers, given),
             groups=consumer_group or (),
-            bad_records=bad_records,
         )
         if json:
             facts = watcher.look()

@@ -1,4 +1,4 @@
-"""Looks at an offsets table, a cluster and a table of bad records, again and again while somebody reads the page."""
+"""Looks at an offsets table and a cluster, again and again while somebody reads the page."""
 
 from __future__ import annotations
 
@@ -22,7 +22,6 @@ from tubeclient_cli.common.offsets_tables import NO_TABLE, kept_group, progress_
 
 if TYPE_CHECKING:
     from tubeclient.settings import ClientSettings
-    from tubeclient_cli.bad_records.table import Found
 
 __all__ = ["BrokerFacts", "ClusterFacts", "Commits", "Facts", "GroupFacts", "Source", "Watcher", "look_at_cluster"]
 
@@ -31,7 +30,6 @@ _T = TypeVar("_T")
 _AT_ONCE: Final = 8
 _MOST_COMMITS: Final = 120
 """So many points a chart has."""
-_BAD_RECORDS_PERIOD_S: Final = 30.0
 
 Commits: TypeAlias = Mapping[int, Mapping[PartitionKey, PastPosition]]
 """By the time of a commit, in milliseconds since 1970: the positions that it wrote."""
@@ -88,7 +86,6 @@ class Facts:
     groups_at_ms: int
     """When the offsets table was read: groups are judged as of then, as what they committed since is not known."""
     cluster: ClusterFacts | None = None
-    bad_records: Found | None = None
     failures: tuple[Source, ...] = ()
     waits: Mapping[tuple[str, PartitionKey, int], int] = field(default_factory=dict)
     """By group, partition and position: since when messages have been seen to wait there, in milliseconds since 1970.
@@ -124,8 +121,8 @@ def look_at_cluster(settings: ClientSettings, groups: Collection[str]) -> Cluste
 
 
 class Watcher:
-    """Looks at the table, at the cluster unless `settings` is None, and at the bad records unless `bad_records` is
-    None, every `period_s` while `facts` is called. A look that hangs holds nobody up."""
+    """Looks at the table, and at the cluster unless `settings` is None, every `period_s` while `facts` is called. A look
+    that hangs holds nobody up."""
 
     def __init__(
         self,
@@ -134,7 +131,6 @@ class Watcher:
         settings: ClientSettings | None,
         *,
         groups: Sequence[str] = (),
-        bad_records: str | None = None,
         period_s: float = 5.0,
     ) -> None:
         self._uri = offsets_table
@@ -142,8 +138,6 @@ class Watcher:
         self._storage_options = storage_options
         self._settings = settings
         self._wanted = sorted(set(groups))
-        self._bad_records_uri = bad_records
-        self._bad_records: tuple[float, Found | None] = (float("-inf"), None)
         self._period_s = period_s
         self._pasts: dict[str, tuple[list[GroupProgress], GroupPast | None]] = {}
         """By group: its progress, and the past that goes with it."""
@@ -191,9 +185,6 @@ class Watcher:
             names = {group.progress.group.consumer_group for group in groups or ()}
             masters = ", ".join(settings.master_servers)
             cluster = attempt("cluster", masters, lambda: look_at_cluster(settings, names))
-        bad_records = None
-        if (uri := self._bad_records_uri) is not None:
-            bad_records = attempt("bad records", display_uri(uri), lambda: self._read_bad_records(uri))
         ends = {} if cluster is None else cluster.ends
         waits: dict[tuple[str, PartitionKey, int], int] = {
             key: before.waits.get(key, now_ms)
@@ -202,7 +193,7 @@ class Watcher:
             if (held := ends.get(row.partition.store)) is not None and held.max_offset > row.next_offset
             for key in [(group.progress.group.consumer_group, row.partition, row.next_offset)]
         }
-        return Facts(now_ms, groups, at_ms, cluster, bad_records, tuple(failures), waits)
+        return Facts(now_ms, groups, at_ms, cluster, tuple(failures), waits)
 
     def _groups(self, failures: list[Source], place: str) -> tuple[GroupFacts, ...]:
         there = self._table.groups()
@@ -241,15 +232,6 @@ class Watcher:
             )
             for progress in newest
         ]
-
-    def _read_bad_records(self, uri: str) -> Found:
-        from tubeclient_cli.bad_records.table import Choice, read_bad_records
-
-        read_at, found = self._bad_records
-        if found is None or time.monotonic() - read_at >= _BAD_RECORDS_PERIOD_S:
-            found = read_bad_records(uri, self._storage_options, Choice(), 1)
-            self._bad_records = time.monotonic(), found
-        return found
 
 
 def _now_ms() -> int:

@@ -204,7 +204,6 @@ def dashboard_json(facts: Facts, chosen: str | None = None) -> dict[str, Any]:
     groups = [_Group(group, facts) for group in facts.groups or ()]
     groups.sort(key=lambda group: (-group.verdict.severity, -(group.rows_behind or 0), group.name))
     shown = next((group for group in groups if group.name == chosen), groups[0] if groups else None)
-    bad = facts.bad_records
     return {
         "version": __version__,
         "asOf": facts.now_ms,
@@ -213,21 +212,6 @@ def dashboard_json(facts: Facts, chosen: str | None = None) -> dict[str, Any]:
         "groups": None if facts.groups is None else [group.overview() for group in groups],
         "details": None if shown is None else shown.details(),
         "brokers": None if facts.cluster is None else [*map(_broker_json, facts.cluster.brokers)],
-        "badRecords": None
-        if bad is None
-        else {
-            "records": bad.records,
-            "reasons": [
-                {
-                    "group": one.consumer_group,
-                    "state": one.state,
-                    "reason": one.reason,
-                    "records": one.records,
-                    "newest": round(one.newest.timestamp() * 1000),
-                }
-                for one in bad.reasons
-            ],
-        },
     }
 
 

@@ -110,14 +110,14 @@ def test_a_store_that_never_answers_holds_nobody_up() -> None:
             "timeout": "2s",
             "max_retries": "0",
         }
-        watcher = Watcher("s3://lake/table", options, None, bad_records="s3://lake/bad")
+        watcher = Watcher("s3://lake/table", options, None)
         watcher.start()
         assert watcher.facts(0.3).groups is None
         done = threading.Event()
         threading.Timer(0.2, done.set).start()
         assert done.wait(1)
         found = watcher.facts(60)
-    assert [one.place for one in found.failures] == ["s3://lake/table", "s3://lake/bad"]
+    assert [one.place for one in found.failures] == ["s3://lake/table"]
     assert "geheim" not in str(found)
 
 

@@ -98,7 +98,7 @@ def run(*arguments: str) -> tuple[int, str]:
 def test_json_is_printed_once(uri: str, tmp_path: Path) -> None:
     code, printed = run("--offsets-table", uri, "--json")
     assert (code, json.loads(printed)["groups"][0]["rowsBehind"]) == (0, 2)
-    code, printed = run("--offsets-table", uri, "--bad-records", str(tmp_path / "none"), "--json")
+    code, printed = run("--offsets-table", str(tmp_path / "none"), "--json")
     assert (code, "there is no Delta table" in json.loads(printed)["failures"][0]["failure"]) == (3, True)
 
 

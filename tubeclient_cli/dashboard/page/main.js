@@ -134,17 +134,6 @@ function draw() {
     ["Master says", "", (row) => row.says],
     ["Why not", "text", (row) => row.failure ?? "–"],
   ], model.brokers ?? [], "The master lists no broker.");
-  by("bad-part").hidden = model.badRecords === null;
-  if (model.badRecords !== null) {
-    by("bad-sum").textContent = `${count(model.badRecords.records)} in all, by their most frequent reasons:`;
-    table("bad", [
-      ["Group", "name", (row) => row.group],
-      ["State", "", (row) => row.state],
-      ["Reason", "text", (row) => row.reason],
-      ["Records", "number", (row) => count(row.records)],
-      ["Newest", "number", (row) => moment(row.newest)],
-    ], model.badRecords.reasons, "There are no bad records.");
-  }
 }
 
 function drawDetail(group, detail) {
