@@ -121,8 +121,8 @@ def look_at_cluster(settings: ClientSettings, groups: Collection[str]) -> Cluste
 
 
 class Watcher:
-    """Looks at the table, and at the cluster unless `settings` is None, every `period_s` while `facts` is called. A look
-    that hangs holds nobody up."""
+    """Looks at the table, and at the cluster unless `settings` is None, every `period_s` while `facts` is called. A
+    look that hangs holds nobody up."""
 
     def __init__(
         self,
