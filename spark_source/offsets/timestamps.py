@@ -46,7 +46,6 @@ class TimeLookup(Protocol):
     ) -> Mapping[PartitionKey, int | None]: ...
 
 
-
 def parse_timestamp(text: str, option: str) -> OffsetSpec:
     """Parse an option with one time for all partitions. Raises ConfigurationError."""
     try:
