@@ -438,7 +438,7 @@ FOLDERS = {
         "offsets": {"common"},
         "plan": {"common"},
         "bad_records": {"common", "ingest"},
-        "dashboard": {"common", "bad_records"},
+        "dashboard": {"common"},
         "doctor": {"common"},
         "server": {"common"},
         "topics": {"common"},

@@ -7,12 +7,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from tubeclient.time_zones import zone_named
-
 from offsets_store import GroupKey, GroupProgress, OffsetsRun, OffsetsTable, moved_to
 from spark_source.offsets.offset_spec import OffsetSpec
 from tubeclient.errors import ConfigurationError
 from tubeclient.keys import PartitionKey, is_plain_number, rows_behind
+from tubeclient.wire.message_time import zone_named
 from tubeclient_cli.common.moves import PositionMove
 from tubeclient_cli.common.places import offsets_of, parse_place
 
