@@ -134,7 +134,7 @@ def tend_offsets(
 
     There is nothing to compact: each commit replaces a group's one file, so
     a table has as many files as groups. What grows is the history, which is
-    kept for a day, or for retention-hours.
+    kept for a week, or for retention-hours.
 
     The exit code is 1 if a group is not well, or 3 if some cannot be judged.
     The table is cleaned up in both cases.
