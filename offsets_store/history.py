@@ -20,7 +20,7 @@ from tubeclient.names import GroupName
 if TYPE_CHECKING:
     from offsets_store.delta_rs import DeltaRsStorage
 
-__all__ = ["GroupCommit", "GroupHistory", "Move", "TableCommit", "history_of", "rows_at_sequence", "states_of"]
+__all__ = ["GroupCommit", "GroupHistory", "Move", "history_of", "rows_at_sequence", "states_of"]
 
 # How many commits of the table to look through, step by step. Each is one file of the log, and most may be other
 # groups'.

@@ -6,11 +6,8 @@ import os
 import random
 import socket
 import time
-from collections.abc import Iterable
 
 from tubeclient._version import __version__
-
-_SHOWN = 5
 
 
 def host_name() -> str:
@@ -45,12 +42,6 @@ def maker_of(client_id: str, group: str) -> str:
     if not client_id.startswith(f"{group}_") or not host or not process.isdecimal() or not more:
         return client_id
     return f"process {process} on {host}"
-
-
-def makers_of(client_ids: Iterable[str], group: str) -> str:
-    """The processes of these clients, some by name; "" without clients."""
-    makers = sorted({maker_of(client_id, group) for client_id in client_ids})
-    return ", ".join(makers[:_SHOWN]) + ", ..." * (len(makers) > _SHOWN)
 
 
 def _this_process() -> str:

@@ -59,7 +59,6 @@ class Faults:
     corrupt_checksums: int = 0
     """How many further packs get a wrong checksum in their first message."""
 
-    _hidden: dict[str, int] = field(default_factory=dict)
     _forced: dict[Method, deque[ForcedAnswer]] = field(default_factory=dict)
     _connection: dict[Method, deque[ConnectionFault | None]] = field(default_factory=dict)
 
@@ -75,22 +74,11 @@ class Faults:
         queue.extend([None] * (nth - 1 - len(queue)))
         queue.append(fault)
 
-    def hide_topic(self, topic: str, *, times: int = 1) -> None:
-        """Leave `topic` out of the next `times` layouts for readers."""
-        self._hidden[topic] = times
-
     def clear(self) -> None:
         """Remove all faults."""
         fresh = Faults()
         for name in self.__slots__:
             setattr(self, name, getattr(fresh, name))
-
-    def take_hidden(self, topics: frozenset[str]) -> frozenset[str]:
-        """For the master: the `topics` that this layout leaves out."""
-        hidden = topics & self._hidden.keys()
-        left = {topic: times - (topic in hidden) for topic, times in self._hidden.items()}
-        self._hidden = {topic: times for topic, times in left.items() if times > 0}
-        return hidden
 
     def take_forced(self, method: Method) -> ForcedAnswer | None:
         """For the servers: the refusal armed for this call."""

@@ -256,12 +256,9 @@ class Master:
             response.brokerConfigList.extend(self._broker_list(peer))
 
     def _add_topics(self, response: Any, group: ConsumerGroup, known_version: int) -> None:
-        hidden = self.faults.take_hidden(group.topics)
-        # A list with a topic left out differs from the whole list, so it needs another version.
-        version = self.catalogue.topic_version - bool(hidden)
-        response.topicMetaInfoId = version
-        if known_version != version:
-            shown = self.catalogue.consumer_layouts(group.topics - hidden)
+        response.topicMetaInfoId = self.catalogue.topic_version
+        if known_version != self.catalogue.topic_version:
+            shown = self.catalogue.consumer_layouts(group.topics)
             response.topicMetaInfoList.extend(encode_consumer_layouts(shown))
 
     def _add_orders(self, orders: Any, group: ConsumerGroup, known: Any) -> None:

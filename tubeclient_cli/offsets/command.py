@@ -247,7 +247,7 @@ def maintain(
     retention_hours: Annotated[
         int | None,
         typer.Option(
-            metavar="N", min=1, help="How long older versions stay readable, as for `history` (default: a week)."
+            metavar="N", min=1, help="How long older versions stay readable, as for `history` (default: a day)."
         ),
     ] = None,
     storage_option: StorageOptions = None,
