@@ -236,7 +236,7 @@ DEFENCES = (
         RANGE + "_check_bounds",
         "if answer.currOffset > self.position:",
         "if False:",
-        1,
+        3,
         ("retention",),
     ),
     Defence(
@@ -280,7 +280,7 @@ DEFENCES = (
         "tubeclient.range_reader:RangeReader._check_kept",
         "kept.losses(self._runner, self._store_sizes)",
         "()",
-        12,
+        6,
         ("retention", "the driver dies"),
     ),
     Defence(

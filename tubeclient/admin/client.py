@@ -51,7 +51,8 @@ class Admin:
     Each call of a server may take `http_timeout_ms`. A method queries one master and, for positions or bounds, every
     broker in service, one after the other. Methods raise RemoteError if a master refuses, TransportError if none
     answers, ProtocolError for answers that are not TubeMQ's, ConfigurationError for wrong arguments, and BrokerFailed
-    if a broker refuses or does not answer.
+    if a broker refuses or does not answer. What interrupts a change of positions, such as KeyboardInterrupt, gets a
+    note of the partitions that are done.
 
     Changes of the master's configuration need its confModAuthToken: give `modify_token`, or `modify_token_file` or
     `modify_token_env`, which are read when needed. Brokers need no token. The servers record `modify_user` as the
@@ -140,10 +141,11 @@ class Admin:
         brokers = self._brokers_in_service()
         self._check(offsets, brokers)
         former: dict[PartitionKey, int] = {}
-        for key, offset in sorted(offsets.items()):
-            broker = brokers[key.broker_id]
-            with _naming(broker, done=former, wanted=offsets):
-                former[key] = self._web(broker).set_position(name, key, offset, self._modify_user)
+        with _noting(former, offsets):
+            for key, offset in sorted(offsets.items()):
+                broker = brokers[key.broker_id]
+                with _naming(broker, done=former, wanted=offsets):
+                    former[key] = self._web(broker).set_position(name, key, offset, self._modify_user)
         return former
 
     def clone_offsets(self, group: str, target: str, topics: Iterable[str] = ()) -> GroupOffsets:
@@ -306,10 +308,11 @@ class Admin:
         found = self._positions(group, topics)
         before = _all_of(group, found)
         done: list[PartitionKey] = []
-        for broker, positions in found:
-            with _naming(broker, done=done, wanted=before.committed):
-                change(broker, {position.partition.store for position in positions})
-            done += [position.partition for position in positions]
+        with _noting(done, before.committed):
+            for broker, positions in found:
+                with _naming(broker, done=done, wanted=before.committed):
+                    change(broker, {position.partition.store for position in positions})
+                done += [position.partition for position in positions]
         return before
 
     def _files(self, broker: BrokerState, stores: Collection[StoreKey]) -> dict[StoreKey, StoreFiles]:
@@ -356,6 +359,19 @@ def _naming(
         raise BrokerFailed(
             f"broker {broker} failed: {error}{so_far}", broker=str(broker), done=tuple(map(str, sorted(done)))
         ) from error
+
+
+@contextmanager
+def _noting(done: Collection[PartitionKey], wanted: Collection[PartitionKey]) -> Iterator[None]:
+    """Add to what interrupts the block, such as Ctrl-C, a note of which of `wanted` were `done`."""
+    try:
+        yield
+    except TubeError:
+        raise
+    except BaseException as error:
+        open_ones = _listed(set(wanted) - set(done))
+        error.add_note(f"Done before the interruption: {_listed(done)}. Not known to be done: {open_ones}")
+        raise
 
 
 def _all_of(group: str, found: Iterable[_OfBroker]) -> GroupOffsets:
