@@ -46,7 +46,6 @@ _OWN: Final = {
 _WHOLE: Final = {
     "payload": "raw",
     "badMessages": "fail",
-    "includeAttributes": "true",
     "columns": "topic,value,messageType,messageTime,attributes",
 }
 """With other values rows are not whole messages."""

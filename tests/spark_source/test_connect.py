@@ -80,7 +80,7 @@ def test_streams_and_their_lag(client: OtherDriver, feed: Feed, tmp_path: Path) 
 
 
 def test_a_topic_is_mirrored_over_connect(client: OtherDriver, feed: Feed, plain_feed: Feed, tmp_path: Path) -> None:
-    own = settings_of(feed, "") | {"sink_options": {}, "storage_options": {}, "to_topic": plain_feed.topic}
+    own = settings_of(feed, "") | {"sink_options": {}, "to_topic": plain_feed.topic}
     own |= {"to_master_servers": plain_feed.tube.master_address, "checkpoint": str(tmp_path / "checkpoint")}
     del own["target"]
     for sent in (20, 5, 0):
