@@ -103,7 +103,7 @@ DEFENCES = (
         INGEST + "run:trusted",
         off=lambda _: lambda state, *_: replace(state, taken_out=None),
         kinds=("the target is restored", "storage fails"),
-        seed=14,
+        seed=18,
     ),
     Defence(
         "a number is not used again after RESTORE",
@@ -159,7 +159,7 @@ DEFENCES = (
         "spark_source.plan.losses:find_lost",
         "if not held.min_offset <= run.offset <= held.max_offset",
         "if run.offset < held.min_offset",
-        0,
+        2,
         ("a broker loses its tail",),
     ),
     Defence(
@@ -186,7 +186,7 @@ DEFENCES = (
         "spark_source.stream.planner:StreamPlanner.partitions",
         "if begin == self._initial or not self._options.fail_on_data_loss:",
         "if False:",
-        1,
+        2,
         ("a broker loses its tail",),
     ),
     Defence(
