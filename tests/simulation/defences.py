@@ -244,7 +244,7 @@ DEFENCES = (
         RANGE + "_check_bounds",
         "if self.position < self._end:",
         "if True:",
-        15,
+        1,
         ("retention", "a broker loses its tail", "the driver dies"),
     ),
     Defence(
@@ -280,7 +280,7 @@ DEFENCES = (
         "tubeclient.range_reader:RangeReader._check_kept",
         "kept.losses(self._runner, self._store_sizes)",
         "()",
-        6,
+        12,
         ("retention", "the driver dies"),
     ),
     Defence(
