@@ -230,8 +230,3 @@ def test_a_python_of_sparks_that_does_not_find_the_source_is_named(monkeypatch: 
 )
 def test_a_job_that_lost_the_cluster_ends_as_one_that_never_reached_it(cause: str, code: ExitCode) -> None:
     assert exit_code_of(cause) is code
-
-
-def test_a_topic_that_goes_while_the_job_runs_is_a_failure() -> None:
-    assert exit_code_of("[TOPIC_NOT_FOUND] no broker has it", begun=True) is ExitCode.FAILED
-    assert exit_code_of("[MASTER_UNREACHABLE] no master answered", begun=True) is ExitCode.UNREACHABLE

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated, Any, Self
-
-import typer
+from typing import TYPE_CHECKING, Any, Self
 
 from tubeclient_cli.common.terminal import print_json
 from tubeclient_ingest.progress import Events
@@ -16,12 +14,7 @@ if TYPE_CHECKING:
 
     from tubeclient_ingest.progress import IngestSummary, Round
 
-__all__ = ["EachAsJson", "JsonEvents", "error_event"]
-
-EachAsJson = Annotated[
-    bool, typer.Option("--json", help="Print one JSON object for each event: starting, round, done, stopped, error.")
-]
-"""The option of jobs whose events are those of `JsonEvents`."""
+__all__ = ["JsonEvents", "error_event"]
 
 
 class JsonEvents(Events):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 import typer
@@ -28,14 +28,11 @@ def on_spark(
     name: str,
     master: str | None = None,
     confs: Mapping[str, str] | None = None,
-    failed: Callable[[str], object] = lambda _: None,
-    begun: Callable[[], bool] = lambda: False,
 ) -> Iterator[SparkSession]:
     """The session of `make_session`, which ends with the block. A terminal shows that Spark starts.
 
-    Unreachable if it does not start. An error of Spark within the block becomes a line that begins with `name`, and
-    exit code 1, or that of `exit_code_of`, to which `begun` says whether a batch is complete; `failed` gets its cause
-    before. Then the file of Spark's output is left, and named.
+    Unreachable if it does not start. An error of Spark within the block becomes a line that begins with `name`, and the
+    exit code of `exit_code_of`. Then the file of Spark's output is left, and named.
     """
     with brought_by("spark"):
         from tubeclient_ingest.target import spark_errors
@@ -59,9 +56,8 @@ def on_spark(
                 raise
             _leave(log)
             cause = short_cause(said(error))
-            failed(cause)
             tell(f"{name}: {cause}")
-            raise typer.Exit(exit_code_of(cause, begun=begun())) from None
+            raise typer.Exit(exit_code_of(cause)) from None
         finally:
             end_session(spark)
 
@@ -71,10 +67,9 @@ def _leave(log: SparkLog) -> None:
     tell(f"Spark's output is in {log.path}")
 
 
-def exit_code_of(cause: str, *, begun: bool = False) -> ExitCode:
-    """The exit code of a job that Spark ran, and that failed for this cause. `begun`: after a complete batch. What is
-    wrong usage before, such as a topic that is not there, is then something that failed."""
-    if cause.startswith(_USAGE) and not begun:
+def exit_code_of(cause: str) -> ExitCode:
+    """The exit code of a job that Spark ran, and that failed for this cause."""
+    if cause.startswith(_USAGE):
         return ExitCode.USAGE
     return ExitCode.UNREACHABLE if cause.startswith(_UNREACHABLE) else ExitCode.FAILED
 
