@@ -89,7 +89,7 @@ def test_each_command_says_what_brings_the_rest(install: Install, tmp_path: Path
     places = ["--target", "./t", "--offsets-table", "./o"]
     for words, package, extra in [
         (["server", "--data-dir", "d"], "aiohttp", "embedded"),
-        (["ingest", *settings, *places], "py4j", "spark"),
+        (["ingest", *settings, *places], "pyspark", "spark"),
         (["offsets", "list", "--offsets-table", "./o"], "deltalake", "delta"),
     ]:
         done = environment.run("tubeclient", *words, cwd=tmp_path)
@@ -148,6 +148,6 @@ def test_tests_run_from_the_source_archive(distributions: Distributions, tmp_pat
     # All that the extra `dev` and its neighbours bring, and nothing of this repository.
     environment.link({one.metadata["Name"] for one in importlib.metadata.distributions()} - {"pyspark-tubeclient"})
     done = environment.run(
-        "python", "-m", "pytest", "-q", "tests/wire/test_crc32.py", "tests/tubeclient/test_names.py", cwd=source
+        "python", "-m", "pytest", "-q", "tests/wire/test_framing.py", "tests/wire/test_keys.py", cwd=source
     )
     assert done.returncode == 0, done.stdout
