@@ -75,7 +75,7 @@ def test_a_start_that_is_refused_leaves_nothing(settings: ClientSettings) -> Non
         ClientBalanceConsumer(settings, "life", ["nowhere"]).start()
     with pytest.raises(ConnectError, match=r"127\.0\.0\.1:1 "):
         consumer_of(replace(settings, master_servers=("127.0.0.1:1",))).start()
-    assert [t.name for t in threading.enumerate() if t.name.startswith("tubeclient-")] == []
+    wait_for(lambda: not any(t.name.startswith("tubeclient-") for t in threading.enumerate()), "threads to end")
 
 
 def test_closing_ends_the_calls_of_other_threads(settings: ClientSettings) -> None:
