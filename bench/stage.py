@@ -13,9 +13,9 @@ from bench.kafka import KafkaBroker
 from bench.kafka_jars import session_confs
 from tests.apache.server import ApacheTubeMQ, TopicSpec
 from tubeclient import ClientSettings, Producer
-from tubeclient.group import fetch_view
+from tubeclient.consumers.group import fetch_view
 from tubeclient.keys import INDEX_ENTRY_BYTES
-from tubeclient.offset_lookup import OffsetLookup
+from tubeclient.positions.offset_lookup import OffsetLookup
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -26,7 +26,7 @@ from rich.console import Console
 
 from jobs.demo_proof import Check, broker_ends, prove_offsets, prove_resume, prove_rows
 from jobs.flights import SCHEMA, STREAM, flight_records, flight_table, is_cut, packs_of
-from tubeclient.producer import Producer
+from tubeclient.producing.producer import Producer
 from tubeclient.settings import ClientSettings
 
 OUTPUT = Path(__file__).resolve().parents[1] / "demo-output"

@@ -26,7 +26,7 @@ from spark_source.options.option import Masked
 from spark_source.options.settings_file import SettingsFile, check_own
 from spark_source.options.table_uris import check_folders
 from tubeclient.errors import ConfigurationError
-from tubeclient.producer import Producer
+from tubeclient.producing.producer import Producer
 from tubeclient_cli.common.signals import stop_on_signals
 from tubeclient_cli.common.terminal import clear_errors, script_app
 from tubeclient_cli.ingest.on_spark import on_spark

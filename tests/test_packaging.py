@@ -373,7 +373,7 @@ LAYERS = {
             "tubeclient.errors",
             "tubeclient.keys",
             "tubeclient.metadata",
-            "tubeclient.store_growth",
+            "tubeclient.positions.store_growth",
             "spark_source",
         },
         OUTSIDE_WORLD,

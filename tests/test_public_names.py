@@ -17,7 +17,7 @@ import tubeclient
 import tubeclient.aio
 import tubeclient.assignment
 import tubeclient.inlong
-from tubeclient.pull_consumer import ConsumerOptions, PullOptions
+from tubeclient.consumers.pull_consumer import ConsumerOptions, PullOptions
 
 ROOT = Path(__file__).resolve().parents[1]
 PUBLIC = {

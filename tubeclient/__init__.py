@@ -69,18 +69,18 @@ if TYPE_CHECKING:
         TopicStatus,
     )
     from tubeclient.assignment import assign
-    from tubeclient.consumer import ClientBalanceConsumer
+    from tubeclient.consumers.consumer import ClientBalanceConsumer
+    from tubeclient.consumers.group import GroupMembership, fetch_view
+    from tubeclient.consumers.pull_consumer import PullConsumer
     from tubeclient.flows.message_pack import Delivery, Position, ReceivedMessage
     from tubeclient.flows.read_plan import BootstrapOffset
-    from tubeclient.group import GroupMembership, fetch_view
     from tubeclient.metadata import ClusterView
     from tubeclient.metrics import ClientMetrics
     from tubeclient.names import reader_groups_of
     from tubeclient.net.fork import after_fork
-    from tubeclient.offset_lookup import OffsetLook, OffsetLookup
-    from tubeclient.outgoing import OutgoingMessage
-    from tubeclient.producer import Producer, SendResult
-    from tubeclient.pull_consumer import PullConsumer
+    from tubeclient.positions.offset_lookup import OffsetLook, OffsetLookup
+    from tubeclient.producing.outgoing import OutgoingMessage
+    from tubeclient.producing.producer import Producer, SendResult
     from tubeclient.range_reader import LostRange, Pack, RangeReader, WantedRange
     from tubeclient.settings import ClientSettings, Credentials, TlsSettings, parse_master_servers
     from tubeclient.wire.messages import Message
@@ -177,18 +177,18 @@ _HOMES = {
             "ManageStatus PartitionPosition RunStatus TopicOnBroker TopicStatus"
         ),
         "tubeclient.assignment": "assign",
-        "tubeclient.consumer": "ClientBalanceConsumer",
+        "tubeclient.consumers.consumer": "ClientBalanceConsumer",
         "tubeclient.flows.message_pack": "Delivery Position ReceivedMessage",
         "tubeclient.flows.read_plan": "BootstrapOffset",
-        "tubeclient.group": "GroupMembership fetch_view",
+        "tubeclient.consumers.group": "GroupMembership fetch_view",
         "tubeclient.metadata": "ClusterView",
         "tubeclient.metrics": "ClientMetrics",
         "tubeclient.names": "reader_groups_of",
         "tubeclient.net.fork": "after_fork",
-        "tubeclient.offset_lookup": "OffsetLook OffsetLookup",
-        "tubeclient.outgoing": "OutgoingMessage",
-        "tubeclient.producer": "Producer SendResult",
-        "tubeclient.pull_consumer": "PullConsumer",
+        "tubeclient.positions.offset_lookup": "OffsetLook OffsetLookup",
+        "tubeclient.producing.outgoing": "OutgoingMessage",
+        "tubeclient.producing.producer": "Producer SendResult",
+        "tubeclient.consumers.pull_consumer": "PullConsumer",
         "tubeclient.range_reader": "LostRange Pack RangeReader WantedRange",
         "tubeclient.settings": "ClientSettings Credentials TlsSettings parse_master_servers",
         "tubeclient.wire.messages": "Message",

@@ -14,9 +14,9 @@ from tubeclient.admin.answers.model import BrokerState
 from tubeclient.admin.broker import BrokerWeb
 from tubeclient.admin.master import WEB_ADVICE, MasterWeb
 from tubeclient.errors import BrokerFailed, ConnectError, TubeError
-from tubeclient.first_offsets import NEVER_WRITTEN, loaded_files
 from tubeclient.keys import BrokerInfo, PartitionKey, StoreFiles, StoreKey
 from tubeclient.metadata import ClusterView
+from tubeclient.positions.first_offsets import NEVER_WRITTEN, loaded_files
 from tubeclient.settings import ClientSettings
 
 _log = logging.getLogger(__name__)

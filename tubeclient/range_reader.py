@@ -20,7 +20,6 @@ from tubeclient.flows.message_pack import BadMessages, check_bad_messages, count
 from tubeclient.flows.read_range import AFTER_LOSS, LostRange, Pack, RangeRead, RangeTask
 from tubeclient.flows.reader import LEASE_BEAT_MS
 from tubeclient.identity import new_client_id
-from tubeclient.kept_data import KeptData
 from tubeclient.keys import BrokerInfo, OffsetRange, PartitionKey
 from tubeclient.metrics import enter
 from tubeclient.names import checked_reader_groups, checked_tags, topic_name
@@ -30,6 +29,7 @@ from tubeclient.net.lanes import Lanes
 from tubeclient.net.pool import shared_pool
 from tubeclient.net.runner import FlowRunner
 from tubeclient.net.waiting import OneThread
+from tubeclient.positions.kept_data import KeptData
 from tubeclient.settings import ClientSettings, checked_settings
 from tubeclient.wire.methods import Method
 

@@ -13,12 +13,12 @@ from spark_source.offsets.timestamps import TimeLookup
 from spark_source.options.subscription import Subscription
 from tubeclient.admin import Admin
 from tubeclient.broker_webs import BrokerWebs
+from tubeclient.consumers.group import GroupMembership, fetch_view
 from tubeclient.errors import ConfigurationError, ConnectError, TransportError, TubeError
 from tubeclient.flows.message_pack import BadMessages
-from tubeclient.group import GroupMembership, fetch_view
 from tubeclient.keys import PartitionKey, StoreBounds, StoreKey
 from tubeclient.metadata import ClusterView
-from tubeclient.offset_lookup import OffsetLook, OffsetLookup
+from tubeclient.positions.offset_lookup import OffsetLook, OffsetLookup
 from tubeclient.settings import ClientSettings
 from tubeclient.web_port import naming_near
 
@@ -35,7 +35,7 @@ _log = logging.getLogger(__name__)
 
 
 class Lookup(TimeLookup, Protocol):
-    """First and last offsets, and positions of groups; see tubeclient.offset_lookup.OffsetLookup."""
+    """First and last offsets, and positions of groups; see tubeclient.positions.offset_lookup.OffsetLookup."""
 
     def bounds(self, view: ClusterView) -> Mapping[StoreKey, StoreBounds]: ...
     def look(self, view: ClusterView) -> OffsetLook: ...

@@ -23,7 +23,7 @@ NOTHING: Final = ClusterView.of([], [])
 
 
 class Membership(Protocol):
-    """A group's nodes; see tubeclient.group.GroupMembership and PatternMembership."""
+    """A group's nodes; see tubeclient.consumers.group.GroupMembership and PatternMembership."""
 
     def join(self, patience_ms: float) -> ClusterView: ...
     def view(self) -> ClusterView: ...
@@ -35,7 +35,7 @@ class Membership(Protocol):
 
 
 class ChangingMembership(Membership, Protocol):
-    """A membership that can change its topics; see tubeclient.group.GroupMembership."""
+    """A membership that can change its topics; see tubeclient.consumers.group.GroupMembership."""
 
     def change_topics(self, topics: Sequence[str]) -> None: ...
 

@@ -29,8 +29,7 @@ _LAST_MS: Final = 253_402_300_799_999
 
 
 class TimeLookup(Protocol):
-    """Looks up times; see tubeclient.offset_lookup.OffsetLookup. A protocol, because this package does not know the
-    cluster."""
+    """Looks up times, as tubeclient.OffsetLookup. A protocol, because this package does not know the cluster."""
 
     def offsets_at(
         self,

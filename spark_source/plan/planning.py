@@ -19,7 +19,7 @@ from spark_source.offsets.offsets import Offsets, Run
 from spark_source.offsets.partition_set import PartitionSet
 from spark_source.plan.windows import StoreWindows, window_ends
 from tubeclient.keys import INDEX_ENTRY_BYTES, OffsetRange, PartitionKey, StoreBounds, StoreKey
-from tubeclient.store_growth import StoreGrowth
+from tubeclient.positions.store_growth import StoreGrowth
 
 __all__ = [
     "StoreNodes",

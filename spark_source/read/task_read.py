@@ -37,8 +37,8 @@ def read_task(options: SourceOptions, task: ReadTask) -> Iterator[pyarrow.Record
     from spark_source.read.arrow import KeptMessages, PackDecoder
     from spark_source.read.batch_sizes import gathered, regroup
     from spark_source.read.schema import arrow_schema
+    from tubeclient.consumers.group import present_brokers
     from tubeclient.errors import CorruptMessage
-    from tubeclient.group import present_brokers
     from tubeclient.range_reader import RangeReader, WantedRange
 
     settings, groups = client_settings(options), options.reader_groups

@@ -15,7 +15,7 @@ from spark_source.offsets.partition_set import PartitionSet
 from tubeclient.errors import TubeError
 from tubeclient.keys import PartitionKey, StoreBounds, StoreKey
 from tubeclient.metadata import ClusterView
-from tubeclient.store_growth import StoreGrowth
+from tubeclient.positions.store_growth import StoreGrowth
 
 __all__ = ["MIN_REFRESH_SECONDS", "Layout", "Snapshot", "SnapshotCache"]
 

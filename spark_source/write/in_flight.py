@@ -8,7 +8,7 @@ from concurrent.futures import Future
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from tubeclient.errors import DeadlineExceeded
-from tubeclient.outgoing import OutgoingMessage
+from tubeclient.producing.outgoing import OutgoingMessage
 
 __all__ = ["MAX_BYTES", "MAX_MESSAGES", "InFlight", "Submit"]
 

@@ -25,7 +25,7 @@ from tubeclient.inlong.blocks import Limits as UnpackLimits
 from tubeclient.inlong.column_packs import PackBounds, encode_columns
 from tubeclient.inlong.message_objs import attributes_of_pack
 from tubeclient.names import topic_name
-from tubeclient.outgoing import OutgoingMessage
+from tubeclient.producing.outgoing import OutgoingMessage
 
 __all__ = ["PackMaker", "own_attributes"]
 

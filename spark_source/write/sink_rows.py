@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from spark_source.write.sink_columns import SinkColumns
 from tubeclient.errors import ConfigurationError
-from tubeclient.outgoing import OutgoingMessage
+from tubeclient.producing.outgoing import OutgoingMessage
 
 __all__ = ["Limits", "Made", "MessageMaker", "bad_row", "bytes_of", "check_rows"]
 

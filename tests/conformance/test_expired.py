@@ -56,7 +56,7 @@ def test_expiry_while_reading_can_be_passed_over(
     consumer = consumer_of("expiring", ["ageing"], prefetch=0, fail_on_data_loss=False)
     consumer.connect(KEY)
     lost_from, found = expire_while_a_pack_is_out(tube, consumer)
-    with caplog.at_level(logging.WARNING, "tubeclient.consumer"):
+    with caplog.at_level(logging.WARNING, "tubeclient.consumers.consumer"):
         assert take(consumer).start == found
     assert f"1:ageing:0[{lost_from}, {found})" in caplog.text
 

@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any
 
 import offsets_store
-import tubeclient.group
+import tubeclient.consumers.group
 import tubeclient.net.http
 import tubeclient.net.pool
 import tubeclient.range_reader
@@ -192,7 +192,7 @@ def install() -> None:
         (tubeclient.range_reader, "shared_pool", _pool),
         (tubeclient.range_reader, "Watch", _NoWatch),
         (tubeclient.range_reader, "enter", lambda *_: None),
-        (tubeclient.group, "shared_pool", _pool),
+        (tubeclient.consumers.group, "shared_pool", _pool),
         (offsets_store, "OffsetsTable", _offsets_table),
         (writing, "_count", _count),
         (writing, "target_rows", _good),

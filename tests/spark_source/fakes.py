@@ -18,7 +18,7 @@ from spark_source.stream.planner import StreamPlanner
 from tubeclient.errors import ConnectError, NoMessageTime, TubeError
 from tubeclient.keys import INDEX_ENTRY_BYTES, BrokerInfo, PartitionKey, StoreBounds, StoreKey, TopicLayout
 from tubeclient.metadata import ClusterView
-from tubeclient.offset_lookup import OffsetLook
+from tubeclient.positions.offset_lookup import OffsetLook
 
 ROW = INDEX_ENTRY_BYTES
 

@@ -24,7 +24,7 @@ from tubeclient import (
     TransportError,
     assign,
 )
-from tubeclient.group import GroupMembership
+from tubeclient.consumers.group import GroupMembership
 
 Start = Callable[..., PullConsumer]
 

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tubeclient.consumers.members import share_of, to_hold
 from tubeclient.errors import ConfigurationError
 from tubeclient.keys import PartitionKey
-from tubeclient.members import share_of, to_hold
 
 STRATEGIES = st.sampled_from(["modulo", "hash_modulo", "averagely", "consistent_hash"])
 IDS = st.lists(st.text("abc-19", min_size=1, max_size=4), min_size=1, max_size=6, unique=True)

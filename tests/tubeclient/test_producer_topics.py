@@ -26,7 +26,7 @@ from tubeclient.wire.methods import Method
 @pytest.fixture
 def quick_beats(monkeypatch: pytest.MonkeyPatch) -> None:
     """Heartbeats twenty times a second instead of every 13 s."""
-    monkeypatch.setattr("tubeclient.publishing.HEARTBEAT_INTERVAL_MS", 50)
+    monkeypatch.setattr("tubeclient.producing.publishing.HEARTBEAT_INTERVAL_MS", 50)
 
 
 def test_published_topics_are_listed_and_told_whether_they_can_be_written(

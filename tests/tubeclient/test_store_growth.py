@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from tubeclient.keys import INDEX_ENTRY_BYTES as ROW
 from tubeclient.keys import StoreBounds, StoreFiles, StoreKey
-from tubeclient.store_growth import StoreGrowth, grown
+from tubeclient.positions.store_growth import StoreGrowth, grown
 
 STORE = StoreKey(1, "t", 0)
 

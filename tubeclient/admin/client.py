@@ -317,7 +317,7 @@ class Admin:
 
     def _files(self, broker: BrokerState, stores: Collection[StoreKey]) -> dict[StoreKey, StoreFiles]:
         """The files of these stores of one broker; TubeError while it is starting."""
-        from tubeclient.first_offsets import loaded_files
+        from tubeclient.positions.first_offsets import loaded_files
 
         place = broker.info if self._settings.tls is None else broker.info._replace(port=broker.tls_port)
         return loaded_files(self._web(broker).files, place, stores, self._settings)

@@ -10,15 +10,15 @@ from functools import partial
 from typing import Generic, Self, TypeVar, Unpack
 
 from tubeclient.aio.running import Threads, run_flow
-from tubeclient.consumer import ClientBalanceConsumer
+from tubeclient.consumers.consumer import ClientBalanceConsumer
+from tubeclient.consumers.pull_consumer import ConsumerOptions, PullConsumer, PullOptions
+from tubeclient.consumers.running_consumer import Running
 from tubeclient.errors import ClientClosed, StalePack
 from tubeclient.flows.effects import Flow
 from tubeclient.flows.message_pack import Delivery, Position, ReceivedMessage
 from tubeclient.flows.read_plan import BootstrapOffset
 from tubeclient.keys import PartitionKey
 from tubeclient.names import Topics
-from tubeclient.pull_consumer import ConsumerOptions, PullConsumer, PullOptions
-from tubeclient.running_consumer import Running
 from tubeclient.settings import ClientSettings
 
 _log = logging.getLogger(__name__)

@@ -11,8 +11,8 @@ from typing import Any, Literal, overload
 from tubeclient.aio.running import Threads, Wake, finished
 from tubeclient.errors import DeadlineExceeded
 from tubeclient.net.sending import Sending, SendResult
-from tubeclient.outgoing import OutgoingMessage
-from tubeclient.producer import Producer
+from tubeclient.producing.outgoing import OutgoingMessage
+from tubeclient.producing.producer import Producer
 from tubeclient.settings import ClientSettings
 
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from spark_source.offsets.offset_spec import OffsetSpec
     from tubeclient.keys import PartitionKey, StoreBounds, StoreKey
     from tubeclient.metadata import ClusterView
-    from tubeclient.offset_lookup import OffsetLookup
+    from tubeclient.positions.offset_lookup import OffsetLookup
 
 __all__ = ["held", "offsets_of", "parse_place"]
 

@@ -8,12 +8,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
+from tubeclient.consumers.group import fetch_view
 from tubeclient.errors import ConfigurationError, TopicNotDeployed
-from tubeclient.group import fetch_view
 from tubeclient.keys import OffsetRange, PartitionKey
 from tubeclient.metadata import ClusterView
 from tubeclient.names import reader_groups_of, topic_name
-from tubeclient.offset_lookup import OffsetLook, OffsetLookup
+from tubeclient.positions.offset_lookup import OffsetLook, OffsetLookup
 from tubeclient.range_reader import RangeReader, WantedRange
 from tubeclient.settings import ClientSettings
 from tubeclient.web_port import near_topics

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from tubeclient.admin import Admin
+from tubeclient.consumers.group import fetch_view
 from tubeclient.errors import ConfigurationError, UnknownGroup
-from tubeclient.group import fetch_view
 from tubeclient.names import reader_groups_of
-from tubeclient.offset_lookup import OffsetLookup
+from tubeclient.positions.offset_lookup import OffsetLookup
 from tubeclient.settings import ClientSettings
 from tubeclient_cli.common.moves import PositionMove
 from tubeclient_cli.common.places import held, offsets_of

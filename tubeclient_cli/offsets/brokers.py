@@ -14,7 +14,7 @@ from tubeclient.admin import Admin, GroupMember
 from tubeclient.errors import ConfigurationError
 from tubeclient.keys import PartitionKey, StoreBounds, StoreKey
 from tubeclient.metadata import ClusterView
-from tubeclient.offset_lookup import FirstTime, OffsetLook, OffsetLookup
+from tubeclient.positions.offset_lookup import FirstTime, OffsetLook, OffsetLookup
 from tubeclient.web_port import own_web
 from tubeclient_cli.common.cluster import with_web_port
 from tubeclient_cli.common.pairs import further_options

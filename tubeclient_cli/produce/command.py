@@ -72,7 +72,7 @@ def produce(
         --format json --master-servers 10.0.0.1
     """
     with clear_errors("produce"):
-        from tubeclient.producer import Producer
+        from tubeclient.producing.producer import Producer
         from tubeclient.wire.message_time import zone_named
         from tubeclient_cli.common.signals import until_interrupted
         from tubeclient_cli.produce.lines import Defaults, parser_of

@@ -10,7 +10,7 @@ from datetime import UTC, datetime, tzinfo
 from typing import Any, Final, NamedTuple
 
 from tubeclient.errors import ConfigurationError
-from tubeclient.outgoing import OutgoingMessage
+from tubeclient.producing.outgoing import OutgoingMessage
 
 __all__ = ["Defaults", "Parse", "parser_of"]
 

@@ -16,7 +16,7 @@ from tubeclient_cli.common.terminal import ExitCode, exit_code
 from tubeclient_cli.produce.lines import Parse
 
 if TYPE_CHECKING:
-    from tubeclient.producer import Producer, SendResult
+    from tubeclient.producing.producer import Producer, SendResult
 
 __all__ = ["Sending"]
 

@@ -14,8 +14,8 @@ from spark_source.options.given import parse_options
 from spark_source.options.source_options import SourceOptions
 from tests.spark_source.fakes import ROW, FakeClock, FakeCluster, as_json, planner
 from tubeclient import ClientSettings
+from tubeclient.consumers.group import GroupMembership
 from tubeclient.errors import ClientClosed, ConfigurationError, ConnectError, DataLoss, NodeIdConflict, TopicNotDeployed
-from tubeclient.group import GroupMembership
 from tubeclient.keys import BrokerInfo, PartitionKey, StoreKey, TopicLayout
 from tubeclient.metadata import ClusterView
 

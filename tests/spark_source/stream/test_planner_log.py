@@ -86,7 +86,7 @@ import logging, sys, types
 from spark_source.stream.planner_process import set_up_planner_process
 sys.modules["__main__"].__spec__ = types.SimpleNamespace(name={PLANNER_MODULE!r})
 assert set_up_planner_process()
-for name in ("spark_source.stream.planner", "tubeclient.group", "other"):
+for name in ("spark_source.stream.planner", "tubeclient.consumers.group", "other"):
     logging.getLogger(name).debug("debug of " + name)
     logging.getLogger(name).info("info of " + name)
 """
@@ -99,14 +99,14 @@ for name in ("spark_source.stream.planner", "tubeclient.group", "other"):
 def test_the_planners_process_shows_what_is_told() -> None:
     shown = planner_process(None)
     assert "INFO spark_source.stream.planner: info of spark_source.stream.planner" in shown
-    assert "INFO tubeclient.group: info of tubeclient.group" in shown
+    assert "INFO tubeclient.consumers.group: info of tubeclient.consumers.group" in shown
     assert "debug" not in shown
     assert "other" not in shown
 
 
 def test_how_much_is_told_can_be_said() -> None:
     assert "info" not in planner_process("warning")
-    assert "debug of tubeclient.group" in planner_process("DEBUG")
+    assert "debug of tubeclient.consumers.group" in planner_process("DEBUG")
     wrong = planner_process("loud")
     assert f"{LOG_LEVEL_VARIABLE} is 'loud', which is not a log level" in wrong
-    assert "info of tubeclient.group" in wrong
+    assert "info of tubeclient.consumers.group" in wrong

@@ -10,7 +10,7 @@ from tests.spark_source.fakes import STORE, FakeCluster, FakeLookup, as_json, pl
 from tubeclient.errors import ConnectError, DataLoss, DeadlineExceeded
 from tubeclient.keys import TopicLayout
 from tubeclient.metadata import ClusterView
-from tubeclient.offset_lookup import OffsetLook
+from tubeclient.positions.offset_lookup import OffsetLook
 
 if TYPE_CHECKING:
     pass

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from spark_source.write import in_flight
 from spark_source.write.in_flight import InFlight
 from tubeclient.errors import DeadlineExceeded, ServerBusy
-from tubeclient.outgoing import OutgoingMessage
+from tubeclient.producing.outgoing import OutgoingMessage
 
 
 class _Asked(Future[Any]):

@@ -17,7 +17,7 @@ from spark_source.write.sink_columns import SinkColumns
 from spark_source.write.sink_rows import MessageMaker
 from tubeclient.errors import ConfigurationError
 from tubeclient.keys import PartitionKey
-from tubeclient.outgoing import OutgoingMessage
+from tubeclient.producing.outgoing import OutgoingMessage
 from tubeclient.range_reader import Pack
 from tubeclient.wire.messages import Columns
 from tubeclient.wire.payload import decode_payload

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tubeclient.errors import ConfigurationError
-from tubeclient.outgoing import OutgoingMessage
+from tubeclient.producing.outgoing import OutgoingMessage
 from tubeclient_cli.produce.lines import Defaults, parser_of
 
 

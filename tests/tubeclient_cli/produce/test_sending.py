@@ -8,8 +8,8 @@ from typing import Any, cast
 
 import pytest
 
-from tubeclient.outgoing import OutgoingMessage
-from tubeclient.producer import Producer
+from tubeclient.producing.outgoing import OutgoingMessage
+from tubeclient.producing.producer import Producer
 from tubeclient_cli.produce.lines import Defaults, parser_of
 from tubeclient_cli.produce.sending import Sending
 

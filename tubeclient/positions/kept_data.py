@@ -6,11 +6,11 @@ import logging
 import random
 from collections.abc import Callable, Mapping
 
+from tubeclient.consumers.group import fetch_view
 from tubeclient.flows.authority import Authority
 from tubeclient.flows.data_look import DataLook
 from tubeclient.flows.patience import Patience
 from tubeclient.flows.read_range import LostRange, Pack
-from tubeclient.group import fetch_view
 from tubeclient.keys import INDEX_ENTRY_BYTES, MAX_STORE_PARTITIONS, BrokerInfo, OffsetRange, PartitionKey, StoreKey
 from tubeclient.net.runner import FlowRunner
 from tubeclient.settings import ClientSettings

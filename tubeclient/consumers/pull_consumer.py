@@ -12,7 +12,8 @@ from typing import Self, TypedDict, Unpack
 
 from tubeclient.arguments import checked_kind, checked_partitions, whole_number
 from tubeclient.assignment import NO_HINTS, Hints, assign, check_strategy
-from tubeclient.consumer import ClientBalanceConsumer
+from tubeclient.consumers.consumer import ClientBalanceConsumer
+from tubeclient.consumers.members import MembershipKind, Sharing
 from tubeclient.errors import ConfigurationError, TransportError, TubeError
 from tubeclient.flows.effects import backoff_ms
 from tubeclient.flows.message_pack import BadMessages
@@ -21,7 +22,6 @@ from tubeclient.flows.read_plan import BootstrapOffset, StartFrom
 from tubeclient.flows.registrar import CHANGED
 from tubeclient.flows.registrations import Lost, balance_once
 from tubeclient.keys import INDEX_ENTRY_BYTES, PartitionKey, TopicLayout
-from tubeclient.members import MembershipKind, Sharing
 from tubeclient.metadata import ClusterView
 from tubeclient.names import Topics
 from tubeclient.net.waiting import Alarm, OneThread

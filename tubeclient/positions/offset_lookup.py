@@ -29,7 +29,6 @@ from tubeclient.errors import (
     TransportError,
     TubeError,
 )
-from tubeclient.first_offsets import DATA_UNKNOWN, FirstOffsets
 from tubeclient.flows.effects import backoff_ms
 from tubeclient.flows.find_time import TimedLook, TimeTask
 from tubeclient.flows.message_pack import BadMessages, check_bad_messages
@@ -42,8 +41,9 @@ from tubeclient.names import checked_reader_groups, group_name
 from tubeclient.net.fork import ProcessBound
 from tubeclient.net.pool import ConnectionPool
 from tubeclient.net.runner import FlowRunner
+from tubeclient.positions.first_offsets import DATA_UNKNOWN, FirstOffsets
+from tubeclient.positions.store_growth import StoreGrowth, grown
 from tubeclient.settings import ClientSettings, checked_settings
-from tubeclient.store_growth import StoreGrowth, grown
 from tubeclient.wire.message_time import MINUTE_MS, moment_ms, zone_named
 
 FoundT = TypeVar("FoundT")

@@ -24,8 +24,8 @@ from tubeclient.names import near_names, topic_names
 from tubeclient.net.forgotten import Watch
 from tubeclient.net.fork import ProcessBound
 from tubeclient.net.sending import Answer, Sending, SendResult
-from tubeclient.outgoing import OutgoingMessage
-from tubeclient.publishing import Publishing
+from tubeclient.producing.outgoing import OutgoingMessage
+from tubeclient.producing.publishing import Publishing
 from tubeclient.settings import ClientSettings, checked_settings
 
 __all__ = ["Producer", "SendResult"]

@@ -11,6 +11,7 @@ from functools import partial
 from time import monotonic
 from typing import Any, Protocol, Self, TypeVar
 
+from tubeclient.consumers.group import GroupMembership
 from tubeclient.errors import ClientClosed, ConfigurationError
 from tubeclient.flows.consume import Consumption, Unconfirmed
 from tubeclient.flows.effects import Flow
@@ -19,7 +20,6 @@ from tubeclient.flows.keep_leases import keep_leases
 from tubeclient.flows.read_plan import ReadPlan
 from tubeclient.flows.registrar import CHANGED, Registrar, Trouble
 from tubeclient.flows.registrations import Assigned, Closed, Lost, Registrations
-from tubeclient.group import GroupMembership
 from tubeclient.keys import PartitionKey
 from tubeclient.net.forgotten import Watch, alive, weakly
 from tubeclient.net.pool import ConnectionPool

@@ -14,6 +14,8 @@ from typing import Self, TypeVar
 from tubeclient._version import __version__
 from tubeclient.admin import Admin
 from tubeclient.arguments import checked_partition, whole_number
+from tubeclient.consumers.group import GroupMembership
+from tubeclient.consumers.running_consumer import ConsumerEvents, ConsumerLife, Running
 from tubeclient.counts import ReadCounts, Sample, lag_samples
 from tubeclient.errors import ClientClosed, StalePack, TubeError
 from tubeclient.flows.effects import Flow
@@ -22,7 +24,6 @@ from tubeclient.flows.message_pack import BadMessages, Delivery, Position, Recei
 from tubeclient.flows.patience import given_ms
 from tubeclient.flows.read_plan import BootstrapOffset, ReadPlan, StartFrom
 from tubeclient.flows.registrations import Assigned, Lost, Revoking
-from tubeclient.group import GroupMembership
 from tubeclient.identity import new_client_id
 from tubeclient.keys import PartitionKey, rows_behind_by_store
 from tubeclient.metadata import ClusterView
@@ -31,7 +32,6 @@ from tubeclient.names import Topics, group_name, matching_topics, read_topics, r
 from tubeclient.net.forgotten import weakly
 from tubeclient.net.fork import ProcessBound
 from tubeclient.net.runner import Monitor
-from tubeclient.running_consumer import ConsumerEvents, ConsumerLife, Running
 from tubeclient.settings import ClientSettings, checked_settings
 
 _log = logging.getLogger(__name__)

@@ -1,0 +1,1 @@
+"""Consumers and the groups that they are in."""

@@ -1,0 +1,1 @@
+"""Where partitions begin, end and stand."""
