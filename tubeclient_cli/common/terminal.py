@@ -155,12 +155,9 @@ def exit_code(error: BaseException | None) -> ExitCode:
 
 
 @contextlib.contextmanager
-def clear_errors(
-    command: str, program: str = "tubeclient ", failed: Callable[[str], object] = lambda _: None
-) -> Iterator[None]:
+def clear_errors(command: str, program: str = "tubeclient ") -> Iterator[None]:
     """Print errors of the user, a table, Spark, the cluster or the system as one line, and exit with their code. The
-    line begins with `program` and `command`; `failed` gets the rest of it before, but for one of the system. What the
-    encoding of the output lacks is escaped."""
+    line begins with `program` and `command`. What the encoding of the output lacks is escaped."""
     from tubeclient.conditions import said
 
     # Another program of this terminal may have said that they do not block; Python takes that for the end of the input.
@@ -172,7 +169,6 @@ def clear_errors(
     try:
         yield
     except _told() as error:
-        failed(said(error))
         tell(f"{program}{command}: {said(error)}")
         raise typer.Exit(exit_code(error)) from None
     except BrokenPipeError:  # `| head`: the command ends quietly
