@@ -162,7 +162,7 @@ def test_a_start_that_fails_leaves_nothing_behind(tube: EmbeddedTubeMQ, tmp_path
     other = EmbeddedTubeMQ(tmp_path / "other", master_port=taken)
     with pytest.raises(OSError, match="address"):
         other.start()
-    assert threading.active_count() == threads
+    assert threading.active_count() <= threads  # one of an earlier test may have ended
     with EmbeddedTubeMQ(tmp_path / "other"):
         pass
 
@@ -174,7 +174,7 @@ def test_stopping_ends_the_thread_and_may_be_repeated(tmp_path: Path) -> None:
     assert tube.start() is tube.start()
     tube.stop()
     tube.stop()
-    assert threading.active_count() == threads
+    assert threading.active_count() <= threads  # one of an earlier test may have ended
     with pytest.raises(RuntimeError, match="not running"):
         tube.bounds("flights")
 
