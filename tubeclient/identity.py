@@ -34,16 +34,6 @@ def new_client_id(group: str, label: str) -> str:
     return f"{group}_{_this_process()}-{time.time_ns()}-{unique}-{label}-{__version__}"
 
 
-def maker_of(client_id: str, group: str) -> str:
-    """The process of a client id, as "process 4711 on host", if it has the form of
-    Apache's clients and ours; otherwise the id itself. The host's "-" and "_" are dots in it."""
-    host, _, rest = client_id.removeprefix(f"{group}_").partition("-")
-    process, _, more = rest.partition("-")
-    if not client_id.startswith(f"{group}_") or not host or not process.isdecimal() or not more:
-        return client_id
-    return f"process {process} on {host}"
-
-
 def _this_process() -> str:
     host = host_name().replace("_", ".").replace("-", ".")
     return f"{host}-{os.getpid()}"

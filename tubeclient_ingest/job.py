@@ -218,9 +218,7 @@ class Ingest:
                     target=self._watch, args=(engine.spark, over, cut_off), name="ingest-stop", daemon=True
                 )
                 watch.start()
-                Run(engine, self.settings, ToAll(_Kept(self), *([] if events is None else [events]))).until_end(
-                    self._stop
-                )
+                Run(engine, self.settings, ToAll(_Kept(self), events or Events())).until_end(self._stop)
             self._status = "stopped" if self._stop.is_set() else "done"
         except Exception as error:
             if cut_off.is_set():
