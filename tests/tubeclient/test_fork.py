@@ -8,6 +8,7 @@ import multiprocessing
 import os
 import socket
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
@@ -279,6 +280,8 @@ def fork_by_c_code(settings: ClientSettings, broker: BrokerInfo, piece: OffsetRa
     with RangeReader(settings, GROUPS) as reader:
         assert read(reader, broker, piece) == EXPECTED
     connection = shared_pool(settings).get(broker.address)
+    wait_for(lambda: threading.active_count() == 2, "all threads but the connection's to end")
+    time.sleep(0.2)  # by then that one waits for bytes
 
     def child() -> None:
         with pytest.raises(ClientClosed, match=r"call tubeclient\.after_fork\(\)"):
@@ -296,8 +299,8 @@ def fork_by_c_code(settings: ClientSettings, broker: BrokerInfo, piece: OffsetRa
 def test_a_child_forked_by_c_code_calls_after_fork_by_hand(
     settings: ClientSettings, broker: BrokerInfo, piece: OffsetRange
 ) -> None:
-    """In a process without the threads of the cluster: one that waits for Python's lock at the fork waits in the
-    child's copy of that lock too, and a child forked without Python's knowledge hangs as soon as it lets go of it.
+    """In a process whose threads all rest: one that waits for Python's lock at the fork waits in the child's copy of
+    that lock too, and a child forked without Python's knowledge hangs as soon as it lets go of it.
     """
     with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as process:
         process.submit(fork_by_c_code, settings, broker, piece).result(90)
