@@ -75,7 +75,7 @@ OF_WRITES: list[tuple[str, dict[str, str | None], StructType, bool, str, str]] =
 INGEST = "ingest --master-servers MASTER --consumer-group g --topic t --target TMP/t"
 
 OF_COMMANDS: list[tuple[str, str, int, str]] = [
-    ("nothing given", "ingest", 2, "[INVALID_SETTING] not given, neither on the command line nor in a settings file"),
+    ("nothing given", "ingest", 2, "[INVALID_SETTING] these settings are not given"),
     ("a settings file that is not there", "ingest --settings TMP/no.toml", 2, "cannot be read"),
     ("an unknown trigger", f"{INGEST} --trigger soon", 2, "available-now"),
     ("a pair without a sign", f"{INGEST} --option masterWebPort", 2, "takes NAME=VALUE"),

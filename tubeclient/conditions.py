@@ -178,9 +178,9 @@ CONDITIONS: Final[dict[str, Condition]] = {
     "RUN_SUPERSEDED": Condition("A newer run of the group took over.", "Stop one of the two, or use two groups."),
     # tubeclient ingest
     "TARGET_ROWS_UNKNOWN": Condition("The target's history does not say which rows it has.", "Do what the text says."),
-    "OTHER_CLUSTER": Condition("The target's rows come from other masters.", "--former-masters, if they moved."),
+    "OTHER_CLUSTER": Condition("The target's rows come from other masters.", "former-masters, if they moved."),
     "TARGET_TAKEN_OVER": Condition("Another run of the group wrote to the target.", "Stop one of the two runs."),
-    "TARGET_COLUMNS": Condition("The rows do not fit the target's columns.", "Change the schema, or add --evolve."),
-    "BAD_RECORD": Condition("A record cannot be parsed, or is refused.", "Correct the format, or add --bad-records."),
+    "TARGET_COLUMNS": Condition("The rows do not fit the target's columns.", "Change the schema, or set evolve."),
+    "BAD_RECORD": Condition("A record cannot be parsed, or is refused.", "Correct the format, or give bad-records."),
     "TOO_MANY_BAD_RECORDS": Condition("A round has more bad records than allowed.", "Correct the format or the limit."),
 }

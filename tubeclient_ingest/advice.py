@@ -76,7 +76,7 @@ _PYTHON_CAUSE = re.compile(
 # A bad record ends its task with Spark's raise_error.
 _RAISED = re.compile(rf"\[USER_RAISED_EXCEPTION\] ({BAD_RECORD}.*?)\.? SQLSTATE: P0001", re.DOTALL)
 _CORRECT_THE_FORMAT = (
-    "Nothing of its round was written. Correct the format or the schema, or add --bad-records to keep such records in a"
+    "Nothing of its round was written. Correct the format or the schema, or give bad-records to keep such records in a"
     " table of their own, and start the job again: it continues where the target ends"
 )
 

@@ -70,7 +70,7 @@ class BadRecords:
         if wrong:
             raise ConfigurationError(
                 f"the Delta table {self.where} is not a table of bad records: it has no column {wrong[0]} of that"
-                " table's type. Give --bad-records a table of its own"
+                " table's type. Give bad-records a table of its own"
             )
         if detail.properties.get(_APPEND_ONLY, "false") != "false":
             raise ConfigurationError(

@@ -32,14 +32,14 @@ class BadShare:
     """Whether `limit` is a share of the round; otherwise it is a number of records."""
 
     @classmethod
-    def parse(cls, text: str, setting: str = "max-bad-records") -> BadShare:
-        """Parse a count as "100" or a share as "5%". Raises ConfigurationError, which names the `setting`."""
+    def parse(cls, text: str) -> BadShare:
+        """Parse a count as "100" or a share as "5%". Raises ConfigurationError."""
         found = _TEXT.fullmatch(text.strip())
         number, percent = (Fraction(found[1]), found[2]) if found else (Fraction(-1), "")
         is_right = 0 <= number <= _PERCENT if percent else number >= 0 and number.denominator == 1
         if not is_right:
             raise ConfigurationError(
-                f"{setting} is {text!r}; write how many records of a round may be bad, as 100, or which share of "
+                f"max-bad-records is {text!r}; write how many records of a round may be bad, as 100, or which share of "
                 "it, as 5%"
             )
         return cls(text.strip(), number / _PERCENT if percent else number, bool(percent))

@@ -55,20 +55,20 @@ def of_topics(offsets: Offsets, topics: Iterable[str]) -> Offsets:
     return offsets.without({key for key in (*offsets, *offsets.waiting) if key.topic not in names})
 
 
-def starting_offsets(known: Offsets, topics: tuple[str, ...], fallback: str, setting: str = "starting-offsets") -> str:
+def starting_offsets(known: Offsets, topics: tuple[str, ...], fallback: str) -> str:
     """The option startingOffsets for a group that has read `topics` up to `known`.
 
-    A new partition of a known topic is read from its beginning. An unknown topic starts by `fallback`, the `setting`
-    for a first run. ConfigurationError if that is a time: the source takes times or offsets, not both.
+    A new partition of a known topic is read from its beginning. An unknown topic starts by `fallback`, the
+    setting for a first run. ConfigurationError if that is a time: the source takes times or offsets, not both.
     """
     if not (known or known.waiting):
         return fallback
     unknown = sorted(set(topics).difference(partition.topic for partition in (*known, *known.waiting)))
     if not unknown:
         entries: dict[str, Any] = {"default": "earliest"}
-    elif moment_ms(fallback, setting) is not None:
+    elif moment_ms(fallback, "starting-offsets") is not None:
         raise ConfigurationError(
-            f"{setting} is the time {fallback}, which is for a first run; the group already has rows or a "
+            f"starting-offsets is the time {fallback}, which is for a first run; the group already has rows or a "
             f"position in some topics, but none in {', '.join(unknown)}. Give those as JSON from partition keys to "
             "offsets, or read them with a group of their own"
         )
@@ -116,7 +116,7 @@ def start_text(
         text += (
             f". The offsets table is ahead of the target in {_partitions(ahead)}: the group was read elsewhere, or"
             " was moved forward, or the target was restored. This target still gets those messages;"
-            f" to leave them out, start with --starting-offsets {GROUP}"
+            f" to leave them out, start with starting-offsets {GROUP}"
         )
     return text
 

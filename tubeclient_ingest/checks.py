@@ -25,14 +25,14 @@ __all__ = [
 ]
 
 BEGIN_ANEW: Final = (
-    "If its brokers lost their newest messages, go on with --option failOnDataLoss=false. If a topic was deleted and "
-    "created again, run the command once with --begin-anew TOPIC: it begins the topic by --starting-offsets, or at "
-    "earliest, wherever the rows end"
+    "If its brokers lost their newest messages, go on with failOnDataLoss=false. If a topic was deleted and created "
+    "again, begin it anew once (--begin-anew TOPIC, or Ingest.begin_anew): by starting-offsets, or at earliest, "
+    "wherever the rows end"
 )
 """Advice for when the brokers no longer have the offsets at which the target's rows end."""
 _SAY_WHERE: Final = (
-    "Say where to begin, once: run the command with --begin-anew for each topic, and --starting-offsets with offsets of"
-    " partitions as JSON"
+    "Say where to begin, once: begin each topic anew (--begin-anew TOPIC, or Ingest.begin_anew), with offsets of"
+    " partitions as JSON as starting-offsets"
 )
 
 
@@ -83,12 +83,12 @@ def check_beginning(
         raise UnknownRows(
             f"{where} is a copy of another table, so the end of the rows of group {consumer_group} is unknown in it."
             f" {_SAY_WHERE}, such as the endOffsets in the userMetadata of the version that was copied. Or give"
-            " --starting-offsets group, if the group has read nothing since then"
+            " starting-offsets group, if the group has read nothing since then"
         )
     if not (in_offsets_table and chosen in (None, TARGET)):
         raise UnknownRows(
             f"{where} may have rows of group {consumer_group}, and its history does not say where they end: Delta "
-            f"removes it after delta.logRetentionDuration. {_SAY_WHERE}. Or give --starting-offsets group"
+            f"removes it after delta.logRetentionDuration. {_SAY_WHERE}. Or give starting-offsets group"
         )
 
 
@@ -107,7 +107,7 @@ def check_cluster(state: SinkState, where: str, masters: Collection[str], former
         f"the rows of group {record.consumer_group} in {where} come from the cluster with the masters {before}, and "
         f"masterServers names {','.join(masters)}. Topics of another cluster are other topics, even with equal names: "
         "read them with another group name, or into another table without the first cluster's offsets table. If it is "
-        f"the same cluster and its masters moved or were renamed, add --former-masters {before}"
+        f"the same cluster and its masters moved or were renamed, give former-masters {before}"
     )
 
 
@@ -129,11 +129,11 @@ def unknown_rows(taken: TakenOut, where: str, consumer_group: str) -> UnknownRow
     undo = (
         f"RESTORE TABLE {where} TO VERSION AS OF {taken.version - 1}"
         if taken.version
-        else "remove the table, and give --starting-offsets earliest"
+        else "remove the table, and give starting-offsets earliest"
     )
     return UnknownRows(
         f"version {taken.version} of {where} ({taken.operation}) {taken.how.value}, so it is unknown which rows of"
         f" group {consumer_group} are there. To undo that commit and what came after it, {undo}, and start again. Or"
-        " take the table as it is, with --starting-offsets target: what it lacks is not read again. Or read topics"
-        " again, with --begin-anew"
+        " take the table as it is, with starting-offsets target: what it lacks is not read again. Or begin"
+        " topics anew"
     )

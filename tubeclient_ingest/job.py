@@ -61,12 +61,12 @@ class Ingest:
     """
 
     def __init__(self, spark: SparkSession, **settings: Any) -> None:
-        self._begin(spark, load_settings(None, {}, arguments=settings))
+        self._begin(spark, load_settings(None, settings))
 
     @classmethod
     def from_file(cls, spark: SparkSession, path: str | Path, **overrides: Any) -> Ingest:
         """The job of a settings file, as conf/ingest.toml; `overrides` override it."""
-        return cls.of(spark, load_settings(Path(path), {}, arguments=overrides))
+        return cls.of(spark, load_settings(Path(path), overrides))
 
     @classmethod
     def of(cls, spark: SparkSession, settings: IngestSettings, stop: threading.Event | None = None) -> Ingest:
@@ -198,7 +198,7 @@ class Ingest:
 
     def _writer_of_bad_records(self, engine: SparkEngine) -> Writer:
         if self.settings.bad_records is None:
-            raise ConfigurationError(f"{self.settings.named('bad_records')} is not given; name the table")
+            raise ConfigurationError("bad-records is not given; name the table")
         writer = Run(engine, self.settings).writer
         writer.open(create=False)
         return writer

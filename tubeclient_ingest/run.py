@@ -120,7 +120,7 @@ class Run:
         if not set(settings.topics).issubset(begin_anew):
             check_beginning(state, where, group, chosen, in_offsets_table=bool(in_table))
         known = known_positions(state.ends, in_table, settings.topics, chosen)
-        starting = starting_offsets(known, settings.topics, settings.fallback, settings.named("starting_offsets"))
+        starting = starting_offsets(known, settings.topics, settings.fallback)
         self._events.begins(start_text(known, state.ends, in_table, settings.topics, chosen, begin_anew))
         return state, starting, found.taken_out is not None and found.taken_out.everything
 

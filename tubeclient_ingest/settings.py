@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, Final
 
@@ -18,7 +18,6 @@ from spark_source.options.settings_file import (
     check_own,
     kinds_of,
     missing_settings,
-    setting_name,
 )
 from spark_source.options.source_options import SourceOptions
 from spark_source.options.table import find_option
@@ -41,8 +40,8 @@ TARGET: Final = "target"
 _OF_THEIR_OWN: Final = {
     "masterservers": "master-servers",
     "consumergroup": "consumer-group",
-    "subscribe": "topics (--topic)",
-    "assign": "topics (--topic)",
+    "subscribe": "topics",
+    "assign": "topics",
     # The source ranks a starting time above startingOffsets, and so above the end of the target's rows.
     "startingoffsets": "starting-offsets",
     "startingtimestamp": "starting-offsets",
@@ -53,10 +52,6 @@ _OF_THEIR_OWN: Final = {
     "maxoffsetspertrigger": "max-offsets-per-trigger",
 }
 """Options of the source, in lower case, that have a setting of the job."""
-OPTION_FLAGS: Final = {
-    name: "--topic" if setting.startswith("topics") else f"--{setting}" for name, setting in _OF_THEIR_OWN.items()
-}
-"""The same, with the command line's options for them."""
 
 _PARSED: Final = {
     "consumer_group": "consumerGroup",
@@ -135,44 +130,31 @@ class IngestSettings:
     stop_timeout_s: float = 60.0
     """How long a stop waits for the running round, in seconds. A round that is cut off is read again."""
 
-    typed: frozenset[str] = field(default=frozenset(), compare=False, repr=False)
-    """The fields that the command line gave: errors name them as options."""
-
     def __post_init__(self) -> None:
         object.__setattr__(self, "source_options", Masked(self.source_options))
         object.__setattr__(self, "storage_options", Masked(self.storage_options))
         check_own(self.source_options, _OF_THEIR_OWN)
         places = ("bad_records", "target", "offsets_table")
         given_places = check_folders(
-            {self.named(name): getattr(self, name) for name in places}, {self.named(name) for name in places[:2]}
+            {_dashed(name): getattr(self, name) for name in places}, {_dashed(name) for name in places[:2]}
         )
         for name in places:
-            object.__setattr__(self, name, given_places.get(self.named(name)))
+            object.__setattr__(self, name, given_places.get(_dashed(name)))
         if self.partition_by and self.cluster_by:
-            raise ConfigurationError(
-                f"{self.named('partition_by')} and {self.named('cluster_by')} exclude each other in Delta; remove one"
-            )
-        self._check_bad_records()
+            raise ConfigurationError("partition-by and cluster-by exclude each other in Delta; remove one")
+        if self.bad_records is None and self.max_bad_records is not None:
+            raise ConfigurationError("max-bad-records is for a job with bad-records; name a table for them")
+        _ = self.bad_share
         if self.stop_timeout_s <= 0:
             raise ConfigurationError(f"the stop timeout is {self.stop_timeout_s} s; it must be above 0")
         _ = self.interval_ms
-        object.__setattr__(
-            self, "starting_offsets", _checked_starting(self.starting_offsets, self.named("starting_offsets"))
-        )
+        object.__setattr__(self, "starting_offsets", _checked_starting(self.starting_offsets))
         self._check_parsed()
         given = parse_options(self.options(self.fallback))
         # As the source has them: what the target records by name is looked for by these.
         object.__setattr__(self, "consumer_group", given.consumer_group)
         object.__setattr__(self, "topics", given.subscribe)
         self._check_columns(given)
-
-    def _check_bad_records(self) -> None:
-        if self.bad_records is None and self.max_bad_records is not None:
-            other = setting_name("bad_records", {"bad_records"} if "max_bad_records" in self.typed else ())
-            raise ConfigurationError(
-                f"{self.named('max_bad_records')} is for a job with {other}; name a table for them"
-            )
-        _ = self.bad_share
 
     def _check_columns(self, given: SourceOptions) -> None:
         """A record that cannot be parsed is told, or kept, by its place and its bytes."""
@@ -190,10 +172,6 @@ class IngestSettings:
                 " name bad ones; add them"
             )
 
-    def named(self, name: str) -> str:
-        """A field as the user wrote it, on the command line or in the settings file."""
-        return setting_name(name, self.typed)
-
     def _check_parsed(self) -> None:
         """Raise what the source would raise for its options, with the settings' names."""
         _ = self.former_master_servers
@@ -207,19 +185,19 @@ class IngestSettings:
             try:
                 found.parse(",".join(topic_names(value)) if name == "topics" else str(value))
             except ValueError as error:
-                raise ConfigurationError(f"{self.named(name)} {error}") from None
+                raise ConfigurationError(f"{_dashed(name)} {error}") from None
         if _says_offsets(self.starting_offsets):
-            OffsetSpec.parse(self.fallback, self.named("starting_offsets"))
+            OffsetSpec.parse(self.fallback, "starting-offsets")
 
     def _masters(self, name: str) -> tuple[str, ...]:
         text = getattr(self, name)
-        return () if text is None else parse_master_servers(text, setting=self.named(name), user_setting="authUser")
+        return () if text is None else parse_master_servers(text, setting=_dashed(name), user_setting="authUser")
 
     @property
     def bad_share(self) -> BadShare | None:
         """`max_bad_records`, parsed."""
         text = self.max_bad_records
-        return None if text is None else BadShare.parse(text, self.named("max_bad_records"))
+        return None if text is None else BadShare.parse(text)
 
     @property
     def former_master_servers(self) -> tuple[str, ...]:
@@ -239,12 +217,12 @@ class IngestSettings:
         try:
             return duration_ms(0)(self.trigger)
         except ValueError as error:
-            raise ConfigurationError(f"{self.named('trigger')} {error}; or write {AVAILABLE_NOW}") from None
+            raise ConfigurationError(f"trigger {error}; or write {AVAILABLE_NOW}") from None
 
     def options(self, starting: str) -> dict[str, str]:
         """The options of format("tubeclient") for a query that starts at `starting`: a value of the option
         startingOffsets, or a time. Holds secrets."""
-        at_ms = moment_ms(starting, self.named("starting_offsets"))
+        at_ms = moment_ms(starting, "starting-offsets")
         if at_ms is None:
             begin = {"startingOffsets": starting}
         else:
@@ -278,44 +256,37 @@ def _says_offsets(starting: str | None) -> bool:
     return starting is not None and starting.lstrip().startswith("{")
 
 
-def _checked_starting(text: str | None, setting: str) -> str | None:
+def _checked_starting(text: str | None) -> str | None:
     if text is None or _says_offsets(text):
         return text
     if (word := text.strip().lower()) in _STARTING_WORDS:
         return word
-    if moment_ms(text, setting) is None:
+    if moment_ms(text, "starting-offsets") is None:
         raise ConfigurationError(
-            f"{setting} is {text!r}; write earliest, latest, group, target, a time as 2026-11-21T10:31Z, or JSON "
-            'from partition keys to offsets, as in {"1:clicks:0": 2800, "default": "earliest"}'
+            f"starting-offsets is {text!r}; write earliest, latest, group, target, a time as 2026-11-21T10:31Z, or "
+            'JSON from partition keys to offsets, as in {"1:clicks:0": 2800, "default": "earliest"}'
         )
     return text
 
 
 def load_settings(
-    path: Path | None,
-    overrides: Mapping[str, Any],
-    defaults: Mapping[str, Any] | None = None,
-    arguments: Mapping[str, Any] | None = None,
+    path: Path | None, given: Mapping[str, Any], defaults: Mapping[str, Any] | None = None
 ) -> IngestSettings:
-    """Read the settings file, if any; `arguments` are settings as a file has them, by their fields, and override it.
-    Values of `overrides` that are not None override both, and `defaults` are for what none has.
+    """The settings of the file, if any, and those `given`, by their fields and those of FormatSettings: what is not
+    None overrides the file. `defaults` are for what neither has. Options are merged entry by entry.
 
-    Each may have the fields of FormatSettings as well. Options are merged entry by entry. The ConfigurationError
-    names the file and the entry, never the value of a storage option.
+    Errors name a setting as a file has it. The ConfigurationError names the file and the entry, never the value of a
+    storage option.
     """
-    given = {name: value for name, value in overrides.items() if value is not None}
-    typed = frozenset(given)
     values = dict(defaults or {})
-    files = [] if path is None else [SettingsFile(path, _TABLES)]
-    if arguments is not None:
-        files.append(_of_arguments(arguments))
-    for name, value in [*(entry for file in files for entry in _read(file).items()), *given.items()]:
+    files = [_of_arguments({name: value for name, value in given.items() if value is not None})]
+    if path is not None:
+        files.insert(0, SettingsFile(path, _TABLES))
+    for name, value in (entry for file in files for entry in _read(file).items()):
         values[name] = _merged(values.get(name, {}), value) if isinstance(value, Mapping) else value
     missing_settings(_REQUIRED, values)
-    own = {name: values.pop(name) for name in _OF_RECORDS if name in values}
-    # Without a file what is missing is an option too.
-    records = FormatSettings(**own, named=lambda name: setting_name(name, typed if files else {name}))
-    return replace(IngestSettings(**values, records=records, typed=typed))
+    records = FormatSettings(**{name: values.pop(name) for name in _OF_RECORDS if name in values})
+    return IngestSettings(**values, records=records)
 
 
 def _merged(below: Mapping[str, str], above: Mapping[str, str]) -> dict[str, str]:
@@ -325,21 +296,25 @@ def _merged(below: Mapping[str, str], above: Mapping[str, str]) -> dict[str, str
 
 
 _REQUIRED: Final = ("master_servers", "consumer_group", "topics", "target")
-_OF_RECORDS: Final = tuple(f.name for f in fields(FormatSettings) if f.name != "named")
+_OF_RECORDS: Final = tuple(one.name for one in fields(FormatSettings))
 _IN_FILE: Final = {
-    **kinds_of(IngestSettings, (*_OPTION_FIELDS, "records", "typed")),
-    **kinds_of(FormatSettings, ("format_options", "named")),
+    **kinds_of(IngestSettings, (*_OPTION_FIELDS, "records")),
+    **kinds_of(FormatSettings, ("format_options",)),
     "max_bad_records": NUMBER_OR_TEXT,
 }
 
 
 def _of_arguments(given: Mapping[str, Any]) -> SettingsFile:
-    own = {name.replace("_", "-"): _as_in_toml(value) for name, value in given.items() if name not in _OPTION_FIELDS}
-    options = {_TABLE_OF.get(name, name.replace("_", "-")): given[name] for name in _OPTION_FIELDS if name in given}
+    own = {_dashed(name): _as_in_toml(value) for name, value in given.items() if name not in _OPTION_FIELDS}
+    options = {_TABLE_OF.get(name, _dashed(name)): given[name] for name in _OPTION_FIELDS if name in given}
     return SettingsFile("Ingest", _TABLES, {"ingest": own, **options})
 
 
 _TABLE_OF: Final = {"source_options": "source"}
+
+
+def _dashed(name: str) -> str:
+    return name.replace("_", "-")
 
 
 def _as_in_toml(value: object) -> object:

@@ -50,8 +50,8 @@ def check_columns(table: StructType | None, rows: StructType, where: str, *, evo
         missing.append(f"{name} {wanted}")
     if missing and not evolve:
         raise OtherColumns(
-            f"{where} lacks columns of the job's rows: {', '.join(missing)}. To let the job add them to the table, add"
-            " --evolve"
+            f"{where} lacks columns of the job's rows: {', '.join(missing)}. To let the job add them to the table, set"
+            " evolve"
         )
 
 

@@ -241,11 +241,10 @@ class Writer:
     def _check_share(self, counted: _Counted) -> None:
         share = self._settings.bad_share
         if share is not None and not share.allows(counted.bad, counted.total):
-            most = self._settings.named("max_bad_records")
             raise TooManyBadRecords(
-                f"{counted.bad:,} of {counted.total:,} records of the round are bad, and {most} is {share.text};"
-                f" nothing of the round was written. One of them is {counted.example}. Correct the format, or raise"
-                f" {most}, and start again"
+                f"{counted.bad:,} of {counted.total:,} records of the round are bad, and max-bad-records is"
+                f" {share.text}; nothing of the round was written. One of them is {counted.example}."
+                " Correct the format, or raise max-bad-records, and start again"
             )
 
 

@@ -16,7 +16,7 @@ from typing import Any, Final, NoReturn, TypeVar
 from tubeclient.errors import ConfigurationError
 from tubeclient.passwords import looks_like_variable
 
-__all__ = ["NUMBER_OR_TEXT", "SettingsFile", "check_own", "kinds_of", "missing_settings", "nearest", "setting_name"]
+__all__ = ["NUMBER_OR_TEXT", "SettingsFile", "check_own", "kinds_of", "missing_settings", "nearest"]
 
 _Settings = TypeVar("_Settings")
 
@@ -44,16 +44,10 @@ def kinds_of(settings: type, leave_out: Iterable[str] = ()) -> dict[str, str]:
 
 
 def missing_settings(names: Collection[str], values: Mapping[str, object]) -> None:
-    """ConfigurationError for fields that neither the command line nor the file gives."""
-    flags = ", ".join(setting_name(name, names) for name in names if name not in values)
-    if flags:
-        raise ConfigurationError(f"not given, neither on the command line nor in a settings file: {flags}")
-
-
-def setting_name(name: str, typed: Collection[str]) -> str:
-    """The name of a dataclass's field as the user wrote it: as an option if it is one of those `typed` on the command
-    line, otherwise as in a settings file."""
-    return f"--{_FLAGS.get(name, _dashed(name))}" if name in typed else _dashed(name)
+    """ConfigurationError for those of the fields `names` that have no value."""
+    missing = ", ".join(_dashed(name) for name in names if name not in values)
+    if missing:
+        raise ConfigurationError(f"these settings are not given: {missing}")
 
 
 def check_own(options: Mapping[str, str], own: Mapping[str, str]) -> None:
@@ -62,10 +56,6 @@ def check_own(options: Mapping[str, str], own: Mapping[str, str]) -> None:
     for name in options:
         if (setting := own.get(name.lower())) is not None:
             raise ConfigurationError(f"option {name} has a setting of its own, {setting}; set it there")
-
-
-_FLAGS: Final = {"topics": "topic", "format_options": "format-option"}
-"""Of settings with many values, each of which has its option."""
 
 
 class SettingsFile:

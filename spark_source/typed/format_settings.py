@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import codecs
 import difflib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
@@ -60,39 +60,31 @@ class FormatSettings:
     time_zone: str | None = None
     """IANA name of the zone of times that are written without one, in records and on messages. None: UTC."""
     format_options: Mapping[str, str] = field(default_factory=dict)
-    named: Callable[[str], str] = field(default=str, compare=False, repr=False)
-    """How errors name a field: as the user wrote it."""
 
     def __post_init__(self) -> None:
         if self.format is not None and self.format not in _KINDS:
-            raise ConfigurationError(f"{self.named('format')} is {self.format!r}; there are {', '.join(_KINDS)}")
+            raise ConfigurationError(f"format is {self.format!r}; there are {', '.join(_KINDS)}")
         if self.schema is not None and self.schema_from_inlong is not None:
-            raise ConfigurationError(
-                f"{self.named('schema')} and {self.named('schema_from_inlong')} both say which columns there are;"
-                " remove one"
-            )
+            raise ConfigurationError("schema and schema-from-inlong both say which columns there are; remove one")
         complete, _ = self._complete(), self.zone
         if complete.kind == "raw":
             given = sorted(name for name in _NEED_A_FORMAT if getattr(self, name))
             if given:
-                raise ConfigurationError(
-                    f"{self.named(given[0])} is given, and the format is raw; add {self.named('format')} json, csv or"
-                    " kv"
-                )
+                name = given[0].replace("_", "-")
+                raise ConfigurationError(f"{name} is given, and the format is raw; set format to json, csv or kv")
             return
         if not complete.ddl.strip():
             raise ConfigurationError(
-                f"format {complete.kind} needs a schema; say which columns records have, as in {self.named('schema')}"
-                f" 'id BIGINT, name STRING', or give {self.named('schema_from_inlong')}"
+                f"format {complete.kind} needs a schema, as 'id BIGINT, name STRING', or schema-from-inlong"
             )
         if len(complete.ddl.replace(":", " ").split()) == 1:
             raise ConfigurationError(
-                f"{self.named('schema')} is {complete.ddl!r}; write columns with their types, as in 'id BIGINT, name"
+                f"schema is {complete.ddl!r}; write columns with their types, as in 'id BIGINT, name"
                 " STRING', or name a file that ends in .ddl"
             )
         self._check_separators(complete)
         self._check_options(complete)
-        _encoding_named(complete.encoding, self.named("encoding"))
+        _encoding_named(complete.encoding)
 
     def record_format(self) -> RecordFormat:
         """The format with its schema. Needs a running Spark, which parses the schema. Raises ConfigurationError."""
@@ -130,21 +122,18 @@ class FormatSettings:
         if settings.kind == "json":
             for name, value in (("separator", settings.separator), ("escape", settings.escape)):
                 if value is not None:
-                    raise ConfigurationError(f"{self.named(name)} is for csv and kv, and the format is json; remove it")
+                    raise ConfigurationError(f"{name} is for csv and kv, and the format is json; remove it")
             return
-        names = {name: self.named(name) for name in ("separator", "escape")}
         characters = {"separator": settings.separator, "escape": settings.escape}
         if settings.kind == "kv":
             characters["kvSeparator"] = settings.options.get("kvSeparator", _KV_SEPARATOR)
         plain_csv = settings.kind == "csv" and settings.escape is None
         for name, value in characters.items():
             if value is not None and (not value or (len(value) > 1 and not plain_csv)):
-                raise ConfigurationError(f"{names.get(name, name)} is {value!r}; it must be one character")
+                raise ConfigurationError(f"{name} is {value!r}; it must be one character")
         given = [value for value in characters.values() if value is not None]
         if len(set(given)) < len(given):
-            raise ConfigurationError(
-                f"{' and '.join(names.get(name, name) for name in characters)} must be different characters"
-            )
+            raise ConfigurationError(f"{' and '.join(characters)} must be different characters")
 
     def _check_options(self, settings: _Complete) -> None:
         has_escape = settings.kind == "csv" and settings.escape is not None
@@ -152,8 +141,7 @@ class FormatSettings:
         for name in settings.options:
             if name == "timeZone":
                 raise ConfigurationError(
-                    f"{self.named('format_options')} has timeZone, which has a setting of its own,"
-                    f" {self.named('time_zone')}; set it there"
+                    "the format options have timeZone, which has a setting of its own, time-zone; set it there"
                 )
             if name not in _OPTIONS[kind]:
                 near = difflib.get_close_matches(name, _OPTIONS[kind], n=1)
@@ -161,7 +149,7 @@ class FormatSettings:
                 raise ConfigurationError(f"{name} is no format option of {kind}; {there}")
 
     def _ddl(self, schema: str) -> str:
-        return _read(Path(schema), self.named("schema")) if schema.strip().lower().endswith(".ddl") else schema
+        return _read(Path(schema), "schema") if schema.strip().lower().endswith(".ddl") else schema
 
     @property
     def zone(self) -> str:
@@ -175,14 +163,14 @@ class FormatSettings:
             found = _Complete(kind, self._ddl(self.schema or ""), _SEPARATORS.get(kind))
         else:
             path = Path(self.schema_from_inlong)
-            definition = _read(path, self.named("schema_from_inlong"))
+            definition = _read(path, "schema-from-inlong")
             try:
                 stream = parse_stream(definition, self.format)
             except ValueError as error:
                 raise ConfigurationError(f"{path} {error}") from None
             separator = stream.separator or self.separator
             if separator is None and stream.kind in _SEPARATORS:
-                raise ConfigurationError(f"{path} has no dataSeparator; say {self.named('separator')}")
+                raise ConfigurationError(f"{path} has no dataSeparator; say separator")
             # A stream without an escape character has no quotes either; with the user's it needs no word on them.
             options = {name: text for name, text in stream.options.items() if self.escape is None or name != "quote"}
             found = _Complete(stream.kind, stream.ddl, separator, stream.escape, stream.encoding, options)
@@ -229,13 +217,12 @@ def _character(text: str) -> str:
 _UNICODE_LENGTH: Final = len("\\u0001")
 
 
-def _encoding_named(name: str, setting: str = "encoding") -> str:
-    """Java's name of an encoding, by any name that Python has for it. ConfigurationError, which names the
-    `setting`: not one of `ENCODINGS`."""
+def _encoding_named(name: str) -> str:
+    """Java's name of an encoding, by any name that Python has for it. ConfigurationError: not one of `ENCODINGS`."""
     try:
         return next(java for java in ENCODINGS if codecs.lookup(java) == codecs.lookup(name))
     except (LookupError, ValueError, StopIteration):  # ValueError: a character that no name has
-        raise ConfigurationError(f"{setting} is {name!r}; there are {', '.join(ENCODINGS)}") from None
+        raise ConfigurationError(f"encoding is {name!r}; there are {', '.join(ENCODINGS)}") from None
 
 
 def _read(path: Path, name: str) -> str:

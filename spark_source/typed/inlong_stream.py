@@ -40,7 +40,7 @@ def parse_stream(text: str, kind: str | None = None) -> InLongStream:
         raise ValueError("has no fieldList; it must be one stream of InLong's Manager, as its stream/get answers")
     kind = kind or str(document.get("dataType") or "").lower()
     if kind not in ("json", "csv", "kv"):
-        raise ValueError(f"has dataType {document.get('dataType')!r}; say --format json, csv or kv if records have it")
+        raise ValueError(f"has dataType {document.get('dataType')!r}; say format json, csv or kv if records have it")
     if not all(isinstance(one, Mapping) for one in document["fieldList"]):
         raise ValueError("has something in fieldList that is no field, a JSON object")
     fields = [one for one in document["fieldList"] if not (_is_set(one, "isMetaField", "isPredefinedField"))]
@@ -88,7 +88,7 @@ def _type(one: Mapping[str, Any]) -> str:
     found = _TYPES.get(plain.strip())
     if found is None:
         raise ValueError(
-            f"has the field {_name(one)} of type {text or 'none'}, for which there is no type of Spark; give --schema"
+            f"has the field {_name(one)} of type {text or 'none'}, for which there is no type of Spark; give schema"
             " instead"
         )
     return found
@@ -111,9 +111,9 @@ def _time_options(fields: Iterable[Mapping[str, Any]]) -> dict[str, str]:
         formats = {str(one.get("fieldFormat") or "").strip() for one in fields if _type(one) == kind}
         formats = {"" if text in _SPARKS_OWN else text for text in formats}
         if formats.intersection(_NUMBERS):
-            raise ValueError(f"has a field with times as numbers ({min(formats)}); give --schema, with BIGINT for it")
+            raise ValueError(f"has a field with times as numbers ({min(formats)}); give schema, with BIGINT for it")
         if len(formats) > 1:
-            raise ValueError(f"has fields of type {kind} in several formats; give --schema, with STRING for some")
+            raise ValueError(f"has fields of type {kind} in several formats; give schema, with STRING for some")
         if formats and formats != {""}:
             options[name] = formats.pop()
     return options

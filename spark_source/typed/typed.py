@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from spark_source.session_confs import SESSION_ZONE
 from spark_source.typed.format_settings import FormatSettings
@@ -51,7 +51,6 @@ def typed(
         escape=escape,
         encoding=encoding,
         format_options=options or {},
-        named=lambda name: _ARGUMENTS.get(name, name),
     )
     # Spark has more names of zones than Python.
     form = replace(settings.record_format(), time_zone=str(frame.sparkSession.conf.get(SESSION_ZONE)))
@@ -65,9 +64,6 @@ def typed(
     packed = frame.select(F.struct("*").alias(LINEAGE), *kept)
     columns = [F.col(RECORD)[name].alias(name) for name in names]
     return form.parse(packed).select(*columns, LINEAGE, BAD_REASON)
-
-
-_ARGUMENTS: Final = {"format_options": "options", "time_zone": f"the session's {SESSION_ZONE}"}
 
 
 def _check_session(frame: DataFrame, form: RecordFormat) -> None:

@@ -149,7 +149,7 @@ def test_of_a_bad_record_its_place_and_the_ways_out_are_told() -> None:
     )
     assert short_cause(text) == bad
     assert with_advice(bad).startswith(
-        f"[BAD_RECORD] {bad}. Nothing of its round was written. Correct the format or the schema, or add --bad"
+        f"[BAD_RECORD] {bad}. Nothing of its round was written. Correct the format or the schema, or give bad"
     )
 
 

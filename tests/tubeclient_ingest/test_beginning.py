@@ -118,7 +118,7 @@ def test_whatever_is_said_nothing_that_the_sink_has_is_read_again(
 AHEAD = (
     ". The offsets table is ahead of the target in 1 partition of clicks: the group was read elsewhere, or was moved"
     " forward, or the target was restored. This target still gets those messages; to leave them out, start with"
-    " --starting-offsets group"
+    " starting-offsets group"
 )
 
 

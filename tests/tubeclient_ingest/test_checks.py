@@ -35,7 +35,7 @@ def test_where_rows_end_that_nobody_knows_is_for_the_user_to_say(chosen: str | N
         # The group may have gone on in the first table, and the copy does not have that.
         (COPY, "is a copy", True),
     ):
-        with pytest.raises(UnknownRows, match=rf"^/lake/t .*{words}.* --starting-offsets"):
+        with pytest.raises(UnknownRows, match=rf"^/lake/t .*{words}.* starting-offsets"):
             check_beginning(state, "/lake/t", "g", chosen, in_offsets_table=in_offsets_table)
     if chosen in (None, "target"):
         check_beginning(CUT, "/lake/t", "g", chosen, in_offsets_table=True)
@@ -55,7 +55,7 @@ FROM_EAST = SinkState(SinkRecord("g", "run-1", Offsets({A: 280}), masters=EAST),
 def test_rows_of_a_cluster_that_shares_no_master_are_refused() -> None:
     with pytest.raises(
         OtherCluster,
-        match=r"group g in /lake/t come .* 10\.0\.0\.1:8715,10\.0\.0\.2:8715, .* --former-masters 10\.0\.0\.1:8715,10",
+        match=r"group g in /lake/t come .* 10\.0\.0\.1:8715,10\.0\.0\.2:8715, .* former-masters 10\.0\.0\.1:8715,10",
     ):
         check_cluster(FROM_EAST, "/lake/t", ("10.9.0.1:8715",))
     with pytest.raises(OtherCluster):
@@ -81,7 +81,7 @@ def test_what_may_concern_all_rows_is_for_the_user_to_judge(chosen: str | None, 
     text = str(caught.value)
     assert text.startswith(f"version 9 of /lake/t (TRUNCATE) {how.value}, so it is unknown which rows of group g")
     assert "RESTORE TABLE /lake/t TO VERSION AS OF 8, and start again" in text
-    assert "--starting-offsets target: what it lacks is not read again" in text
+    assert "starting-offsets target: what it lacks is not read again" in text
 
 
 def test_a_user_who_takes_the_table_as_it_is_goes_on_where_its_commit_ends() -> None:
@@ -104,4 +104,4 @@ def test_rows_that_a_predicate_picked_were_meant_to_go(chosen: str | None) -> No
 def test_of_a_table_that_was_written_over_at_its_first_commit_there_is_nothing_to_restore() -> None:
     text = str(unknown_rows(ALL._replace(version=0), "/lake/t", "g"))
     assert "RESTORE" not in text
-    assert "remove the table, and give --starting-offsets earliest" in text
+    assert "remove the table, and give starting-offsets earliest" in text

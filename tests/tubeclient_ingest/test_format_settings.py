@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import json
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from spark_source.options.settings_file import setting_name
 from spark_source.session_confs import session_confs
 from spark_source.typed.format_settings import FormatSettings
 from spark_source.typed.record_format import RecordFormat
@@ -30,7 +28,7 @@ NEEDED = {"master_servers": "127.0.0.1:8715", "consumer_group": "g", "topics": (
         ({"format": "xml"}, "format is 'xml'; there are raw, json, csv, kv"),
         ({"format": "json"}, "format json needs a schema"),
         ({"schema": "id INT"}, "schema is given, and the format is raw"),
-        ({"format_options": {"quote": ""}}, "format_options is given, and the format is raw"),
+        ({"format_options": {"quote": ""}}, "format-options is given, and the format is raw"),
         ({"format": "csv", "schema": "id INT", "schema_from_inlong": "f"}, "remove one"),
         ({"format": "json", "schema": "id INT", "separator": "|"}, "separator is for csv and kv"),
         ({"format": "kv", "schema": "id INT", "separator": "||"}, "separator is '||'; it must be one character"),
@@ -45,7 +43,7 @@ NEEDED = {"master_servers": "127.0.0.1:8715", "consumer_group": "g", "topics": (
         ({"format": "csv", "schema": "id INT", "time_zone": "Mars/North"}, "'Mars/North' is not a time zone"),
         (
             {"format": "json", "schema": "id INT", "format_options": {"timeZone": "UTC"}},
-            "timeZone, which has a setting of its own, time_zone",
+            "timeZone, which has a setting of its own, time-zone",
         ),
         ({"format": "csv", "schema": "id INT", "format_options": {"qoute": ""}}, "qoute .* did you mean quote"),
         (
@@ -62,7 +60,7 @@ NEEDED = {"master_servers": "127.0.0.1:8715", "consumer_group": "g", "topics": (
         ),
         (
             {"schema_from_inlong": "/nowhere/s.json"},
-            "^schema_from_inlong names the file /nowhere/s.json, which cannot be",
+            "^schema-from-inlong names the file /nowhere/s.json, which cannot be",
         ),
         ({"format": "json", "schema": "clicks.json"}, "schema is 'clicks.json'; write columns with their types"),
         ({"format": "json", "schema": "INT"}, "schema is 'INT'; write columns with their types"),
@@ -71,30 +69,6 @@ NEEDED = {"master_servers": "127.0.0.1:8715", "consumer_group": "g", "topics": (
 def test_a_wrong_setting_is_said(given: dict[str, Any], said: str) -> None:
     with pytest.raises(ConfigurationError, match=said):
         FormatSettings(**given)
-
-
-def test_a_mistake_names_a_setting_as_it_was_written() -> None:
-    csv = {"format": "csv", "schema": "id INT"}
-    for more, said in (
-        ({"encoding": "rot13"}, "encoding is 'rot13'"),
-        ({"schema": "INT"}, "schema is 'INT'"),
-        ({"schema": "/nowhere/a.ddl"}, "schema names the file"),
-        ({"escape": "xy"}, "escape is 'xy'"),
-        ({"format": "json", "separator": "|"}, "separator is for csv"),
-        ({"escape": ","}, "separator and --escape must be different"),
-        (
-            {"format_options": {"timeZone": "UTC"}},
-            "format-option has timeZone, which has a setting of its own, time-zone; set it there",
-        ),
-        ({"format": "raw", "schema": None, "format_options": {"quote": ""}}, "format-option is given"),
-    ):
-        given: dict[str, Any] = {**csv, **more}
-        with pytest.raises(ConfigurationError) as typed:
-            FormatSettings(**given, named=partial(setting_name, typed={*given, "separator"}))
-        assert str(typed.value).startswith(f"--{said}")
-        with pytest.raises(ConfigurationError) as in_file:
-            FormatSettings(**given)
-        assert not str(in_file.value).startswith("--")
 
 
 def test_the_encoding_of_an_inlong_stream_is_checked_as_well(tmp_path: Path) -> None:

@@ -58,7 +58,7 @@ def test_the_environment_names_the_masters_if_nothing_else_does(
     path = write(tmp_path, '[ingest]\nmaster-servers = "10.0.0.1:8715"')
     assert load_settings(path, others, of_environment()).master_servers == "10.0.0.1:8715"
     # A job in a program has what the program says.
-    with pytest.raises(ConfigurationError, match=r"--master-servers$"):
+    with pytest.raises(ConfigurationError, match=r"not given: master-servers$"):
         load_settings(None, others)
 
 
@@ -129,7 +129,7 @@ def test_an_option_of_the_source_may_come_from_the_environment(tmp_path: Path, m
         ('[source]\nmasterWebport = "x"', "option masterWebPort"),
         ('[source]\nmasterWebPorts = "1"', "did you mean masterWebPort"),
         ('[source]\nstartingoffsets = "latest"', "option startingoffsets has a setting of its own, starting-offsets"),
-        ('[source]\nassign = "[]"', r"option assign has a setting of its own, topics \(--topic\)"),
+        ('[source]\nassign = "[]"', "option assign has a setting of its own, topics"),
         # What goes before startingOffsets would begin anywhere but where the target's rows end.
         *(
             (f'[source]\n{option} = "1"', f"option {option} has a setting of its own, starting-offsets")
@@ -160,7 +160,7 @@ def test_arguments_are_what_a_file_has() -> None:
         "bad_records": "/b",
         "source_options": {"failOnDataLoss": False},
     }
-    settings = load_settings(None, {}, arguments={**NEEDED, **more, "format_options": {}, "trigger": "5s"})
+    settings = load_settings(None, {**NEEDED, **more, "format_options": {}, "trigger": "5s"})
     assert (settings.topics, settings.target, settings.max_bad_records) == (("a", "b"), "/t", "5")
     assert settings.source_options == {"failOnDataLoss": "false"}
     for wrong, said in (
@@ -171,11 +171,11 @@ def test_arguments_are_what_a_file_has() -> None:
         ({"starting_offsets": "erliest"}, "^starting-offsets is 'erliest'"),
     ):
         with pytest.raises(ConfigurationError, match=said):
-            load_settings(None, {}, arguments={**NEEDED, **wrong})
+            load_settings(None, {**NEEDED, **wrong})
 
 
 def test_what_is_needed_and_not_given_is_listed() -> None:
-    with pytest.raises(ConfigurationError, match=r"--topic, --target$"):
+    with pytest.raises(ConfigurationError, match=r"not given: topics, target$"):
         load_settings(None, {"master_servers": "m", "consumer_group": "g"})
 
 
@@ -209,7 +209,7 @@ def test_a_new_target_has_the_layout_and_the_properties_that_are_given(tmp_path:
     assert (settings.partition_by, settings.cluster_by) == (("topic", "day"), ())
     assert settings.table_properties == {"delta.appendOnly": "true", "b": "3", "c": "4"}
     assert load_settings(None, NEEDED).table_properties == {}
-    with pytest.raises(ConfigurationError, match=r"^partition-by and --cluster-by exclude each other"):
+    with pytest.raises(ConfigurationError, match=r"^partition-by and cluster-by exclude each other"):
         load_settings(write(tmp_path, text), {**NEEDED, "cluster_by": ("topic",)})
 
 
@@ -267,9 +267,9 @@ def test_the_most_bad_records_are_a_number_or_a_share(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("one", "other"), list(combinations(("bad_records", "offsets_table", "target"), 2)))
 def test_two_places_within_each_other_are_refused(one: str, other: str) -> None:
     for outer, inner in ((one, other), (other, one)):
-        with pytest.raises(ConfigurationError, match=r"^--[a-z-]+ and --[a-z-]+ are the same folder, or one") as said:
+        with pytest.raises(ConfigurationError, match=r"^[a-z-]+ and [a-z-]+ are the same folder, or one") as said:
             load_settings(None, {**NEEDED, outer: "/lake/x", inner: "/lake/x/y"})
-        assert {f"--{one.replace('_', '-')}", f"--{other.replace('_', '-')}"} <= set(str(said.value).split())
+        assert {f"{one.replace('_', '-')}", f"{other.replace('_', '-')}"} <= set(str(said.value).split())
 
 
 @pytest.mark.parametrize("name", ["bad_records", "target"])
@@ -279,14 +279,14 @@ def test_a_table_that_spark_writes_may_be_named(name: str) -> None:
     with pytest.raises(ConfigurationError) as said:
         load_settings(None, {**NEEDED, name: "visits"})
     assert str(said.value) == (
-        f"--{name.replace('_', '-')} is 'visits'; for a table of a catalog write default.visits, for a folder ./visits"
+        f"{name.replace('_', '-')} is 'visits'; for a table of a catalog write default.visits, for a folder ./visits"
     )
 
 
 def test_the_offsets_table_has_a_folder_and_no_name() -> None:
     with pytest.raises(ConfigurationError) as said:
         load_settings(None, {**NEEDED, "offsets_table": "mydb.visits"})
-    assert str(said.value).startswith("--offsets-table is 'mydb.visits', without a slash. ")
+    assert str(said.value).startswith("offsets-table is 'mydb.visits', without a slash. ")
     assert "write ./mydb.visits" in str(said.value)
     assert "DESCRIBE DETAIL mydb.visits" in str(said.value)
     assert load_settings(None, {**NEEDED, "offsets_table": "./mydb.visits"})
@@ -295,18 +295,18 @@ def test_the_offsets_table_has_a_folder_and_no_name() -> None:
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"max_bad_records": "5"}, "--max-bad-records is for a job with --bad-records"),
+        ({"max_bad_records": "5"}, "max-bad-records is for a job with bad-records"),
         ({"bad_records": " "}, "bad-records is blank"),
-        ({"bad_records": "/t/"}, "--bad-records and --target are the same folder"),
-        ({"bad_records": "file:/t"}, "--bad-records and --target are the same folder"),
+        ({"bad_records": "/t/"}, "bad-records and target are the same folder"),
+        ({"bad_records": "file:/t"}, "bad-records and target are the same folder"),
         ({"bad_records": "/t/bad"}, "target are the same folder, or one is within the other"),
         ({"bad_records": "/"}, "are the same folder, or one is within the other"),
         (
             {"bad_records": "s3a://lake/o", "offsets_table": "s3://lake/o/"},
-            "--bad-records and --offsets-table are",
+            "bad-records and offsets-table are",
         ),
-        ({"bad_records": "/x/../o", "offsets_table": "/o"}, "--bad-records and --offsets-table are the same"),
-        ({"bad_records": "Lake.`T`", "target": "lake.t"}, "--bad-records and --target are the same"),
+        ({"bad_records": "/x/../o", "offsets_table": "/o"}, "bad-records and offsets-table are the same"),
+        ({"bad_records": "Lake.`T`", "target": "lake.t"}, "bad-records and target are the same"),
         ({"bad_records": "/bad", "max_bad_records": "many"}, "max-bad-records is 'many'; write how many"),
     ],
 )
@@ -318,38 +318,21 @@ def test_wrong_settings_of_bad_records_are_refused(given: dict[str, str], messag
 @pytest.mark.parametrize(
     ("setting", "value", "said"),
     [
-        ("trigger", "once", "trigger is 'once'; "),
         ("target", " ", "target is blank"),
-        ("starting_offsets", "erliest", "starting-offsets is 'erliest'"),
-        ("starting_offsets", "1969-01-01", "starting-offsets is '1969-01-01', which is before 1970"),
         ("starting_offsets", '{"x', "starting-offsets is "),
         ("source_count", 0, "source-count is '0'"),
         ("max_offsets_per_trigger", 0, "max-offsets-per-trigger is '0'"),
         ("consumer_group", "a b", "consumer-group is not usable: 'a b'"),
         ("master_servers", ":x", "master-servers has ':x', which is not host:port"),
+        ("former_masters", ":x", "former-masters has ':x', which is not host:port"),
         ("offsets_table", "", "offsets-table is blank"),
-        ("max_bad_records", "5", "max-bad-records is for a job with DASHbad-records"),
-        ("bad_records", "/t", "bad-records and --target are the same"),
-        ("format", "xml", "format is 'xml'"),
-        ("schema", "id INT", "schema is given, and the format is raw"),
         ("schema_from_inlong", "/nowhere", "schema-from-inlong names the file /nowhere"),
     ],
 )
-def test_a_mistake_names_a_setting_as_it_was_written(tmp_path: Path, setting: str, value: object, said: str) -> None:
-    name, text = setting.replace("_", "-"), f'"{value}"' if isinstance(value, str) else str(value)
-    others = {one: given for one, given in NEEDED.items() if one != setting}
-    path = write(tmp_path, f"[ingest]\n{name} = " + text.replace('{"', '{\\"'))
-    with pytest.raises(ConfigurationError) as in_file:
-        load_settings(path, others)
-    assert str(in_file.value).startswith(said.replace("DASH", ""))
-    with pytest.raises(ConfigurationError) as typed:
+def test_a_mistake_begins_with_the_settings_name(setting: str, value: object, said: str) -> None:
+    with pytest.raises(ConfigurationError) as caught:
         load_settings(None, {**NEEDED, setting: value})
-    assert str(typed.value).startswith(f"--{said.replace('DASH', '--')}")
-
-
-def test_former_masters_are_named_as_they_were_written() -> None:
-    with pytest.raises(ConfigurationError, match=r"^--former-masters has ':x', which is not host:port"):
-        load_settings(None, {**NEEDED, "former_masters": ":x"})
+    assert str(caught.value).startswith(said)
 
 
 def test_available_now_has_no_interval() -> None:

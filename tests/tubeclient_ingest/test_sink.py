@@ -163,7 +163,7 @@ def test_two_runs_that_write_where_the_table_forgets_transactions_are_told(table
     state = table.sink().look()
     with pytest.raises(UnknownRows, match=r"RESTORE TABLE \S+ TO VERSION AS OF 3, and start again\. Or") as caught:
         trusted(state, "/target", "g", None)
-    assert "--starting-offsets target" in str(caught.value)
+    assert "starting-offsets target" in str(caught.value)
     table.spark.sql(f"RESTORE TABLE {name} TO VERSION AS OF 3").collect()
     held = trusted(table.sink().look(), "/target", "g", None)
     assert held.record is not None

@@ -35,7 +35,7 @@ def test_equal_columns_and_a_new_table_are_taken() -> None:
 def test_what_the_table_lacks_needs_evolve() -> None:
     table = StructType().add("tubemq", StructType())
     with pytest.raises(
-        OtherColumns, match=r"/t lacks columns of the job's rows: id bigint, tubemq\.topic string.* --evolve"
+        OtherColumns, match=r"/t lacks columns of the job's rows: id bigint, tubemq\.topic string.* evolve"
     ):
         check_columns(table, ROWS, "/t", evolve=False)
     check_columns(table, ROWS, "/t", evolve=True)

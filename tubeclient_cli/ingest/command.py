@@ -12,7 +12,7 @@ from tubeclient.conditions import said
 from tubeclient.errors import ConfigurationError, TubeError
 from tubeclient.extras import MissingPackage, brought_by
 from tubeclient_cli.common.cluster import MASTERS_VARIABLE, WEB_PORT_VARIABLE, of_environment
-from tubeclient_cli.common.pairs import further_options, pairs, spark_confs
+from tubeclient_cli.common.pairs import pairs, spark_confs
 from tubeclient_cli.common.signals import stop_on_signals
 from tubeclient_cli.common.terminal import ExitCode, SparkConf, SparkMaster, exit_code, print_json, tell
 from tubeclient_cli.ingest.json_events import JsonEvents, error_event
@@ -245,10 +245,10 @@ def ingest(
     overrides: dict[str, Any] = {
         "master_servers": master_servers,
         "consumer_group": consumer_group,
-        "topics": tuple(topic) if topic else None,
+        "topics": topic,
         "target": target,
-        "partition_by": tuple(partition_by) if partition_by else None,
-        "cluster_by": tuple(cluster_by) if cluster_by else None,
+        "partition_by": partition_by,
+        "cluster_by": cluster_by,
         "offsets_table": offsets_table,
         "format": format,
         "schema": schema,
@@ -266,13 +266,11 @@ def ingest(
         "max_offsets_per_trigger": max_offsets_per_trigger,
         "trigger": trigger,
     }
-    from tubeclient_ingest.settings import OPTION_FLAGS
-
     try:
-        overrides["source_options"] = further_options(option, OPTION_FLAGS) or None
+        overrides["source_options"] = pairs("--option", option) or None
         overrides["format_options"] = pairs("--format-option", format_option) or None
         overrides["table_properties"] = pairs("--table-property", table_property) or None
-        confs = spark_confs(conf, "--time-zone")
+        confs = spark_confs(conf)
         metrics = None if metrics_port is None else (metrics_host, metrics_port)
         code = _ingest(
             settings, overrides, begin_anew or [], progress_file, metrics, spark_master, confs, as_json, verbose
