@@ -112,19 +112,13 @@ DEMO = [
     "setuptools>=77,<81",
     # Reads those files.
     "pandas>=2.2,<3",
-    # The demo's chart.
-    "matplotlib>=3.9,<4",
 ]
 
 BENCH = [
     # Fills the topics of the Apache Kafka that is measured beside TubeMQ. Its wheels contain librdkafka.
     "confluent-kafka>=2.6,<3",
-    # The picture of a run's results.
-    "matplotlib>=3.9,<4",
     # CPU times of brokers, workers and JVMs.
     "psutil>=6,<8",
-    # Flame graphs of a running task.
-    "py-spy>=0.4,<1",
 ]
 
 DOCS = [

@@ -167,7 +167,7 @@ if "--all" in sys.argv:
 loaded = {name.partition(".")[0] for name in sys.modules}
 assert not loaded & blocked, loaded & blocked
 """
-HEAVY = "pyspark,delta,deltalake,pyarrow,pandas,matplotlib,chispa,py4j"
+HEAVY = "pyspark,delta,deltalake,pyarrow,pandas,chispa,py4j"
 
 
 def test_every_module_of_the_client_imports_without_any_optional_package() -> None:
