@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from spark_source.boundary import passed_on
 from spark_source.cluster.cluster import TubeCluster
 from spark_source.options.access import client_settings
 from spark_source.options.source_options import SourceOptions
 from spark_source.plan.read_task import ReadTask
 from spark_source.progress.progress_table import ProgressTable
+from spark_source.read.schema import spark_schema
+from spark_source.read.task_read import read_task
+from spark_source.sent import SentToTasks
 from spark_source.session_confs import SESSION_ZONE, own_session
 from spark_source.stream.planner import StreamPlanner
 from spark_source.typed.record_format import MEANING
 from tubeclient_ingest.bad_records import BadRecords
-from tubeclient_ingest.rows import rows_of
 from tubeclient_ingest.settings import IngestSettings
 from tubeclient_ingest.target import SparkTable
 from tubeclient_ingest.writing import Writer
 
 if TYPE_CHECKING:
+    import pyarrow
     from pyspark.sql import DataFrame, SparkSession
 
 __all__ = ["SparkEngine"]
@@ -57,3 +61,32 @@ class SparkEngine:
             None if place is None else BadRecords(self.spark, place, settings.consumer_group),
             settings.records.record_format(),
         )
+
+
+class _Tasks(SentToTasks):
+    """What the tasks of a round need: no access to the offsets table."""
+
+    def __init__(self, options: SourceOptions, tasks: Sequence[ReadTask]) -> None:
+        self._options = options.for_tasks()
+        self._tasks = tasks
+
+    def __getstate__(self) -> dict[str, Any]:
+        return vars(self)
+
+    def read(self, number: int) -> Iterator[pyarrow.RecordBatch]:
+        return passed_on(read_task(self._options, self._tasks[number]))
+
+
+def rows_of(spark: SparkSession, options: SourceOptions, tasks: Sequence[ReadTask]) -> DataFrame:
+    """The rows of the tasks' ranges, with the columns of the source; each computation reads the same ones."""
+    # Each partition has one number, its task's: what Spark runs again reads the same ranges.
+    return spark.range(0, len(tasks), 1, len(tasks)).mapInArrow(_reader(_Tasks(options, tasks)), spark_schema(options))
+
+
+def _reader(tasks: _Tasks) -> Callable[[Iterator[pyarrow.RecordBatch]], Iterator[pyarrow.RecordBatch]]:
+    def read(numbers: Iterator[pyarrow.RecordBatch]) -> Iterator[pyarrow.RecordBatch]:
+        for batch in numbers:
+            for number in batch.column(0).to_pylist():
+                yield from tasks.read(number)
+
+    return read

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from offsets_store.delta_spark import is_conflict
 from spark_source.options.source_options import SourceOptions
+from spark_source.read.schema import spark_schema
 from spark_source.typed.record_format import BAD_REASON, LINEAGE, RecordFormat, or_fail, target_rows
 from tubeclient.errors import ConfigurationError
 from tubeclient_ingest.bad_records import BAD_ID, BadRecords
@@ -20,12 +21,10 @@ from tubeclient_ingest.bad_share import TooManyBadRecords
 from tubeclient_ingest.checks import OvertakenRun
 from tubeclient_ingest.history import LATE, SinkState
 from tubeclient_ingest.record import SinkRecord
-from tubeclient_ingest.rows import no_rows
 from tubeclient_ingest.settings import IngestSettings
 from tubeclient_ingest.sink import Sink
 from tubeclient_ingest.target import NewTable, TableDetail, Target, spark_errors
-from tubeclient_ingest.target_columns import check_columns, columns_of
-from tubeclient_ingest.target_rules import TargetRules
+from tubeclient_ingest.target_columns import TargetRules, check_columns, columns_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -90,7 +89,7 @@ class Writer:
     def open(self, *, create: bool = True) -> None:
         """Look whether the records fit the tables, and make those that are missing, or say so without `create`. Raises
         ConfigurationError."""
-        source = no_rows(self._spark, self._options)
+        source = self._spark.createDataFrame([], spark_schema(self._options))
         if self._settings.bad_records is not None:
             source = source.drop(BAD_REASON)
         columns = columns_of(self._format, source)

@@ -9,9 +9,15 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, IntegerType, StringType, StructField, StructType
 
-from spark_source.typed.far_numbers import has_far, numbers_of, suspect_text
 from spark_source.typed.field_texts import fault_of_escapes, fields_of, pairs_of
-from spark_source.typed.wild_numbers import VERY_MANY_DIGITS, WILD_EXPONENT, WILD_NUMBER
+from spark_source.typed.numbers import (
+    VERY_MANY_DIGITS,
+    WILD_EXPONENT,
+    WILD_NUMBER,
+    has_far,
+    numbers_of,
+    suspect_text,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import Column

@@ -29,7 +29,7 @@ from tests.simulation import network, stand_ins
 from tests.simulation.spark import Rows, Session
 from tests.simulation.target import MemoryBadRecords, MemoryTarget, is_bad
 from tests.simulation.world import DiskFailure, World
-from tubeclient_ingest.rows import _Tasks
+from tubeclient_ingest.on_spark import _Tasks
 from tubeclient_ingest.run import Run
 from tubeclient_ingest.settings import IngestSettings
 from tubeclient_ingest.target import NewTable

@@ -19,7 +19,7 @@ from tests.tubeclient_ingest.bench import Bench
 from tubeclient.conditions import said
 from tubeclient_ingest.job import IngestFailed
 from tubeclient_ingest.target import SparkTable
-from tubeclient_ingest.target_rules import TargetRules
+from tubeclient_ingest.target_columns import TargetRules
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -1,13 +1,19 @@
-"""Numbers of JSON that Spark takes for a value of a column's type, and makes another value of: Spark's expressions.
+"""Numbers that Spark must not read.
 
-Seconds are multiplied, bytes cut to eight bits, large floats made infinite, without a look at what becomes of them.
+Far ones, in JSON: Spark takes them for a value of a column's type, and makes another value of them. Seconds are
+multiplied, bytes cut to eight bits, large floats made infinite.
+
+Wild ones: decimals of which Java would compute all digits, for minutes, or until memory runs out. They are found in
+texts as they come. There a digit may be one of any script, which Java takes, and JSON's strings may have each character
+as an escape.
 """
 
 from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable
+import unicodedata
+from collections.abc import Callable, Iterable
 from functools import reduce
 from operator import or_
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -18,7 +24,7 @@ from pyspark.sql.types import ArrayType, DataType, MapType, StructField, StructT
 if TYPE_CHECKING:
     from pyspark.sql import Column
 
-__all__ = ["has_far", "numbers_of", "suspect_text"]
+__all__ = ["VERY_MANY_DIGITS", "WILD_EXPONENT", "WILD_NUMBER", "has_far", "numbers_of", "suspect_text"]
 
 
 class _Bounds(NamedTuple):
@@ -97,3 +103,29 @@ def _with_variants(kind: DataType) -> DataType:
     if isinstance(kind, MapType):
         return MapType(kind.keyType, _with_variants(kind.valueType))
     return VariantType()
+
+
+def _escaped(characters: Iterable[str]) -> str:
+    """Any of these characters as JSON's escape with four hexadecimal digits."""
+    by_start: dict[str, str] = {}
+    for character in characters:
+        code = f"{ord(character):04x}"
+        by_start[code[:3]] = by_start.get(code[:3], "") + code[3]
+    codes = "|".join(f"{start}[{ends}]" for start, ends in by_start.items())
+    return rf"(?i:(?<!\\)\\u(?:{codes}))"  # behind a backslash it is none
+
+
+_EXPONENT_MARKS: Final = "eE^"
+_SIGNS: Final = "+-\u2212"
+"""Some locales write 10^3 for e3, with a minus sign of their own."""
+_DIGITS: Final = [one for one in map(chr, range(0x10000)) if unicodedata.category(one) == "Nd"]
+
+# Spark's option allowBackslashEscapingAnyCharacter allows a backslash before each.
+_DIGIT: Final = rf"(?:\\?+\p{{Nd}}|{_escaped(_DIGITS)})"
+_ZERO: Final = rf"(?:\\?+0|{_escaped('0')})"
+_SIGN: Final = rf"(?:\\?+[+\-\u2212]|{_escaped(_SIGNS)})"
+# Repetitions are possessive: Java runs those as loops, and others by recursion, which long texts end.
+WILD_EXPONENT: Final = rf"(?:[eE^]|{_escaped(_EXPONENT_MARKS)}){_SIGN}?+{_ZERO}*+{_DIGIT}{{4,}}+"
+VERY_MANY_DIGITS: Final = rf"(?<!\p{{Nd}}){_DIGIT}{{1000,}}+"
+WILD_NUMBER: Final = rf"{WILD_EXPONENT}|^.{{1000}}"
+"""The same in the text of one number."""
