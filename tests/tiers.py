@@ -47,7 +47,6 @@ MERGE: Final[Mapping[str, tuple[str, ...]]] = {
     "conformance/test_restarts.py": ("test_restarts_while_consuming_lose_nothing_and_repeat_nothing_confirmed[apache",),
     "conformance/test_three_nodes.py": ("test_each_message_comes_to_one_node_once",),
     "exactly_once/test_exactly_once.py": ("test_each_message_is_in_the_table_once_after_two_kills",),
-    "golden/test_golden.py": ("test_a_job_goes_on_from_the_files_of_a_version[v1]",),
     "jobs/test_consume_from_table.py": ("test_from_spark_to_two_consumers_and_back",),
     "offsets_store/test_storage_contract.py": ("test_a_newer_run_between_look_and_write_is_noticed[path-some-same",),
     "spark_source/cluster/test_locked_cluster.py": ("test_batch_and_stream_read_what_the_locks_guard",),
