@@ -48,7 +48,6 @@ MERGE: Final[Mapping[str, tuple[str, ...]]] = {
     "conformance/test_three_nodes.py": ("test_each_message_comes_to_one_node_once",),
     "exactly_once/test_exactly_once.py": ("test_each_message_is_in_the_table_once_after_two_kills",),
     "jobs/test_consume_from_table.py": ("test_from_spark_to_two_consumers_and_back",),
-    "offsets_store/test_storage_contract.py": ("test_a_newer_run_between_look_and_write_is_noticed[path-some-same",),
     "spark_source/cluster/test_locked_cluster.py": ("test_batch_and_stream_read_what_the_locks_guard",),
     "spark_source/progress/test_broker_hand_over.py": ("test_the_group_follows_a_running_query_and_never_leads_it",),
     "spark_source/progress/test_table_order.py": ("test_available_now_ends_with_nothing_behind",),
@@ -159,7 +158,6 @@ LONG: Final = (
     f"{INGEST}/test_job_targets.py",
     "exactly_once/test_lost_tail.py",
     "offsets_store/test_interop.py",
-    "offsets_store/test_storage_contract.py",
 )
 """Each takes minutes in `make test-all`; the longest is first."""
 
