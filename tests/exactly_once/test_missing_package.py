@@ -89,7 +89,7 @@ def test_errors_name_the_package_the_executor_and_what_to_do(tmp_path: Path) -> 
         SparkCluster(tmp_path / "spark", f"{mark}-spark", workers=1, more=lacking) as spark,
     ):
         tube.load("clicks", [NewMessage(0, b"one")])
-        small = {**SPARK, "spark.eventLog.enabled": "false", "spark.task.maxFailures": "1"}
+        small = {**SPARK, "spark.task.maxFailures": "1"}
         command = [str(SPARK_HOME / "bin" / "spark-submit"), "--master", spark.url]
         command += [part for name, value in small.items() for part in ("--conf", f"{name}={value}")]
         command += [str(script), tube.master_address, str(tmp_path / "checkpoint"), str(told)]
