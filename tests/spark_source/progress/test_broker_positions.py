@@ -82,15 +82,6 @@ def test_the_planner_tells_what_is_complete_and_flushes_before_it_leaves() -> No
     assert cluster.calls.index("leave") == len(cluster.calls) - 2
 
 
-def test_without_the_option_the_brokers_are_told_nothing() -> None:
-    cluster = FakeCluster()
-    one = planner(cluster)
-    one.complete(as_json({"1:t:0": 4, "1:t:1": 4}))
-    one.close()
-    assert cluster.set == []
-    assert "books" not in cluster.calls
-
-
 def test_a_query_whose_web_ports_are_unknown_is_refused_at_its_start() -> None:
     cluster = FakeCluster()
     cluster.books_unknown = ConnectError("broker 1:127.0.0.1:8123 ...; check masterWebPort")
@@ -120,23 +111,6 @@ def test_only_what_moved_and_what_is_read_and_there_is_set(cluster: FakeCluster,
     one.record(position(at(p0=1, p1=2).merge(others), cluster.shown()))
     one.close()
     assert cluster.set == [{"1:t:0": 1, "1:t:1": 1}, {"1:t:1": 2}]
-
-
-def test_a_broker_that_comes_back_is_told_with_the_next_write(cluster: FakeCluster, opened: Open) -> None:
-    one = opened(interval_seconds=0)
-    without = ClusterView.of(cluster.brokers, [])
-    one.record(position(at(p0=1), without))
-    wait_for(lambda: cluster.set, "the first write")
-    one.record(position(at(p0=1, p1=2), cluster.shown()))
-    one.close()
-    assert cluster.set == [{}, {"1:t:0": 1, "1:t:1": 2}]
-
-
-def test_of_assigned_partitions_only_those_are_set(cluster: FakeCluster, opened: Open) -> None:
-    one = opened({"subscribe": None, "assign": '["1:t:1"]'})
-    one.record(position(at(p0=1, p1=1), cluster.shown()))
-    one.close()
-    assert told(cluster) == {"1:t:1": 1}
 
 
 @pytest.mark.parametrize("failure", [DOWN, RuntimeError("a fault of our own")])
@@ -235,15 +209,6 @@ def test_a_query_that_begins_before_positions_past_the_data_sets_them_back_at_on
     one.close()
     assert cluster.set == [{"1:t:0": 4}]
     assert "was past the end of the brokers' data in 1 partitions, such as 1:t:0" in caplog.text
-
-
-def test_a_query_that_begins_where_the_group_is_sets_nothing(caplog: pytest.LogCaptureFixture) -> None:
-    cluster = FakeCluster(rows=(0, 4))
-    cluster.positions = {key("1:t:0"): 4 * ROW, key("1:t:1"): 2 * ROW}
-    one = planner(cluster, commitOffsetsToBroker=True, startingOffsets="earliest")
-    one.initial()
-    one.close()
-    assert (cluster.set, cluster.asked > 0, caplog.text) == ([], True, "")
 
 
 @given(st.lists(st.tuples(st.integers(0, 50), st.integers(0, 50), st.booleans()), min_size=1, max_size=12))
