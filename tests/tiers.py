@@ -110,7 +110,6 @@ MERGE: Final[Mapping[str, tuple[str, ...]]] = {
     ),
     "spark_source/typed/test_typed.py": ALL,
     "spark_source/write/test_write.py": ALL,
-    "spark_source/write/test_write_packs.py": ("test_records_are_written_and_read_back",),
     "spark_source/write/test_write_stream.py": (
         "test_a_topic_is_copied_over_a_restart",
         "test_a_batch_that_failed_is_sent_again_and_loses_nothing",
@@ -157,7 +156,6 @@ LONG: Final = (
     "spark_source/progress/test_table_order.py",
     f"{INGEST}/test_job_targets.py",
     "exactly_once/test_lost_tail.py",
-    "offsets_store/test_interop.py",
 )
 """Each takes minutes in `make test-all`; the longest is first."""
 
