@@ -21,7 +21,7 @@ unexport PYTHONDONTWRITEBYTECODE
 SEEDS ?= 1000
 START ?= 0
 
-.PHONY: help setup setup-all demo bench chaos soak simulate test test-all test-fast lint format types check docs site proto dist sbom lock audit clean
+.PHONY: help setup setup-all demo bench chaos simulate test test-all test-fast lint format types check docs site proto dist sbom lock audit clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -38,9 +38,6 @@ bench: $(STAMPS)/packages $(STAMPS)/delta $(STAMPS)/apache $(STAMPS)/kafka ## Me
 
 chaos: $(STAMPS)/packages $(STAMPS)/delta $(STAMPS)/apache ## Kill everything around the ingest job for ten minutes; check that each message came once
 	$(BIN)/python -m tests.exactly_once $(CHAOS_ARGS)
-
-soak: $(STAMPS)/packages $(STAMPS)/delta ## Run the ingest job under an even load for an hour; see what grows. SOAK_ARGS="--minutes 10"
-	$(BIN)/python -m tests.soak $(SOAK_ARGS)
 
 simulate: $(STAMPS)/packages ## Run source, offsets table and ingest in virtual time; SEEDS=100000 START=0
 	$(BIN)/python -m tests.simulation --seeds $(SEEDS) --start $(START)

@@ -4,9 +4,9 @@
     run = table.open_run(GroupKey("clicks_etl", ["clicks"]), source_count=16)
     run.record([PartitionProgress(PartitionKey(1, "clicks", 0), next_offset=2800, end_offset=5600, node_id=0)])
 
-delta-rs writes the table in milliseconds and without a SparkSession; `offsets_store.delta_spark` writes it with one.
+delta-rs writes the table in milliseconds and without a SparkSession.
 Any Delta reader can query who reads what, how far, and how much is behind. Older states are versions of the table.
-`offsets_store.schema` documents the columns. Importing this package imports neither deltalake nor pyspark.
+Importing this package imports neither deltalake nor pyspark.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ from offsets_store.errors import (
     RunAlive,
     SchemaMismatch,
     SupersededRun,
-    VersionGone,
 )
 from offsets_store.history import GroupCommit, GroupHistory, Move
 from offsets_store.progress import GroupKey, GroupProgress, PartitionProgress, PartRead, moved_to
@@ -43,6 +42,5 @@ __all__ = [
     "SchemaMismatch",
     "SharedRun",
     "SupersededRun",
-    "VersionGone",
     "moved_to",
 ]

@@ -20,11 +20,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import unquote, urlsplit
 
-from offsets_store.delta_form import check_schema, rows_from_arrow, rows_to_arrow
-from offsets_store.errors import CommitConflict, OffsetsTableError, SchemaMismatch, VersionGone, display_uri, scrub
+from offsets_store.errors import CommitConflict, OffsetsTableError, SchemaMismatch, display_uri, scrub
 from offsets_store.progress import GroupKey
-from offsets_store.rows import Row, checked
-from offsets_store.schema import PARTITION_COLUMN, TABLE_PROPERTIES, arrow_schema
+from offsets_store.rows import Row, checked, rows_from_arrow, rows_to_arrow
+from offsets_store.schema import PARTITION_COLUMN, TABLE_PROPERTIES, arrow_schema, check_schema
 from offsets_store.storage import Conflict, TableCommit
 from tubeclient.names import GroupName
 
@@ -34,9 +33,6 @@ if TYPE_CHECKING:
 __all__ = ["UPKEEP_COMMITS", "DeltaRsStorage"]
 
 _log = logging.getLogger(__name__)
-
-# Delta's type names where Spark's DDL uses others.
-_DDL_TYPES: Final = {"integer": "int", "long": "bigint"}
 
 UPKEEP_COMMITS: Final = 50
 """Maintenance is due at each multiple of this version number; the writer that passes it runs it."""
@@ -230,24 +226,24 @@ class DeltaRsStorage:
             found = [] if table is None else table.partitions()
             return sorted({name for one in found if (name := one[PARTITION_COLUMN]) is not None})
 
-    def rows_at(self, consumer_group: GroupName, version: int) -> list[Row]:
-        """The group's rows at a version of the table. Raises VersionGone if that version can no longer be read."""
+    def rows_at(self, consumer_group: GroupName, version: int) -> list[Row] | None:
+        """The group's rows at a version of the table; None if that version can no longer be read."""
         with self._explained("read"):
             table = self._open()
             if table is None:
-                raise VersionGone(display_uri(self._uri), version, newest=-1)
+                return None
             newest = table.version()
             try:
                 table.load_as_version(version)
                 return _rows_of(table, consumer_group)
-            except Exception as error:
+            except Exception:
                 # Removed log entries and removed files fail with different errors. Any other fault, such as missing
                 # permission, also shows on the newest version.
                 table = self._open()
                 if version == newest or table is None:
                     raise
                 _rows_of(table, consumer_group)
-                raise VersionGone(display_uri(self._uri), version, newest, self._scrub(error)) from None
+                return None
 
     def _newest(self) -> DeltaTable | None:
         if self._table is None or self._mark_of(self._table) != self._mark:
@@ -333,8 +329,7 @@ class DeltaRsStorage:
         return table
 
     def _check_schema(self, table: DeltaTable) -> None:
-        types = {field.name: getattr(field.type, "type", "") for field in table.schema().fields}
-        found = {name: _DDL_TYPES.get(type_name, type_name) for name, type_name in types.items()}
+        found = {field.name: getattr(field.type, "type", "") for field in table.schema().fields}
         check_schema(found, table.metadata().partition_columns, display_uri(self._uri))
 
     def _effective_options(self) -> dict[str, str] | None:

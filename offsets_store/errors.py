@@ -5,7 +5,6 @@
     ├── CommitConflict          another writer won every try
     ├── RunAlive                another run of the group wrote a moment ago
     ├── NoSuchCommit            a group has no such commit, or the table no longer keeps it
-    ├── VersionGone             a version of the table cannot be read, usually because it is past the retention
     └── SupersededRun           a newer run of the same group has taken over
 
 No message holds the value of a storage option, but for an endpoint's address. No error has delta-rs's error as its
@@ -16,7 +15,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from datetime import UTC, datetime
 from typing import Final
 from urllib.parse import quote, urlsplit, urlunsplit
 
@@ -29,7 +27,6 @@ __all__ = [
     "RunAlive",
     "SchemaMismatch",
     "SupersededRun",
-    "VersionGone",
     "display_uri",
     "scrub",
 ]
@@ -60,85 +57,16 @@ class NoSuchCommit(OffsetsTableError):
     condition = "COMMIT_NOT_FOUND"
 
 
-class VersionGone(OffsetsTableError):
-    """A version of the Delta table does not exist, or no longer exists.
-
-    `version` was requested, `newest` is the table's newest version; -1 if there is no table.
-    """
-
-    condition = "OFFSETS_TABLE_VERSION_GONE"
-
-    def __init__(self, uri: str, version: int, newest: int, reason: str = "") -> None:
-        if 0 <= version <= newest:
-            text = (
-                f"is not kept any more ({reason}). The table keeps its log for delta.logRetentionDuration and its files"
-                " until they are vacuumed, both a day by default; `history` lists what there is"
-            )
-        else:
-            text = f"does not exist; {f'the newest is {newest}' if newest >= 0 else 'there is no table yet'}"
-        super().__init__(f"version {version} of the offsets table at {uri} {text}")
-        self.uri = uri
-        self.version = version
-        self.newest = newest
-        self.reason = reason
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return VersionGone, (self.uri, self.version, self.newest, self.reason)
-
-
 class RunAlive(OffsetsTableError):
-    """A run of the group may be alive: it wrote less than a lease ago.
-
-    `epoch` is that run's, in milliseconds since 1970; `updated_at` is its last write, by its machine's clock.
-    """
+    """A run of the group may be alive: it wrote less than a lease ago."""
 
     condition = "RUN_ALIVE"
 
-    def __init__(self, consumer_group: str, epoch: int, updated_at: datetime, lease_ms: int) -> None:
-        super().__init__(
-            f"group {consumer_group!r}: the run that started at {_moment(epoch)} (epoch {epoch}) wrote offsets at"
-            f" {updated_at.astimezone(UTC).isoformat(timespec='seconds')}, less than {lease_ms / 1000:g} s ago, and may"
-            " be alive. Stop it and wait that long, or force the take-over (of `tubeclient offsets reset`: --force):"
-            " the other run then stops at its next commit"
-        )
-        self.consumer_group = consumer_group
-        self.epoch = epoch
-        self.updated_at = updated_at
-        self.lease_ms = lease_ms
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return RunAlive, (self.consumer_group, self.epoch, self.updated_at, self.lease_ms)
-
 
 class SupersededRun(OffsetsTableError):
-    """A newer run of the group wrote to the table; this run must stop.
-
-    `own_epoch` and `newer_epoch` are milliseconds since 1970; `updated_at` is the newer run's last write.
-    """
+    """A newer run of the group wrote to the table; this run must stop."""
 
     condition = "RUN_SUPERSEDED"
-
-    def __init__(self, consumer_group: str, own_epoch: int, newer_epoch: int, updated_at: datetime) -> None:
-        super().__init__(
-            f"group {consumer_group!r}: the run that started at {_moment(own_epoch)} (epoch {own_epoch}) was superseded"
-            f" by the run that started at {_moment(newer_epoch)} (epoch {newer_epoch}), which wrote offsets last at"
-            f" {updated_at.astimezone(UTC).isoformat(timespec='seconds')}. Only one query may use a group:"
-            " stop one of the two, or give it a consumerGroup of its own"
-        )
-        self.consumer_group = consumer_group
-        self.own_epoch = own_epoch
-        self.newer_epoch = newer_epoch
-        self.updated_at = updated_at
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return SupersededRun, (self.consumer_group, self.own_epoch, self.newer_epoch, self.updated_at)
-
-
-def _moment(epoch_ms: int) -> str:
-    try:
-        return datetime.fromtimestamp(epoch_ms / 1000, UTC).isoformat(timespec="milliseconds")
-    except (ValueError, OverflowError, OSError):
-        return "no time that there is"  # another tool wrote the epoch
 
 
 _ESCAPES: Final = re.compile(r"\x1b\[[0-9;]*m|[^\x20-\x7e\u00a0-\uffff]+|[↳╰╭│─▶]+")

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from offsets_store.errors import NoSuchCommit, VersionGone
+from offsets_store.errors import NoSuchCommit
 from offsets_store.rows import Row
 from offsets_store.schema import POSITION
 from offsets_store.storage import TableCommit
@@ -47,7 +47,7 @@ class GroupCommit:
     """One commit that changed a group's rows."""
 
     version: int
-    """Of the Delta table; `OffsetsTable.at_version` gives the state after it."""
+    """Of the Delta table."""
 
     committed_at: datetime
     """UTC."""
@@ -150,10 +150,10 @@ def _states(table: DeltaRsStorage, consumer_group: GroupName, up_to: int | None 
             too_new = up_to is not None and commit.sequence is not None and commit.sequence > up_to
             if others or (commit.group == consumer_group and too_new):
                 continue
-            try:
-                yield _State(commit, table.rows_at(consumer_group, commit.version))
-            except VersionGone:
+            rows = table.rows_at(consumer_group, commit.version)
+            if rows is None:
                 return
+            yield _State(commit, rows)
         looked_at = len(commits)
         if looked_at < step:
             return

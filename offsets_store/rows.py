@@ -1,18 +1,21 @@
-"""The table's rows as values, and what the rows of one group mean; pure, no I/O."""
+"""The table's rows as values and as Arrow data, and what the rows of one group mean; pure, no I/O."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from datetime import datetime
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
 from operator import attrgetter, itemgetter
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from offsets_store.errors import OffsetsTableError, SchemaMismatch
 from offsets_store.progress import GroupKey, GroupProgress, PartitionProgress, PartRead
-from offsets_store.schema import INITIAL, POSITION, WAITING
+from offsets_store.schema import COLUMNS, INITIAL, POSITION, VERSION, WAITING, arrow_schema
 from tubeclient.keys import INDEX_ENTRY_BYTES, PartitionKey
+
+if TYPE_CHECKING:
+    import pyarrow
 
 __all__ = [
     "RESET",
@@ -23,13 +26,14 @@ __all__ = [
     "initial_of",
     "initial_rows",
     "keeps_initial",
-    "moved_on",
     "newest_run",
     "next_sequence",
     "places_of",
     "position_rows",
     "positions_of",
     "progress_of",
+    "rows_from_arrow",
+    "rows_to_arrow",
     "topic_sets_of",
     "waiting_in",
     "waiting_of",
@@ -42,6 +46,8 @@ _NO_PARTITION = PartitionKey(-1, "", -1)
 
 _NO_OFFSET = -1
 """The offset of a partition that has none yet."""
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 _BEGINS: Final = "it begins here; no batch is complete yet"
 
@@ -133,27 +139,6 @@ def position_rows(key: GroupKey, progress: Iterable[PartitionProgress], stamp: S
         for p in ordered
     )
     return _rows(key, POSITION, values, None, stamp)
-
-
-def moved_on(
-    key: GroupKey,
-    mine: Sequence[Row],
-    progress: Iterable[PartitionProgress],
-    stamp: Stamp,
-    follows: Callable[[PartitionProgress, Row], bool],
-) -> tuple[list[Row], bool]:
-    """Merge `progress` into the key's rows `mine`, wherever it differs and `follows` it. Returns the rows, and whether
-    any changed. Waiting partitions without a position stay waiting."""
-    known = {row.partition: row for row in mine if row.kind == POSITION}
-    news = [
-        p
-        for p in progress
-        if (row := known.get(p.partition)) is None or (row.next_offset != p.next_offset and follows(p, row))
-    ]
-    entered = {p.partition for p in news}
-    stay = [known[partition] for partition in sorted(known.keys() - entered)]
-    waiting = [row for row in mine if row.kind == WAITING and row.partition not in entered]
-    return [*position_rows(key, news, stamp), *stay, *waiting], bool(news)
 
 
 def initial_rows(
@@ -315,3 +300,51 @@ def positions_of(topics: Collection[str], group_rows: Iterable[Row]) -> dict[Par
         if known is None or (row.sequence, row.updated_at) > (known.sequence, known.updated_at):
             newest[row.partition] = row
     return {partition: newest[partition].next_offset for partition in sorted(newest)}
+
+
+def rows_to_arrow(rows: Sequence[Row]) -> pyarrow.Table:
+    """The rows as data for the table."""
+    import pyarrow as pa
+
+    schema = arrow_schema()
+    if not rows:
+        return schema.empty_table()
+    columns = [*zip(*rows, strict=True), (VERSION,) * len(rows)]
+    return pa.table([_array(values, field.type) for values, field in zip(columns, schema, strict=True)], schema=schema)
+
+
+def rows_from_arrow(found: pyarrow.Table) -> list[Row]:
+    """The table's data as rows; other columns are ignored. SchemaMismatch: a newer release wrote one of them."""
+    *columns, versions = (_values_of(found.column(column.name)) for column in COLUMNS)
+    rows = list(map(Row._make, zip(*columns, strict=True)))
+    if (newest := max(versions, default=VERSION)) > VERSION:
+        by = rows[versions.index(newest)]
+        raise SchemaMismatch(
+            f"the offsets table's rows of group {by.consumer_group} have version {newest}: release {by.client_version}"
+            f" of pyspark-tubeclient wrote them, and this one reads and writes version {VERSION}; upgrade"
+        )
+    return rows
+
+
+def _values_of(column: pyarrow.ChunkedArray) -> list[Any]:
+    """The column's values as Python's; times are in UTC, to the microsecond.
+
+    pyarrow's own times import pandas, which takes longer than all else that a command needs.
+    """
+    import pyarrow as pa
+
+    if not pa.types.is_timestamp(column.type):
+        found: list[Any] = column.to_pylist()
+        return found
+    numbers = column.cast(pa.timestamp("us", column.type.tz), safe=False).cast(pa.int64()).to_pylist()
+    times = {number: _EPOCH + timedelta(microseconds=number) for number in {*numbers} if number is not None}
+    return [times.get(number) for number in numbers]
+
+
+def _array(values: tuple[object, ...], type_: pyarrow.DataType) -> pyarrow.Array:
+    import pyarrow as pa
+
+    # Half of the columns are the same in all rows of a commit.
+    if values.count(values[0]) == len(values):
+        return pa.repeat(pa.scalar(values[0], type_), len(values))
+    return pa.array(values, type_)

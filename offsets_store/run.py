@@ -20,7 +20,6 @@ from offsets_store.rows import (
     Stamp,
     initial_of,
     initial_rows,
-    moved_on,
     newest_run,
     next_sequence,
     places_of,
@@ -32,7 +31,7 @@ from offsets_store.schema import INITIAL, POSITION, WAITING
 from offsets_store.storage import Conflict, Storage
 from tubeclient.keys import PartitionKey
 
-__all__ = ["TRIES", "GroupWriter", "OffsetsRun", "SharedRun", "TableAccess"]
+__all__ = ["TRIES", "GroupWriter", "OffsetsRun", "SharedRun", "TableAccess", "moment"]
 
 # A lost commit means that another writer of the group committed in the few milliseconds since our read. The next read
 # shows who. More than a few in a row mean that two runs compete.
@@ -226,12 +225,12 @@ class OffsetsRun(GroupWriter):
     def _epoch_over(self, found: Sequence[Row]) -> int:
         newest = newest_run(found)
         if newest is not None and newest.run_epoch > self._epoch:
-            raise self._superseded_by(newest)
+            raise _superseded(self._epoch, newest)
         # The same epoch with a sequence past ours means that two runs started in the same millisecond. One before it is
         # ours, as no twin was there at any of our looks: the table may have been restored.
         twin = newest_run(row for row in found if row.run_epoch == self._epoch)
         if twin is not None and twin.sequence > self._last:
-            raise self._superseded_by(twin)
+            raise _superseded(self._epoch, twin)
         return self._epoch
 
     def _trying(self, sequence: int) -> None:
@@ -240,9 +239,6 @@ class OffsetsRun(GroupWriter):
 
     def _lost(self, sequence: int) -> None:
         self._last = self._last_but_one
-
-    def _superseded_by(self, newer: Row) -> SupersededRun:
-        return SupersededRun(self._key.consumer_group, self._epoch, newer.run_epoch, newer.updated_at)
 
 
 class SharedRun(GroupWriter):
@@ -273,25 +269,48 @@ class SharedRun(GroupWriter):
         self._wanted(progress)
 
         def rows(mine: list[Row], stamp: Stamp) -> list[Row] | None:
-            # Drop the kept initial offsets: a new query begins where the consumers are.
-            positions, moved = moved_on(
-                self._key,
-                mine,
-                progress,
-                stamp,
-                lambda p, row: p.next_offset > row.next_offset or p.start_offset == row.next_offset,
-            )
-            return positions if moved else None
+            known = {row.partition: row for row in mine if row.kind == POSITION}
+            news = [p for p in progress if (row := known.get(p.partition)) is None or self._follows(p, row)]
+            if not news:
+                return None
+            entered = {p.partition for p in news}
+            # Without the kept initial offsets: a new query begins where the consumers are.
+            stay = [known[partition] for partition in sorted(known.keys() - entered)]
+            waiting = [row for row in mine if row.kind == WAITING and row.partition not in entered]
+            return [*position_rows(self._key, news, stamp), *stay, *waiting]
 
         changed = self._commit(rows)
         if changed:
             self._adopts = False
         return changed
 
+    @staticmethod
+    def _follows(progress: PartitionProgress, row: Row) -> bool:
+        return progress.next_offset > row.next_offset or (
+            progress.next_offset != row.next_offset and progress.start_offset == row.next_offset
+        )
+
     def _epoch_over(self, found: Sequence[Row]) -> int:
         newest = newest_run(found)
         if newest is not None and self._adopts:
             self._epoch, self._adopts = newest.run_epoch, False
         elif newest is not None and newest.run_epoch > self._epoch:
-            raise SupersededRun(self._key.consumer_group, self._epoch, newest.run_epoch, newest.updated_at)
+            raise _superseded(self._epoch, newest)
         return self._epoch
+
+
+def _superseded(epoch: int, newer: Row) -> SupersededRun:
+    return SupersededRun(
+        f"group {newer.consumer_group!r}: the run that started at {moment(epoch)} (epoch {epoch}) was superseded"
+        f" by the run that started at {moment(newer.run_epoch)} (epoch {newer.run_epoch}), which wrote offsets last at"
+        f" {newer.updated_at.astimezone(UTC).isoformat(timespec='seconds')}. Only one query may use a group:"
+        " stop one of the two, or give it a consumerGroup of its own"
+    )
+
+
+def moment(epoch_ms: int) -> str:
+    """A run's start for people."""
+    try:
+        return datetime.fromtimestamp(epoch_ms / 1000, UTC).isoformat(timespec="milliseconds")
+    except (ValueError, OverflowError, OSError):
+        return "no time that there is"  # another tool wrote the epoch

@@ -1,4 +1,4 @@
-"""The columns of an offsets table: names, types, meanings.
+"""The columns of an offsets table; docs/offsets-table.md says what they mean.
 
 The table is a plain Delta table at protocol 1/2 without table features, so that every Delta engine can share it. It is
 partitioned by `consumerGroup`: groups never touch each other's files.
@@ -6,7 +6,10 @@ partitioned by `consumerGroup`: groups never touch each other's files.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
+
+from offsets_store.errors import SchemaMismatch
 
 if TYPE_CHECKING:
     import pyarrow
@@ -21,7 +24,7 @@ __all__ = [
     "WAITING",
     "Column",
     "arrow_schema",
-    "markdown",
+    "check_schema",
 ]
 
 PARTITION_COLUMN: Final = "consumerGroup"
@@ -32,84 +35,42 @@ POSITION: Final = "position"
 INITIAL: Final = "initial"
 """A row's `kind`: an initial offset of a new query, kept until batch 0 is complete."""
 
-
 WAITING: Final = "waiting"
 """A row's `kind`: the partition has no offset yet, because its broker was down; see Offsets.waiting."""
-
 
 VERSION: Final = 1
 """The `rowVersion` that this release writes and reads."""
 
 
 class Column(NamedTuple):
-    """One column; `type` is in Spark's DDL form."""
+    """One column; `type` is Delta's name of it."""
 
     name: str
     type: str
-    nullable: bool
-    doc: str
+    nullable: bool = False
 
 
 COLUMNS: Final = (
-    Column(PARTITION_COLUMN, "string", False, "The consumer group; the table's partition column."),
-    Column("topicSet", "string", False, "The topics that the group's query subscribes, sorted and joined by commas."),
-    Column(
-        "kind",
-        "string",
-        False,
-        "`position`; `initial` until the first batch is known to be complete; `waiting` without an offset yet.",
-    ),
-    Column("brokerId", "int", False, "The partition's broker."),
-    Column("topic", "string", False, "The partition's topic."),
-    Column("partitionId", "int", False, "The partition's id on that broker; store s holds the ids from s * 10 000 on."),
-    Column("nextOffset", "bigint", False, "Index offset of the first entry that was not read yet, a multiple of 28."),
-    Column(
-        "endOffset", "bigint", True, "The broker's end of the partition at the time of the commit; null if unknown."
-    ),
-    Column("lag", "bigint", True, "(endOffset - nextOffset) / 28: at most so many rows were behind; null if unknown."),
-    Column("nodeId", "int", True, "The node of the group that has the partition; null where there is none."),
-    Column(
-        "startOffset",
-        "bigint",
-        True,
-        "Where the batch began in the partition that ended at nextOffset; null if the writer does not know.",
-    ),
-    Column(
-        "readers",
-        "string",
-        True,
-        "Where several nodes read that range, its parts in order: JSON of `nodeId`, `startOffset` and `endOffset`.",
-    ),
-    Column(
-        "reason",
-        "string",
-        True,
-        "Why that node: the assignment strategy, and `; backlog taken over` where other nodes took part of the range.",
-    ),
-    Column("sourceCount", "int", False, "How many nodes the group had."),
-    Column(
-        "runEpoch",
-        "bigint",
-        False,
-        "The run that wrote the row: milliseconds since 1970 at its start, made unique; 0 if only a listener writes.",
-    ),
-    Column("sequence", "bigint", False, "Counts the group's commits, over all its topic sets."),
-    Column("startingOffsets", "string", True, "Only for `initial`: the starting options that the row answers."),
-    Column(
-        "updatedAt",
-        "timestamp",
-        False,
-        "When the position was valid, UTC: the sink had the batch then. Usually just before the commit.",
-    ),
-    Column(
-        "clientVersion",
-        "string",
-        False,
-        "The release that wrote the row, then `(offsets reset)` if a reset did.",
-    ),
-    Column(
-        "rowVersion", "int", False, "1, of the columns and what they mean. A release refuses rows of a newer version."
-    ),
+    Column(PARTITION_COLUMN, "string"),
+    Column("topicSet", "string"),
+    Column("kind", "string"),
+    Column("brokerId", "integer"),
+    Column("topic", "string"),
+    Column("partitionId", "integer"),
+    Column("nextOffset", "long"),
+    Column("endOffset", "long", nullable=True),
+    Column("lag", "long", nullable=True),
+    Column("nodeId", "integer", nullable=True),
+    Column("startOffset", "long", nullable=True),
+    Column("readers", "string", nullable=True),
+    Column("reason", "string", nullable=True),
+    Column("sourceCount", "integer"),
+    Column("runEpoch", "long"),
+    Column("sequence", "long"),
+    Column("startingOffsets", "string", nullable=True),
+    Column("updatedAt", "timestamp"),
+    Column("clientVersion", "string"),
+    Column("rowVersion", "integer"),
 )
 
 TABLE_PROPERTIES: Final = {
@@ -121,16 +82,39 @@ TABLE_PROPERTIES: Final = {
     "delta.deletedFileRetentionDuration": "interval 1 days",
 }
 
+_SHOWN: Final = 3
+"""How many columns an error names."""
+
 
 def arrow_schema() -> pyarrow.Schema:
     """The columns as an Arrow schema."""
     import pyarrow as pa
 
-    types = {"string": pa.string(), "int": pa.int32(), "bigint": pa.int64(), "timestamp": pa.timestamp("us", tz="UTC")}
+    types = {"string": pa.string(), "integer": pa.int32(), "long": pa.int64(), "timestamp": pa.timestamp("us", "UTC")}
     return pa.schema([pa.field(column.name, types[column.type], column.nullable) for column in COLUMNS])
 
 
-def markdown() -> str:
-    """The columns as a Markdown table, for the documentation."""
-    rows = [f"| `{c.name}` | {c.type} | {c.doc} |" for c in COLUMNS]
-    return "\n".join(["| column | type | meaning |", "|---|---|---|", *rows]) + "\n"
+def check_schema(found: Mapping[str, str], partitioned_by: Sequence[str], place: str) -> None:
+    """Raise SchemaMismatch unless `found`, Delta's types by column, are those of an offsets table.
+
+    `place` names the table in the message. Nullability is not compared: all rows come from this package.
+    """
+    types = {column.name: column.type for column in COLUMNS}
+    lacking, others = [name for name in types if name not in found], sorted(found.keys() - types.keys())
+    differences = [
+        *([f"lacks {_names(lacking)}"] if lacking else []),
+        *([f"has {_names(others)} besides"] if others else []),
+        *(f"has {name} as {found[name]}, not {of}" for name, of in types.items() if found.get(name, of) != of),
+        *([] if list(partitioned_by) == [PARTITION_COLUMN] else [f"is partitioned by {_names(partitioned_by)}"]),
+    ]
+    if differences:
+        raise SchemaMismatch(
+            f"the Delta table at {place} is not an offsets table of this release. Name a folder of its own as the"
+            " offsets table, or upgrade if a newer release made this one. The table"
+            f" {'; it '.join(differences)}"
+        )
+
+
+def _names(names: Sequence[str]) -> str:
+    more = len(names) - _SHOWN
+    return (", ".join(names[:_SHOWN]) or "nothing") + (f" and {more} more columns" if more > 0 else "")

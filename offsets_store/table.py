@@ -6,6 +6,7 @@ import importlib.metadata
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import UTC
 
 from offsets_store.delta_rs import DeltaRsStorage
 from offsets_store.errors import RunAlive, display_uri
@@ -22,7 +23,7 @@ from offsets_store.rows import (
     topic_sets_of,
     waiting_in,
 )
-from offsets_store.run import OffsetsRun, SharedRun, TableAccess
+from offsets_store.run import OffsetsRun, SharedRun, TableAccess, moment
 from offsets_store.storage import Storage, TableCommit
 from tubeclient.keys import PartitionKey
 from tubeclient.names import group_name, topic_names
@@ -42,10 +43,9 @@ class OffsetsTable:
     """The Delta table that keeps how far consumer groups have read.
 
     `uri` is a path or a URI that delta-rs knows; the first write creates the table. `storage_options` are delta-rs's
-    (credentials, endpoints) and appear in no repr, and in no message but for an endpoint's address; `storage` replaces
-    delta-rs as the writer. One table serves many groups of one TubeMQ cluster: two clusters may use equal group and
-    topic names for different data. The constructor does no I/O. Thread-safe. Every method raises `OffsetsTableError` if
-    the table cannot be used.
+    (credentials, endpoints) and appear in no repr, and in no message but for an endpoint's address. One table serves
+    many groups of one TubeMQ cluster: two clusters may use equal group and topic names for different data. The
+    constructor does no I/O. Thread-safe. Every method raises `OffsetsTableError` if the table cannot be used.
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class OffsetsTable:
 
     def commits(self, limit: int) -> list[TableCommit]:
         """The table's last commits of all groups, newest first, at most `limit`; [] if there is no table. Reads the log
-        only; `at_version` has the rows after a commit."""
+        only."""
         return self._past().commits(limit)
 
     def latest(self, key: GroupKey) -> GroupProgress | None:
@@ -110,13 +110,6 @@ class OffsetsTable:
     def groups(self) -> list[str]:
         """The names of all groups in the table, sorted; [] if there is no table."""
         return self._past().groups()
-
-    def at_version(self, key: GroupKey, version: int) -> GroupProgress | None:
-        """The progress at a version of the Delta table; None if there was none.
-
-        Raises VersionGone if the version does not exist, or no longer exists.
-        """
-        return progress_of(key, self._past().rows_at(key.consumer_group, version))
 
     def at_sequence(self, key: GroupKey, sequence: int) -> GroupProgress | None:
         """The progress of `key` right after the group's commit `sequence`; None if there was none.
@@ -159,7 +152,13 @@ class OffsetsTable:
             newest is not None and not newest.by_reset and abs(now - newest.updated_at.timestamp() * 1000) < lease_ms
         )
         if newest is not None and alive and not force:
-            raise RunAlive(key.consumer_group, newest.run_epoch, newest.updated_at, lease_ms)
+            wrote = newest.updated_at.astimezone(UTC).isoformat(timespec="seconds")
+            raise RunAlive(
+                f"group {key.consumer_group!r}: the run that started at {moment(newest.run_epoch)} (epoch"
+                f" {newest.run_epoch}) wrote offsets at {wrote},"
+                f" less than {lease_ms / 1000:g} s ago, and may be alive. Stop it and wait that long, or force the"
+                " take-over (of `tubeclient offsets reset`: --force): the other run then stops at its next commit"
+            )
         return OffsetsRun(self._access, key, source_count, now if newest is None else max(now, newest.run_epoch + 1))
 
     def share_run(self, key: GroupKey, source_count: int) -> SharedRun:
@@ -174,8 +173,8 @@ class OffsetsTable:
         """Write a checkpoint and delete log entries and files that no kept version needs; returns the number of files
         deleted.
 
-        With delta-rs, as all that reads the past; a table of a catalog needs a VACUUM. Queries need not call it: the
-        writer of every fiftieth version does the same in a background thread. Disturbs no running query.
+        Queries need not call it: the writer of every fiftieth version does the same in a background thread. Disturbs no
+        running query.
         `retention_hours` None keeps what the table's properties say, a day as it is made; time travel reaches as far
         back.
         """

@@ -29,7 +29,6 @@ except ModuleNotFoundError as error:
 
 if TYPE_CHECKING:
     from offsets_store import GroupKey, OffsetsTable, OffsetsTableError, PartitionProgress
-    from offsets_store.delta_spark import DeltaSparkStorage
     from spark_source.progress.lag_listener import LagListener, QueryLag, bad_rows
     from spark_source.progress.query_metrics import QueryMetrics
     from spark_source.session import session
@@ -38,7 +37,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "DefaultSource",
-    "DeltaSparkStorage",
     "GroupKey",
     "Ingest",
     "IngestFailed",
@@ -54,7 +52,6 @@ __all__ = [
 ]
 
 _HOMES = {
-    "DeltaSparkStorage": "offsets_store.delta_spark",
     "GroupKey": "offsets_store",
     "Ingest": "tubeclient_ingest.job",
     "IngestFailed": "tubeclient_ingest.job",

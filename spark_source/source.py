@@ -91,7 +91,7 @@ class TubeSource(SentToTasks, DataSource):
         options = self._write_options()
         if overwrite:
             raise _only_appends('mode("overwrite")', 'mode("append")')
-        return TubeBatchWriter(options, find_columns(schema, options.topic, options.payload))
+        return TubeBatchWriter(options, find_columns(schema, options.topic))
 
     @as_one_line()
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
@@ -102,7 +102,7 @@ class TubeSource(SentToTasks, DataSource):
         check_streams()
         if overwrite:
             raise _only_appends('outputMode("complete")', 'outputMode("append")')
-        return TubeStreamWriter(options, find_columns(schema, options.topic, options.payload))
+        return TubeStreamWriter(options, find_columns(schema, options.topic))
 
     def _read_options(self) -> SourceOptions:
         from spark_source.options.access import check_here

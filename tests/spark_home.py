@@ -97,10 +97,8 @@ def _archive() -> None:
     from pyspark import SparkContext
 
     from embedded_tubemq import EmbeddedTubeMQ, TopicConfig
-    from offsets_store import GroupKey, OffsetsTable, PartitionProgress
-    from offsets_store.delta_spark import DeltaSparkStorage
     from tests.java_options import JAVA_OPTIONS, QUIET
-    from tests.tubeclient_ingest.bench import KEYS, Bench
+    from tests.tubeclient_ingest.bench import Bench
 
     made = SPARK_HOME / "unfinished.jsa"
     os.environ["SPARK_HOME"] = str(SPARK_HOME)
@@ -116,10 +114,6 @@ def _archive() -> None:
         bench = Bench(tube, spark, folder)
         bench.send(50)
         bench.run(max_offsets_per_trigger=20)
-        table = OffsetsTable(str(folder / "by-spark"), storage=DeltaSparkStorage(spark, str(folder / "by-spark")))
-        run = table.open_run(GroupKey("clicks_etl", ["clicks"]), 1)
-        for at in (28, 56):
-            run.record([PartitionProgress(key, at) for key in KEYS])
         options = {"masterServers": tube.master_address, "consumerGroup": "plain", "subscribe": "clicks"}
         spark.read.format("tubeclient").options(**options).load().write.parquet(str(folder / "parquet"))
         spark.read.parquet(str(folder / "parquet")).groupBy("partition").count().collect()

@@ -355,7 +355,7 @@ LAYERS = {
         {"pyspark", "py4j", "delta", "pyarrow", "numpy", "tubeclient", "offsets_store"}, NETWORK | {"tubeclient.net"}
     ),
     "offsets_store": Layer(
-        {"deltalake", "pyarrow", "pyspark", "py4j"}
+        {"deltalake", "pyarrow"}
         | {"tubeclient._version", "tubeclient.keys", "tubeclient.names", "tubeclient.errors"}
         | {"tubeclient.html_table", "tubeclient.printable"},
         NETWORK | {"spark_source"},

@@ -47,9 +47,7 @@ MERGE: Final[Mapping[str, tuple[str, ...]]] = {
     "conformance/test_restarts.py": ("test_restarts_while_consuming_lose_nothing_and_repeat_nothing_confirmed[apache",),
     "conformance/test_three_nodes.py": ("test_each_message_comes_to_one_node_once",),
     "exactly_once/test_exactly_once.py": ("test_each_message_is_in_the_table_once_after_two_kills",),
-    "golden/test_golden.py": ("test_a_job_goes_on_from_the_files_of_a_version[v1]",),
     "jobs/test_consume_from_table.py": ("test_from_spark_to_two_consumers_and_back",),
-    "offsets_store/test_storage_contract.py": ("test_a_newer_run_between_look_and_write_is_noticed[path-some-same",),
     "spark_source/cluster/test_locked_cluster.py": ("test_batch_and_stream_read_what_the_locks_guard",),
     "spark_source/progress/test_broker_hand_over.py": ("test_the_group_follows_a_running_query_and_never_leads_it",),
     "spark_source/progress/test_table_order.py": ("test_available_now_ends_with_nothing_behind",),
@@ -112,7 +110,6 @@ MERGE: Final[Mapping[str, tuple[str, ...]]] = {
     ),
     "spark_source/typed/test_typed.py": ALL,
     "spark_source/write/test_write.py": ALL,
-    "spark_source/write/test_write_packs.py": ("test_records_are_written_and_read_back",),
     "spark_source/write/test_write_stream.py": (
         "test_a_topic_is_copied_over_a_restart",
         "test_a_batch_that_failed_is_sent_again_and_loses_nothing",
@@ -159,8 +156,6 @@ LONG: Final = (
     "spark_source/progress/test_table_order.py",
     f"{INGEST}/test_job_targets.py",
     "exactly_once/test_lost_tail.py",
-    "offsets_store/test_interop.py",
-    "offsets_store/test_storage_contract.py",
 )
 """Each takes minutes in `make test-all`; the longest is first."""
 

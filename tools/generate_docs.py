@@ -1,5 +1,4 @@
-"""Generates pages of docs/ from the code (options, errors, commands and public names), and Jupyter's notebooks from
-Databricks' sources."""
+"""Generates pages of docs/ from the code: options, errors, commands and public names."""
 
 from __future__ import annotations
 
@@ -9,12 +8,11 @@ from pathlib import Path
 from spark_source.options.table import markdown
 from tools.api_page import api_page
 from tools.commands_page import commands_page
-from tools.notebooks import notebook_of
 from tubeclient.conditions import CONDITIONS
 from tubeclient.errors import STATUS_CLASSES, StatusError
 
 ROOT = Path(__file__).resolve().parent.parent
-DOCS, NOTEBOOKS = ROOT / "docs", ROOT / "jobs" / "notebooks"
+DOCS = ROOT / "docs"
 
 
 def options_page() -> str:
@@ -94,17 +92,11 @@ newer. |
 """
 
 
-def quickstart_notebook() -> str:
-    """The text of jobs/notebooks/quickstart.ipynb."""
-    return notebook_of((NOTEBOOKS / "quickstart_databricks.py").read_text(encoding="utf-8"))
-
-
 PAGES = {
     DOCS / "options.md": options_page,
     DOCS / "errors.md": errors_page,
     DOCS / "commands.md": commands_page,
     DOCS / "api.md": api_page,
-    NOTEBOOKS / "quickstart.ipynb": quickstart_notebook,
 }
 
 

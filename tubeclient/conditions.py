@@ -170,7 +170,6 @@ CONDITIONS: Final[dict[str, Condition]] = {
         "Name another path, or do what the text says.",
     ),
     "OFFSETS_TABLE_CONFLICT": Condition("Other writers won every try.", "Try again; use one table for fewer writers."),
-    "OFFSETS_TABLE_VERSION_GONE": Condition("A version of the table cannot be read.", "`history` lists those kept."),
     "COMMIT_NOT_FOUND": Condition(
         "The group has no commit of this number, or it is no longer kept.", "`history` lists those kept."
     ),

@@ -13,13 +13,13 @@ from collections.abc import Iterable
 from functools import cache
 from typing import TYPE_CHECKING, Final
 
-from offsets_store.delta_spark import without_defaults
 from spark_source.options.row_options import ALL_ATTRIBUTES, RowOptions
 from spark_source.options.source_options import SourceOptions
 from spark_source.read.schema import spark_schema
 from spark_source.typed.record_format import BAD_REASON, UNREAD
 from tubeclient.errors import ConfigurationError
 from tubeclient.printable import without_passwords
+from tubeclient_ingest.delta_spark import without_defaults
 from tubeclient_ingest.history import SinkState
 from tubeclient_ingest.record import SinkRecord
 from tubeclient_ingest.states import BAD, RETRIED, UNDONE, committed

@@ -12,9 +12,9 @@ import contextlib
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from offsets_store.delta_spark import is_conflict
 from tubeclient.errors import ConfigurationError
 from tubeclient_ingest.checks import OvertakenRun, UnknownRows, named, overtaken, unknown_rows
+from tubeclient_ingest.delta_spark import is_conflict
 from tubeclient_ingest.history import Commit, Harm, SinkState, state_of
 from tubeclient_ingest.record import SinkRecord
 from tubeclient_ingest.target import TableDetail, Target, spark_errors

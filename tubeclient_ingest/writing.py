@@ -11,7 +11,6 @@ from collections.abc import Collection, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from offsets_store.delta_spark import is_conflict
 from spark_source.options.source_options import SourceOptions
 from spark_source.read.schema import spark_schema
 from spark_source.typed.record_format import BAD_REASON, LINEAGE, RecordFormat, or_fail, target_rows
@@ -19,6 +18,7 @@ from tubeclient.errors import ConfigurationError
 from tubeclient_ingest.bad_records import BAD_ID, BadRecords
 from tubeclient_ingest.bad_share import TooManyBadRecords
 from tubeclient_ingest.checks import OvertakenRun
+from tubeclient_ingest.delta_spark import is_conflict
 from tubeclient_ingest.history import LATE, SinkState
 from tubeclient_ingest.record import SinkRecord
 from tubeclient_ingest.settings import IngestSettings

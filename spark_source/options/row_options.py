@@ -8,27 +8,12 @@ from typing import Final, Literal
 from spark_source.options import parsers as to
 from spark_source.options.option import option, optional
 
-__all__ = ["ALL_ATTRIBUTES", "ATTRIBUTES", "MessageTimeOptions", "PayloadOptions", "RowOptions"]
+__all__ = ["ALL_ATTRIBUTES", "ATTRIBUTES", "MessageTimeOptions", "RowOptions"]
 
 ATTRIBUTES: Final = ("*", "attributes")
 """The option `columns` for all columns of messages."""
 ALL_ATTRIBUTES: Final = (*ATTRIBUTES, "recordAttributes")
 """For all columns of records."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class PayloadOptions:
-    """What messages hold, in reads and in writes."""
-
-    payload: Literal["raw", "inlong", "auto"] = option(
-        "payload",
-        to.choice("raw", "inlong", "auto"),
-        "raw",
-        "What messages hold. `raw`: each message is a row. `inlong`: packs of records as InLong's DataProxy writes "
-        "them; each record is a row, with the columns `inlongGroupId`, `inlongStreamId`, `dataTime` and, in reads, "
-        "`recordIndex`. `auto`, for reads only: packs by DataProxy's attributes or by their magic, and all other "
-        "messages raw. Limits and lag always count messages.",
-    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,9 +31,18 @@ class MessageTimeOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
-class RowOptions(PayloadOptions):
+class RowOptions:
     """What rows are made of messages."""
 
+    payload: Literal["raw", "inlong", "auto"] = option(
+        "payload",
+        to.choice("raw", "inlong", "auto"),
+        "raw",
+        "What messages hold. `raw`: each message is a row. `inlong`: packs of records as InLong's DataProxy writes "
+        "them; each record is a row, with the columns `inlongGroupId`, `inlongStreamId`, `dataTime` and "
+        "`recordIndex`. `auto`: packs by DataProxy's attributes or by their magic, and all other messages raw. Limits "
+        "and lag always count messages.",
+    )
     read: Literal["messages", "positions"] = option(
         "read",
         to.choice("messages", "positions"),

@@ -7,14 +7,13 @@ from dataclasses import dataclass
 from spark_source.options import parsers as to
 from spark_source.options.access import AccessOptions, check_access
 from spark_source.options.option import optional
-from spark_source.options.row_options import MessageTimeOptions, PayloadOptions
-from tubeclient.errors import ConfigurationError
+from spark_source.options.row_options import MessageTimeOptions
 
 __all__ = ["SinkOptions"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class SinkOptions(AccessOptions, MessageTimeOptions, PayloadOptions):
+class SinkOptions(AccessOptions, MessageTimeOptions):
     """The options of a write, streaming or batch."""
 
     topic: str | None = optional(
@@ -28,5 +27,3 @@ class SinkOptions(AccessOptions, MessageTimeOptions, PayloadOptions):
     def check(self) -> None:
         """Raise ConfigurationError for options that contradict each other."""
         check_access(self)
-        if self.payload == "auto":
-            raise ConfigurationError("payload is auto, which is for reads; a write takes raw or inlong")

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from spark_source.cluster.cluster import Cluster, PositionBooks
 from spark_source.options.subscription import Subscription
 from spark_source.progress.follower import Follower, JobThread, NoAnswer, Waits
-from spark_source.progress.position import AheadWarning, Position, warn_past_ends
+from spark_source.progress.position import Position, warn_past_ends
 from tubeclient.errors import ConfigurationError, TubeError
 from tubeclient.keys import PartitionKey
 from tubeclient.metadata import ClusterView
@@ -46,9 +46,8 @@ class BrokerPositions:
         self._waits = waits
         self._books: PositionBooks | None = None
         self._thread = JobThread("tubeclient-broker-positions")
-        self._where = where = f"commitOffsetsToBroker: the position of group {self._group} on the brokers"
-        self._follower = Follower(where, self._thread, self._write, waits, interval_seconds=interval_seconds)
-        self._ahead = AheadWarning(where, "by another client", self._reads)
+        self._where = f"commitOffsetsToBroker: the position of group {self._group} on the brokers"
+        self._follower = Follower(self._where, self._thread, self._write, waits, interval_seconds=interval_seconds)
         self._last: Position | None = None
         """The last argument of `record`."""
         self._set: dict[PartitionKey, int] = {}
@@ -103,31 +102,23 @@ class BrokerPositions:
         books, group, view = self._books, self._group, position.view
         if books is None:
             return  # closed meanwhile, without waiting for this write any longer
-        silent: dict[int, TubeError] = {}
-
-        def kept() -> Mapping[PartitionKey, int]:
-            found, failures = books.answered_positions(view, group)
-            silent.update(failures)
-            return found
-
         try:
             if position.begins:
-                moved = self._past_their_ends(position, kept())
+                kept, silent = books.answered_positions(view, group)
+                moved = self._past_their_ends(position, kept)
+                if moved:
+                    books.set_group_positions(view, group, moved, _USER)
+                warn_past_ends(self._where, sorted(moved))
+                for error in silent.values():
+                    raise error
             else:
-                self._ahead.compare(position.complete, kept)
                 # The checkpoint also has partitions that are no longer read or no longer exist.
                 moved = {
                     key: at
                     for key, at in position.complete.items()
-                    if self._set.get(key) != at and self._reads(key) and view.has(key) and key.broker_id not in silent
+                    if self._set.get(key) != at and self._reads(key) and view.has(key)
                 }
-            if moved or not position.begins:
                 books.set_group_positions(view, group, moved, _USER)
-            if position.begins:
-                warn_past_ends(self._where, sorted(moved))
-            for error in silent.values():
-                self._ahead.compare_again()
-                raise error
         except BaseException:
             # Some positions may have been set, and a killed broker has forgotten older ones too.
             self._set.clear()

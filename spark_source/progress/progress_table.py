@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, TypeVar
 from spark_source.offsets.offsets import Offsets
 from spark_source.options.source_options import SourceOptions
 from spark_source.progress.follower import WAITS, Follower, JobThread, NoAnswer, Waits
-from spark_source.progress.position import AheadWarning, Position, warn_past_ends
+from spark_source.progress.position import Position, warn_past_ends
 from tubeclient.keys import PartitionKey, StoreBounds, StoreKey
 
 if TYPE_CHECKING:
@@ -52,8 +52,6 @@ class ProgressTable:
         self._thread = JobThread("offsets-table")
         self._follower: Follower[Position] | None = None
         """While the run is open."""
-        elsewhere = "under another checkpoint, or under this one with asynchronous progress tracking"
-        self._ahead = AheadWarning("the offsets table", elsewhere, self._reads)
         self._newest: Position | None = None
         """The newest position of `record`."""
         self._finished: Position | None = None
@@ -214,10 +212,6 @@ class ProgressTable:
         run = self._run
         if run is None:
             return  # closed meanwhile, without waiting for this write any longer
-        self._ahead.compare(
-            position.complete,
-            lambda: self._table().positions(self._options.consumer_group, {key.topic for key in position.complete}),
-        )
         run.clear_initial()
         # The checkpoint has partitions that are no longer read; they do not belong to the run.
         rows = [row for row in _progress(position) if self._reads(row.partition)]

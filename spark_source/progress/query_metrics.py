@@ -10,13 +10,14 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
 from spark_source.offsets.offsets import Offsets
 from spark_source.progress.lag_listener import observed_bad_rows
-from spark_source.progress.query_counts import BATCH_SECONDS, QUERY_METRICS, QueryBatch, QueryCounts
+from tubeclient.counts import Durations
+from tubeclient.counts import Metric as Counted
 from tubeclient.errors import ConfigurationError
 from tubeclient.keys import rows_behind
 from tubeclient.metrics import families, need_prometheus
@@ -24,7 +25,72 @@ from tubeclient.metrics import families, need_prometheus
 if TYPE_CHECKING:
     from prometheus_client.core import Metric
 
-__all__ = ["QueryMetrics", "is_batch", "rows_behind_of"]
+__all__ = ["QUERY_METRICS", "QueryBatch", "QueryMetrics"]
+
+BATCH_SECONDS: Final = (0.5, 1, 2.5, 5, 10, 20, 30, 60, 120, 300, 600, 1800)
+
+_LABELS: Final = ("query",)
+
+_ROWS: Final = Counted(
+    "tubeclient_query_rows_total", "counter", _LABELS, "Rows that the query has read from TubeMQ, in complete batches."
+)
+_BATCHES: Final = Counted("tubeclient_query_batches_total", "counter", _LABELS, "Complete batches that read rows.")
+_BAD: Final = Counted(
+    "tubeclient_query_bad_records_total",
+    "counter",
+    _LABELS,
+    "Bad records among these rows: of `tubeclient ingest` those that --bad-records took, of other queries those "
+    "that they count with bad_rows().",
+)
+_SECONDS: Final = Counted(
+    "tubeclient_query_batch_duration_seconds",
+    "histogram",
+    _LABELS,
+    "Seconds from a batch's planning to its last commit.",
+)
+_LAST_BATCH: Final = Counted(
+    "tubeclient_query_last_batch_timestamp_seconds",
+    "gauge",
+    _LABELS,
+    "When the last batch was complete, since 1970. Of `tubeclient ingest` before its first batch: when it started.",
+)
+_LAST_TRIGGER: Final = Counted(
+    "tubeclient_query_last_trigger_timestamp_seconds",
+    "gauge",
+    _LABELS,
+    "When Spark last looked for new rows, whether there were any or not, since 1970. Of `tubeclient ingest` "
+    "before its first look: when it started.",
+)
+_BEHIND: Final = Counted(
+    "tubeclient_query_rows_behind",
+    "gauge",
+    _LABELS,
+    "The most rows that were left to read after the last batch.",
+)
+_FAILURES: Final = Counted(
+    "tubeclient_query_failures_total", "counter", _LABELS, "How often the query ended with an error."
+)
+QUERY_METRICS: Final = (_ROWS, _BATCHES, _BAD, _SECONDS, _LAST_BATCH, _LAST_TRIGGER, _BEHIND, _FAILURES)
+"""All metrics of queries."""
+
+
+class QueryBatch(NamedTuple):
+    """One complete batch."""
+
+    rows: int
+    seconds: float
+    ended: float
+    """Seconds since 1970."""
+    rows_behind: int | None
+    """None if it is unknown."""
+    bad_records: int = 0
+
+
+class _Query:
+    def __init__(self) -> None:
+        self.sums = dict.fromkeys((_ROWS, _BATCHES, _BAD, _FAILURES), 0)
+        self.durations = Durations(BATCH_SECONDS)
+        self.present: dict[Counted, float] = {}
 
 
 class QueryMetrics(StreamingQueryListener):
@@ -32,7 +98,7 @@ class QueryMetrics(StreamingQueryListener):
     the failures of all queries that read from TubeMQ.
 
     The label `query` is the query's name, or its id if it has none. Bad records are counted for queries that observe
-    `bad_rows()`. Needs the extra `metrics`.
+    `bad_rows()`. Needs the extra `metrics`. One thread adds: Spark's, which tells of the events.
 
     >>> metrics = QueryMetrics()  # doctest: +SKIP
     >>> spark.streams.addListener(metrics)  # doctest: +SKIP
@@ -41,7 +107,7 @@ class QueryMetrics(StreamingQueryListener):
 
     def __init__(self) -> None:
         need_prometheus()
-        self.counts = QueryCounts()
+        self._queries: dict[str, _Query] = {}
         self._names: dict[str, str] = {}
 
     def describe(self) -> Iterable[Metric]:
@@ -50,8 +116,44 @@ class QueryMetrics(StreamingQueryListener):
 
     def collect(self) -> Iterable[Metric]:
         """The metrics with their present values."""
-        found = {(metric, labels): values for metric, labels, values in self.counts.samples()}
+        found: dict[tuple[Counted, tuple[str, ...]], tuple[float, ...]] = {}
+        for name, of in list(self._queries.items()):
+            for metric, value in [*of.sums.items(), *list(of.present.items())]:
+                found[metric, (name,)] = (value,)
+            found[_SECONDS, (name,)] = of.durations.values
         return families(QUERY_METRICS, found, BATCH_SECONDS)
+
+    def started(self, query: str, at: float) -> None:
+        """A query that reads from TubeMQ started, seconds since 1970. Its times count from then on, so that one that
+        does nothing at all shows."""
+        self._of(query).present |= dict.fromkeys((_LAST_BATCH, _LAST_TRIGGER), at)
+
+    def batch(self, query: str, batch: QueryBatch) -> None:
+        """A batch is complete."""
+        of = self._of(query)
+        for metric, more in ((_ROWS, batch.rows), (_BATCHES, 1), (_BAD, batch.bad_records)):
+            of.sums[metric] += more
+        of.durations.add(batch.seconds)
+        of.present[_LAST_BATCH] = batch.ended
+        if batch.rows_behind is None:
+            of.present.pop(_BEHIND, None)
+        else:
+            of.present[_BEHIND] = batch.rows_behind
+        self.looked(query, batch.ended)
+
+    def looked(self, query: str, at: float) -> None:
+        """Spark looked for new rows, seconds since 1970."""
+        present = self._of(query).present
+        present[_LAST_TRIGGER] = max(at, present.get(_LAST_TRIGGER, at))
+
+    def ended(self, query: str, *, failed: bool) -> None:
+        """The query has ended, so nothing is behind any more; its sums stay."""
+        of = self._of(query)
+        of.sums[_FAILURES] += failed
+        of.present = {}
+
+    def _of(self, query: str) -> _Query:
+        return self._queries.setdefault(query, _Query())
 
     def onQueryStarted(self, event: Any) -> None:
         """Nothing is known yet, not even whether the query reads from TubeMQ."""
@@ -64,11 +166,12 @@ class QueryMetrics(StreamingQueryListener):
         began = datetime.fromisoformat(progress["timestamp"]).timestamp()
         seconds = int(progress["batchDuration"]) / 1000
         query = self._names[str(progress["id"])] = progress.get("name") or str(progress["id"])
-        if not is_batch(progress):
-            self.counts.looked(query, began)
+        # Spark reports idle triggers too, with the number of the next batch.
+        if "addBatch" not in progress["durationMs"]:
+            self.looked(query, began)
             return
-        behind = [rows_behind_of(source) for source in sources]
-        self.counts.batch(
+        behind = [_rows_behind(source) for source in sources]
+        self.batch(
             query,
             QueryBatch(
                 sum(int(source["numInputRows"]) for source in sources),
@@ -82,20 +185,15 @@ class QueryMetrics(StreamingQueryListener):
     def onQueryIdle(self, event: Any) -> None:
         query = self._names.get(str(event.id))
         if query is not None:
-            self.counts.looked(query, datetime.fromisoformat(event.timestamp).timestamp())
+            self.looked(query, datetime.fromisoformat(event.timestamp).timestamp())
 
     def onQueryTerminated(self, event: Any) -> None:
         query = self._names.pop(str(event.id), None)
         if query is not None:
-            self.counts.ended(query, failed=event.exception is not None)
+            self.ended(query, failed=event.exception is not None)
 
 
-def is_batch(progress: Mapping[str, Any]) -> bool:
-    """Whether a progress is about a batch. Spark reports idle triggers too, with the number of the next batch."""
-    return "addBatch" in progress["durationMs"]
-
-
-def rows_behind_of(source: Mapping[str, Any]) -> int | None:
+def _rows_behind(source: Mapping[str, Any]) -> int | None:
     """The most rows that are left to read after a batch, by a source's part of Spark's progress. None if it does not
     say: Spark asks for the newest offsets when it plans a batch, and not when it runs one again."""
     end, latest = _offsets(source.get("endOffset")), _offsets(source.get("latestOffset"))

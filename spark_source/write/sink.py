@@ -16,7 +16,7 @@ from spark_source.boundary import as_one_line
 from spark_source.engine import HAS_ARROW_STREAM_WRITES, VERSION, DataSourceStreamArrowWriter
 from spark_source.options.sink_options import SinkOptions
 from spark_source.sent import SentToTasks
-from spark_source.write.sink_columns import InlongColumns, SinkColumns
+from spark_source.write.sink_columns import SinkColumns
 from spark_source.write.task_write import describe, write_rows
 from tubeclient.errors import ConfigurationError
 
@@ -34,7 +34,7 @@ Messages = Sequence[WriterCommitMessage | None]
 class _Writer(SentToTasks):
     """Base of both writers: holds the tasks' data. Opens nothing on the driver."""
 
-    def __init__(self, options: SinkOptions, columns: SinkColumns | InlongColumns) -> None:
+    def __init__(self, options: SinkOptions, columns: SinkColumns) -> None:
         self._options = options
         self._columns = columns
 

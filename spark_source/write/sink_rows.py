@@ -2,51 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final
 from zoneinfo import ZoneInfo
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from spark_source.write.sink_columns import SinkColumns
 from tubeclient.errors import ConfigurationError
 from tubeclient.producing.outgoing import OutgoingMessage
 
-__all__ = ["Limits", "Made", "MessageMaker", "bad_row", "bytes_of", "check_rows"]
-
-Limits: TypeAlias = Callable[[Collection[str]], Mapping[str, int]]
-"""Returns the most bytes of a message, by topic."""
-
-
-class Made(NamedTuple):
-    """Messages, and the rows in each."""
-
-    messages: list[OutgoingMessage]
-    first_rows: list[int]
-    """The first row of each message, counted from 0 in the task."""
-    rows: list[int]
-    """How many rows each message has."""
+__all__ = ["MessageMaker", "bad_row"]
 
 
 def bad_row(number: int, reason: object) -> ConfigurationError:
     """The error for a row that cannot be sent; `number` counts from 0 in the task."""
     return ConfigurationError(f"row {number} of this task cannot be sent: {reason}")
-
-
-def check_rows(wrong: pa.BooleanArray, first_row: int, reason: str) -> None:
-    """Raise `bad_row` for the first row that is wrong; `first_row` is the first one's number."""
-    place = pc.index(wrong, True).as_py()
-    if place >= 0:
-        raise bad_row(first_row + place, reason)
-
-
-def bytes_of(column: pa.Array) -> pa.Array:
-    """Texts as their UTF-8 bytes, without a copy; bytes as they are."""
-    if pa.types.is_string(column.type):
-        return column.cast(pa.binary())
-    return column.cast(pa.large_binary()) if pa.types.is_large_string(column.type) else column
 
 
 _MICROSECONDS_PER_MINUTE: Final = 60_000_000
@@ -65,13 +37,19 @@ class MessageMaker:
         self.rows = 0
         """How many rows have become messages."""
 
-    def make(self, batch: pa.RecordBatch) -> Made:
+    def make(self, batch: pa.RecordBatch) -> list[OutgoingMessage]:
         """Return the batch's rows as messages, in order.
 
         The ConfigurationError for a row that cannot be sent names the row, counted from 0 in the task, and the column.
         """
         columns = self._columns
-        values = bytes_of(batch.column(columns.value)).to_pylist()
+        column = batch.column(columns.value)
+        # Texts as their UTF-8 bytes, without a copy.
+        if pa.types.is_string(column.type):
+            column = column.cast(pa.binary())
+        elif pa.types.is_large_string(column.type):
+            column = column.cast(pa.large_binary())
+        values = column.to_pylist()
         rows = range(len(values))
         topics = [self._topic] * len(rows) if self._topic is not None else self._column(batch, columns.topic)
         tags = self._column(batch, columns.tag)
@@ -83,8 +61,8 @@ class MessageMaker:
                 made.append(_message(values[row], topics[row], tags[row], times[row], attributes[row]))
             except ValueError as error:
                 raise bad_row(self.rows + row, error) from None
-        first, self.rows = self.rows, self.rows + len(rows)
-        return Made(made, list(range(first, self.rows)), [1] * len(made))
+        self.rows += len(rows)
+        return made
 
     def _column(self, batch: pa.RecordBatch, number: int | None) -> list[Any]:
         return [None] * batch.num_rows if number is None else batch.column(number).to_pylist()

@@ -5,21 +5,31 @@ A task that Spark repeats, or runs twice at once, sends its rows again: at least
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections import deque
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql.datasource import WriterCommitMessage
 
 from spark_source.options.sink_options import SinkOptions
-from spark_source.write.sink_columns import InlongColumns, SinkColumns
+from spark_source.write.sink_columns import SinkColumns
+from tubeclient.errors import DeadlineExceeded
 
 if TYPE_CHECKING:
     import pyarrow
 
-    from spark_source.write.sink_rows import Limits, Made
+    from tubeclient.producing.outgoing import OutgoingMessage
 
-__all__ = ["Written", "describe", "write_rows"]
+__all__ = ["InFlight", "Written", "describe", "write_rows"]
+
+MAX_MESSAGES: Final = 2_000
+"""How much of a task's rows may be in flight to the brokers."""
+MAX_BYTES: Final = 8 << 20
+"""Likewise; a larger single message is sent alone."""
+_SLICE_MESSAGES: Final = 200
+_SLICE_BYTES: Final = 1 << 20
 
 _PUBLISH_LIMIT_MS: Final = 10_000
 """How long to wait for a topic that cannot be written: a new topic needs some time."""
@@ -34,9 +44,7 @@ class Written(WriterCommitMessage):
     """Bodies and attributes."""
 
 
-def write_rows(
-    options: SinkOptions, columns: SinkColumns | InlongColumns, batches: Iterable[pyarrow.RecordBatch]
-) -> Written:
+def write_rows(options: SinkOptions, columns: SinkColumns, batches: Iterable[pyarrow.RecordBatch]) -> Written:
     """Send all rows; returns once brokers have acknowledged each.
 
     Memory: one batch, its messages, and what is in flight. Raises ConfigurationError for a row that cannot be sent,
@@ -44,7 +52,7 @@ def write_rows(
     """
     # Imported here, because the driver loads this module too and does not need them.
     from spark_source.options.access import client_settings
-    from spark_source.write.in_flight import MAX_MESSAGES, InFlight
+    from spark_source.write.sink_rows import MessageMaker, bad_row
     from tubeclient import Producer
 
     settings = client_settings(options)
@@ -62,14 +70,21 @@ def write_rows(
             producer.publish(new, timeout_ms=min(_PUBLISH_LIMIT_MS, options.retry_limit_ms))
         return {topic: producer.max_message_bytes(topic) for topic in topics}
 
-    make = _maker(options, columns, limits)
+    maker = MessageMaker(columns, options.topic, options.message_time_zone)
 
     def send(batch: pyarrow.RecordBatch) -> None:  # a function, so that its messages are freed before the next batch
-        made = make(batch)
-        _check_sizes(limits({message.topic for message in made.messages}), made)
-        in_flight.send(made.messages)
-        for message, count in zip(made.messages, made.rows, strict=True):
-            rows[message.topic] = rows.get(message.topic, 0) + count
+        first = maker.rows
+        messages = maker.make(batch)
+        most = limits({message.topic for message in messages})
+        for number, message in enumerate(messages, first):
+            size, limit = len(message.payload), most[message.topic]
+            if size > limit:
+                raise bad_row(
+                    number, f"with its attributes it has {size} bytes, and topic {message.topic} takes {limit}"
+                )
+        in_flight.send(messages)
+        for message in messages:
+            rows[message.topic] = rows.get(message.topic, 0) + 1
             payload_bytes[message.topic] = payload_bytes.get(message.topic, 0) + len(message.payload)
 
     try:
@@ -92,22 +107,60 @@ def describe(messages: Iterable[WriterCommitMessage | None]) -> str:
     return "; ".join(parts) or "no rows"
 
 
-def _maker(
-    options: SinkOptions, columns: SinkColumns | InlongColumns, limits: Limits
-) -> Callable[[pyarrow.RecordBatch], Made]:
-    if isinstance(columns, InlongColumns):
-        from spark_source.write.pack_rows import PackMaker  # needs the extra inlong
+class InFlight:
+    """Sends messages in order, with at most MAX_MESSAGES and MAX_BYTES of them in flight.
 
-        return PackMaker(columns, options, limits).make
-    from spark_source.write.sink_rows import MessageMaker
+    `patience_ms` is how long to wait for the answers to one slice; the sender gives up earlier, with a reason.
+    """
 
-    return MessageMaker(columns, options.topic, options.message_time_zone).make
+    def __init__(self, submit: Callable[[Sequence[OutgoingMessage]], list[Future[Any]]], patience_ms: float) -> None:
+        self._submit = submit
+        self._patience_ms = patience_ms
+        self._slices: deque[tuple[list[Future[Any]], int]] = deque()
+        """Answers, and the bytes of the payloads."""
+        self._messages = 0
+        self._bytes = 0
+
+    def send(self, messages: Sequence[OutgoingMessage]) -> None:
+        """Send all; waits while too much is in flight. Raises the error of an earlier message that failed."""
+        for part in _slices(messages):
+            size = _size(part)
+            while self._slices and (self._messages + len(part) > MAX_MESSAGES or self._bytes + size > MAX_BYTES):
+                self._settle_oldest()
+            self._slices.append((self._submit(part), size))
+            self._messages += len(part)
+            self._bytes += size
+
+    def drain(self) -> None:
+        """Wait until every message is acknowledged; raises the error of one that failed."""
+        while self._slices:
+            self._settle_oldest()
+
+    def _settle_oldest(self) -> None:
+        answers, size = self._slices.popleft()
+        for answer in answers:
+            try:
+                answer.result(self._patience_ms / 1000)
+            except TimeoutError as error:
+                if isinstance(error, DeadlineExceeded):
+                    raise
+                late = f"a message was neither acknowledged nor given up within {self._patience_ms:.0f} ms"
+                raise DeadlineExceeded(late) from None
+        self._messages -= len(answers)
+        self._bytes -= size
 
 
-def _check_sizes(limits: Mapping[str, int], made: Made) -> None:
-    from spark_source.write.sink_rows import bad_row
+def _slices(messages: Sequence[OutgoingMessage]) -> Iterator[Sequence[OutgoingMessage]]:
+    """Yield `messages` in parts of at most _SLICE_MESSAGES and _SLICE_BYTES, with at least one in each."""
+    start = size = 0
+    for number, message in enumerate(messages):
+        if number > start and (number - start >= _SLICE_MESSAGES or size + len(message.payload) > _SLICE_BYTES):
+            yield messages[start:number]
+            start, size = number, 0
+        size += len(message.payload)
+    if start < len(messages):
+        yield messages[start:]
 
-    for message, row in zip(made.messages, made.first_rows, strict=True):
-        size, limit = len(message.payload), limits[message.topic]
-        if size > limit:
-            raise bad_row(row, f"with its attributes it has {size} bytes, and topic {message.topic} takes {limit}")
+
+def _size(messages: Sequence[OutgoingMessage]) -> int:
+    return sum(len(message.payload) for message in messages)

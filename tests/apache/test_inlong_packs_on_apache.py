@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import Any
 
-import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -17,7 +16,6 @@ from tubeclient.errors import CorruptMessage
 from tubeclient.inlong import OwnRecord, RecordGroup, encode_bin_pack, encode_pack, records_of
 from tubeclient.inlong.attributes import attribute_text, parse_pairs
 from tubeclient.inlong.blocks import LENGTH
-from tubeclient.inlong.column_packs import PackBounds, encode_columns
 
 pytestmark = pytest.mark.apache
 
@@ -147,23 +145,6 @@ def test_packs_of_own_attributes(java_vm: JavaVM, groups: list[Group], snappy: b
     expected = put_in(groups)
     assert by_attributes(our_parse(theirs)) == expected
     assert by_attributes(java_parse(java_vm, ours)) == expected
-
-
-@examples
-@given(
-    rows=st.lists(
-        st.tuples(st.binary(min_size=1, max_size=60), st.sampled_from(["dt=1", "dt=2", "dt=1&k=ü"])), max_size=12
-    ),
-    most=st.integers(1, 12),
-)
-def test_packs_of_columns(java_vm: JavaVM, rows: list[tuple[bytes, str]], most: int) -> None:
-    columns = pa.array([body for body, _ in rows], pa.binary()), pa.array([text for _, text in rows], pa.string())
-    common = {"groupId": "g", "streamId": "s"}
-    for pack in encode_columns(*columns, common, PackBounds(most, 1_000), made_ms=MADE_MS):
-        expected: defaultdict[str, list[bytes]] = defaultdict(list)
-        for body, text in rows[pack.first : pack.first + pack.records]:
-            expected[f"groupId=g&streamId=s&{text}"].append(body)
-        assert java_parse(java_vm, pack.body) == expected
 
 
 @examples

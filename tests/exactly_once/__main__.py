@@ -23,10 +23,6 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1 << 32))
     parser.add_argument("--fault", choices=names, action="append", default=None, help="only these; default: all")
     parser.add_argument("--per-second", type=float, default=200, help="numbers that the producers write")
-    parser.add_argument(
-        "--packs", action="store_true", help="send InLong packs of JSON records; one in a hundred is bad"
-    )
-    parser.add_argument("--standbys", type=int, choices=(0, 2), default=0, help="of Apache's master")
     parser.add_argument("--latest", action="store_true", help="begin at the latest messages, not at the earliest")
     parser.add_argument("--folder", type=Path, default=None, help="for logs and tables; kept. Default: one that is not")
     given = parser.parse_args()
@@ -44,8 +40,6 @@ def main() -> int:
             first=tuple(fault for fault in LONG_FAULTS if fault in faults),
             faults=faults,
             latest=given.latest,
-            packs=given.packs,
-            standbys=given.standbys,
         )
     return 0 if report.whole else 1
 

@@ -8,11 +8,7 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-from tests.exactly_once.disk_faults import full_offsets_table, full_target
-from tests.exactly_once.looking import end_of_sink, newest_commit_of
-from tests.exactly_once.network_faults import cut_off, cut_off_for_long, fail_over, slow_network
-from tests.exactly_once.order import Positions
-from tests.exactly_once.pauses import hold_up_driver, hold_up_server, hold_up_server_for_long
+from tests.exactly_once.looking import Positions, end_of_sink, newest_commit_of
 from tests.exactly_once.processes import Found, send_signal
 from tests.exactly_once.scene import (
     ENDED_SECONDS,
@@ -38,6 +34,11 @@ __all__ = [
     "kill_in_first_round",
     "zombie_driver",
 ]
+
+
+_SHORT: Final = (2.0, 12.0)
+_LONG: Final = (LEASE_SECONDS + 3, LEASE_SECONDS + 10)
+"""Seconds for which something stands still."""
 
 
 def kill_in_first_round(scene: Scene) -> str:
@@ -68,7 +69,7 @@ def hold_up_python_worker(scene: Scene) -> str:
 
 def restart_master(scene: Scene) -> str:
     """TubeMQ's, which forgets the group's nodes and the producers."""
-    scene.restart_master()
+    scene.tube.restart_master()
     return state_of(scene.job)
 
 
@@ -76,7 +77,7 @@ def restart_broker(scene: Scene) -> str:
     """A clean stop of one of the brokers, and a start some seconds later."""
     broker_id = scene.rng.choice(sorted(scene.tube.brokers))
     seconds = scene.rng.uniform(0, 4)
-    with scene.without_broker(broker_id):
+    with scene.tube.without_broker(broker_id):
         time.sleep(seconds)
     return f"broker {broker_id}, away for {seconds:.1f} s more than it takes, {state_of(scene.job)}"
 
@@ -149,7 +150,7 @@ def broker_stays_down(scene: Scene) -> str:
 
     in_mid_round(scene)
     scene.kill()
-    with scene.without_broker(broker_id):
+    with scene.tube.without_broker(broker_id):
         since = time.monotonic()
         job.start()
         go_on(False)
@@ -162,6 +163,37 @@ def broker_stays_down(scene: Scene) -> str:
         seconds = time.monotonic() - since
     go_on(True)
     return f"broker {broker_id}, down for {seconds:.1f} s, the driver killed with {state}"
+
+
+def hold_up_driver(scene: Scene) -> str:
+    """The driver and its JVM stand still in a round, for less than a lease; the same driver goes on."""
+    run = scene.job.run
+    in_mid_round(scene)
+    seconds = scene.rng.uniform(*_SHORT)
+    with scene.job.standing_still():
+        time.sleep(seconds)
+        state = state_of(scene.job)
+    assert scene.job.run is run
+    return f"for {seconds:.1f} s with {state}"
+
+
+def hold_up_server(scene: Scene) -> str:
+    """A broker or the master stands still for some seconds; the embedded ones are one process, so all of them do."""
+    return _hold_up_server(scene, _SHORT)
+
+
+def hold_up_server_for_long(scene: Scene) -> str:
+    """The same for longer than all leases: then the server goes on, and knows that it has lost everybody."""
+    return _hold_up_server(scene, _LONG)
+
+
+def _hold_up_server(scene: Scene, between: tuple[float, float]) -> str:
+    server, seconds = scene.rng.choice((0, *sorted(scene.tube.brokers))), scene.rng.uniform(*between)
+    state = state_of(scene.job)
+    with scene.tube.standing_still(server):
+        time.sleep(seconds)
+    which = f"broker {server}" if server else "the master"
+    return f"{which if scene.tube.name == 'apache' else 'all servers'}, for {seconds:.1f} s, {state}"
 
 
 def _stop_in_round(
@@ -197,17 +229,7 @@ OTHER_FAULTS: Final = (kill_executor, kill_python_worker, hold_up_python_worker,
 LONG_FAULTS: Final[tuple[Fault, ...]] = (zombie_driver, broker_stays_down)
 """Each of them takes minutes where a driver starts slowly, so that a run might end before the seed draws them."""
 
-RARE_FAULTS: Final[tuple[Fault, ...]] = (
-    hold_up_driver,
-    hold_up_server,
-    hold_up_server_for_long,
-    cut_off,
-    cut_off_for_long,
-    slow_network,
-    fail_over,
-    full_target,
-    full_offsets_table,
-)
+RARE_FAULTS: Final[tuple[Fault, ...]] = (hold_up_driver, hold_up_server, hold_up_server_for_long)
 """Of these a short run has one or two."""
 
 FAULTS: Final[tuple[Fault, ...]] = (*DRIVER_FAULTS, *OTHER_FAULTS, *RARE_FAULTS)

@@ -10,16 +10,15 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from tests.exactly_once.looking import records
-from tests.exactly_once.order import Positions
+from tests.exactly_once.looking import Positions, records
 from tests.exactly_once.processes import Child, Found, marked, send_signal
-from tests.exactly_once.zombie import Zombie
 from tests.java_options import JAVA_OPTIONS
 from tests.spark_home import delta_confs
 from tests.waiting import wait_for
 
 __all__ = ["SPARK", "Job"]
 
+_COMMAND = "tubeclient ingest: "
 _END_SECONDS = 120.0
 _KILLED_SECONDS = 10.0
 _STOPPED_SECONDS = 0.05
@@ -45,16 +44,45 @@ SPARK = {
     "spark.speculation.quantile": "0.5",
     "spark.speculation.multiplier": "1.5",
     "spark.speculation.minTaskRuntime": "200ms",
-    # What happened to tasks and executors, one JSON object a line.
-    "spark.eventLog.enabled": "true",
-    "spark.eventLog.compress": "false",
-    "spark.eventLog.rolling.enabled": "false",
 }
-"""A Spark that starts soon and is small, and that nobody but this machine reaches; without `spark.eventLog.dir`."""
+"""A Spark that starts soon and is small, and that nobody but this machine reaches."""
+
+
+class Zombie:
+    """The processes of one run of the job, which are stopped here (SIGSTOP), and its id in the table's commits."""
+
+    def __init__(self, run: Child, processes: list[Found], run_id: str | None) -> None:
+        self._run = run
+        self.processes = processes
+        assert run_id is not None, "it has not written to the table"
+        self.run_id = run_id
+        for process in processes:
+            send_signal(process, signal.SIGSTOP)
+
+    def go_on(self) -> None:
+        """SIGCONT: all of them go on in the middle of what they were doing."""
+        for process in self.processes:
+            send_signal(process, signal.SIGCONT)
+
+    def wait(self, seconds: float) -> int:
+        """Return the run's exit status; AssertionError after `seconds`."""
+        return self._run.wait(seconds)
+
+    def last_words(self) -> str:
+        """What the command said last for its user, cut short."""
+        lines = self._run.log.read_text(errors="replace").splitlines()
+        said = [line.removeprefix(_COMMAND) for line in lines if line.startswith(_COMMAND)]
+        return said[-1][:200] if said else ""
+
+    def kill(self) -> None:
+        """SIGKILL for what is left of them."""
+        for process in self.processes:
+            send_signal(process, signal.SIGKILL)
+        self._run.kill()
 
 
 class Job:
-    """The job in `folder`: its table, offsets table, Spark's event logs and a log of each run.
+    """The job in `folder`: its table, offsets table and a log of each run.
 
     `settings` are arguments of the command, by their names without dashes, `source` further options of the source.
     """
@@ -65,8 +93,7 @@ class Job:
         self.folder = folder
         self.table = folder / "table"
         self.offsets_table = folder / "offsets"
-        self.events = folder / "events"
-        self.events.mkdir(parents=True)
+        folder.mkdir(parents=True)
         self.runs: list[Child] = []
         self._mark = mark
         self._spark_url = spark_url
@@ -90,15 +117,14 @@ class Job:
             "offsets-table": str(self.offsets_table),
             "spark-master": self._spark_url,
         }
-        confs = {**SPARK, **delta_confs(), "spark.eventLog.dir": self.events.as_uri()}
+        confs = {**SPARK, **delta_confs()}
         # Its log is to have all that Spark writes, for who looks into a failed run.
         command = [sys.executable, "-m", "tubeclient_cli.app", "ingest", "--verbose"]
         command += [part for name, value in settings.items() for part in (f"--{name}", value)]
         command += [part for name, value in self._source.items() for part in ("--option", f"{name}={value}")]
         command += [part for name, value in confs.items() for part in ("--conf", f"{name}={value}")]
         name = f"run-{len(self.runs) + 1}"
-        # Through a pipe: a limit for the size of files is not to hold for the log.
-        self.runs.append(Child(name, command, self.folder / f"{name}.log", self._mark, piped=True))
+        self.runs.append(Child(name, command, self.folder / f"{name}.log", self._mark))
 
     def check(self) -> None:
         """AssertionError if the job has ended. It shows what is left of runs before, which may hold the group."""
@@ -137,10 +163,6 @@ class Job:
         self._aside |= {(process.pid, process.begun) for process in zombie.processes}
         return zombie
 
-    def pythons(self) -> list[Found]:
-        """The driver's Python process, which plans and writes to the offsets table."""
-        return [process for process in self._processes() if process.pid == self.run.pid]
-
     def _drivers(self) -> list[Found]:
         return [process for process in self._processes() if "org.apache.spark.deploy.SparkSubmit" in process.command]
 
@@ -175,7 +197,10 @@ class Job:
     @property
     def version(self) -> int:
         """The table's newest version; -1 for none."""
-        return _highest(self.table / "_delta_log", ".json")
+        with contextlib.suppress(FileNotFoundError):
+            stems = (path.stem for path in (self.table / "_delta_log").iterdir() if path.suffix == ".json")
+            return max((int(stem) for stem in stems if stem.isdigit()), default=-1)
+        return -1
 
     def wait_for(
         self, done: Callable[[], object], what: str, seconds: float = 120.0, poll_seconds: float = 0.005
@@ -187,11 +212,3 @@ class Job:
             if time.monotonic() >= deadline:
                 raise AssertionError(f"waited {seconds:g} s in vain for {what}\n{self.run.tail()}")
             time.sleep(poll_seconds)
-
-
-def _highest(folder: Path, ending: str = "") -> int:
-    """The highest number that is a file's name in a folder, which need not exist."""
-    with contextlib.suppress(FileNotFoundError):
-        names = (path.name.removesuffix(ending) for path in folder.iterdir() if path.name.endswith(ending))
-        return max((int(name) for name in names if name.isdigit()), default=-1)
-    return -1

@@ -8,7 +8,7 @@ counted separately.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -41,15 +41,12 @@ class Verdict:
     held: int
     """Messages that the brokers hold."""
     in_table: int
-    """Rows of the table and of the table of bad records."""
     doubled: list[Row]
-    """Messages that are more than once in the two tables together."""
+    """Messages that the table has more than once."""
     missing: list[Row]
     """Messages that the brokers hold and the table has not."""
     strange: list[Row]
     """Messages that the table has, and neither brokers hold nor producers wrote them there."""
-    misplaced: list[Row]
-    """Good records in the table of bad records, and bad ones in the table."""
     gone: list[Row]
     """Messages that were acknowledged, and no broker holds."""
     gone_and_read: list[Row]
@@ -62,7 +59,7 @@ class Verdict:
     @property
     def once(self) -> bool:
         """The table has each message that the brokers hold, and none twice."""
-        return not (self.doubled or self.missing or self.strange or self.misplaced)
+        return not (self.doubled or self.missing or self.strange)
 
     @property
     def whole(self) -> bool:
@@ -76,28 +73,19 @@ class Verdict:
             f"  without an answer     {self.unknown:,}, of which {self.unheard:,} arrived",
             f"  sent again            {len(self.sent_again):,}{_some(self.sent_again)}",
             f"held by the brokers     {self.held:,}",
-            f"rows in the tables      {self.in_table:,}",
+            f"rows in the table       {self.in_table:,}",
             f"doubled                 {len(self.doubled):,}{_some(self.doubled)}",
             f"missing                 {len(self.missing):,}{_some(self.missing)}",
             f"of unknown origin       {len(self.strange):,}{_some(self.strange)}",
-            f"in the wrong table      {len(self.misplaced):,}{_some(self.misplaced)}",
             f"lost by the brokers     {len(self.gone):,}, of which the table has {len(self.gone_and_read):,}",
         ]
 
 
 def judge(
-    acknowledged: Mapping[int, Place],
-    unknown: Iterable[int],
-    held: Iterable[Row],
-    table: Iterable[Row],
-    bad_records: Iterable[Row] = (),
-    bad: Callable[[int], bool] = lambda _: False,
+    acknowledged: Mapping[int, Place], unknown: Iterable[int], held: Iterable[Row], table: Iterable[Row]
 ) -> Verdict:
-    """Compare. `held` are the messages of all brokers after the last write, `table` the rows after the last round, and
-    `bad_records` those of their table. `bad` says of a number whether its record is bad.
-    """
-    good, kept = Counter(table), Counter(bad_records)
-    there, has = Counter(held), good + kept
+    """Compare. `held` are the messages of all brokers after the last write, `table` the rows after the last round."""
+    there, has = Counter(held), Counter(table)
     written = {Row(place, number) for number, place in acknowledged.items()}
     places = Counter(row.number for row in there)
     unsure = set(unknown)
@@ -110,7 +98,6 @@ def judge(
         doubled=sorted(row for row, count in has.items() if count > 1),
         missing=sorted(there.keys() - has.keys()),
         strange=sorted(has.keys() - there.keys() - written),
-        misplaced=sorted([row for row in good if bad(row.number)] + [row for row in kept if not bad(row.number)]),
         gone=sorted(gone),
         gone_and_read=sorted(gone & has.keys()),
         sent_again=sorted(number for number, count in places.items() if count > 1),

@@ -6,15 +6,12 @@ import json
 from collections.abc import Iterator, Mapping
 from contextlib import closing
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from deltalake import DeltaTable
 
 from offsets_store.schema import INITIAL, POSITION
-from spark_source.typed.record_format import LINEAGE
-from tests.exactly_once.contents import number_in, numbers_of
 from tests.exactly_once.judge import Place, Row
-from tests.exactly_once.order import Positions
 from tubeclient import (
     ClientSettings,
     ClusterView,
@@ -29,11 +26,11 @@ from tubeclient import (
 from tubeclient_ingest.record import SinkRecord
 
 __all__ = [
+    "Positions",
     "end_of_sink",
     "ends_of_brokers",
     "first_beginning",
     "held_by_brokers",
-    "in_bad_records",
     "in_table",
     "kept",
     "newest_commit_of",
@@ -41,8 +38,10 @@ __all__ = [
     "row_count",
 ]
 
+Positions: TypeAlias = Mapping[str, int]
+"""Index offsets by partition key."""
+
 _GROUPS = reader_groups_of("judge")
-_MESSAGE = ["partitionKey", "messageId", "value"]
 
 
 def held_by_brokers(settings: ClientSettings, topic: str, until: Positions | None = None) -> list[Row]:
@@ -51,11 +50,10 @@ def held_by_brokers(settings: ClientSettings, topic: str, until: Positions | Non
     ends = _ends(view, bounds) if until is None else until
     with RangeReader(settings, _GROUPS) as reader:
         return [
-            Row(Place(str(key), message.message_id), number)
+            Row(Place(str(key), message.message_id), int(message.body))
             for key in view.partitions()
             for pack in reader.read(view.broker_of(key), OffsetRange(key, bounds[key.store].min_offset, ends[str(key)]))
             for message in pack
-            for number in numbers_of(message.body, message.attributes)
         ]
 
 
@@ -126,26 +124,9 @@ def records(path: Path) -> Iterator[tuple[int, SinkRecord]]:
 
 
 def in_table(path: Path) -> list[Row]:
-    """Every row of the table: of the source's columns, or of a number and where it comes from."""
-    table = DeltaTable(path)
-    if any(field.name == LINEAGE for field in table.schema().fields):
-        rows = table.to_pyarrow_table(columns=[LINEAGE, "number"]).to_pylist()
-        return [Row(Place(row[LINEAGE]["partitionKey"], row[LINEAGE]["messageId"]), row["number"]) for row in rows]
-    return [_row(row) for row in table.to_pyarrow_table(columns=_MESSAGE).to_pylist()]
-
-
-def in_bad_records(path: Path, target: Path) -> list[Row]:
-    """Every row of the table of bad records whose commit the target has; none where there is no table yet."""
-    if not DeltaTable.is_deltatable(str(path)):
-        return []
-    rows = DeltaTable(path).to_pyarrow_table(columns=[*_MESSAGE, "sequence", "runId"]).to_pylist()
-    # Later than the rows: a commit comes after its bad records.
-    committed = {(record.sequence, record.run_id) for _, record in records(target)}
-    return [_row(row) for row in rows if (row["sequence"], row["runId"]) in committed]
-
-
-def _row(row: dict[str, Any]) -> Row:
-    return Row(Place(row["partitionKey"], row["messageId"]), number_in(row["value"]))
+    """Every row of the table."""
+    rows = DeltaTable(path).to_pyarrow_table(columns=["partitionKey", "messageId", "value"]).to_pylist()
+    return [Row(Place(row["partitionKey"], row["messageId"]), int(row["value"])) for row in rows]
 
 
 def row_count(path: Path) -> int:

@@ -12,10 +12,8 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
 
 from tests.apache.jvm import tail
 from tests.spark_home import SPARK_HOME
@@ -24,14 +22,13 @@ from tests.waiting import wait_for
 __all__ = ["MARK", "Child", "Found", "marked", "none_left", "send_signal"]
 
 ROOT = Path(__file__).resolve().parents[2]
-_DRAIN_SECONDS = 10.0
 MARK = "TUBECLIENT_TEST_MARK"
 """The environment variable that has a process's mark."""
 
 
 class Child:
-    """A process with a session of its own, in `folder` or beside its log; what it prints is appended to `log`, with
-    `piped` by a process of its own. `more` is added to its environment, and what is None there is taken out.
+    """A process with a session of its own, in `folder` or beside its log; what it prints is appended to `log`. `more`
+    is added to its environment, and what is None there is taken out.
     """
 
     def __init__(
@@ -42,8 +39,6 @@ class Child:
         mark: str,
         more: Mapping[str, str | None] | None = None,
         folder: Path | None = None,
-        *,
-        piped: bool = False,
     ) -> None:
         self.name = name
         self.log = log
@@ -60,15 +55,7 @@ class Child:
             MARK: mark,
         }
         given = {name: value for name, value in environment.items() if value is not None}
-        self._pipe: subprocess.Popen[bytes] | None = None
-        with ExitStack() as stack:
-            output: IO[bytes] = stack.enter_context(log.open("ab"))
-            if piped:
-                self._pipe = subprocess.Popen(
-                    ["cat"], env=given, stdin=subprocess.PIPE, stdout=output, start_new_session=True
-                )
-                assert self._pipe.stdin is not None
-                output = stack.enter_context(self._pipe.stdin)
+        with log.open("ab") as output:
             self._process = subprocess.Popen(
                 list(command),
                 cwd=folder or log.parent,
@@ -97,22 +84,13 @@ class Child:
         if self.running:
             self._process.kill()
         self._process.wait(10)
-        self._drain()
 
     def wait(self, seconds: float) -> int:
         """Return its exit status; AssertionError with the end of its log after `seconds`."""
         try:
-            status = self._process.wait(seconds)
+            return self._process.wait(seconds)
         except subprocess.TimeoutExpired:
             raise AssertionError(f"{self.name} did not end within {seconds:g} s\n{self.tail()}") from None
-        self._drain()
-        return status
-
-    def _drain(self) -> None:
-        """Wait until the log has all of it; not for descendants that live on."""
-        if self._pipe is not None:
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                self._pipe.wait(_DRAIN_SECONDS)
 
     def tail(self, lines: int = 40) -> str:
         """The last lines that it printed, for a failure's message."""

@@ -17,39 +17,30 @@ from typing import Final
 from embedded_tubemq import EmbeddedTubeMQ
 from tests.apache.server import ApacheTubeMQ, TopicSpec
 from tests.conformance.cluster import ApacheCluster, Cluster, EmbeddedCluster, to_config
-from tests.exactly_once.contents import in_packs, is_bad, one_each
 from tests.exactly_once.faults import FAULTS, kill_in_first_round
-from tests.exactly_once.full_disk import Disk
 from tests.exactly_once.job import Job
 from tests.exactly_once.judge import Row, Verdict, judge
 from tests.exactly_once.looking import (
     ends_of_brokers,
     first_beginning,
     held_by_brokers,
-    in_bad_records,
     in_table,
     row_count,
 )
-from tests.exactly_once.network import Network
-from tests.exactly_once.order import Positions
+from tests.exactly_once.order import OrderWatch, Positions
 from tests.exactly_once.processes import none_left
 from tests.exactly_once.scene import Fault, Scene
 from tests.exactly_once.spark_cluster import SparkCluster
-from tests.exactly_once.task_figures import task_figures
-from tests.exactly_once.watching import OrderWatch
 from tests.exactly_once.writers import Writers
 from tests.waiting import wait_for
 
-__all__ = ["JOB", "SERVERS", "TOPIC", "Report", "drawn", "job_of", "run", "scenery", "serving"]
+__all__ = ["SERVERS", "TOPIC", "Report", "job_of", "run", "scenery"]
 
 TOPIC: Final = TopicSpec("numbers", num_partitions=2, num_stores=2)
 SERVERS: Final = ("embedded", "apache")
-JOB: Final = "job"
-"""The job's folder, in that of the run."""
 _PROGRESS_SECONDS = 300.0
 _CATCH_UP_SECONDS = 300.0
 _LONGEST_PAUSE_SECONDS = 2.0
-_BAD_RECORDS = "bad_records"
 _EARLIER = 200
 """Messages that a job does not read which begins at the latest."""
 
@@ -66,7 +57,6 @@ class Report:
     runs: int = 0
     rounds: int = 0
     seconds: float = 0.0
-    tasks: Counter[str] = field(default_factory=Counter)
     order: OrderWatch | None = None
     verdict: Verdict | None = None
 
@@ -90,7 +80,6 @@ class Report:
             "rounds": f"{self.rounds}",
             "faults": f"{self.done.total()}",
             **{f"  {name}": f"{count}" for name, count in sorted(self.done.items())},
-            **{name: f"{count:,}" for name, count in sorted(self.tasks.items())},
         }
         lines = [f"exactly once on {self.server}, seed {self.seed}", *self.log]
         lines += [f"{name:<38}{figure}" for name, figure in figures.items()]
@@ -99,13 +88,13 @@ class Report:
 
 
 @contextmanager
-def serving(server: str, folder: Path, standbys: int = 0) -> Iterator[Cluster]:
-    """TubeMQ with two brokers and the topic, and standbys of the master where it is Apache's."""
+def _serving(server: str, folder: Path) -> Iterator[Cluster]:
+    """TubeMQ with two brokers and the topic."""
     if server == "embedded":
         with EmbeddedTubeMQ(folder, to_config([TOPIC]), brokers=2) as embedded:
             yield EmbeddedCluster(embedded)
         return
-    apache = ApacheTubeMQ(folder, brokers=2, standbys=standbys)
+    apache = ApacheTubeMQ(folder, brokers=2)
     apache.start([TOPIC])
     try:
         yield ApacheCluster(apache)
@@ -114,19 +103,19 @@ def serving(server: str, folder: Path, standbys: int = 0) -> Iterator[Cluster]:
 
 
 @contextmanager
-def scenery(folder: Path, server: str, standbys: int = 0) -> Iterator[tuple[Cluster, SparkCluster, str]]:
+def scenery(folder: Path, server: str) -> Iterator[tuple[Cluster, SparkCluster, str]]:
     """TubeMQ and Spark, and the mark for drivers; after the block everything that was started has ended."""
     mark = uuid.uuid4().hex
     with (
         none_left(f"{mark}-spark", f"{mark}-job"),
-        serving(server, folder / "tube", standbys) as tube,
+        _serving(server, folder / "tube") as tube,
         SparkCluster(folder / "spark", f"{mark}-spark") as spark,
     ):
         yield tube, spark, f"{mark}-job"
 
 
 @contextmanager
-def job_of(folder: Path, mark: str, tube: Cluster | Network, spark: SparkCluster, **more: str) -> Iterator[Job]:
+def job_of(folder: Path, mark: str, tube: Cluster, spark: SparkCluster, **more: str) -> Iterator[Job]:
     """The job, yet to be started, killed after the block if it still runs; `more` are further settings."""
     settings = {
         **more,
@@ -139,7 +128,7 @@ def job_of(folder: Path, mark: str, tube: Cluster | Network, spark: SparkCluster
     }
     # What the watch over the order asks for holds where each commit is waited for.
     options = {"masterWebPort": str(tube.master_web_port), "offsetsTableMode": "strict"}
-    job = Job(folder / JOB, mark, spark.url, settings, options)
+    job = Job(folder / "job", mark, spark.url, settings, options)
     try:
         yield job
     finally:
@@ -158,31 +147,23 @@ def run(
     first: tuple[Fault, ...] = (),
     faults: tuple[Fault, ...] = FAULTS,
     latest: bool = False,
-    packs: bool = False,
     down_seconds: float = 60.0,
-    standbys: int = 0,
 ) -> Report:
     """Do what is `first`, and then what the seed draws: each other fault once, in an order of its own, and all again
     and again; no further one once there were `rounds` of them, or `seconds` are over. A broker that stays down does so
-    for `down_seconds` at least. With `latest` the job begins at the latest messages, of which there are some. With
-    `packs` the producers send InLong packs, and the job writes their records: good ones to its table, bad ones to their
-    own. Apache's master has so many `standbys`.
+    for `down_seconds` at least. With `latest` the job begins at the latest messages, of which there are some.
 
     Each fault draws from a source of its own: a seed means the same script, however long things take.
     """
     report = Report(server, seed)
     order = random.Random(seed)
     with (
-        scenery(folder, server, standbys) as (tube, spark, mark),
-        Network(tube) as network,
-        Disk(folder / JOB / "table") as target_disk,
-        Disk(folder / JOB / "offsets") as offsets_disk,
-        job_of(folder, mark, network, spark, **_settings(folder, latest, packs)) as job,
+        scenery(folder, server) as (tube, spark, mark),
+        job_of(folder, mark, tube, spark, **({"starting-offsets": "latest"} if latest else {})) as job,
     ):
-        assert {job.table, job.offsets_table} == {target_disk.folder, offsets_disk.folder}
         report.order = watch = OrderWatch(job)
-        scene = Scene(tube, network, target_disk, offsets_disk, spark, job, watch, order, down_seconds)
-        writers = Writers(tube.settings, TOPIC.name, in_packs if packs else one_each)
+        scene = Scene(tube, spark, job, watch, order, down_seconds)
+        writers = Writers(tube.settings, TOPIC.name)
         report.say("TubeMQ and Spark run")
         started = time.monotonic()
         try:
@@ -191,32 +172,24 @@ def run(
                 if latest:
                     wait_for(lambda: len(writers.acknowledged) >= _EARLIER, "messages to be there before the job")
                     before = ends_of_brokers(tube.settings, TOPIC.name)
-                job.start(**({"payload": "inlong"} if packs else {}))
+                job.start()
                 _do(report, kill_in_first_round, scene)
-                for fault in itertools.chain(first, drawn(order, first, faults, rounds, started + seconds)):
+                for fault in itertools.chain(first, _drawn(order, first, faults, rounds, started + seconds)):
                     scene = replace(scene, rng=random.Random(f"{seed}, fault {report.done.total()}"))
                     time.sleep(scene.rng.uniform(0, _LONGEST_PAUSE_SECONDS))
                     _do(report, fault, scene)
             report.say("the producers have ended")
-            report.verdict = _verdict(report, tube, job, writers, before, folder / _BAD_RECORDS if packs else None)
+            report.verdict = _verdict(report, tube, job, writers, before)
             watch.after_stop()
         finally:
             report.seconds = time.monotonic() - started
             report.runs, report.rounds = len(job.runs), job.rounds
-            report.tasks = task_figures(job.events)
             for line in report.lines():
                 print(line, flush=True)
     return report
 
 
-def _settings(folder: Path, latest: bool, packs: bool) -> dict[str, str]:
-    settings = {"starting-offsets": "latest"} if latest else {}
-    if packs:
-        settings |= {"format": "json", "schema": "number BIGINT", "bad-records": str(folder / _BAD_RECORDS)}
-    return settings
-
-
-def drawn(
+def _drawn(
     order: random.Random, first: tuple[Fault, ...], faults: tuple[Fault, ...], rounds: float, until: float
 ) -> Iterator[Fault]:
     """What comes after `first`, in an order of `order`'s own: in the first round all others, and in each further one
@@ -245,9 +218,7 @@ def _do(report: Report, fault: Fault, scene: Scene) -> None:
     report.say(f"  round {job.rounds} in the table {time.monotonic() - since:.1f} s later")
 
 
-def _verdict(
-    report: Report, tube: Cluster, job: Job, writers: Writers, before: Positions | None, bad_records: Path | None
-) -> Verdict:
+def _verdict(report: Report, tube: Cluster, job: Job, writers: Writers, before: Positions | None) -> Verdict:
     """Wait until the job has caught up, as far as it does, stop it, and compare: with `before`, which was the brokers'
     end before the job was started, what came since the job's first look."""
     held, acknowledged = held_by_brokers(tube.settings, TOPIC.name), writers.acknowledged
@@ -259,7 +230,7 @@ def _verdict(
         acknowledged = {number: place for number, place in acknowledged.items() if Row(place, number) not in earlier}
     deadline = time.monotonic() + _CATCH_UP_SECONDS
     # The rows themselves only when there are enough of them: twice as many of some are none of the others.
-    while not _all_there(held, job.table, bad_records):
+    while not (row_count(job.table) >= len(held) and set(held).issubset(in_table(job.table))):
         if time.monotonic() >= deadline:
             report.say(f"not all of them are in the table after {_CATCH_UP_SECONDS:.0f} s")
             break
@@ -267,18 +238,7 @@ def _verdict(
         time.sleep(0.5)
     job.stop()
     report.say("the job has ended")
-    if bad_records is None:
-        return judge(acknowledged, writers.unknown, held, in_table(job.table))
-    kept_apart = in_bad_records(bad_records, job.table)
-    return judge(acknowledged, writers.unknown, held, in_table(job.table), kept_apart, is_bad)
-
-
-def _all_there(held: list[Row], table: Path, bad_records: Path | None) -> bool:
-    if bad_records is None:
-        return row_count(table) >= len(held) and set(held).issubset(in_table(table))
-    if row_count(table) + row_count(bad_records) < len(held):
-        return False
-    return set(held).issubset([*in_table(table), *in_bad_records(bad_records, table)])
+    return judge(acknowledged, writers.unknown, held, in_table(job.table))
 
 
 def _beginning(report: Report, job: Job, before: Positions) -> Positions:

@@ -4,20 +4,16 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from tests.conformance.cluster import Cluster
-from tests.exactly_once.full_disk import Disk
 from tests.exactly_once.job import Job
 from tests.exactly_once.looking import end_of_sink, kept
-from tests.exactly_once.network import Network
+from tests.exactly_once.order import OrderWatch
 from tests.exactly_once.processes import Found
 from tests.exactly_once.spark_cluster import SparkCluster
-from tests.exactly_once.watching import OrderWatch
-from tests.front_door import Manner
 
 __all__ = [
     "ENDED_SECONDS",
@@ -46,9 +42,6 @@ class Scene:
     """Everything that a fault may touch."""
 
     tube: Cluster
-    network: Network
-    target_disk: Disk
-    offsets_disk: Disk
     spark: SparkCluster
     job: Job
     order: OrderWatch
@@ -60,17 +53,6 @@ class Scene:
         """SIGKILL for the driver, and a look at what it left behind."""
         self.job.kill()
         self.order.after_kill()
-
-    @contextmanager
-    def without_broker(self, broker_id: int) -> Iterator[None]:
-        """The broker is stopped for the length of the block, and nobody listens at its addresses."""
-        with self.network.behaving(Manner.DEAD, f"broker {broker_id}"), self.tube.without_broker(broker_id):
-            yield
-
-    def restart_master(self) -> None:
-        """All masters of TubeMQ; nobody listens at their addresses meanwhile."""
-        with self.network.behaving(Manner.DEAD, *self.network.masters):
-            self.tube.restart_master()
 
 
 Fault: TypeAlias = Callable[[Scene], str]

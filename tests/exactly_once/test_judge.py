@@ -5,8 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.exactly_once.contents import is_bad
-from tests.exactly_once.judge import Place, Row, Verdict, judge
+from tests.exactly_once.judge import Place, Row, judge
 
 NUMBERS = st.dictionaries(
     st.integers(0, 50),
@@ -42,22 +41,6 @@ def test_a_row_that_nobody_wrote_is_found() -> None:
     verdict = judge({}, [], [], [stranger])
     assert verdict.strange == [stranger]
     assert not verdict.once
-
-
-def test_a_record_is_in_the_table_that_it_belongs_to_and_in_no_other() -> None:
-    good, bad = Row(Place("1:t:0", 1), 7), Row(Place("1:t:0", 1), 99)
-    places = {row.number: row.place for row in (good, bad)}
-
-    def verdict(table: list[Row], bad_records: list[Row]) -> Verdict:
-        return judge(places, [], [good, bad], table, bad_records, is_bad)
-
-    assert verdict([good], [bad]).whole
-    assert verdict([good, bad], []).misplaced == [bad]
-    assert verdict([], [good, bad]).misplaced == [good]
-    assert verdict([good, bad], [bad]).doubled == [bad]
-    assert verdict([good], []).missing == [bad]
-    for table, bad_records in (([good, bad], []), ([], [good, bad]), ([good, bad], [bad]), ([good], [])):
-        assert not verdict(table, bad_records).once
 
 
 def test_what_a_broker_took_and_lost_is_not_whole_and_may_have_been_read() -> None:

@@ -47,7 +47,7 @@ def test_the_documented_command_runs_where_python3_on_path_lacks_the_packages(tm
         SparkCluster(tmp_path / "spark", f"{mark}-spark", workers=1, more=bare, home=PIP_SPARK_HOME) as spark,
     ):
         tube.load("clicks", [NewMessage(0, str(n).encode()) for n in range(50)])
-        small = {**SPARK, "spark.eventLog.enabled": "false"}
+        small = SPARK
         command = [str(PIP_SPARK_HOME / "bin" / "spark-submit"), "--properties-file", "conf/spark-defaults.conf"]
         command += ["--master", spark.url]
         command += [part for name, value in small.items() for part in ("--conf", f"{name}={value}")]

@@ -9,7 +9,6 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
 
-from tests.exactly_once.contents import Content, Message, one_each
 from tests.exactly_once.judge import Place
 from tubeclient import ClientSettings, Producer, SendResult
 
@@ -22,11 +21,10 @@ _END_SECONDS = 100.0
 
 
 class Writers:
-    """Producers of one topic, and what they were told. `content` says what their messages hold."""
+    """Producers of one topic, and what they were told. A message's body is its number."""
 
-    def __init__(self, settings: ClientSettings, topic: str, content: Content = one_each) -> None:
+    def __init__(self, settings: ClientSettings, topic: str) -> None:
         self._settings = settings
-        self._content = content
         self._topic = topic
         self._slices = itertools.count(0, _SLICE)
         self._lock = threading.Lock()
@@ -64,15 +62,14 @@ class Writers:
             while not stop.wait(pause):
                 with self._lock:
                     first = next(self._slices)
-                for message in self._content(range(first, first + _SLICE)):
-                    answer = producer.submit(self._topic, message.body, attributes=message.attributes)
-                    answer.add_done_callback(partial(self._note, message))
+                for number in range(first, first + _SLICE):
+                    answer = producer.submit(self._topic, b"%d" % number)
+                    answer.add_done_callback(partial(self._note, number))
 
-    def _note(self, message: Message, answer: Future[SendResult]) -> None:
+    def _note(self, number: int, answer: Future[SendResult]) -> None:
         with self._lock:
             if answer.exception() is not None:
-                self._unknown.update(message.numbers)
+                self._unknown.add(number)
             else:
                 result = answer.result()
-                place = Place(str(result.partition), result.message_id)
-                self._acknowledged.update(dict.fromkeys(message.numbers, place))
+                self._acknowledged[number] = Place(str(result.partition), result.message_id)

@@ -17,7 +17,6 @@ from pyspark.sql import SparkSession
 from embedded_tubemq import EmbeddedTubeMQ
 from embedded_tubemq.broker.offsets import Cursor
 from embedded_tubemq.broker.ownership import Reader as RivalReader
-from embedded_tubemq.storage.store import NewMessage
 from jobs.consume_from_table import consume
 from offsets_store import GroupKey, OffsetsTable, PartitionProgress, SupersededRun
 from tests.spark_source.feed import Feed
@@ -152,27 +151,6 @@ def test_from_two_consumers_to_spark_and_back(delta_spark: SparkSession, consume
     )
 
 
-def test_the_table_prevails_over_what_the_brokers_have(consumers: Consumers) -> None:
-    feed = consumers.feed
-    feed.send(100)
-    assert sorted(consumers.run(until=100)) == feed.sent
-    taken = consumers.table.open_run(GroupKey(consumers.group, [feed.topic]), 2, force=True)
-    taken.record([PartitionProgress(partition, 0) for partition in consumers.positions()])
-    assert sorted(consumers.run(until=100)) == feed.sent
-
-
-def test_a_partition_that_the_table_does_not_know_goes_on_where_the_broker_has_it(consumers: Consumers) -> None:
-    feed = consumers.feed
-    feed.send(100)
-    assert sorted(consumers.run(until=100)) == feed.sent
-    kept = consumers.positions()
-    first = min(kept)
-    taken = consumers.table.open_run(GroupKey(consumers.group, [feed.topic]), 2, force=True)
-    taken.record([PartitionProgress(first, kept[first])])
-    more = feed.send(20)
-    assert sorted(consumers.run(until=20)) == more
-
-
 def test_a_reset_stops_consumers_at_their_next_record(consumers: Consumers) -> None:
     feed, key = consumers.feed, GroupKey(consumers.group, [consumers.feed.topic])
     feed.send(10, partitions=[0])
@@ -272,18 +250,6 @@ class OneNode:
         self._stop.set()
         self._pool.shutdown()
         self._done.result(0)
-
-
-def test_partitions_that_appear_are_read_from_their_beginning(consumers: Consumers) -> None:
-    feed = consumers.feed
-    feed.send(100)
-    with OneNode(consumers) as node:
-        node.has_read(feed.sent)
-        feed.tube.grow_topic(feed.topic, stores=3)
-        late = [b"late-%d" % number for number in range(100)]
-        feed.tube.load(feed.topic, [NewMessage(20_000 + number % 2, body) for number, body in enumerate(late)])
-        node.has_read([*feed.sent, *late])
-    assert max(consumers.positions()).partition_id == 20_001
 
 
 def test_a_lost_partition_is_taken_back_where_it_was_confirmed(consumers: Consumers) -> None:

@@ -1,4 +1,4 @@
-"""The notebooks: what they are made from, and that all their cells run in a kernel as Jupyter's."""
+"""The notebook: all its cells run in a kernel as Jupyter's."""
 
 from __future__ import annotations
 
@@ -15,54 +15,10 @@ from spark_source.session import STARTING_SPARK
 from tests.exactly_once.test_other_python import bare_python
 from tests.java_options import JAVA_OPTIONS
 from tests.spark_home import PIP_SPARK_HOME
-from tools.notebooks import cells_of, notebook_of
 
 ROOT = Path(__file__).resolve().parents[2]
 NOTEBOOK = ROOT / "jobs" / "notebooks" / "quickstart.ipynb"
 CELL_SECONDS = 200
-
-SOURCE = """# Databricks notebook source
-# MAGIC %md
-# MAGIC # Title
-# MAGIC
-# MAGIC Text
-
-# COMMAND ----------
-
-x = 1
-
-
-def f() -> int:
-    return x
-
-# COMMAND ----------
-
-f()
-"""
-
-
-def test_a_source_has_cells_of_text_and_of_python() -> None:
-    assert cells_of(SOURCE) == [
-        ("markdown", "# Title\n\nText"),
-        ("code", "x = 1\n\n\ndef f() -> int:\n    return x"),
-        ("code", "f()"),
-    ]
-    notebook = nbformat.reads(notebook_of(SOURCE), as_version=4)  # type: ignore[no-untyped-call]
-    nbformat.validate(notebook)
-    assert [(cell.cell_type, cell.source) for cell in notebook.cells] == cells_of(SOURCE)
-
-
-@pytest.mark.parametrize(
-    ("text", "error"),
-    [
-        ("x = 1\n", "not a Databricks source"),
-        ("# Databricks notebook source\n# MAGIC %sql\n# MAGIC SELECT 1\n", "neither Python nor %md"),
-        ("# Databricks notebook source\nx = 1\n# MAGIC %md\n", "neither Python nor %md"),
-    ],
-)
-def test_what_it_does_not_know_is_refused(text: str, error: str) -> None:
-    with pytest.raises(ValueError, match=error):
-        cells_of(text)
 
 
 def test_the_notebook_is_stored_without_outputs() -> None:

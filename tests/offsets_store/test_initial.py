@@ -39,14 +39,6 @@ def test_partitions_without_an_offset_yet_are_kept_as_well(open_table: Open, clo
     assert (run.initial_offsets("latest"), run.initial_waiting("latest")) == ({}, {FIRST: "group"})
 
 
-def test_a_new_answer_takes_the_place_of_the_old_one(open_table: Open) -> None:
-    run = open_table().open_run(KEY, 1)
-    run.keep_initial("latest", {FIRST: 280, SECOND: 280})
-    run.keep_initial("earliest", {FIRST: 0})
-    assert run.initial_offsets("latest") is None
-    assert run.initial_offsets("earliest") == {FIRST: 0}
-
-
 def test_it_stays_while_positions_are_recorded_until_it_is_cleared(open_table: Open, uri: str) -> None:
     run = open_table().open_run(KEY, 1)
     run.record(at({FIRST: 28}))

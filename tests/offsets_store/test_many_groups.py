@@ -9,7 +9,7 @@ import pytest
 from deltalake import CommitProperties
 
 from offsets_store import CommitConflict, GroupKey, OffsetsRun, OffsetsTable, delta_rs
-from offsets_store.delta_form import rows_to_arrow
+from offsets_store.rows import rows_to_arrow
 from tests.offsets_store.conftest import FIRST, KEY, at
 
 LOSSES = 10

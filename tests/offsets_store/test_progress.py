@@ -40,13 +40,6 @@ def test_a_key_that_could_be_taken_for_another_is_refused(group: str, topics: li
         GroupKey(group, topics, pattern=pattern)
 
 
-def test_lag_is_in_index_entries_and_never_negative() -> None:
-    partition = PartitionKey(1, "a", 0)
-    assert PartitionProgress(partition, 280, 840).lag == 20
-    assert PartitionProgress(partition, 840, 280).lag == 0
-    assert PartitionProgress(partition, 840).lag is None
-
-
 def test_rows_behind_counts_a_store_once() -> None:
     """Two partitions of one store share its index entries: adding both lags would count the same rows twice."""
 

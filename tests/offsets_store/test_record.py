@@ -10,21 +10,12 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from offsets_store import GroupKey, OffsetsTable, PartitionProgress, delta_rs
 from offsets_store.rows import Row
 from tests.offsets_store.conftest import FIRST, KEY, SECOND, at
 from tubeclient.keys import PartitionKey
 from tubeclient.names import GroupName
-
-
-def test_nothing_is_known_and_nothing_is_made_before_the_first_record(table: OffsetsTable, uri: str) -> None:
-    run = table.open_run(KEY, 2)
-    assert (table.latest(KEY), table.positions("clicks_etl", ["clicks"])) == (None, {})
-    assert run.initial_offsets("latest") is None
-    assert not Path(uri).exists()
 
 
 def test_the_same_positions_again_are_no_commit(
@@ -80,16 +71,6 @@ def test_rows_are_read_only_where_somebody_else_wrote(
     assert open_table().positions("clicks_etl", ["clicks", "views"]) == {FIRST: 140, PartitionKey(1, "views", 0): 280}
 
 
-def test_sequences_grow_over_runs_and_topic_sets_and_name_the_transactions(table: OffsetsTable, uri: str) -> None:
-    both = GroupKey("clicks_etl", ["views", "clicks"])
-    table.open_run(KEY, 1, force=True).record(at({FIRST: 28}))
-    table.open_run(both, 1, force=True).record(at({FIRST: 56}))
-    table.open_run(KEY, 1, force=True).record(at({FIRST: 84}))
-    found = DeltaTable(uri)
-    assert found.transaction_version("tubeclient:clicks_etl:clicks") == 3
-    assert found.transaction_version("tubeclient:clicks_etl:clicks,views") == 2
-
-
 def test_positions_follow_the_newest_record_over_topic_sets(table: OffsetsTable) -> None:
     """A group that changes its topics goes on where it was in those it keeps."""
     views = PartitionKey(1, "views", 0)
@@ -112,22 +93,6 @@ def test_wrong_calls_are_refused_before_anything_is_written(table: OffsetsTable,
     with pytest.raises(ValueError, match="other topics"):
         run.keep_initial("latest", {PartitionKey(1, "views", 0): 28})
     assert not Path(uri).exists()
-
-
-_offsets = st.dictionaries(
-    st.builds(PartitionKey, st.integers(1, 3), st.just("clicks"), st.sampled_from([0, 1, 10_000])),
-    st.integers(0, 2**40).map(lambda n: n * 28),
-    min_size=1,
-)
-
-
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(_offsets)
-def test_the_table_holds_exactly_what_was_recorded_last(
-    open_table: Callable[[], OffsetsTable], offsets: dict[PartitionKey, int]
-) -> None:
-    open_table().open_run(KEY, 1, force=True).record(at(offsets))
-    assert open_table().positions("clicks_etl", ["clicks"]) == offsets
 
 
 def test_maintenance_removes_old_files_and_keeps_the_state(table: OffsetsTable, uri: str) -> None:

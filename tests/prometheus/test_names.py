@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from spark_source.progress.query_counts import QUERY_METRICS
+from spark_source.progress.query_metrics import QUERY_METRICS
 from tubeclient.counts import CLIENT_METRICS
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -20,8 +20,7 @@ import pytest
 from prometheus_client import CollectorRegistry, start_http_server
 
 from embedded_tubemq import EmbeddedTubeMQ, TopicConfig
-from spark_source.progress.query_counts import QueryBatch
-from spark_source.progress.query_metrics import QueryMetrics
+from spark_source.progress.query_metrics import QueryBatch, QueryMetrics
 from tests.prometheus.test_names import DASHBOARD, expressions
 from tests.waiting import wait_for
 from tubeclient import ClientMetrics, ClientSettings, Producer, PullConsumer
@@ -192,11 +191,11 @@ def test_prometheus_answers_each_query_of_the_dashboard(tube: EmbeddedTubeMQ, tm
                 producer.send("scraped", b"x")
                 if (pack := consumer.get(timeout_ms=1_000)) is not None:
                     consumer.confirm(pack)
-                queries.counts.batch("clicks", QueryBatch(5, 1.0, time.time(), 3, 1))
+                queries.batch("clicks", QueryBatch(5, 1.0, time.time(), 3, 1))
                 return asked == {text for text in asked if answered(text)}
 
-            queries.counts.batch("failed", QueryBatch(5, 1.0, time.time(), 3, 1))
-            queries.counts.ended("failed", failed=True)
+            queries.batch("failed", QueryBatch(5, 1.0, time.time(), 3, 1))
+            queries.ended("failed", failed=True)
             wait_for(all_answered, "an answer to each query", seconds=60)
             for text in chosen:
                 match = re.fullmatch(r"label_values\((.*), (\w+)\)", text)

@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import os
 import sys
-import threading
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -132,33 +131,6 @@ class Driver:
         exec(compile(text, path, "exec"), known)
         job = known["job"]
         return [*shown, f"{job.status}; {job.exception()}", job._repr_html_()]  # type: ignore[attr-defined]
-
-    def replay(self, settings: dict[str, Any]) -> str:
-        """What a replay says that it did."""
-        from jobs.replay_range import ReplaySettings, replay
-
-        return replay(self._spark, ReplaySettings(**settings))
-
-    def mirror(self, settings: dict[str, Any]) -> int:
-        """How many messages a run of the mirror has copied."""
-        from jobs.mirror_topic import MirrorSettings, run_mirror
-
-        own = MirrorSettings(**{**settings, "topics": tuple(settings["topics"])})
-        return run_mirror(self._spark, own, threading.Event())
-
-    def record(self, table: str, rows: list[int]) -> list[dict[str, int]]:
-        """A run that records these positions one after the other; returns the table's positions after each."""
-        from offsets_store import GroupKey, OffsetsTable, PartitionProgress
-        from offsets_store.delta_spark import DeltaSparkStorage
-        from tubeclient.keys import PartitionKey
-
-        opened = OffsetsTable(table, storage=DeltaSparkStorage(self._spark, table))
-        run, seen = opened.open_run(GroupKey("g", ["t"]), 1), []
-        for row in rows:
-            run.record([PartitionProgress(PartitionKey(1, "t", 0), 28 * row)])
-            seen.append({str(key): at // 28 for key, at in opened.positions("g", ["t"]).items()})
-        opened.maintain()
-        return seen
 
     def rows(self, rows: str) -> list[str]:
         """What a query that has had a batch has written."""

@@ -121,6 +121,5 @@ def test_after_a_kill_the_table_is_past_sparks_logs_and_not_past_the_sink(plain_
             seconds=END_SECONDS,
         )
         assert child.running, child.tail()
-        assert "the offsets table is ahead of this query's own offsets" in child.log.read_text()
     assert set(job.written()) == set(plain_feed.sent)
     assert len(job.written()) > len(plain_feed.sent)

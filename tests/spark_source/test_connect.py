@@ -13,13 +13,11 @@ import pytest
 
 from embedded_tubemq import EmbeddedTubeMQ, NewMessage, TopicConfig
 from embedded_tubemq.broker.offsets import Cursor
-from offsets_store import OffsetsTable
 from tests.spark_source.connect_server import ConnectServer
 from tests.spark_source.feed import Feed
 from tests.spark_source.other_driver import HERE, CallFailed, OtherDriver, places, sink, texts
 from tests.waiting import wait_for
 from tubeclient import reader_groups_of
-from tubeclient.keys import PartitionKey
 
 pytestmark = pytest.mark.spark
 
@@ -79,26 +77,9 @@ def test_streams_and_their_lag(client: OtherDriver, feed: Feed, tmp_path: Path) 
     assert client.call("rows", rows=own["rows"]) == texts(feed.sent)
 
 
-def test_a_topic_is_mirrored_over_connect(client: OtherDriver, feed: Feed, plain_feed: Feed, tmp_path: Path) -> None:
-    own = settings_of(feed, "") | {"sink_options": {}, "to_topic": plain_feed.topic}
-    own |= {"to_master_servers": plain_feed.tube.master_address, "checkpoint": str(tmp_path / "checkpoint")}
-    del own["target"]
-    for sent in (20, 5, 0):
-        feed.send(sent)
-        assert client.call("mirror", settings=own) == sent
-        feed.wait_until_free()
-    assert client.call("read", options=plain_feed.options()) == texts(feed.sent)
-
-
 def test_errors_reach_the_client(client: OtherDriver, feed: Feed) -> None:
     with pytest.raises(CallFailed, match=r"option subscrib is unknown; did you mean subscribe\?"):
         client.call("read", options=feed.options(subscrib="t"))
-
-
-def test_the_offsets_table_is_written_through_it(client: OtherDriver, tmp_path: Path) -> None:
-    table = str(tmp_path / "offsets")
-    assert client.call("record", table=table, rows=[1, 5]) == [{"1:t:0": 1}, {"1:t:0": 5}]
-    assert OffsetsTable(table).positions("g", ["t"]) == {PartitionKey(1, "t", 0): 28 * 5}
 
 
 def settings_of(feed: Feed, target: str, **more: str) -> dict[str, Any]:
@@ -134,15 +115,6 @@ def test_ingest_over_connect(client: OtherDriver, feed: Feed, tmp_path: Path, by
     assert client.call("bad_records", settings=own) == [["2", "retried"], ['{"name": "x"}', "bad"]]
     table = rows if by_name else f"delta.`{rows}`"
     assert client.call("sql", text=f"SELECT id FROM {table} ORDER BY id") == [[1], [2], [3]]
-
-
-def test_a_range_is_replayed_over_connect_once(client: OtherDriver, feed: Feed, tmp_path: Path) -> None:
-    feed.send(20)
-    own = settings_of(feed, str(tmp_path / "again"), name="one", starting_offsets="earliest", ending_offsets="latest")
-    done = client.call("replay", settings=own)
-    assert done == f"done: replay one is in {own['target']}"
-    assert "was in" in client.call("replay", settings=own)
-    assert client.call("sql", text=f"SELECT count(*) FROM delta.`{own['target']}`") == [[20]]
 
 
 def test_the_doctor_asks_the_executors(server: ConnectServer) -> None:

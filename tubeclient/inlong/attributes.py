@@ -5,7 +5,6 @@ Names and precedence as in InLong's sort SDK (MessageDeserializer.decodeInlongMs
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from datetime import datetime, tzinfo
 from typing import Final, NamedTuple
@@ -16,10 +15,6 @@ GROUP_ID: Final = "groupId"
 STREAM_ID: Final = "streamId"
 DATA_TIME: Final = "dt"
 _TIME_TEXT: Final = "t"
-KEYS_OF_ORIGIN: Final = (GROUP_ID, STREAM_ID, DATA_TIME, _TIME_TEXT)
-"""All attributes of a record that say where it comes from."""
-_ID: Final = re.compile(r"[a-zA-Z0-9_.-]{1,200}")
-"""As InLong's manager accepts ids of streams (InlongStreamRequest); those of groups have 4 characters or more."""
 
 MESSAGE_GROUP_ID: Final = "inlongGroupId"
 MESSAGE_STREAM_ID: Final = "inlongStreamId"
@@ -89,15 +84,6 @@ def attribute_text(attributes: Mapping[str, str]) -> str:
                 "'=' nor '&', values no '&'"
             )
     return "&".join(f"{key}={value}" for key, value in attributes.items())
-
-
-def inlong_id(text: str) -> str:
-    """Return the id of a group or stream. ConfigurationError: InLong has no such ids."""
-    if not _ID.fullmatch(text):
-        raise ConfigurationError(
-            f"{text[:50]!r} is no id in InLong; ids have 1 to 200 characters among letters, digits, '_', '.' and '-'"
-        )
-    return text
 
 
 def read_java_text(raw: bytes, at: int) -> str:

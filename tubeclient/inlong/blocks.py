@@ -93,11 +93,6 @@ def pack_snappy(data: bytes) -> bytes:
     return pa.compress(data, codec="snappy", asbytes=True) if data else b"\0"
 
 
-def most_packed_by_snappy(count: int) -> int:
-    """The most bytes that a raw snappy block of `count` bytes can have."""
-    return 32 + count + count // 6
-
-
 def unpack_gzip(block: bytes, limits: Limits) -> bytes:
     """Return the content of a gzip file of one member. CorruptMessage: it is damaged, cut off, or over the limit."""
     unpacker = zlib.decompressobj(_GZIP)

@@ -60,13 +60,6 @@ def wrapping_of(message: Mapping[str, str], body: bytes, payload: Payload) -> Wr
         raise CorruptMessage(f"the message names wrapping {named[:50]!r}; 0, 1 and 2 are known") from None
 
 
-def attributes_of_pack(made_ms: int) -> dict[str, str]:
-    """Return the attributes that DataProxy gives to a message of an InLongMsg, but for its addresses: the wrapping, and
-    when the pack was received and sent (SimplePackProfile)."""
-    wrapping, time = Wrapping.PACK.value, str(made_ms)
-    return {"rt": time, "st": time, _ENCODING: wrapping, _VERSION: wrapping}
-
-
 def compression_of(message: Mapping[str, str]) -> str:
     """Return "none", "gzip" or "snappy". CorruptMessage: the message names another compression."""
     named = message.get(_COMPRESSION, "0")

@@ -82,12 +82,6 @@ class Producer(ProcessBound):
         """The largest message of a published topic, including attributes, as last reported by the master."""
         return self._publishing.session.max_message_bytes(topic)
 
-    def brokers(self, topic: str) -> list[str]:
-        """The brokers of a published topic, by the master's last list: sorted "host:port"."""
-        session = self._publishing.session
-        known = (session.brokers.get(layout.broker_id) for layout in session.layouts if layout.topic == topic)
-        return sorted({broker.address for broker in known if broker is not None})
-
     def publish(self, topics: Iterable[str], *, timeout_ms: float = 10_000) -> None:
         """Prepare to send to `topics`.
 

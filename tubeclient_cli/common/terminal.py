@@ -136,7 +136,6 @@ def exit_code(error: BaseException | None) -> ExitCode:
             | tables.NoSuchCommit()
             | tables.RunAlive()
             | tables.SchemaMismatch()
-            | tables.VersionGone()
         ):
             return ExitCode.USAGE
         case tables.CommitConflict() | tables.SupersededRun() | errors.CorruptMessage():

@@ -6,8 +6,7 @@ import time
 from datetime import datetime
 from typing import TYPE_CHECKING, Self
 
-from spark_source.progress.query_counts import QueryBatch
-from spark_source.progress.query_metrics import QueryMetrics
+from spark_source.progress.query_metrics import QueryBatch, QueryMetrics
 from tubeclient.errors import ConfigurationError
 from tubeclient_cli.common.listening import check_address
 from tubeclient_ingest.progress import Events
@@ -42,17 +41,17 @@ class IngestMetrics(Events):
                 f"metrics cannot be served at {host}:{port}: {reason}. Give another --metrics-port or --metrics-host"
             ) from None
         self.port: int = self._server.server_port
-        self._counts = metrics.counts
+        self._metrics = metrics
         self._query = f"ingest {consumer_group}"
-        self._counts.started(self._query, time.time())
+        self._metrics.started(self._query, time.time())
 
     def done(self, round_: Round) -> None:
         ended = datetime.fromisoformat(round_.time).timestamp()
         batch = QueryBatch(round_.rows, round_.seconds, ended, round_.rows_behind, round_.bad_rows)
-        self._counts.batch(self._query, batch)
+        self._metrics.batch(self._query, batch)
 
     def looked(self, at: datetime) -> None:
-        self._counts.looked(self._query, at.timestamp())
+        self._metrics.looked(self._query, at.timestamp())
 
     def __enter__(self) -> Self:
         return self

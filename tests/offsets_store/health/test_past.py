@@ -6,8 +6,6 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
 from deltalake import DeltaTable
-from hypothesis import given
-from hypothesis import strategies as st
 
 from offsets_store import GroupKey, OffsetsTable, PartitionProgress
 from offsets_store.health import past_of
@@ -112,17 +110,3 @@ def test_no_more_states_are_read_than_needed() -> None:
     # A partition that came lately is not looked for in all of the past.
     assert past_of((states({"first": 28} | ({"second": 28} if not n else {})) for n in range(50)), 4) is not None
     assert len(read) == 12
-
-
-@given(st.lists(st.dictionaries(st.sampled_from(["first", "second"]), st.integers(0, 9), min_size=1), min_size=1))
-def test_the_newest_position_is_always_that_of_the_newest_state(offsets: list[dict[str, int]]) -> None:
-    newest = len(offsets)
-    past = past_of((state(newest - n, found) for n, found in enumerate(offsets)), 3)
-    assert past is not None
-    named = {"first": FIRST, "second": SECOND}
-    assert {partition: seen[-1].next_offset for partition, seen in past.positions.items()} == {
-        named[name]: offset for name, offset in offsets[0].items()
-    }
-    for seen in past.positions.values():
-        assert len(seen) <= 3
-        assert sorted(seen) == list(seen)

@@ -258,7 +258,6 @@ def test_users_and_tls_are_for_writes_too() -> None:
         ({"topic": "a b"}, "option topic is not usable: 'a b' is not a topic name"),
         ({"topic": "x" * 65}, "1 to 64 characters"),
         ({"topics": "t"}, r"option topics is unknown; did you mean subscribe, or topic in a write\?"),
-        ({"payload": "auto"}, "payload is auto, which is for reads; a write takes raw or inlong"),
         ({"path": "/x"}, r"no path: call .* \.save\(\) or \.start\(\) without one.* the topic to write with topic"),
     ],
 )

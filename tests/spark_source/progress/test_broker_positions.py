@@ -17,7 +17,6 @@ from spark_source.progress.position import Position
 from tests.spark_source.fakes import ROW, STORE, FakeClock, FakeCluster, as_json, key, options, planner
 from tests.waiting import wait_for
 from tubeclient.errors import BrokerFailed, ConfigurationError, ConnectError
-from tubeclient.keys import BrokerInfo, TopicLayout
 from tubeclient.metadata import ClusterView
 
 DOWN = BrokerFailed("broker 1:127.0.0.1:8123 failed: no answer", broker="1:127.0.0.1:8123")
@@ -82,15 +81,6 @@ def test_the_planner_tells_what_is_complete_and_flushes_before_it_leaves() -> No
     assert cluster.calls.index("leave") == len(cluster.calls) - 2
 
 
-def test_without_the_option_the_brokers_are_told_nothing() -> None:
-    cluster = FakeCluster()
-    one = planner(cluster)
-    one.complete(as_json({"1:t:0": 4, "1:t:1": 4}))
-    one.close()
-    assert cluster.set == []
-    assert "books" not in cluster.calls
-
-
 def test_a_query_whose_web_ports_are_unknown_is_refused_at_its_start() -> None:
     cluster = FakeCluster()
     cluster.books_unknown = ConnectError("broker 1:127.0.0.1:8123 ...; check masterWebPort")
@@ -120,23 +110,6 @@ def test_only_what_moved_and_what_is_read_and_there_is_set(cluster: FakeCluster,
     one.record(position(at(p0=1, p1=2).merge(others), cluster.shown()))
     one.close()
     assert cluster.set == [{"1:t:0": 1, "1:t:1": 1}, {"1:t:1": 2}]
-
-
-def test_a_broker_that_comes_back_is_told_with_the_next_write(cluster: FakeCluster, opened: Open) -> None:
-    one = opened(interval_seconds=0)
-    without = ClusterView.of(cluster.brokers, [])
-    one.record(position(at(p0=1), without))
-    wait_for(lambda: cluster.set, "the first write")
-    one.record(position(at(p0=1, p1=2), cluster.shown()))
-    one.close()
-    assert cluster.set == [{}, {"1:t:0": 1, "1:t:1": 2}]
-
-
-def test_of_assigned_partitions_only_those_are_set(cluster: FakeCluster, opened: Open) -> None:
-    one = opened({"subscribe": None, "assign": '["1:t:1"]'})
-    one.record(position(at(p0=1, p1=1), cluster.shown()))
-    one.close()
-    assert told(cluster) == {"1:t:1": 1}
 
 
 @pytest.mark.parametrize("failure", [DOWN, RuntimeError("a fault of our own")])
@@ -192,35 +165,12 @@ def test_a_group_is_let_go_only_when_its_first_position_is_told(cluster: FakeClu
     assert not closing.is_alive()
 
 
-def test_a_group_that_is_ahead_is_told_of_and_set_back(
-    cluster: FakeCluster, opened: Open, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_group_that_is_ahead_is_set_back(cluster: FakeCluster, opened: Open) -> None:
     cluster.positions = {key("1:t:0"): 8 * ROW, key("1:t:1"): 2 * ROW}
     one = opened()
     one.record(position(at(p0=4, p1=4), cluster.shown()))
     one.close()
-    assert "group g on the brokers is ahead of this query's own offsets in 1 partitions, such as 1:t:0" in caplog.text
     assert told(cluster) == {"1:t:0": 4, "1:t:1": 4}
-
-
-def test_a_silent_broker_keeps_no_position_of_the_others(caplog: pytest.LogCaptureFixture) -> None:
-    """Not even before the first write, when all are compared."""
-    cluster = FakeCluster()
-    cluster.layouts.append(TopicLayout("t", 2, 1, 2))
-    cluster.brokers.append(BrokerInfo(2, "127.0.0.1", 8124))
-    cluster.positions = {key("1:t:0"): 8 * ROW, key("2:t:0"): 9 * ROW}
-    cluster.silent = {2}
-    one = BrokerPositions(options(), cluster, interval_seconds=0, waits=Waits(retry=0.001))
-    one.open(cluster.shown())
-    ends = Offsets.of({key("1:t:0"): 4 * ROW, key("2:t:0"): 4 * ROW})
-    one.record(position(ends, cluster.shown()))
-    wait_for(lambda: told(cluster) == {"1:t:0": 4, "2:t:0": 9}, "the broker that answers")
-    assert caplog.text.count("is ahead of this query's own offsets in 1 partitions, such as 1:t:0") == 1
-    assert "not written and stays behind; trying again: broker 2 is down" in caplog.text
-    cluster.silent = set()
-    one.close()
-    assert told(cluster) == {"1:t:0": 4, "2:t:0": 4}
-    assert caplog.text.count("is ahead of this query's own offsets in 1 partitions, such as 2:t:0") == 1
 
 
 def test_a_query_that_begins_before_positions_past_the_data_sets_them_back_at_once(
@@ -235,15 +185,6 @@ def test_a_query_that_begins_before_positions_past_the_data_sets_them_back_at_on
     one.close()
     assert cluster.set == [{"1:t:0": 4}]
     assert "was past the end of the brokers' data in 1 partitions, such as 1:t:0" in caplog.text
-
-
-def test_a_query_that_begins_where_the_group_is_sets_nothing(caplog: pytest.LogCaptureFixture) -> None:
-    cluster = FakeCluster(rows=(0, 4))
-    cluster.positions = {key("1:t:0"): 4 * ROW, key("1:t:1"): 2 * ROW}
-    one = planner(cluster, commitOffsetsToBroker=True, startingOffsets="earliest")
-    one.initial()
-    one.close()
-    assert (cluster.set, cluster.asked > 0, caplog.text) == ([], True, "")
 
 
 @given(st.lists(st.tuples(st.integers(0, 50), st.integers(0, 50), st.booleans()), min_size=1, max_size=12))

@@ -62,27 +62,6 @@ def test_whatever_fails_values_are_written_in_order_and_the_last_one_in_the_end(
     assert place.written[-1] == len(fails) - 1
 
 
-@pytest.mark.parametrize("strict", [False, True])
-def test_the_interval_is_kept_unless_it_is_to_be_at_once(place: Place, strict: bool) -> None:
-    one = place.follower(strict=strict, interval_seconds=3600.0)
-    for value, at_once in ((1, False), (2, False), (3, True), (4, False)):
-        one.follow(value, at_once=at_once)
-        place.settle()
-    assert place.written == [1, 3]
-    assert one.finish(30) is None
-    assert place.written == [1, 3, 4]
-
-
-@pytest.mark.parametrize("strict", [False, True])
-def test_what_is_written_is_not_written_again(place: Place, strict: bool) -> None:
-    one = place.follower(strict=strict)
-    for _ in range(3):
-        one.follow(7, at_once=True)
-        place.settle()
-    assert one.finish(30) is None
-    assert place.written == [7]
-
-
 def test_the_error_that_ends_it_is_raised_from_then_on_and_nothing_more_is_written(place: Place) -> None:
     one = place.follower(ends_by=KeyError)
     place.error = KeyError("superseded")
@@ -93,24 +72,6 @@ def test_the_error_that_ends_it_is_raised_from_then_on_and_nothing_more_is_writt
         one.follow(2)
     with pytest.raises(KeyError, match="superseded"):
         one.check()
-    assert place.written == []
-
-
-def test_the_end_says_why_the_newest_is_not_written(place: Place) -> None:
-    one = place.follower()
-    assert one.finish(30) is None  # there was nothing
-    place.error = OSError("full")
-    one.follow(1)
-    assert one.finish(30) == "full"
-
-
-def test_a_strict_one_raises_and_gives_up_what_failed(place: Place) -> None:
-    one = place.follower(strict=True)
-    place.error = OSError("full")
-    with pytest.raises(OSError, match="full"):
-        one.follow(1)
-    place.error = None
-    assert one.finish(30) is None
     assert place.written == []
 
 
@@ -146,29 +107,6 @@ def test_a_wait_has_an_end_and_jobs_an_order() -> None:
     release.set()
     assert thread.call(lambda: done, 30) == [0, 1, 2]
     thread.close()
-
-
-def test_what_is_to_be_repeated_is_done_later_and_once() -> None:
-    thread, done = JobThread("t"), list[str]()
-    thread.call(lambda: thread.repeat(lambda: done.append("in vain"), 3600), 30)
-    thread.call(lambda: thread.repeat(lambda: done.append("again"), 0.01), 30)
-    wait_for(lambda: done, "the repetition")
-    assert thread.call(lambda: done, 30) == ["again"]
-    thread.close()
-
-
-def test_it_ends_when_it_is_told_to_and_begins_anew_when_it_is_needed() -> None:
-    thread = JobThread("ends when told")
-    thread.call(lambda: None, 30)
-    thread.close()
-
-    def is_there() -> bool:
-        return any(one.name == "ends when told" for one in threading.enumerate())
-
-    wait_for(lambda: not is_there(), "the thread's end")
-    assert thread.call(lambda: 1, 30) == 1
-    thread.close()
-    wait_for(lambda: not is_there(), "the thread's end")
 
 
 def test_a_signal_handler_that_raises_ends_the_wait_and_leaves_nothing_locked() -> None:

@@ -16,12 +16,12 @@ from pyspark_tubeclient import bad_rows
 from spark_source.progress.lag_listener import LagListener, QueryLag, observed_bad_rows
 from tests.spark_source.fakes import as_json
 from tests.spark_source.feed import Feed
-from tests.spark_source.queries import Batches, batch, run_available, running, stream
+from tests.spark_source.queries import Batches, run_available, stream
 from tests.waiting import wait_for
 from tubeclient.keys import PartitionKey, StoreKey
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
 
 OURS = {"endOffset": {"1:t:0": {"0-1": 280}, "version": 1}, "latestOffset": {"1:t:0": {"0-1": 560}, "version": 1}}
@@ -52,20 +52,6 @@ def test_a_stream_is_behind_by_what_its_limit_left(delta_spark: SparkSession, fe
     assert first.by_store == {StoreKey(1, feed.topic, 0): 60, StoreKey(1, feed.topic, 1): 60}
 
 
-@pytest.mark.spark
-def test_the_last_lag_is_kept_while_the_query_runs(delta_spark: SparkSession, feed: Feed, tmp_path: Path) -> None:
-    feed.send(20)
-    listener = LagListener()
-    delta_spark.streams.addListener(listener)
-    try:
-        with running(stream(delta_spark, feed.options(startingOffsets="earliest")), tmp_path, Batches()) as query:
-            wait_for(lambda: (query.id, 0) in listener.last, "the first progress")
-            assert listener.last[query.id, 0].rows_behind == 0
-        wait_for(lambda: (query.id, 0) not in listener.last, "the end of the query")
-    finally:
-        delta_spark.streams.removeListener(listener)
-
-
 def test_other_sources_are_passed_over() -> None:
     heard: list[QueryLag] = []
     LagListener(heard.append).onQueryProgress(progress(KAFKAS, RATE, OURS, UNKNOWN))
@@ -77,14 +63,6 @@ def test_a_callback_that_fails_is_logged_and_later_ones_come(caplog: pytest.LogC
     listener.onQueryProgress(progress(OURS, OURS))
     assert len(caplog.records) == 2
     assert set(listener.last) == {("q", 0), ("q", 1)}
-
-
-def test_batches_are_not_told_at_info(caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.DEBUG, "spark_source.progress.lag_listener")
-    LagListener().onQueryProgress(progress(OURS))
-    assert [(one.levelname, one.getMessage()) for one in caplog.records] == [
-        ("DEBUG", "query q, batch 7: 10 messages behind")
-    ]
 
 
 def test_a_store_counts_once_by_its_partition_that_is_furthest_behind() -> None:
@@ -115,12 +93,6 @@ def test_the_counts_of_all_observations_are_added(observed: dict[str, Any], coun
     heard: list[QueryLag] = []
     LagListener(heard.append).onQueryProgress(progress(OURS, observedMetrics=observed))
     assert [one.bad_rows for one in heard] == [count]
-
-
-def test_a_query_that_observes_nothing_says_nothing(caplog: pytest.LogCaptureFixture) -> None:
-    assert observed_bad_rows({}) is None
-    LagListener(lambda _: None).onQueryProgress(progress(OURS, observedMetrics={"a": {"tubeclientBadRows": 0}}))
-    assert not caplog.records
 
 
 def test_a_batch_with_bad_messages_is_one_warning(caplog: pytest.LogCaptureFixture) -> None:
@@ -155,13 +127,3 @@ def test_each_batch_of_a_stream_has_its_number(delta_spark: SparkSession, spoilt
         delta_spark.streams.removeListener(listener)
     assert good == [18, 18, 18]
     assert [one.bad_rows for one in heard] == [2, 2, 2]
-
-
-@pytest.mark.spark
-def test_a_batch_read_can_be_observed_too(delta_spark: SparkSession, spoilt: Feed) -> None:
-    from pyspark.sql import Observation
-
-    observation = Observation("bad messages")
-    frame: DataFrame = batch(delta_spark, spoilt.options(badMessages="keep")).observe(observation, bad_rows())
-    assert frame.where("badReason IS NULL").count() == 54
-    assert observation.get == {"tubeclientBadRows": 6}

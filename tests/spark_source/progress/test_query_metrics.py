@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 from prometheus_client import CollectorRegistry
 
-from spark_source.progress.query_counts import QUERY_METRICS
-from spark_source.progress.query_metrics import QueryMetrics
+from spark_source.progress.query_metrics import QUERY_METRICS, QueryMetrics
 
 ENDS = {
     "endOffset": {"1:t:0": {"0-1": 280}, "version": 1},

@@ -125,13 +125,6 @@ def test_a_table_that_is_in_trouble_at_the_start_is_an_error_in_time(
     assert storage.kept == []
 
 
-@pytest.mark.parametrize("mode", ["strict", "best_effort"])
-def test_the_first_answer_is_kept_when_it_is_given(storage: FakeStorage, mode: str) -> None:
-    one = open_planner(storage, mode)
-    one.initial()
-    assert [row.kind for row in storage.kept] == ["initial", "initial"]
-
-
 # Best effort
 
 
@@ -201,17 +194,6 @@ def test_a_newer_run_ends_the_query_at_its_next_call(
         older.complete(at(5))
     older.close()
     assert storage.positions == both(4)
-
-
-def test_a_newer_run_that_is_found_at_the_end_ends_available_now_too(storage: FakeStorage) -> None:
-    older, newer = open_planner(storage, "best_effort"), open_planner(storage, "strict")
-    older.freeze_target()
-    assert older.latest(at(1), 49) == at(50)
-    wait_for(lambda: storage.positions == both(1), "the older run's commit")
-    newer.complete(at(4))
-    assert older.latest(at(50), None) == at(100)
-    with pytest.raises(SupersededRun):
-        older.latest(at(100), None)
 
 
 # Whatever happens

@@ -19,7 +19,7 @@ from tests.exactly_once.looking import kept
 from tests.exactly_once.order import Positions, Seen, wrong_order
 from tests.exactly_once.processes import Child, marked, none_left, send_signal
 from tests.spark_source.feed import Feed
-from tests.spark_source.queries import Batches, ends_of, run_available, stream
+from tests.spark_source.queries import ends_of, stream
 from tests.waiting import wait_for
 
 if TYPE_CHECKING:
@@ -165,22 +165,4 @@ def test_the_next_start_closes_the_gap_before_any_batch(delta_spark: SparkSessio
     finally:
         query.stop()
     assert places.newest("offsets") == 1, "there was no further batch"
-    assert places.bodies() == feed.sent
-
-
-def test_sparks_offsets_win_over_a_table_that_is_ahead(delta_spark: SparkSession, feed: Feed, places: Places) -> None:
-    feed.send(ROWS)
-    places.read_all(delta_spark)
-    feed.wait_until_free()
-    later, elsewhere = feed.send(ROWS), Batches()
-    options = {**places.options, "startingOffsets": "group"}
-    run_available(stream(delta_spark, options), places.folder / "other", elsewhere)
-    assert elsewhere.all == later
-    assert places.table() != places.sink()
-    feed.wait_until_free()
-    with places.in_own_process() as (child, _):
-        wait_for(lambda: places.newest("commits") == 1 or not child.running, "the batch", seconds=END_SECONDS)
-        assert child.running, child.tail()
-        said = child.log.read_text()
-    assert "the offsets table is ahead of this query's own offsets in 4 partitions" in said
     assert places.bodies() == feed.sent

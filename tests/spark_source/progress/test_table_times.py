@@ -9,7 +9,6 @@ from types import FrameType
 
 import pytest
 
-from offsets_store import OffsetsTableError
 from tests.spark_source.fake_storage import FakeStorage
 from tests.spark_source.fakes import FakeClock, FakeCluster, planner_with
 from tests.spark_source.table_trouble import FAULTS, LONG, SHORT, at, both, broken, let_it_work, open_planner
@@ -69,15 +68,6 @@ def test_available_now_waits_for_a_broken_table_once(
         assert one.latest(at(100), None) == at(100)
     assert sum("could not be written" in record.getMessage() for record in caplog.records) == 1
     assert storage.hanging == (fault == "hangs")
-
-
-def test_strict_fails_at_the_end_of_available_now(storage: FakeStorage) -> None:
-    one = open_planner(storage, "strict", offsetCommitInterval="1h")
-    one.freeze_target()
-    one.latest(at(1), None)
-    storage.before_write = broken
-    with pytest.raises(OffsetsTableError, match="offsetsTableMode is strict: disk full"):
-        one.latest(at(100), None)
 
 
 def test_a_commit_that_the_end_of_the_process_breaks_off_is_made_then(storage: FakeStorage) -> None:

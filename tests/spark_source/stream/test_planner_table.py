@@ -305,12 +305,3 @@ def test_an_older_end_that_spark_confirms_late_moves_nothing_back(tmp_path: Path
             one.complete(as_json({"1:t:0": confirmed}))
         assert positions(tmp_path) == {"1:t:0": at}
     one.close()
-
-
-def test_a_table_ahead_of_the_checkpoint_is_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    cluster = FakeCluster()
-    planner(cluster, offsetsTable=tmp_path).complete(as_json({"1:t:0": 8, "1:t:1": 8}))
-    assert not caplog.records
-    planner(cluster, offsetsTable=tmp_path).latest(as_json({"1:t:0": 4, "1:t:1": 8}), None)
-    assert "ahead of this query's own offsets in 1 partitions, such as 1:t:0" in caplog.text
-    assert positions(tmp_path) == {"1:t:0": 4, "1:t:1": 8}

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_source.write import in_flight
-from spark_source.write.in_flight import InFlight
+from spark_source.write import task_write
+from spark_source.write.task_write import InFlight
 from tubeclient.errors import DeadlineExceeded, ServerBusy
 from tubeclient.producing.outgoing import OutgoingMessage
 
@@ -75,7 +75,7 @@ def test_all_is_sent_in_order_and_never_too_much_at_once(
     sender = FakeSender()
     with pytest.MonkeyPatch.context() as patch:
         for name, limit in limits.items():
-            patch.setattr(in_flight, name, limit)
+            patch.setattr(task_write, name, limit)
         flying = InFlight(sender.submit_each, 1_000)
         for sizes in batches:
             flying.send(messages(sizes))
@@ -87,18 +87,12 @@ def test_all_is_sent_in_order_and_never_too_much_at_once(
     assert sender.most_bytes <= limits["MAX_BYTES"]
 
 
-def test_nothing_is_waited_for_while_there_is_room() -> None:
-    sender = FakeSender()
-    InFlight(sender.submit_each, 1_000).send(messages([0] * in_flight.MAX_MESSAGES))
-    assert len(sender.on_the_way) == in_flight.MAX_MESSAGES
-
-
 def test_a_message_that_failed_ends_the_sending() -> None:
     sender = FakeSender(refuse=b"5")
     flying = InFlight(sender.submit_each, 1_000)
     with pytest.raises(ServerBusy, match="sending to 1:t:0"):
         flying.send(messages([0] * 10_000))
-    assert len(sender.sent) == in_flight.MAX_MESSAGES
+    assert len(sender.sent) == task_write.MAX_MESSAGES
 
 
 def test_a_message_that_failed_ends_the_waiting() -> None:
@@ -117,11 +111,3 @@ def test_the_wait_for_an_answer_ends() -> None:
     flying.send(messages([0]))
     with pytest.raises(DeadlineExceeded, match="neither acknowledged nor given up within 10 ms"):
         flying.drain()
-
-
-@pytest.mark.parametrize(("count", "size"), [(300, 100_000), (20_000, 0)])
-def test_what_is_answered_makes_room(count: int, size: int) -> None:
-    sender = FakeSender()
-    InFlight(sender.submit_each, 1_000).send(messages([size] * count))
-    bound = min(in_flight.MAX_MESSAGES, in_flight.MAX_BYTES // max(size, 1))
-    assert len(sender.on_the_way) > bound * 0.8

@@ -20,7 +20,7 @@ from pyspark.sql.types import (
 
 from spark_source.options.row_options import ATTRIBUTES, RowOptions
 from spark_source.read.schema import spark_schema
-from spark_source.write.sink_columns import InlongColumns, SinkColumns, find_columns
+from spark_source.write.sink_columns import SinkColumns, find_columns
 from tubeclient.errors import ConfigurationError
 
 TYPES: dict[str, DataType] = {
@@ -97,38 +97,3 @@ def test_other_columns_are_refused(columns: StructType, message: str) -> None:
 def test_the_topic_has_to_come_from_somewhere() -> None:
     with pytest.raises(ConfigurationError, match="neither an option topic nor a column topic"):
         find_columns(schema(value=BinaryType()), None)
-
-
-RECORDS: dict[str, DataType] = {"value": BinaryType(), "inlongGroupId": StringType(), "INLONGSTREAMID": StringType()}
-
-
-def test_the_columns_of_records() -> None:
-    columns = schema(
-        recordAttributes=MapType(StringType(), StringType()), dataTime=TimestampType(), topic=StringType(), **RECORDS
-    )
-    assert find_columns(columns, None, "inlong") == InlongColumns(3, 4, 5, topic=2, data_time=1, record_attributes=0)
-    assert find_columns(schema(**RECORDS), "t", "inlong") == InlongColumns(0, 1, 2)
-
-
-@pytest.mark.parametrize(
-    ("columns", "message"),
-    [
-        (schema(value=BinaryType()), "needs a column inlongGroupId, of type string; the columns are value"),
-        (
-            schema(value=BinaryType(), inlongGroupId=StringType()),
-            "needs a column inlongStreamId, of type string; the columns are value, inlongGroupId",
-        ),
-        (schema(**{**RECORDS, "inlongGroupId": LongType()}), "column inlongGroupId has the type bigint"),
-        (schema(**RECORDS, dataTime=LongType()), "column dataTime has the type bigint; a write takes timestamp there"),
-        (schema(**RECORDS, Tag=StringType()), "column Tag cannot be written; .*; with payload=inlong the stream id is"),
-        (schema(**RECORDS, attributes=RECORDS["value"]), "column attributes .* recordAttributes; a record's own are"),
-    ],
-)
-def test_columns_that_make_no_records(columns: StructType, message: str) -> None:
-    with pytest.raises(ConfigurationError, match=message):
-        find_columns(columns, "t", "inlong")
-
-
-def test_columns_of_records_belong_to_packs() -> None:
-    with pytest.raises(ConfigurationError, match=r"column inlongGroupId cannot .*; it belongs to payload=inlong"):
-        find_columns(schema(**RECORDS), "t")

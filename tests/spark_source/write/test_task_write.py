@@ -17,12 +17,10 @@ import tubeclient
 from embedded_tubemq import EmbeddedTubeMQ, TopicConfig
 from spark_source.options.given import parse_given, write_options
 from spark_source.options.sink_options import SinkOptions
-from spark_source.write.in_flight import MAX_BYTES, MAX_MESSAGES
-from spark_source.write.sink_columns import InlongColumns, SinkColumns
-from spark_source.write.task_write import write_rows
+from spark_source.write.sink_columns import SinkColumns
+from spark_source.write.task_write import MAX_BYTES, MAX_MESSAGES, write_rows
 from tests.tubeclient.stored import bodies, stored
 from tubeclient import ConfigurationError, OutgoingMessage, Producer, SendResult
-from tubeclient.inlong import records_of
 from tubeclient.wire.payload import decode_payload
 
 COLUMNS = SinkColumns(value=0, tag=1)
@@ -124,36 +122,9 @@ def test_a_slow_broker_holds_the_task_up_and_takes_no_memory(
     assert sum(bodies(tube, "rows").values()) == count
 
 
-def records(values: Sequence[bytes]) -> pa.RecordBatch:
-    names = pa.array(["g"] * len(values)), pa.array(["clicks", "views"] * len(values)).slice(0, len(values))
-    return pa.RecordBatch.from_arrays(
-        [pa.array(values, pa.binary()), *names], names=["value", "inlongGroupId", "inlongStreamId"]
-    )
-
-
-def test_records_are_sent_in_packs_and_counted_as_rows(tube: EmbeddedTubeMQ) -> None:
-    values = [b"%d" % number for number in range(1_000)]
-    given = options(tube, payload="inlong")
-    written = write_rows(given, InlongColumns(0, 1, 2), [records(values[:600]), records(values[600:])])
-    assert written.rows == {"rows": 1_000}
-    found = [message for messages in stored(tube, "rows").values() for message in messages]
-    assert len(found) == 6  # at most 256 records each; 300 of each stream, then 200
-    packs = [decode_payload(message.payload, message.flag)[0] for message in found]
-    assert Counter(one.body for pack in packs for one in records_of(pack, {})) == Counter(values)
-    assert written.payload_bytes == {"rows": sum(len(message.payload) for message in found)}
-
-
-def test_a_record_over_the_topics_limit_keeps_its_batch_back(tube: EmbeddedTubeMQ) -> None:
-    limit = 1 << 20
-    rng = random.Random(5)
-    large = rng.randbytes(limit // 2)  # over what a pack has
-    given = options(tube, payload="inlong")
-    write_rows(given, InlongColumns(0, 1, 2), [records([b"a", large, b"b", bytes(2 * limit)])])
-    sizes = [len(pack) for pack in bodies(tube, "rows").elements()]
-    assert len(sizes) == 3  # a and b, then each of the large ones
-    assert sum(size > limit // 2 for size in sizes) == 1
+def test_a_row_over_the_topics_limit_keeps_its_batch_back(tube: EmbeddedTubeMQ) -> None:
+    rows = [*batches([b"c"] * 3, 3), *batches([b"d", b"d", bytes(1 << 20)], 3)]
     message = r"row 5 of this task cannot be sent: with its attributes it has \d{7} bytes, and topic rows takes 1048576"
     with pytest.raises(ConfigurationError, match=message):
-        write_rows(given, InlongColumns(0, 1, 2), [records([b"c"] * 3), records([b"d", b"d", rng.randbytes(limit)])])
-    found = [record.body for pack in bodies(tube, "rows") for record in records_of(pack, {})]
-    assert b"d" not in found
+        write_rows(options(tube), COLUMNS, rows)
+    assert b"d" not in bodies(tube, "rows")

@@ -6,7 +6,6 @@ import os
 import subprocess
 import sys
 import time
-from datetime import UTC, datetime
 
 import pytest
 import typer
@@ -18,7 +17,6 @@ from offsets_store.errors import (
     RunAlive,
     SchemaMismatch,
     SupersededRun,
-    VersionGone,
 )
 from tubeclient.errors import (
     BrokerFailed,
@@ -37,8 +35,6 @@ from tubeclient.errors import (
     status_error,
 )
 from tubeclient_cli.common.terminal import ExitCode, Unreachable, clear_errors, exit_code
-
-NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 def at_broker(cause: TubeError | None) -> BrokerFailed:
@@ -59,7 +55,7 @@ def at_broker(cause: TubeError | None) -> BrokerFailed:
                 RemoteError("E", "refused"),
                 status_error(410, "m"),
                 CommitConflict("m"),
-                SupersededRun("g", 1, 2, NOW),
+                SupersededRun("m"),
                 at_broker(RemoteError("E", "refused")),
                 at_broker(None),
             ],
@@ -74,10 +70,9 @@ def at_broker(cause: TubeError | None) -> BrokerFailed:
                 status_error(431, "m"),
                 status_error(450, "m"),
                 status_error(500, "Wrong partition value"),
-                RunAlive("g", 1, NOW, 1),
+                RunAlive("m"),
                 SchemaMismatch("m"),
                 NoSuchCommit("m"),
-                VersionGone("/t", 1, 0),
                 at_broker(ConfigurationError("m")),
             ],
         ),
