@@ -25,7 +25,6 @@ from tubeclient import (
     RangeReader,
     fetch_view,
 )
-from tubeclient.aio import AsyncProducer, AsyncPullConsumer, AsyncRangeReader
 
 KEY = PartitionKey(1, "single", 0)
 BROKER = BrokerInfo(1, "127.0.0.1", 1)
@@ -40,9 +39,6 @@ WITH_SETTINGS: dict[str, Callable[[Any], Any]] = {
     "OffsetLookup": lambda settings: OffsetLookup(settings, ["etl-r0"]),
     "RangeReader": lambda settings: RangeReader(settings, ("etl-r0",)),
     "fetch_view": lambda settings: fetch_view(settings, ["single"], ["etl-r0"]),
-    "AsyncProducer": AsyncProducer,
-    "AsyncPullConsumer": lambda settings: AsyncPullConsumer(settings, "etl", ["single"]),
-    "AsyncRangeReader": lambda settings: AsyncRangeReader(settings, ("etl-r0",)),
 }
 
 

@@ -50,20 +50,6 @@ class ConsumerOptions(TypedDict, total=False):
     on_lost: Callable[[PartitionKey, TubeError], None] | None
 
 
-class PullOptions(ConsumerOptions, total=False):
-    """Keyword arguments of PullConsumer."""
-
-    source_count: int
-    node_id: int
-    membership: MembershipKind
-    strategy: str | Choose
-    hints: Hints
-    start_offsets: Mapping[PartitionKey, int] | None
-    balance_interval_ms: int
-    release_wait_ms: int
-    topics_interval_ms: int
-
-
 class PullConsumer(ClientBalanceConsumer):
     """A `ClientBalanceConsumer` that connects its partitions by itself. Its user takes packs and confirms them.
 

@@ -196,12 +196,6 @@ class Producer(ProcessBound):
 
         The futures are in the order of the messages. Raises as `submit` does, before anything is sent.
         """
-        sendings = self._sendings(messages, timeout_ms)
-        self._outbox.submit(sendings)
-        return [sending.result for sending in sendings]
-
-    def _sendings(self, messages: Iterable[OutgoingMessage], timeout_ms: float | None) -> list[Sending]:
-        """The messages as the outbox takes them, checked."""
         self._check_open()
         messages = list(messages)  # a generator, which is no Sequence but may be given, gives them once
         deadline = monotonic() + self._seconds(timeout_ms)
@@ -213,7 +207,9 @@ class Producer(ProcessBound):
         for topic, size in longest.items():
             self._check_topic(topic)
             self._check_size(topic, size)
-        return [Sending(*message, Answer(self), deadline) for message in messages]
+        sendings = [Sending(*message, Answer(self), deadline) for message in messages]
+        self._outbox.submit(sendings)
+        return [sending.result for sending in sendings]
 
     def send(
         self,
