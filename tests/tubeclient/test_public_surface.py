@@ -17,8 +17,6 @@ from tubeclient import (
     ClientBalanceConsumer,
     ClientSettings,
     ConfigurationError,
-    OffsetRange,
-    PartitionKey,
     PullConsumer,
     errors,
     parse_master_servers,
@@ -61,11 +59,6 @@ def test_keys_alone_load_next_to_nothing() -> None:
     assert loaded & heavy == set()
 
 
-@pytest.mark.parametrize("name", [name for name in tubeclient.__all__ if name != "__version__"])
-def test_everything_public_says_what_it_is(name: str) -> None:
-    assert inspect.getdoc(getattr(tubeclient, name))
-
-
 def test_master_servers() -> None:
     assert parse_master_servers(" a:1, b ,a:1,[::1]:9 ") == ("a:1", "b:8715", "[::1]:9")
     assert parse_master_servers("a:1,b", tls=True) == ("a:1", "b:8716")
@@ -85,19 +78,6 @@ def test_settings_refuse_nonsense() -> None:
             ClientSettings(text)
     with pytest.raises(ConfigurationError, match="rpc_timeout_ms"):
         ClientSettings(("a:1",), rpc_timeout_ms=0)
-
-
-def test_ranges_refuse_nonsense() -> None:
-    key = PartitionKey.parse(" 1:clicks:10000 ")
-    assert key == (1, "clicks", 10_000)
-    assert str(key.store) == "1:clicks:1"
-    assert OffsetRange(key, 28, 280).max_messages == 9
-    for start, end in ((1, 28), (0, 29), (-28, 0), (56, 28)):
-        with pytest.raises(ConfigurationError, match="1:clicks:10000"):
-            OffsetRange(key, start, end)
-    for text in ("", "1:clicks", "x:clicks:1", "1::1", "1:clicks:-1", "1:a:b:2"):
-        with pytest.raises(ConfigurationError, match="partition key"):
-            PartitionKey.parse(text)
 
 
 @pytest.mark.parametrize("text", ["http://u:secretpw@10.0.0.1:8715", "u:sec,secretpw@h:1", "h:1,u:secretpw@h"])

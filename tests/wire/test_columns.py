@@ -11,7 +11,6 @@ from tubeclient.errors import CorruptMessage
 from tubeclient.wire.envelope import parse_message
 from tubeclient.wire.messages import (
     Columns,
-    Message,
     bad_attributes,
     bodies_of,
     checked_columns,
@@ -75,15 +74,6 @@ def test_a_message_without_one_of_its_fields_shifts_no_other(field: str) -> None
     parsed = parse_message(GetMessageColumnsB2C, response.SerializePartialToString())
     with pytest.raises(CorruptMessage, match="lacks one of its fields"):
         checked_columns(parsed.messages)
-
-
-def test_bodies_are_without_attributes_and_messages_have_both() -> None:
-    found = columns(transfered(1, b"bare"), tagged(2, b"body", "web"))
-    assert bodies_of(found) == [b"bare", b"body"]
-    assert [(one.message_id, one.body, one.tag) for one in map(Message, *found)] == [
-        (1, b"bare", ""),
-        (2, b"body", "web"),
-    ]
 
 
 def test_only_the_tags_asked_for_are_kept_in_all_columns() -> None:

@@ -167,12 +167,6 @@ def test_any_payload_is_taken_apart_or_corrupt(payload: bytes) -> None:
         assert found is CorruptMessage
 
 
-@given(st.text(max_size=200))
-@FUZZ
-def test_any_text_is_an_attribute_text(text: str) -> None:
-    assert all(isinstance(value, str) for value in parse_attributes(text).values())
-
-
 @given(st.binary(max_size=600))
 def test_it_is_zlibs(payload: bytes) -> None:
     assert crc32(payload) == zlib.crc32(payload)
