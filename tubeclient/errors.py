@@ -41,7 +41,6 @@ from __future__ import annotations
 from typing import ClassVar
 
 __all__ = [
-    "STATUS_CLASSES",
     "AuthenticationFailed",
     "BadRequest",
     "BrokerFailed",
@@ -76,7 +75,6 @@ __all__ = [
     "TransportError",
     "TubeError",
     "UnknownGroup",
-    "status_error",
 ]
 
 
