@@ -18,7 +18,7 @@
     ├── ClientClosed              a client used after its close, or in a forked child
     ├── NoMessageTime             a message without a time, in a search by time
     ├── UnknownGroup              no broker has positions of the consumer group
-    └── BrokerFailed              an administrative call failed at one broker; says what was done before
+    └── BrokerFailed              an administrative call failed at one broker
 
 `retriable` says whether the same call may succeed later without any change by a user. `condition` is the error's stable
 name; `tubeclient.conditions` lists them.
@@ -381,18 +381,15 @@ class UnknownGroup(TubeError):
 
 
 class BrokerFailed(TubeError):
-    """An administrative call failed at one broker; the `__cause__` is the broker's own error.
-
-    `broker` is "id:host:port". `done` are the partitions ("brokerId:topic:partitionId") that the same call had already
-    changed, on any broker. They stay changed; repeating the call is safe.
+    """An administrative call failed at `broker` ("id:host:port"); the `__cause__` is the broker's own error. What the
+    call changed at others stays; repeating it is safe.
     """
 
     condition = "BROKER_CALL_FAILED"
 
-    def __init__(self, message: str, *, broker: str, done: tuple[str, ...] = ()) -> None:
+    def __init__(self, message: str, *, broker: str) -> None:
         super().__init__(message)
         self.broker = broker
-        self.done = done
 
 
 class DataLoss(TubeError):

@@ -41,7 +41,7 @@ def sample(kind: type[TubeError]) -> TubeError:
     if issubclass(kind, DataLoss):
         return kind("lost", partition="1:clicks:0", wanted=28, found=56)
     if issubclass(kind, errors.BrokerFailed):
-        return kind("refused", broker="1:10.0.0.1:8123", done=("1:clicks:0",))
+        return kind("refused", broker="1:10.0.0.1:8123")
     return kind("a message")
 
 
