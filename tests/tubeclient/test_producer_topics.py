@@ -87,11 +87,6 @@ def test_an_unknown_topic_leaves_the_others_as_they_were(cluster: EmbeddedTubeMQ
         assert producer.send("clicks", b"x")
 
 
-def test_a_misspelt_topic_is_told_with_the_one_that_there_is(settings: ClientSettings) -> None:
-    with Producer(settings) as producer, pytest.raises(TopicNotDeployed, match="no topic Cliks; did you mean clicks"):
-        producer.publish(["Cliks"])
-
-
 @pytest.fixture
 def waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """How long a publishing producer waits in all, in seconds, each time that it begins to; in truth not at all."""

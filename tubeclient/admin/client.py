@@ -24,7 +24,6 @@ from tubeclient.errors import BrokerFailed, ConfigurationError, ProtocolError, R
 from tubeclient.keys import PartitionKey, StoreBounds, StoreFiles, StoreKey, checked_offset
 from tubeclient.names import (
     group_name,
-    near_names,
     new_topic_name,
     topic_names,
 )
@@ -130,8 +129,7 @@ class Admin:
             about = f" in {', '.join(wanted)}" if wanted else ""
             raise UnknownGroup(
                 f"none of the brokers {', '.join(map(str, brokers)) or '(there is none)'} has a position of group "
-                f"{name}{about}; check its name, or wait 5 s if it is new. Spark queries keep theirs in the "
-                "checkpoint and the offsets table, see `tubeclient offsets`"
+                f"{name}{about}; check its name, or wait 5 s if it is new. Queries with a checkpoint keep theirs there"
             )
         return GroupOffsets(name, tuple(sorted(found)))
 
@@ -221,9 +219,8 @@ class Admin:
         wanted = topic_names(topics)
         found = self.topics(wanted)
         if missing := sorted(set(wanted) - {topic.name for topic in found}):
-            near = near_names(missing, self.topic_names())
             raise ConfigurationError(
-                f"no such topic on this cluster: {', '.join(missing)}; {near or 'topic_names() lists the topics'}",
+                f"no such topic on this cluster: {', '.join(missing)}; topic_names() lists the topics",
                 condition="TOPIC_NOT_FOUND",
             )
         return found

@@ -20,7 +20,7 @@ from tubeclient.errors import (
 )
 from tubeclient.flows.effects import backoff_ms
 from tubeclient.flows.patience import given_ms
-from tubeclient.names import near_names, topic_names
+from tubeclient.names import topic_names
 from tubeclient.net.forgotten import Watch
 from tubeclient.net.fork import ProcessBound
 from tubeclient.net.sending import Answer, Sending, SendResult
@@ -144,10 +144,9 @@ class Producer(ProcessBound):
             return f"{unsure}, and master_web_port: web port {port}, which would say which, does not answer"
         if unknown := sorted({*topics}.difference(there)):
             names = ", ".join(unknown)
-            near = near_names(unknown, there)
             raise TopicNotDeployed(
                 431,
-                f"the cluster has no topic {names}{f'; {near}' if near else ''}",
+                f"the cluster has no topic {names}",
                 context=f"publishing to {names}",
                 topic=unknown[0],
                 answered=False,
