@@ -93,7 +93,8 @@ _HOMES = {
 }
 
 _KEYS = ["BrokerInfo", "OffsetRange", "PartitionKey", "StoreBounds", "StoreKey", "TopicLayout"]
-__all__ = sorted(["__version__", *errors.__all__, *_KEYS, *_HOMES])
+_ERRORS = [name for name, one in vars(errors).items() if isinstance(one, type) and issubclass(one, errors.TubeError)]
+__all__ = sorted(["__version__", *_ERRORS, *_KEYS, *_HOMES])
 
 
 if not TYPE_CHECKING:  # for type checkers a name that is not there is an error

@@ -40,43 +40,6 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-__all__ = [
-    "AuthenticationFailed",
-    "BadRequest",
-    "BrokerFailed",
-    "ClientClosed",
-    "ConfigurationError",
-    "ConnectError",
-    "ConnectionLost",
-    "ContradictoryAnswers",
-    "CorruptMessage",
-    "DataLoss",
-    "DeadlineExceeded",
-    "GroupConflict",
-    "GroupForbidden",
-    "NoMessageTime",
-    "NoSuchPartition",
-    "NodeIdConflict",
-    "NotAvailable",
-    "NothingToRead",
-    "PartitionOccupied",
-    "PartitionTaken",
-    "PartitionUnavailable",
-    "ProtocolError",
-    "RegistrationLost",
-    "RemoteError",
-    "ServerBusy",
-    "SourceCountConflict",
-    "SpeedLimited",
-    "StalePack",
-    "StandbyMaster",
-    "StatusError",
-    "TopicNotDeployed",
-    "TransportError",
-    "TubeError",
-    "UnknownGroup",
-]
-
 
 class TubeError(Exception):
     """Root of all errors of this package."""
@@ -84,6 +47,11 @@ class TubeError(Exception):
     condition: str = "CLIENT_ERROR"
     """The error's stable name, in `tubeclient.conditions`. Some errors have a finer one than their class."""
     retriable: ClassVar[bool] = False
+
+    def __init__(self, *args: object, condition: str | None = None) -> None:
+        super().__init__(*args)
+        if condition is not None:
+            self.condition = condition
 
     def __reduce__(self) -> tuple[object, ...]:
         # Spark's workers send errors as pickles. By default Python calls the class with only the message, but the
@@ -103,11 +71,6 @@ class ConfigurationError(TubeError, ValueError):
 
     condition = "INVALID_SETTING"
 
-    def __init__(self, message: str, *, condition: str | None = None) -> None:
-        super().__init__(message)
-        if condition is not None:
-            self.condition = condition
-
 
 class TransportError(TubeError):
     """No usable connection to `address` ("host:port")."""
@@ -116,10 +79,8 @@ class TransportError(TubeError):
     retriable = True
 
     def __init__(self, message: str, *, address: str = "", condition: str | None = None) -> None:
-        super().__init__(message)
+        super().__init__(message, condition=condition)
         self.address = address
-        if condition is not None:
-            self.condition = condition
 
 
 class ConnectError(TransportError):
@@ -185,12 +146,10 @@ class RemoteError(TubeError):
     def __init__(self, exception_name: str, text: str, *, address: str = "", condition: str | None = None) -> None:
         where = f" at {address}" if address else ""
         failure = exception_name.rpartition(".")[2]
-        super().__init__(f"the server{where} failed with {failure}: {text or 'no text given'}")
+        super().__init__(f"the server{where} failed with {failure}: {text or 'no text given'}", condition=condition)
         self.exception_name = exception_name
         self.text = text
         self.address = address
-        if condition is not None:
-            self.condition = condition
 
 
 class StandbyMaster(RemoteError):

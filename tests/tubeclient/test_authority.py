@@ -32,16 +32,6 @@ def answered(flow: Flow[T], answer: Any) -> T:
             return result
 
 
-def test_without_a_user_masters_are_told_nothing_and_brokers_the_token_alone() -> None:
-    to_master, to_broker = master_pb2.CloseRequestC2M(), broker_pb2.HeartBeatRequestC2B()
-    nobody = Authority()
-    nobody.to_master(to_master)
-    nobody.to_broker(to_broker)
-    assert not to_master.HasField("authInfo")
-    assert to_broker.authInfo.visitAuthorizedToken == -2
-    assert not to_broker.authInfo.HasField("authAuthorizedToken")
-
-
 def test_masters_get_the_signature_in_fields_and_brokers_joined() -> None:
     to_master, to_broker = master_pb2.CloseRequestC2M(), broker_pb2.HeartBeatRequestC2B()
     alice = Authority(lambda: SIGNED, visit_token=5)

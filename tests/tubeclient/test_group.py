@@ -13,12 +13,10 @@ from tests.group_page import group_page
 from tests.tubeclient.interrupting import interrupted_at
 from tests.waiting import wait_for
 from tubeclient import (
-    ClientClosed,
     ClientSettings,
     ConnectError,
     GroupMembership,
     NodeIdConflict,
-    PartitionKey,
     SourceCountConflict,
     TopicNotDeployed,
     assign,
@@ -66,38 +64,6 @@ def test_a_group_has_one_owner(settings: ClientSettings) -> None:
             membership.close()
 
 
-def test_the_view_follows_the_cluster(cluster: EmbeddedTubeMQ, settings: ClientSettings) -> None:
-    membership = GroupMembership(settings, "etl", ["clicks"], 1)
-    try:
-        assert len(membership.join().partitions()) == 8
-        cluster.grow_topic("clicks", stores=3)
-        assert len(membership.refreshed_view().partitions()) == 12
-    finally:
-        membership.close()
-    with pytest.raises(ClientClosed, match="consumerGroup etl is closed"):
-        membership.view()
-
-
-def test_a_restarted_master_learns_its_members_again(cluster: EmbeddedTubeMQ, settings: ClientSettings) -> None:
-    membership = GroupMembership(settings, "etl", ["clicks"], 2)
-    try:
-        membership.join()
-        cluster.restart_master()
-        membership.report({0: [PartitionKey(1, "clicks", 0)], 1: []})  # beats at once, instead of in 13 s
-        wait_for(lambda: set(group_page(cluster.master_web_port, "etl")) == {0, 1}, "both nodes to be registered again")
-    finally:
-        membership.close()
-
-
-def test_an_unknown_topic_is_named(settings: ClientSettings) -> None:
-    membership = GroupMembership(settings, "etl", ["nosuch"], 2)
-    try:
-        with pytest.raises(TopicNotDeployed, match=r"nosuch.*431"):
-            membership.join()
-    finally:
-        membership.close()
-
-
 def test_a_look_without_membership_names_the_topic_and_no_reader_group(settings: ClientSettings) -> None:
     with pytest.raises(TopicNotDeployed, match=r"^topics clikcs, single: the server ") as caught:
         fetch_view(settings, ["single", "clikcs"], ["etl-r0"])
@@ -128,7 +94,7 @@ def test_a_run_whose_nodes_were_taken_over_did_not_wait_for_them(
         first.join()
         cluster.restart_master()
         second.join()
-        first.check_in()
+        first.report({0: []})  # with a heartbeat
         assert ended.wait(20)
         with pytest.raises(NodeIdConflict) as caught:
             first.view()

@@ -128,26 +128,3 @@ def test_the_time_of_a_message_may_be_a_datetime(cluster: EmbeddedTubeMQ, settin
             result = producer.send("clicks", b"x", time=time)
             record = next(r for r in stored(cluster)[result.partition.store] if r.message_id == result.message_id)
             assert decode_payload(record.payload, record.flag)[1] == f"$msgTime$={text}"
-
-
-def test_messages_that_differ_in_everything_are_sent_together(
-    cluster: EmbeddedTubeMQ, settings: ClientSettings
-) -> None:
-    messages = [
-        OutgoingMessage.of("clicks", b"0"),
-        OutgoingMessage.of("single", b"1", tag=" web "),
-        OutgoingMessage.of("clicks", b"2", tag="app", time="202601311259", attributes={"user": "7"}),
-    ]
-    with Producer(settings) as producer:
-        producer.publish(["clicks", "single"])
-        results = [future.result(30) for future in producer.submit_each(messages)]
-    found = {
-        (store.topic, record.index_offset, decode_payload(record.payload, record.flag))
-        for store, records in {**stored(cluster), **stored(cluster, "single")}.items()
-        for record in records
-    }
-    assert found == {
-        ("clicks", results[0].offset, (b"0", "")),
-        ("single", results[1].offset, (b"1", "$msgType$=web")),
-        ("clicks", results[2].offset, (b"2", "$msgType$=app,$msgTime$=202601311259,user=7")),
-    }

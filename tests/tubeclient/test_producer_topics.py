@@ -14,7 +14,6 @@ from tests.waiting import wait_for
 from tubeclient import (
     AuthenticationFailed,
     ClientSettings,
-    ConfigurationError,
     NotAvailable,
     PartitionUnavailable,
     Producer,
@@ -27,19 +26,6 @@ from tubeclient.wire.methods import Method
 def quick_beats(monkeypatch: pytest.MonkeyPatch) -> None:
     """Heartbeats twenty times a second instead of every 13 s."""
     monkeypatch.setattr("tubeclient.producing.publishing.HEARTBEAT_INTERVAL_MS", 50)
-
-
-def test_published_topics_are_listed_and_told_whether_they_can_be_written(
-    cluster: EmbeddedTubeMQ, settings: ClientSettings, quick_beats: None
-) -> None:
-    with Producer(settings) as producer:
-        assert (producer.topics, producer.is_writable("clicks")) == ([], False)
-        producer.publish(["single", "clicks"])
-        assert producer.topics == ["clicks", "single"]
-        assert producer.is_writable("clicks")
-        cluster.delete_topic("single")
-        wait_for(lambda: not producer.is_writable("single"), "the heartbeat to tell that the topic is gone")
-        assert producer.topics == ["clicks", "single"]
 
 
 def test_a_topic_that_went_is_an_error_and_one_that_came_back_is_written(
@@ -65,13 +51,6 @@ def test_a_master_that_has_forgotten_the_producer_learns_of_it_again(
             lambda: producer.send("clicks", b"x").partition.partition_id >= 20_000,
             "a message in the store that only a heartbeat after the restart can have told of",
         )
-
-
-def test_a_busy_master_is_asked_again(cluster: EmbeddedTubeMQ, settings: ClientSettings) -> None:
-    with Producer(settings) as producer:
-        cluster.master_faults.force(Method.PRODUCER_HEARTBEAT, 503, times=2)
-        producer.publish(["clicks"])
-        assert producer.send("clicks", b"x")
 
 
 def test_an_unknown_topic_leaves_the_others_as_they_were(cluster: EmbeddedTubeMQ, settings: ClientSettings) -> None:
@@ -139,16 +118,3 @@ def test_a_refusal_of_the_master_is_raised_at_once(cluster: EmbeddedTubeMQ, sett
             producer.publish(["clicks"])
         producer.publish(["clicks"])  # may be tried again
         assert producer.send("clicks", b"x")
-
-
-def test_each_topic_has_its_limit_attributes_included(cluster: EmbeddedTubeMQ, settings: ClientSettings) -> None:
-    cluster.create_topic(TopicConfig("small", max_message_bytes=100))
-    with Producer(settings) as producer:
-        producer.publish(["small", "clicks"])
-        assert producer.send("small", bytes(100))
-        assert producer.send("small", bytes(100 - 4 - len("k=v")), attributes={"k": "v"})
-        with pytest.raises(
-            ConfigurationError, match=r"101 bytes, attributes included.*topic small's limit of 100 bytes"
-        ):
-            producer.send("small", bytes(101 - 4 - len("k=v")), attributes={"k": "v"})
-        assert producer.send("clicks", bytes(101))

@@ -141,19 +141,6 @@ def test_a_partition_that_somebody_took_away_is_tried_for_at_once(cluster: Embed
 PATTERN = re.compile("clicks.*")
 
 
-def test_a_topic_that_comes_later_is_read(cluster: EmbeddedTubeMQ, start: Start) -> None:
-    consumer = start(topics=PATTERN, topics_interval_ms=100, balance_interval_ms=100)
-    assert list(consumer.topics) == ["clicks"]
-    cluster.create_topic(TopicConfig("clicks_eu"))
-    cluster.create_topic(TopicConfig("views"))
-    cluster.load("clicks_eu", [NewMessage(0, b"later")])
-    with Reader(consumer) as reader:
-        wait_for(lambda: reader.bodies == [b"later"], "the new topic's message")
-    assert list(consumer.topics) == ["clicks", "clicks_eu"]
-    assert holds([consumer], 10)()
-    assert consumer.refresh_topics() is False
-
-
 def test_the_clients_of_a_group_change_over_together_while_they_read(
     cluster: EmbeddedTubeMQ, settings: ClientSettings, start: Start
 ) -> None:
@@ -177,12 +164,3 @@ def test_the_clients_of_a_group_change_over_together_while_they_read(
         writer.stop()
         wait_for(lambda: counted(readers).total() >= len(writer.sent), "all messages to be read")
     assert counted(readers) == Counter(writer.sent)
-
-
-def test_a_consumer_that_waits_for_others_to_change_over_can_be_closed(cluster: EmbeddedTubeMQ, start: Start) -> None:
-    consumers = [start(node, 2, topics=PATTERN, topics_interval_ms=3_600_000) for node in range(2)]
-    cluster.create_topic(TopicConfig("clicks_eu"))
-    consumers[0].refresh_topics()
-    wait_for(lambda: set(group_page(cluster.master_web_port, "etl")) == {1}, "the first to leave")
-    consumers[0].close()
-    assert set(group_page(cluster.master_web_port, "etl")) == {1}

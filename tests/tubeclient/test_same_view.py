@@ -57,33 +57,6 @@ def test_a_view_does_not_depend_on_the_order_of_lists(layouts: list[TopicLayout]
     assert list(other.stores().items()) == list(view.stores().items())
 
 
-@pytest.mark.parametrize("own", [False, True], ids=["by-name", "own-function"])
-def test_nodes_that_are_shown_another_order_deal_the_same(
-    cluster: EmbeddedTubeMQ, start: Start, monkeypatch: pytest.MonkeyPatch, own: bool
-) -> None:
-    catalogue = cluster._catalogue
-    layouts, brokers = catalogue.consumer_layouts, catalogue.brokers
-    shown: list[list[TopicLayout]] = []
-
-    def another_each_time(names: Any) -> list[TopicLayout]:
-        found, first = layouts(names), len(shown)
-        shown.append([*found[first:], *found[:first]])
-        return shown[-1]
-
-    monkeypatch.setattr(catalogue, "consumer_layouts", another_each_time)
-    monkeypatch.setattr(catalogue, "brokers", lambda: brokers()[:: -1 if len(shown) % 2 else 1])
-    nodes = []
-    for node_id in (0, 1):
-        strategy = (lambda keys, node_id=node_id: keys[node_id::2]) if own else "modulo"
-        nodes.append(start(source_count=2, node_id=node_id, strategy=strategy, metadata_interval_ms=3_600_000))
-    assert len(shown) == 2
-    assert shown[0] != shown[1]
-    wait_for(lambda: sum(len(node.registered()) for node in nodes) == 10, "all partitions")
-    everything = sorted(key for layout in shown[0] for key in layout.partitions())
-    assert [node.registered() for node in nodes] == assign("modulo", everything, 2)
-    assert [list(node.partitions()) for node in nodes] == [everything] * 2
-
-
 # A place that is kept
 
 

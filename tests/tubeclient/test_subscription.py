@@ -8,16 +8,9 @@ from typing import Any
 import pytest
 
 from tubeclient import ClientBalanceConsumer, ClientSettings, ConfigurationError, PullConsumer
-from tubeclient.names import matching_topics, read_topics
+from tubeclient.names import matching_topics
 
 NOWHERE = ClientSettings(("127.0.0.1:1",))
-
-
-def test_names() -> None:
-    everything: frozenset[str] = frozenset()
-    assert read_topics(["clicks", " views ", "clicks"]) == (None, {"clicks": everything, "views": everything})
-    assert read_topics(name for name in ("clicks",)) == (None, {"clicks": everything})
-    assert read_topics({"clicks"}) == (None, {"clicks": everything})
 
 
 @pytest.mark.parametrize(

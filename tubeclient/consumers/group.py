@@ -205,12 +205,6 @@ class GroupMembership(ProcessBound):
             self._wishes.held = dict(held)
             self._runner.wake()
 
-    def check_in(self) -> None:
-        """Send the next heartbeat now. If the master has forgotten the nodes, they are registered again."""
-        self.check_process()
-        self._wishes.held = dict(self._wishes.held)  # a new object with equal content counts as a new report
-        self._runner.wake()
-
     def change_topics(self, topics: Sequence[str]) -> None:
         """Read other topics from now on. The nodes leave the group and join it again.
 

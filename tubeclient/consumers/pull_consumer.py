@@ -32,9 +32,6 @@ _log = logging.getLogger(__name__)
 _SHOWN = 10
 """Partitions in a warning."""
 
-Choose = Callable[[list[PartitionKey]], Collection[PartitionKey]]
-"""Takes all configured partitions, sorted, and returns those that this client reads."""
-
 
 class ConsumerOptions(TypedDict, total=False):
     """Keyword arguments of both kinds of consumers; see ClientBalanceConsumer."""
@@ -57,14 +54,12 @@ class PullConsumer(ClientBalanceConsumer):
     the partitions that are no longer this node's and connects those that are: at the start, every
     `balance_interval_ms`, and at once when the cluster's layout changes or a partition is lost. A partition that takes
     no readers for now keeps its place in the assignment, so that no other one moves. `strategy` is a name that
-    `tubeclient.assignment.assign` knows, with the `hints` that it needs, the same for all clients of the group. Or it
-    is a function from all partitions to those of this client. With a function, `source_count` may be below 0, and then
-    the master checks nothing.
+    `tubeclient.assignment.assign` knows, with the `hints` that it needs, the same for all clients of the group.
 
     With `membership` "dynamic" neither `source_count` nor `node_id` is given. Then the nodes are the group's live
     clients, `members`, as the master's web port lists them at each look. If a member dies or stands still, the others
     read its partitions when its leases have ended (30 s) and they look again. If it comes back, it gets its share when
-    they have released it. All clients of the group must have dynamic membership, and the same named strategy. A
+    they have released it. All clients of the group must have dynamic membership, and the same strategy. A
     member that the master has forgotten registers again, and releases nothing until the others had time to do so too.
 
     `start_offsets` says where the partitions that it names begin when they are first connected (index offsets, or of
@@ -91,7 +86,7 @@ class PullConsumer(ClientBalanceConsumer):
         source_count: int = 1,
         node_id: int = 0,
         membership: MembershipKind = "fixed",
-        strategy: str | Choose = "modulo",
+        strategy: str = "modulo",
         hints: Hints = NO_HINTS,
         start_offsets: Mapping[PartitionKey, int] | None = None,
         balance_interval_ms: int = 20_000,
@@ -104,20 +99,13 @@ class PullConsumer(ClientBalanceConsumer):
             raise TypeError(f"{type(self).__name__}.__init__() got an unexpected keyword argument {name!r}")
         if membership not in ("fixed", "dynamic"):
             raise ConfigurationError(f"membership must be fixed or dynamic, not {membership!r}")
-        if not isinstance(strategy, str) and not callable(strategy):
-            raise ConfigurationError(
-                f"strategy must be a name, as modulo, or a function from all partitions to those read; not {strategy!r}"
-            )
+        checked_kind(strategy, str, "strategy", '"modulo"')
         checked_kind(hints, Hints, "hints", "Hints(plan={...})")
         self._sharing: Sharing | None = None
         if membership == "dynamic":
             if (source_count, node_id) != (1, 0):
                 raise ConfigurationError(
                     "with dynamic membership the live clients are the nodes; leave out source_count and node_id"
-                )
-            if not isinstance(strategy, str):
-                raise ConfigurationError(
-                    "with dynamic membership all clients assign by the same strategy; give its name, not a function"
                 )
             self._sharing = Sharing(settings, consumer_group, strategy, hints)
             source_count = node_id = -1
@@ -126,11 +114,7 @@ class PullConsumer(ClientBalanceConsumer):
         intervals_ms = {"balance_interval_ms": balance_interval_ms, "topics_interval_ms": topics_interval_ms}
         if min(given_ms(interval, name) for name, interval in intervals_ms.items()) < 1:
             raise ConfigurationError("balance_interval_ms and topics_interval_ms must be above 0")
-        if isinstance(strategy, str) and self._sharing is None:
-            if source_count < 1:
-                raise ConfigurationError(
-                    f"strategy {strategy} needs to know the source_count; give one, or a function of your own"
-                )
+        if self._sharing is None:
             check_strategy(strategy, source_count, hints)
         for key, given in checked_partitions({} if start_offsets is None else start_offsets, "start_offsets").items():
             # An offset that no partition can have would be rounded without a word.
@@ -215,11 +199,6 @@ class PullConsumer(ClientBalanceConsumer):
                 return None
             _log.warning("balancing consumerGroup %s failed; trying again: %s", self.consumer_group, error)
             self._attempt += 1
-        except Exception as error:  # raised by a strategy function
-            failure = TubeError(f"assigning the partitions of consumerGroup {self.consumer_group} failed: {error!r}")
-            failure.__cause__ = error
-            self._fail(failure)
-            return None
         else:
             again = refused or (self._sharing is not None and not self._sharing.listed)
             self._attempt = self._attempt + 1 if again else 0
@@ -228,8 +207,6 @@ class PullConsumer(ClientBalanceConsumer):
         pause_ms: float = self._balance_interval_ms
         if self._attempt:
             pause_ms = min(pause_ms, backoff_ms(self._attempt - 1, random.random(), first_ms=200, limit_ms=5_000))
-        elif self._sharing is not None and (again_in_ms := self._sharing.again_in_ms) is not None:
-            pause_ms = min(pause_ms, again_in_ms)
         return pause_ms
 
     def _balance_once(self) -> Mapping[PartitionKey, TubeError]:
@@ -240,12 +217,8 @@ class PullConsumer(ClientBalanceConsumer):
         ours: Collection[PartitionKey]
         if self._sharing is not None:
             ours = self._sharing.ours(running.plan.client_id, partitions, self.registered())
-            if not self._sharing.listed:
-                running.membership.check_in()
-        elif isinstance(self._strategy, str):
-            ours = assign(self._strategy, partitions, self.source_count, self._hints)[self.node_id]
         else:
-            ours = self._strategy(partitions)
+            ours = assign(self._strategy, partitions, self.source_count, self._hints)[self.node_id]
         flow = balance_once(
             running.registrations,
             view,

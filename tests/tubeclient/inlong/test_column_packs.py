@@ -6,13 +6,10 @@ import random
 from itertools import pairwise
 
 import pyarrow as pa
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tubeclient.errors import ConfigurationError
 from tubeclient.inlong import records_of
-from tubeclient.inlong.attributes import inlong_id
 from tubeclient.inlong.blocks import most_packed_by_snappy
 from tubeclient.inlong.column_packs import ColumnPack, PackBounds, encode_columns
 
@@ -63,11 +60,6 @@ def test_packs_of_several_records_fit_a_message_however_badly_they_compress(
         assert len(pack.body) <= message_bytes or pack.records == 1
 
 
-def test_a_pack_may_have_all_the_bytes_that_are_allowed() -> None:
-    assert [pack.records for pack in encode([(b"a", "dt=1")] * 5, PackBounds(9, 26))] == [2, 2, 1]
-    assert [pack.records for pack in encode([(b"a", "dt=1")] * 5, PackBounds(9, 25))] == [1] * 5
-
-
 def test_records_that_share_their_attributes_are_a_pack_of_version_1() -> None:
     packs = encode([(b"a", "dt=1")] * 3 + [(b"b", "dt=2")] * 3, PackBounds(3, 1_000))
     assert [pack.body[:2] for pack in packs] == [b"\x0f\x01"] * 2
@@ -80,9 +72,3 @@ def test_attributes_too_long_for_version_1_are_each_records_own() -> None:
     [pack] = encode([(b"a", text)])
     assert pack.body[:2] == b"\x0f\x03"
     assert decoded([pack]) == [(b"a", {**COMMON, **parsed(text)})]
-
-
-@pytest.mark.parametrize("text", ["", " ", "a b", "a&b", "a=b", "ä", "x" * 201, "a\n"])
-def test_what_is_no_id_in_inlong(text: str) -> None:
-    with pytest.raises(ConfigurationError, match="is no id in InLong"):
-        inlong_id(text)
