@@ -19,6 +19,7 @@ from tubeclient.consumers.running_consumer import ConsumerEvents, ConsumerLife, 
 from tubeclient.counts import ReadCounts, Sample, lag_samples
 from tubeclient.errors import ClientClosed, StalePack, TubeError
 from tubeclient.flows.effects import Flow
+from tubeclient.flows.hold_group import Forgotten
 from tubeclient.flows.master import GroupOrders
 from tubeclient.flows.message_pack import BadMessages, Delivery, Position, ReceivedMessage
 from tubeclient.flows.patience import given_ms
@@ -385,10 +386,7 @@ class ClientBalanceConsumer(ProcessBound):
             filters=self._filters,
             refresh_interval_ms=self._metadata_interval_ms,
             node_ids=[self._node_id],
-            on_orders=weakly(self._take_orders),
-            on_view=weakly(self._take_view),
-            on_forgotten=weakly(self._was_forgotten),
-            on_end=weakly(self._membership_ended),
+            on_event=weakly(self._take),
         )
         plan = replace(
             self._plan,
@@ -404,22 +402,17 @@ class ClientBalanceConsumer(ProcessBound):
         assert running is not None
         return running.run(flow, self._events.handle)
 
-    def _take_orders(self, orders: GroupOrders) -> None:
-        before, self._orders = self._orders, orders
+    def _take(self, event: GroupOrders | ClusterView | Forgotten | TubeError) -> None:
+        """An event of the membership. After one that ended it reading continues; calls that need the layout raise the
+        reason."""
         running = self._life.running
-        if running is not None:  # otherwise `start` handles the orders of the registration, none of which is a jump
-            running.consumption.fetching.orders = orders
-            if orders.jump_id != before.jump_id:
-                _log.info("the master wants consumerGroup %s to go on with the latest messages", self.consumer_group)
-                self._events.jump(running)
-
-    def _take_view(self, view: ClusterView) -> None:
-        if self._life.running is not None:
+        if isinstance(event, GroupOrders):
+            before, self._orders = self._orders, event
+            if running is not None:  # otherwise `start` handles the orders of the registration, none of which is a jump
+                running.consumption.fetching.orders = event
+                if event.jump_id != before.jump_id:
+                    _log.info("the master wants consumerGroup %s to go on with the latest messages", self._plan.group)
+                    self._events.jump(running)
+        elif isinstance(event, ClusterView) and running is not None:
             with self._monitor.lock:
-                self._life.running.registrations.follow(view)
-
-    def _was_forgotten(self) -> None:
-        """The master no longer knows this client, which registers again now; the brokers still know it."""
-
-    def _membership_ended(self) -> None:
-        """Reading continues; calls that need the layout raise the reason."""
+                running.registrations.follow(event)

@@ -16,6 +16,8 @@ from tubeclient.consumers.consumer import ClientBalanceConsumer
 from tubeclient.consumers.members import MembershipKind, Sharing
 from tubeclient.errors import ConfigurationError, TransportError, TubeError
 from tubeclient.flows.effects import backoff_ms
+from tubeclient.flows.hold_group import Forgotten
+from tubeclient.flows.master import GroupOrders
 from tubeclient.flows.message_pack import BadMessages
 from tubeclient.flows.patience import given_ms
 from tubeclient.flows.read_plan import BootstrapOffset, StartFrom
@@ -261,19 +263,15 @@ class PullConsumer(ClientBalanceConsumer):
     def _place(self) -> str:
         return f"one of {len(self.members)} members" if self._sharing is not None else super()._place()
 
-    def _was_forgotten(self) -> None:
-        if self._sharing is not None:
+    def _take(self, event: GroupOrders | ClusterView | Forgotten | TubeError) -> None:
+        super()._take(event)
+        if isinstance(event, Forgotten) and self._sharing is not None:
             self._sharing.forgotten()
-            self._due.set()
-
-    def _membership_ended(self) -> None:
+        elif isinstance(event, ClusterView):
+            if event.layouts == self._seen:
+                return
+            self._seen = event.layouts
         self._due.set()
-
-    def _take_view(self, view: ClusterView) -> None:
-        super()._take_view(view)
-        if view.layouts != self._seen:
-            self._seen = view.layouts
-            self._due.set()
 
 
 def _balance(known: weakref.ref[PullConsumer], due: Alarm) -> None:
