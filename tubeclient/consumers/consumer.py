@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import re
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -12,7 +11,6 @@ from functools import partial
 from typing import Self, TypeVar
 
 from tubeclient._version import __version__
-from tubeclient.admin import Admin
 from tubeclient.arguments import checked_partition, whole_number
 from tubeclient.consumers.group import GroupMembership
 from tubeclient.consumers.running_consumer import ConsumerEvents, ConsumerLife, Running
@@ -29,7 +27,7 @@ from tubeclient.identity import new_client_id
 from tubeclient.keys import PartitionKey, rows_behind_by_store
 from tubeclient.metadata import ClusterView
 from tubeclient.metrics import enter
-from tubeclient.names import Topics, group_name, matching_topics, read_topics, reader_groups_of, why_no_group
+from tubeclient.names import Topics, group_name, read_topics, reader_groups_of, why_no_group
 from tubeclient.net.forgotten import weakly
 from tubeclient.net.fork import ProcessBound
 from tubeclient.net.runner import Monitor
@@ -45,8 +43,7 @@ T = TypeVar("T")
 class ClientBalanceConsumer(ProcessBound):
     """One client of `consumer_group`. `connect` says which partitions it reads, and from where.
 
-    `topics` are names, or a mapping of names to the tags to filter by (none: all messages), or a compiled pattern. A
-    pattern must match a whole name; `start` gets the names from the master's web port. All clients of a group must
+    `topics` are names, or a mapping of names to the tags to filter by (none: all messages). All clients of a group must
     agree on topics, filters and `source_count`, and each must have its own `node_id` from 0 to source_count - 1. With a
     `source_count` below 0 the master checks neither. The caller assigns partitions to nodes: see `assign`.
     `PullConsumer` does it by itself.
@@ -118,7 +115,7 @@ class ClientBalanceConsumer(ProcessBound):
             _log.warning("consumer_group is %s, %s", consumer_group, why)
         self._source_count = whole_number(source_count, "source_count")
         self._node_id = whole_number(node_id, "node_id")
-        self._pattern, self._filters = read_topics(topics)
+        self._filters = read_topics(topics)
         self._metadata_interval_ms = given_ms(metadata_interval_ms, "metadata_interval_ms")
         self._events = ConsumerEvents()
         if on_assigned is not None:
@@ -185,22 +182,6 @@ class ClientBalanceConsumer(ProcessBound):
         membership = self._live().membership
         view = membership.refreshed_view() if refresh else membership.view()
         return {key: view.is_subscribable(key) for key in view.partitions()}
-
-    def refresh_topics(self) -> bool:
-        """For a consumer by pattern: read the topics that match now. True if they changed.
-
-        All clients of a group read the same topics. So this one leaves the group, and joins it again once the others
-        have changed over too. Meanwhile its partitions are read on. Then `partitions` shows the new ones.
-        """
-        membership = self._live().membership
-        if self._pattern is None:
-            return False
-        names = self._names_now(self._pattern)
-        if names == sorted(self._filters):
-            return False
-        self._filters = dict.fromkeys(names, frozenset())
-        membership.change_topics(names)
-        return True
 
     def connect(self, partition: PartitionKey, offset: int = BootstrapOffset.STORED, *, timeout_ms: float = 0) -> int:
         """Read a partition from now on; returns the index offset it begins at.
@@ -346,7 +327,7 @@ class ClientBalanceConsumer(ProcessBound):
 
     @property
     def topics(self) -> dict[str, frozenset[str]]:
-        """The topics that are read, and the tags each is filtered by; of a pattern, those found by `start`."""
+        """The topics that are read, and the tags each is filtered by."""
         return dict(self._filters)
 
     def is_filtered(self, topic: str) -> bool:
@@ -372,12 +353,7 @@ class ClientBalanceConsumer(ProcessBound):
                 behind[store.topic] += rows
             yield from lag_samples(self.consumer_group, behind, Counter(key.topic for key in positions))
 
-    def _names_now(self, pattern: re.Pattern[str]) -> list[str]:
-        return matching_topics(pattern, Admin(self._settings).topic_names())
-
     def _build(self) -> Running:
-        if self._pattern is not None:
-            self._filters = dict.fromkeys(self._names_now(self._pattern), frozenset())
         membership = GroupMembership(
             self._settings,
             self._plan.group,

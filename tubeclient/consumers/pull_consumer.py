@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import random
-import time
 import weakref
 from collections.abc import Callable, Collection, Mapping
 from functools import partial
@@ -61,15 +60,14 @@ class PullConsumer(ClientBalanceConsumer):
     With `membership` "dynamic" neither `source_count` nor `node_id` is given. Then the nodes are the group's live
     clients, `members`, as the master's web port lists them at each look. If a member dies or stands still, the others
     read its partitions when its leases have ended (30 s) and they look again. If it comes back, it gets its share when
-    they have released it. All clients of the group must have dynamic membership, and the same strategy. A
-    member that the master has forgotten registers again, and releases nothing until the others had time to do so too.
+    they have released it. All clients of the group must have dynamic membership, and the same strategy. A member
+    that the master has forgotten registers again, and releases nothing until the others had time to do so too.
 
     `start_offsets` says where the partitions that it names begin when they are first connected (index offsets, or of
     `BootstrapOffset`). All others go on where the group stands. A partition that is not there is a warning in the log.
-    For a topic pattern, topics are looked for again every `topics_interval_ms`. The consumer follows the master's order
-    to go on with the latest messages, and its flow-control rules. Giving a partition back waits up to `release_wait_ms`
-    until its pack is confirmed. Callbacks run on the balancing thread. The rest is as in ClientBalanceConsumer;
-    `connect` moves a partition that this client has.
+    The consumer follows the master's order to go on with the latest messages, and its flow-control rules. Giving a
+    partition back waits up to `release_wait_ms` until its pack is confirmed. Callbacks run on the balancing thread. The
+    rest is as in ClientBalanceConsumer; `connect` moves a partition that this client has.
 
     Some errors end the balancing for good: another client took the node, the group lost its right to the topic, a start
     offset is no longer held. From then on `get`, `connect` and `wait_ready` raise that error.
@@ -93,7 +91,6 @@ class PullConsumer(ClientBalanceConsumer):
         start_offsets: Mapping[PartitionKey, int] | None = None,
         balance_interval_ms: int = 20_000,
         release_wait_ms: int = 3_000,
-        topics_interval_ms: int = 300_000,
         **options: Unpack[ConsumerOptions],
     ) -> None:
         for name in options.keys() - ConsumerOptions.__annotations__.keys():
@@ -113,9 +110,8 @@ class PullConsumer(ClientBalanceConsumer):
             source_count = node_id = -1
         super().__init__(settings, consumer_group, topics, source_count=source_count, node_id=node_id, **options)
         given_ms(release_wait_ms, "release_wait_ms")
-        intervals_ms = {"balance_interval_ms": balance_interval_ms, "topics_interval_ms": topics_interval_ms}
-        if min(given_ms(interval, name) for name, interval in intervals_ms.items()) < 1:
-            raise ConfigurationError("balance_interval_ms and topics_interval_ms must be above 0")
+        if given_ms(balance_interval_ms, "balance_interval_ms") < 1:
+            raise ConfigurationError("balance_interval_ms must be above 0")
         if self._sharing is None:
             check_strategy(strategy, source_count, hints)
         for key, given in checked_partitions({} if start_offsets is None else start_offsets, "start_offsets").items():
@@ -137,12 +133,10 @@ class PullConsumer(ClientBalanceConsumer):
         """Start offsets whose partitions were not looked for yet."""
         self._balance_interval_ms = balance_interval_ms
         self._release_wait_ms = release_wait_ms
-        self._topics_interval_ms = topics_interval_ms
         self._due = due = Alarm()
         self._events.call(Lost, lambda _: due.set())
         self._stopping = False
         self._attempt = 0
-        self._next_topics = 0.0
         self._seen: tuple[TopicLayout, ...] | None = None
         self._silent: set[int] = set()
         self._balancer = OneThread(partial(_balance, weakref.ref(self), self._due), "tubeclient-balance")
@@ -159,7 +153,6 @@ class PullConsumer(ClientBalanceConsumer):
                 raise
         with self._life.lock:
             if not self.closed and not self._balancer.begun:
-                self._next_topics = time.monotonic() + self._topics_interval_ms / 1000
                 self._live().balancing.append((self._due, self._balancer))
                 self._balancer.ensure()
         return self
@@ -189,9 +182,6 @@ class PullConsumer(ClientBalanceConsumer):
         """Balance once; returns the wait before the next time in ms, or None if this was the last."""
         refused: Mapping[PartitionKey, TubeError] = {}
         try:
-            if self._pattern is not None and time.monotonic() >= self._next_topics:
-                self._next_topics = time.monotonic() + self._topics_interval_ms / 1000
-                self.refresh_topics()
             refused = self._balance_once()
         except TubeError as error:
             if self.closed:
