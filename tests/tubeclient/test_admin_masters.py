@@ -122,16 +122,6 @@ def test_a_server_that_is_no_master_is_passed_over(
         assert DEAD in str(caught.value)
 
 
-def test_a_refusal_is_not_asked_for_again(settings: ClientSettings) -> None:
-    with serving(OTHER, settings.master_web_port, lambda request: None) as asked, pytest.raises(RemoteError) as caught:
-        admin_of(settings, ACTIVE, OTHER, token="wrong").create_topic("made")
-    assert asked == []
-    assert caught.value.condition == "AUTHENTICATION_FAILED"
-    with pytest.raises(RemoteError) as caught:
-        admin_of(settings, ACTIVE, token=DEFAULT_TOKEN).create_topic("clicks")
-    assert caught.value.condition == "SERVER_FAILED"
-
-
 def test_the_token_is_told_to_nobody_but_the_master(settings: ClientSettings, caplog: pytest.LogCaptureFixture) -> None:
     secret = "open-sesame"
     written = urllib.parse.quote_plus(secret)

@@ -70,19 +70,6 @@ def test_machine_room(count: int, clients: int, expected: list[list[int]]) -> No
     assert numbers(assign("machine_room", queues(count), clients, Hints(rooms={1: "room1"}))) == expected
 
 
-def test_machine_room_with_rooms_of_nodes_is_that_for_each_room() -> None:
-    keys = [*queues(5), *queues(5, broker_id=2, first=10), *queues(5, broker_id=3, first=20)]
-    hints = Hints(
-        rooms={1: "room1", 2: "room2", 3: "room3"}, node_rooms={0: "room1", 1: "room2", 2: "room1", 3: "room2"}
-    )
-    assert numbers(assign("machine_room", keys, 4, hints)) == [
-        [0, 1, 4, 20, 24],
-        [10, 11, 14, 21],
-        [2, 3, 22],
-        [12, 13, 23],
-    ]
-
-
 # AllocateMachineRoomNearByTest, with AllocateMessageQueueAveragely inside, says what must hold: queues of a room with
 # clients stay there; those of a room without are shared by all; none is left. Which they are is averagely's table.
 def test_machine_room_nearby() -> None:

@@ -88,16 +88,6 @@ def test_the_group_reads_the_new_topics_once_the_last_node_wants_them() -> None:
     assert waited == [1, 1, 0]
 
 
-def test_a_topic_that_is_not_there_yet_is_waited_for() -> None:
-    bench = Bench(1)
-    bench.want(0, ("a", "late"))
-    bench.run(60_000)
-    assert bench.alive()
-    bench.catalogue.put_topic(TopicConfig("late"))
-    bench.run(20_000)
-    assert bench.seen(0) == ("a", "late")
-
-
 @pytest.mark.parametrize(
     "weather", [Weather(lose_request=0.1, lose_answer=0.1, break_connection=0.1), Weather(come_late=0.1)]
 )

@@ -30,18 +30,6 @@ def test_a_passing_refusal_is_waited_out(bench: Bench, client: Client, code: int
     assert client.events_of(Lost) == []
 
 
-def test_the_brokers_wait_is_kept(bench: Bench, client: Client) -> None:
-    bench.brokers[1].faults.force(Method.GET_MESSAGES, 452, wait_ms=5_000)
-    assert client.poll(timeout_ms=4_900) is None
-    assert bench.simulation.calls.count(Method.GET_MESSAGES) == 1
-    assert client.get(timeout_ms=200).start == 0
-
-
-def test_a_broker_cannot_put_a_partition_to_rest_for_weeks(bench: Bench, client: Client) -> None:
-    bench.brokers[1].faults.force(Method.GET_MESSAGES, 452, wait_ms=(1 << 31) - 1)
-    assert client.get(timeout_ms=601_000).start == 0
-
-
 def test_a_broker_that_answers_empty_from_one_position_is_not_asked_all_the_time(bench: Bench, client: Client) -> None:
     handle = bench.brokers[1].handle
 
@@ -57,14 +45,6 @@ def test_a_broker_that_answers_empty_from_one_position_is_not_asked_all_the_time
     assert bench.simulation.calls.count(Method.GET_MESSAGES) <= 10_000 / 300 + 2
     bench.brokers[1].handle = handle  # type: ignore[method-assign]
     assert client.drain() == bench.of(bench.key())
-
-
-def test_an_idle_partition_is_asked_less_and_less_often(bench: Bench, client: Client) -> None:
-    client.drain()
-    before = bench.simulation.calls.count(Method.GET_MESSAGES)
-    assert client.poll(timeout_ms=20_000) is None
-    asked = bench.simulation.calls.count(Method.GET_MESSAGES) - before
-    assert 20_000 / 400 <= asked <= 20_000 / 200 + 10  # 200 to 400 ms apart, with jitter
 
 
 def test_a_confirmation_that_is_told_of_another_client_loses_the_partition(bench: Bench, client: Client) -> None:

@@ -97,18 +97,3 @@ def test_closing_ends_the_calls_of_other_threads(settings: ClientSettings) -> No
     for thread in threads:
         thread.join(20)
     assert sorted(ended) == ["get ClientClosed", "loop"]
-
-
-@pytest.mark.parametrize("event", ["on_assigned", "on_revoked"])
-def test_closing_from_a_callback(settings: ClientSettings, event: str) -> None:
-    consumer: ClientBalanceConsumer
-
-    def close(*_: object) -> None:
-        consumer.close()
-
-    consumer = consumer_of(settings, **{event: close}).start()
-    consumer.connect(KEY)
-    consumer.disconnect(KEY) if event == "on_revoked" else None
-    assert consumer.closed
-    with consumer_of(settings) as other:
-        other.connect(KEY)  # at once

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 from contextlib import closing
 from threading import Event, Thread
 
@@ -14,7 +13,6 @@ from tests.tubeclient.interrupting import interrupted_at
 from tests.waiting import wait_for
 from tubeclient import (
     ClientSettings,
-    ConnectError,
     GroupMembership,
     NodeIdConflict,
     SourceCountConflict,
@@ -105,15 +103,6 @@ def test_a_run_whose_nodes_were_taken_over_did_not_wait_for_them(
         with pytest.raises(NodeIdConflict) as caught:
             first.view()
     assert "of waiting" not in str(caught.value)
-
-
-def test_masters_that_are_silent_share_the_time_of_one_call() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as one, socket.create_server(("127.0.0.1", 0)) as other:
-        addresses = tuple(f"127.0.0.1:{silent.getsockname()[1]}" for silent in (one, other))
-        with pytest.raises(ConnectError) as caught:
-            fetch_view(ClientSettings(addresses, rpc_timeout_ms=400), ["clicks"], ["readers"])
-    for address in addresses:
-        assert f"{address} did not answer CONSUMER_REGISTER_V2 within 200 ms" in str(caught.value)
 
 
 def test_a_view_without_membership_leaves_nothing_behind(cluster: EmbeddedTubeMQ, settings: ClientSettings) -> None:

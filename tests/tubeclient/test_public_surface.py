@@ -6,6 +6,7 @@ import ast
 import inspect
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +18,13 @@ from tubeclient import (
     ClientBalanceConsumer,
     ClientSettings,
     ConfigurationError,
+    GroupMembership,
+    OffsetLookup,
+    Producer,
     PullConsumer,
+    RangeReader,
     errors,
+    fetch_view,
     parse_master_servers,
     reader_groups_of,
 )
@@ -117,3 +123,26 @@ def test_a_topic_that_apaches_master_would_not_create_is_not_asked_for(name: Any
     admin = Admin(ClientSettings("127.0.0.1:1"), modify_token="abc")
     with pytest.raises(ConfigurationError, match=r"is not a (topic name|name for a new topic): use "):
         admin.create_topic(name)
+
+
+WITH_SETTINGS: dict[str, Callable[[Any], Any]] = {
+    "Producer": Producer,
+    "Admin": Admin,
+    "ClientBalanceConsumer": lambda settings: ClientBalanceConsumer(settings, "etl", ["single"]),
+    "PullConsumer": lambda settings: PullConsumer(settings, "etl", ["single"]),
+    "members": lambda settings: PullConsumer(settings, "etl", ["single"], membership="dynamic"),
+    "GroupMembership": lambda settings: GroupMembership(settings, "etl", ["single"], 1),
+    "OffsetLookup": lambda settings: OffsetLookup(settings, ["etl-r0"]),
+    "RangeReader": lambda settings: RangeReader(settings, ("etl-r0",)),
+    "fetch_view": lambda settings: fetch_view(settings, ["single"], ["etl-r0"]),
+}
+
+
+@pytest.mark.parametrize("name", WITH_SETTINGS)
+def test_an_address_in_place_of_the_settings(name: str) -> None:
+    example = r'settings must be a ClientSettings, as ClientSettings\("10.0.0.1:8715"\); not '
+    with pytest.raises(ConfigurationError, match=example + "a str") as caught:
+        WITH_SETTINGS[name]("alice:secret@10.0.0.1:8715")
+    assert "secret" not in str(caught.value)
+    with pytest.raises(ConfigurationError, match=example + "None"):
+        WITH_SETTINGS[name](None)

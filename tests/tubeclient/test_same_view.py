@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from embedded_tubemq.cluster import EmbeddedTubeMQ
 from embedded_tubemq.common.catalogue import TopicConfig
 from tests.tubeclient.test_pull_following import Moves
 from tests.waiting import wait_for
 from tubeclient import ClientSettings, PartitionKey, PullConsumer, assign
-from tubeclient.keys import BrokerInfo, TopicLayout
-from tubeclient.metadata import ClusterView
 
 Start = Callable[..., PullConsumer]
 TOPICS = ["clicks", "single"]
@@ -37,25 +32,6 @@ def start(settings: ClientSettings, monkeypatch: pytest.MonkeyPatch) -> Iterator
 
 
 # The order in which a master lists things
-
-LAYOUTS = st.lists(
-    st.builds(TopicLayout, st.sampled_from(["b", "B", "a", "a1"]), st.integers(1, 12), st.integers(1, 3), st.just(2)),
-    unique_by=lambda layout: (layout.topic, layout.broker_id),
-)
-
-
-@given(LAYOUTS, st.randoms(use_true_random=False))
-def test_a_view_does_not_depend_on_the_order_of_lists(layouts: list[TopicLayout], chance: random.Random) -> None:
-    brokers = [BrokerInfo(number, "h", number) for number in sorted({layout.broker_id for layout in layouts})]
-    view = ClusterView.of(brokers, layouts)
-    assert view.partitions() == sorted(key for layout in layouts for key in layout.partitions())
-    chance.shuffle(brokers)
-    chance.shuffle(layouts)
-    other = ClusterView.of(brokers, layouts)
-    assert other == view
-    assert other.partitions() == view.partitions()
-    assert list(other.stores().items()) == list(view.stores().items())
-
 
 # A place that is kept
 

@@ -53,11 +53,6 @@ def test_columns_hold_what_the_rows_held(messages: list[tuple[int, bytes, int]])
     assert list(zip(*found, strict=True)) == messages
 
 
-def test_the_first_messages_are_taken_of_all_columns() -> None:
-    sent = wire(*(transfered(number, b"%d" % number, number) for number in range(3)))
-    assert checked_columns(sent, 2) == Columns([0, 1], [b"0", b"1"], [0, 1])
-
-
 @pytest.mark.parametrize("damaged", range(3))
 def test_a_wrong_checksum_is_found_wherever_it_is(damaged: int) -> None:
     messages = [transfered(100 + number, b"body %d" % number) for number in range(3)]
@@ -96,12 +91,3 @@ def test_kept_messages_are_all_those_of_the_fetch_and_bad_ones_have_their_payloa
     }
     assert bad_attributes(found) == {2: "attributes of 99 bytes in a payload of 7"}
     assert kept_columns(wire(*messages), 1) == (columns(messages[0]), {})
-
-
-def test_bad_messages_stay_where_tags_are_picked() -> None:
-    messages = [tagged(number, b"%d" % number, "xyx"[number]) for number in range(3)]
-    messages[1].checkSum ^= 1
-    sent, bad = kept_columns(wire(*messages))
-    found, still_bad = with_tags(sent, frozenset({"y"}), bad)
-    assert found.ids == [1]
-    assert still_bad == {0: bad[1]}

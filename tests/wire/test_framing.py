@@ -57,12 +57,6 @@ def test_streams_are_cut_into_blocks_of_8192_bytes(length: int, lengths: list[in
     assert encode_frame(5, stream) == expected
 
 
-@pytest.mark.parametrize("length", [0, MAX_STREAM_BYTES + 1])
-def test_streams_no_reader_takes_are_not_written(length: int) -> None:
-    with pytest.raises(ProtocolError):
-        encode_frame(1, bytes(length))
-
-
 def test_the_largest_stream_goes_through() -> None:
     stream = bytes(range(256)) * (MAX_STREAM_BYTES // 256)
     encoded = encode_frame(1, stream)

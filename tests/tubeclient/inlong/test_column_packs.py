@@ -60,13 +60,6 @@ def test_packs_of_several_records_fit_a_message_however_badly_they_compress(
         assert len(pack.body) <= message_bytes or pack.records == 1
 
 
-def test_records_that_share_their_attributes_are_a_pack_of_version_1() -> None:
-    packs = encode([(b"a", "dt=1")] * 3 + [(b"b", "dt=2")] * 3, PackBounds(3, 1_000))
-    assert [pack.body[:2] for pack in packs] == [b"\x0f\x01"] * 2
-    [mixed] = encode([(b"a", "dt=1"), (b"b", "dt=2")])
-    assert mixed.body[:2] == b"\x0f\x03"
-
-
 def test_attributes_too_long_for_version_1_are_each_records_own() -> None:
     text = "dt=1&k=" + "x" * 65_535
     [pack] = encode([(b"a", text)])

@@ -9,7 +9,7 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
-from hypothesis import example, given
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.tubeclient.inlong.packs import GROUPS, Group, encode_bin_pack, encode_message_objs
@@ -190,19 +190,6 @@ def test_times_as_text_are_in_a_zone_and_count_before_dt(text: str, time: dateti
         assert found.origin.data_time_ms == int(time.replace(tzinfo=zone).timestamp() * 1000)
 
 
-def test_own_attributes_count_before_shared_ones_but_in_version_4() -> None:
-    own = [OwnRecord(b"x", {"dt": "7", "streamId": "own"})]
-    [third] = records_of(encode_pack([RecordGroup(ATTRIBUTES, own)], 3, made_ms=5), {})
-    assert third.origin == Origin("g", "own", 7)
-    [fourth] = records_of(encode_bin_pack(own, ATTRIBUTES, data_time_s=1_700_000_000), {})
-    assert fourth.origin == ORIGIN
-
-
-def test_numbers_of_version_4_are_unsigned() -> None:
-    [found] = records_of(encode_bin_pack([b"x"], {}, data_time_s=0xFFFFFFFF, numbers=(0xFFFF, 40000)), {})
-    assert found.origin == Origin("65535", "40000", 0xFFFFFFFF * 1000)
-
-
 @pytest.mark.parametrize(
     "attributes", [{"a": "b&c"}, {"a=b": "c"}, {"": "x"}, {"a": "x" * 70000}], ids=["amp", "equals", "empty", "long"]
 )
@@ -239,14 +226,6 @@ def test_columns_of_good_and_bad_messages_together() -> None:
 def test_auto_believes_dataproxys_attributes_then_the_magic(attributes: dict[str, str], body: bytes, kind: str) -> None:
     found = records_of(body, attributes, RecordDecoder("auto"))
     assert [one.body for one in found] == {"raw": [body], "pack": [b"one", b"", b"three"], "objects": []}[kind]
-
-
-@example("3")
-@given(st.text(max_size=5).filter(lambda text: text not in ("0", "1", "2")))
-def test_an_unknown_wrapping_or_compression_is_said(text: str) -> None:
-    assert "wrapping" in reason(a_pack(), {"version": text})
-    if text not in ("NONE",):
-        assert "compression" in reason(b"", {**OBJECTS, "compressType": text})
 
 
 @pytest.mark.parametrize(
