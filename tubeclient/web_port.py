@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
 from functools import partial
@@ -27,10 +27,6 @@ _own: set[ClientSettings] = set()
 """Whose web port is known to be the masters' own."""
 
 
-def _note_unsure(error: TubeError) -> None:
-    _log.info("no master says whether the web port is its own: %s", error)
-
-
 def named_brokers(settings: ClientSettings) -> list[BrokerInfo]:
     """The brokers that the masters name by TubeMQ's protocol, without any topic or group. TubeError if none answers, or
     if they refuse the user. Registers a producer for a moment."""
@@ -47,25 +43,25 @@ def web_port_fault(web_port: int, states: Iterable[BrokerState], brokers: Iterab
     """Why the web port that lists `states` is not that of the masters that name `brokers`: they share no broker. None
     if they share one, or if one of them has none."""
     listed, named = list(states), list(brokers)
-    if not listed or not named or any(_is_same(state, broker) for state in listed for broker in named):
+    if not listed or not named or any(state.is_at(broker) for state in listed for broker in named):
         return None
     theirs, ours = min(state.info.address for state in listed), min(broker.address for broker in named)
     return f"{web_port} lists {theirs}, and the masters name {ours}: it is another cluster's"
 
 
-def own_web(settings: ClientSettings, unsure: Callable[[TubeError], None] = _note_unsure) -> ClientSettings:
+def own_web(settings: ClientSettings) -> ClientSettings:
     """Return the settings, if their web port lists a broker that the masters name too. Whoever believes what a web port
     says asks this before; an answer holds for the process.
 
     ConfigurationError if it is another cluster's, TubeError if it does not answer. If no master answers, it is believed
-    for now, and `unsure` gets that error.
+    for now.
     """
     if settings not in _own:
         states = MasterWeb(settings).brokers()
         try:
             named = named_brokers(settings)
         except TubeError as error:
-            unsure(error)
+            _log.info("no master says whether the web port is its own: %s", error)
             return settings
         fault = web_port_fault(settings.master_web_port, states, named)
         if fault is not None:
@@ -76,15 +72,6 @@ def own_web(settings: ClientSettings, unsure: Callable[[TubeError], None] = _not
         if states and named:
             _own.add(settings)
     return settings
-
-
-def _is_same(state: BrokerState, broker: BrokerInfo) -> bool:
-    # Over TLS, masters name the TLS port.
-    where = state.info
-    return (broker.broker_id, broker.host) == (where.broker_id, where.host) and broker.port in (
-        where.port,
-        state.tls_port,
-    )
 
 
 _GROUP: Final = "tubeclient_doctor"

@@ -89,6 +89,11 @@ class BrokerState:
         """Whether it is online for readers or producers; it may not be running."""
         return self.manage_status in (ManageStatus.ONLINE, ManageStatus.ONLY_READ, ManageStatus.ONLY_WRITE)
 
+    def is_at(self, broker: BrokerInfo) -> bool:
+        """Whether it is the broker at that address. Over TLS, masters name the TLS port to clients."""
+        info = self.info
+        return info[:2] == broker[:2] and broker.port in (info.port, self.tls_port)
+
     def __str__(self) -> str:
         return str(self.info)
 
