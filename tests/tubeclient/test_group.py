@@ -8,9 +8,7 @@ from threading import Event, Thread
 import pytest
 
 from embedded_tubemq.cluster import EmbeddedTubeMQ
-from tests.group_page import group_page
 from tests.tubeclient.interrupting import interrupted_at
-from tests.waiting import wait_for
 from tubeclient import (
     ClientSettings,
     GroupMembership,
@@ -18,34 +16,11 @@ from tubeclient import (
     SourceCountConflict,
     TopicNotDeployed,
     TubeError,
-    assign,
     fetch_view,
     reader_groups_of,
 )
 from tubeclient.metadata import ClusterView
 from tubeclient.net.http import query_master
-
-
-def test_the_masters_group_page_shows_nodes_and_what_they_were_dealt(
-    cluster: EmbeddedTubeMQ, settings: ClientSettings
-) -> None:
-    membership = GroupMembership(settings, "etl", ["clicks"], 3)
-    try:
-        view = membership.join()
-        assert len(view.partitions()) == 8
-        plan = assign("modulo", view.partitions(), 3)
-        membership.report(dict(enumerate(plan)))
-        wait_for(
-            lambda: sum(map(len, group_page(cluster.master_web_port, "etl").values())) == 8, "the report to arrive"
-        )
-        assert group_page(cluster.master_web_port, "etl") == {
-            node_id: sorted(map(str, keys)) for node_id, keys in enumerate(plan)
-        }
-    finally:
-        membership.close()
-    second = GroupMembership(settings, "etl", ["clicks"], 2)  # at once, with another sourceCount
-    second.join()
-    second.close()
 
 
 def test_a_group_has_one_owner(settings: ClientSettings) -> None:

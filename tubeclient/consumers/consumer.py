@@ -10,7 +10,6 @@ from dataclasses import replace
 from functools import partial
 from typing import Self, TypeVar
 
-from tubeclient._version import __version__
 from tubeclient.arguments import checked_partition, whole_number
 from tubeclient.consumers.group import GroupMembership
 from tubeclient.consumers.running_consumer import ConsumerEvents, ConsumerLife, Running
@@ -62,12 +61,10 @@ class ClientBalanceConsumer(ProcessBound):
     is logged.
 
     `get` and `confirm` may be called by several threads. Close it, or use it as a context manager. Methods raise
-    subclasses of TubeError, and ClientClosed after `close`. All calls of Apache's Java class of the same name are here.
-    Those whose names differ in more than case: `connect2Partition` is `connect`, `disconnectFromPartition`
-    `disconnect`, `getMessage` `get`, `confirmConsume` `confirm`, `getPartitionMetaInfo` `partitions`,
-    `getCurRegisteredPartSet` `registered`, `getCurPartitionOffsetInfos` `positions`, `isPartitionsReady` `wait_ready`,
-    `isFilterConsume` `is_filtered`, `shutdown` `close`, `isShutdown` `closed`, `getConsumerConfig` `settings`,
-    `getClientVersion` `version`.
+    subclasses of TubeError, and ClientClosed after `close`. Calls of Apache's Java class of this name have these names
+    here: `connect2Partition` is `connect`, `disconnectFromPartition` `disconnect`, `getMessage` `get`, `confirmConsume`
+    `confirm`, `getPartitionMetaInfo` `partitions`, `getCurRegisteredPartSet` `registered`, `getCurPartitionOffsetInfos`
+    `positions`, `isPartitionsReady` `wait_ready`, `shutdown` `close`, `isShutdown` `closed`.
 
     >>> consumer = ClientBalanceConsumer(settings, "etl", ["clicks"], source_count=2, node_id=0)  # doctest: +SKIP
     >>> with consumer:  # doctest: +SKIP
@@ -309,11 +306,6 @@ class ClientBalanceConsumer(ProcessBound):
         return self._plan.group
 
     @property
-    def version(self) -> str:
-        """The client's version, which is also part of its id."""
-        return __version__
-
-    @property
     def settings(self) -> ClientSettings:
         return self._settings
 
@@ -329,10 +321,6 @@ class ClientBalanceConsumer(ProcessBound):
     def topics(self) -> dict[str, frozenset[str]]:
         """The topics that are read, and the tags each is filtered by."""
         return dict(self._filters)
-
-    def is_filtered(self, topic: str) -> bool:
-        """Whether only messages with certain tags are read of a topic."""
-        return bool(self._filters.get(topic))
 
     def __repr__(self) -> str:
         state = "closed" if self._life.closed else "not started" if self._life.running is None else "running"
