@@ -28,15 +28,11 @@ if TYPE_CHECKING:
     from tubeclient.admin import BrokerState as BrokerState
     from tubeclient.admin import DeployedTopic as DeployedTopic
     from tubeclient.admin import GroupDetail as GroupDetail
-    from tubeclient.admin import GroupKind as GroupKind
     from tubeclient.admin import GroupMember as GroupMember
     from tubeclient.admin import GroupOffsets as GroupOffsets
     from tubeclient.admin import GroupSummary as GroupSummary
-    from tubeclient.admin import ManageStatus as ManageStatus
     from tubeclient.admin import PartitionPosition as PartitionPosition
-    from tubeclient.admin import RunStatus as RunStatus
     from tubeclient.admin import TopicOnBroker as TopicOnBroker
-    from tubeclient.admin import TopicStatus as TopicStatus
     from tubeclient.assignment import assign as assign
     from tubeclient.consumers.consumer import ClientBalanceConsumer as ClientBalanceConsumer
     from tubeclient.consumers.group import GroupMembership as GroupMembership
@@ -69,8 +65,8 @@ _HOMES = {
     name: module
     for module, names in {
         "tubeclient.admin": (
-            "Admin BrokerState DeployedTopic GroupDetail GroupKind GroupMember GroupOffsets GroupSummary "
-            "ManageStatus PartitionPosition RunStatus TopicOnBroker TopicStatus"
+            "Admin BrokerState DeployedTopic GroupDetail GroupMember GroupOffsets GroupSummary PartitionPosition "
+            "TopicOnBroker"
         ),
         "tubeclient.assignment": "assign",
         "tubeclient.consumers.consumer": "ClientBalanceConsumer",
