@@ -306,16 +306,15 @@ class Layer(NamedTuple):
 PYTEST_PLUGIN = "embedded_tubemq/pytest_plugin.py"
 
 LAYERS = {
-    # isal and orjson are optional; pyarrow and numpy are for tubeclient.inlong alone, prometheus_client for metrics.
-    "tubeclient": Layer({"google.protobuf", "isal", "orjson", "pyarrow", "numpy", "prometheus_client"}, set()),
-    "tubeclient/aio": Layer({"tubeclient"}, NETWORK - {"asyncio"}),
+    # isal is optional; pyarrow and numpy are for tubeclient.inlong alone, prometheus_client for metrics.
+    "tubeclient": Layer({"google.protobuf", "isal", "pyarrow", "numpy", "prometheus_client"}, set()),
     "tubeclient/inlong": Layer(
         {"google.protobuf", "pyarrow", "numpy", "tubeclient.wire", "tubeclient.errors", "tubeclient.extras"},
         OUTSIDE_WORLD | {"random"},
     ),
     # Pure encoding and decoding; then state machines whose clock, randomness and input are handed in.
     "tubeclient/wire": Layer(
-        {"google.protobuf", "isal", "orjson", "tubeclient.keys", "tubeclient.errors"}, OUTSIDE_WORLD | {"random"}
+        {"google.protobuf", "isal", "tubeclient.keys", "tubeclient.errors"}, OUTSIDE_WORLD | {"random"}
     ),
     "tubeclient/flows": Layer(
         {
@@ -495,13 +494,6 @@ def test_a_folder_imports_only_the_folders_below_it(package: str) -> None:
     assert allowed <= seen, f"nobody needs {sorted(allowed - seen)}"
     left = {path.name.removesuffix(".py") for path in (ROOT / package).iterdir() if path.suffix in ("", ".py")}
     assert left - {"__init__", "__pycache__"} == set(folders)
-
-
-def test_only_aio_knows_asyncio() -> None:
-    found = [item for item in imports_of("tubeclient") if below(item.module, {"asyncio", "tubeclient.aio"})]
-    wrong = [item for item in found if not item.file.startswith("tubeclient/aio/")]
-    assert found
-    assert not wrong, "\n".join(map(str, wrong))
 
 
 def test_random_numbers_are_handed_to_the_state_machines() -> None:

@@ -4,26 +4,21 @@ from __future__ import annotations
 
 import ast
 import importlib
-import inspect
 import re
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 import pyspark_tubeclient
 import tubeclient
-import tubeclient.aio
 import tubeclient.assignment
 import tubeclient.inlong
-from tubeclient.consumers.pull_consumer import ConsumerOptions, PullOptions
 
 ROOT = Path(__file__).resolve().parents[1]
 PUBLIC = {
     "pyspark_tubeclient",
     "tubeclient",
-    "tubeclient.aio",
     "tubeclient.assignment",
     "tubeclient.inlong",
     "embedded_tubemq",
@@ -60,31 +55,5 @@ def test_the_documents_import_public_names_only(path: Path) -> None:
 
 
 def test_the_clients_names_are_there() -> None:
-    for module in (tubeclient, tubeclient.aio, tubeclient.assignment, tubeclient.inlong):
+    for module in (tubeclient, tubeclient.assignment, tubeclient.inlong):
         assert all(hasattr(module, name) for name in module.__all__)
-
-
-@pytest.mark.parametrize("name", tubeclient.aio.__all__)
-def test_a_class_for_asyncio_takes_what_its_sync_class_takes(name: str) -> None:
-    found, beside = getattr(tubeclient.aio, name), getattr(tubeclient, name.removeprefix("Async"))
-    assert found.__doc__
-    shared = {
-        method for method in vars(beside) if not method.startswith("_") and callable(getattr(found, method, None))
-    }
-    assert shared or name == "AsyncPullConsumer"
-    for method in {*shared, "start"} & set(dir(found)):
-        assert arguments_of(getattr(found, method)) == arguments_of(getattr(beside, method)), method
-    given, wanted = arguments_of(found), arguments_of(beside)
-    if "options" in given:  # they are typed
-        del given["options"]
-        options = PullOptions if name == "AsyncPullConsumer" else ConsumerOptions
-        assert given.keys() | options.__annotations__.keys() == wanted.keys() - {"options"} | (
-            ConsumerOptions.__annotations__.keys()
-        )
-    else:
-        assert given == wanted
-
-
-def arguments_of(call: Callable[..., object]) -> dict[str, object]:
-    """Names and defaults."""
-    return {one.name: one.default for one in inspect.signature(call).parameters.values()}

@@ -8,7 +8,6 @@ import inspect
 API = {
     "pyspark_tubeclient": "With Spark.",
     "tubeclient": "The client. It needs only protobuf.",
-    "tubeclient.aio": "[The client for asyncio](client.md#with-asyncio).",
     "tubeclient.assignment": "[Who reads what](assignment.md): the strategies, and what would change.",
     "tubeclient.inlong": "Packs of InLong's records. Needs the extra `inlong`.",
     "embedded_tubemq": "A TubeMQ in one process, for tests and demos. Needs the extra `embedded`.",

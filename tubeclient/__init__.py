@@ -13,168 +13,60 @@ import importlib
 import importlib.util
 from typing import TYPE_CHECKING
 
-from tubeclient._version import __version__
-from tubeclient.errors import (
-    AuthenticationFailed,
-    BadRequest,
-    BrokerFailed,
-    ClientClosed,
-    ConfigurationError,
-    ConnectError,
-    ConnectionLost,
-    ContradictoryAnswers,
-    CorruptMessage,
-    DataLoss,
-    DeadlineExceeded,
-    GroupConflict,
-    GroupForbidden,
-    NodeIdConflict,
-    NoMessageTime,
-    NoSuchPartition,
-    NotAvailable,
-    NothingToRead,
-    PartitionOccupied,
-    PartitionTaken,
-    PartitionUnavailable,
-    ProtocolError,
-    RegistrationLost,
-    RemoteError,
-    ServerBusy,
-    SourceCountConflict,
-    SpeedLimited,
-    StalePack,
-    StandbyMaster,
-    StatusError,
-    TopicNotDeployed,
-    TransportError,
-    TubeError,
-    UnknownGroup,
-)
-from tubeclient.keys import BrokerInfo, OffsetRange, PartitionKey, StoreBounds, StoreKey, TopicLayout
+from tubeclient import errors
+from tubeclient._version import __version__ as __version__
+from tubeclient.errors import *  # noqa: F403
+from tubeclient.keys import BrokerInfo as BrokerInfo
+from tubeclient.keys import OffsetRange as OffsetRange
+from tubeclient.keys import PartitionKey as PartitionKey
+from tubeclient.keys import StoreBounds as StoreBounds
+from tubeclient.keys import StoreKey as StoreKey
+from tubeclient.keys import TopicLayout as TopicLayout
 
 if TYPE_CHECKING:
-    from tubeclient.admin import (
-        Admin,
-        BrokerState,
-        DeployedTopic,
-        GroupDetail,
-        GroupKind,
-        GroupMember,
-        GroupOffsets,
-        GroupSummary,
-        ManageStatus,
-        PartitionPosition,
-        RunStatus,
-        TopicOnBroker,
-        TopicStatus,
-    )
-    from tubeclient.assignment import assign
-    from tubeclient.consumers.consumer import ClientBalanceConsumer
-    from tubeclient.consumers.group import GroupMembership, fetch_view
-    from tubeclient.consumers.pull_consumer import PullConsumer
-    from tubeclient.flows.message_pack import Delivery, Position, ReceivedMessage
-    from tubeclient.flows.read_plan import BootstrapOffset
-    from tubeclient.metadata import ClusterView
-    from tubeclient.metrics import ClientMetrics
-    from tubeclient.names import reader_groups_of
-    from tubeclient.net.fork import after_fork
-    from tubeclient.positions.offset_lookup import OffsetLook, OffsetLookup
-    from tubeclient.producing.outgoing import OutgoingMessage
-    from tubeclient.producing.producer import Producer, SendResult
-    from tubeclient.range_reader import LostRange, Pack, RangeReader, WantedRange
-    from tubeclient.settings import ClientSettings, Credentials, TlsSettings, parse_master_servers
-    from tubeclient.wire.messages import Message
-
-__all__ = [
-    "Admin",
-    "AuthenticationFailed",
-    "BadRequest",
-    "BootstrapOffset",
-    "BrokerFailed",
-    "BrokerInfo",
-    "BrokerState",
-    "ClientBalanceConsumer",
-    "ClientClosed",
-    "ClientMetrics",
-    "ClientSettings",
-    "ClusterView",
-    "ConfigurationError",
-    "ConnectError",
-    "ConnectionLost",
-    "ContradictoryAnswers",
-    "CorruptMessage",
-    "Credentials",
-    "DataLoss",
-    "DeadlineExceeded",
-    "Delivery",
-    "DeployedTopic",
-    "GroupConflict",
-    "GroupDetail",
-    "GroupForbidden",
-    "GroupKind",
-    "GroupMember",
-    "GroupMembership",
-    "GroupOffsets",
-    "GroupSummary",
-    "LostRange",
-    "ManageStatus",
-    "Message",
-    "NoMessageTime",
-    "NoSuchPartition",
-    "NodeIdConflict",
-    "NotAvailable",
-    "NothingToRead",
-    "OffsetLook",
-    "OffsetLookup",
-    "OffsetRange",
-    "OutgoingMessage",
-    "Pack",
-    "PartitionKey",
-    "PartitionOccupied",
-    "PartitionPosition",
-    "PartitionTaken",
-    "PartitionUnavailable",
-    "Position",
-    "Producer",
-    "ProtocolError",
-    "PullConsumer",
-    "RangeReader",
-    "ReceivedMessage",
-    "RegistrationLost",
-    "RemoteError",
-    "RunStatus",
-    "SendResult",
-    "ServerBusy",
-    "SourceCountConflict",
-    "SpeedLimited",
-    "StalePack",
-    "StandbyMaster",
-    "StatusError",
-    "StoreBounds",
-    "StoreKey",
-    "TlsSettings",
-    "TopicLayout",
-    "TopicNotDeployed",
-    "TopicOnBroker",
-    "TopicStatus",
-    "TransportError",
-    "TubeError",
-    "UnknownGroup",
-    "WantedRange",
-    "__version__",
-    "after_fork",
-    "assign",
-    "fetch_view",
-    "parse_master_servers",
-    "reader_groups_of",
-]
+    from tubeclient.admin import Admin as Admin
+    from tubeclient.admin import BrokerState as BrokerState
+    from tubeclient.admin import DeployedTopic as DeployedTopic
+    from tubeclient.admin import GroupDetail as GroupDetail
+    from tubeclient.admin import GroupMember as GroupMember
+    from tubeclient.admin import GroupOffsets as GroupOffsets
+    from tubeclient.admin import GroupSummary as GroupSummary
+    from tubeclient.admin import PartitionPosition as PartitionPosition
+    from tubeclient.admin import TopicOnBroker as TopicOnBroker
+    from tubeclient.assignment import assign as assign
+    from tubeclient.consumers.consumer import ClientBalanceConsumer as ClientBalanceConsumer
+    from tubeclient.consumers.group import GroupMembership as GroupMembership
+    from tubeclient.consumers.group import fetch_view as fetch_view
+    from tubeclient.consumers.pull_consumer import PullConsumer as PullConsumer
+    from tubeclient.flows.message_pack import Delivery as Delivery
+    from tubeclient.flows.message_pack import Position as Position
+    from tubeclient.flows.message_pack import ReceivedMessage as ReceivedMessage
+    from tubeclient.flows.read_plan import BootstrapOffset as BootstrapOffset
+    from tubeclient.metadata import ClusterView as ClusterView
+    from tubeclient.metrics import ClientMetrics as ClientMetrics
+    from tubeclient.names import reader_groups_of as reader_groups_of
+    from tubeclient.net.fork import after_fork as after_fork
+    from tubeclient.positions.offset_lookup import OffsetLook as OffsetLook
+    from tubeclient.positions.offset_lookup import OffsetLookup as OffsetLookup
+    from tubeclient.producing.outgoing import OutgoingMessage as OutgoingMessage
+    from tubeclient.producing.producer import Producer as Producer
+    from tubeclient.producing.producer import SendResult as SendResult
+    from tubeclient.range_reader import LostRange as LostRange
+    from tubeclient.range_reader import Pack as Pack
+    from tubeclient.range_reader import RangeReader as RangeReader
+    from tubeclient.range_reader import WantedRange as WantedRange
+    from tubeclient.settings import ClientSettings as ClientSettings
+    from tubeclient.settings import Credentials as Credentials
+    from tubeclient.settings import TlsSettings as TlsSettings
+    from tubeclient.settings import parse_master_servers as parse_master_servers
+    from tubeclient.wire.messages import Message as Message
 
 _HOMES = {
     name: module
     for module, names in {
         "tubeclient.admin": (
-            "Admin BrokerState DeployedTopic GroupDetail GroupKind GroupMember GroupOffsets GroupSummary "
-            "ManageStatus PartitionPosition RunStatus TopicOnBroker TopicStatus"
+            "Admin BrokerState DeployedTopic GroupDetail GroupMember GroupOffsets GroupSummary PartitionPosition "
+            "TopicOnBroker"
         ),
         "tubeclient.assignment": "assign",
         "tubeclient.consumers.consumer": "ClientBalanceConsumer",
@@ -195,6 +87,10 @@ _HOMES = {
     }.items()
     for name in names.split()
 }
+
+_KEYS = ["BrokerInfo", "OffsetRange", "PartitionKey", "StoreBounds", "StoreKey", "TopicLayout"]
+_ERRORS = [name for name, one in vars(errors).items() if isinstance(one, type) and issubclass(one, errors.TubeError)]
+__all__ = sorted(["__version__", *_ERRORS, *_KEYS, *_HOMES])
 
 
 if not TYPE_CHECKING:  # for type checkers a name that is not there is an error

@@ -72,7 +72,7 @@ class BrokerWebs:
     def of(self, broker: BrokerInfo) -> BrokerWeb | None:
         """The web calls of a broker. None while its web port is not known."""
         state = self._states.get(broker.broker_id)
-        if state is None or state.web_port <= 0 or not _is_at(state, broker):
+        if state is None or state.web_port <= 0 or not state.is_at(broker):
             return None
         return BrokerWeb(broker.broker_id, state.web_address, self._settings.http_timeout_ms)
 
@@ -81,7 +81,7 @@ class BrokerWebs:
         this one.
         """
         state = self._states.get(broker.broker_id)
-        if state is not None and not _is_at(state, broker):
+        if state is not None and not state.is_at(broker):
             raise ConnectError(
                 f"broker {broker} has moved, the master lists it as {state.info}; waiting for the new layout"
             )
@@ -107,29 +107,25 @@ class BrokerWebs:
         The first positions of a group come up to 5 s late. Only HTTP gives positions without taking partitions over, so
         it is a TubeError if a broker's web port cannot be reached.
         """
-        self.learn(view)
-        positions: dict[PartitionKey, int] = {}
-        for broker_id in _ids_of(view):
-            positions |= self._positions_at(view, broker_id, group)
+        positions, silent = self.answered_positions(view, group)
+        for error in silent.values():
+            raise error
         return positions
 
     def answered_positions(self, view: ClusterView, group: str) -> tuple[dict[PartitionKey, int], dict[int, TubeError]]:
         """As `group_positions`, of the brokers that answer; and why each of the others, by id, does not."""
         self.learn(view)
+        topics = {layout.topic for layout in view.layouts}
+        what_for = f"reports the position of group {group}"
         positions: dict[PartitionKey, int] = {}
         silent: dict[int, TubeError] = {}
-        for broker_id in _ids_of(view):
+        for broker_id in sorted({layout.broker_id for layout in view.layouts}):
             try:
-                positions |= self._positions_at(view, broker_id, group)
+                found = self._asked(view, view.brokers[broker_id], what_for, lambda web: web.positions(group, topics))
+                positions |= {one.partition: one.committed for one in found if view.has(one.partition)}
             except TubeError as error:
                 silent[broker_id] = error
         return positions, silent
-
-    def _positions_at(self, view: ClusterView, broker_id: int, group: str) -> dict[PartitionKey, int]:
-        topics = {layout.topic for layout in view.layouts}
-        what_for = f"reports the position of group {group}"
-        found = self._asked(view, view.brokers[broker_id], what_for, lambda web: web.positions(group, topics))
-        return {one.partition: one.committed for one in found if view.has(one.partition)}
 
     def set_group_positions(
         self, view: ClusterView, group: str, offsets: Mapping[PartitionKey, int], user: str
@@ -204,13 +200,3 @@ class BrokerWebs:
             reason = f": {self._failure}" if self._failure is not None else f"; {WEB_ADVICE}"
             raise ConnectError(f"broker {broker} {what_for} over HTTP only, but its web port is unknown{reason}")
         return web
-
-
-def _is_at(state: BrokerState, broker: BrokerInfo) -> bool:
-    """Whether a layout's address of a broker is its present one. Over TLS, layouts have the TLS port."""
-    return broker.host == state.info.host and broker.port in (state.info.port, state.tls_port)
-
-
-def _ids_of(view: ClusterView) -> list[int]:
-    """The brokers that have partitions."""
-    return sorted({layout.broker_id for layout in view.layouts})

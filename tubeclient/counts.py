@@ -9,7 +9,8 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Iterator
-from typing import Final, Literal, NamedTuple, Protocol, TypeAlias
+from dataclasses import dataclass
+from typing import Final, Literal, NamedTuple, TypeAlias
 
 FetchResult: TypeAlias = Literal["messages", "empty", "error"]
 
@@ -17,7 +18,8 @@ OPERATION_SECONDS: Final = (0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.7
 """The bounds that OpenTelemetry advises for the durations of messaging operations."""
 
 
-class Metric(NamedTuple):
+@dataclass(frozen=True, slots=True, eq=False)
+class Metric:
     """One metric, as Prometheus shows it."""
 
     name: str
@@ -34,13 +36,6 @@ class Sample(NamedTuple):
     values: tuple[float, ...]
     """One number. Of a histogram: how many durations are in each bucket, the one without a bound included, and their
     sum in seconds."""
-
-
-class Counts(Protocol):
-    """What one client has counted."""
-
-    def samples(self) -> Iterator[Sample]:
-        """All values that only grow."""
 
 
 class Durations:
@@ -166,58 +161,49 @@ CLIENT_METRICS: Final = (
 """All metrics of the client."""
 
 
-class _Sent:
-    """Of one topic."""
-
-    __slots__ = ("durations", "faults", "given_up", "messages", "payload_bytes", "retries")
+class Counts:
+    """What one client has counted: all values that only grow."""
 
     def __init__(self) -> None:
-        self.messages = 0
-        self.payload_bytes = 0
-        self.retries = 0
-        self.durations = Durations()
-        self.faults: Counter[str] = Counter()
-        self.given_up: Counter[str] = Counter()
+        self._sums: defaultdict[tuple[Metric, tuple[str, ...]], int] = defaultdict(int)
+        self._durations: defaultdict[tuple[Metric, tuple[str, ...]], Durations] = defaultdict(Durations)
+
+    def add(self, metric: Metric, *labels: str, by: int = 1) -> None:
+        self._sums[metric, labels] += by
+
+    def samples(self) -> Iterator[Sample]:
+        for (metric, labels), value in list(self._sums.items()):
+            yield Sample(metric, labels, (value,))
+        for (metric, labels), durations in list(self._durations.items()):
+            yield Sample(metric, labels, durations.values)
 
 
-class SendCounts:
+class SendCounts(Counts):
     """What a producer has sent, by topic."""
-
-    def __init__(self) -> None:
-        self._topics: defaultdict[str, _Sent] = defaultdict(_Sent)
 
     def acknowledged(self, topic: str, payload_bytes: int, seconds: float) -> None:
         """A broker has one more message, so many seconds after its submit."""
-        of = self._topics[topic]
-        of.messages += 1
-        of.payload_bytes += payload_bytes
-        of.durations.add(seconds)
+        self._sums[_SENT, (topic, "")] += 1
+        self._sums[_SENT_BYTES, (topic,)] += payload_bytes
+        self._durations[_OPERATION, ("send", topic)].add(seconds)
 
     def failed(self, topic: str, error: Exception, *, again: bool) -> None:
         """An attempt failed; `again` says whether there will be another one."""
-        of = self._topics[topic]
-        of.faults[type(error).__name__] += 1
-        of.retries += again
+        self.add(_SEND_FAULTS, topic, type(error).__name__)
+        self.add(_SEND_RETRIES, topic, by=again)
 
     def given_up(self, topic: str, error: Exception) -> None:
         """A message will not be sent any more."""
-        self._topics[topic].given_up[type(error).__name__] += 1
+        self.add(_SENT, topic, type(error).__name__)
 
     @property
     def unsent(self) -> dict[str, int]:
         """How many messages were given up, of the topics that have some."""
-        return {topic: of.given_up.total() for topic, of in list(self._topics.items()) if of.given_up}
-
-    def samples(self) -> Iterator[Sample]:
-        for topic, of in list(self._topics.items()):
-            yield Sample(_SENT, (topic, ""), (of.messages,))
-            for kind, count in list(of.given_up.items()):
-                yield Sample(_SENT, (topic, kind), (count,))
-            yield Sample(_SENT_BYTES, (topic,), (of.payload_bytes,))
-            for kind, count in list(of.faults.items()):
-                yield Sample(_SEND_FAULTS, (topic, kind), (count,))
-            yield Sample(_SEND_RETRIES, (topic,), (of.retries,))
-            yield Sample(_OPERATION, ("send", topic), of.durations.values)
+        found: Counter[str] = Counter()
+        for (metric, labels), count in list(self._sums.items()):
+            if metric is _SENT and labels[1]:
+                found[labels[0]] += count
+        return found
 
     @staticmethod
     def now(in_flight: int) -> Iterator[Sample]:
@@ -225,63 +211,35 @@ class SendCounts:
         yield Sample(_IN_FLIGHT, (), (in_flight,))
 
 
-class _Read:
-    """Of one topic."""
-
-    __slots__ = ("bad", "faults", "fetches", "lost", "messages", "payload_bytes", "processing")
-
-    def __init__(self) -> None:
-        self.messages = 0
-        self.payload_bytes = 0
-        self.bad = 0
-        self.lost = 0
-        self.fetches: Counter[str] = Counter()
-        self.faults: Counter[str] = Counter()
-        self.processing = Durations()
-
-
-class ReadCounts:
+class ReadCounts(Counts):
     """What a consumer, or a range reader, has read as `group`, by topic."""
 
     def __init__(self, group: str = "") -> None:
+        super().__init__()
         self._group = group
-        self._topics: defaultdict[str, _Read] = defaultdict(_Read)
 
     def delivered(self, topic: str, messages: int, payload_bytes: int, bad: int = 0) -> None:
         """The application got so many messages, of which `bad` are bad."""
-        of = self._topics[topic]
-        of.messages += messages
-        of.payload_bytes += payload_bytes
-        of.bad += bad
+        self.add(_CONSUMED, topic, self._group, by=messages)
+        self.add(_CONSUMED_BYTES, topic, self._group, by=payload_bytes)
+        self.add(_BAD, topic, self._group, by=bad)
+        self.lost(topic, 0)  # so that the first loss shows as a change
 
     def fetched(self, topic: str, result: FetchResult) -> None:
         """A broker answered a fetch."""
-        self._topics[topic].fetches[result] += 1
+        self.add(_FETCHES, topic, self._group, result)
 
     def failed(self, topic: str, error: Exception) -> None:
         """A fetch or a confirmation failed."""
-        self._topics[topic].faults[type(error).__name__] += 1
+        self.add(_READ_FAULTS, topic, self._group, type(error).__name__)
 
     def lost(self, topic: str, messages: int) -> None:
         """So many messages, at most, expired before they were read."""
-        self._topics[topic].lost += messages
+        self.add(_LOST, topic, self._group, by=messages)
 
     def processed(self, topic: str, seconds: float) -> None:
         """A pack was confirmed so many seconds after it was delivered."""
-        self._topics[topic].processing.add(seconds)
-
-    def samples(self) -> Iterator[Sample]:
-        for topic, of in list(self._topics.items()):
-            labels = (topic, self._group)
-            yield Sample(_CONSUMED, labels, (of.messages,))
-            yield Sample(_CONSUMED_BYTES, labels, (of.payload_bytes,))
-            for result, count in list(of.fetches.items()):
-                yield Sample(_FETCHES, (*labels, result), (count,))
-            for kind, count in list(of.faults.items()):
-                yield Sample(_READ_FAULTS, (*labels, kind), (count,))
-            yield Sample(_LOST, labels, (of.lost,))
-            yield Sample(_BAD, labels, (of.bad,))
-            yield Sample(_PROCESS, labels, of.processing.values)
+        self._durations[_PROCESS, (topic, self._group)].add(seconds)
 
 
 def lag_samples(group: str, behind: dict[str, int], partitions: dict[str, int]) -> Iterator[Sample]:

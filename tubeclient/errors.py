@@ -18,7 +18,7 @@
     ├── ClientClosed              a client used after its close, or in a forked child
     ├── NoMessageTime             a message without a time, in a search by time
     ├── UnknownGroup              no broker has positions of the consumer group
-    └── BrokerFailed              an administrative call failed at one broker; says what was done before
+    └── BrokerFailed              an administrative call failed at one broker
 
 `retriable` says whether the same call may succeed later without any change by a user. `condition` is the error's stable
 name; `tubeclient.conditions` lists them.
@@ -40,45 +40,6 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-__all__ = [
-    "STATUS_CLASSES",
-    "AuthenticationFailed",
-    "BadRequest",
-    "BrokerFailed",
-    "ClientClosed",
-    "ConfigurationError",
-    "ConnectError",
-    "ConnectionLost",
-    "ContradictoryAnswers",
-    "CorruptMessage",
-    "DataLoss",
-    "DeadlineExceeded",
-    "GroupConflict",
-    "GroupForbidden",
-    "NoMessageTime",
-    "NoSuchPartition",
-    "NodeIdConflict",
-    "NotAvailable",
-    "NothingToRead",
-    "PartitionOccupied",
-    "PartitionTaken",
-    "PartitionUnavailable",
-    "ProtocolError",
-    "RegistrationLost",
-    "RemoteError",
-    "ServerBusy",
-    "SourceCountConflict",
-    "SpeedLimited",
-    "StalePack",
-    "StandbyMaster",
-    "StatusError",
-    "TopicNotDeployed",
-    "TransportError",
-    "TubeError",
-    "UnknownGroup",
-    "status_error",
-]
-
 
 class TubeError(Exception):
     """Root of all errors of this package."""
@@ -86,6 +47,11 @@ class TubeError(Exception):
     condition: str = "CLIENT_ERROR"
     """The error's stable name, in `tubeclient.conditions`. Some errors have a finer one than their class."""
     retriable: ClassVar[bool] = False
+
+    def __init__(self, *args: object, condition: str | None = None) -> None:
+        super().__init__(*args)
+        if condition is not None:
+            self.condition = condition
 
     def __reduce__(self) -> tuple[object, ...]:
         # Spark's workers send errors as pickles. By default Python calls the class with only the message, but the
@@ -105,11 +71,6 @@ class ConfigurationError(TubeError, ValueError):
 
     condition = "INVALID_SETTING"
 
-    def __init__(self, message: str, *, condition: str | None = None) -> None:
-        super().__init__(message)
-        if condition is not None:
-            self.condition = condition
-
 
 class TransportError(TubeError):
     """No usable connection to `address` ("host:port")."""
@@ -118,10 +79,8 @@ class TransportError(TubeError):
     retriable = True
 
     def __init__(self, message: str, *, address: str = "", condition: str | None = None) -> None:
-        super().__init__(message)
+        super().__init__(message, condition=condition)
         self.address = address
-        if condition is not None:
-            self.condition = condition
 
 
 class ConnectError(TransportError):
@@ -187,12 +146,10 @@ class RemoteError(TubeError):
     def __init__(self, exception_name: str, text: str, *, address: str = "", condition: str | None = None) -> None:
         where = f" at {address}" if address else ""
         failure = exception_name.rpartition(".")[2]
-        super().__init__(f"the server{where} failed with {failure}: {text or 'no text given'}")
+        super().__init__(f"the server{where} failed with {failure}: {text or 'no text given'}", condition=condition)
         self.exception_name = exception_name
         self.text = text
         self.address = address
-        if condition is not None:
-            self.condition = condition
 
 
 class StandbyMaster(RemoteError):
@@ -383,18 +340,15 @@ class UnknownGroup(TubeError):
 
 
 class BrokerFailed(TubeError):
-    """An administrative call failed at one broker; the `__cause__` is the broker's own error.
-
-    `broker` is "id:host:port". `done` are the partitions ("brokerId:topic:partitionId") that the same call had already
-    changed, on any broker. They stay changed; repeating the call is safe.
+    """An administrative call failed at `broker` ("id:host:port"); the `__cause__` is the broker's own error. What the
+    call changed at others stays; repeating it is safe.
     """
 
     condition = "BROKER_CALL_FAILED"
 
-    def __init__(self, message: str, *, broker: str, done: tuple[str, ...] = ()) -> None:
+    def __init__(self, message: str, *, broker: str) -> None:
         super().__init__(message)
         self.broker = broker
-        self.done = done
 
 
 class DataLoss(TubeError):

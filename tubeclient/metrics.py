@@ -6,7 +6,7 @@ import os
 import threading
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from tubeclient.counts import CLIENT_METRICS, OPERATION_SECONDS, Counts, Metric, Sample
 from tubeclient.extras import brought_by
@@ -18,44 +18,40 @@ if TYPE_CHECKING:
 Key = tuple[Metric, tuple[str, ...]]
 
 
-class _Entry(NamedTuple):
-    owner: weakref.ref[Any]
-    counts: Counts
-    now: Callable[[Any], Iterable[Sample]]
-
-
 class _Ledger:
     """Counts outlive their clients, so that the sums never fall. Those of forgotten clients are kept as one sum."""
 
     def __init__(self) -> None:
         # Re-entrant: a signal handler may make a client while another one is entered.
         self._lock = threading.RLock()
-        self._entries: list[_Entry] = []
+        self._entries: list[tuple[weakref.ref[Any], Counts, Callable[[Any], Iterable[Sample]]]] = []
         self._past: dict[Key, tuple[float, ...]] = {}
 
-    def enter(self, entry: _Entry) -> None:
+    def enter(self, owner: object, counts: Counts, now: Callable[[Any], Iterable[Sample]]) -> None:
         with self._lock:
             self._put_away()
-            self._entries.append(entry)
+            self._entries.append((weakref.ref(owner), counts, now))
 
     def totals(self) -> dict[Key, tuple[float, ...]]:
         with self._lock:
             self._put_away()
             found, entries = dict(self._past), list(self._entries)
-        for entry in entries:
-            _add(found, entry.counts.samples())
-            owner = entry.owner()
+        for known, counts, now in entries:
+            _add(found, counts.samples())
+            owner = known()
             if owner is not None:
-                _add(found, entry.now(owner))
+                _add(found, now(owner))
         return found
 
     def _put_away(self) -> None:
         """Nobody adds any more to the counts of a client that is gone."""
-        gone = [entry for entry in self._entries if entry.owner() is None]
-        if gone:
-            for entry in gone:
-                _add(self._past, entry.counts.samples())
-            self._entries = [entry for entry in self._entries if entry not in gone]
+        kept = []
+        for entry in self._entries:
+            if entry[0]() is None:
+                _add(self._past, entry[1].samples())
+            else:
+                kept.append(entry)
+        self._entries = kept
 
 
 def _add(sums: dict[Key, tuple[float, ...]], samples: Iterable[Sample]) -> None:
@@ -70,7 +66,7 @@ _ledger = _Ledger()
 def enter(owner: object, counts: Counts, now: Callable[[Any], Iterable[Sample]] = lambda _: ()) -> None:
     """Show these counts for ever, and while `owner` lives, also what `now(owner)` gives. No reference to the owner is
     held."""
-    _ledger.enter(_Entry(weakref.ref(owner), counts, now))
+    _ledger.enter(owner, counts, now)
 
 
 def totals() -> dict[Key, tuple[float, ...]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import socket
 from collections.abc import Callable
@@ -12,7 +13,6 @@ from aiohttp import web
 
 from embedded_tubemq.common.admin import AdminError, Parameters, failed
 from embedded_tubemq.net.server import listen
-from tubeclient.wire.web_json import write_json
 
 __all__ = ["HttpServer"]
 
@@ -59,4 +59,4 @@ class HttpServer:
         except Exception as error:
             _LOG.exception("%s failed", request.path)
             answer = failed(AdminError(f"internal error: {error}", 500))
-        return web.Response(body=write_json(answer), content_type="application/json", charset="utf-8")
+        return web.Response(body=json.dumps(answer).encode(), content_type="application/json", charset="utf-8")

@@ -20,7 +20,6 @@ from tubeclient.keys import PartitionKey, StoreBounds, StoreKey
 from tubeclient.metadata import ClusterView
 from tubeclient.positions.offset_lookup import OffsetLook, OffsetLookup
 from tubeclient.settings import ClientSettings
-from tubeclient.web_port import naming_near
 
 __all__ = [
     "Cluster",
@@ -75,12 +74,6 @@ class Cluster(Protocol):
         ...
 
 
-class _Membership(GroupMembership):
-    def join(self, patience_ms: float = 0) -> ClusterView:
-        with naming_near(self._settings, self._nodes[0].topics):
-            return super().join(patience_ms)
-
-
 class TubeCluster:
     """The cluster of `settings`, limited to the topics of `subscription`."""
 
@@ -96,14 +89,13 @@ class TubeCluster:
         topics = read.topics if read.subscribe_pattern is None else self._matching_topics()
         if not topics:
             return NOTHING
-        with naming_near(self._settings, topics):
-            return fetch_view(self._settings, topics, read.reader_groups, read.tags_by_topic(topics))
+        return fetch_view(self._settings, topics, read.reader_groups, read.tags_by_topic(topics))
 
     def membership(self, source_count: int) -> Membership:
         read = self._subscription
 
         def for_topics(topics: Sequence[str]) -> GroupMembership:
-            return _Membership(
+            return GroupMembership(
                 self._settings,
                 read.consumer_group,
                 topics,

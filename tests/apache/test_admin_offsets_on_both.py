@@ -10,7 +10,7 @@ from tests.apache.both import *  # noqa: F403
 from tests.apache.both import offsets_of
 from tests.apache.java_client import JavaBalanceConsumer, JavaPack
 from tests.waiting import wait_for
-from tubeclient import Admin, PartitionKey, UnknownGroup
+from tubeclient import Admin, PartitionKey
 
 pytestmark = pytest.mark.apache
 
@@ -82,31 +82,3 @@ def test_setting_drops_what_is_in_flight(admin: Admin, produce: Produce, java_re
     assert consumer.confirm(pack.confirm_context) == end - ROW
     again = fetched(consumer)
     assert (again.curr_offset, len(again.messages)) == (end - ROW, 1)
-
-
-def test_a_cloned_group_starts_where_the_other_one_stands(
-    admin: Admin, produce: Produce, java_reader: JavaReader
-) -> None:
-    produce("admin_single", 3)
-    end = end_of(admin, FIRST)
-    wanted = {FIRST: end - ROW, OTHER_BROKER: ROW}
-    admin.set_offsets("admin_origin", wanted)
-    offsets_of(admin, "admin_origin", positions=2)
-    assert admin.clone_offsets("admin_origin", "admin_copy").committed == wanted
-    assert offsets_of(admin, "admin_copy", positions=2).committed == wanted
-    pack = fetched(connected(java_reader("admin_copy"), FIRST))
-    assert (pack.curr_offset, len(pack.messages)) == (end - ROW, 1)
-    assert admin.group_offsets("admin_origin").committed == wanted
-
-
-def test_a_removed_group_starts_anew(admin: Admin, produce: Produce, java_reader: JavaReader) -> None:
-    produce("admin_single", 3)
-    wanted = {FIRST: 2 * ROW, OTHER_BROKER: ROW}
-    admin.set_offsets("admin_gone", wanted)
-    offsets_of(admin, "admin_gone", positions=2)
-    with pytest.raises(UnknownGroup, match="admin_shared"):
-        admin.remove_offsets("admin_gone", ["admin_shared"])
-    assert admin.remove_offsets("admin_gone", ["admin_single"]).committed == wanted
-    with pytest.raises(UnknownGroup, match="admin_gone"):
-        admin.group_offsets("admin_gone")
-    assert fetched(connected(java_reader("admin_gone"), FIRST)).curr_offset == 0

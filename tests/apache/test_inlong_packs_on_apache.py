@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from py4j.protocol import Py4JError
 
 from tests.apache.java_gateway import JavaVM
-from tests.tubeclient.inlong.packs import GROUPS, OWN_GROUPS, Group, attribute_maps
+from tests.tubeclient.inlong.packs import GROUPS, OWN_GROUPS, Group, attribute_maps, encode_bin_pack
 from tubeclient.errors import CorruptMessage
-from tubeclient.inlong import OwnRecord, RecordGroup, encode_bin_pack, encode_pack, records_of
+from tubeclient.inlong import OwnRecord, RecordGroup, encode_pack, records_of
 from tubeclient.inlong.attributes import attribute_text, parse_pairs
 from tubeclient.inlong.blocks import LENGTH
 

@@ -13,7 +13,6 @@ from tests.waiting import wait_for
 from tubeclient import (
     Admin,
     ClientSettings,
-    GroupKind,
 )
 
 KEY, OTHER = partition_of("calls"), partition_of("calls", 2)
@@ -28,7 +27,7 @@ def test_start_registers_topics_filters_count_and_node(
     wanted = {"calls": [], "calls_filtered": ["wanted", "needed"]}
     consumer = consumer_of("calls_start", wanted, source_count=3, node_id=1)
     group = Admin(settings).group("calls_start")
-    assert (group.kind, set(group.topics)) == (GroupKind.CLIENT_BALANCE, set(wanted))
+    assert (group.kind, set(group.topics)) == ("client-rebalance", set(wanted))
     assert group.filters == {"calls_filtered": frozenset(["needed", "wanted"])}
     assert [(member.client_id, member.source_count, member.node_id) for member in group.members] == [
         (consumer.consumer_id, 3, 1)

@@ -21,7 +21,6 @@ from embedded_tubemq.storage.stores import StoreDirectory
 from tests.simulation.hub import EPOCH_SECONDS, Hub, Stoppable
 from tests.simulation.network import Network
 from tubeclient.keys import BrokerInfo
-from tubeclient.wire.web_json import write_json
 
 __all__ = ["BROKER_PORT", "MASTER_PORT", "MASTER_WEB_PORT", "BrokerServer", "Cluster", "MasterServer"]
 
@@ -51,7 +50,7 @@ class _Machine(Stoppable):
         return reply.stream
 
     def web(self, path: str, values: dict[str, str]) -> bytes:
-        return bytes(write_json(self._admin.call(Parameters(values))))
+        return json.dumps(self._admin.call(Parameters(values))).encode()
 
     def _ended(self) -> None:
         self._endpoint = None

@@ -20,11 +20,12 @@ REFRESH_MS = 500
 _WORK_SECONDS = 0.01
 
 
-class Book:
-    """What a member wrote down, line by line."""
+class Member:
+    """A member that runs, and what it wrote down, line by line."""
 
-    def __init__(self, file: Path) -> None:
+    def __init__(self, file: Path, process: subprocess.Popen[bytes]) -> None:
         self._file = file
+        self.process = process
 
     def lines(self, *kinds: str) -> list[dict[str, Any]]:
         """The complete lines so far of these kinds, in order."""
@@ -43,14 +44,6 @@ class Book:
     def client_id(self) -> str:
         """The member's id; empty until it has started."""
         return next((line["client"] for line in self.lines("started")), "")
-
-
-class Member(Book):
-    """A member that runs."""
-
-    def __init__(self, file: Path, process: subprocess.Popen[bytes]) -> None:
-        super().__init__(file)
-        self.process = process
 
     def close(self) -> int:
         """Let it give everything back and end; returns its exit code."""
@@ -85,7 +78,7 @@ def main(master: str, web_port: str, topic: str, file: str) -> None:
     with open(file, "a", buffering=1, encoding="utf-8") as book:
 
         def note(kind: str, **more: object) -> None:
-            book.write(json.dumps({"kind": kind, "at": time.monotonic(), **more}) + "\n")
+            book.write(json.dumps({"kind": kind, **more}) + "\n")
 
         def note_pack(kind: str, delivery: Delivery) -> None:
             bodies = [body.decode() for body in delivery.bodies]

@@ -1,8 +1,12 @@
-"""What the brokers of an embedded cluster hold of the tests' topics."""
+"""What the brokers of an embedded cluster hold of the tests' topics, and brokers that are silent for a while."""
 
 from __future__ import annotations
 
+import threading
 from collections import Counter
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from functools import partial
 
 from embedded_tubemq.broker.broker import Broker
@@ -30,3 +34,23 @@ def bodies(cluster: EmbeddedTubeMQ, topic: str = "clicks") -> Counter[bytes]:
     """How often each body is there."""
     records = (record for found in stored(cluster, topic).values() for record in found)
     return Counter(decode_payload(record.payload, record.flag)[0] for record in records)
+
+
+@contextmanager
+def silent(cluster: EmbeddedTubeMQ) -> Iterator[Callable[[], None]]:
+    """No server of the cluster answers until what this gives is called. AssertionError if it never was."""
+    begun, over = threading.Event(), threading.Event()
+
+    def hold(_: Broker) -> bool:
+        begun.set()
+        return over.wait(20)
+
+    with ThreadPoolExecutor(1) as thread:
+        holding = thread.submit(cluster.inspect, hold)
+        assert begun.wait(20)
+        try:
+            yield over.set
+        except BaseException:
+            over.set()
+            raise
+        assert holding.result(60), "nobody let the servers go on"

@@ -20,7 +20,6 @@ from tests.tubeclient.web_answers import ANSWERS
 from tubeclient import (
     Admin,
     ClientSettings,
-    ConfigurationError,
     ProtocolError,
     RemoteError,
     StandbyMaster,
@@ -123,16 +122,6 @@ def test_a_server_that_is_no_master_is_passed_over(
         assert DEAD in str(caught.value)
 
 
-def test_a_refusal_is_not_asked_for_again(settings: ClientSettings) -> None:
-    with serving(OTHER, settings.master_web_port, lambda request: None) as asked, pytest.raises(RemoteError) as caught:
-        admin_of(settings, ACTIVE, OTHER, token="wrong").create_topic("made")
-    assert asked == []
-    assert caught.value.condition == "AUTHENTICATION_FAILED"
-    with pytest.raises(RemoteError) as caught:
-        admin_of(settings, ACTIVE, token=DEFAULT_TOKEN).create_topic("clicks")
-    assert caught.value.condition == "SERVER_FAILED"
-
-
 def test_the_token_is_told_to_nobody_but_the_master(settings: ClientSettings, caplog: pytest.LogCaptureFixture) -> None:
     secret = "open-sesame"
     written = urllib.parse.quote_plus(secret)
@@ -169,36 +158,3 @@ def test_the_token_is_told_to_nobody_but_the_master(settings: ClientSettings, ca
     assert not any(written in request.partition(" ")[0] for request in asked)
     assert "sesame" not in " ".join(said) + caplog.text
     assert "***" in said[-1]
-
-
-def test_the_token_may_stand_in_a_file_or_a_variable(
-    settings: ClientSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def refuse(request: BaseHTTPRequestHandler) -> None:
-        request.send_response(200)
-        request.end_headers()
-        is_query = "admin_query_broker_run_status" in request.path
-        request.wfile.write(json.dumps(ANSWERS["brokers"]).encode() if is_query else b'{"result": false}')
-
-    (tmp_path / "token").write_text("from-a-file\n")
-    monkeypatch.setenv("TOKEN_FOR_TESTS", "from-a-variable")
-    at = replace(settings, master_servers=(f"{OTHER}:1",), http_timeout_ms=500)
-    with serving(OTHER, settings.master_web_port, refuse) as asked:
-        for admin in (
-            Admin(at, modify_token_file=str(tmp_path / "token")),
-            Admin(at, modify_token_env="TOKEN_FOR_TESTS"),
-        ):
-            with pytest.raises(RemoteError):
-                admin.create_topic("made")
-    told = [request for request in asked if "confModAuthToken" in request]
-    assert ["from-a-file" in told[0], "from-a-variable" in told[1]] == [True, True]
-    with pytest.raises(ConfigurationError, match="modify_token and modify_token_env"):
-        Admin(settings, modify_token="one", modify_token_env="TWO")
-
-
-def test_changes_need_a_token_and_a_user_with_a_name(settings: ClientSettings) -> None:
-    with pytest.raises(ConfigurationError, match=r"modify_token.*confModAuthToken"):
-        Admin(settings).create_topic("made")
-    for user in ("", "x", "two words", "1st", "a" * 65):
-        with pytest.raises(ConfigurationError, match="modify_user"):
-            Admin(settings, modify_user=user)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import random
 from collections.abc import Mapping
 from typing import TypeVar
@@ -60,12 +59,6 @@ def test_sizes_differ_by_one_at_most_whatever_the_names(
     assert max(sizes) - min(sizes) <= 1
 
 
-@given(partitions=st.lists(keys, max_size=60, unique=True), source_count=st.integers(1, 20))
-def test_averagely_gives_each_node_neighbours(partitions: list[PartitionKey], source_count: int) -> None:
-    nodes = assign("averagely", partitions, source_count)
-    assert list(itertools.chain.from_iterable(nodes)) == sorted(partitions)
-
-
 @given(partitions=st.lists(keys, max_size=40, unique=True), source_count=st.integers(1, 12), virtual=st.integers(1, 20))
 def test_on_the_ring_a_node_that_comes_only_takes_and_one_that_goes_only_gives(
     partitions: list[PartitionKey], source_count: int, virtual: int
@@ -96,18 +89,6 @@ def test_with_rooms_nobody_reads_another_room_that_has_nodes(case: Case) -> None
             sizes = {node: sum(rooms[key.broker_id] == room for key in of_node) for node, of_node in enumerate(nodes)}
             assert all(node in members for node, size in sizes.items() if size)
             assert max(sizes[node] for node in members) - min(sizes[node] for node in members) <= 1
-
-
-@given(case=cases())
-def test_config_does_what_the_plan_says(case: Case) -> None:
-    partitions, source_count, hints = case
-    nodes = assign("config", partitions, source_count, hints)
-    assert {key: node for node, of_node in enumerate(nodes) for key in of_node} == hints.plan
-
-
-def test_modulo_sorts_ids_as_numbers() -> None:
-    partitions = [PartitionKey(10, "a", 0), PartitionKey(9, "b", 10), PartitionKey(9, "b", 9), PartitionKey(9, "a", 0)]
-    assert [str(node[0]) for node in assign("modulo", partitions, 4)] == ["9:a:0", "9:b:9", "9:b:10", "10:a:0"]
 
 
 # What a JVM 17 printed for String.hashCode() of these texts.

@@ -70,19 +70,6 @@ def test_machine_room(count: int, clients: int, expected: list[list[int]]) -> No
     assert numbers(assign("machine_room", queues(count), clients, Hints(rooms={1: "room1"}))) == expected
 
 
-def test_machine_room_with_rooms_of_nodes_is_that_for_each_room() -> None:
-    keys = [*queues(5), *queues(5, broker_id=2, first=10), *queues(5, broker_id=3, first=20)]
-    hints = Hints(
-        rooms={1: "room1", 2: "room2", 3: "room3"}, node_rooms={0: "room1", 1: "room2", 2: "room1", 3: "room2"}
-    )
-    assert numbers(assign("machine_room", keys, 4, hints)) == [
-        [0, 1, 4, 20, 24],
-        [10, 11, 14, 21],
-        [2, 3, 22],
-        [12, 13, 23],
-    ]
-
-
 # AllocateMachineRoomNearByTest, with AllocateMessageQueueAveragely inside, says what must hold: queues of a room with
 # clients stay there; those of a room without are shared by all; none is left. Which they are is averagely's table.
 def test_machine_room_nearby() -> None:
@@ -144,17 +131,3 @@ def test_consistent_hash() -> None:
     hints = Hints(node_names=["CID-0", "CID-1", "CID-2"], virtual_nodes=3)
     nodes = assign("consistent_hash", keys, 3, hints)
     assert [[str(key) for key in of_node] for of_node in nodes] == ON_THE_RING
-
-
-def test_consistent_hash_gives_a_node_what_stands_on_its_very_place() -> None:
-    """MD5 of this node's place and of this partition's text begin with the same 32 bits."""
-    key = PartitionKey(1, "clicks", 109_877)
-    for names in (["node26806", "other"], ["other", "node26806"]):
-        hints = Hints(node_names=names, virtual_nodes=1)
-        assert assign("consistent_hash", [key], 2, hints)[names.index("node26806")] == [key]
-
-
-# Made in the same way, with RocketMQ's ten virtual nodes and node ids for names: "0-0" to "3-9".
-def test_consistent_hash_without_names() -> None:
-    keys = [PartitionKey(1, "clicks", number) for number in range(8)]
-    assert numbers(assign("consistent_hash", keys, 4)) == [[2, 3], [0, 1, 7], [4, 6], [5]]

@@ -10,7 +10,7 @@ import pytest
 
 from embedded_tubemq.cluster import EmbeddedTubeMQ
 from embedded_tubemq.storage.store import NewMessage
-from tests.moving import move_broker, swap_brokers
+from tests.moving import swap_brokers
 from tests.tubeclient.fake_web import serving
 from tubeclient import (
     BrokerFailed,
@@ -56,31 +56,12 @@ def test_what_was_set_is_told_and_the_groups_consumer_goes_on_from_it(
     assert webs.group_positions(view, "another") == {}
 
 
-def test_a_position_that_has_expired_becomes_the_first_that_is_there(
-    cluster: EmbeddedTubeMQ, view: ClusterView, webs: BrokerWebs
-) -> None:
-    cluster.expire("clicks", 4 * ROW)
-    webs.set_group_positions(view, "etl", {ON_1: 2 * ROW}, "tester")
-    assert webs.group_positions(view, "etl") == {ON_1: 4 * ROW}
-
-
 def test_a_position_behind_the_end_is_not_set_and_the_others_are(view: ClusterView, webs: BrokerWebs) -> None:
     wanted = {ON_1: 11 * ROW, ALSO_ON_1: 4 * ROW, ON_2: 5 * ROW}
     with pytest.raises(BrokerFailed, match=r"broker 1:.*1:clicks:0 ends at 280, before the position 308") as caught:
         webs.set_group_positions(view, "etl", wanted, "tester")
     assert caught.value.broker == str(view.brokers[1])
     assert webs.group_positions(view, "etl") == {ALSO_ON_1: 4 * ROW, ON_2: 5 * ROW}
-
-
-def test_a_broker_that_is_down_is_named_and_the_others_are_told(
-    cluster: EmbeddedTubeMQ, view: ClusterView, webs: BrokerWebs
-) -> None:
-    webs.learn(view)
-    cluster.stop_broker(1)
-    with pytest.raises(BrokerFailed, match=rf"broker {view.brokers[1]} failed: no answer to admin_\w+ from http://"):
-        webs.set_group_positions(view, "etl", {ON_1: ROW, ON_2: ROW}, "tester")
-    cluster.start_broker(1)
-    assert webs.group_positions(view, "etl") == {ON_2: ROW}
 
 
 def test_a_broker_that_is_starting_is_left_alone(cluster: EmbeddedTubeMQ, view: ClusterView, webs: BrokerWebs) -> None:
@@ -109,18 +90,6 @@ def test_where_no_web_port_is_known_the_option_is_named(settings: ClientSettings
     with pytest.raises(BrokerFailed, match="its web port is unknown"):
         webs.set_group_positions(view, "etl", {ON_1: ROW}, "tester")
     BrokerWebs(settings).require(view, "takes it")
-
-
-def test_a_broker_that_moved_is_told_where_it_is_now(
-    cluster: EmbeddedTubeMQ, settings: ClientSettings, view: ClusterView, webs: BrokerWebs
-) -> None:
-    webs.set_group_positions(view, "etl", {ON_1: ROW, ON_2: ROW}, "tester")
-    move_broker(cluster, 2)
-    shown = fetch_view(settings, ["clicks"], reader_groups_of("etl"))
-    assert shown.brokers[1] == view.brokers[1]
-    assert shown.brokers[2] != view.brokers[2]
-    webs.set_group_positions(shown, "etl", {ON_1: 2 * ROW, ON_2: 2 * ROW}, "tester")
-    assert webs.group_positions(shown, "etl") == {ON_1: 2 * ROW, ON_2: 2 * ROW}
 
 
 def test_brokers_that_swapped_their_addresses_are_not_taken_for_each_other(

@@ -6,7 +6,6 @@ import pytest
 from google.protobuf.message import Message
 
 from embedded_tubemq.common.peer import NOBODY, Peer
-from embedded_tubemq.storage.store import NewMessage
 from tests.tubeclient.consuming import Bench, Client
 from tubeclient.errors import (
     CorruptMessage,
@@ -17,7 +16,6 @@ from tubeclient.flows.fetch import Expired
 from tubeclient.flows.registrations import Lost
 from tubeclient.keys import OffsetRange
 from tubeclient.wire.methods import Method
-from tubeclient.wire.payload import encode_attributes, encode_payload, java_string_hash
 from tubeclient.wire.proto import broker_pb2
 
 
@@ -28,18 +26,6 @@ def test_a_passing_refusal_is_waited_out(bench: Bench, client: Client, code: int
     client.connect(bench.key(), 0)
     assert client.drain() == bench.of(bench.key())
     assert client.events_of(Lost) == []
-
-
-def test_the_brokers_wait_is_kept(bench: Bench, client: Client) -> None:
-    bench.brokers[1].faults.force(Method.GET_MESSAGES, 452, wait_ms=5_000)
-    assert client.poll(timeout_ms=4_900) is None
-    assert bench.simulation.calls.count(Method.GET_MESSAGES) == 1
-    assert client.get(timeout_ms=200).start == 0
-
-
-def test_a_broker_cannot_put_a_partition_to_rest_for_weeks(bench: Bench, client: Client) -> None:
-    bench.brokers[1].faults.force(Method.GET_MESSAGES, 452, wait_ms=(1 << 31) - 1)
-    assert client.get(timeout_ms=601_000).start == 0
 
 
 def test_a_broker_that_answers_empty_from_one_position_is_not_asked_all_the_time(bench: Bench, client: Client) -> None:
@@ -57,14 +43,6 @@ def test_a_broker_that_answers_empty_from_one_position_is_not_asked_all_the_time
     assert bench.simulation.calls.count(Method.GET_MESSAGES) <= 10_000 / 300 + 2
     bench.brokers[1].handle = handle  # type: ignore[method-assign]
     assert client.drain() == bench.of(bench.key())
-
-
-def test_an_idle_partition_is_asked_less_and_less_often(bench: Bench, client: Client) -> None:
-    client.drain()
-    before = bench.simulation.calls.count(Method.GET_MESSAGES)
-    assert client.poll(timeout_ms=20_000) is None
-    asked = bench.simulation.calls.count(Method.GET_MESSAGES) - before
-    assert 20_000 / 400 <= asked <= 20_000 / 200 + 10  # 200 to 400 ms apart, with jitter
 
 
 def test_a_confirmation_that_is_told_of_another_client_loses_the_partition(bench: Bench, client: Client) -> None:
@@ -112,20 +90,6 @@ def test_a_group_that_somebody_moved_on_purpose_is_no_loss(bench: Bench, client:
     assert client.events_of(Expired) == client.events_of(Lost) == []
 
 
-@pytest.mark.parametrize(("wanted", "found"), [(0, 280), (28_000, None)])
-def test_connecting_where_there_is_nothing_is_an_error_or_goes_to_the_nearest(
-    bench: Bench, wanted: int, found: int | None
-) -> None:
-    key = bench.key()
-    bench.store(key).expire(280)
-    found = bench.store(key).max_offset if found is None else found
-    with pytest.raises(DataLoss, match=f"{key} cannot be read from {wanted} on") as caught:
-        bench.client().connect(key, wanted)
-    assert caught.value.found == found
-    lenient = bench.client("lenient", fail_on_data_loss=False)
-    assert lenient.connect(key, wanted) == found
-
-
 def test_a_damaged_message_is_named_and_not_let_through(bench: Bench, client: Client) -> None:
     key = bench.key()
     client.confirm(client.get())
@@ -137,35 +101,6 @@ def test_a_damaged_message_is_named_and_not_let_through(bench: Bench, client: Cl
         with pytest.raises(CorruptMessage, match=f"partition {key}, in the pack from offset {position} on"):
             client.get()
     assert client.drain() == bench.of(key)[position // 28 :]  # it was damaged on the way only
-
-
-def test_filters_are_looked_at_again_for_tags_with_the_same_hash(bench: Bench) -> None:
-    assert java_string_hash("Aa") == java_string_hash("BB")
-    key = bench.key()
-    for number in range(6):
-        tag = ("Aa", "BB", "other")[number % 3]
-        payload, flag = encode_payload(b"%d" % number, encode_attributes({"n": str(number)}, tag, "202611211030"))
-        bench.store(key).append_all([NewMessage(0, payload, flag, java_string_hash(tag))], 0)
-    client = bench.client(filters={"clicks": frozenset({"BB"})})
-    client.connect(key)
-    found = []
-    while (delivery := client.poll()) is not None:
-        found += [(m.body, m.tag, m.time, m.attributes) for m in delivery]
-        client.confirm(delivery)
-    assert found == [(b"%d" % n, "BB", "202611211030", {"n": str(n)}) for n in (1, 4)]
-    assert client.poll() is None
-    assert bench.committed(key) == bench.store(key).max_offset
-
-
-def test_the_master_can_send_everybody_to_the_latest_messages(bench: Bench, client: Client) -> None:
-    out = client.get()
-    client.do(client.registrations.jump_to_latest())
-    assert client.poll() is None
-    before = len(bench.of(bench.key()))
-    bench.send(20)
-    assert client.drain() == bench.of(bench.key())[before:]
-    with pytest.raises(StalePack):
-        client.confirm(out)
 
 
 def drop_prefetched(client: Client) -> None:

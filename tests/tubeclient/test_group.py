@@ -2,53 +2,25 @@
 
 from __future__ import annotations
 
-import socket
 from contextlib import closing
 from threading import Event, Thread
 
 import pytest
 
 from embedded_tubemq.cluster import EmbeddedTubeMQ
-from tests.group_page import group_page
 from tests.tubeclient.interrupting import interrupted_at
-from tests.waiting import wait_for
 from tubeclient import (
-    ClientClosed,
     ClientSettings,
-    ConnectError,
     GroupMembership,
     NodeIdConflict,
-    PartitionKey,
     SourceCountConflict,
     TopicNotDeployed,
-    assign,
+    TubeError,
     fetch_view,
     reader_groups_of,
 )
 from tubeclient.metadata import ClusterView
 from tubeclient.net.http import query_master
-
-
-def test_the_masters_group_page_shows_nodes_and_what_they_were_dealt(
-    cluster: EmbeddedTubeMQ, settings: ClientSettings
-) -> None:
-    membership = GroupMembership(settings, "etl", ["clicks"], 3)
-    try:
-        view = membership.join()
-        assert len(view.partitions()) == 8
-        plan = assign("modulo", view.partitions(), 3)
-        membership.report(dict(enumerate(plan)))
-        wait_for(
-            lambda: sum(map(len, group_page(cluster.master_web_port, "etl").values())) == 8, "the report to arrive"
-        )
-        assert group_page(cluster.master_web_port, "etl") == {
-            node_id: sorted(map(str, keys)) for node_id, keys in enumerate(plan)
-        }
-    finally:
-        membership.close()
-    second = GroupMembership(settings, "etl", ["clicks"], 2)  # at once, with another sourceCount
-    second.join()
-    second.close()
 
 
 def test_a_group_has_one_owner(settings: ClientSettings) -> None:
@@ -64,38 +36,6 @@ def test_a_group_has_one_owner(settings: ClientSettings) -> None:
     finally:
         for membership in (*rivals, holder):
             membership.close()
-
-
-def test_the_view_follows_the_cluster(cluster: EmbeddedTubeMQ, settings: ClientSettings) -> None:
-    membership = GroupMembership(settings, "etl", ["clicks"], 1)
-    try:
-        assert len(membership.join().partitions()) == 8
-        cluster.grow_topic("clicks", stores=3)
-        assert len(membership.refreshed_view().partitions()) == 12
-    finally:
-        membership.close()
-    with pytest.raises(ClientClosed, match="consumerGroup etl is closed"):
-        membership.view()
-
-
-def test_a_restarted_master_learns_its_members_again(cluster: EmbeddedTubeMQ, settings: ClientSettings) -> None:
-    membership = GroupMembership(settings, "etl", ["clicks"], 2)
-    try:
-        membership.join()
-        cluster.restart_master()
-        membership.report({0: [PartitionKey(1, "clicks", 0)], 1: []})  # beats at once, instead of in 13 s
-        wait_for(lambda: set(group_page(cluster.master_web_port, "etl")) == {0, 1}, "both nodes to be registered again")
-    finally:
-        membership.close()
-
-
-def test_an_unknown_topic_is_named(settings: ClientSettings) -> None:
-    membership = GroupMembership(settings, "etl", ["nosuch"], 2)
-    try:
-        with pytest.raises(TopicNotDeployed, match=r"nosuch.*431"):
-            membership.join()
-    finally:
-        membership.close()
 
 
 def test_a_look_without_membership_names_the_topic_and_no_reader_group(settings: ClientSettings) -> None:
@@ -121,27 +61,23 @@ def test_a_run_whose_nodes_were_taken_over_did_not_wait_for_them(
     cluster: EmbeddedTubeMQ, settings: ClientSettings
 ) -> None:
     ended = Event()
+
+    def note(event: object) -> None:
+        if isinstance(event, TubeError):
+            ended.set()
+
     with (
-        closing(GroupMembership(settings, "etl", ["clicks"], 1, on_end=ended.set)) as first,
+        closing(GroupMembership(settings, "etl", ["clicks"], 1, on_event=note)) as first,
         closing(GroupMembership(settings, "etl", ["clicks"], 1)) as second,
     ):
         first.join()
         cluster.restart_master()
         second.join()
-        first.check_in()
+        first.report({0: []})  # with a heartbeat
         assert ended.wait(20)
         with pytest.raises(NodeIdConflict) as caught:
             first.view()
     assert "of waiting" not in str(caught.value)
-
-
-def test_masters_that_are_silent_share_the_time_of_one_call() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as one, socket.create_server(("127.0.0.1", 0)) as other:
-        addresses = tuple(f"127.0.0.1:{silent.getsockname()[1]}" for silent in (one, other))
-        with pytest.raises(ConnectError) as caught:
-            fetch_view(ClientSettings(addresses, rpc_timeout_ms=400), ["clicks"], ["readers"])
-    for address in addresses:
-        assert f"{address} did not answer CONSUMER_REGISTER_V2 within 200 ms" in str(caught.value)
 
 
 def test_a_view_without_membership_leaves_nothing_behind(cluster: EmbeddedTubeMQ, settings: ClientSettings) -> None:

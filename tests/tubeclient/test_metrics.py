@@ -8,27 +8,19 @@ import weakref
 from concurrent.futures import wait
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 from embedded_tubemq.cluster import EmbeddedTubeMQ
-from embedded_tubemq.common.faults import ConnectionFault
 from tests.waiting import wait_for
 from tubeclient import (
     ClientMetrics,
     ClientSettings,
-    DeadlineExceeded,
     Producer,
     PullConsumer,
-    RangeReader,
-    fetch_view,
     metrics,
-    reader_groups_of,
 )
-from tubeclient.counts import CLIENT_METRICS, OPERATION_SECONDS, Durations, SendCounts
-from tubeclient.keys import OffsetRange
+from tubeclient.counts import CLIENT_METRICS, SendCounts
 from tubeclient.metrics import families
 from tubeclient.wire.methods import Method
 
@@ -103,24 +95,6 @@ def test_refusals_and_retries_are_counted_by_kind(
     assert scraped("tubeclient_send_retries_total") == 4
 
 
-def test_messages_without_an_answer_are_in_flight_and_then_failed(
-    cluster: EmbeddedTubeMQ, settings: ClientSettings, scraped: Scraped
-) -> None:
-    with Producer(settings) as producer:
-        producer.publish(["clicks"])
-        for broker_id in cluster.broker_ids:
-            for _ in range(5):
-                cluster.broker_faults(broker_id).break_connection(Method.SEND_MESSAGE, ConnectionFault.SILENCE)
-        futures = producer.submit_many("clicks", [b"x"] * 5, timeout_ms=1_000)
-        assert scraped("tubeclient_producer_in_flight_messages") == 5
-        for future in futures:
-            with pytest.raises(DeadlineExceeded):
-                future.result(30)
-        assert scraped("messaging_client_sent_messages_total", error_type="DeadlineExceeded") == 5
-        assert scraped("messaging_client_sent_messages_total", error_type="") == 0
-        assert scraped("tubeclient_producer_in_flight_messages") == 0
-
-
 def test_a_consumer_counts_what_it_hands_over_and_how_far_it_is_behind(
     settings: ClientSettings, scraped: Scraped
 ) -> None:
@@ -148,22 +122,6 @@ def test_a_consumer_counts_what_it_hands_over_and_how_far_it_is_behind(
     del consumer, delivery
     assert scraped("messaging_client_consumed_messages_total", **labels) == 40
     assert scraped("tubeclient_consumer_partitions", **labels) == 0
-
-
-def test_a_range_reader_counts_what_it_yields(settings: ClientSettings, scraped: Scraped) -> None:
-    with Producer(settings) as producer:
-        producer.publish(["single"])
-        results = [future.result(30) for future in producer.submit_many("single", [b"12345"] * 20)]
-    partition = results[0].partition
-    mine = sum(result.partition == partition for result in results)
-    broker = fetch_view(settings, ["single"], reader_groups_of("ranged")).broker_of(partition)
-    with RangeReader(settings, reader_groups_of("ranged")) as reader:
-        packs = list(reader.read(broker, OffsetRange(partition, 0, 28 * mine)))
-    group: Labels = {"messaging_consumer_group_name": reader_groups_of("ranged")[0]}
-    assert sum(map(len, packs)) == mine
-    assert scraped("messaging_client_consumed_messages_total", **group) == mine
-    assert scraped("tubeclient_consumed_bytes_total", **group) == 5 * mine
-    assert scraped("tubeclient_fetches_total", result="messages", **group) >= 1
 
 
 class Owner:
@@ -194,17 +152,6 @@ def test_the_sum_over_all_clients_stays_when_they_are_gone() -> None:
     assert total("kept") == 4
 
 
-def test_what_is_so_now_ends_with_its_client() -> None:
-    owner = Owner()
-    metrics.enter(owner, SendCounts(), lambda _: SendCounts.now(7))
-    name = "tubeclient_producer_in_flight_messages"
-    before = sum(values[0] for (metric, _), values in metrics.totals().items() if metric.name == name)
-    del owner
-    gc.collect()
-    after = sum(values[0] for (metric, _), values in metrics.totals().items() if metric.name == name)
-    assert before - after == 7
-
-
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
 def test_a_forked_child_begins_with_nothing() -> None:
     owner, counts = Owner(), SendCounts()
@@ -223,16 +170,3 @@ def test_a_forked_child_begins_with_nothing() -> None:
     _, status = os.waitpid(child, 0)
     assert os.waitstatus_to_exitcode(status) == 0
     assert total("forked") == 1
-
-
-@given(st.lists(st.floats(min_value=-1, max_value=100, allow_nan=False)))
-def test_each_duration_is_in_the_first_bucket_that_has_room(seconds: list[float]) -> None:
-    durations = Durations()
-    for one in seconds:
-        durations.add(one)
-    *counts, total_seconds = durations.values
-    clipped = [max(0.0, one) for one in seconds]
-    for place, bound in enumerate(OPERATION_SECONDS):
-        assert sum(counts[: place + 1]) == sum(one <= bound for one in clipped)
-    assert sum(counts) == len(seconds)
-    assert total_seconds == pytest.approx(sum(clipped))

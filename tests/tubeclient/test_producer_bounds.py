@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import threading
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
@@ -126,34 +125,3 @@ def test_a_callback_may_close_the_producer(cluster: EmbeddedTubeMQ, settings: Cl
     assert bodies(cluster) == ({} if refused else {b"x": 1})
     # A thread that closed its own producer ends after that.
     wait_for(lambda: not any(one.name.startswith("tubeclient-") for one in threading.enumerate()), "threads to end")
-
-
-@pytest.mark.parametrize("refused", [False, True])
-def test_a_callback_that_ends_its_thread_does_no_harm(
-    cluster: EmbeddedTubeMQ, settings: ClientSettings, refused: bool, caplog: pytest.LogCaptureFixture
-) -> None:
-    """sys.exit() in a callback is of the client's thread, and all other messages wait for that thread."""
-    with Producer(settings) as producer:
-        producer.publish(["clicks"])
-        refuse(cluster, refused)
-        for broker_id in cluster.broker_ids:
-            cluster.broker_faults(broker_id).answer_delay_ms = 200  # the callback is there first
-        producer.submit("clicks", b"x", timeout_ms=1_000).add_done_callback(lambda _: sys.exit(1))
-        wait_for(lambda: "SystemExit: 1" in caplog.text, "the callback")
-        refuse(cluster, False)
-        assert producer.submit("clicks", b"y", timeout_ms=20_000).result(30)
-
-
-def test_a_message_whose_answer_never_came_in_time_is_not_held_any_longer(
-    cluster: EmbeddedTubeMQ, settings: ClientSettings
-) -> None:
-    with Producer(settings) as producer:
-        producer.publish(["clicks"])
-        for broker_id in cluster.broker_ids:
-            cluster.broker_faults(broker_id).answer_delay_ms = 2_000
-        with pytest.raises(DeadlineExceeded, match="no answer in time to a message"):
-            producer.submit("clicks", b"x", timeout_ms=300).result(30)
-        connections = producer._publishing.pool._connections.values()
-        assert len(connections) > 1  # the master's and a broker's
-        assert not producer._outbox._awaited
-        assert not any(connection._waiting for connection in connections)

@@ -5,19 +5,15 @@ from __future__ import annotations
 import contextlib
 import socket
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
 from embedded_tubemq.cluster import EmbeddedTubeMQ
 from tests.tubeclient.stored import bodies
 from tests.waiting import wait_for
-from tubeclient import ClientClosed, ClientSettings, ConnectError, DeadlineExceeded, Producer
-from tubeclient.net import pool
-from tubeclient.net.connection import Connection
+from tubeclient import ClientClosed, ClientSettings, DeadlineExceeded, Producer
 
 SENDS = 20
 LIMIT_MS = 6_000
@@ -123,60 +119,3 @@ def test_messages_to_a_broker_that_reads_slowly_are_errors_in_time(
         reading.join(30)
         assert not reading.is_alive()
     assert bodies(cluster, "single") == {b"x": 1}
-
-
-@pytest.mark.parametrize("fails", [False, True])
-def test_a_message_whose_time_is_over_before_there_is_a_connection_is_not_sent(
-    cluster: EmbeddedTubeMQ, settings: ClientSettings, monkeypatch: pytest.MonkeyPatch, fails: bool
-) -> None:
-    """If an attempt failed before, the error says why."""
-    connecting, may_connect = threading.Event(), threading.Event()
-    met: list[Exception] = []
-
-    def connect(*args: Any, **more: Any) -> Connection:
-        connecting.set()
-        assert may_connect.wait(30)
-        return Connection(*args, **more)
-
-    with Producer(settings) as producer:
-        producer.publish(["clicks"])
-        if fails:
-            monkeypatch.setattr(pool, "Connection", once(ConnectError("no port"), connect, lambda *_: True, met))
-        else:
-            monkeypatch.setattr(pool, "Connection", connect)
-        late = producer.submit("clicks", b"late", timeout_ms=800)
-        over = time.monotonic() + 0.8
-        assert connecting.wait(30)
-        wait_for(lambda: time.monotonic() > over, "the end of its time")
-        may_connect.set()
-        said = f"topic clicks after {1 + fails} attempts: it waited too long in the queue"
-        with pytest.raises(DeadlineExceeded, match=said) as caught:
-            late.result(30)
-        assert str(caught.value).endswith("; the attempt before: no port") == fails
-        assert producer.send("clicks", b"x")
-    assert len(met) == fails
-    assert bodies(cluster) == {b"x": 1}
-
-
-def once(error: Exception, real: Callable[..., Any], when: Callable[..., bool], met: list[Exception]) -> Any:
-    """`real`, but for the first call that `when` holds for, which raises `error` and is noted in `met`."""
-
-    def call(*args: Any, **more: Any) -> Any:
-        if not met and when(*args):
-            met.append(error)
-            raise error
-        return real(*args, **more)
-
-    return call
-
-
-def test_a_reading_thread_that_fails_ends_its_connection(
-    cluster: EmbeddedTubeMQ, settings: ClientSettings, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    met: list[Exception] = []
-    with Producer(settings) as producer:
-        producer.publish(["clicks"])
-        settle = once(MemoryError(), Connection._settle, lambda *_: True, met)
-        monkeypatch.setattr(Connection, "_settle", settle)
-        assert producer.send("clicks", b"x")
-    assert len(met) == 1

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from time import monotonic
-from typing import Any
-
 import pytest
 
 from embedded_tubemq.cluster import EmbeddedTubeMQ
@@ -14,9 +10,6 @@ from tests.waiting import wait_for
 from tubeclient import (
     AuthenticationFailed,
     ClientSettings,
-    ConfigurationError,
-    NotAvailable,
-    PartitionUnavailable,
     Producer,
     TopicNotDeployed,
 )
@@ -29,19 +22,6 @@ def quick_beats(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tubeclient.producing.publishing.HEARTBEAT_INTERVAL_MS", 50)
 
 
-def test_published_topics_are_listed_and_told_whether_they_can_be_written(
-    cluster: EmbeddedTubeMQ, settings: ClientSettings, quick_beats: None
-) -> None:
-    with Producer(settings) as producer:
-        assert (producer.topics, producer.is_writable("clicks")) == ([], False)
-        producer.publish(["single", "clicks"])
-        assert producer.topics == ["clicks", "single"]
-        assert producer.is_writable("clicks")
-        cluster.delete_topic("single")
-        wait_for(lambda: not producer.is_writable("single"), "the heartbeat to tell that the topic is gone")
-        assert producer.topics == ["clicks", "single"]
-
-
 def test_a_topic_that_went_is_an_error_and_one_that_came_back_is_written(
     cluster: EmbeddedTubeMQ, settings: ClientSettings, quick_beats: None
 ) -> None:
@@ -52,26 +32,6 @@ def test_a_topic_that_went_is_an_error_and_one_that_came_back_is_written(
         future = producer.submit("single", b"x")
         cluster.create_topic(TopicConfig("single"))
         assert future.result(30).partition.topic == "single"
-
-
-def test_a_master_that_has_forgotten_the_producer_learns_of_it_again(
-    cluster: EmbeddedTubeMQ, settings: ClientSettings, quick_beats: None
-) -> None:
-    with Producer(settings) as producer:
-        producer.publish(["clicks"])
-        cluster.restart_master()
-        cluster.grow_topic("clicks", stores=3)
-        wait_for(
-            lambda: producer.send("clicks", b"x").partition.partition_id >= 20_000,
-            "a message in the store that only a heartbeat after the restart can have told of",
-        )
-
-
-def test_a_busy_master_is_asked_again(cluster: EmbeddedTubeMQ, settings: ClientSettings) -> None:
-    with Producer(settings) as producer:
-        cluster.master_faults.force(Method.PRODUCER_HEARTBEAT, 503, times=2)
-        producer.publish(["clicks"])
-        assert producer.send("clicks", b"x")
 
 
 def test_an_unknown_topic_leaves_the_others_as_they_were(cluster: EmbeddedTubeMQ, settings: ClientSettings) -> None:
@@ -87,56 +47,6 @@ def test_an_unknown_topic_leaves_the_others_as_they_were(cluster: EmbeddedTubeMQ
         assert producer.send("clicks", b"x")
 
 
-def test_a_misspelt_topic_is_told_with_the_one_that_there_is(settings: ClientSettings) -> None:
-    with Producer(settings) as producer, pytest.raises(TopicNotDeployed, match="no topic Cliks; did you mean clicks"):
-        producer.publish(["Cliks"])
-
-
-@pytest.fixture
-def waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """How long a publishing producer waits in all, in seconds, each time that it begins to; in truth not at all."""
-    seconds: list[float] = []
-
-    def wait(self: Producer, starts: object, deadline: float) -> Any:
-        seconds.append(deadline - monotonic())
-        return real(self, starts, 0.0)
-
-    real: Any = Producer._wait_writable
-    monkeypatch.setattr(Producer, "_wait_writable", wait)
-    return seconds
-
-
-def test_a_topic_that_the_cluster_does_not_have_is_not_waited_for(settings: ClientSettings, waits: list[float]) -> None:
-    with Producer(settings) as producer, pytest.raises(TopicNotDeployed):
-        producer.publish(["nosuch"], timeout_ms=600_000)
-    [first] = waits
-    assert first <= 1
-
-
-@pytest.mark.parametrize("web", [True, False])
-def test_any_other_topic_that_takes_no_messages_is(
-    cluster: EmbeddedTubeMQ, settings: ClientSettings, waits: list[float], web: bool
-) -> None:
-    """Whether there is such a topic, nobody knows without a web port."""
-    cluster.create_topic(TopicConfig("closed", accept_publish=False))
-    topic, said = (
-        ("closed", r"the topic takes no messages now\.")
-        if web
-        else ("nosuch", r"does not exist; check its spelling, and master_web_port: web port 1, .* does not answer\.")
-    )
-    asked = settings if web else replace(settings, master_web_port=1)
-    with (
-        Producer(asked) as producer,
-        pytest.raises(PartitionUnavailable, match=rf"publishing to {topic}: .*{said}") as caught,
-    ):
-        producer.publish([topic], timeout_ms=600_000)
-    assert isinstance(caught.value, NotAvailable)
-    assert (caught.value.topic, caught.value.code) == (topic, 423)
-    first, rest = waits
-    assert first <= 1
-    assert rest > 500
-
-
 def test_a_refusal_of_the_master_is_raised_at_once(cluster: EmbeddedTubeMQ, settings: ClientSettings) -> None:
     with Producer(settings) as producer:
         cluster.master_faults.force(Method.PRODUCER_REGISTER, 415)
@@ -144,16 +54,3 @@ def test_a_refusal_of_the_master_is_raised_at_once(cluster: EmbeddedTubeMQ, sett
             producer.publish(["clicks"])
         producer.publish(["clicks"])  # may be tried again
         assert producer.send("clicks", b"x")
-
-
-def test_each_topic_has_its_limit_attributes_included(cluster: EmbeddedTubeMQ, settings: ClientSettings) -> None:
-    cluster.create_topic(TopicConfig("small", max_message_bytes=100))
-    with Producer(settings) as producer:
-        producer.publish(["small", "clicks"])
-        assert producer.send("small", bytes(100))
-        assert producer.send("small", bytes(100 - 4 - len("k=v")), attributes={"k": "v"})
-        with pytest.raises(
-            ConfigurationError, match=r"101 bytes, attributes included.*topic small's limit of 100 bytes"
-        ):
-            producer.send("small", bytes(101 - 4 - len("k=v")), attributes={"k": "v"})
-        assert producer.send("clicks", bytes(101))

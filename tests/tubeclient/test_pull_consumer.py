@@ -15,6 +15,7 @@ from tests.tubeclient.reading import Reader, Writer, counted
 from tests.waiting import wait_for
 from tubeclient import (
     BootstrapOffset,
+    ClientBalanceConsumer,
     ClientClosed,
     ClientSettings,
     DataLoss,
@@ -22,7 +23,6 @@ from tubeclient import (
     NodeIdConflict,
     PartitionKey,
     PullConsumer,
-    SourceCountConflict,
 )
 from tubeclient.net.http import query_master
 
@@ -84,33 +84,6 @@ def test_nodes_come_and_go_under_a_running_producer(settings: ClientSettings, st
     shares = [reader.partitions for reader in (*readers[:2], fourth)]
     assert third.partitions == fourth.partitions
     assert sorted(key for share in shares for key in share) == sorted(set().union(*shares))
-
-
-def test_a_group_gets_another_number_of_nodes_by_starting_them_all_anew(settings: ClientSettings, start: Start) -> None:
-    with Writer(settings, "clicks") as writer:
-        with Reader(start(0, 2)) as one, Reader(start(1, 2)) as other:
-            wait_for(lambda: one.read and other.read, "two nodes to read")
-            with pytest.raises(SourceCountConflict, match="etl node 2 of 3"):
-                start(2, 3)
-        one.consumer.close()
-        other.consumer.close()
-        with ExitStack() as reading:
-            readers = [one, other, *(reading.enter_context(Reader(start(node, 3))) for node in range(3))]
-            writer.stop()
-            wait_for(lambda: counted(readers).total() >= len(writer.sent), "all messages to be read")
-    assert counted(readers) == Counter(writer.sent)
-
-
-def test_dealing_may_be_left_to_a_function(start: Start) -> None:
-    """Nodes that nobody counts: each may come and go, and take what it likes."""
-
-    def of_broker(number: int) -> Callable[[list[PartitionKey]], list[PartitionKey]]:
-        return lambda keys: [key for key in keys if key.broker_id == number]
-
-    shares = [start(-1, -1, strategy=of_broker(number)) for number in (1, 2)]
-    wait_for(lambda: all(len(consumer.registered()) == 4 for consumer in shares), "a half of the partitions each")
-    for number, consumer in enumerate(shares, 1):
-        assert {key.broker_id for key in consumer.registered()} == {number}
 
 
 # Where it begins
@@ -180,24 +153,6 @@ def test_what_is_confirmed_as_a_partition_goes_counts(cluster: EmbeddedTubeMQ, s
     assert dict(assigned[2:]) == confirmed
 
 
-def test_closing_gives_back_with_a_last_chance_to_confirm(start: Start, messages: None) -> None:
-    out: dict[PartitionKey, Delivery] = {}
-
-    def commit(partition: PartitionKey) -> None:
-        consumer.confirm(out.pop(partition))
-
-    consumer = start(topic="single", on_revoked=commit)
-    for _ in range(2):
-        delivery = take(consumer)
-        out[delivery.partition] = delivery
-    consumer.close()
-    assert out == {}
-    with Reader(start(topic="single")) as successor:
-        wait_for(lambda: len(successor.consumer.registered()) == 2, "a successor to have both at once")
-        assert successor.consumer.get(timeout_ms=500) is None
-    assert successor.read == []
-
-
 # What ends it
 
 
@@ -207,7 +162,7 @@ def test_a_node_that_somebody_else_took_ends_it(
     first = start()
     wait_for(lambda: has_all(first), "all partitions")
     cluster.restart_master()  # it has forgotten the first one, whose next heartbeat is seconds away
-    with PullConsumer(settings, "etl", ["clicks"], strategy=lambda keys: []):
+    with ClientBalanceConsumer(settings, "etl", ["clicks"], source_count=1, node_id=0):
         first.disconnect(first.registered()[0])  # is told at once
         with pytest.raises(NodeIdConflict, match="etl node 0 of 1"):
             take(first)
@@ -231,27 +186,3 @@ def test_a_closed_one_gives_nothing_more(start: Start) -> None:
     for call in (consumer.get, consumer.registered, consumer.start):
         with pytest.raises(ClientClosed):
             call()
-
-
-def test_being_closed_in_the_midst_of_balancing_is_no_failure(
-    start: Start, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    consumer = start()
-    wait_for(consumer.registered, "partitions")
-    balancing, done = threading.Event(), threading.Event()
-    balance = PullConsumer._balance_once
-
-    def closed_meanwhile(self: PullConsumer) -> object:
-        balancing.set()
-        wait_for(lambda: self.closed, "the consumer to be closed")
-        try:
-            return balance(self)
-        finally:
-            done.set()
-
-    monkeypatch.setattr(PullConsumer, "_balance_once", closed_meanwhile)
-    consumer.rebalance()
-    assert balancing.wait(10)
-    consumer.close()
-    assert done.wait(10)
-    assert "ended" not in caplog.text

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -13,12 +12,11 @@ import pytest
 from embedded_tubemq.broker.offsets import Cursor
 from embedded_tubemq.broker.ownership import Reader as RivalReader
 from embedded_tubemq.cluster import EmbeddedTubeMQ
-from embedded_tubemq.common.catalogue import TopicConfig
 from embedded_tubemq.storage.store import NewMessage
 from tests.group_page import group_page
 from tests.tubeclient.reading import Reader, Writer, counted
 from tests.waiting import wait_for
-from tubeclient import Admin, ClientSettings, GroupConflict, PartitionKey, PullConsumer
+from tubeclient import Admin, ClientSettings, PartitionKey, PullConsumer
 
 Start = Callable[..., PullConsumer]
 
@@ -134,55 +132,3 @@ def test_a_partition_that_somebody_took_away_is_tried_for_at_once(cluster: Embed
         wait_for(lambda: moves.revoked == [PartitionKey(1, "clicks", 0)], "the loss to be noticed")
         cluster.inspect(lambda broker: broker.ownership.release(cursor))
         wait_for(holds([consumer], 8), "it to be had again")
-
-
-# Patterns
-
-PATTERN = re.compile("clicks.*")
-
-
-def test_a_topic_that_comes_later_is_read(cluster: EmbeddedTubeMQ, start: Start) -> None:
-    consumer = start(topics=PATTERN, topics_interval_ms=100, balance_interval_ms=100)
-    assert list(consumer.topics) == ["clicks"]
-    cluster.create_topic(TopicConfig("clicks_eu"))
-    cluster.create_topic(TopicConfig("views"))
-    cluster.load("clicks_eu", [NewMessage(0, b"later")])
-    with Reader(consumer) as reader:
-        wait_for(lambda: reader.bodies == [b"later"], "the new topic's message")
-    assert list(consumer.topics) == ["clicks", "clicks_eu"]
-    assert holds([consumer], 10)()
-    assert consumer.refresh_topics() is False
-
-
-def test_the_clients_of_a_group_change_over_together_while_they_read(
-    cluster: EmbeddedTubeMQ, settings: ClientSettings, start: Start
-) -> None:
-    consumers = [start(node, 2, topics=PATTERN, topics_interval_ms=3_600_000) for node in range(2)]
-    wait_for(holds(consumers, 8), "all partitions")
-    with ExitStack() as reading, Writer(settings, "clicks") as writer:
-        readers = [reading.enter_context(Reader(consumer)) for consumer in consumers]
-        cluster.create_topic(TopicConfig("clicks_eu"))
-        assert consumers[0].refresh_topics() is True
-        wait_for(lambda: set(group_page(cluster.master_web_port, "etl")) == {1}, "the first to leave")
-        with pytest.raises(GroupConflict, match="425"):
-            start(0, 2, topics=PATTERN)  # the group still reads the old topics
-        before = [len(reader.read) for reader in readers]
-        wait_for(
-            lambda: all(len(reader.read) > count for reader, count in zip(readers, before, strict=True)),
-            "both to go on reading",
-        )
-        assert consumers[1].refresh_topics() is True
-        wait_for(holds(consumers, 10), "the new topic's partitions")
-        assert set(group_page(cluster.master_web_port, "etl")) == {0, 1}
-        writer.stop()
-        wait_for(lambda: counted(readers).total() >= len(writer.sent), "all messages to be read")
-    assert counted(readers) == Counter(writer.sent)
-
-
-def test_a_consumer_that_waits_for_others_to_change_over_can_be_closed(cluster: EmbeddedTubeMQ, start: Start) -> None:
-    consumers = [start(node, 2, topics=PATTERN, topics_interval_ms=3_600_000) for node in range(2)]
-    cluster.create_topic(TopicConfig("clicks_eu"))
-    consumers[0].refresh_topics()
-    wait_for(lambda: set(group_page(cluster.master_web_port, "etl")) == {1}, "the first to leave")
-    consumers[0].close()
-    assert set(group_page(cluster.master_web_port, "etl")) == {1}

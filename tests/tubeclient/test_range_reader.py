@@ -14,8 +14,8 @@ from embedded_tubemq.cluster import EmbeddedTubeMQ
 from embedded_tubemq.common.catalogue import TopicConfig
 from embedded_tubemq.common.faults import ConnectionFault
 from embedded_tubemq.storage.store import NewMessage
-from tests.tubeclient.aio.waits import silent
 from tests.tubeclient.occupying import occupy
+from tests.tubeclient.stored import silent
 from tests.waiting import wait_for
 from tubeclient import (
     BrokerInfo,

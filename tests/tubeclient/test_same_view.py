@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from embedded_tubemq.cluster import EmbeddedTubeMQ
 from embedded_tubemq.common.catalogue import TopicConfig
 from tests.tubeclient.test_pull_following import Moves
 from tests.waiting import wait_for
 from tubeclient import ClientSettings, PartitionKey, PullConsumer, assign
-from tubeclient.keys import BrokerInfo, TopicLayout
-from tubeclient.metadata import ClusterView
 
 Start = Callable[..., PullConsumer]
 TOPICS = ["clicks", "single"]
@@ -37,52 +32,6 @@ def start(settings: ClientSettings, monkeypatch: pytest.MonkeyPatch) -> Iterator
 
 
 # The order in which a master lists things
-
-LAYOUTS = st.lists(
-    st.builds(TopicLayout, st.sampled_from(["b", "B", "a", "a1"]), st.integers(1, 12), st.integers(1, 3), st.just(2)),
-    unique_by=lambda layout: (layout.topic, layout.broker_id),
-)
-
-
-@given(LAYOUTS, st.randoms(use_true_random=False))
-def test_a_view_does_not_depend_on_the_order_of_lists(layouts: list[TopicLayout], chance: random.Random) -> None:
-    brokers = [BrokerInfo(number, "h", number) for number in sorted({layout.broker_id for layout in layouts})]
-    view = ClusterView.of(brokers, layouts)
-    assert view.partitions() == sorted(key for layout in layouts for key in layout.partitions())
-    chance.shuffle(brokers)
-    chance.shuffle(layouts)
-    other = ClusterView.of(brokers, layouts)
-    assert other == view
-    assert other.partitions() == view.partitions()
-    assert list(other.stores().items()) == list(view.stores().items())
-
-
-@pytest.mark.parametrize("own", [False, True], ids=["by-name", "own-function"])
-def test_nodes_that_are_shown_another_order_deal_the_same(
-    cluster: EmbeddedTubeMQ, start: Start, monkeypatch: pytest.MonkeyPatch, own: bool
-) -> None:
-    catalogue = cluster._catalogue
-    layouts, brokers = catalogue.consumer_layouts, catalogue.brokers
-    shown: list[list[TopicLayout]] = []
-
-    def another_each_time(names: Any) -> list[TopicLayout]:
-        found, first = layouts(names), len(shown)
-        shown.append([*found[first:], *found[:first]])
-        return shown[-1]
-
-    monkeypatch.setattr(catalogue, "consumer_layouts", another_each_time)
-    monkeypatch.setattr(catalogue, "brokers", lambda: brokers()[:: -1 if len(shown) % 2 else 1])
-    nodes = []
-    for node_id in (0, 1):
-        strategy = (lambda keys, node_id=node_id: keys[node_id::2]) if own else "modulo"
-        nodes.append(start(source_count=2, node_id=node_id, strategy=strategy, metadata_interval_ms=3_600_000))
-    assert len(shown) == 2
-    assert shown[0] != shown[1]
-    wait_for(lambda: sum(len(node.registered()) for node in nodes) == 10, "all partitions")
-    everything = sorted(key for layout in shown[0] for key in layout.partitions())
-    assert [node.registered() for node in nodes] == assign("modulo", everything, 2)
-    assert [list(node.partitions()) for node in nodes] == [everything] * 2
-
 
 # A place that is kept
 

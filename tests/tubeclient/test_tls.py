@@ -124,18 +124,6 @@ def test_a_missing_or_unknown_client_certificate(
                 look(over_tls(running, tls))
 
 
-@pytest.mark.parametrize("name", ["ca_file", "certificate_file"])
-def test_files_that_are_no_good(tmp_path: Path, name: str) -> None:
-    file = tmp_path / "file.pem"
-    tls = TlsSettings(ca_file=str(file)) if name == "ca_file" else TlsSettings(certificate_file=str(file))
-    settings = ClientSettings(("127.0.0.1:1",), tls=tls)
-    with pytest.raises(ConfigurationError, match=rf"cannot read .*file\.pem, named by {name}: No such file"):
-        look(settings)
-    file.write_text("not a certificate")
-    with pytest.raises(ConfigurationError, match=rf"{name} .*file\.pem .*PEM"):
-        look(settings)
-
-
 def test_settings_that_do_not_fit_together() -> None:
     with pytest.raises(ConfigurationError, match="key_file is given without certificate_file"):
         TlsSettings(key_file="k")

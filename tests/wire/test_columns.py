@@ -11,7 +11,6 @@ from tubeclient.errors import CorruptMessage
 from tubeclient.wire.envelope import parse_message
 from tubeclient.wire.messages import (
     Columns,
-    Message,
     bad_attributes,
     bodies_of,
     checked_columns,
@@ -54,11 +53,6 @@ def test_columns_hold_what_the_rows_held(messages: list[tuple[int, bytes, int]])
     assert list(zip(*found, strict=True)) == messages
 
 
-def test_the_first_messages_are_taken_of_all_columns() -> None:
-    sent = wire(*(transfered(number, b"%d" % number, number) for number in range(3)))
-    assert checked_columns(sent, 2) == Columns([0, 1], [b"0", b"1"], [0, 1])
-
-
 @pytest.mark.parametrize("damaged", range(3))
 def test_a_wrong_checksum_is_found_wherever_it_is(damaged: int) -> None:
     messages = [transfered(100 + number, b"body %d" % number) for number in range(3)]
@@ -75,15 +69,6 @@ def test_a_message_without_one_of_its_fields_shifts_no_other(field: str) -> None
     parsed = parse_message(GetMessageColumnsB2C, response.SerializePartialToString())
     with pytest.raises(CorruptMessage, match="lacks one of its fields"):
         checked_columns(parsed.messages)
-
-
-def test_bodies_are_without_attributes_and_messages_have_both() -> None:
-    found = columns(transfered(1, b"bare"), tagged(2, b"body", "web"))
-    assert bodies_of(found) == [b"bare", b"body"]
-    assert [(one.message_id, one.body, one.tag) for one in map(Message, *found)] == [
-        (1, b"bare", ""),
-        (2, b"body", "web"),
-    ]
 
 
 def test_only_the_tags_asked_for_are_kept_in_all_columns() -> None:
@@ -106,12 +91,3 @@ def test_kept_messages_are_all_those_of_the_fetch_and_bad_ones_have_their_payloa
     }
     assert bad_attributes(found) == {2: "attributes of 99 bytes in a payload of 7"}
     assert kept_columns(wire(*messages), 1) == (columns(messages[0]), {})
-
-
-def test_bad_messages_stay_where_tags_are_picked() -> None:
-    messages = [tagged(number, b"%d" % number, "xyx"[number]) for number in range(3)]
-    messages[1].checkSum ^= 1
-    sent, bad = kept_columns(wire(*messages))
-    found, still_bad = with_tags(sent, frozenset({"y"}), bad)
-    assert found.ids == [1]
-    assert still_bad == {0: bad[1]}

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from tests.wire.fuzz import FUZZ, chunks_of, damaged
 from tubeclient.errors import ProtocolError
-from tubeclient.wire import framing
 from tubeclient.wire.framing import (
     BLOCK_BYTES,
     MAX_BLOCKS,
@@ -58,12 +57,6 @@ def test_streams_are_cut_into_blocks_of_8192_bytes(length: int, lengths: list[in
     assert encode_frame(5, stream) == expected
 
 
-@pytest.mark.parametrize("length", [0, MAX_STREAM_BYTES + 1])
-def test_streams_no_reader_takes_are_not_written(length: int) -> None:
-    with pytest.raises(ProtocolError):
-        encode_frame(1, bytes(length))
-
-
 def test_the_largest_stream_goes_through() -> None:
     stream = bytes(range(256)) * (MAX_STREAM_BYTES // 256)
     encoded = encode_frame(1, stream)
@@ -73,40 +66,6 @@ def test_the_largest_stream_goes_through() -> None:
     assert decoder.buffered_bytes == MOST_BUFFERED - 1
     assert decoder.feed(encoded[-1:]) == [Frame(1, stream)]
     assert decoder.buffered_bytes == 0
-
-
-def test_the_bound_is_on_a_frame_and_not_on_a_connection() -> None:
-    decoder = FrameDecoder()
-    stream = bytes(MAX_STREAM_BYTES // 2)
-    data = encode_frame(1, stream)
-    assert [len(frame.stream) for _ in range(3) for frame in decoder.feed(data)] == [len(stream)] * 3
-
-
-def test_more_than_1024_blocks_are_read_back() -> None:
-    stream = bytes(BLOCK_BYTES * 1500 + 1)
-    assert FrameDecoder().feed(encode_frame(3, stream)) == [Frame(3, stream)]
-
-
-@pytest.mark.parametrize("sizes", [[1] * 3000, [8193], [100_000], [1, 20_000, 3], [MAX_STREAM_BYTES]])
-def test_blocks_of_any_length_are_read(sizes: list[int]) -> None:
-    blocks = [bytes([index % 251]) * size for index, size in enumerate(sizes)]
-    assert FrameDecoder().feed(frame_of(9, *blocks)) == [Frame(9, b"".join(blocks))]
-
-
-def test_frames_cut_at_every_position() -> None:
-    data = frame_of(1, b"first", b"x") + frame_of(-1, b"second") + frame_of(2, b"y" * 30, b"z", b"w")
-    expected = [Frame(1, b"firstx"), Frame(-1, b"second"), Frame(2, b"y" * 30 + b"zw")]
-    for cut in range(len(data) + 1):
-        decoder = FrameDecoder()
-        assert decoder.feed(data[:cut]) + decoder.feed(data[cut:]) == expected, cut
-        assert decoder.buffered_bytes == 0
-
-
-def test_frames_fed_byte_by_byte_come_out_with_their_last_byte() -> None:
-    first, second = frame_of(1, b"ab", b"c"), frame_of(2, b"d")
-    decoder = FrameDecoder()
-    out = [(position, frame) for position, byte in enumerate(first + second) for frame in decoder.feed(bytes([byte]))]
-    assert out == [(len(first) - 1, Frame(1, b"abc")), (len(first) + len(second) - 1, Frame(2, b"d"))]
 
 
 @pytest.mark.parametrize(
@@ -128,31 +87,6 @@ def test_what_cannot_become_a_frame_is_refused_as_soon_as_it_is_seen(data: bytes
     assert decoder.feed(data[:-1]) == []
     with pytest.raises(ProtocolError):
         decoder.feed(data[-1:])
-
-
-class CountingStruct:
-    """Stands in for a struct.Struct and counts how often it is read with."""
-
-    def __init__(self, layout: struct.Struct) -> None:
-        self.layout = layout
-        self.size = layout.size
-        self.reads = 0
-
-    def unpack_from(self, buffer: bytearray, offset: int = 0) -> tuple[int, ...]:
-        self.reads += 1
-        return self.layout.unpack_from(buffer, offset)
-
-
-def test_blocks_seen_are_not_looked_at_again_with_every_piece(monkeypatch: pytest.MonkeyPatch) -> None:
-    blocks = 1000
-    encoded = frame_of(1, *[b"x" * 60] * blocks)
-    pieces = [encoded[at : at + 16] for at in range(0, len(encoded), 16)]
-    counter = CountingStruct(framing._BLOCK_LENGTH)
-    monkeypatch.setattr(framing, "_BLOCK_LENGTH", counter)
-    decoder = FrameDecoder()
-    assert [len(frame.stream) for piece in pieces for frame in decoder.feed(piece)] == [60 * blocks]
-    # Counted and not timed, for machines stall: each piece may look at the length it waits for, each block once more.
-    assert counter.reads <= len(pieces) + blocks
 
 
 @given(serials, st.binary(min_size=1, max_size=50_000))

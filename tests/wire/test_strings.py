@@ -91,11 +91,6 @@ def test_producer_layouts_name_partitions_before_stores() -> None:
     )
 
 
-@pytest.mark.parametrize(("status", "subscribable"), [("1", True), ("0", False), ("2", False)])
-def test_a_layout_is_subscribable_with_status_1_only(status: str, subscribable: bool) -> None:
-    assert parse_consumer_layouts([f"t#1:1:1:{status}"]) == [TopicLayout("t", 1, 1, 1, subscribable)]
-
-
 @pytest.mark.parametrize(
     "text",
     [
@@ -118,28 +113,6 @@ def test_what_is_no_layout_is_refused(text: str) -> None:
         parse_consumer_layouts([text])
     with pytest.raises(ProtocolError):
         parse_producer_layouts([text])
-
-
-def test_filters() -> None:
-    assert encode_filters({"b": ["y", "x"], "a": ["z"], "c": []}) == ["a#z", "b#x,y"]
-    assert parse_filters(["b#y, x,,", "a#"]) == {"b": frozenset({"x", "y"}), "a": frozenset()}
-
-
-def test_reports() -> None:
-    keys = [PartitionKey(2, "a", 0), PartitionKey(1, "a", 10001), PartitionKey(1, "b", 0)]
-    assert encode_report(keys) == ["a#1:10001,2:0", "b#1:0"]
-    assert parse_report(["a#1:10001,2:0", "b#1:0"]) == [
-        PartitionKey(1, "a", 10001),
-        PartitionKey(2, "a", 0),
-        PartitionKey(1, "b", 0),
-    ]
-
-
-def test_subscriptions() -> None:
-    broker, key = BrokerInfo(1, "10.0.0.1", 8123), PartitionKey(1, "clicks", 10002)
-    assert encode_subscription(broker, key) == "1:10.0.0.1:8123#clicks:10002"
-    assert parse_subscription("1:10.0.0.1:8123#clicks:10002") == (broker, key)
-    assert parse_subscription("1:10.0.0.1:8123#clicks:10002:more") == (broker, key)
 
 
 @pytest.mark.parametrize("text", ["", "1:h:1", "1:h:1#", "1:h:1#t", "1:h:1#t:x", "1:h:1#:0", f"1:h:1#t:{HUGE}", "#t:1"])

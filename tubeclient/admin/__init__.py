@@ -4,15 +4,11 @@ from tubeclient.admin.answers.model import (
     BrokerState,
     DeployedTopic,
     GroupDetail,
-    GroupKind,
     GroupMember,
     GroupOffsets,
     GroupSummary,
-    ManageStatus,
     PartitionPosition,
-    RunStatus,
     TopicOnBroker,
-    TopicStatus,
 )
 from tubeclient.admin.client import Admin
 
@@ -21,13 +17,9 @@ __all__ = [
     "BrokerState",
     "DeployedTopic",
     "GroupDetail",
-    "GroupKind",
     "GroupMember",
     "GroupOffsets",
     "GroupSummary",
-    "ManageStatus",
     "PartitionPosition",
-    "RunStatus",
     "TopicOnBroker",
-    "TopicStatus",
 ]

@@ -99,23 +99,6 @@ class BrokerWeb:
                 modifyUser=user,
             )
 
-    def clone_positions(self, group: str, target: str, topics: Iterable[str], user: str) -> None:
-        """Give `target` the positions of `group`. The broker refuses if `group` has none."""
-        for part in lists_of(topics):
-            self._ask(
-                "admin_clone_offset",
-                lambda _: None,
-                sourceGroupName=group,
-                targetGroupName=target,
-                topicName=part,
-                modifyUser=user,
-            )
-
-    def remove_positions(self, group: str, topics: Iterable[str], user: str) -> None:
-        """Remove the positions of `group`; those that `positions` does not show yet stay."""
-        for part in lists_of(topics):
-            self._ask("admin_rmv_offset", lambda _: None, groupName=group, topicName=part, modifyUser=user)
-
     def _ask(self, method: str, to_value: Callable[[Fields], T], **parameters: str) -> T:
         answer = query_broker(self.address, method, self.timeout_ms, **parameters)
         return to_value(Fields(answer, f"http://{self.address} answered {method}"))

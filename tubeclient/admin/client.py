@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import groupby
-from typing import Final, NamedTuple
+from typing import Final
 
 from tubeclient.admin.answers.master import refusals, to_group, to_groups
 from tubeclient.admin.answers.model import (
@@ -24,7 +24,6 @@ from tubeclient.errors import BrokerFailed, ConfigurationError, ProtocolError, R
 from tubeclient.keys import PartitionKey, StoreBounds, StoreFiles, StoreKey, checked_offset
 from tubeclient.names import (
     group_name,
-    near_names,
     new_topic_name,
     topic_names,
 )
@@ -38,21 +37,13 @@ _USER: Final = re.compile(r"[A-Za-z][A-Za-z0-9_]{1,63}")
 _SHOWN_PARTITIONS: Final = 10
 
 
-class _OfBroker(NamedTuple):
-    """One broker's data of a group."""
-
-    broker: BrokerState
-    positions: list[PartitionPosition]
-
-
 class Admin:
     """The web calls of a cluster's masters and brokers. It holds no connection and is thread-safe.
 
     Each call of a server may take `http_timeout_ms`. A method queries one master and, for positions or bounds, every
     broker in service, one after the other. Methods raise RemoteError if a master refuses, TransportError if none
     answers, ProtocolError for answers that are not TubeMQ's, ConfigurationError for wrong arguments, and BrokerFailed
-    if a broker refuses or does not answer. What interrupts a change of positions, such as KeyboardInterrupt, gets a
-    note of the partitions that are done.
+    if a broker refuses or does not answer: what other brokers were told before stays, and repeating the call is safe.
 
     Changes of the master's configuration need its confModAuthToken: give `modify_token`, or `modify_token_file` or
     `modify_token_env`, which are read when needed. Brokers need no token. The servers record `modify_user` as the
@@ -129,7 +120,18 @@ class Admin:
         A group's first position shows up to 5 s late, after the broker has saved it.
         """
         name = group_name(group)
-        return _all_of(name, self._positions(name, topic_names(topics)))
+        wanted, brokers = topic_names(topics), self._brokers_in_service().values()
+        found: list[PartitionPosition] = []
+        for broker in brokers:
+            with _naming(broker):
+                found += self._web(broker).positions(name, wanted)
+        if not found:
+            about = f" in {', '.join(wanted)}" if wanted else ""
+            raise UnknownGroup(
+                f"none of the brokers {', '.join(map(str, brokers)) or '(there is none)'} has a position of group "
+                f"{name}{about}; check its name, or wait 5 s if it is new. Queries with a checkpoint keep theirs there"
+            )
+        return GroupOffsets(name, tuple(sorted(found)))
 
     def set_offsets(self, group: str, offsets: Mapping[PartitionKey, int]) -> dict[PartitionKey, int]:
         """Set the positions of a group in these partitions; returns the former ones, 0 if there was none.
@@ -141,39 +143,11 @@ class Admin:
         brokers = self._brokers_in_service()
         self._check(offsets, brokers)
         former: dict[PartitionKey, int] = {}
-        with _noting(former, offsets):
-            for key, offset in sorted(offsets.items()):
-                broker = brokers[key.broker_id]
-                with _naming(broker, done=former, wanted=offsets):
-                    former[key] = self._web(broker).set_position(name, key, offset, self._modify_user)
+        for key, offset in sorted(offsets.items()):
+            broker = brokers[key.broker_id]
+            with _naming(broker):
+                former[key] = self._web(broker).set_position(name, key, offset, self._modify_user)
         return former
-
-    def clone_offsets(self, group: str, target: str, topics: Iterable[str] = ()) -> GroupOffsets:
-        """Give `target` the positions of `group` in these topics, or in all; returns those positions.
-
-        Each is clamped to the bounds of its store. Other positions of `target` stay. UnknownGroup if no broker has
-        positions of `group`.
-        """
-        name, new, wanted = group_name(group), group_name(target), topic_names(topics)
-
-        def clone(broker: BrokerState, held: Collection[StoreKey]) -> None:
-            # A starting broker would clamp positions to the bounds of stores that it has not loaded yet.
-            self._files(broker, held)
-            self._web(broker).clone_positions(name, new, {store.topic for store in held}, self._modify_user)
-
-        return self._change(name, wanted, clone)
-
-    def remove_offsets(self, group: str, topics: Iterable[str] = ()) -> GroupOffsets:
-        """Remove the positions of `group` in these topics, or in all, from the brokers; returns those positions.
-
-        Stop the group's clients first: what they confirm afterwards counts from 0. UnknownGroup if no broker has any.
-        """
-        name, wanted = group_name(group), topic_names(topics)
-
-        def remove(broker: BrokerState, held: Collection[StoreKey]) -> None:
-            self._web(broker).remove_positions(name, {store.topic for store in held}, self._modify_user)
-
-        return self._change(name, wanted, remove)
 
     # The master's books
 
@@ -245,9 +219,8 @@ class Admin:
         wanted = topic_names(topics)
         found = self.topics(wanted)
         if missing := sorted(set(wanted) - {topic.name for topic in found}):
-            near = near_names(missing, self.topic_names())
             raise ConfigurationError(
-                f"no such topic on this cluster: {', '.join(missing)}; {near or 'topic_names() lists the topics'}",
+                f"no such topic on this cluster: {', '.join(missing)}; topic_names() lists the topics",
                 condition="TOPIC_NOT_FOUND",
             )
         return found
@@ -284,37 +257,6 @@ class Admin:
                     f"offset {offset} of partition {key} is not within its store's [{low}, {high}]"
                 )
 
-    def _positions(self, group: str, topics: list[str]) -> list[_OfBroker]:
-        """The data of each broker that has any; UnknownGroup if none has."""
-        brokers = self._brokers_in_service().values()
-        found = []
-        for broker in brokers:
-            with _naming(broker):
-                if positions := self._web(broker).positions(group, topics):
-                    found.append(_OfBroker(broker, positions))
-        if not found:
-            about = f" in {', '.join(topics)}" if topics else ""
-            raise UnknownGroup(
-                f"none of the brokers {', '.join(map(str, brokers)) or '(there is none)'} has a position of group "
-                f"{group}{about}; check its name, or wait 5 s if it is new. Spark queries keep theirs in the "
-                "checkpoint and the offsets table, see `tubeclient offsets`"
-            )
-        return found
-
-    def _change(
-        self, group: str, topics: list[str], change: Callable[[BrokerState, Collection[StoreKey]], None]
-    ) -> GroupOffsets:
-        """Run `change` on every broker that has positions of the group, for their stores; returns those positions."""
-        found = self._positions(group, topics)
-        before = _all_of(group, found)
-        done: list[PartitionKey] = []
-        with _noting(done, before.committed):
-            for broker, positions in found:
-                with _naming(broker, done=done, wanted=before.committed):
-                    change(broker, {position.partition.store for position in positions})
-                done += [position.partition for position in positions]
-        return before
-
     def _files(self, broker: BrokerState, stores: Collection[StoreKey]) -> dict[StoreKey, StoreFiles]:
         """The files of these stores of one broker; TubeError while it is starting."""
         from tubeclient.positions.first_offsets import loaded_files
@@ -347,35 +289,12 @@ def _without(token: str, error: TubeError) -> TubeError:
 
 
 @contextmanager
-def _naming(
-    broker: BrokerState, *, done: Collection[PartitionKey] = (), wanted: Collection[PartitionKey] = ()
-) -> Iterator[None]:
-    """Turn an error in the block into one that names the broker, and which of `wanted` were `done`."""
+def _naming(broker: BrokerState) -> Iterator[None]:
+    """Turn an error in the block into one that names the broker."""
     try:
         yield
     except TubeError as error:
-        left = set(wanted) - set(done)
-        so_far = f". Done before that: {_listed(done)}. Not done: {_listed(left)}" if left else ""
-        raise BrokerFailed(
-            f"broker {broker} failed: {error}{so_far}", broker=str(broker), done=tuple(map(str, sorted(done)))
-        ) from error
-
-
-@contextmanager
-def _noting(done: Collection[PartitionKey], wanted: Collection[PartitionKey]) -> Iterator[None]:
-    """Add to what interrupts the block, such as Ctrl-C, a note of which of `wanted` were `done`."""
-    try:
-        yield
-    except TubeError:
-        raise
-    except BaseException as error:
-        open_ones = _listed(set(wanted) - set(done))
-        error.add_note(f"Done before the interruption: {_listed(done)}. Not known to be done: {open_ones}")
-        raise
-
-
-def _all_of(group: str, found: Iterable[_OfBroker]) -> GroupOffsets:
-    return GroupOffsets(group, tuple(sorted(position for _, positions in found for position in positions)))
+        raise BrokerFailed(f"broker {broker} failed: {error}", broker=str(broker)) from error
 
 
 def _listed(partitions: Iterable[PartitionKey]) -> str:

@@ -59,16 +59,14 @@ def backlog(keys: Sequence[PartitionKey], source_count: int, hints: Hints = NO_H
     A node has enough with `enough_rows`: 1.1 times the mean, or the largest lag of one partition if that is more. While
     the node with most rows has more than enough, one of its partitions goes to the node with fewest, until no move
     would help. So no node ends with more rows than the larger of the largest partition's lag and 2n / (n + 1) times the
-    mean, n being sourceCount. Nothing moves if every node has at most enough. No single moved partition could have
-    stayed: its old node would have more than enough, and more than any node has now. That is few moves, not always the
-    fewest possible. Partitions without lag stay.
+    mean, n being sourceCount. Nothing moves if every node has at most enough, and partitions without lag stay. Moves
+    are few, not always the fewest possible.
 
     New partitions, and those whose node is gone, go first, largest lag first, each to the node with fewest rows, among
     equals to the one with fewest partitions. ConfigurationError without `lag`, and for a negative one.
     """
     rows = _rows_of(keys, hints)
-    former = [-1] * len(keys) if hints.previous is None else nodes_before("backlog", keys, source_count, hints)
-    node_of = former.copy()
+    node_of = [-1] * len(keys) if hints.previous is None else nodes_before("backlog", keys, source_count, hints)
     loads, counts = [0] * source_count, [0] * source_count
     for index, node in enumerate(node_of):
         if node >= 0:
@@ -78,7 +76,6 @@ def backlog(keys: Sequence[PartitionKey], source_count: int, hints: Hints = NO_H
     enough = enough_rows(rows, source_count)
     if max(loads) > enough:
         _relieve(rows, node_of, loads, enough)
-        _take_back(rows, node_of, loads, former, max(enough, *loads))
     nodes: Assignment = [[] for _ in range(source_count)]
     for key, node in zip(keys, node_of, strict=True):
         nodes[node].append(key)
@@ -161,21 +158,3 @@ def _relieve(rows: Sequence[int], node_of: list[int], loads: list[int], enough: 
             heappush(givers, (-loads[taker], taker))
         if loads[giver] <= enough:
             heappush(takers, (loads[giver], giver))
-
-
-def _take_back(rows: Sequence[int], node_of: list[int], loads: list[int], former: Sequence[int], most: int) -> None:
-    """Return partitions to their old node where later moves have made room, up to `most` rows on a node."""
-    moved = [index for index, node in enumerate(former) if node not in (-1, node_of[index])]
-    moved.sort(key=rows.__getitem__)
-    while True:
-        stay = []
-        for index in moved:
-            if loads[former[index]] + rows[index] > most:
-                stay.append(index)
-                continue
-            loads[node_of[index]] -= rows[index]
-            loads[former[index]] += rows[index]
-            node_of[index] = former[index]
-        if len(stay) == len(moved):
-            return
-        moved = stay

@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import re
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
 from typing import Self, TypeVar
 
-from tubeclient._version import __version__
-from tubeclient.admin import Admin
 from tubeclient.arguments import checked_partition, whole_number
 from tubeclient.consumers.group import GroupMembership
 from tubeclient.consumers.running_consumer import ConsumerEvents, ConsumerLife, Running
 from tubeclient.counts import ReadCounts, Sample, lag_samples
 from tubeclient.errors import ClientClosed, StalePack, TubeError
 from tubeclient.flows.effects import Flow
+from tubeclient.flows.hold_group import Forgotten
 from tubeclient.flows.master import GroupOrders
 from tubeclient.flows.message_pack import BadMessages, Delivery, Position, ReceivedMessage
 from tubeclient.flows.patience import given_ms
@@ -28,7 +26,7 @@ from tubeclient.identity import new_client_id
 from tubeclient.keys import PartitionKey, rows_behind_by_store
 from tubeclient.metadata import ClusterView
 from tubeclient.metrics import enter
-from tubeclient.names import Topics, group_name, matching_topics, read_topics, reader_groups_of, why_no_group
+from tubeclient.names import Topics, group_name, read_topics, reader_groups_of, why_no_group
 from tubeclient.net.forgotten import weakly
 from tubeclient.net.fork import ProcessBound
 from tubeclient.net.runner import Monitor
@@ -44,8 +42,7 @@ T = TypeVar("T")
 class ClientBalanceConsumer(ProcessBound):
     """One client of `consumer_group`. `connect` says which partitions it reads, and from where.
 
-    `topics` are names, or a mapping of names to the tags to filter by (none: all messages), or a compiled pattern. A
-    pattern must match a whole name; `start` gets the names from the master's web port. All clients of a group must
+    `topics` are names, or a mapping of names to the tags to filter by (none: all messages). All clients of a group must
     agree on topics, filters and `source_count`, and each must have its own `node_id` from 0 to source_count - 1. With a
     `source_count` below 0 the master checks neither. The caller assigns partitions to nodes: see `assign`.
     `PullConsumer` does it by itself.
@@ -64,12 +61,10 @@ class ClientBalanceConsumer(ProcessBound):
     is logged.
 
     `get` and `confirm` may be called by several threads. Close it, or use it as a context manager. Methods raise
-    subclasses of TubeError, and ClientClosed after `close`. All calls of Apache's Java class of the same name are here.
-    Those whose names differ in more than case: `connect2Partition` is `connect`, `disconnectFromPartition`
-    `disconnect`, `getMessage` `get`, `confirmConsume` `confirm`, `getPartitionMetaInfo` `partitions`,
-    `getCurRegisteredPartSet` `registered`, `getCurPartitionOffsetInfos` `positions`, `isPartitionsReady` `wait_ready`,
-    `isFilterConsume` `is_filtered`, `shutdown` `close`, `isShutdown` `closed`, `getConsumerConfig` `settings`,
-    `getClientVersion` `version`.
+    subclasses of TubeError, and ClientClosed after `close`. Calls of Apache's Java class of this name have these names
+    here: `connect2Partition` is `connect`, `disconnectFromPartition` `disconnect`, `getMessage` `get`, `confirmConsume`
+    `confirm`, `getPartitionMetaInfo` `partitions`, `getCurRegisteredPartSet` `registered`, `getCurPartitionOffsetInfos`
+    `positions`, `isPartitionsReady` `wait_ready`, `shutdown` `close`, `isShutdown` `closed`.
 
     >>> consumer = ClientBalanceConsumer(settings, "etl", ["clicks"], source_count=2, node_id=0)  # doctest: +SKIP
     >>> with consumer:  # doctest: +SKIP
@@ -117,7 +112,7 @@ class ClientBalanceConsumer(ProcessBound):
             _log.warning("consumer_group is %s, %s", consumer_group, why)
         self._source_count = whole_number(source_count, "source_count")
         self._node_id = whole_number(node_id, "node_id")
-        self._pattern, self._filters = read_topics(topics)
+        self._filters = read_topics(topics)
         self._metadata_interval_ms = given_ms(metadata_interval_ms, "metadata_interval_ms")
         self._events = ConsumerEvents()
         if on_assigned is not None:
@@ -184,22 +179,6 @@ class ClientBalanceConsumer(ProcessBound):
         membership = self._live().membership
         view = membership.refreshed_view() if refresh else membership.view()
         return {key: view.is_subscribable(key) for key in view.partitions()}
-
-    def refresh_topics(self) -> bool:
-        """For a consumer by pattern: read the topics that match now. True if they changed.
-
-        All clients of a group read the same topics. So this one leaves the group, and joins it again once the others
-        have changed over too. Meanwhile its partitions are read on. Then `partitions` shows the new ones.
-        """
-        membership = self._live().membership
-        if self._pattern is None:
-            return False
-        names = self._names_now(self._pattern)
-        if names == sorted(self._filters):
-            return False
-        self._filters = dict.fromkeys(names, frozenset())
-        membership.change_topics(names)
-        return True
 
     def connect(self, partition: PartitionKey, offset: int = BootstrapOffset.STORED, *, timeout_ms: float = 0) -> int:
         """Read a partition from now on; returns the index offset it begins at.
@@ -327,11 +306,6 @@ class ClientBalanceConsumer(ProcessBound):
         return self._plan.group
 
     @property
-    def version(self) -> str:
-        """The client's version, which is also part of its id."""
-        return __version__
-
-    @property
     def settings(self) -> ClientSettings:
         return self._settings
 
@@ -345,12 +319,8 @@ class ClientBalanceConsumer(ProcessBound):
 
     @property
     def topics(self) -> dict[str, frozenset[str]]:
-        """The topics that are read, and the tags each is filtered by; of a pattern, those found by `start`."""
+        """The topics that are read, and the tags each is filtered by."""
         return dict(self._filters)
-
-    def is_filtered(self, topic: str) -> bool:
-        """Whether only messages with certain tags are read of a topic."""
-        return bool(self._filters.get(topic))
 
     def __repr__(self) -> str:
         state = "closed" if self._life.closed else "not started" if self._life.running is None else "running"
@@ -371,12 +341,7 @@ class ClientBalanceConsumer(ProcessBound):
                 behind[store.topic] += rows
             yield from lag_samples(self.consumer_group, behind, Counter(key.topic for key in positions))
 
-    def _names_now(self, pattern: re.Pattern[str]) -> list[str]:
-        return matching_topics(pattern, Admin(self._settings).topic_names())
-
     def _build(self) -> Running:
-        if self._pattern is not None:
-            self._filters = dict.fromkeys(self._names_now(self._pattern), frozenset())
         membership = GroupMembership(
             self._settings,
             self._plan.group,
@@ -385,10 +350,7 @@ class ClientBalanceConsumer(ProcessBound):
             filters=self._filters,
             refresh_interval_ms=self._metadata_interval_ms,
             node_ids=[self._node_id],
-            on_orders=weakly(self._take_orders),
-            on_view=weakly(self._take_view),
-            on_forgotten=weakly(self._was_forgotten),
-            on_end=weakly(self._membership_ended),
+            on_event=weakly(self._take),
         )
         plan = replace(
             self._plan,
@@ -404,22 +366,17 @@ class ClientBalanceConsumer(ProcessBound):
         assert running is not None
         return running.run(flow, self._events.handle)
 
-    def _take_orders(self, orders: GroupOrders) -> None:
-        before, self._orders = self._orders, orders
+    def _take(self, event: GroupOrders | ClusterView | Forgotten | TubeError) -> None:
+        """An event of the membership. After one that ended it reading continues; calls that need the layout raise the
+        reason."""
         running = self._life.running
-        if running is not None:  # otherwise `start` handles the orders of the registration, none of which is a jump
-            running.consumption.fetching.orders = orders
-            if orders.jump_id != before.jump_id:
-                _log.info("the master wants consumerGroup %s to go on with the latest messages", self.consumer_group)
-                self._events.jump(running)
-
-    def _take_view(self, view: ClusterView) -> None:
-        if self._life.running is not None:
+        if isinstance(event, GroupOrders):
+            before, self._orders = self._orders, event
+            if running is not None:  # otherwise `start` handles the orders of the registration, none of which is a jump
+                running.consumption.fetching.orders = event
+                if event.jump_id != before.jump_id:
+                    _log.info("the master wants consumerGroup %s to go on with the latest messages", self._plan.group)
+                    self._events.jump(running)
+        elif isinstance(event, ClusterView) and running is not None:
             with self._monitor.lock:
-                self._life.running.registrations.follow(view)
-
-    def _was_forgotten(self) -> None:
-        """The master no longer knows this client, which registers again now; the brokers still know it."""
-
-    def _membership_ended(self) -> None:
-        """Reading continues; calls that need the layout raise the reason."""
+                running.registrations.follow(event)

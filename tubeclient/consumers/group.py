@@ -60,6 +60,8 @@ class GroupMembership(ProcessBound):
     While they are held, the master refuses every other client that wants one of these nodes (430) or another
     sourceCount (429). So a group has one reader at a time. The master's group page shows the partitions of each node as
     `report` gave them. `tags` is the filter of topics that `filters` does not name, also of those that come later.
+    `on_event` gets, on the thread that keeps the nodes, each new view, the master's orders, `Forgotten`, and the error
+    that ends the membership.
 
     >>> membership = GroupMembership(settings, "clicks_etl", ["clicks"], source_count=4)  # doctest: +SKIP
     >>> membership.join()  # doctest: +SKIP
@@ -78,10 +80,7 @@ class GroupMembership(ProcessBound):
         client_name: str = "Balance",
         refresh_interval_ms: float = 10_000,
         node_ids: Sequence[int] | None = None,
-        on_orders: Callable[[GroupOrders], None] | None = None,
-        on_view: Callable[[ClusterView], None] | None = None,
-        on_forgotten: Callable[[], None] | None = None,
-        on_end: Callable[[], None] | None = None,
+        on_event: Callable[[GroupOrders | ClusterView | Forgotten | TubeError], None] = lambda _: None,
     ) -> None:
         super().__init__()
         self._settings = checked_settings(settings)
@@ -97,10 +96,7 @@ class GroupMembership(ProcessBound):
         if not names:
             raise ConfigurationError(f"consumerGroup {consumer_group} needs at least one topic")
         self._refresh_interval_ms = refresh_interval_ms
-        self._on_orders = on_orders
-        self._on_view = on_view
-        self._on_forgotten = on_forgotten
-        self._on_end = on_end
+        self._on_event = on_event
         self._nodes = [
             GroupNode(
                 client_id=new_client_id(consumer_group, f"n{node_id}.{client_name}" if node_id >= 0 else client_name),
@@ -170,7 +166,7 @@ class GroupMembership(ProcessBound):
         return self._view
 
     def look(self) -> None:
-        """Ask the master again without waiting. `on_view` gets the new view, and `view` returns it."""
+        """Ask the master again without waiting. `on_event` gets the new view, and `view` returns it."""
         self.check_process()
         self._ask_again()
 
@@ -204,12 +200,6 @@ class GroupMembership(ProcessBound):
         if held != self._wishes.held:
             self._wishes.held = dict(held)
             self._runner.wake()
-
-    def check_in(self) -> None:
-        """Send the next heartbeat now. If the master has forgotten the nodes, they are registered again."""
-        self.check_process()
-        self._wishes.held = dict(self._wishes.held)  # a new object with equal content counts as a new report
-        self._runner.wake()
 
     def change_topics(self, topics: Sequence[str]) -> None:
         """Read other topics from now on. The nodes leave the group and join it again.
@@ -265,20 +255,12 @@ class GroupMembership(ProcessBound):
                             MASTER_LEASE_MS / 1000,
                         )
                     continue
-                if isinstance(event, GroupOrders):
-                    if self._on_orders is not None:
-                        self._on_orders(event)
-                    continue
-                if isinstance(event, Forgotten):
-                    if self._on_forgotten is not None:
-                        self._on_forgotten()
-                    continue
-                with self._lock:
-                    self._view, self._looked = event, self._wishes.looks_heard
-                    self._changed.ring()
-                if self._on_view is not None:
-                    self._on_view(event)
-                if not self._joined.done():
+                if isinstance(event, ClusterView):
+                    with self._lock:
+                        self._view, self._looked = event, self._wishes.looks_heard
+                        self._changed.ring()
+                self._on_event(event)
+                if isinstance(event, ClusterView) and not self._joined.done():
                     self._joined.set_result(None)
         except HELD_BY_OTHERS as error:
             if not self._joined.done():
@@ -296,8 +278,7 @@ class GroupMembership(ProcessBound):
             self._joined.set_exception(failure)
         elif not self._wishes.leave:
             _log.error("the membership ended: %s", failure)
-            if self._on_end is not None:
-                self._on_end()
+            self._on_event(failure)
 
 
 def fetch_view(

@@ -78,7 +78,6 @@ class Sharing:
         self._strategy = strategy
         self._hints = hints
         self._settled_at = 0.0
-        self._held_back = False
         self._warned: set[str] = set()
 
     def forgotten(self) -> None:
@@ -93,13 +92,6 @@ class Sharing:
         """How long nothing is released yet. 0 once the group has settled."""
         return max(0.0, (self._settled_at - time.monotonic()) * 1000)
 
-    @property
-    def again_in_ms(self) -> float | None:
-        """How long until the next look is due, if the last one released nothing because the group was settling, or the
-        group has begun to settle since; None if neither. A look may last longer than the group takes to settle."""
-        left_ms = self.settling_ms
-        return left_ms if left_ms or self._held_back else None
-
     def ours(
         self, client_id: str, partitions: Collection[PartitionKey], held: Collection[PartitionKey]
     ) -> Collection[PartitionKey]:
@@ -108,8 +100,7 @@ class Sharing:
         self.listed = share is not None
         if not self.listed:
             self.forgotten()
-        self._held_back = self.settling_ms > 0
-        return to_hold(share, held, settling=self._held_back)
+        return to_hold(share, held, settling=self.settling_ms > 0)
 
     def look(self, client_id: str) -> tuple[str, ...]:
         """The ids of the live clients, sorted. While no master answers, those of its last list that had `client_id`,

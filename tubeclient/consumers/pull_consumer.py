@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import random
-import time
 import weakref
 from collections.abc import Callable, Collection, Mapping
 from functools import partial
@@ -16,6 +15,8 @@ from tubeclient.consumers.consumer import ClientBalanceConsumer
 from tubeclient.consumers.members import MembershipKind, Sharing
 from tubeclient.errors import ConfigurationError, TransportError, TubeError
 from tubeclient.flows.effects import backoff_ms
+from tubeclient.flows.hold_group import Forgotten
+from tubeclient.flows.master import GroupOrders
 from tubeclient.flows.message_pack import BadMessages
 from tubeclient.flows.patience import given_ms
 from tubeclient.flows.read_plan import BootstrapOffset, StartFrom
@@ -32,9 +33,6 @@ _log = logging.getLogger(__name__)
 _SHOWN = 10
 """Partitions in a warning."""
 
-Choose = Callable[[list[PartitionKey]], Collection[PartitionKey]]
-"""Takes all configured partitions, sorted, and returns those that this client reads."""
-
 
 class ConsumerOptions(TypedDict, total=False):
     """Keyword arguments of both kinds of consumers; see ClientBalanceConsumer."""
@@ -50,20 +48,6 @@ class ConsumerOptions(TypedDict, total=False):
     on_lost: Callable[[PartitionKey, TubeError], None] | None
 
 
-class PullOptions(ConsumerOptions, total=False):
-    """Keyword arguments of PullConsumer."""
-
-    source_count: int
-    node_id: int
-    membership: MembershipKind
-    strategy: str | Choose
-    hints: Hints
-    start_offsets: Mapping[PartitionKey, int] | None
-    balance_interval_ms: int
-    release_wait_ms: int
-    topics_interval_ms: int
-
-
 class PullConsumer(ClientBalanceConsumer):
     """A `ClientBalanceConsumer` that connects its partitions by itself. Its user takes packs and confirms them.
 
@@ -71,22 +55,19 @@ class PullConsumer(ClientBalanceConsumer):
     the partitions that are no longer this node's and connects those that are: at the start, every
     `balance_interval_ms`, and at once when the cluster's layout changes or a partition is lost. A partition that takes
     no readers for now keeps its place in the assignment, so that no other one moves. `strategy` is a name that
-    `tubeclient.assignment.assign` knows, with the `hints` that it needs, the same for all clients of the group. Or it
-    is a function from all partitions to those of this client. With a function, `source_count` may be below 0, and then
-    the master checks nothing.
+    `tubeclient.assignment.assign` knows, with the `hints` that it needs, the same for all clients of the group.
 
     With `membership` "dynamic" neither `source_count` nor `node_id` is given. Then the nodes are the group's live
     clients, `members`, as the master's web port lists them at each look. If a member dies or stands still, the others
     read its partitions when its leases have ended (30 s) and they look again. If it comes back, it gets its share when
-    they have released it. All clients of the group must have dynamic membership, and the same named strategy. A
-    member that the master has forgotten registers again, and releases nothing until the others had time to do so too.
+    they have released it. All clients of the group must have dynamic membership, and the same strategy. A member
+    that the master has forgotten registers again, and releases nothing until the others had time to do so too.
 
     `start_offsets` says where the partitions that it names begin when they are first connected (index offsets, or of
     `BootstrapOffset`). All others go on where the group stands. A partition that is not there is a warning in the log.
-    For a topic pattern, topics are looked for again every `topics_interval_ms`. The consumer follows the master's order
-    to go on with the latest messages, and its flow-control rules. Giving a partition back waits up to `release_wait_ms`
-    until its pack is confirmed. Callbacks run on the balancing thread. The rest is as in ClientBalanceConsumer;
-    `connect` moves a partition that this client has.
+    The consumer follows the master's order to go on with the latest messages, and its flow-control rules. Giving a
+    partition back waits up to `release_wait_ms` until its pack is confirmed. Callbacks run on the balancing thread. The
+    rest is as in ClientBalanceConsumer; `connect` moves a partition that this client has.
 
     Some errors end the balancing for good: another client took the node, the group lost its right to the topic, a start
     offset is no longer held. From then on `get`, `connect` and `wait_ready` raise that error.
@@ -105,12 +86,11 @@ class PullConsumer(ClientBalanceConsumer):
         source_count: int = 1,
         node_id: int = 0,
         membership: MembershipKind = "fixed",
-        strategy: str | Choose = "modulo",
+        strategy: str = "modulo",
         hints: Hints = NO_HINTS,
         start_offsets: Mapping[PartitionKey, int] | None = None,
         balance_interval_ms: int = 20_000,
         release_wait_ms: int = 3_000,
-        topics_interval_ms: int = 300_000,
         **options: Unpack[ConsumerOptions],
     ) -> None:
         for name in options.keys() - ConsumerOptions.__annotations__.keys():
@@ -118,10 +98,7 @@ class PullConsumer(ClientBalanceConsumer):
             raise TypeError(f"{type(self).__name__}.__init__() got an unexpected keyword argument {name!r}")
         if membership not in ("fixed", "dynamic"):
             raise ConfigurationError(f"membership must be fixed or dynamic, not {membership!r}")
-        if not isinstance(strategy, str) and not callable(strategy):
-            raise ConfigurationError(
-                f"strategy must be a name, as modulo, or a function from all partitions to those read; not {strategy!r}"
-            )
+        checked_kind(strategy, str, "strategy", '"modulo"')
         checked_kind(hints, Hints, "hints", "Hints(plan={...})")
         self._sharing: Sharing | None = None
         if membership == "dynamic":
@@ -129,22 +106,13 @@ class PullConsumer(ClientBalanceConsumer):
                 raise ConfigurationError(
                     "with dynamic membership the live clients are the nodes; leave out source_count and node_id"
                 )
-            if not isinstance(strategy, str):
-                raise ConfigurationError(
-                    "with dynamic membership all clients assign by the same strategy; give its name, not a function"
-                )
             self._sharing = Sharing(settings, consumer_group, strategy, hints)
             source_count = node_id = -1
         super().__init__(settings, consumer_group, topics, source_count=source_count, node_id=node_id, **options)
         given_ms(release_wait_ms, "release_wait_ms")
-        intervals_ms = {"balance_interval_ms": balance_interval_ms, "topics_interval_ms": topics_interval_ms}
-        if min(given_ms(interval, name) for name, interval in intervals_ms.items()) < 1:
-            raise ConfigurationError("balance_interval_ms and topics_interval_ms must be above 0")
-        if isinstance(strategy, str) and self._sharing is None:
-            if source_count < 1:
-                raise ConfigurationError(
-                    f"strategy {strategy} needs to know the source_count; give one, or a function of your own"
-                )
+        if given_ms(balance_interval_ms, "balance_interval_ms") < 1:
+            raise ConfigurationError("balance_interval_ms must be above 0")
+        if self._sharing is None:
             check_strategy(strategy, source_count, hints)
         for key, given in checked_partitions({} if start_offsets is None else start_offsets, "start_offsets").items():
             # An offset that no partition can have would be rounded without a word.
@@ -165,12 +133,10 @@ class PullConsumer(ClientBalanceConsumer):
         """Start offsets whose partitions were not looked for yet."""
         self._balance_interval_ms = balance_interval_ms
         self._release_wait_ms = release_wait_ms
-        self._topics_interval_ms = topics_interval_ms
         self._due = due = Alarm()
         self._events.call(Lost, lambda _: due.set())
         self._stopping = False
         self._attempt = 0
-        self._next_topics = 0.0
         self._seen: tuple[TopicLayout, ...] | None = None
         self._silent: set[int] = set()
         self._balancer = OneThread(partial(_balance, weakref.ref(self), self._due), "tubeclient-balance")
@@ -187,7 +153,6 @@ class PullConsumer(ClientBalanceConsumer):
                 raise
         with self._life.lock:
             if not self.closed and not self._balancer.begun:
-                self._next_topics = time.monotonic() + self._topics_interval_ms / 1000
                 self._live().balancing.append((self._due, self._balancer))
                 self._balancer.ensure()
         return self
@@ -217,9 +182,6 @@ class PullConsumer(ClientBalanceConsumer):
         """Balance once; returns the wait before the next time in ms, or None if this was the last."""
         refused: Mapping[PartitionKey, TubeError] = {}
         try:
-            if self._pattern is not None and time.monotonic() >= self._next_topics:
-                self._next_topics = time.monotonic() + self._topics_interval_ms / 1000
-                self.refresh_topics()
             refused = self._balance_once()
         except TubeError as error:
             if self.closed:
@@ -229,11 +191,6 @@ class PullConsumer(ClientBalanceConsumer):
                 return None
             _log.warning("balancing consumerGroup %s failed; trying again: %s", self.consumer_group, error)
             self._attempt += 1
-        except Exception as error:  # raised by a strategy function
-            failure = TubeError(f"assigning the partitions of consumerGroup {self.consumer_group} failed: {error!r}")
-            failure.__cause__ = error
-            self._fail(failure)
-            return None
         else:
             again = refused or (self._sharing is not None and not self._sharing.listed)
             self._attempt = self._attempt + 1 if again else 0
@@ -242,8 +199,6 @@ class PullConsumer(ClientBalanceConsumer):
         pause_ms: float = self._balance_interval_ms
         if self._attempt:
             pause_ms = min(pause_ms, backoff_ms(self._attempt - 1, random.random(), first_ms=200, limit_ms=5_000))
-        elif self._sharing is not None and (again_in_ms := self._sharing.again_in_ms) is not None:
-            pause_ms = min(pause_ms, again_in_ms)
         return pause_ms
 
     def _balance_once(self) -> Mapping[PartitionKey, TubeError]:
@@ -254,12 +209,8 @@ class PullConsumer(ClientBalanceConsumer):
         ours: Collection[PartitionKey]
         if self._sharing is not None:
             ours = self._sharing.ours(running.plan.client_id, partitions, self.registered())
-            if not self._sharing.listed:
-                running.membership.check_in()
-        elif isinstance(self._strategy, str):
-            ours = assign(self._strategy, partitions, self.source_count, self._hints)[self.node_id]
         else:
-            ours = self._strategy(partitions)
+            ours = assign(self._strategy, partitions, self.source_count, self._hints)[self.node_id]
         flow = balance_once(
             running.registrations,
             view,
@@ -302,19 +253,15 @@ class PullConsumer(ClientBalanceConsumer):
     def _place(self) -> str:
         return f"one of {len(self.members)} members" if self._sharing is not None else super()._place()
 
-    def _was_forgotten(self) -> None:
-        if self._sharing is not None:
+    def _take(self, event: GroupOrders | ClusterView | Forgotten | TubeError) -> None:
+        super()._take(event)
+        if isinstance(event, Forgotten) and self._sharing is not None:
             self._sharing.forgotten()
-            self._due.set()
-
-    def _membership_ended(self) -> None:
+        elif isinstance(event, ClusterView):
+            if event.layouts == self._seen:
+                return
+            self._seen = event.layouts
         self._due.set()
-
-    def _take_view(self, view: ClusterView) -> None:
-        super()._take_view(view)
-        if view.layouts != self._seen:
-            self._seen = view.layouts
-            self._due.set()
 
 
 def _balance(known: weakref.ref[PullConsumer], due: Alarm) -> None:

@@ -9,7 +9,7 @@ with brought_by("inlong"):
     from tubeclient.inlong.attributes import Origin
     from tubeclient.inlong.blocks import Limits
     from tubeclient.inlong.columns import BadMessage, Record, RecordColumns
-    from tubeclient.inlong.encode import OwnRecord, RecordGroup, encode_bin_pack, encode_message_objs, encode_pack
+    from tubeclient.inlong.encode import OwnRecord, RecordGroup, encode_pack
     from tubeclient.inlong.message_objs import Payload, Wrapping, wrapping_of
     from tubeclient.inlong.records import RecordDecoder, records_of
 
@@ -24,8 +24,6 @@ __all__ = [
     "RecordDecoder",
     "RecordGroup",
     "Wrapping",
-    "encode_bin_pack",
-    "encode_message_objs",
     "encode_pack",
     "records_of",
     "wrapping_of",

@@ -109,12 +109,6 @@ def unpack_gzip(block: bytes, limits: Limits) -> bytes:
     return data
 
 
-def pack_gzip(data: bytes) -> bytes:
-    """Return `data` as a gzip file; equal data give equal bytes."""
-    packer = zlib.compressobj(wbits=_GZIP)
-    return packer.compress(data) + packer.flush()
-
-
 def entry_starts(block: bytes, start: int, end: int, max_entries: int, where: str) -> list[int]:
     """Return the starts of the entries in block[start:end], and `end` last. An entry is a LENGTH and so many bytes.
 

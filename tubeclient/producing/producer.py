@@ -20,7 +20,7 @@ from tubeclient.errors import (
 )
 from tubeclient.flows.effects import backoff_ms
 from tubeclient.flows.patience import given_ms
-from tubeclient.names import near_names, topic_names
+from tubeclient.names import topic_names
 from tubeclient.net.forgotten import Watch
 from tubeclient.net.fork import ProcessBound
 from tubeclient.net.sending import Answer, Sending, SendResult
@@ -138,10 +138,9 @@ class Producer(ProcessBound):
             return f"{unsure}, and master_web_port: web port {port}, which would say which, does not answer"
         if unknown := sorted({*topics}.difference(there)):
             names = ", ".join(unknown)
-            near = near_names(unknown, there)
             raise TopicNotDeployed(
                 431,
-                f"the cluster has no topic {names}{f'; {near}' if near else ''}",
+                f"the cluster has no topic {names}",
                 context=f"publishing to {names}",
                 topic=unknown[0],
                 answered=False,
@@ -190,12 +189,6 @@ class Producer(ProcessBound):
 
         The futures are in the order of the messages. Raises as `submit` does, before anything is sent.
         """
-        sendings = self._sendings(messages, timeout_ms)
-        self._outbox.submit(sendings)
-        return [sending.result for sending in sendings]
-
-    def _sendings(self, messages: Iterable[OutgoingMessage], timeout_ms: float | None) -> list[Sending]:
-        """The messages as the outbox takes them, checked."""
         self._check_open()
         messages = list(messages)  # a generator, which is no Sequence but may be given, gives them once
         deadline = monotonic() + self._seconds(timeout_ms)
@@ -207,7 +200,9 @@ class Producer(ProcessBound):
         for topic, size in longest.items():
             self._check_topic(topic)
             self._check_size(topic, size)
-        return [Sending(*message, Answer(self), deadline) for message in messages]
+        sendings = [Sending(*message, Answer(self), deadline) for message in messages]
+        self._outbox.submit(sendings)
+        return [sending.result for sending in sendings]
 
     def send(
         self,

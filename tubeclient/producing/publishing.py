@@ -6,7 +6,6 @@ import logging
 import random
 import threading
 from collections.abc import Mapping
-from functools import lru_cache
 
 from tubeclient.access import masters_of
 from tubeclient.errors import ClientClosed, TubeError
@@ -30,7 +29,6 @@ _log = logging.getLogger(__name__)
 
 _JOIN_SECONDS = 5.0
 _FIRST_BEAT_RETRY_MS = 1_000
-_SHARED_KEPT = 1_000
 _SEND = Method.SEND_MESSAGE.spec
 
 
@@ -53,7 +51,6 @@ class Publishing:
         self._registered = False
         self._thread = OneThread(self._beat, "tubeclient-producer")
         self._sent_from = own_address()
-        self._shared = lru_cache(maxsize=_SHARED_KEPT)(self._shared_fields)
 
     def check_open(self) -> None:
         if self.closed.is_set():
@@ -108,25 +105,21 @@ class Publishing:
         self.close(0)
 
     def _encode(self, sending: Sending, key: PartitionKey) -> bytes:
-        own = broker_pb2.SendMessageRequestP2B(data=sending.payload, checkSum=checksum(sending.payload))
-        self._authority.to_broker(own)
-        shared = self._shared(sending.topic, key.partition_id, sending.flag, sending.tag, sending.time)
-        # Messages of protobuf, one behind the other, are one message with the fields of both.
-        body = shared + own.SerializePartialToString()
-        return encode_request(_SEND.service, _SEND.method_id, body, self._settings.rpc_timeout_ms)
-
-    def _shared_fields(self, topic: str, partition_id: int, flag: int, tag: str, time: str) -> bytes:
-        """What many messages have in common."""
         request = broker_pb2.SendMessageRequestP2B(
             clientId=self.client_id,
-            topicName=topic,
-            partitionId=partition_id,
-            flag=flag,
+            topicName=sending.topic,
+            partitionId=key.partition_id,
+            data=sending.payload,
+            flag=sending.flag,
+            checkSum=checksum(sending.payload),
             sentAddr=self._sent_from,
-            msgType=tag or None,
-            msgTime=time or None,
+            msgType=sending.tag or None,
+            msgTime=sending.time or None,
         )
-        return request.SerializePartialToString()
+        self._authority.to_broker(request)
+        return encode_request(
+            _SEND.service, _SEND.method_id, request.SerializeToString(), self._settings.rpc_timeout_ms
+        )
 
     def _beat(self) -> None:
         """Send heartbeats until closed; after a failed one the next comes sooner."""

@@ -16,7 +16,6 @@ from tubeclient.names import reader_groups_of, topic_name
 from tubeclient.positions.offset_lookup import OffsetLook, OffsetLookup
 from tubeclient.range_reader import RangeReader, WantedRange
 from tubeclient.settings import ClientSettings
-from tubeclient.web_port import near_topics
 from tubeclient_cli.common.cluster import no_topic
 from tubeclient_cli.common.places import held, offsets_of
 from tubeclient_cli.consume.output import Output
@@ -66,7 +65,7 @@ def as_nobody(settings: ClientSettings, wanted: Wanted, output: Output) -> None:
     try:
         view = fetch_view(settings, [topic], _GROUPS)
     except TopicNotDeployed:
-        raise no_topic(topic, near_topics(settings, [topic])) from None
+        raise no_topic(topic, "") from None
     if not view.partitions():
         raise no_topic(topic, "")
     with (

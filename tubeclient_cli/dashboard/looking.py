@@ -13,7 +13,7 @@ from offsets_store import GroupKey, GroupProgress, OffsetsTable, SchemaMismatch
 from offsets_store.errors import display_uri, scrub
 from offsets_store.health import GroupPast, PastPosition
 from spark_source.options.table_uris import limited
-from tubeclient.admin import Admin, BrokerState, GroupMember, RunStatus
+from tubeclient.admin import Admin, BrokerState, GroupMember
 from tubeclient.admin.broker import BrokerWeb
 from tubeclient.errors import ConfigurationError, TubeError
 from tubeclient.keys import PartitionKey, StoreBounds, StoreKey, TopicLayout
@@ -107,7 +107,7 @@ def look_at_cluster(settings: ClientSettings, groups: Collection[str]) -> Cluste
         try:
             files = web.files()
         except TubeError as error:
-            gone = "" if broker.run_status is RunStatus.RUNNING else "; the master does not see it run either"
+            gone = "" if broker.run_status == "running" else "; the master does not see it run either"
             return BrokerFacts(broker, f"{error}{gone}", None), {}
         took_ms = round((time.monotonic() - began) * 1000)
         return BrokerFacts(broker, None, took_ms), {store: found.index_bounds for store, found in files.items()}

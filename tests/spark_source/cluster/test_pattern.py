@@ -36,7 +36,7 @@ def test_the_master_is_told_the_filters_of_topics_that_come_later_as_well(monkey
         made.append(filters)
         raise NodeIdConflict(429, "taken")
 
-    monkeypatch.setattr(cluster, "_Membership", no_membership)
+    monkeypatch.setattr(cluster, "GroupMembership", no_membership)
     monkeypatch.setattr(cluster.TubeCluster, "_matching_topics", lambda _: ["aa"])
     options = parse(subscribepattern="a.*", filters='{"ab": ["x"]}')
     with pytest.raises(NodeIdConflict):

@@ -9,22 +9,12 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
-from hypothesis import example, given
+from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.tubeclient.inlong.packs import GROUPS, Group
+from tests.tubeclient.inlong.packs import GROUPS, Group, encode_bin_pack, encode_message_objs
 from tubeclient.errors import ConfigurationError, CorruptMessage
-from tubeclient.inlong import (
-    Limits,
-    Origin,
-    OwnRecord,
-    RecordDecoder,
-    RecordGroup,
-    encode_bin_pack,
-    encode_message_objs,
-    encode_pack,
-    records_of,
-)
+from tubeclient.inlong import Limits, Origin, OwnRecord, RecordDecoder, RecordGroup, encode_pack, records_of
 from tubeclient.inlong.blocks import LENGTH
 
 ATTRIBUTES = {"groupId": "g", "streamId": "s", "dt": "1700000000000"}
@@ -44,26 +34,6 @@ def reason(message: bytes, attributes: dict[str, str] | None = None, decoder: Re
     with pytest.raises(CorruptMessage) as caught:
         records_of(message, attributes or {}, decoder)
     return str(caught.value)
-
-
-def test_the_times_of_packs_may_be_datetimes_with_a_zone() -> None:
-    moment, bare = datetime(2023, 11, 14, 22, 13, 20, tzinfo=UTC), datetime(2023, 11, 14)
-    at: Any
-    for at in (moment, moment.astimezone(ZoneInfo("Asia/Shanghai"))):
-        groups = [RecordGroup(ATTRIBUTES, [b"x"])]
-        assert encode_pack(groups, made_ms=at) == encode_pack(groups, made_ms=1_700_000_000_000)
-        assert encode_bin_pack([b"x"], ATTRIBUTES, data_time_s=at) == (
-            encode_bin_pack([b"x"], ATTRIBUTES, data_time_s=1_700_000_000)
-        )
-        one = [OwnRecord(b"x", {})]
-        assert encode_message_objs(one, [at]) == encode_message_objs(one, [1_700_000_000_000])
-    without_a_zone = pytest.raises(ConfigurationError, match="without a zone, which is no moment; give one")
-    with without_a_zone:
-        encode_pack([], made_ms=bare)
-    with without_a_zone:
-        encode_bin_pack([b"x"], ATTRIBUTES, data_time_s=bare)
-    with without_a_zone:
-        encode_message_objs(one, [bare])
 
 
 @pytest.mark.parametrize("version", [1, 2, 3, 4])
@@ -187,13 +157,6 @@ def test_bombs_end_at_the_limits() -> None:
     assert len(records_of(a_pack(bodies=(b"",) * 50), {}, limits)) == 50
 
 
-def test_gzip_that_is_cut_off_or_followed_by_more() -> None:
-    pack = encode_message_objs([OwnRecord(b"x", {})], [1], "gzip")
-    objects = {**OBJECTS, "compressType": "1"}
-    assert "cut off" in reason(pack[:-1], objects)
-    assert "3 bytes follow" in reason(pack + b"abc", objects)
-
-
 @pytest.mark.parametrize(
     ("attributes", "said"),
     [
@@ -207,12 +170,6 @@ def test_gzip_that_is_cut_off_or_followed_by_more() -> None:
 )
 def test_attributes_that_say_too_little(attributes: dict[str, str], said: str) -> None:
     assert said in reason(encode_pack([RecordGroup(attributes, [b"x"])], made_ms=5))
-
-
-def test_the_message_names_what_the_records_do_not() -> None:
-    pack = encode_pack([RecordGroup({"a": "b"}, [b"x"])], made_ms=5)
-    [found] = records_of(pack, {"inlongGroupId": "g", "inlongStreamId": "s"})
-    assert found.origin == Origin("g", "s", None)
 
 
 @pytest.mark.parametrize(
@@ -231,19 +188,6 @@ def test_times_as_text_are_in_a_zone_and_count_before_dt(text: str, time: dateti
     for zone in (UTC, ZoneInfo("Asia/Shanghai")):
         [found] = records_of(pack, {}, RecordDecoder(zone=zone))
         assert found.origin.data_time_ms == int(time.replace(tzinfo=zone).timestamp() * 1000)
-
-
-def test_own_attributes_count_before_shared_ones_but_in_version_4() -> None:
-    own = [OwnRecord(b"x", {"dt": "7", "streamId": "own"})]
-    [third] = records_of(encode_pack([RecordGroup(ATTRIBUTES, own)], 3, made_ms=5), {})
-    assert third.origin == Origin("g", "own", 7)
-    [fourth] = records_of(encode_bin_pack(own, ATTRIBUTES, data_time_s=1_700_000_000), {})
-    assert fourth.origin == ORIGIN
-
-
-def test_numbers_of_version_4_are_unsigned() -> None:
-    [found] = records_of(encode_bin_pack([b"x"], {}, data_time_s=0xFFFFFFFF, numbers=(0xFFFF, 40000)), {})
-    assert found.origin == Origin("65535", "40000", 0xFFFFFFFF * 1000)
 
 
 @pytest.mark.parametrize(
@@ -284,14 +228,6 @@ def test_auto_believes_dataproxys_attributes_then_the_magic(attributes: dict[str
     assert [one.body for one in found] == {"raw": [body], "pack": [b"one", b"", b"three"], "objects": []}[kind]
 
 
-@example("3")
-@given(st.text(max_size=5).filter(lambda text: text not in ("0", "1", "2")))
-def test_an_unknown_wrapping_or_compression_is_said(text: str) -> None:
-    assert "wrapping" in reason(a_pack(), {"version": text})
-    if text not in ("NONE",):
-        assert "compression" in reason(b"", {**OBJECTS, "compressType": text})
-
-
 @pytest.mark.parametrize(
     ("pack", "said"),
     [
@@ -303,12 +239,6 @@ def test_an_unknown_wrapping_or_compression_is_said(text: str) -> None:
 )
 def test_what_is_wrong_with_a_protobuf_pack(pack: bytes, said: str) -> None:
     assert said in reason(pack, OBJECTS)
-
-
-def test_a_snappy_block_that_claims_to_be_empty_is_empty() -> None:
-    whole = a_pack(bodies=(b"one", b"two"))
-    at = whole.index(b"dt=1700000000000") + len(b"dt=1700000000000") + 5
-    assert "claims to be empty" in reason(whole[:at] + b"\0" + whole[at + 1 :])
 
 
 def test_records_are_counted_over_all_of_a_pack() -> None:

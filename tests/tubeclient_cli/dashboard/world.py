@@ -8,7 +8,7 @@ from typing import Any
 
 from offsets_store import GroupKey, GroupProgress, PartitionProgress
 from offsets_store.health import GroupPast, PastPosition
-from tubeclient.admin import BrokerState, GroupMember, ManageStatus, RunStatus
+from tubeclient.admin import BrokerState, GroupMember
 from tubeclient.keys import BrokerInfo, PartitionKey, StoreBounds, StoreKey, TopicLayout
 from tubeclient_cli.dashboard.looking import BrokerFacts, ClusterFacts, Facts, GroupFacts
 
@@ -52,8 +52,8 @@ def broker(number: int = 1, failure: str | None = None) -> BrokerFacts:
         BrokerInfo(number, f"10.0.0.{number}", 8123),
         8124,
         8081,
-        ManageStatus.ONLINE,
-        RunStatus.RUNNING,
+        "online",
+        "running",
         True,
         True,
         False,

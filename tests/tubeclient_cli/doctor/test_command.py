@@ -14,7 +14,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from embedded_tubemq import EmbeddedTubeMQ, TopicConfig
-from tubeclient import Admin, ManageStatus
+from tubeclient import Admin
 from tubeclient_cli.app import app
 
 SECRET = "hunter2-hunter2"
@@ -64,7 +64,7 @@ def test_a_machine_and_a_cluster_that_are_well(tube: EmbeddedTubeMQ, tmp_path: P
 def test_a_broker_that_is_not_in_service_is_not_asked(tube: EmbeddedTubeMQ, monkeypatch: pytest.MonkeyPatch) -> None:
     brokers = Admin.brokers
     monkeypatch.setattr(
-        Admin, "brokers", lambda admin: [replace(one, manage_status=ManageStatus.OFFLINE) for one in brokers(admin)]
+        Admin, "brokers", lambda admin: [replace(one, manage_status="offline") for one in brokers(admin)]
     )
     found = findings(run(*of_cluster(tube), "--json"))
     assert found["master's web port"]["text"].endswith(" lists 0 brokers in service")

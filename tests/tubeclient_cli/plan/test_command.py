@@ -14,7 +14,7 @@ from typer.testing import CliRunner, Result
 from embedded_tubemq import EmbeddedTubeMQ, NewMessage, TopicConfig
 from spark_source.options.given import parse_options
 from tubeclient import ClientSettings, ConfigurationError, TubeError, fetch_view
-from tubeclient.admin import Admin, BrokerState, ManageStatus
+from tubeclient.admin import Admin, BrokerState
 from tubeclient.assignment import STRATEGIES
 from tubeclient.keys import MAX_NODES, PartitionKey
 from tubeclient.settings import parse_master_servers
@@ -102,10 +102,7 @@ def test_a_broker_that_is_out_of_service_keeps_its_partitions_and_has_no_rows(
     brokers = Admin.brokers
 
     def without_the_second(admin: Admin) -> list[BrokerState]:
-        return [
-            replace(one, manage_status=ManageStatus.OFFLINE) if one.info.broker_id == 2 else one
-            for one in brokers(admin)
-        ]
+        return [replace(one, manage_status="offline") if one.info.broker_id == 2 else one for one in brokers(admin)]
 
     monkeypatch.setattr(Admin, "brokers", without_the_second)
     with EmbeddedTubeMQ(tmp_path, [TopicConfig("clicks")], brokers=2) as two:

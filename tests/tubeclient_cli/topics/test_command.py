@@ -94,7 +94,7 @@ def test_a_web_port_of_another_cluster_is_an_error(
         theirs, ours = min(other.broker_addresses.values()), min(tube.broker_addresses.values())
         assert "[OTHER_WEB_PORT] web port " in line
         assert f"{other.master_web_port} lists {theirs}, and the masters name {ours}: it is another cluster's" in line
-        assert line.endswith("Set master_web_port, in Spark masterWebPort, to that of this cluster's masters")
+        assert line.endswith("Set master_web_port to that of this cluster's masters")
         assert [topic.name for topic in Admin(mixed.settings).topics()] == ["views"]
 
 
@@ -123,7 +123,7 @@ def test_only_what_is_named_is_altered(tube: EmbeddedTubeMQ) -> None:
     assert found == {(2, 3, True, False)}
     with pytest.raises(ConfigurationError, match="nothing is to be changed of topic clicks"):
         admin.alter_topic("clicks")
-    with pytest.raises(ConfigurationError, match=r"no such topic on this cluster: klicks; did you mean clicks\?"):
+    with pytest.raises(ConfigurationError, match=r"no such topic on this cluster: klicks"):
         admin.alter_topic("klicks", stores=3)
     with pytest.raises(RemoteError):
         admin.alter_topic("clicks", stores=1)

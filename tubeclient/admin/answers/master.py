@@ -9,14 +9,10 @@ from tubeclient.admin.answers.model import (
     BrokerState,
     DeployedTopic,
     GroupDetail,
-    GroupKind,
     GroupMember,
     GroupSummary,
-    ManageStatus,
     PartitionPosition,
-    RunStatus,
     TopicOnBroker,
-    TopicStatus,
 )
 from tubeclient.errors import ProtocolError
 from tubeclient.keys import (
@@ -34,12 +30,7 @@ _MAX_INT32: Final = (1 << 31) - 1
 _MAX_PORT: Final = 65_535
 _MAX_MESSAGE_MB: Final = 1 << 10
 
-_TOPIC_STATUS: Final = {
-    0: TopicStatus.OK,
-    1: TopicStatus.SOFT_DELETED,
-    2: TopicStatus.SOFT_REMOVED,
-    3: TopicStatus.HARD_REMOVED,
-}
+_TOPIC_STATUS: Final = ("ok", "soft deleted", "soft removed", "hard removed")
 
 
 def to_brokers(answer: Fields) -> list[BrokerState]:
@@ -49,8 +40,8 @@ def to_brokers(answer: Fields) -> list[BrokerState]:
             info=_broker(item),
             tls_port=item.number("brokerTLSPort", high=_MAX_PORT),
             web_port=item.number("brokerWebPort", high=_MAX_PORT),
-            manage_status=ManageStatus(item.text("manageStatus")),
-            run_status=RunStatus(item.text("runStatus")),
+            manage_status=item.text("manageStatus"),
+            run_status=item.text("runStatus"),
             accepts_publish=item.flag("acceptPublish"),
             accepts_subscribe=item.flag("acceptSubscribe"),
             takes_tls=item.flag("enableTLS"),
@@ -98,7 +89,7 @@ def to_group(answer: Fields) -> GroupDetail:
     members.sort(key=lambda member: (-1 if member.node_id is None else member.node_id, member.client_id))
     return GroupDetail(
         name=answer.text("consumeGroup"),
-        kind=GroupKind(answer.text("isBandConsume")),
+        kind=answer.text("isBandConsume"),
         topics=answer.texts("topicSet"),
         filters={topic: filters.texts(topic) for topic in filters.names()},
         members=tuple(members),
@@ -126,7 +117,7 @@ def _topic_on_broker(item: Fields) -> TopicOnBroker:
         accepts_publish=running.flag("acceptPublish"),
         accepts_subscribe=running.flag("acceptSubscribe"),
         is_loaded=is_loaded,
-        status=_TOPIC_STATUS.get(item.number("topicStatusId", low=-2), TopicStatus.UNKNOWN),
+        status=dict(enumerate(_TOPIC_STATUS)).get(item.number("topicStatusId", low=-2), "-"),
     )
 
 

@@ -4,65 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from enum import StrEnum
 from typing import NamedTuple
 
 from tubeclient.keys import INDEX_ENTRY_BYTES, BrokerInfo, PartitionKey, TopicLayout, rows_behind
-
-
-class ManageStatus(StrEnum):
-    """A broker's configured status (Apache's ManageStatus)."""
-
-    DRAFT = "draft"
-    ONLINE = "online"
-    ONLY_READ = "only-read"
-    ONLY_WRITE = "only-write"
-    OFFLINE = "offline"
-    UNKNOWN = "-"
-
-    @classmethod
-    def _missing_(cls, value: object) -> ManageStatus:
-        return cls.UNKNOWN
-
-
-class RunStatus(StrEnum):
-    """Whether a broker runs, according to the master (WebBrokerConfHandler).
-
-    UNREGISTERED: it never registered, unregistered or timed out; NOT_REGISTERED: it is registering or unregistering.
-    """
-
-    RUNNING = "running"
-    NOT_REGISTERED = "notRegister"
-    UNREGISTERED = "unRegister"
-    UNKNOWN = "-"
-
-    @classmethod
-    def _missing_(cls, value: object) -> RunStatus:
-        return cls.UNKNOWN
-
-
-class TopicStatus(StrEnum):
-    """The progress of a topic's deletion on a broker (Apache's TopicStatus)."""
-
-    OK = "ok"
-    SOFT_DELETED = "soft deleted"
-    SOFT_REMOVED = "soft removed"
-    HARD_REMOVED = "hard removed"
-    UNKNOWN = "-"
-
-
-class GroupKind(StrEnum):
-    """Who assigns a group's partitions (Apache's ConsumeType): the master, the master with given start offsets, or the
-    clients. The master calls a group without clients SERVER_BALANCE."""
-
-    SERVER_BALANCE = "unbound"
-    BOUND = "bound"
-    CLIENT_BALANCE = "client-rebalance"
-    UNKNOWN = "-"
-
-    @classmethod
-    def _missing_(cls, value: object) -> GroupKind:
-        return cls.UNKNOWN
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +17,11 @@ class BrokerState:
     tls_port: int
     """Its port for TLS; `takes_tls` says whether it is used."""
     web_port: int
-    manage_status: ManageStatus
-    run_status: RunStatus
+    manage_status: str
+    """As configured: draft, online, only-read, only-write or offline."""
+    run_status: str
+    """Whether it runs: running, notRegister (it is registering or unregistering) or unRegister (it never registered,
+    unregistered or timed out)."""
     accepts_publish: bool
     accepts_subscribe: bool
     takes_tls: bool
@@ -87,7 +34,12 @@ class BrokerState:
     @property
     def is_in_service(self) -> bool:
         """Whether it is online for readers or producers; it may not be running."""
-        return self.manage_status in (ManageStatus.ONLINE, ManageStatus.ONLY_READ, ManageStatus.ONLY_WRITE)
+        return self.manage_status in ("online", "only-read", "only-write")
+
+    def is_at(self, broker: BrokerInfo) -> bool:
+        """Whether it is the broker at that address. Over TLS, masters name the TLS port to clients."""
+        info = self.info
+        return info[:2] == broker[:2] and broker.port in (info.port, self.tls_port)
 
     def __str__(self) -> str:
         return str(self.info)
@@ -106,7 +58,8 @@ class TopicOnBroker:
     is_loaded: bool
     """Whether the broker has loaded it; otherwise stores and partitions are what the broker will create once it
     runs."""
-    status: TopicStatus
+    status: str
+    """The progress of its deletion there: ok, soft deleted, soft removed or hard removed."""
 
     @property
     def layout(self) -> TopicLayout:
@@ -158,7 +111,9 @@ class GroupDetail:
     """
 
     name: str
-    kind: GroupKind
+    kind: str
+    """Who assigns its partitions: the master (unbound), the master with given start offsets (bound), or the clients
+    (client-rebalance). A group without clients is unbound."""
     topics: frozenset[str]
     filters: Mapping[str, frozenset[str]] = field(hash=False)
     members: tuple[GroupMember, ...]
