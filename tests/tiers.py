@@ -141,7 +141,6 @@ NIGHTLY: Final = (
     "bench/",
     "embedded_tubemq/test_pytest_plugin.py",
     "prometheus/test_prometheus.py",
-    "recorder/",
     "test_image.py",
     "test_install.py",
     "test_site.py",

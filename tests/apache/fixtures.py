@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable, Iterator
-from typing import Final
+from typing import Any, Final
 
 import pytest
 
@@ -37,8 +37,6 @@ TOPICS: Final = (
     TopicSpec("apache_members", num_partitions=2, num_stores=1),
     TopicSpec("apache_untouched", num_partitions=1, num_stores=1, brokers=(0,)),
     TopicSpec("py_to_java", num_partitions=2, num_stores=2),
-    TopicSpec("admin_single", num_partitions=1, num_stores=2),
-    TopicSpec("admin_shared", num_partitions=3, num_stores=1),
     *CONFORMANCE_TOPICS,
 )
 
@@ -96,11 +94,11 @@ def java_producer(master_address: str, java_vm: JavaVM) -> Iterator[Callable[...
 
 @pytest.fixture
 def java_consumer(master_address: str, java_vm: JavaVM) -> Iterator[Callable[..., JavaBalanceConsumer]]:
-    """`java_consumer(group, from_first=True)`: a consumer yet to be started; closed after the test."""
+    """`java_consumer(group, ...)`: a consumer yet to be started; closed after the test."""
     with contextlib.ExitStack() as closing:
 
-        def make(group: str, *, from_first: bool = True) -> JavaBalanceConsumer:
-            consumer = JavaBalanceConsumer(java_vm, master_address, group, from_first=from_first)
+        def make(group: str, **options: Any) -> JavaBalanceConsumer:
+            consumer = JavaBalanceConsumer(java_vm, master_address, group, **options)
             closing.callback(consumer.close)
             return consumer
 
