@@ -6,7 +6,6 @@ import re
 import shlex
 import subprocess
 import sys
-import textwrap
 from collections.abc import Iterator
 from contextlib import suppress
 from functools import partial
@@ -26,7 +25,6 @@ from tests.waiting import wait_for
 from tubeclient import ClientSettings, Producer
 from tubeclient.keys import PartitionKey
 from tubeclient_cli.app import app
-from tubeclient_ingest.settings import load_settings
 
 PYTHON = re.compile(r"(?P<mark><!--[^\n]*-->\n)?```python\n(?P<code>.*?)```", re.DOTALL)
 ON_SPARK = (*("running.md", "spark-source.md", "offsets-table.md", "assignment.md", "operate.md", "ingest.md"),)
@@ -168,25 +166,6 @@ def test_the_inlong_tutorial_runs(tmp_path: Path) -> None:
     said = re.search(r"num_rows\)  # (.*)", text)
     assert said is not None
     assert said[1] == f"{names['orders'].schema.names} {len(rows)}"
-
-
-def test_the_settings_file_of_the_inlong_tutorial_says_what_its_command_says(tmp_path: Path) -> None:
-    text = Place("127.0.0.1:8715", tmp_path).real(page_of("inlong-tutorial.md"))
-    [definition], [file] = (re.findall(rf" *```{kind}\n(.*?)```", text, re.DOTALL) for kind in ("json", "toml"))
-    (tmp_path / "orders.json").write_text(definition)
-    (tmp_path / "orders.toml").write_text(textwrap.dedent(file))
-    [command] = [
-        ["ingest", *shlex.split(line)] for line in indented_commands(text.partition("## 4.")[0], "tubeclient ingest")
-    ]
-    told = list(zip(command[1::2], command[2::2], strict=True))
-    options = dict(value.split("=", 1) for name, value in told if name == "--option")
-    given: dict[str, Any] = {
-        name.removeprefix("--").replace("-", "_"): value for name, value in told if name != "--option"
-    }
-    given |= {"topics": (given.pop("topic"),), "source_options": options}
-    job = load_settings(tmp_path / "orders.toml", {})
-    own = {name: getattr(job.records if hasattr(job.records, name) else job, name) for name in given}
-    assert (own, job.bad_records) == (given, str(tmp_path / "_bad_records"))
 
 
 COMMANDS = [(path.name, words) for path in PAGES for words in commands_of(path.name)]

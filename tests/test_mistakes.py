@@ -1,4 +1,4 @@
-"""The likeliest mistakes of users, and the one line that each of them sees first: what is wrong, and its stable name.
+"""Likely mistakes of users of each kind, and the one line that they see first: what is wrong, and its stable name.
 
 Those that need no Spark to be met. `tests/spark_source/test_bad_input.py` meets others in Spark.
 """
@@ -30,45 +30,18 @@ OF_READS: list[tuple[str, dict[str, str | None], str, str]] = [
     # What the user did, changes of options, the error's name, a part of its text.
     ("a misspelt option", {"sourceCuont": "2"}, "UNKNOWN_OPTION", "did you mean sourceCount?"),
     ("an option of Kafka's", {"kafka.bootstrap.servers": "b:9"}, "UNKNOWN_OPTION", "did you mean masterServers?"),
-    ("a path", {"path": "/lake"}, "UNKNOWN_OPTION", "call .load(), .save() or .start() without one"),
     ("no masters", {"masterServers": None}, "MISSING_OPTION", "option masterServers is required"),
-    ("no group", {"consumerGroup": None}, "MISSING_OPTION", "option consumerGroup is required"),
     ("no topic", {"subscribe": None}, "INVALID_SETTING", "give exactly one of subscribe"),
-    ("two kinds of topics", {"subscribePattern": ".*"}, "INVALID_SETTING", "give exactly one of subscribe"),
     ("the writer's option", {"topic": "t"}, "MISPLACED_OPTION", "did you mean subscribe?"),
-    ("a checkpoint as an option", {"checkpointLocation": "/c"}, "MISPLACED_OPTION", "belongs to writeStream"),
-    ("a URL as master", {"masterServers": "http://a:1"}, "INVALID_OPTION_VALUE", "is not host:port"),
-    ("a master without a number", {"masterServers": "a:port"}, "INVALID_OPTION_VALUE", "is not host:port"),
     ("a port that is none", {"masterWebPort": "70000"}, "INVALID_OPTION_VALUE", "from 1 to 65535"),
-    ("a group with a blank", {"consumerGroup": "my group"}, "INVALID_OPTION_VALUE", "is not a group name"),
-    ("a topic with a blank", {"subscribe": "a b"}, "INVALID_OPTION_VALUE", "is not a topic name"),
-    ("a bad pattern", {"subscribe": None, "subscribePattern": "("}, "INVALID_OPTION_VALUE", "regular expression"),
-    ("a bad partition", {"subscribe": None, "assign": '["1:t"]'}, "INVALID_OPTION_VALUE", "brokerId:topic:partition"),
-    ("no node", {"sourceCount": "0"}, "INVALID_OPTION_VALUE", "a whole number from 1 to 10000"),
-    ("a number in words", {"sourceCount": "two"}, "INVALID_OPTION_VALUE", "a whole number from 1 to 10000"),
-    ("a time without a unit", {"rpcTimeout": "8"}, "INVALID_OPTION_VALUE", "write a number and a unit"),
-    ("too short a time", {"rpcTimeout": "1ms"}, "INVALID_OPTION_VALUE", "the minimum is 100ms"),
-    ("a truth that is none", {"failOnDataLoss": "perhaps"}, "INVALID_OPTION_VALUE", "write true or false"),
-    ("an unknown start", {"startingOffsets": "middle"}, "INVALID_OPTION_VALUE", "write earliest, latest, group"),
-    ("broken JSON", {"startingOffsets": "{"}, "INVALID_OPTION_VALUE", "or JSON"),
-    ("an offset between entries", {"startingOffsets": '{"1:t:0": 27}'}, "INVALID_OPTION_VALUE", "a multiple of 28"),
-    ("a time in words", {"startingTimestamp": "yesterday"}, "INVALID_OPTION_VALUE", "milliseconds"),
-    ("a time zone that is none", {"messageTimeZone": "Mars/Base"}, "INVALID_OPTION_VALUE", "is not a time zone"),
-    ("an unknown strategy", {"assignmentStrategy": "robin"}, "INVALID_OPTION_VALUE", "write one of averagely"),
-    ("table options alone", {"offsetsTableMode": "strict"}, "INVALID_SETTING", "add offsetsTable"),
-    ("filters of others", {"filters": '{"other": ["x"]}'}, "INVALID_SETTING", "names topic other, which is not read"),
-    ("a user alone", {"authUser": "me"}, "INVALID_SETTING", "authUser is given without a password"),
     ("a file that is not there", {"authUser": "m", "authPasswordFile": "/no"}, "FILE_NOT_READABLE", "cannot be read"),
-    ("a batch's end", {"endingOffsets": "latest"}, "INVALID_SETTING", "belongs to batch reads"),
     ("a topic that is misspelt", {"subscribe": "clikcs"}, "TOPIC_NOT_FOUND", "Did you mean clicks?"),
     ("a master that is not there", {"masterServers": "NOBODY"}, "MASTER_UNREACHABLE", "Check masterServers"),
 ]
 
 OF_WRITES: list[tuple[str, dict[str, str | None], StructType, bool, str, str]] = [
-    ("no topic", {"topic": None}, StructType([StructField("v", StringType())]), False, "INVALID_SETTING", "topic"),
     ("the reader's option", {"subscribe": "t"}, VALUES, False, "MISPLACED_OPTION", "did you mean topic?"),
     ("overwrite", {}, VALUES, True, "APPEND_ONLY", 'use mode("append")'),
-    ("no value", {}, StructType([StructField("v", StringType())]), False, "INVALID_SETTING", "value"),
     ("a number as value", {}, StructType([StructField("value", LongType())]), False, "INVALID_SETTING", "value"),
 ]
 
@@ -77,15 +50,7 @@ INGEST = "ingest --master-servers MASTER --consumer-group g --topic t --target T
 OF_COMMANDS: list[tuple[str, str, int, str]] = [
     ("nothing given", "ingest", 2, "[INVALID_SETTING] not given, neither on the command line nor in a settings file"),
     ("a settings file that is not there", "ingest --settings TMP/no.toml", 2, "cannot be read"),
-    ("an unknown trigger", f"{INGEST} --trigger soon", 2, "available-now"),
-    ("a pair without a sign", f"{INGEST} --option masterWebPort", 2, "takes NAME=VALUE"),
     ("a misspelt option of the source", f"{INGEST} --option masterWebProt=1", 2, "did you mean masterWebPort?"),
-    ("a format without a schema", f"{INGEST} --format json", 2, "schema"),
-    ("an unknown format", f"{INGEST} --format xml", 2, "xml"),
-    ("an unknown start", f"{INGEST} --starting-offsets middle", 2, "write earliest, latest, group, target"),
-    ("an encoding that is none", f"{INGEST} --format csv --schema a STRING --encoding moon", 2, "moon"),
-    ("too many bad records of all", f"{INGEST} --max-bad-records many", 2, "max-bad-records"),
-    ("the target as table of bad records", f"{INGEST} --bad-records TMP/t", 2, "the same folder"),
     ("a topic that is misspelt", "topics show clikcs --master-servers MASTER --option masterWebPort=WEB", 2, "clikcs"),
     ("a master that is not there", "topics list --master-servers NOBODY --option masterWebPort=NOWEB", 3, "] "),
     ("an offsets table that is not there", "offsets show --offsets-table TMP/none --consumer-group g", 2, "] "),
@@ -185,8 +150,8 @@ def test_a_write(
 
 @pytest.mark.parametrize(("mistake", "command", "code", "part"), OF_COMMANDS, ids=[row[0] for row in OF_COMMANDS])
 def test_a_command(places: dict[str, str], mistake: str, command: str, code: int, part: str) -> None:
-    arguments = [placed(word, places) for word in command.replace("a STRING", "a_STRING").split()]
-    done = CliRunner().invoke(app, [word.replace("a_STRING", "a STRING") for word in arguments])
+    arguments = [placed(word, places) for word in command.split()]
+    done = CliRunner().invoke(app, arguments)
     assert done.exit_code == code, f"{mistake}: {done.output}"
     assert done.stdout == ""
     [line] = done.stderr.splitlines()

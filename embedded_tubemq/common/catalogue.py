@@ -6,14 +6,13 @@ import re
 from collections import deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
-from embedded_tubemq.common.flow_rules import FlowRuleTexts
 from embedded_tubemq.common.peer import Peer
 from tubeclient.errors import ConfigurationError
 from tubeclient.keys import MAX_STORE_PARTITIONS, BrokerInfo, TopicLayout
 
-__all__ = ["DEFAULT_MAX_MESSAGE_BYTES", "BrokerState", "Catalogue", "TopicConfig"]
+__all__ = ["DEFAULT_MAX_MESSAGE_BYTES", "BrokerState", "Catalogue", "FlowRules", "TopicConfig"]
 
 DEFAULT_MAX_MESSAGE_BYTES = 1 << 20
 """A cluster's default for the largest payload, including attributes (TubeMQ's maxMsgSizeInMB = 1)."""
@@ -74,27 +73,10 @@ class TopicConfig:
         return range(first, first + self.partitions)
 
     def to_json(self) -> dict[str, Any]:
-        """The fields to persist."""
+        """The fields to persist: all but those that restrict groups."""
         return {
-            "name": self.name,
-            "stores": self.stores,
-            "partitions": self.partitions,
-            "acceptPublish": self.accept_publish,
-            "acceptSubscribe": self.accept_subscribe,
-            "maxMessageBytes": self.max_message_bytes,
+            name: getattr(self, name) for name in self.__slots__ if name not in ("authorized_groups", "allowed_tags")
         }
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> TopicConfig:
-        """From the fields of `to_json`."""
-        return cls(
-            data["name"],
-            data["stores"],
-            data["partitions"],
-            data["acceptPublish"],
-            data["acceptSubscribe"],
-            data["maxMessageBytes"],
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +94,14 @@ class BrokerState:
         return self.info._replace(port=self.tls_port) if peer.tls else self.info
 
 
+class FlowRules(NamedTuple):
+    """A group's flow-control rules. These servers throttle nobody; clients are told of them, and follow them."""
+
+    version: int = 0
+    enabled: bool = False
+    text: str = "[]"
+
+
 class Catalogue:
     """Topics and brokers.
 
@@ -125,7 +115,8 @@ class Catalogue:
         self.topic_version = now_ms
         self.visit_tokens = deque([now_ms], maxlen=_REMEMBERED_TOKENS)
         """What masters gave their clients, the newest last: brokers that check tokens want one of these."""
-        self.flow_rules = FlowRuleTexts()
+        self.flow_rules: dict[str, FlowRules] = {}
+        """By group."""
         for topic in topics:
             self._topics[topic.name] = topic
 
@@ -192,6 +183,12 @@ class Catalogue:
         del self._brokers[broker_id]
         self.broker_version += 1
         self.topic_version += 1
+
+    def put_flow_rules(self, group: str, now_ms: int, text: str, enabled: bool | None) -> None:
+        """Change a group's rules; None leaves it unchanged whether they are handed out."""
+        former = self.flow_rules.get(group, FlowRules())
+        version = max(former.version + 1, now_ms)
+        self.flow_rules[group] = FlowRules(version, former.enabled if enabled is None else enabled, text)
 
     def renew_versions(self, now_ms: int) -> None:
         """Start new version numbers, as a restarted master does."""

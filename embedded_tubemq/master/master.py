@@ -12,12 +12,18 @@ from typing import Any
 
 from google.protobuf.message import Message
 
-from embedded_tubemq.common.authentication import Authenticator
 from embedded_tubemq.common.catalogue import DEFAULT_MAX_MESSAGE_BYTES, Catalogue
 from embedded_tubemq.common.codes import Code
 from embedded_tubemq.common.faults import Faults
 from embedded_tubemq.common.peer import NOBODY, Peer
-from embedded_tubemq.common.refusal import MAX_CLIENT_CHARS, MAX_HOST_CHARS, Refusal, StandbyRefusal, checked_name
+from embedded_tubemq.common.refusal import (
+    MAX_CLIENT_CHARS,
+    MAX_HOST_CHARS,
+    Authenticator,
+    Refusal,
+    StandbyRefusal,
+    checked_name,
+)
 from embedded_tubemq.master.groups import (
     Consumer,
     ConsumerGroup,
@@ -33,6 +39,9 @@ from tubeclient.wire.signature import Signed
 from tubeclient.wire.strings import encode_consumer_layouts, encode_producer_layouts, parse_report
 
 __all__ = ["Master", "MasterSettings", "Producer"]
+
+_QUERY_PRIORITY = 301
+"""A group's default (TServerConstants.QRY_PRIORITY_DEF_VALUE)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,7 +276,11 @@ class Master:
             orders.requireAuth = True
         if group.jump_to_end_id >= 0:
             orders.csmFrmMaxOffsetCtrlId = group.jump_to_end_id
-        self.catalogue.flow_rules.add_to(orders, group.name, known)
+        rules = self.catalogue.flow_rules.get(group.name)
+        if rules is not None and rules.enabled:
+            orders.groupFlowCheckId, orders.qryPriorityId = rules.version, _QUERY_PRIORITY
+            if known.groupFlowCheckId != rules.version:
+                orders.groupFlowControlInfo = rules.text
 
     def _grant(self, grant: Any) -> None:
         grant.visitAuthorizedToken = self.catalogue.visit_tokens[-1]
