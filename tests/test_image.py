@@ -5,14 +5,12 @@ What Debian brings in the image (Python, Java, tini), this machine has. The path
 
 from __future__ import annotations
 
-import contextlib
 import io
 import json
 import os
 import re
 import shlex
 import shutil
-import socket
 import subprocess
 import tarfile
 from collections.abc import Callable, Iterator
@@ -199,7 +197,11 @@ print(spark.read.format("delta").load("table").count(), repr(spark.sparkContext.
 
 
 def test_kubernetes_way_to_start_an_executor_is_understood(image: Image) -> None:
-    """With Kubernetes' word and variables; what Spark's own script for it does with them."""
+    """By Kubernetes' word and variables. Instead of Java a script says what it is told."""
+    java = image.folder / "jdk" / "bin" / "java"
+    java.parent.mkdir(parents=True)
+    java.write_text("#!/bin/sh\nprintf '%s\\n' \"$@\"\n")
+    java.chmod(0o755)
     told = {
         "SPARK_DRIVER_URL": "spark://CoarseGrainedScheduler@127.0.0.1:7078",
         "SPARK_EXECUTOR_ID": "1",
@@ -211,7 +213,22 @@ def test_kubernetes_way_to_start_an_executor_is_understood(image: Image) -> None
         "SPARK_RESOURCE_PROFILE_ID": "0",
         "SPARK_JAVA_OPT_0": "-Done=1",
     }
-    EXTRA
+    done = image.run("executor", **told, JAVA_HOME=str(java.parents[1]))
+    words = done.stdout.splitlines()
+    assert words[:3] == ["-Done=1", "-Xms512m", "-Xmx512m"], done.stderr
+    given = dict(zip(words[6::2], words[7::2], strict=True))
+    assert words[5] == "org.apache.spark.scheduler.cluster.k8s.KubernetesExecutorBackend"
+    assert given == {
+        "--driver-url": told["SPARK_DRIVER_URL"],
+        "--executor-id": "1",
+        "--cores": "1",
+        "--app-id": "app-1",
+        "--hostname": "127.0.0.1",
+        "--resourceProfileId": "0",
+        "--podName": "pod",
+    }
+
+
 @pytest.mark.spark
 def test_kubernetes_way_to_start_a_driver_has_the_settings_of_the_job(image: Image) -> None:
     job = image.folder / "work" / "driver.py"

@@ -155,25 +155,3 @@ def test_committed_in_flight_end_and_rows_behind(tube: Cluster, admin: Admin, co
     assert (first.rows_behind, second.rows_behind) == (5, 0)
     consumer.confirm(pack)
     assert admin.group_offsets("admin_lag", ["admin_single"]).rows_behind == 0
-
-
-def test_a_cloned_group_starts_where_the_other_one_stands_and_a_removed_one_anew(
-    tube: Cluster, admin: Admin, consumer_of: MakeConsumer
-) -> None:
-    end = tube.put(FIRST, [b"body"] * 3)[-1] + ROW
-    tube.put(OTHER_BROKER, [b"body"])
-    wanted = {FIRST: end - ROW, OTHER_BROKER: ROW}
-    admin.set_offsets("admin_origin", wanted)
-    offsets_of(admin, "admin_origin", positions=2)
-    assert admin.clone_offsets("admin_origin", "admin_copy").committed == wanted
-    assert offsets_of(admin, "admin_copy", positions=2).committed == wanted
-    consumer = consumer_of("admin_copy", ["admin_single"])
-    assert consumer.connect(FIRST) == end - ROW
-
-    with pytest.raises(UnknownGroup, match="admin_shared"):
-        admin.remove_offsets("admin_origin", ["admin_shared"])
-    assert admin.remove_offsets("admin_origin", ["admin_single"]).committed == wanted
-    with pytest.raises(UnknownGroup, match="admin_origin"):
-        admin.group_offsets("admin_origin")
-    again = consumer_of("admin_origin", ["admin_single"])
-    assert again.connect(FIRST) == 0
