@@ -16,7 +16,7 @@ from typing import Self, TypeVar
 
 from embedded_tubemq.broker.broker import Broker, BrokerSettings
 from embedded_tubemq.common.catalogue import Catalogue, TopicConfig
-from embedded_tubemq.common.faults import Faults
+from embedded_tubemq.common.faults import ConnectionFault, Faults
 from embedded_tubemq.master.master import MasterSettings
 from embedded_tubemq.net.loop_thread import LoopThread
 from embedded_tubemq.net.tls import ServerTls
@@ -25,7 +25,16 @@ from embedded_tubemq.storage.store import Appended, NewMessage, Store, write_ato
 from tubeclient.errors import ConfigurationError
 from tubeclient.keys import MAX_STORE_PARTITIONS, StoreBounds
 
-__all__ = ["DEFAULT_TOKEN", "EmbeddedTubeMQ"]
+__all__ = [
+    "DEFAULT_TOKEN",
+    "Appended",
+    "ConnectionFault",
+    "EmbeddedTubeMQ",
+    "Faults",
+    "NewMessage",
+    "ServerTls",
+    "TopicConfig",
+]
 
 T = TypeVar("T")
 

@@ -50,7 +50,6 @@ class Ports:
     async def open(
         self, name: str, machine: Machine, web: Callable[[Parameters], dict[str, Any]], clock: Callable[[], int]
     ) -> None:
-        """Listen on all ports."""
         self.give_up()
         endpoint = Endpoint(machine, clock)
         tcp, http = TcpServer(endpoint, name), HttpServer(web)
@@ -72,7 +71,6 @@ class Ports:
             self._held = [holder for holder in held if holder is not None]
 
     def give_up(self) -> None:
-        """Let others have the ports."""
         for holder in self._held:
             holder.close()
         self._held = []
@@ -92,13 +90,11 @@ class MasterNode:
     machine: Master | None = None
 
     async def start(self) -> None:
-        """Listen on all ports."""
         self.machine = Master(self.catalogue, self.settings, self.faults)
         admin = MasterAdmin(self.machine, self.put_topic, self.token, self.clock)
         await self.ports.open("master", self.machine, admin.call, self.clock)
 
     async def stop(self) -> None:
-        """Cut all connections."""
         self.machine = None
         await self.ports.close()
 

@@ -23,8 +23,6 @@ UNKNOWN = -2
 
 
 class BrokerAdmin:
-    """The calls of one broker."""
-
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
         self._calls: dict[str, Callable[[Parameters], dict[str, Any]]] = {
@@ -38,7 +36,6 @@ class BrokerAdmin:
         }
 
     def call(self, parameters: Parameters) -> dict[str, Any]:
-        """Run the call that the parameter `method` names."""
         try:
             method = parameters.text("method")
             if method not in self._calls:

@@ -87,10 +87,8 @@ class Broker:
             Method.COMMIT_OFFSET: self._commit,
         }
         self.methods = frozenset(self._calls) | {Method.GET_MESSAGES}
-        """The calls it answers."""
 
     def handle(self, method: Method, request: Message, now_ms: int, peer: Peer = NOBODY) -> Message:
-        """Answer one call with a message."""
         answer = self.serve(method, request, now_ms, peer)
         if isinstance(answer, Message):
             return answer

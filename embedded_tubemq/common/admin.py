@@ -16,8 +16,6 @@ class AdminError(Exception):
 
 
 class Parameters:
-    """The parameters of one call."""
-
     def __init__(self, values: Mapping[str, str]) -> None:
         self._values = values
 
@@ -30,12 +28,10 @@ class Parameters:
         return default
 
     def texts(self, name: str, *, required: bool = False) -> list[str]:
-        """A list, separated by commas."""
         items = [item.strip() for item in self.text(name, None if required else "").split(",") if item.strip()]
         return list(dict.fromkeys(items))
 
     def number(self, name: str, default: int | None = None) -> int:
-        """A whole number."""
         text = self.text(name, None if default is None else str(default))
         try:
             return int(text)
@@ -50,20 +46,16 @@ class Parameters:
         return [int(text) for text in texts]
 
     def switch(self, name: str, default: bool | None = None) -> bool:
-        """true or false."""
         return self.text(name, None if default is None else str(default)).lower() == "true"
 
 
 def succeeded(message: str = "OK", **fields: Any) -> dict[str, Any]:
-    """The answer to a successful call."""
     return {"result": True, "errCode": 0, "errMsg": message, **fields}
 
 
 def listed(data: list[Any]) -> dict[str, Any]:
-    """The master's answer with a list."""
     return succeeded(data=data, count=len(data))
 
 
 def failed(error: Exception, code: int = 400) -> dict[str, Any]:
-    """The answer to a failed call."""
     return {"result": False, "errCode": code, "errMsg": str(error)}

@@ -59,16 +59,13 @@ class TopicConfig:
         return cls(name, stores, partitions)
 
     def has_partition(self, partition_id: int) -> bool:
-        """Whether the topic has this id."""
         store, number = divmod(partition_id, MAX_STORE_PARTITIONS)
         return 0 <= store < self.stores and number < self.partitions
 
     def partition_ids(self) -> list[int]:
-        """All partition ids, in order."""
         return [partition for store in range(self.stores) for partition in self.partition_ids_of(store)]
 
     def partition_ids_of(self, store: int) -> range:
-        """The partition ids of one store, in order."""
         first = store * MAX_STORE_PARTITIONS
         return range(first, first + self.partitions)
 
@@ -81,8 +78,6 @@ class TopicConfig:
 
 @dataclass(frozen=True, slots=True)
 class BrokerState:
-    """A broker as the master sees it."""
-
     info: BrokerInfo
     web_port: int
     online: bool = True
@@ -90,7 +85,6 @@ class BrokerState:
     """0 if it has no TLS port."""
 
     def info_for(self, peer: Peer) -> BrokerInfo:
-        """The broker's address for this peer."""
         return self.info._replace(port=self.tls_port) if peer.tls else self.info
 
 
@@ -116,16 +110,13 @@ class Catalogue:
         self.visit_tokens = deque([now_ms], maxlen=_REMEMBERED_TOKENS)
         """What masters gave their clients, the newest last: brokers that check tokens want one of these."""
         self.flow_rules: dict[str, FlowRules] = {}
-        """By group."""
         for topic in topics:
             self._topics[topic.name] = topic
 
     def topics(self) -> list[TopicConfig]:
-        """All topics by name."""
         return [self._topics[name] for name in sorted(self._topics)]
 
     def topic(self, name: str) -> TopicConfig | None:
-        """The topic of that name."""
         return self._topics.get(name)
 
     def brokers(self) -> list[BrokerState]:
@@ -133,7 +124,6 @@ class Catalogue:
         return [self._brokers[broker_id] for broker_id in sorted(self._brokers)]
 
     def broker(self, broker_id: int) -> BrokerState | None:
-        """The broker with that id."""
         return self._brokers.get(broker_id)
 
     def check_topic(self, topic: TopicConfig) -> None:
@@ -163,7 +153,6 @@ class Catalogue:
         return grown
 
     def remove_topic(self, name: str) -> None:
-        """Forget a topic."""
         if self._topics.pop(name, None) is None:
             raise ConfigurationError(f"there is no topic {name} to delete")
         self.topic_version += 1
@@ -179,7 +168,6 @@ class Catalogue:
             self.topic_version += 1
 
     def remove_broker(self, broker_id: int) -> None:
-        """Remove a broker from all lists."""
         del self._brokers[broker_id]
         self.broker_version += 1
         self.topic_version += 1

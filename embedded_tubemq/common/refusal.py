@@ -59,7 +59,6 @@ class Authenticator:
 
     @property
     def enabled(self) -> bool:
-        """Whether credentials are required."""
         return bool(self._users)
 
     def check(self, given: Signed, now_ms: int) -> None:

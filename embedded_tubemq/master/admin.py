@@ -49,7 +49,6 @@ class MasterAdmin:
         }
 
     def call(self, parameters: Parameters) -> dict[str, Any]:
-        """Run the call that the parameter `method` names."""
         self._master.tick(self._clock())
         try:
             if self._master.faults.standby:

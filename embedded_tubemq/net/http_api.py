@@ -34,7 +34,6 @@ class HttpServer:
         return bound
 
     async def stop(self) -> None:
-        """Stop listening and close all connections."""
         await self._runner.cleanup()
 
     async def _answer(self, request: web.Request) -> web.Response:

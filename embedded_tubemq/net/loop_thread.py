@@ -34,7 +34,6 @@ class LoopThread:
             raise
 
     def call(self, work: Callable[[], T]) -> T:
-        """Call a function on the loop's thread and return its result."""
 
         async def run() -> T:
             return work()
@@ -42,7 +41,6 @@ class LoopThread:
         return self.run(run())
 
     def stop(self) -> None:
-        """End the loop and the thread."""
         self._loop.call_soon_threadsafe(self._stopped.set)
         self._thread.join(CALL_SECONDS)
 

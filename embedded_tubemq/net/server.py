@@ -41,8 +41,7 @@ class Machine(Protocol):
     faults: Faults
 
     @property
-    def methods(self) -> frozenset[Method]:
-        """The calls it answers."""
+    def methods(self) -> frozenset[Method]: ...
 
     def serve(self, method: Method, request: Message, now_ms: int, peer: Peer = NOBODY) -> Message | bytes:
         """Answer one call."""
@@ -64,7 +63,6 @@ class Endpoint:
         self._clock = clock
 
     def answer(self, stream: bytes, peer: Peer) -> Reply:
-        """Answer one request."""
         delay_ms = self._machine.faults.answer_delay_ms
         try:
             request = decode_request(stream)

@@ -82,8 +82,6 @@ class Appended(NamedTuple):
 
 
 class Record(NamedTuple):
-    """A message that is stored."""
-
     partition_id: int
     index_offset: int  # bytes
     received_ms: int
@@ -103,7 +101,6 @@ class Pack(NamedTuple):
 
     @property
     def empty(self) -> bool:
-        """Whether nothing was chosen."""
         return not len(self.starts)
 
 
@@ -133,7 +130,6 @@ class Store:
 
     @property
     def bounds(self) -> StoreBounds:
-        """The store's first readable offset and its end."""
         return StoreBounds(self.min_offset, self.max_offset)
 
     def append(self, message: NewMessage, now_ms: int) -> Appended:
@@ -163,14 +159,12 @@ class Store:
         return appended
 
     def entries(self, start: int, end: int) -> NDArray[Any]:
-        """Existing index entries of [start, end) (`INDEX_DTYPE`)."""
         end = min(end, self.max_offset)
         if start >= end:
             return np.empty(0, INDEX_DTYPE)
         return np.frombuffer(os.pread(self._index_fd, end - start, start), INDEX_DTYPE)
 
     def wire_bytes(self, pack: Pack) -> bytes:
-        """The chosen messages, joined."""
         if pack.empty:
             return b""
         first = int(pack.starts[0])
@@ -180,7 +174,6 @@ class Store:
         return b"".join(map(data.__getitem__, map(slice, (pack.starts - first).tolist(), (pack.ends - first).tolist())))
 
     def records(self, start: int, end: int) -> list[Record]:
-        """The existing messages of [start, end)."""
         found = []
         for number, (partition, position, size, tag_hash, received_ms) in enumerate(self.entries(start, end).tolist()):
             if position >= self.data_min:
@@ -231,7 +224,6 @@ class Store:
             file.write(bytes([old ^ 0xFF]))
 
     def close(self) -> None:
-        """Close the files; the store cannot be used afterwards."""
         self._close_files()
 
     def _recover(self) -> None:
