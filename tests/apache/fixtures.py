@@ -13,11 +13,11 @@ from typing import Any, Final
 
 import pytest
 
-from tests.apache.admin import AdminError
 from tests.apache.jars import JarsError, class_path
 from tests.apache.java_client import JavaBalanceConsumer, JavaProducer
 from tests.apache.java_gateway import JavaVM
 from tests.apache.jvm import ServerError
+from tests.apache.masters import AdminError
 from tests.apache.server import ApacheTubeMQ, TopicSpec
 from tests.conformance.topics import TOPICS as CONFORMANCE_TOPICS
 

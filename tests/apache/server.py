@@ -16,9 +16,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final
 
-from tests.apache.admin import AdminError, BrokerAdmin, MasterAdmin
 from tests.apache.jvm import POLL_S, JvmProcess, ServerError, accepts, free_ports
-from tests.apache.masters import MasterGroup
+from tests.apache.masters import AdminError, MasterAdmin, MasterGroup
 from tests.apache.settings import BrokerFiles, MasterFiles, ServerTls
 from tubeclient.errors import TubeError
 from tubeclient.net.connection import Connection
@@ -147,9 +146,6 @@ class ApacheTubeMQ:
     def admin(self) -> MasterAdmin:
         """The web port of the active master."""
         return self._masters.admin
-
-    def broker_admin(self, broker: int) -> BrokerAdmin:
-        return BrokerAdmin(self.broker_web_addresses[broker])
 
     # --- the whole cluster
 

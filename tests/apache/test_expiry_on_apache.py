@@ -39,6 +39,7 @@ from tubeclient import (
     reader_groups_of,
 )
 from tubeclient.admin.broker import BrokerWeb
+from tubeclient.net.http import query_broker
 
 pytestmark = [pytest.mark.apache, pytest.mark.timeout(600)]
 
@@ -90,7 +91,7 @@ class Ageing:
 
     def data(self, topic: str) -> tuple[int, int]:
         """Where the data of the topic's store begins and ends, by the broker's page."""
-        [page] = self.apache.broker_admin(0).query("admin_query_pubinfo", topicName=topic)["dataSet"]
+        [page] = query_broker(self.web.address, "admin_query_pubinfo", 10_000, topicName=topic)["dataSet"]
         return page["offsetInfo"][0]["dataMin"], page["offsetInfo"][0]["dataMax"]
 
     def expired(self) -> bool:
