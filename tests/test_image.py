@@ -184,18 +184,6 @@ def _linked(source: str, target: str) -> None:
         shutil.copy2(source, target)
 
 
-@pytest.mark.spark
-def test_spark_starts_with_delta_and_fetches_nothing(image: Image) -> None:
-    code = """
-from pyspark_tubeclient import session
-spark = session(master="local[1]")
-spark.range(3).write.format("delta").save("table")
-print(spark.read.format("delta").load("table").count(), repr(spark.sparkContext.getConf().get("spark.jars", "")))
-"""
-    done = image.run("python", "-c", code)
-    assert done.stdout.strip() == "3 ''", done.stderr
-
-
 def test_kubernetes_way_to_start_an_executor_is_understood(image: Image) -> None:
     """By Kubernetes' word and variables. Instead of Java a script says what it is told."""
     java = image.folder / "jdk" / "bin" / "java"
@@ -232,6 +220,7 @@ def test_kubernetes_way_to_start_an_executor_is_understood(image: Image) -> None
 @pytest.mark.spark
 def test_kubernetes_way_to_start_a_driver_has_the_settings_of_the_job(image: Image) -> None:
     job = image.folder / "work" / "driver.py"
+    # It finds Delta's jars in the image, and fetches nothing.
     job.write_text(
         "from pyspark.sql import SparkSession\nspark = SparkSession.builder.getOrCreate()\n"
         'spark.range(2).write.format("delta").save("submitted")\n'

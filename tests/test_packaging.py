@@ -7,7 +7,6 @@ import configparser
 import email
 import email.message
 import os
-import re
 import subprocess
 import sys
 import zipfile
@@ -74,16 +73,6 @@ def test_the_wheel_installs_the_command_and_the_plugin_of_pytest(distributions: 
         points.read_string(archive.read(name).decode())
     assert dict(points["console_scripts"]) == {"tubeclient": "tubeclient_cli.__main__:main"}
     assert dict(points["pytest11"]) == {"tubemq": "embedded_tubemq.pytest_plugin"}
-
-
-def test_an_old_python_is_told_before_pip_looks_for_anything() -> None:
-    script = "import runpy, sys; sys.version_info = (3, 10, 12, 'final', 0); runpy.run_path('setup.py')"
-    done = subprocess.run(
-        [sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, timeout=60, check=False
-    )
-    assert done.returncode == 1
-    [line] = done.stderr.splitlines()
-    assert line.startswith("pyspark-tubeclient needs Python 3.11 or newer, and this is Python 3.10, ")
 
 
 def test_the_version_is_the_packages(metadata: email.message.Message) -> None:
@@ -193,32 +182,12 @@ def test_a_missing_package_is_named_with_the_extra_that_brings_it(module: str, m
 # What is too old
 
 
-@pytest.mark.parametrize("statement", ["import tubeclient", "import offsets_store", "import tubeclient_cli.app"])
-def test_an_older_python_is_told_at_the_first_import(statement: str) -> None:
-    """pip refuses it, but a folder on PYTHONPATH is not asked."""
-    found = run_python("-c", f"import sys; sys.version_info = (3, 10, 12, 'final', 0); {statement}")
-    assert found.returncode != 0
-    assert f"[NEEDS_NEWER_PYTHON] {sys.executable} is Python 3.10, and" in found.stderr.splitlines()[-1]
-
-
 def test_the_command_tells_an_older_python_in_one_line() -> None:
     code = "import sys; sys.version_info = (3, 10, 12, 'final', 0); from tubeclient_cli.__main__ import main; main()"
     found = run_python("-c", code)
     assert found.returncode == 2
     [line] = found.stderr.splitlines()
     assert line.startswith("tubeclient: [NEEDS_NEWER_PYTHON] ")
-
-
-def test_the_source_needs_no_pyarrow_above_18() -> None:
-    """Runtimes with a Spark of their own have an older one, which is not for us to replace."""
-    newer = re.compile(r"\b(?:pa|pyarrow)\.(arange|concat_batches)\b")  # of 21 and of 19
-    found = [
-        f"{path.relative_to(ROOT)}: {name}"
-        for package in ("spark_source", "tubeclient", "offsets_store")
-        for path in sorted((ROOT / package).rglob("*.py"))
-        for name in newer.findall(path.read_text(encoding="utf-8"))
-    ]
-    assert found == []
 
 
 # Layers
@@ -410,16 +379,6 @@ def test_only_aio_knows_asyncio() -> None:
     wrong = [item for item in found if not item.file.startswith("tubeclient/aio/")]
     assert found
     assert not wrong, "\n".join(map(str, wrong))
-
-
-def test_random_numbers_are_handed_to_the_state_machines() -> None:
-    # They may name the type; drawing from the module's own generator could not be repeated from a seed.
-    for path in sorted((ROOT / "tubeclient" / "flows").rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "random":
-                assert node.attr == "Random", f"{path.name}:{node.lineno} uses random.{node.attr}"
-            elif isinstance(node, ast.ImportFrom) and node.module == "random":
-                assert [alias.name for alias in node.names] == ["Random"], f"{path.name}:{node.lineno}"
 
 
 def test_no_flow_goes_on_where_its_caller_was_interrupted() -> None:
