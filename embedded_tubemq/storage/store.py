@@ -167,11 +167,10 @@ class Store:
     def wire_bytes(self, pack: Pack) -> bytes:
         if pack.empty:
             return b""
-        first = int(pack.starts[0])
-        data = os.pread(self._data_fd, int(pack.ends[-1]) - first, first)
+        starts, sizes = pack.starts.tolist(), (pack.ends - pack.starts).tolist()
         if (pack.starts[1:] == pack.ends[:-1]).all():
-            return data
-        return b"".join(map(data.__getitem__, map(slice, (pack.starts - first).tolist(), (pack.ends - first).tolist())))
+            starts, sizes = starts[:1], [sum(sizes)]
+        return b"".join(os.pread(self._data_fd, size, start) for start, size in zip(starts, sizes, strict=True))
 
     def records(self, start: int, end: int) -> list[Record]:
         found = []
