@@ -16,11 +16,16 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from embedded_tubemq.cluster import DEFAULT_TOKEN, EmbeddedTubeMQ
-    from embedded_tubemq.common.catalogue import TopicConfig
-    from embedded_tubemq.common.faults import ConnectionFault, Faults
-    from embedded_tubemq.net.tls import ServerTls
-    from embedded_tubemq.storage.store import Appended, NewMessage
+    from embedded_tubemq.cluster import (
+        DEFAULT_TOKEN,
+        Appended,
+        ConnectionFault,
+        EmbeddedTubeMQ,
+        Faults,
+        NewMessage,
+        ServerTls,
+        TopicConfig,
+    )
 
 __all__ = [
     "DEFAULT_TOKEN",
@@ -33,23 +38,11 @@ __all__ = [
     "TopicConfig",
 ]
 
-_HOMES = {
-    "DEFAULT_TOKEN": "embedded_tubemq.cluster",
-    "Appended": "embedded_tubemq.storage.store",
-    "ConnectionFault": "embedded_tubemq.common.faults",
-    "EmbeddedTubeMQ": "embedded_tubemq.cluster",
-    "Faults": "embedded_tubemq.common.faults",
-    "NewMessage": "embedded_tubemq.storage.store",
-    "ServerTls": "embedded_tubemq.net.tls",
-    "TopicConfig": "embedded_tubemq.common.catalogue",
-}
-
-
 if not TYPE_CHECKING:  # for type checkers a name that is not there is an error
 
     def __getattr__(name: str) -> object:
         """MissingPackage if the extra `embedded` is not installed."""
-        if name not in _HOMES:
+        if name not in __all__:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         from tubeclient.extras import brought_by
 
@@ -57,7 +50,7 @@ if not TYPE_CHECKING:  # for type checkers a name that is not there is an error
             import aiohttp  # noqa: F401
             import numpy  # noqa: F401
 
-        value = globals()[name] = getattr(importlib.import_module(_HOMES[name]), name)
+        value = globals()[name] = getattr(importlib.import_module("embedded_tubemq.cluster"), name)
         return value
 
 

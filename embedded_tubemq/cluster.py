@@ -16,17 +16,25 @@ from typing import Self, TypeVar
 
 from embedded_tubemq.broker.broker import Broker, BrokerSettings
 from embedded_tubemq.common.catalogue import Catalogue, TopicConfig
-from embedded_tubemq.common.faults import Faults
+from embedded_tubemq.common.faults import ConnectionFault, Faults
 from embedded_tubemq.master.master import MasterSettings
 from embedded_tubemq.net.loop_thread import LoopThread
 from embedded_tubemq.net.tls import ServerTls
-from embedded_tubemq.nodes import BrokerNode, MasterNode
-from embedded_tubemq.storage.files import write_atomically
-from embedded_tubemq.storage.store import Appended, NewMessage, Store
+from embedded_tubemq.nodes import BrokerNode, MasterNode, Ports
+from embedded_tubemq.storage.store import Appended, NewMessage, Store, write_atomically
 from tubeclient.errors import ConfigurationError
 from tubeclient.keys import MAX_STORE_PARTITIONS, StoreBounds
 
-__all__ = ["DEFAULT_TOKEN", "EmbeddedTubeMQ"]
+__all__ = [
+    "DEFAULT_TOKEN",
+    "Appended",
+    "ConnectionFault",
+    "EmbeddedTubeMQ",
+    "Faults",
+    "NewMessage",
+    "ServerTls",
+    "TopicConfig",
+]
 
 T = TypeVar("T")
 
@@ -70,8 +78,9 @@ class EmbeddedTubeMQ:
     ) -> None:
         if brokers < 1:
             raise ConfigurationError(f"a cluster has at least one broker, not {brokers}")
-        of_tls = (tls.master_port, tls.broker_port and tls.broker_port + brokers - 1) if tls is not None else ()
-        for port in (master_port, master_web_port, broker_port and broker_port + brokers - 1, *of_tls):
+        tls_ports = (tls.master_port, tls.broker_port) if tls is not None else (0, 0)
+        last_ports = [first and first + brokers - 1 for first in (broker_port, tls_ports[1])]
+        for port in (master_port, master_web_port, tls_ports[0], *last_ports):
             if not 0 <= port < 65536:  # the system would take it modulo 65536
                 raise ConfigurationError(f"port {port} is not from 0 to 65535")
         self.data_dir = Path(data_dir)
@@ -80,29 +89,23 @@ class EmbeddedTubeMQ:
         self._catalogue = Catalogue(clock())
         accounts = dict(users or {})
         self._master = MasterNode(
-            host,
+            Ports(host, master_port, master_web_port, tls, tls_ports[0]),
             self._catalogue,
             MasterSettings(lease_ms, users=accounts),
             clock,
-            _LiveTopics(self),
+            self._put,
             token,
-            master_port,
-            master_web_port,
-            tls,
-            tls.master_port if tls is not None else 0,
         )
 
         def make_broker(broker_id: int) -> BrokerNode:
+            port, tls_port = (first and first + broker_id - 1 for first in (broker_port, tls_ports[1]))
             return BrokerNode(
                 broker_id,
-                host,
+                Ports(host, port, 0, tls, tls_port),
                 self.data_dir / f"broker-{broker_id}",
                 self._catalogue,
                 BrokerSettings(lease_ms, accounts, check_visit_token),
                 clock,
-                broker_port + broker_id - 1 if broker_port else 0,
-                tls=tls,
-                tls_port=tls.broker_port + broker_id - 1 if tls is not None and tls.broker_port else 0,
             )
 
         self._make_broker = make_broker
@@ -150,22 +153,17 @@ class EmbeddedTubeMQ:
     @property
     def master_address(self) -> str:
         """The master's "host:port"."""
-        return f"{self._master.host}:{self._master.port}"
-
-    @property
-    def over_tls(self) -> bool:
-        """Whether there are ports for TLS."""
-        return self._master.tls is not None
+        return f"{self._master.ports.host}:{self._master.ports.port}"
 
     @property
     def master_tls_address(self) -> str:
         """The master's "host:port" for TLS."""
-        return f"{self._master.host}:{self._master.tls_port}"
+        return f"{self._master.ports.host}:{self._master.ports.tls_port}"
 
     @property
     def master_web_port(self) -> int:
         """The port of the master's HTTP interface."""
-        return self._master.web_port
+        return self._master.ports.web_port
 
     @property
     def broker_ids(self) -> list[int]:
@@ -175,17 +173,17 @@ class EmbeddedTubeMQ:
     @property
     def broker_addresses(self) -> dict[int, str]:
         """ "host:port" of each broker."""
-        return {broker_id: f"{node.host}:{node.port}" for broker_id, node in self._brokers.items()}
+        return {broker_id: f"{node.ports.host}:{node.ports.port}" for broker_id, node in self._brokers.items()}
 
     @property
     def broker_tls_addresses(self) -> dict[int, str]:
         """ "host:port" of each broker for TLS."""
-        return {broker_id: f"{node.host}:{node.tls_port}" for broker_id, node in self._brokers.items()}
+        return {broker_id: f"{node.ports.host}:{node.ports.tls_port}" for broker_id, node in self._brokers.items()}
 
     @property
     def broker_web_ports(self) -> dict[int, int]:
         """The port of each broker's HTTP interface."""
-        return {broker_id: node.web_port for broker_id, node in self._brokers.items()}
+        return {broker_id: node.ports.web_port for broker_id, node in self._brokers.items()}
 
     # Faults
 
@@ -262,13 +260,6 @@ class EmbeddedTubeMQ:
         """Delete everything below an offset (bytes of the index), as retention does."""
         self._thread.call(lambda: self._store(topic, store_id, broker_id).expire(up_to_offset))
 
-    def expire_index(self, topic: str, up_to_offset: int, *, store_id: int = 0, broker_id: int = 1) -> None:
-        """Delete the index below an offset but keep its messages, as retention on TubeMQ's brokers does.
-
-        Their index is in segments of its own, which fill at another pace than those of data.
-        """
-        self._thread.call(lambda: self._store(topic, store_id, broker_id).expire_index(up_to_offset))
-
     def expire_data(self, topic: str, up_to_offset: int, *, store_id: int = 0, broker_id: int = 1) -> None:
         """Delete the messages below an offset but keep their index entries, as retention on TubeMQ's brokers does."""
         self._thread.call(lambda: self._store(topic, store_id, broker_id).expire_data(up_to_offset))
@@ -302,7 +293,7 @@ class EmbeddedTubeMQ:
 
     async def _start_all(self) -> None:
         for row in json.loads(self._topics_path.read_text()) if self._topics_path.exists() else []:
-            self._catalogue.put_topic(TopicConfig.from_json(row))
+            self._catalogue.put_topic(TopicConfig(**row))
         for topic in self._wanted_topics:
             self._put(topic)
         for node in self._brokers.values():
@@ -316,7 +307,7 @@ class EmbeddedTubeMQ:
         await self._master.stop()
         for node in self._brokers.values():
             await node.stop()
-            node.give_ports_up()
+            node.ports.give_up()
 
     async def _start_more(self, node: BrokerNode) -> None:
         await node.start()
@@ -324,7 +315,7 @@ class EmbeddedTubeMQ:
 
     def _forget(self, broker_id: int) -> None:
         self._catalogue.remove_broker(broker_id)
-        self._brokers.pop(broker_id).give_ports_up()
+        self._brokers.pop(broker_id).ports.give_up()
 
     async def _restart_master(self) -> None:
         await self._master.stop()
@@ -396,16 +387,3 @@ class EmbeddedTubeMQ:
         if broker_id not in self._brokers:
             raise ConfigurationError(f"there is no broker {broker_id}; this cluster has {self.broker_ids}")
         return self._brokers[broker_id]
-
-
-class _LiveTopics:
-    """Changes topics for HTTP calls; the caller already runs on the loop's thread."""
-
-    def __init__(self, cluster: EmbeddedTubeMQ) -> None:
-        self._cluster = cluster
-
-    def put_topic(self, topic: TopicConfig) -> None:
-        self._cluster._put(topic)
-
-    def remove_topic(self, name: str) -> None:
-        self._cluster._remove(name)

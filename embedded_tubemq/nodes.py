@@ -12,65 +12,91 @@ import socket
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from embedded_tubemq.broker.admin import BrokerAdmin
 from embedded_tubemq.broker.broker import Broker, BrokerSettings
 from embedded_tubemq.broker.offsets import GroupOffsets
-from embedded_tubemq.common.catalogue import BrokerState, Catalogue
+from embedded_tubemq.common.admin import Parameters
+from embedded_tubemq.common.catalogue import BrokerState, Catalogue, TopicConfig
 from embedded_tubemq.common.faults import Faults
-from embedded_tubemq.master.admin import MasterAdmin, TopicKeeper
+from embedded_tubemq.master.admin import MasterAdmin
 from embedded_tubemq.master.master import Master, MasterSettings
 from embedded_tubemq.net.http_api import HttpServer
-from embedded_tubemq.net.rpc import Endpoint
-from embedded_tubemq.net.server import TcpServer, hold
+from embedded_tubemq.net.server import Endpoint, Machine, TcpServer
 from embedded_tubemq.net.tls import ServerTls
-from embedded_tubemq.storage.files import write_atomically
+from embedded_tubemq.storage.store import write_atomically
 from embedded_tubemq.storage.stores import StoreDirectory
 from tubeclient.keys import BrokerInfo
 
-__all__ = ["BrokerNode", "MasterNode"]
+__all__ = ["BrokerNode", "MasterNode", "Ports"]
 
 _LOG = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class Ports:
+    """Where a server listens: for clients, for HTTP, and perhaps for clients over TLS. It keeps its ports."""
+
+    host: str
+    port: int = 0
+    web_port: int = 0
+    tls: ServerTls | None = None
+    tls_port: int = 0
+    _servers: list[TcpServer | HttpServer] = field(default_factory=list)
+    _held: list[socket.socket] = field(default_factory=list)
+    """Of a stopped server: they keep its ports."""
+
+    async def open(
+        self, name: str, machine: Machine, web: Callable[[Parameters], dict[str, Any]], clock: Callable[[], int]
+    ) -> None:
+        self.give_up()
+        endpoint = Endpoint(machine, clock)
+        tcp, http = TcpServer(endpoint, name), HttpServer(web)
+        self._servers = [tcp, http]
+        self.port = await tcp.start(self.host, self.port)
+        self.web_port = await http.start(self.host, self.web_port)
+        if self.tls is not None:
+            over_tls = TcpServer(endpoint, f"{name} over TLS", self.tls.context())
+            self._servers.append(over_tls)
+            self.tls_port = await over_tls.start(self.host, self.tls_port)
+
+    async def close(self, *, hold: bool = False) -> None:
+        """Cut all connections. With `hold` nobody else gets the ports, and connections to them are refused."""
+        servers, self._servers = self._servers, []
+        for server in servers:
+            await server.stop()
+        if hold:
+            held = [_hold(self.host, port) for port in (self.port, self.web_port, self.tls_port) if port]
+            self._held = [holder for holder in held if holder is not None]
+
+    def give_up(self) -> None:
+        for holder in self._held:
+            holder.close()
+        self._held = []
 
 
 @dataclass(slots=True)
 class MasterNode:
     """A master that can be stopped and started. A restart keeps its ports and forgets its clients."""
 
-    host: str
+    ports: Ports
     catalogue: Catalogue
     settings: MasterSettings
     clock: Callable[[], int]
-    topics: TopicKeeper
+    put_topic: Callable[[TopicConfig], None]
     token: str = field(repr=False)
-    port: int = 0
-    web_port: int = 0
-    tls: ServerTls | None = None
-    tls_port: int = 0
     faults: Faults = field(default_factory=Faults)
     machine: Master | None = None
-    _servers: list[TcpServer | HttpServer] = field(default_factory=list)
 
     async def start(self) -> None:
-        """Listen on all ports."""
         self.machine = Master(self.catalogue, self.settings, self.faults)
-        admin = MasterAdmin(self.machine, self.topics, self.token, self.clock)
-        endpoint = Endpoint(self.machine, self.clock)
-        tcp, http = TcpServer(endpoint, "master"), HttpServer(admin.call)
-        self._servers = [tcp, http]
-        self.port = await tcp.start(self.host, self.port)
-        self.web_port = await http.start(self.host, self.web_port)
-        if self.tls is not None:
-            over_tls = TcpServer(endpoint, "master over TLS", self.tls.context())
-            self._servers.append(over_tls)
-            self.tls_port = await over_tls.start(self.host, self.tls_port)
+        admin = MasterAdmin(self.machine, self.put_topic, self.token, self.clock)
+        await self.ports.open("master", self.machine, admin.call, self.clock)
 
     async def stop(self) -> None:
-        """Cut all connections."""
         self.machine = None
-        servers, self._servers = self._servers, []
-        for server in servers:
-            await server.stop()
+        await self.ports.close()
 
 
 @dataclass(slots=True)
@@ -78,20 +104,13 @@ class BrokerNode:
     """A broker that can be stopped, killed and started. It keeps its ports, its messages and the groups' offsets."""
 
     broker_id: int
-    host: str
+    ports: Ports
     folder: Path
     catalogue: Catalogue
     settings: BrokerSettings
     clock: Callable[[], int]
-    port: int = 0
-    web_port: int = 0
-    tls: ServerTls | None = None
-    tls_port: int = 0
     faults: Faults = field(default_factory=Faults)
     machine: Broker | None = None
-    _servers: list[TcpServer | HttpServer] = field(default_factory=list)
-    _held: list[socket.socket] = field(default_factory=list)
-    """Of a stopped broker: they keep its ports."""
 
     async def start(self) -> None:
         """Open the files, listen on all ports, and report to the master."""
@@ -102,17 +121,7 @@ class BrokerNode:
         offsets = GroupOffsets.load(json.loads(path.read_text())) if path.exists() else GroupOffsets()
         stores = StoreDirectory(self._stores_folder, self.catalogue, self.clock)
         self.machine = Broker(self.broker_id, self.catalogue, stores, offsets, self.settings, self.faults)
-        name = f"broker {self.broker_id}"
-        self.give_ports_up()
-        endpoint = Endpoint(self.machine, self.clock)
-        tcp, http = TcpServer(endpoint, name), HttpServer(BrokerAdmin(self.machine).call)
-        self._servers = [tcp, http]
-        self.port = await tcp.start(self.host, self.port)
-        self.web_port = await http.start(self.host, self.web_port)
-        if self.tls is not None:
-            over_tls = TcpServer(endpoint, f"{name} over TLS", self.tls.context())
-            self._servers.append(over_tls)
-            self.tls_port = await over_tls.start(self.host, self.tls_port)
+        await self.ports.open(f"broker {self.broker_id}", self.machine, BrokerAdmin(self.machine).call, self.clock)
         self._announce(online=True)
 
     async def stop(self, *, clean: bool = True) -> None:
@@ -121,14 +130,10 @@ class BrokerNode:
         A clean stop commits what is in flight and reports to the master; otherwise offsets fall back to the last saved
         ones.
         """
-        machine, servers = self.machine, self._servers
+        machine, self.machine = self.machine, None
         if machine is None:
             return
-        self.machine, self._servers = None, []
-        for server in servers:
-            await server.stop()
-        holders = [hold(self.host, port) for port in (self.port, self.web_port, self.tls_port) if port]
-        self._held = [holder for holder in holders if holder is not None]
+        await self.ports.close(hold=True)
         try:
             if clean:
                 machine.offsets.commit_all()
@@ -136,12 +141,6 @@ class BrokerNode:
                 self._save(machine)
         finally:
             machine.stores.close()
-
-    def give_ports_up(self) -> None:
-        """Let others have the ports of a stopped broker."""
-        for holder in self._held:
-            holder.close()
-        self._held = []
 
     def forget_topic(self, topic: str) -> None:
         """Delete the files of a deleted topic, also while the broker is stopped."""
@@ -173,5 +172,19 @@ class BrokerNode:
         machine.offsets.changed = False
 
     def _announce(self, *, online: bool) -> None:
-        info = BrokerInfo(self.broker_id, self.host, self.port)
-        self.catalogue.put_broker(BrokerState(info, self.web_port, online, self.tls_port))
+        info = BrokerInfo(self.broker_id, self.ports.host, self.ports.port)
+        self.catalogue.put_broker(BrokerState(info, self.ports.web_port, online, self.ports.tls_port))
+
+
+def _hold(host: str, port: int) -> socket.socket | None:
+    """A socket that has the port and does not listen. None if somebody has it already."""
+    family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
+    holder = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        # Connections that were cut a moment ago still count as users of the port.
+        holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        holder.bind(address)
+    except OSError:
+        holder.close()
+        return None
+    return holder

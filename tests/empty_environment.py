@@ -16,7 +16,7 @@ from pathlib import Path
 
 from packaging.utils import canonicalize_name
 
-__all__ = ["EmptyEnvironment"]
+__all__ = ["EmptyEnvironment", "link_packages"]
 
 _SECONDS = 240.0
 
@@ -32,13 +32,7 @@ class EmptyEnvironment:
 
     def link(self, names: Set[str]) -> None:
         """Link these packages, as they are installed here."""
-        for name in names:
-            for file in importlib.metadata.files(name) or []:
-                top = file.parts[0]
-                # A command lies outside, and a single module has its byte code in a folder of all.
-                if top not in ("..", "__pycache__") and not (self._packages / top).exists():
-                    root = Path(str(file.locate())).parents[len(file.parts) - 1]
-                    (self._packages / top).symlink_to(root / top)
+        link_packages(self._packages, names)
 
     def install(self, *requirements: str) -> subprocess.CompletedProcess[str]:
         """Let pip install; it may not look anywhere else, so it neither downloads nor replaces a linked package."""
@@ -56,6 +50,17 @@ class EmptyEnvironment:
         """The names of all packages that it has."""
         found = importlib.metadata.distributions(path=[str(self._packages)])
         return {canonicalize_name(one.metadata["Name"]) for one in found}
+
+
+def link_packages(folder: Path, names: Set[str]) -> None:
+    """Link these packages, as they are installed here, into a folder."""
+    for name in names:
+        for file in importlib.metadata.files(name) or []:
+            top = file.parts[0]
+            # A command lies outside, and a single module has its byte code in a folder of all.
+            if top not in ("..", "__pycache__") and not (folder / top).exists():
+                root = Path(str(file.locate())).parents[len(file.parts) - 1]
+                (folder / top).symlink_to(root / top)
 
 
 def _run(command: list[str], environment: dict[str, str], cwd: Path | None = None) -> subprocess.CompletedProcess[str]:

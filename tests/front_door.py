@@ -13,8 +13,9 @@ from enum import Enum
 from embedded_tubemq.net.loop_thread import LoopThread
 from tubeclient.errors import ProtocolError
 from tubeclient.net.connection import split_address
-from tubeclient.wire.envelope import encode_error
-from tubeclient.wire.framing import FrameDecoder, encode_frame
+from tubeclient.wire.envelope import decode_request, encode_error
+from tubeclient.wire.framing import Frame, FrameDecoder, encode_frame
+from tubeclient.wire.methods import Method
 
 __all__ = ["LATE_SECONDS", "FrontDoor", "Manner"]
 
@@ -73,6 +74,10 @@ class FrontDoor:
         self._serving: set[asyncio.Task[None]] = set()
         self._passable = asyncio.Event()
         self._loop: LoopThread | None = None
+        self._to_hold: tuple[Method, int] | None = None
+        self._held: list[Frame] = []
+        self._deliverable = asyncio.Event()
+        self._unanswered = 0
 
     def __enter__(self) -> FrontDoor:
         self._loop = LoopThread(f"door {self.address}")
@@ -89,6 +94,39 @@ class FrontDoor:
         self.manner = manner
         if self._loop is not None:
             self._loop.run(self._change())
+
+    def break_at(self, method: Method, nth: int) -> None:
+        """At the `nth` request of `method` from now on the connection ends for the client, but not for the server: it
+        gets that request, and those behind it, with `deliver`.
+        """
+        self._to_hold = method, nth
+
+    @property
+    def holds(self) -> bool:
+        """Whether the connection broke, and what was asked on it waits to be delivered."""
+        return bool(self._held) and not self._deliverable.is_set()
+
+    def deliver(self) -> None:
+        """Let the server have what was held back, alone; returns when it has answered."""
+        assert self._loop is not None
+        self._loop.run(self._deliver())
+
+    async def _deliver(self) -> None:
+        while self._unanswered:
+            await asyncio.sleep(0.01)
+        self._unanswered = len(self._held)
+        self._deliverable.set()
+        while self._unanswered:
+            await asyncio.sleep(0.01)
+
+    def _is_to_hold(self, frame: Frame) -> bool:
+        if self._to_hold is None:
+            return False
+        method, left = self._to_hold
+        if decode_request(frame.stream).method_id != method.spec.method_id:
+            return False
+        self._to_hold = (method, left - 1) if left > 1 else None
+        return left == 1
 
     async def _change(self) -> None:
         if self.manner is Manner.DEAD:
@@ -144,7 +182,7 @@ class FrontDoor:
                 pass
 
     async def _requests(self, client: socket.socket, to_server: _Way, to_client: _Way) -> None:
-        decoder = FrameDecoder()
+        decoder, held = FrameDecoder(), list[Frame]()
         while data := await asyncio.get_running_loop().sock_recv(client, _PIECE_BYTES):
             self.asked += 1
             self.last_asked = time.monotonic()
@@ -156,8 +194,18 @@ class FrontDoor:
                     await to_client.put(_GARBAGE)
                 elif self.manner is Manner.STANDBY:
                     await to_client.put(encode_frame(frame.serial, _STANDBY))
+                elif held or self._is_to_hold(frame):
+                    held.append(frame)
                 else:
+                    self._unanswered += 1
                     await to_server.put(encode_frame(frame.serial, self._request(frame.stream)))
+            if held:
+                self._held, to_client.ended = held, True
+                client.shutdown(socket.SHUT_RDWR)
+                await self._deliverable.wait()
+                for frame in held:
+                    await to_server.put(encode_frame(frame.serial, frame.stream))
+                return
         await to_server.put(b"")
 
     async def _answers(self, server: socket.socket, to_client: _Way) -> None:
@@ -167,6 +215,7 @@ class FrontDoor:
                 page += data
                 continue
             for frame in decoder.feed(data):
+                self._unanswered -= 1
                 await to_client.put(encode_frame(frame.serial, self._answer(frame.stream)))
         if page:
             await to_client.put(self._answer(bytes(page)))
@@ -179,6 +228,8 @@ class _Way:
     def __init__(self, door: FrontDoor, end: socket.socket) -> None:
         self._door = door
         self._end = end
+        self.ended = False
+        """Whether nothing that comes is handed on any more."""
         self._pieces: asyncio.Queue[tuple[float, bytes]] = asyncio.Queue(_PIECES_ON_THE_WAY)
 
     async def put(self, data: bytes) -> None:
@@ -193,6 +244,8 @@ class _Way:
             due, data = await self._pieces.get()
             await asyncio.sleep(due - loop.time())
             await passable.wait()
+            if self.ended:
+                continue
             if not data:
                 with contextlib.suppress(OSError):  # it may have ended the connection itself
                     self._end.shutdown(socket.SHUT_WR)

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import re
 import shlex
-import subprocess
-import sys
-import textwrap
 from collections.abc import Iterator
 from contextlib import suppress
 from functools import partial
@@ -21,12 +18,10 @@ from pyspark.sql.streaming.query import StreamingQuery
 from embedded_tubemq import EmbeddedTubeMQ, TopicConfig
 from spark_source.options.given import parse_options
 from tests.test_docs import PAGES
-from tests.tubeclient_cli.server.test_command import running
 from tests.waiting import wait_for
 from tubeclient import ClientSettings, Producer
 from tubeclient.keys import PartitionKey
 from tubeclient_cli.app import app
-from tubeclient_ingest.settings import load_settings
 
 PYTHON = re.compile(r"(?P<mark><!--[^\n]*-->\n)?```python\n(?P<code>.*?)```", re.DOTALL)
 ON_SPARK = (*("running.md", "spark-source.md", "offsets-table.md", "assignment.md", "operate.md", "ingest.md"),)
@@ -134,59 +129,6 @@ def commands_of(name: str) -> list[list[str]]:
 
 def indented_commands(text: str, command: str = "tubeclient") -> list[str]:
     return re.findall(rf"^    {command} (.*)$", text.replace("\\\n", " "), re.MULTILINE)
-
-
-@pytest.mark.spark
-def test_the_inlong_tutorial_runs(tmp_path: Path) -> None:
-    """Its TubeMQ, its file, its Python and its command, in this order. The rest is in tests/test_tutorials.py."""
-    text = page_of("inlong-tutorial.md")
-    [server] = indented_commands(text, "tubeclient server")
-    lake = tmp_path / "lake"
-    lake.mkdir()
-    # Any free ports.
-    arguments = shlex.split(Place("", lake).real(server.replace(" 8715 ", " 0 ").replace(" 8080 ", " 0 ")))
-    with running(tmp_path, *arguments) as (_, addresses):
-        place = Place(addresses["master"], lake)
-        [definition] = re.findall(r"```json\n(.*?)```", text, re.DOTALL)
-        (place.lake / "orders.json").write_text(definition)
-        names: dict[str, Any] = {}
-        before, command, after = re.split(r"(## 3\..*?)(?=## 4\.)", text.partition("## 5.")[0], flags=re.DOTALL)
-        assert run_examples(place, names, before) == 1
-        [words] = [shlex.split(place.real(line)) for line in indented_commands(command)]
-        words += ["--option", f"masterWebPort={addresses['masterWebPort']}", "--spark-master", "local[2]"]
-        subprocess.run(
-            [sys.executable, "-m", "tubeclient_cli.app", *words, "--conf", "spark.driver.memory=1g"],
-            check=True,
-            timeout=240,
-        )
-        assert run_examples(place, names, after) == 1
-    rows = names["orders"].to_pylist()
-    assert sorted(row["id"] for row in rows) == list(range(300))
-    row = next(row for row in rows if row["id"] == 105)
-    assert (row["buyer"], str(row["price"]), f"{row['at']:%F %T}") == ("A|B 0", "105.50", "2026-11-23 10:00:00")
-    assert (row["tubemq"]["inlongStreamId"], row["tubemq"]["recordIndex"]) == ("orders", 5)
-    said = re.search(r"num_rows\)  # (.*)", text)
-    assert said is not None
-    assert said[1] == f"{names['orders'].schema.names} {len(rows)}"
-
-
-def test_the_settings_file_of_the_inlong_tutorial_says_what_its_command_says(tmp_path: Path) -> None:
-    text = Place("127.0.0.1:8715", tmp_path).real(page_of("inlong-tutorial.md"))
-    [definition], [file] = (re.findall(rf" *```{kind}\n(.*?)```", text, re.DOTALL) for kind in ("json", "toml"))
-    (tmp_path / "orders.json").write_text(definition)
-    (tmp_path / "orders.toml").write_text(textwrap.dedent(file))
-    [command] = [
-        ["ingest", *shlex.split(line)] for line in indented_commands(text.partition("## 4.")[0], "tubeclient ingest")
-    ]
-    told = list(zip(command[1::2], command[2::2], strict=True))
-    options = dict(value.split("=", 1) for name, value in told if name == "--option")
-    given: dict[str, Any] = {
-        name.removeprefix("--").replace("-", "_"): value for name, value in told if name != "--option"
-    }
-    given |= {"topics": (given.pop("topic"),), "source_options": options}
-    job = load_settings(tmp_path / "orders.toml", {})
-    own = {name: getattr(job.records if hasattr(job.records, name) else job, name) for name in given}
-    assert (own, job.bad_records) == (given, str(tmp_path / "_bad_records"))
 
 
 COMMANDS = [(path.name, words) for path in PAGES for words in commands_of(path.name)]

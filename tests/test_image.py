@@ -5,14 +5,12 @@ What Debian brings in the image (Python, Java, tini), this machine has. The path
 
 from __future__ import annotations
 
-import contextlib
 import io
 import json
 import os
 import re
 import shlex
 import shutil
-import socket
 import subprocess
 import tarfile
 from collections.abc import Callable, Iterator
@@ -186,75 +184,43 @@ def _linked(source: str, target: str) -> None:
         shutil.copy2(source, target)
 
 
-@pytest.mark.spark
-def test_spark_starts_with_delta_and_fetches_nothing(image: Image) -> None:
-    code = """
-from pyspark_tubeclient import session
-spark = session(master="local[1]")
-spark.range(3).write.format("delta").save("table")
-print(spark.read.format("delta").load("table").count(), repr(spark.sparkContext.getConf().get("spark.jars", "")))
-"""
-    done = image.run("python", "-c", code)
-    assert done.stdout.strip() == "3 ''", done.stderr
-
-
-DRIVER = """
-import sys
-from pyspark.sql import SparkSession
-
-master, port = sys.argv[1:]
-builder = SparkSession.builder.master(master).config("spark.driver.port", port).config("spark.ui.enabled", "false")
-spark = builder.config("spark.driver.host", "127.0.0.1").config("spark.driver.bindAddress", "127.0.0.1").getOrCreate()
-open("application", "w").write(spark.sparkContext.applicationId + "\\n")
-print("sum", spark.sparkContext.parallelize(range(10), 2).map(lambda number: number + 1).sum(), flush=True)
-spark.stop()
-"""
-
-
-@pytest.mark.spark
-def test_kubernetes_way_to_start_an_executor_makes_one_that_works(image: Image) -> None:
-    """A driver whose cluster has no executors gets one that is started with Kubernetes' word and variables."""
-    work = image.folder / "work"
-    (work / "driver_alone.py").write_text(DRIVER)
-    ports = [str(port) for port in free_ports(3)]
-    master = ["spark-class", "org.apache.spark.deploy.master.Master", "--host", "127.0.0.1", "--port", ports[0]]
-    driver = ["python", "driver_alone.py", f"spark://127.0.0.1:{ports[0]}", ports[1]]
-    application = work / "application"
-    with (
-        started(image, [*master, "--webui-port", ports[2]], lambda _: listens(int(ports[0]))),
-        started(image, driver, lambda _: application.exists() and application.read_text().endswith("\n")) as log,
-    ):
-        told = {
-            "SPARK_DRIVER_URL": f"spark://CoarseGrainedScheduler@127.0.0.1:{ports[1]}",
-            "SPARK_EXECUTOR_ID": "1",
-            "SPARK_EXECUTOR_CORES": "1",
-            "SPARK_EXECUTOR_MEMORY": "512m",
-            "SPARK_APPLICATION_ID": application.read_text().strip(),
-            "SPARK_EXECUTOR_POD_IP": "127.0.0.1",
-            "SPARK_EXECUTOR_POD_NAME": "pod",
-            "SPARK_RESOURCE_PROFILE_ID": "0",
-            "SPARK_JAVA_OPT_0": "--add-opens=java.base/sun.nio.ch=ALL-UNNAMED",
-            "SPARK_JAVA_OPT_1": "--add-opens=java.base/java.nio=ALL-UNNAMED",
-        }
-        done = image.run("executor", **told)
-        wait_for(lambda: "sum 55\n" in log.read_text(), f"the sum\n{done.stderr[-3000:]}")
-
-
-def listens(port: int) -> bool:
-    with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=5):
-        return True
-    return False
-
-
-def free_ports(count: int) -> list[int]:
-    with contextlib.ExitStack() as stack:
-        taken = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(count)]
-        return [one.getsockname()[1] for one in taken]
+def test_kubernetes_way_to_start_an_executor_is_understood(image: Image) -> None:
+    """By Kubernetes' word and variables. Instead of Java a script says what it is told."""
+    java = image.folder / "jdk" / "bin" / "java"
+    java.parent.mkdir(parents=True)
+    java.write_text("#!/bin/sh\nprintf '%s\\n' \"$@\"\n")
+    java.chmod(0o755)
+    told = {
+        "SPARK_DRIVER_URL": "spark://CoarseGrainedScheduler@127.0.0.1:7078",
+        "SPARK_EXECUTOR_ID": "1",
+        "SPARK_EXECUTOR_CORES": "1",
+        "SPARK_EXECUTOR_MEMORY": "512m",
+        "SPARK_APPLICATION_ID": "app-1",
+        "SPARK_EXECUTOR_POD_IP": "127.0.0.1",
+        "SPARK_EXECUTOR_POD_NAME": "pod",
+        "SPARK_RESOURCE_PROFILE_ID": "0",
+        "SPARK_JAVA_OPT_0": "-Done=1",
+    }
+    done = image.run("executor", **told, JAVA_HOME=str(java.parents[1]))
+    words = done.stdout.splitlines()
+    assert words[:3] == ["-Done=1", "-Xms512m", "-Xmx512m"], done.stderr
+    given = dict(zip(words[6::2], words[7::2], strict=True))
+    assert words[5] == "org.apache.spark.scheduler.cluster.k8s.KubernetesExecutorBackend"
+    assert given == {
+        "--driver-url": told["SPARK_DRIVER_URL"],
+        "--executor-id": "1",
+        "--cores": "1",
+        "--app-id": "app-1",
+        "--hostname": "127.0.0.1",
+        "--resourceProfileId": "0",
+        "--podName": "pod",
+    }
 
 
 @pytest.mark.spark
 def test_kubernetes_way_to_start_a_driver_has_the_settings_of_the_job(image: Image) -> None:
     job = image.folder / "work" / "driver.py"
+    # It finds Delta's jars in the image, and fetches nothing.
     job.write_text(
         "from pyspark.sql import SparkSession\nspark = SparkSession.builder.getOrCreate()\n"
         'spark.range(2).write.format("delta").save("submitted")\n'

@@ -7,17 +7,13 @@ import re
 import socket
 import subprocess
 import sys
-import sysconfig
-import zipfile
-from email import message_from_bytes
-from importlib.metadata import Distribution, distribution
 from pathlib import Path
 
 import pytest
-from packaging.requirements import Requirement
-from packaging.utils import canonicalize_name
 
 from tests.distributions import ROOT, Distributions
+from tests.empty_environment import link_packages
+from tests.test_install import requirements
 
 SECONDS = 240
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -27,35 +23,6 @@ PORT, WEB_PORT = 8715, 8080
 def commands() -> str:
     [found] = re.findall(r"<!-- quickstart -->\n```sh\n(.*?)```", README, re.DOTALL)
     return str(found)
-
-
-def closure(wheel: Path, extra: str) -> dict[str, Distribution]:
-    """All that pip installs for an extra of the wheel, by name, of the versions that are installed here."""
-    with zipfile.ZipFile(wheel) as archive:
-        [name] = [name for name in archive.namelist() if name.endswith(".dist-info/METADATA")]
-        waiting = [(text, extra) for text in message_from_bytes(archive.read(name)).get_all("Requires-Dist", [])]
-    found: dict[str, Distribution] = {}
-    seen: set[tuple[str, str]] = set()
-    while waiting:
-        needed, of_extra = Requirement(waiting[-1][0]), waiting.pop()[1]
-        if needed.marker is not None and not needed.marker.evaluate({"extra": of_extra}):
-            continue
-        name = canonicalize_name(needed.name)
-        found.setdefault(name, distribution(name))
-        for more in {"", *needed.extras} - {extra for of, extra in seen if of == name}:
-            seen.add((name, more))
-            waiting += [(one, more) for one in found[name].requires or ()]
-    return found
-
-
-def linked_packages(folder: Path, distributions: dict[str, Distribution]) -> Path:
-    """A folder with links to the files of these alone: what a download would bring, without the download."""
-    folder.mkdir()
-    purelib = Path(sysconfig.get_paths()["purelib"])
-    names = {file.parts[0] for one in distributions.values() for file in one.files or ()}
-    for name in names - {"..", "__pycache__"}:
-        (folder / name).symlink_to(purelib / name)
-    return folder
 
 
 def python_with(folder: Path, packages: Path) -> Path:
@@ -88,7 +55,9 @@ def test_the_five_commands_of_the_readme(tmp_path: Path, distributions: Distribu
     """In a fresh shell and an empty folder. Packages come from here, the project from its wheel."""
     text = commands()
     wheel = distributions.wheel
-    packages = linked_packages(tmp_path / "packages", closure(wheel, "quickstart"))
+    packages = tmp_path / "packages"
+    packages.mkdir()
+    link_packages(packages, requirements(wheel, "quickstart"))
     text = text.replace("'.[quickstart]'", f"'{wheel}[quickstart]'").replace(str(PORT), str(free_port(PORT)))
     if (web_port := free_port(WEB_PORT)) != WEB_PORT:
         text = text.replace(str(WEB_PORT), str(web_port))

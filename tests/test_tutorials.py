@@ -67,7 +67,7 @@ class Reader:
 
 @pytest.fixture(autouse=True)
 def ingest_in_this_session(delta_spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
-    """`tubeclient ingest` without a Spark of its own. The page of InLong runs the whole command."""
+    """`tubeclient ingest` without a Spark of its own."""
 
     def run(file: Path | None, overrides: dict[str, Any], *_: object) -> int:
         Ingest.of(delta_spark, load_settings(file, overrides)).run()
@@ -106,8 +106,6 @@ def test_the_first_rows(tmp_path: Path) -> None:
 def test_an_inlong_stream_with_a_bad_record(
     delta_spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The whole command has a test of its own in test_docs_examples.py."""
-
     @contextmanager
     def this_session(*_: object) -> Iterator[SparkSession]:
         yield delta_spark

@@ -35,7 +35,7 @@ MERGE: Final[Mapping[str, tuple[str, ...]]] = {
         "test_what_is_written_comes_back_with_all_that_belongs_to_it",
     ),
     "apache/test_times_on_apache.py": ALL,
-    "conformance/test_error_codes.py": ALL,
+    "conformance/test_codes.py": ALL,
     "conformance/test_java_alone.py": (
         "test_java_reads_back_what_java_wrote",
         "test_what_is_held_is_refused",
@@ -43,7 +43,6 @@ MERGE: Final[Mapping[str, tuple[str, ...]]] = {
     "conformance/test_ranges.py": (
         "test_random_cuts_under_a_running_producer_give_each_message_once_and_in_order[apache-",
     ),
-    "conformance/test_raw_codes.py": ALL,
     "conformance/test_restarts.py": ("test_restarts_while_consuming_lose_nothing_and_repeat_nothing_confirmed[apache",),
     "conformance/test_three_nodes.py": ("test_each_message_comes_to_one_node_once",),
     "exactly_once/test_exactly_once.py": ("test_each_message_is_in_the_table_once_after_two_kills",),
@@ -138,7 +137,6 @@ NIGHTLY: Final = (
     "bench/",
     "embedded_tubemq/test_pytest_plugin.py",
     "prometheus/test_prometheus.py",
-    "recorder/",
     "test_image.py",
     "test_install.py",
     "test_site.py",

@@ -14,18 +14,24 @@ from typing import Any
 
 from google.protobuf.message import Message
 
-from embedded_tubemq.broker.fetch import Fetcher
 from embedded_tubemq.broker.offsets import Cursor, GroupOffsets
 from embedded_tubemq.broker.ownership import Ownership, Reader
-from embedded_tubemq.common.authentication import Authenticator
 from embedded_tubemq.common.catalogue import Catalogue, TopicConfig
 from embedded_tubemq.common.codes import Code
 from embedded_tubemq.common.faults import Faults
 from embedded_tubemq.common.peer import NOBODY, Peer
-from embedded_tubemq.common.refusal import MAX_CLIENT_CHARS, MAX_GROUP_CHARS, Refusal, checked_name
-from embedded_tubemq.storage.store import NewMessage
+from embedded_tubemq.common.refusal import MAX_CLIENT_CHARS, MAX_GROUP_CHARS, Authenticator, Refusal, checked_name
+from embedded_tubemq.storage.store import (
+    CHECKSUM_BYTE,
+    FIRST_FETCH_BYTES,
+    LATER_FETCH_BYTES,
+    NewMessage,
+    choose_pack,
+    entry_budget,
+)
 from embedded_tubemq.storage.stores import StoreDirectory
 from tubeclient.errors import ProtocolError
+from tubeclient.keys import INDEX_ENTRY_BYTES
 from tubeclient.wire.methods import Method
 from tubeclient.wire.payload import checksum, java_string_hash
 from tubeclient.wire.proto import broker_pb2
@@ -38,6 +44,7 @@ _LOG = logging.getLogger(__name__)
 OP_REGISTER = 31
 OP_UNREGISTER = 32
 SIZE_TOLERANCE = 10 * 1024  # bytes a payload may exceed the topic's limit (TubeMQ allows attributes as much)
+SLOW_BUDGETS = 10  # a filtered reader must slow down when fewer budgets of index entries are left
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +79,6 @@ class Broker:
         self.settings = settings or BrokerSettings()
         self.faults = faults or Faults()
         self.ownership = Ownership(self.settings.lease_ms)
-        self._fetcher = Fetcher(stores, offsets, self.faults)
         self._authenticator = Authenticator(self.settings.users)
         self._calls: dict[Method, Callable[[Any, int, Peer], Message]] = {
             Method.SEND_MESSAGE: self._send,
@@ -81,10 +87,8 @@ class Broker:
             Method.COMMIT_OFFSET: self._commit,
         }
         self.methods = frozenset(self._calls) | {Method.GET_MESSAGES}
-        """The calls it answers."""
 
     def handle(self, method: Method, request: Message, now_ms: int, peer: Peer = NOBODY) -> Message:
-        """Answer one call with a message."""
         answer = self.serve(method, request, now_ms, peer)
         if isinstance(answer, Message):
             return answer
@@ -136,9 +140,7 @@ class Broker:
                 Code.FORBIDDEN, f"checksum {request.checkSum} is wrong; the message's checksum is {checksum(payload)}"
             )
         tag = request.msgType.strip()
-        message = NewMessage(
-            request.partitionId, payload, request.flag, java_string_hash(tag) if tag else -1, request.sentAddr
-        )
+        message = NewMessage(request.partitionId, payload, request.flag, java_string_hash(tag) if tag else -1)
         try:
             appended = self.stores.of_partition(topic.name, request.partitionId).append(message, now_ms)
         except OSError as error:  # as Apache's broker answers (source: BrokerServiceServer.sendMessageP2B)
@@ -220,13 +222,50 @@ class Broker:
         cursor, client_id = self._cursor_and_client(request)
         reader = self.ownership.owned_by(cursor, client_id)
         self.ownership.extend(reader, now_ms)
-        return self._fetcher.fetch(
-            cursor,
-            reader,
-            self._topic(cursor.topic),
-            manual=request.manualCommitOffset,
-            last_consumed=request.lastPackConsumed,
+        topic, store = self._topic(cursor.topic), self.stores.of_partition(cursor.topic, cursor.partition_id)
+        manual = request.manualCommitOffset
+        position, readable = self.offsets.begin_read(
+            cursor, store.bounds, manual=manual, last_consumed=request.lastPackConsumed
         )
+        end = store.max_offset
+        # In manual mode a position can end up below the start again, where no data is served.
+        position = max(position, store.min_offset) if readable else position
+        if not readable or position >= end:
+            raise _nothing_to_read(f"offset {position} is the end")
+        filtered = reader.tag_hashes is not None
+        budget = entry_budget(topic.partitions, filtered=filtered) * INDEX_ENTRY_BYTES
+        entries = store.entries(position, min(end, position + budget))
+        if self.faults.half_packs:
+            entries = entries[: (len(entries) + 1) // 2]
+        limit = LATER_FETCH_BYTES if reader.data_position >= 0 else FIRST_FETCH_BYTES
+        pack = choose_pack(entries, cursor.partition_id, reader.tag_hashes, limit, store.data_min)
+        index_bytes = pack.entries_read * INDEX_ENTRY_BYTES
+        self.offsets.end_read(cursor, index_bytes, manual=manual, empty=pack.empty)
+        if pack.data_end is not None:
+            # Only TubeMQ's memory answers this way, and data in memory has not expired.
+            if pack.empty and self.faults.advancing_404 and position + index_bytes >= end:
+                raise _nothing_to_read("no message of this partition up to the end")
+            reader.data_position = pack.data_end
+        messages = store.wire_bytes(pack)
+        if messages and self.faults.corrupt_checksums:
+            self.faults.corrupt_checksums -= 1
+            changed = bytearray(messages)
+            changed[CHECKSUM_BYTE] ^= 1
+            messages = bytes(changed)
+        around = broker_pb2.GetMessageResponseB2C(
+            success=True,
+            errCode=Code.SUCCESS,
+            errMsg="OK!",
+            currOffset=position,
+            minLimitTime=0,
+            escFlowCtrl=False,
+            # Entries without data leave the reader's data position unchanged, even NO_DATA_POSITION.
+            currDataDlt=store.data_max - reader.data_position,
+            requireSlow=filtered and end - position - index_bytes < SLOW_BUDGETS * budget,
+            maxOffset=end,
+        )
+        # The store has the messages in wire form, and the order of fields is free.
+        return around.SerializeToString() + messages
 
     def _commit(self, request: Any, now_ms: int, peer: Peer) -> Message:
         client_id = checked_name(request.clientId, "clientId", MAX_CLIENT_CHARS)
@@ -279,6 +318,10 @@ class Broker:
         if not topic.has_partition(partition_id):
             raise Refusal(Code.FORBIDDEN, f"topic {topic.name} has no partition {partition_id}")
         return topic
+
+
+def _nothing_to_read(text: str) -> Refusal:
+    return Refusal(Code.NOT_FOUND, text, wait_ms=-1)  # the broker does not say how long to wait
 
 
 def _refused(method: Method, refusal: Refusal) -> Message:

@@ -43,7 +43,6 @@ class GroupOffsets:
         return self._in_flight.get(cursor, 0)
 
     def cursors(self) -> Iterator[Cursor]:
-        """All cursors with a committed position."""
         return iter(list(self._committed))
 
     def register(self, cursor: Cursor, bounds: StoreBounds, read_status: int, wanted: int) -> int:
@@ -96,7 +95,6 @@ class GroupOffsets:
         return self._committed.get(cursor, 0)
 
     def commit_all(self) -> None:
-        """Commit everything in flight, as a broker does at a clean stop."""
         for cursor in list(self._in_flight):
             self.commit(cursor, consumed=True)
 
@@ -108,7 +106,6 @@ class GroupOffsets:
         return former
 
     def forget(self, cursor: Cursor) -> None:
-        """Remove a position."""
         self._in_flight.pop(cursor, None)
         if self._committed.pop(cursor, None) is not None:
             self.changed = True
@@ -119,7 +116,6 @@ class GroupOffsets:
 
     @classmethod
     def load(cls, rows: list[list[str | int]]) -> GroupOffsets:
-        """Load the rows of `dump`."""
         offsets = cls()
         for group, topic, partition_id, offset in rows:
             offsets._committed[Cursor(str(group), str(topic), int(partition_id))] = int(offset)
@@ -136,5 +132,4 @@ class GroupOffsets:
 
 
 def clamp(offset: int, bounds: StoreBounds) -> int:
-    """The nearest offset within the bounds."""
     return max(bounds.min_offset, min(offset, bounds.max_offset))

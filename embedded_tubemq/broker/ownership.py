@@ -51,7 +51,6 @@ class Ownership:
         self._readers[cursor] = reader
 
     def owner(self, cursor: Cursor) -> Reader | None:
-        """The owner, if there is one."""
         return self._readers.get(cursor)
 
     def owned_by(self, cursor: Cursor, client_id: str) -> Reader:
@@ -64,15 +63,12 @@ class Ownership:
         return owner
 
     def extend(self, reader: Reader, now_ms: int) -> None:
-        """Extend the reader's lease."""
         reader.deadline_ms = now_ms + self.lease_ms
 
     def release(self, cursor: Cursor) -> None:
-        """Free the partition."""
         self._readers.pop(cursor, None)
 
     def release_topic(self, topic: str) -> list[Cursor]:
-        """Free all partitions of a deleted topic; returns them."""
         gone = [cursor for cursor in self._readers if cursor.topic == topic]
         for cursor in gone:
             del self._readers[cursor]

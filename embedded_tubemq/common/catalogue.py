@@ -6,14 +6,13 @@ import re
 from collections import deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
-from embedded_tubemq.common.flow_rules import FlowRuleTexts
 from embedded_tubemq.common.peer import Peer
 from tubeclient.errors import ConfigurationError
 from tubeclient.keys import MAX_STORE_PARTITIONS, BrokerInfo, TopicLayout
 
-__all__ = ["DEFAULT_MAX_MESSAGE_BYTES", "BrokerState", "Catalogue", "TopicConfig"]
+__all__ = ["DEFAULT_MAX_MESSAGE_BYTES", "BrokerState", "Catalogue", "FlowRules", "TopicConfig"]
 
 DEFAULT_MAX_MESSAGE_BYTES = 1 << 20
 """A cluster's default for the largest payload, including attributes (TubeMQ's maxMsgSizeInMB = 1)."""
@@ -60,47 +59,25 @@ class TopicConfig:
         return cls(name, stores, partitions)
 
     def has_partition(self, partition_id: int) -> bool:
-        """Whether the topic has this id."""
         store, number = divmod(partition_id, MAX_STORE_PARTITIONS)
         return 0 <= store < self.stores and number < self.partitions
 
     def partition_ids(self) -> list[int]:
-        """All partition ids, in order."""
         return [partition for store in range(self.stores) for partition in self.partition_ids_of(store)]
 
     def partition_ids_of(self, store: int) -> range:
-        """The partition ids of one store, in order."""
         first = store * MAX_STORE_PARTITIONS
         return range(first, first + self.partitions)
 
     def to_json(self) -> dict[str, Any]:
-        """The fields to persist."""
+        """The fields to persist: all but those that restrict groups."""
         return {
-            "name": self.name,
-            "stores": self.stores,
-            "partitions": self.partitions,
-            "acceptPublish": self.accept_publish,
-            "acceptSubscribe": self.accept_subscribe,
-            "maxMessageBytes": self.max_message_bytes,
+            name: getattr(self, name) for name in self.__slots__ if name not in ("authorized_groups", "allowed_tags")
         }
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> TopicConfig:
-        """From the fields of `to_json`."""
-        return cls(
-            data["name"],
-            data["stores"],
-            data["partitions"],
-            data["acceptPublish"],
-            data["acceptSubscribe"],
-            data["maxMessageBytes"],
-        )
 
 
 @dataclass(frozen=True, slots=True)
 class BrokerState:
-    """A broker as the master sees it."""
-
     info: BrokerInfo
     web_port: int
     online: bool = True
@@ -108,8 +85,15 @@ class BrokerState:
     """0 if it has no TLS port."""
 
     def info_for(self, peer: Peer) -> BrokerInfo:
-        """The broker's address for this peer."""
         return self.info._replace(port=self.tls_port) if peer.tls else self.info
+
+
+class FlowRules(NamedTuple):
+    """A group's flow-control rules. These servers throttle nobody; clients are told of them, and follow them."""
+
+    version: int = 0
+    enabled: bool = False
+    text: str = "[]"
 
 
 class Catalogue:
@@ -125,16 +109,14 @@ class Catalogue:
         self.topic_version = now_ms
         self.visit_tokens = deque([now_ms], maxlen=_REMEMBERED_TOKENS)
         """What masters gave their clients, the newest last: brokers that check tokens want one of these."""
-        self.flow_rules = FlowRuleTexts()
+        self.flow_rules: dict[str, FlowRules] = {}
         for topic in topics:
             self._topics[topic.name] = topic
 
     def topics(self) -> list[TopicConfig]:
-        """All topics by name."""
         return [self._topics[name] for name in sorted(self._topics)]
 
     def topic(self, name: str) -> TopicConfig | None:
-        """The topic of that name."""
         return self._topics.get(name)
 
     def brokers(self) -> list[BrokerState]:
@@ -142,7 +124,6 @@ class Catalogue:
         return [self._brokers[broker_id] for broker_id in sorted(self._brokers)]
 
     def broker(self, broker_id: int) -> BrokerState | None:
-        """The broker with that id."""
         return self._brokers.get(broker_id)
 
     def check_topic(self, topic: TopicConfig) -> None:
@@ -172,7 +153,6 @@ class Catalogue:
         return grown
 
     def remove_topic(self, name: str) -> None:
-        """Forget a topic."""
         if self._topics.pop(name, None) is None:
             raise ConfigurationError(f"there is no topic {name} to delete")
         self.topic_version += 1
@@ -188,10 +168,15 @@ class Catalogue:
             self.topic_version += 1
 
     def remove_broker(self, broker_id: int) -> None:
-        """Remove a broker from all lists."""
         del self._brokers[broker_id]
         self.broker_version += 1
         self.topic_version += 1
+
+    def put_flow_rules(self, group: str, now_ms: int, text: str, enabled: bool | None) -> None:
+        """Change a group's rules; None leaves it unchanged whether they are handed out."""
+        former = self.flow_rules.get(group, FlowRules())
+        version = max(former.version + 1, now_ms)
+        self.flow_rules[group] = FlowRules(version, former.enabled if enabled is None else enabled, text)
 
     def renew_versions(self, now_ms: int) -> None:
         """Start new version numbers, as a restarted master does."""

@@ -8,8 +8,6 @@ __all__ = ["Code"]
 
 
 class Code(IntEnum):
-    """The codes that these servers use."""
-
     SUCCESS = 200
     BAD_REQUEST = 400
     UNAUTHORIZED = 401

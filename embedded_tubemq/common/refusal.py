@@ -1,15 +1,30 @@
-"""Refusals of the state machines, and name checks that master and broker share."""
+"""Refusals of the state machines, and the checks that master and broker share: names and signatures."""
 
 from __future__ import annotations
 
-from embedded_tubemq.common.codes import Code
+import hmac
+from collections.abc import Mapping
 
-__all__ = ["MAX_CLIENT_CHARS", "MAX_GROUP_CHARS", "MAX_HOST_CHARS", "Refusal", "StandbyRefusal", "checked_name"]
+from embedded_tubemq.common.codes import Code
+from tubeclient.errors import ProtocolError
+from tubeclient.wire.signature import Signed, parse_joined, sign
+
+__all__ = [
+    "MAX_CLIENT_CHARS",
+    "MAX_GROUP_CHARS",
+    "MAX_HOST_CHARS",
+    "Authenticator",
+    "Refusal",
+    "StandbyRefusal",
+    "checked_name",
+]
 
 # Lengths in characters; source: section "sizes" of TubeMQ's TBaseConstants (client, group, host).
 MAX_CLIENT_CHARS = 1024
 MAX_GROUP_CHARS = 1024
 MAX_HOST_CHARS = 256
+
+_MAX_SKEW_MS = 20_000
 
 
 class Refusal(Exception):
@@ -34,3 +49,33 @@ def checked_name(name: str, what: str, most: int) -> str:
     if len(name) > most:
         raise Refusal(Code.BAD_REQUEST, f"the {what} is {len(name)} characters long; {most} are allowed")
     return name
+
+
+class Authenticator:
+    """Knows the users and their passwords. Without users every client may do everything (TubeMQ's default)."""
+
+    def __init__(self, users: Mapping[str, str]) -> None:
+        self._users = dict(users)
+
+    @property
+    def enabled(self) -> bool:
+        return bool(self._users)
+
+    def check(self, given: Signed, now_ms: int) -> None:
+        """Check a credential. A wrong one, or one signed more than 20 s from now, is a 415."""
+        password = self._users.get(given.user)
+        expected = sign(given.user, password or "", given.timestamp_ms, given.nonce).signature
+        if password is None or not hmac.compare_digest(expected.encode(), given.signature.encode()):
+            raise Refusal(Code.CERTIFICATE_FAILURE, "unknown user, or the signature does not match the password")
+        if abs(now_ms - given.timestamp_ms) > _MAX_SKEW_MS:
+            raise Refusal(
+                Code.CERTIFICATE_FAILURE, f"the credential's time is more than {_MAX_SKEW_MS} ms from the server's"
+            )
+
+    def check_joined(self, text: str, now_ms: int) -> None:
+        """Check "user timestamp nonce signature", the form brokers get."""
+        try:
+            given = parse_joined(text)
+        except ProtocolError as error:
+            raise Refusal(Code.CERTIFICATE_FAILURE, str(error)) from error
+        self.check(given, now_ms)

@@ -66,7 +66,6 @@ class ConsumerGroup:
 
     @property
     def topics(self) -> frozenset[str]:
-        """What it reads."""
         return self.first.topics
 
     @property
@@ -110,7 +109,6 @@ class ConsumerGroup:
         return consumer
 
     def expire(self, now_ms: int) -> list[str]:
-        """Drop clients that were silent too long; returns their ids."""
         gone = [client_id for client_id, consumer in self.consumers.items() if now_ms >= consumer.deadline_ms]
         for client_id in gone:
             del self.consumers[client_id]
@@ -166,7 +164,6 @@ def joining_of(request: Any, client_id: str, group: str, catalogue: Catalogue) -
 
 
 def refused(method: Method, refusal: Refusal) -> Message:
-    """The answer to a refused call."""
     fields = {"errCode": int(refusal.code), "errMsg": refusal.text}
     known = method.spec.response.DESCRIPTOR.fields_by_name
     if "success" in known:

@@ -12,12 +12,18 @@ from typing import Any
 
 from google.protobuf.message import Message
 
-from embedded_tubemq.common.authentication import Authenticator
 from embedded_tubemq.common.catalogue import DEFAULT_MAX_MESSAGE_BYTES, Catalogue
 from embedded_tubemq.common.codes import Code
 from embedded_tubemq.common.faults import Faults
 from embedded_tubemq.common.peer import NOBODY, Peer
-from embedded_tubemq.common.refusal import MAX_CLIENT_CHARS, MAX_HOST_CHARS, Refusal, StandbyRefusal, checked_name
+from embedded_tubemq.common.refusal import (
+    MAX_CLIENT_CHARS,
+    MAX_HOST_CHARS,
+    Authenticator,
+    Refusal,
+    StandbyRefusal,
+    checked_name,
+)
 from embedded_tubemq.master.groups import (
     Consumer,
     ConsumerGroup,
@@ -32,7 +38,10 @@ from tubeclient.wire.proto import master_pb2
 from tubeclient.wire.signature import Signed
 from tubeclient.wire.strings import encode_consumer_layouts, encode_producer_layouts, parse_report
 
-__all__ = ["Master", "MasterSettings", "Producer"]
+__all__ = ["Master", "MasterSettings"]
+
+_QUERY_PRIORITY = 301
+"""A group's default (TServerConstants.QRY_PRIORITY_DEF_VALUE)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,19 +53,7 @@ class MasterSettings:
     users: Mapping[str, str] = field(default_factory=dict, repr=False)
 
 
-@dataclass(slots=True)
-class Producer:
-    """A producer: its registration and its last report."""
-
-    client_id: str
-    host: str
-    deadline_ms: int
-    topics: tuple[str, ...] = ()
-
-
 class Master:
-    """One active master."""
-
     def __init__(
         self, catalogue: Catalogue, settings: MasterSettings | None = None, faults: Faults | None = None
     ) -> None:
@@ -64,7 +61,8 @@ class Master:
         self.settings = settings or MasterSettings()
         self.faults = faults or Faults()
         self.groups: dict[str, ConsumerGroup] = {}
-        self.producers: dict[str, Producer] = {}
+        self.producers: dict[str, int] = {}
+        """When their leases end, in ms, by client id."""
         self._authenticator = Authenticator(self.settings.users)
         self._calls: dict[Method, Callable[[Any, int, Peer], Message]] = {
             Method.PRODUCER_REGISTER: self._register_producer,
@@ -76,7 +74,6 @@ class Master:
             Method.PARTITION_METADATA: self._partition_metadata,
         }
         self.methods = frozenset(self._calls)
-        """The calls it answers."""
 
     def handle(self, method: Method, request: Message, now_ms: int, peer: Peer = NOBODY) -> Message:
         """Answer one call. Raises StandbyRefusal if the master acts as a standby."""
@@ -93,12 +90,10 @@ class Master:
     serve = handle
 
     def tick(self, now_ms: int) -> None:
-        """Drop clients with an expired lease, and empty groups."""
         for group in list(self.groups.values()):
             group.expire(now_ms)
             self._drop_if_empty(group)
-        for producer in [item for item in self.producers.values() if now_ms >= item.deadline_ms]:
-            del self.producers[producer.client_id]
+        self.producers = {client_id: ends for client_id, ends in self.producers.items() if now_ms < ends}
 
     def order_jump_to_end(self, group_name: str, now_ms: int) -> bool:
         """Tell a group's clients to continue from the end; False if there is no such group."""
@@ -112,10 +107,10 @@ class Master:
 
     def _register_producer(self, request: Any, now_ms: int, peer: Peer) -> Message:
         client_id = checked_name(request.clientId, "clientId", MAX_CLIENT_CHARS)
-        host = checked_name(request.hostName, "hostName", MAX_HOST_CHARS)
-        topics = topic_set(request.topicList)
+        checked_name(request.hostName, "hostName", MAX_HOST_CHARS)
+        topic_set(request.topicList)
         self._check_active()
-        self.producers[client_id] = Producer(client_id, host, now_ms + self.settings.lease_ms, tuple(sorted(topics)))
+        self.producers[client_id] = now_ms + self.settings.lease_ms
         response = master_pb2.RegisterResponseM2P(success=True, errCode=Code.SUCCESS, errMsg="OK!")
         response.brokerCheckSum = self.catalogue.broker_version
         response.brokerInfos.extend(self._broker_list(peer))
@@ -128,16 +123,14 @@ class Master:
         checked_name(request.hostName, "hostName", MAX_HOST_CHARS)
         topics = topic_set(request.topicList)
         self._check_active()
-        producer = self.producers.get(client_id)
-        if producer is None:
+        if client_id not in self.producers:
             raise Refusal(Code.HB_NO_NODE, f"producer {client_id} is not registered")
-        producer.deadline_ms = now_ms + self.settings.lease_ms
-        producer.topics = tuple(sorted(topics))
+        self.producers[client_id] = now_ms + self.settings.lease_ms
         response = master_pb2.HeartResponseM2P(success=True, errCode=Code.SUCCESS, errMsg="OK!")
         response.brokerCheckSum = self.catalogue.broker_version
         if request.brokerCheckSum != self.catalogue.broker_version:
             response.brokerInfos.extend(self._broker_list(peer))
-        for name in producer.topics:
+        for name in sorted(topics):
             topic = self.catalogue.topic(name)
             if topic is not None:
                 layouts = self.catalogue.producer_layouts(name)
@@ -267,7 +260,11 @@ class Master:
             orders.requireAuth = True
         if group.jump_to_end_id >= 0:
             orders.csmFrmMaxOffsetCtrlId = group.jump_to_end_id
-        self.catalogue.flow_rules.add_to(orders, group.name, known)
+        rules = self.catalogue.flow_rules.get(group.name)
+        if rules is not None and rules.enabled:
+            orders.groupFlowCheckId, orders.qryPriorityId = rules.version, _QUERY_PRIORITY
+            if known.groupFlowCheckId != rules.version:
+                orders.groupFlowControlInfo = rules.text
 
     def _grant(self, grant: Any) -> None:
         grant.visitAuthorizedToken = self.catalogue.visit_tokens[-1]
@@ -280,5 +277,4 @@ class Master:
 
 
 def _known_brokers(request: Any) -> int | None:
-    """The version of the broker list that a consumer has."""
     return request.subRepInfo.brokerConfigId if request.HasField("subRepInfo") else None

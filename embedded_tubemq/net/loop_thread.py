@@ -18,8 +18,10 @@ class LoopThread:
     """Runs from its construction to `stop`."""
 
     def __init__(self, name: str) -> None:
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._run_forever, name=name, daemon=True)
+        self._runner = asyncio.Runner(loop_factory=asyncio.new_event_loop)
+        self._loop = self._runner.get_loop()
+        self._stopped = asyncio.Event()
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
@@ -32,7 +34,6 @@ class LoopThread:
             raise
 
     def call(self, work: Callable[[], T]) -> T:
-        """Call a function on the loop's thread and return its result."""
 
         async def run() -> T:
             return work()
@@ -40,22 +41,12 @@ class LoopThread:
         return self.run(run())
 
     def stop(self) -> None:
-        """End the loop and the thread."""
-        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._loop.call_soon_threadsafe(self._stopped.set)
         self._thread.join(CALL_SECONDS)
 
-    def _run_forever(self) -> None:
-        try:
-            self._loop.run_forever()
-        finally:
-            self._loop.run_until_complete(self._cancel_rest())
-            self._loop.run_until_complete(self._loop.shutdown_asyncgens())
-            # Name look-ups start threads that would outlive the loop.
-            self._loop.run_until_complete(self._loop.shutdown_default_executor())
-            self._loop.close()
+    def _run(self) -> None:
+        with self._runner:
+            self._runner.run(self._until_stopped())
 
-    async def _cancel_rest(self) -> None:
-        rest = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
-        for task in rest:
-            task.cancel()
-        await asyncio.gather(*rest, return_exceptions=True)
+    async def _until_stopped(self) -> None:
+        await self._stopped.wait()

@@ -1,4 +1,7 @@
-"""TCP and TLS: frames in, frames out; each connection's requests are answered in order."""
+"""TCP and TLS: frames in, frames out; each connection's requests are answered in order.
+
+`Endpoint` is between the streams of requests and answers and a state machine, without sockets.
+"""
 
 from __future__ import annotations
 
@@ -6,39 +9,123 @@ import asyncio
 import logging
 import socket
 import ssl
-from collections import deque
+from collections.abc import Callable
+from typing import NamedTuple, Protocol
 
-from embedded_tubemq.common.faults import ConnectionFault
+from google.protobuf.message import Message
+
+from embedded_tubemq.common.faults import ConnectionFault, Faults
 from embedded_tubemq.common.peer import NOBODY, Peer
-from embedded_tubemq.net.rpc import Endpoint, Reply
+from embedded_tubemq.common.refusal import StandbyRefusal
 from tubeclient.errors import ProtocolError
-from tubeclient.wire.framing import Frame, FrameDecoder, encode_frame
+from tubeclient.wire.envelope import Request, decode_request, encode_error, encode_response, parse_message
+from tubeclient.wire.framing import FrameDecoder, encode_frame
+from tubeclient.wire.methods import BROKER_READ, BROKER_WRITE, Method, method_of
 
-__all__ = ["TcpServer", "hold", "listen"]
+__all__ = ["Endpoint", "Machine", "Reply", "TcpServer"]
 
 _LOG = logging.getLogger(__name__)
+
+_STANDBY = "org.apache.inlong.tubemq.corerpc.exception.StandbyException"
+_HANDLER_FAILED = "java.lang.reflect.InvocationTargetException"
 _WRONG_TOKEN = b"\x00\x00\x00\x00"
-_WRITE_BYTES = 64 << 10
+_READ_BYTES = 64 << 10
 _ACCEPT_PAUSE_SECONDS = 1.0
 _HANDSHAKE_SECONDS = 5.0
 _BACKLOG = 1024
+
+
+class Machine(Protocol):
+    """The state machine behind an endpoint: a master or a broker."""
+
+    faults: Faults
+
+    @property
+    def methods(self) -> frozenset[Method]: ...
+
+    def serve(self, method: Method, request: Message, now_ms: int, peer: Peer = NOBODY) -> Message | bytes:
+        """Answer one call."""
+
+
+class Reply(NamedTuple):
+    """An answer: a stream, and a fault for the connection (`stream` None: send nothing)."""
+
+    stream: bytes | None
+    fault: ConnectionFault | None = None
+    delay_ms: int = 0
+
+
+class Endpoint:
+    """Answers the requests of all connections to one server."""
+
+    def __init__(self, machine: Machine, clock: Callable[[], int]) -> None:
+        self._machine = machine
+        self._clock = clock
+
+    def answer(self, stream: bytes, peer: Peer) -> Reply:
+        delay_ms = self._machine.faults.answer_delay_ms
+        try:
+            request = decode_request(stream)
+        except ProtocolError as error:
+            return Reply(encode_error("java.io.IOException", str(error), fatal=True), None, delay_ms)
+        method = method_of(request.method_id)
+        if method is None:
+            text = f"unknown method {request.method_id}"
+            return Reply(encode_error("java.lang.UnsupportedOperationException", text, fatal=True), None, delay_ms)
+        fault = self._machine.faults.take_connection_fault(method)
+        if fault is ConnectionFault.DROP_BEFORE:
+            return Reply(None, fault)
+        answer = self._call(method, request, peer)
+        if fault in (ConnectionFault.DROP_AFTER, ConnectionFault.SILENCE):
+            return Reply(None, fault, delay_ms)
+        return Reply(answer, fault, delay_ms)
+
+    def _call(self, method: Method, request: Request, peer: Peer) -> bytes:
+        if method not in self._machine.methods or not _service_fits(method, request.service):
+            text = f"No method {request.method_id} in service {request.service} found on the server"
+            return encode_error("java.lang.Exception", text)
+        try:
+            message = parse_message(method.spec.request, request.body)
+        except ProtocolError as error:
+            return encode_error("java.io.IOException", str(error), fatal=True)
+        try:
+            answer = self._machine.serve(method, message, self._clock(), peer)
+        except StandbyRefusal as refusal:
+            return encode_error(_STANDBY, str(refusal))
+        except Exception:
+            # TubeMQ answers the same way when a handler throws: the reflection layer's class, and no text.
+            _LOG.exception("%s from %s failed", method.name, peer.address)
+            return encode_error(_HANDLER_FAILED, "")
+        return encode_response(request.method_id, answer.SerializeToString() if isinstance(answer, Message) else answer)
+
+
+def _service_fits(method: Method, service: int) -> bool:
+    if method is Method.SEND_MESSAGE:
+        return service in (BROKER_READ, BROKER_WRITE)
+    return service == method.spec.service
 
 
 class TcpServer:
     """Listens for one endpoint, over TLS if `tls` is given; owns all its connections."""
 
     def __init__(self, endpoint: Endpoint, name: str, tls: ssl.SSLContext | None = None) -> None:
-        self.endpoint = endpoint
-        self.name = name
-        self.tls = tls
+        self._endpoint = endpoint
+        self._name = name
+        self._tls = tls
         self._listener: socket.socket | None = None
-        self._arriving: set[asyncio.Task[None]] = set()
-        self._connections: set[_Connection] = set()
+        self._connections: set[asyncio.Task[None]] = set()
 
     async def start(self, host: str, port: int) -> int:
-        """Listen; returns the port. With `port` 0 the system chooses it."""
-        self._listener = await listen(host, port)
-        asyncio.get_running_loop().add_reader(self._listener, self._accept, self._listener)
+        """Listen at the first address of `host`; returns the port. With `port` 0 the system chooses it.
+
+        Raises OSError where the address is unknown, foreign or in use.
+        """
+        loop = asyncio.get_running_loop()
+        found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        family, _, _, _, address = found[0]
+        self._listener = socket.create_server(address[:2], family=family, backlog=_BACKLOG)
+        self._listener.setblocking(False)
+        loop.add_reader(self._listener, self._accept, self._listener)
         bound: int = self._listener.getsockname()[1]
         return bound
 
@@ -50,13 +137,10 @@ class TcpServer:
             self._listener = None
         # Connections accepted a moment ago are cut as soon as they have a transport, in their first turn: none is
         # missed. This does not wait for a handshake that the peer holds up.
-        if self._arriving:
-            await asyncio.sleep(0)
-            for task in self._arriving:
-                task.cancel()
-        await asyncio.gather(*self._arriving, return_exceptions=True)
-        for connection in list(self._connections):
-            connection.cut()
+        await asyncio.sleep(0)
+        for task in self._connections:
+            task.cancel()
+        await asyncio.gather(*self._connections, return_exceptions=True)
         # One turn of the loop, which really closes the sockets.
         await asyncio.sleep(0)
 
@@ -69,160 +153,76 @@ class TcpServer:
         except (BlockingIOError, ConnectionAbortedError):
             return
         except OSError as error:
-            _LOG.warning("%s: cannot accept connections for a while: %s", self.name, error)
+            _LOG.warning("%s: cannot accept connections for a while: %s", self._name, error)
             loop.remove_reader(listener)
             loop.call_later(_ACCEPT_PAUSE_SECONDS, self._accept_again, listener)
             return
-        accepted.setblocking(False)
-        task = loop.create_task(self._arrive(accepted))
-        self._arriving.add(task)
-        task.add_done_callback(self._arriving.discard)
-
-    async def _arrive(self, accepted: socket.socket) -> None:
-        try:
-            await asyncio.get_running_loop().connect_accepted_socket(
-                lambda: _Connection(self),
-                accepted,
-                ssl=self.tls,
-                ssl_handshake_timeout=_HANDSHAKE_SECONDS if self.tls is not None else None,
-            )
-        except OSError as error:
-            _LOG.warning("%s: a connection failed: %s", self.name, str(error) or type(error).__name__)
+        task = loop.create_task(self._serve(accepted))
+        self._connections.add(task)
+        task.add_done_callback(self._connections.discard)
 
     def _accept_again(self, listener: socket.socket) -> None:
         if self._listener is listener:
             asyncio.get_running_loop().add_reader(listener, self._accept, listener)
 
-    def opened(self, connection: _Connection) -> None:
-        """Register a connection."""
-        self._connections.add(connection)
-
-    def closed(self, connection: _Connection) -> None:
-        """Remove a connection."""
-        self._connections.discard(connection)
-
-
-class _Connection(asyncio.Protocol):
-    def __init__(self, server: TcpServer) -> None:
-        self._server = server
-        self._decoder = FrameDecoder()
-        self._waiting: deque[Frame] = deque()
-        self._unsent: list[bytes] = []
-        self._unsent_bytes = 0
-        self._peer_is_slow = False
-        self._answer_is_delayed = False
-        self._transport: asyncio.Transport | None = None
-        self._peer = NOBODY
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
-        host, port = transport.get_extra_info("peername")[:2]
-        self._peer = Peer(f"{host}:{port}", self._server.tls is not None)
-        self._server.opened(self)
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        self._server.closed(self)
-        self._transport = None
-        self._waiting.clear()
-
-    def data_received(self, data: bytes) -> None:
+    async def _serve(self, accepted: socket.socket) -> None:
         try:
-            self._waiting.extend(self._decoder.feed(data))
-        except ProtocolError as error:
-            _LOG.warning("%s: connection of %s closed: %s", self._server.name, self._peer.address, error)
-            self.cut()
+            reader, writer = await self._streams(accepted)
+        except OSError as error:
+            _LOG.warning("%s: a connection failed: %s", self._name, str(error) or type(error).__name__)
             return
-        self._work()
+        try:
+            await self._answer_all(reader, writer)
+        except OSError:
+            pass  # the peer has gone
+        finally:
+            writer.transport.abort()
 
-    def pause_writing(self) -> None:
-        self._peer_is_slow = True
-        self._work()
+    async def _streams(self, accepted: socket.socket) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        accepted.setblocking(False)
+        loop = asyncio.get_running_loop()
+        reader = asyncio.StreamReader(_READ_BYTES, loop)
+        protocol = asyncio.StreamReaderProtocol(reader, loop=loop)
+        transport, _ = await loop.connect_accepted_socket(
+            lambda: protocol,
+            accepted,
+            ssl=self._tls,
+            ssl_handshake_timeout=_HANDSHAKE_SECONDS if self._tls is not None else None,
+        )
+        return reader, asyncio.StreamWriter(transport, protocol, reader, loop)
 
-    def resume_writing(self) -> None:
-        self._peer_is_slow = False
-        self._work()
+    async def _answer_all(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Until the peer has sent all; while it does not read its answers, its further requests stay in the socket."""
+        host, port = writer.get_extra_info("peername")[:2]
+        peer = Peer(f"{host}:{port}", self._tls is not None)
+        decoder = FrameDecoder()
+        while data := await reader.read(_READ_BYTES):
+            try:
+                frames = list(decoder.feed(data))
+            except ProtocolError as error:
+                _LOG.warning("%s: connection of %s closed: %s", self._name, peer.address, error)
+                return
+            answers = bytearray()  # one write for many small answers
+            for frame in frames:
+                reply = self._endpoint.answer(frame.stream, peer)
+                if reply.delay_ms:
+                    await self._send(writer, answers)
+                    await asyncio.sleep(reply.delay_ms / 1000)
+                if reply.fault in (ConnectionFault.DROP_BEFORE, ConnectionFault.DROP_AFTER):
+                    await self._send(writer, answers)
+                    return
+                if reply.stream is not None:
+                    answer = encode_frame(frame.serial, reply.stream)
+                    if reply.fault is ConnectionFault.CORRUPT_FRAME:
+                        answer = _WRONG_TOKEN + answer[len(_WRONG_TOKEN) :]
+                    answers += answer
+                    if len(answers) >= _READ_BYTES:
+                        await self._send(writer, answers)
+            await self._send(writer, answers)
 
-    def cut(self) -> None:
-        """Close without sending the rest."""
-        self._waiting.clear()
-        if self._transport is not None:
-            self._transport.abort()
-
-    @property
-    def _held(self) -> bool:
-        """Whether answers are held back for now."""
-        return self._peer_is_slow or self._answer_is_delayed
-
-    def _work(self) -> None:
-        while self._waiting and not self._held and self._transport is not None:
-            frame = self._waiting.popleft()
-            reply = self._server.endpoint.answer(frame.stream, self._peer)
-            if reply.delay_ms:
-                self._answer_is_delayed = True
-                asyncio.get_running_loop().call_later(reply.delay_ms / 1000, self._after_delay, frame.serial, reply)
-            else:
-                self._send(frame.serial, reply)
-        self._flush()
-        if self._transport is None:
-            return
-        # While requests are held, further ones stay in the socket, so memory is bounded.
-        if self._held:
-            self._transport.pause_reading()
-        else:
-            self._transport.resume_reading()
-
-    def _after_delay(self, serial: int, reply: Reply) -> None:
-        self._answer_is_delayed = False
-        self._send(serial, reply)
-        self._flush()
-        self._work()
-
-    def _send(self, serial: int, reply: Reply) -> None:
-        if self._transport is None:
-            return
-        if reply.fault in (ConnectionFault.DROP_BEFORE, ConnectionFault.DROP_AFTER):
-            self._flush()
-            self.cut()
-        elif reply.stream is not None:
-            frame = encode_frame(serial, reply.stream)
-            if reply.fault is ConnectionFault.CORRUPT_FRAME:
-                frame = _WRONG_TOKEN + frame[len(_WRONG_TOKEN) :]
-            self._unsent.append(frame)
-            self._unsent_bytes += len(frame)
-            if self._unsent_bytes >= _WRITE_BYTES:
-                self._flush()
-
-    def _flush(self) -> None:
-        """Write what is ready: one write for many small answers."""
-        ready, self._unsent, self._unsent_bytes = self._unsent, [], 0  # first: the write may call back into here
-        if ready and self._transport is not None:
-            self._transport.write(b"".join(ready))
-
-
-async def listen(host: str, port: int) -> socket.socket:
-    """A listening socket that does not block, at the first address of `host`. With `port` 0 the system chooses it.
-
-    Raises OSError where the address is unknown, foreign or in use.
-    """
-    found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-    family, _, _, _, address = found[0]
-    listener = socket.create_server(address[:2], family=family, backlog=_BACKLOG)
-    listener.setblocking(False)
-    return listener
-
-
-def hold(host: str, port: int) -> socket.socket | None:
-    """A socket that keeps `port` for whoever listened there and will again: connections to it are refused, and the
-    system gives it to nobody. None if somebody has it already.
-    """
-    family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
-    holder = socket.socket(family, socket.SOCK_STREAM)
-    try:
-        # Connections that were cut a moment ago still count as users of the port.
-        holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        holder.bind(address)
-    except OSError:
-        holder.close()
-        return None
-    return holder
+    @staticmethod
+    async def _send(writer: asyncio.StreamWriter, answers: bytearray) -> None:
+        if answers:
+            writer.write(bytes(answers))
+            answers.clear()
+            await writer.drain()

@@ -1,41 +1,68 @@
 """One store: an append-only index file and data file that all partitions of a (topic, store id) share.
 
-A record is written before its index entry, and both before the message is acknowledged. So acknowledged messages
-survive the death of the process. The state file holds the store's first served offset, so offsets survive expiry too.
+The data file has the messages as they go over the wire: each is a field `messages` of a GetMessageResponseB2C, payload
+last, so that an answer to a fetch is slices of the file. Lengths and numbers before the payload are varints padded to
+a fixed width, which protobuf readers must accept; so what comes before a payload always has 32 bytes. An index entry
+has 28: partition id, position in the data file, size, tag hash, time of receipt in ms; big-endian.
+
+A message is written before its index entry, and both before it is acknowledged. So acknowledged messages survive the
+death of the process. The state file holds where the store begins.
 """
 
 from __future__ import annotations
 
 import json
-import mmap
+import logging
 import os
+import struct
 import weakref
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from embedded_tubemq.storage.files import recover, write_atomically, write_fully
-from embedded_tubemq.storage.packs import Pack
-from embedded_tubemq.storage.records import (
-    HEADER_BYTES,
-    INDEX_DTYPE,
-    WIRE_PREFIX_BYTES,
-    Record,
-    decode_record,
-    encode_index_entry,
-    encode_record,
-)
 from tubeclient.keys import INDEX_ENTRY_BYTES, StoreBounds
+from tubeclient.wire.payload import checksum
+from tubeclient.wire.proto import broker_pb2
 
-__all__ = ["Appended", "NewMessage", "Store"]
+__all__ = [
+    "CHECKSUM_BYTE",
+    "FIRST_FETCH_BYTES",
+    "LATER_FETCH_BYTES",
+    "PREFIX_BYTES",
+    "Appended",
+    "NewMessage",
+    "Pack",
+    "Record",
+    "Store",
+    "choose_pack",
+    "entry_budget",
+    "write_atomically",
+]
+
+_LOG = logging.getLogger(__name__)
+
+INDEX_DTYPE = np.dtype(
+    [("partition", ">i4"), ("position", ">i8"), ("size", ">i4"), ("tag_hash", ">i4"), ("received_ms", ">i8")]
+)
+_ENTRY = struct.Struct(">iqiiq")
+_PREFIX = struct.Struct(">c4sc9sc5sc5sc4s")
+PREFIX_BYTES = _PREFIX.size
+_PREFIX_AFTER_LENGTH = PREFIX_BYTES - 5
+CHECKSUM_BYTE = 16
+"""Position of the checksum's first varint byte in a message's bytes."""
+
+_TUBEMQ_HEADER_BYTES = 52
+FIRST_FETCH_BYTES = 327_680
+LATER_FETCH_BYTES = 524_288
+"""How many bytes of TubeMQ's records a fetch may have, the first of a registration and all others."""
 
 _ID_FACTOR = 0x9E37_79B9_7F4A_7C15
 _ID_MASK = (1 << 63) - 1
-_ID_INVERSE = pow(_ID_FACTOR, -1, _ID_MASK + 1)
 _LOAD_BATCH = 2000
+_NOTHING = np.empty(0, np.int64)
 
 
 class NewMessage(NamedTuple):
@@ -45,7 +72,6 @@ class NewMessage(NamedTuple):
     payload: bytes
     flag: int = 0
     tag_hash: int = -1
-    sender_ip: int = 0
 
 
 class Appended(NamedTuple):
@@ -55,8 +81,31 @@ class Appended(NamedTuple):
     index_offset: int  # bytes
 
 
+class Record(NamedTuple):
+    partition_id: int
+    index_offset: int  # bytes
+    received_ms: int
+    tag_hash: int  # -1 without a tag
+    message_id: int
+    flag: int
+    payload: bytes
+
+
+class Pack(NamedTuple):
+    """The messages of a fetch: where they start and end in the data file, and how many index entries were read."""
+
+    starts: NDArray[np.int64]
+    ends: NDArray[np.int64]
+    entries_read: int
+    data_end: int | None  # data file position after the last entry that has data; None without one
+
+    @property
+    def empty(self) -> bool:
+        return not len(self.starts)
+
+
 class Store:
-    """Files of one store in `folder`; created if missing, repaired if they end in an incomplete record.
+    """Files of one store in `folder`; created if missing, repaired if they end in an incomplete message.
 
     Offsets are bytes of the index file, multiples of 28; positions are bytes of the data file. Not thread-safe. The
     files of a store that was not closed are closed when the object is garbage-collected.
@@ -69,22 +118,18 @@ class Store:
         self._data_fd = os.open(folder / "data", os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
         self._close_files = weakref.finalize(self, _close_all, self._index_fd, self._data_fd)
         self._close_files.atexit = False  # a thread may still use them then, and the process closes them anyway
-        recovered = recover(self._index_fd, self._data_fd)
-        self.max_offset = recovered.index_end
-        self.data_max = recovered.data_end
+        self.max_offset = self.data_max = 0
+        self._recover()
         state = json.loads(self._state_path.read_text()) if self._state_path.exists() else {}
         self.min_offset = min(state.get("minOffset", 0), self.max_offset)
         self.data_min = min(state.get("dataMin", 0), self.data_max)
-        """Position of the oldest record that is still served; the index may begin before or after it."""
-        self._map: mmap.mmap | None = None
-        # Message ids are unique within a store, even after a lost tail, and not in order, as in TubeMQ: a counter times
-        # an odd number. The counter starts at the time, or after the last id if the clock went back.
-        last = self._decoded(self.entries(max(0, self.max_offset - INDEX_ENTRY_BYTES), self.max_offset))
-        self._last_id = max([now_ms << 20, *(record.message_id * _ID_INVERSE & _ID_MASK for record in last)])
+        """Position of the oldest message that is still served; the index may begin before it."""
+        # Message ids are unique within a store and not in order, as in TubeMQ: a counter times an odd number. It starts
+        # at the time, and goes on where a store has had more messages than there was time.
+        self._last_id = (now_ms << 20) + self.max_offset // INDEX_ENTRY_BYTES
 
     @property
     def bounds(self) -> StoreBounds:
-        """The store's first readable offset and its end."""
         return StoreBounds(self.min_offset, self.max_offset)
 
     def append(self, message: NewMessage, now_ms: int) -> Appended:
@@ -100,21 +145,12 @@ class Store:
         for message in messages:
             self._last_id += 1
             message_id = self._last_id * _ID_FACTOR & _ID_MASK
-            record = Record(
-                message.partition_id,
-                offset,
-                now_ms,
-                message.sender_ip,
-                message.tag_hash,
-                message_id,
-                message.flag,
-                message.payload,
-            )
-            data.append(encode_record(record))
-            index.append(encode_index_entry(record, position))
+            wire = _encode(message, message_id)
+            data.append(wire)
+            index.append(_ENTRY.pack(message.partition_id, position, len(wire), message.tag_hash, now_ms))
             appended.append(Appended(message_id, offset))
             offset += INDEX_ENTRY_BYTES
-            position += record.size
+            position += len(wire)
             if len(data) == _LOAD_BATCH:
                 self._write(data, index, offset, position)
                 data, index = [], []
@@ -123,40 +159,40 @@ class Store:
         return appended
 
     def entries(self, start: int, end: int) -> NDArray[Any]:
-        """Existing index entries of [start, end) (`INDEX_DTYPE`)."""
         end = min(end, self.max_offset)
         if start >= end:
             return np.empty(0, INDEX_DTYPE)
         return np.frombuffer(os.pread(self._index_fd, end - start, start), INDEX_DTYPE)
 
     def wire_bytes(self, pack: Pack) -> bytes:
-        """The chosen messages in wire form, joined."""
         if pack.empty:
             return b""
-        data = self._mapped(int(pack.ends[-1]))
-        return b"".join(map(data.__getitem__, map(slice, pack.starts.tolist(), pack.ends.tolist())))
+        starts, sizes = pack.starts.tolist(), (pack.ends - pack.starts).tolist()
+        if (pack.starts[1:] == pack.ends[:-1]).all():
+            starts, sizes = starts[:1], [sum(sizes)]
+        return b"".join(os.pread(self._data_fd, size, start) for start, size in zip(starts, sizes, strict=True))
 
     def records(self, start: int, end: int) -> list[Record]:
-        """The existing records of [start, end), decoded one by one."""
-        entries = self.entries(start, end)
-        return self._decoded(entries[entries["position"] >= self.data_min])
+        found = []
+        for number, (partition, position, size, tag_hash, received_ms) in enumerate(self.entries(start, end).tolist()):
+            if position >= self.data_min:
+                wire = os.pread(self._data_fd, size, position)
+                message = broker_pb2.TransferedMessage.FromString(wire[5:])
+                offset = start + number * INDEX_ENTRY_BYTES
+                rest = (message.messageId, message.flag, message.payLoadData)
+                found.append(Record(partition, offset, received_ms, tag_hash, *rest))
+        return found
 
     def expire(self, up_to: int) -> None:
-        """Drop index entries and records below the offset `up_to`, at most up to the end.
-
-        TubeMQ's brokers drop full segments of the two files, each by its own age (source:
-        MsgFileStore.runClearupPolicy). So either file may begin before the other.
-        """
-        self.expire_index(up_to)
+        """Drop index entries and messages below the offset `up_to`, at most up to the end."""
+        self.min_offset = max(self.min_offset, self._bounded(up_to))
         self.expire_data(up_to)
 
-    def expire_index(self, up_to: int) -> None:
-        """Drop the index entries below `up_to`, and keep their records: nobody finds these any more."""
-        self.min_offset = max(self.min_offset, self._bounded(up_to))
-        self._write_state()
-
     def expire_data(self, up_to: int) -> None:
-        """Drop the records below the offset `up_to`, and keep their index entries."""
+        """Drop the messages below the offset `up_to`, and keep their index entries.
+
+        TubeMQ's brokers drop full segments of the two files, each by its own age (MsgFileStore.runClearupPolicy).
+        """
         self.data_min = max(self.data_min, self._position(self._bounded(up_to)))
         self._write_state()
 
@@ -179,17 +215,34 @@ class Store:
     def damage(self, offset: int, *, byte: int = -1) -> None:
         """Change one byte of the payload of the message at an offset, as a failing disk does."""
         entry = self.entries(offset, offset + INDEX_ENTRY_BYTES)[0]
-        payload = range(HEADER_BYTES + WIRE_PREFIX_BYTES, int(entry["size"]))
+        place = int(entry["position"]) + range(PREFIX_BYTES, int(entry["size"]))[byte]
         with (self._state_path.parent / "data").open("r+b") as file:
-            file.seek(int(entry["position"]) + payload[byte])
+            file.seek(place)
             old = file.read(1)[0]
-            file.seek(-1, os.SEEK_CUR)
+            file.seek(place)
             file.write(bytes([old ^ 0xFF]))
 
     def close(self) -> None:
-        """Close the files; the store cannot be used afterwards."""
-        self._unmap()
         self._close_files()
+
+    def _recover(self) -> None:
+        """Find the ends of both files, and cut off what was not acknowledged: entries that are not whole or have no
+        message, and messages without an entry."""
+        index_size, data_size = os.fstat(self._index_fd).st_size, os.fstat(self._data_fd).st_size
+        self.max_offset = index_size - index_size % INDEX_ENTRY_BYTES
+        while self.max_offset:
+            last = self.entries(self.max_offset - INDEX_ENTRY_BYTES, self.max_offset)[0]
+            self.data_max = int(last["position"]) + int(last["size"])
+            if self.data_max <= data_size:
+                break
+            self.max_offset, self.data_max = self.max_offset - INDEX_ENTRY_BYTES, 0
+        if (self.max_offset, self.data_max) != (index_size, data_size):
+            os.ftruncate(self._index_fd, self.max_offset)
+            os.ftruncate(self._data_fd, self.data_max)
+            _LOG.warning(
+                "store repaired: index %d -> %d bytes, data %d -> %d bytes",
+                *(index_size, self.max_offset, data_size, self.data_max),
+            )
 
     def _bounded(self, offset: int) -> int:
         return min(offset - offset % INDEX_ENTRY_BYTES, self.max_offset)
@@ -198,36 +251,97 @@ class Store:
         state = {"minOffset": self.min_offset, "dataMin": self.data_min}
         write_atomically(self._state_path, json.dumps(state).encode())
 
-    def _decoded(self, entries: NDArray[Any]) -> list[Record]:
-        raw = (os.pread(self._data_fd, int(entry["size"]), int(entry["position"])) for entry in entries)
-        return [record for record in map(decode_record, raw) if record is not None]
-
     def _position(self, offset: int) -> int:
-        """Data file position of the record at an offset, or of the next record."""
+        """Data file position of the message at an offset, or of the next one."""
         entries = self.entries(offset, offset + INDEX_ENTRY_BYTES)
         return int(entries["position"][0]) if len(entries) else self.data_max
 
     def _write(self, data: list[bytes], index: list[bytes], offset: int, position: int) -> None:
         try:
-            write_fully(self._data_fd, b"".join(data))
-            write_fully(self._index_fd, b"".join(index))
+            _write_fully(self._data_fd, b"".join(data))
+            _write_fully(self._index_fd, b"".join(index))
         except OSError:  # a full disk takes a part; the next messages must not come after it
             os.ftruncate(self._index_fd, self.max_offset)
             os.ftruncate(self._data_fd, self.data_max)
             raise
         self.max_offset, self.data_max = offset, position
 
-    def _mapped(self, end: int) -> mmap.mmap:
-        """The data file in memory, at least up to `end`."""
-        if self._map is None or len(self._map) < end:
-            self._unmap()
-            self._map = mmap.mmap(self._data_fd, self.data_max, access=mmap.ACCESS_READ)
-        return self._map
 
-    def _unmap(self) -> None:
-        if self._map is not None:
-            self._map.close()
-            self._map = None
+def entry_budget(partitions: int, *, filtered: bool) -> int:
+    """Index entries that one fetch may scan, by the store's number of partitions (source: MessageStore)."""
+    budget = min(max(1000 * partitions, 8000), 13_500)
+    return 3 * budget if filtered else budget
+
+
+def choose_pack(
+    entries: NDArray[Any], partition_id: int, tag_hashes: Sequence[int] | None, byte_limit: int, data_min: int = 0
+) -> Pack:
+    """Choose from index entries; `tag_hashes` None means no filter.
+
+    The borders are TubeMQ's (source: MsgFileStore.getMessages): entries of one partition that pass the filter, in
+    order, until their records reach a number of bytes, including the one that crosses it. Entries whose message lay
+    before the position `data_min` have none any more; they are skipped silently.
+    """
+    count = len(entries)
+    if not count or int(entries[count - 1]["position"]) < data_min:
+        return Pack(_NOTHING, _NOTHING, count, None)
+    # Compare in disk byte order: converting thousands of numbers takes several times as long.
+    wanted = entries["partition"].view(np.int32) == np.array(partition_id, ">i4").view(np.int32)
+    if int(entries[0]["position"]) < data_min:
+        wanted &= entries["position"] >= data_min
+    if tag_hashes is not None:
+        wanted &= np.isin(entries["tag_hash"], np.asarray(tag_hashes, dtype=np.int64))
+    rows = wanted.nonzero()[0]
+    sizes = entries["size"][rows].astype(np.int64)
+    # Count record sizes as TubeMQ does, so that packs hold as many messages as there.
+    taken = int((sizes + (_TUBEMQ_HEADER_BYTES - PREFIX_BYTES)).cumsum().searchsorted(byte_limit)) + 1
+    if taken <= len(rows):
+        rows, sizes = rows[:taken], sizes[:taken]
+        count = int(rows[-1]) + 1
+    starts = entries["position"][rows].astype(np.int64)
+    last = entries[count - 1]
+    return Pack(starts, starts + sizes, count, int(last["position"]) + int(last["size"]))
+
+
+def write_atomically(path: Path, data: bytes) -> None:
+    """Replace `path` by `data`: every reader sees the old or the new content, also after a crash."""
+    new = path.with_name(path.name + ".new")
+    new.write_bytes(data)
+    os.replace(new, path)
+
+
+def _write_fully(fd: int, data: bytes) -> None:
+    """Write all of `data`: a file system that is nearly full takes a part of it first."""
+    view = memoryview(data)
+    while view:
+        view = view[os.write(fd, view) :]
+
+
+def _encode(message: NewMessage, message_id: int) -> bytes:
+    length = len(message.payload)
+    prefix = _PREFIX.pack(
+        b"\x22",  # GetMessageResponseB2C.messages
+        _padded(_PREFIX_AFTER_LENGTH + length, 4),
+        b"\x08",  # messageId
+        _padded(message_id, 9),
+        b"\x10",  # checkSum
+        _padded(checksum(message.payload), 5),
+        b"\x20",  # flag
+        _padded(message.flag & 0xFFFFFFFF, 5),
+        b"\x1a",  # payLoadData
+        _padded(length, 4),
+    )
+    return prefix + message.payload
+
+
+def _padded(value: int, width: int) -> bytes:
+    """`value` as a varint of exactly `width` bytes."""
+    out = bytearray(width)
+    for n in range(width - 1):
+        out[n] = value & 0x7F | 0x80
+        value >>= 7
+    out[width - 1] = value & 0x7F
+    return bytes(out)
 
 
 def _close_all(*fds: int) -> None:

@@ -41,7 +41,6 @@ class StoreDirectory:
         return self.get(topic, partition_id // MAX_STORE_PARTITIONS)
 
     def get(self, topic: str, store_id: int) -> Store:
-        """The store, opened if needed."""
         store = self._open.get((topic, store_id))
         if store is None:
             store = self._open[topic, store_id] = Store(self._folder / topic / str(store_id), self._clock())
@@ -66,13 +65,11 @@ class StoreDirectory:
         return None
 
     def delete_topic(self, topic: str) -> None:
-        """Delete a topic's stores and their data."""
         for name, store_id in [key for key in self._open if key[0] == topic]:
             self._open.pop((name, store_id)).close()
         shutil.rmtree(self._folder / topic, ignore_errors=True)
 
     def close(self) -> None:
-        """Close all files."""
         for store in self._open.values():
             store.close()
         self._open.clear()

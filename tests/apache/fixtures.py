@@ -8,23 +8,20 @@ prove nothing about it. The Java clients use the cluster of the conftest's fixtu
 from __future__ import annotations
 
 import contextlib
-import time
 from collections.abc import Callable, Iterator
-from typing import Final
+from typing import Any, Final
 
 import pytest
 
-from tests.apache.admin import AdminError
 from tests.apache.jars import JarsError, class_path
 from tests.apache.java_client import JavaBalanceConsumer, JavaProducer
 from tests.apache.java_gateway import JavaVM
 from tests.apache.jvm import ServerError
+from tests.apache.masters import AdminError
 from tests.apache.server import ApacheTubeMQ, TopicSpec
 from tests.conformance.topics import TOPICS as CONFORMANCE_TOPICS
 
 __all__ = ["TOPICS", "apache", "java_consumer", "java_producer", "java_vm"]
-
-BROKERS: Final = 2
 
 # All made before the brokers start: topics that come later cost a test about 3 s.
 TOPICS: Final = (
@@ -37,8 +34,6 @@ TOPICS: Final = (
     TopicSpec("apache_members", num_partitions=2, num_stores=1),
     TopicSpec("apache_untouched", num_partitions=1, num_stores=1, brokers=(0,)),
     TopicSpec("py_to_java", num_partitions=2, num_stores=2),
-    TopicSpec("admin_single", num_partitions=1, num_stores=2),
-    TopicSpec("admin_shared", num_partitions=3, num_stores=1),
     *CONFORMANCE_TOPICS,
 )
 
@@ -53,23 +48,14 @@ def apache(pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFactory
     """A master and two brokers with TOPICS, ready for clients; 5 to 7 s once, 16 s more where jars must be fetched."""
     if _CLUSTER not in pytestconfig.stash:
         try:
-            pytestconfig.stash[_CLUSTER] = cluster = _start_cluster(tmp_path_factory)
+            class_path()
+            pytestconfig.stash[_CLUSTER] = cluster = ApacheTubeMQ(tmp_path_factory.mktemp("apache-tubemq"))
+            cluster.start(TOPICS)
         except (JarsError, ServerError, AdminError, OSError) as error:
             pytest.fail(f"Apache TubeMQ could not be started: {error}", pytrace=False)
         # Its data goes with the run: no need to let it write everything down for 5 s.
         pytestconfig.add_cleanup(lambda: cluster.stop(clean=False))
     return pytestconfig.stash[_CLUSTER]
-
-
-def _start_cluster(tmp_path_factory: pytest.TempPathFactory) -> ApacheTubeMQ:
-    started = time.monotonic()
-    class_path()
-    fetched = time.monotonic() - started
-    cluster = ApacheTubeMQ(tmp_path_factory.mktemp("apache-tubemq"), brokers=BROKERS)
-    cluster.start(TOPICS)
-    steps = ", ".join(f"{what} {seconds:.1f} s" for what, seconds in [("jars", fetched), *cluster.timings])
-    print(f"\nApache TubeMQ 2.4.0 ready after {time.monotonic() - started:.1f} s ({steps})")
-    return cluster
 
 
 @pytest.fixture(scope="session")
@@ -96,11 +82,11 @@ def java_producer(master_address: str, java_vm: JavaVM) -> Iterator[Callable[...
 
 @pytest.fixture
 def java_consumer(master_address: str, java_vm: JavaVM) -> Iterator[Callable[..., JavaBalanceConsumer]]:
-    """`java_consumer(group, from_first=True)`: a consumer yet to be started; closed after the test."""
+    """`java_consumer(group, ...)`: a consumer yet to be started; closed after the test."""
     with contextlib.ExitStack() as closing:
 
-        def make(group: str, *, from_first: bool = True) -> JavaBalanceConsumer:
-            consumer = JavaBalanceConsumer(java_vm, master_address, group, from_first=from_first)
+        def make(group: str, **options: Any) -> JavaBalanceConsumer:
+            consumer = JavaBalanceConsumer(java_vm, master_address, group, **options)
             closing.callback(consumer.close)
             return consumer
 

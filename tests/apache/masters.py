@@ -10,16 +10,70 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Final
+from typing import Any, Final
 
-from tests.apache.admin import AdminError, MasterAdmin
 from tests.apache.jvm import POLL_S, JvmProcess, ServerError
+from tests.apache.settings import MODIFY_TOKEN
+from tubeclient.errors import TubeError
+from tubeclient.net.http import query_master
 
-__all__ = ["MasterGroup"]
+__all__ = ["AdminError", "MasterAdmin", "MasterGroup"]
 
 _START_TIMEOUT: Final = 60.0
 # A master that stands still is missed by the others after 30 s.
 _ELECTION_TIMEOUT: Final = 90.0
+
+
+_HTTP_TIMEOUT_MS: Final = 10_000
+# Who did it. A name of one letter is refused by the master.
+_USER: Final = "tests"
+
+
+class AdminError(RuntimeError):
+    """A server answered that it did not do it, or did not answer."""
+
+
+class MasterAdmin:
+    """A master's web port."""
+
+    def __init__(self, address: str) -> None:
+        self.address = address
+
+    def query(self, method: str, **parameters: object) -> list[dict[str, Any]]:
+        """The `data` of an answer."""
+        texts = {name: _text(value) for name, value in parameters.items()}
+        try:
+            data = query_master(self.address, method, _HTTP_TIMEOUT_MS, **texts).get("data", [])
+        except TubeError as error:
+            raise AdminError(f"{method} at {self.address}: {error}") from error
+        return data if isinstance(data, list) else [data]
+
+    def modify(self, method: str, **parameters: object) -> list[dict[str, Any]]:
+        """A change, which needs the token; AdminError too where one of the changed items was refused."""
+        who = {"createUser": _USER, "modifyUser": _USER, "confModAuthToken": MODIFY_TOKEN}
+        items = self.query(method, **parameters, **who)
+        refused = [item for item in items if item.get("success", True) is not True]
+        if refused:
+            raise AdminError(f"{method}: {refused}")
+        return items
+
+    def broker_states(self) -> dict[int, dict[str, Any]]:
+        """admin_query_broker_run_status by broker id."""
+        return {int(item["brokerId"]): item for item in self.query("admin_query_broker_run_status")}
+
+    def topic_states(self, topics: Sequence[str]) -> dict[tuple[str, int], dict[str, Any]]:
+        """`runInfo` of admin_query_topic_info by (topic, broker id): what the master tells clients."""
+        return {
+            (item["topicName"], int(deployed["brokerId"])): deployed.get("runInfo", {})
+            for item in self.query("admin_query_topic_info", topicName=list(topics))
+            for deployed in item.get("topicInfo", ())
+        }
+
+
+def _text(value: object) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return ",".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value)
 
 
 class MasterGroup:

@@ -9,30 +9,38 @@ from __future__ import annotations
 
 import atexit
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Final
 
-from tests.apache.admin import BrokerAdmin, MasterAdmin
-from tests.apache.hurry import WAIT_SUBSCRIBE_STEP, forget_broker
 from tests.apache.jvm import POLL_S, JvmProcess, ServerError, accepts, free_ports
-from tests.apache.masters import MasterGroup
+from tests.apache.masters import AdminError, MasterAdmin, MasterGroup
 from tests.apache.settings import BrokerFiles, MasterFiles, ServerTls
+from tubeclient.errors import TubeError
+from tubeclient.net.connection import Connection
+from tubeclient.wire.envelope import encode_request
+from tubeclient.wire.methods import MASTER
+from tubeclient.wire.proto import master_pb2
 
 _TOOLS: Final = "org.apache.inlong.tubemq.server.tools"
 # Alone on two cores a server is up in 1.5 s; the bound is for a machine that is busy with everything else.
 _START_TIMEOUT: Final = 60.0
 # Clean stop of a broker is 4.4 s, of which 4 s are sleeps in its own code.
 _STOP_TIMEOUT: Final = 30.0
-# 30 s is what the master waits by itself (see hurry.py) when a broker cannot be hurried.
+# 30 s is what the master waits by itself when a broker cannot be hurried.
 _TOPIC_TIMEOUT: Final = 120.0
 # The TLS port every broker reports where TLS is off; the master refuses a broker whose record says otherwise.
 _NO_TLS_PORT: Final = 8124
 # Not to ask twice while the broker's next heartbeat, which ends its wait, is on its way.
 _HURRY_AGAIN: Final = 4.0
+# The step of a broker's state at the master in which it waits out 30 s before it publishes new topics.
+_WAIT_SUBSCRIBE_STEP: Final = 4
+# The number of the RPC "a broker leaves" (TubeMQ's MasterService.proto), which no client of ours sends otherwise.
+_BROKER_CLOSE: Final = 9
+_CLOSE_TIMEOUT_MS: Final = 5_000
 
 
 @dataclass(frozen=True)
@@ -114,8 +122,6 @@ class ApacheTubeMQ:
         self.broker_tls_addresses = [f"{files.host}:{files.tls_port}" for files in self._broker_files]
         self.broker_web_addresses = [f"{files.host}:{files.web_port}" for files in self._broker_files]
         self._topics: dict[str, TopicSpec] = {}
-        # What took how long, in the order it happened: (what, seconds).
-        self.timings: list[tuple[str, float]] = []
         self._masters = MasterGroup(
             [
                 JvmProcess(
@@ -141,9 +147,6 @@ class ApacheTubeMQ:
         """The web port of the active master."""
         return self._masters.admin
 
-    def broker_admin(self, broker: int) -> BrokerAdmin:
-        return BrokerAdmin(self.broker_web_addresses[broker])
-
     # --- the whole cluster
 
     def start(self, topics: Sequence[TopicSpec] = ()) -> None:
@@ -151,12 +154,12 @@ class ApacheTubeMQ:
         # Even where the caller never gets to stop(): an interpreter that ends takes its servers along.
         atexit.register(self._kill_all)
         try:
-            self._timed("master", self._masters.start)
+            self._masters.start()
             self._configure_brokers()
             # Before the brokers register, so that they are given the topics with the registration.
             self._deploy(topics)
-            self._timed("brokers", lambda: self._start_brokers(range(len(self._brokers))))
-            self._timed("topics", lambda: self._await_topics(range(len(self._brokers)), hurry=True))
+            self._start_brokers(range(len(self._brokers)))
+            self._await_topics(range(len(self._brokers)), hurry=True)
         except BaseException:
             self.stop(clean=False)
             raise
@@ -200,7 +203,7 @@ class ApacheTubeMQ:
 
     def start_master(self) -> None:
         """Starts a stopped master; running brokers register again by themselves and bring their topics."""
-        self._timed("master again", self._masters.start)
+        self._masters.start()
         self._await_topics([i for i, process in enumerate(self._brokers) if process.running], hurry=True)
 
     def stop_broker(self, broker: int) -> None:
@@ -213,7 +216,7 @@ class ApacheTubeMQ:
 
     def start_broker(self, broker: int) -> None:
         """Starts a stopped or killed broker on the same ports and data; returns when its topics are to be had again."""
-        self._timed(f"broker {broker} again", lambda: self._start_brokers([broker]))
+        self._start_brokers([broker])
         self._await_topics([broker], hurry=True)
 
     def standing_still(self, broker: int | None) -> AbstractContextManager[None]:
@@ -235,14 +238,12 @@ class ApacheTubeMQ:
     def create_topics(self, topics: Sequence[TopicSpec], *, hurry: bool = True) -> None:
         """Deploys topics and waits until clients can publish and subscribe them: about 3 s, 35 s without `hurry`.
 
-        With `hurry` the master shows no topics of a broker for up to half a second (see hurry.py); pass False where
+        With `hurry` the master shows no topics of a broker for up to half a second (`_forget_broker`); pass False where
         other clients run through it and must not notice.
         """
-        started = time.monotonic()
         self._deploy(topics)
         self.admin.modify("admin_reload_broker_configure", brokerId=self.broker_ids)
         self._await_topics([i for i, process in enumerate(self._brokers) if process.running], hurry)
-        self.timings.append((f"{len(topics)} more topics", time.monotonic() - started))
 
     def grow_topic(self, name: str, *, partitions: int) -> None:
         """Gives each store of a topic so many partitions, and waits until clients are shown them: about 35 s.
@@ -257,11 +258,6 @@ class ApacheTubeMQ:
         self._await_topics(self._brokers_of(grown), hurry=False)
 
     # --- inside
-
-    def _timed(self, what: str, action: Callable[[], None]) -> None:
-        started = time.monotonic()
-        action()
-        self.timings.append((what, time.monotonic() - started))
 
     def _kill_all(self) -> None:
         for process in (*self._brokers, *self._masters.processes):
@@ -340,11 +336,11 @@ class ApacheTubeMQ:
             deployed = [topic for topic in self._topics.values() if i in self._brokers_of(topic)]
             lacking = [topic.name for topic in deployed if not _shows(shown, topic, broker_id)]
             missing += [f"{name} on broker {broker_id}" for name in lacking]
-            if hurried is not None and state.get("stepOp") == WAIT_SUBSCRIBE_STEP:
+            if hurried is not None and state.get("stepOp") == _WAIT_SUBSCRIBE_STEP:
                 # Even with nothing lacking: whatever is changed next would have to wait for the end of this first.
                 missing.append(f"broker {broker_id} waits for subscribers")
                 if time.monotonic() - hurried.get(broker_id, -1e9) > _HURRY_AGAIN:
-                    forget_broker(self.masters[self._masters.active][0], broker_id)
+                    _forget_broker(self.masters[self._masters.active][0], broker_id)
                     hurried[broker_id] = time.monotonic()
         return missing
 
@@ -357,3 +353,21 @@ def _shows(shown: Mapping[tuple[str, int], Mapping[str, object]], topic: TopicSp
         and run.get("numPartitions") == topic.num_partitions
         and run.get("numTopicStores") == topic.num_stores
     )
+
+
+def _forget_broker(address: str, broker_id: int) -> None:
+    """Makes the master at `address` drop the broker's registration. The broker's next heartbeat is answered "unknown,
+    register again"; it does, and reports its topics with it, which the master then publishes at once, without the 30 s
+    for which there is no setting. In between, for at most one heartbeat, the master shows no topic of that broker.
+    """
+    # CloseRequestB2M has a producer's CloseRequestP2M's shape: one string, who leaves, as field 1.
+    request = master_pb2.CloseRequestP2M(clientId=str(broker_id)).SerializeToString()
+    try:
+        connection = Connection(address, connect_timeout_ms=_CLOSE_TIMEOUT_MS, send_timeout_ms=_CLOSE_TIMEOUT_MS)
+        try:
+            stream = encode_request(MASTER, _BROKER_CLOSE, request, _CLOSE_TIMEOUT_MS)
+            connection.submit(stream).result(_CLOSE_TIMEOUT_MS / 1000)
+        finally:
+            connection.close()
+    except (TubeError, TimeoutError) as error:
+        raise AdminError(f"master {address}: closing broker {broker_id}: {error}") from error

@@ -26,7 +26,6 @@ from tests.waiting import wait_for
 from tubeclient import (
     Admin,
     BrokerInfo,
-    ClientBalanceConsumer,
     ClientSettings,
     ClusterView,
     DataLoss,
@@ -40,6 +39,7 @@ from tubeclient import (
     reader_groups_of,
 )
 from tubeclient.admin.broker import BrokerWeb
+from tubeclient.net.http import query_broker
 
 pytestmark = [pytest.mark.apache, pytest.mark.timeout(600)]
 
@@ -91,7 +91,7 @@ class Ageing:
 
     def data(self, topic: str) -> tuple[int, int]:
         """Where the data of the topic's store begins and ends, by the broker's page."""
-        [page] = self.apache.broker_admin(0).query("admin_query_pubinfo", topicName=topic)["dataSet"]
+        [page] = query_broker(self.web.address, "admin_query_pubinfo", 10_000, topicName=topic)["dataSet"]
         return page["offsetInfo"][0]["dataMin"], page["offsetInfo"][0]["dataMax"]
 
     def expired(self) -> bool:
@@ -155,28 +155,6 @@ def test_a_range_over_expired_data_is_loss(ageing: Ageing, topic: str) -> None:
             lenient_rows += sum(len(pack) for pack in lenient.read(ageing.broker, OffsetRange(key, 0, high)))
             assert [(loss.partition, loss.start, loss.end) for loss in lenient.losses] == [(key, 0, low)]
     assert behind == lenient_rows == (high - low) // ENTRY
-
-
-@pytest.mark.parametrize("topic", [topic.name for topic in TOPICS])
-def test_a_consumer_says_what_had_expired(ageing: Ageing, topic: str) -> None:
-    low, high = ageing.bounds()[StoreKey(1, topic, 0)]
-    partitions = [key for key in ageing.view.partitions() if key.topic == topic]
-    losses: list[tuple[object, ...]] = []
-    rows = 0
-    with ClientBalanceConsumer(ageing.settings, f"{topic}_group", [topic], fail_on_data_loss=True).start() as consumer:
-        for key in partitions:
-            consumer.connect(key, 0)
-        while rows < (high - low) // ENTRY or len(losses) < len(partitions):
-            try:
-                delivery = consumer.get(timeout_ms=30_000)
-            except DataLoss as error:
-                losses.append((error.partition, error.wanted, error.found))
-                continue
-            assert delivery is not None, (rows, losses)
-            rows += len(delivery)
-            consumer.confirm(delivery)
-    assert sorted(losses, key=str) == [(str(key), 0, low) for key in partitions]
-    assert rows == (high - low) // ENTRY
 
 
 @pytest.mark.parametrize("topic", [topic.name for topic in TOPICS])

@@ -8,11 +8,9 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from py4j.protocol import Py4JError
 
 from tests.apache.java_gateway import JavaVM
 from tests.tubeclient.inlong.packs import GROUPS, OWN_GROUPS, Group, attribute_maps, encode_bin_pack
-from tubeclient.errors import CorruptMessage
 from tubeclient.inlong import OwnRecord, RecordGroup, encode_pack, records_of
 from tubeclient.inlong.attributes import attribute_text, parse_pairs
 from tubeclient.inlong.blocks import LENGTH
@@ -90,43 +88,6 @@ def test_packs_of_shared_attributes(java_vm: JavaVM, groups: list[Group], versio
     assert by_attributes(our_parse(ours)) == expected
     if not snappy:
         assert ours == theirs
-
-
-def java_outcome(java: JavaVM, data: bytes) -> Found | None:
-    """What Apache's parser finds; None where it has an exception, or no pack at all."""
-    try:
-        return java_parse(java, data)
-    except (Py4JError, AttributeError):  # it answers null
-        return None
-
-
-@examples
-@given(groups=GROUPS.filter(bool), version=st.sampled_from([1, 2]), snappy=st.booleans(), data=st.data())
-def test_damage_is_an_error_or_changes_what_apaches_parser_finds_alike(
-    java_vm: JavaVM, groups: list[Group], version: Any, snappy: bool, data: st.DataObject
-) -> None:
-    damaged = bytearray(java_build(java_vm, groups, version, snappy))
-    damaged[data.draw(st.integers(2, len(damaged) - 3))] ^= data.draw(st.integers(1, 255))
-    try:
-        ours = our_parse(bytes(damaged))
-    except CorruptMessage:
-        return
-    theirs = java_outcome(java_vm, bytes(damaged))
-    assert theirs is not None
-    assert by_attributes(ours) == by_attributes(theirs)
-
-
-def test_what_apaches_parser_loses_or_makes_up_in_silence_is_said(java_vm: JavaVM) -> None:
-    bodies = [b"first", b"second", b"third"]
-    pack = encode_pack([RecordGroup({"groupId": "g", "streamId": "s"}, bodies)], snappy=False, made_ms=MADE_MS)
-    damaged = pack.replace(LENGTH.pack(6) + b"second", LENGTH.pack(60) + b"second")
-    made_up = (b"second" + LENGTH.pack(5) + b"third").ljust(60, b"\0")
-    assert java_parse(java_vm, damaged) == {"groupId=g&streamId=s": [b"first", made_up]}
-    with pytest.raises(CorruptMessage, match="has a record of 60 bytes at byte 9, where 15 are left"):
-        our_parse(damaged)
-    with pytest.raises(CorruptMessage, match="is no InLong pack"):
-        our_parse(pack[:-1])
-    assert java_outcome(java_vm, pack[:-1]) is None
 
 
 @examples

@@ -9,19 +9,19 @@ broker refuses a wrong visit token from 60 s after its start on, which no test w
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from pyspark.sql import SparkSession
 
+from tests.apache.jars import java_executable
 from tests.apache.java_gateway import JavaVM
-from tests.apache.key_stores import server_tls
 from tests.apache.server import ApacheTubeMQ, TopicSpec
+from tests.apache.settings import ServerTls
 from tests.certificates import Certificate, CertificateAuthority
-from tests.spark_source.queries import Batches, batch, run_available, stream
 from tubeclient import (
     AuthenticationFailed,
     ClientSettings,
@@ -43,6 +43,29 @@ pytestmark = pytest.mark.apache
 GROUPS = ("locked-r0", "locked-r1")
 KEY = PartitionKey(1, "locked", 0)
 ROWS = 500
+
+
+PASSWORD = "fixture"  # of stores in a test's folder; six characters are the least that keytool takes
+
+
+def server_tls(folder: Path, shown: Certificate, trusted: CertificateAuthority, *, two_way: bool) -> ServerTls:
+    """What lets a server show `shown` and trust clients whom `trusted` signed."""
+    tls = ServerTls(folder / "keys.p12", folder / "trusted.p12", PASSWORD, two_way)
+    # Java reads PKCS12 where TubeMQ asks for "JKS".
+    _run(
+        *("openssl", "pkcs12", "-export", "-in", shown.certificate_file, "-inkey", shown.key_file),
+        *("-out", str(tls.key_store), "-passout", f"pass:{PASSWORD}"),
+    )
+    _run(
+        *(str(Path(java_executable()).with_name("keytool")), "-importcert", "-noprompt", "-file", trusted.ca_file),
+        *("-alias", "ca", "-keystore", str(tls.trust_store), "-storetype", "PKCS12", "-storepass", PASSWORD),
+    )
+    return tls
+
+
+def _run(*command: str) -> None:
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 @pytest.fixture(scope="module")
@@ -97,36 +120,6 @@ def test_we_produce_join_look_up_and_read(locked: ApacheTubeMQ, settings: Client
         with RangeReader(settings, GROUPS, visit_token=membership.visit_token) as reader:
             packs = list(reader.read(view.brokers[1], OffsetRange(KEY, 10 * 28, 490 * 28)))
     assert [body for pack in packs for body in pack.bodies] == bodies[10:490]
-
-
-@pytest.mark.spark
-def test_spark_reads_batch_and_stream(
-    locked: ApacheTubeMQ, settings: ClientSettings, bodies: list[bytes], delta_spark: SparkSession, tmp_path: Path
-) -> None:
-    assert settings.tls is not None
-    options = {
-        "masterServers": locked.master_tls_address,
-        "masterWebPort": "1",
-        "consumerGroup": "locked_spark",
-        "subscribe": "locked",
-        "sourceCount": "1",
-        "startingOffsets": "earliest",
-        "authUser": "alice",
-        "authPassword": "a word",
-        "tls.caFile": str(settings.tls.ca_file),
-        "tls.certificateFile": str(settings.tls.certificate_file),
-        "tls.keyFile": str(settings.tls.key_file),
-    }
-    rows = batch(delta_spark, options).select("partitionKey", "offset", "value").orderBy("offset").collect()
-    assert [(row.partitionKey, row.offset, bytes(row.value)) for row in rows] == [
-        ("1:locked:0", number * 28, body) for number, body in enumerate(bodies)
-    ]
-    sink = Batches()
-    run_available(stream(delta_spark, options), tmp_path / "checkpoint", sink)
-    assert sink.all == sorted(bodies)
-    nobody = {name: text for name, text in options.items() if not name.startswith("auth")}
-    with pytest.raises(Exception, match="415"):
-        batch(delta_spark, nobody).count()
 
 
 def test_without_a_user_nothing_is_done(settings: ClientSettings, bodies: list[bytes]) -> None:

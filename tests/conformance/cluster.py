@@ -9,8 +9,9 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 
-from embedded_tubemq import EmbeddedTubeMQ, TopicConfig
+from embedded_tubemq import DEFAULT_TOKEN, EmbeddedTubeMQ, TopicConfig
 from tests.apache.server import ApacheTubeMQ, TopicSpec
+from tests.apache.settings import MODIFY_TOKEN
 from tests.embedded_tubemq.raw_client import RawClient
 from tubeclient import BrokerInfo, ClientSettings, PartitionKey
 from tubeclient.wire.methods import Method
@@ -26,6 +27,8 @@ class Cluster(ABC):
     """What the tests may know and do whatever the servers are. Brokers have the ids 1 and 2."""
 
     name: str
+    modify_token: str
+    """What the master wants with changes over HTTP."""
     master_address: str
     master_web_port: int
     brokers: Mapping[int, BrokerInfo]
@@ -125,7 +128,7 @@ class ApacheCluster(Cluster):
     servers: ApacheTubeMQ
 
     def __post_init__(self) -> None:
-        self.name = "apache"
+        self.name, self.modify_token = "apache", MODIFY_TOKEN
         self.master_address = self.servers.master_address
         self.master_web_port = self.servers.master_web_port
         self.brokers = _infos(zip(self.servers.broker_ids, self.servers.broker_addresses, strict=True))
@@ -174,7 +177,7 @@ class EmbeddedCluster(Cluster):
     servers: EmbeddedTubeMQ
 
     def __post_init__(self) -> None:
-        self.name = "embedded"
+        self.name, self.modify_token = "embedded", DEFAULT_TOKEN
         self.master_address = self.servers.master_address
         self.master_web_port = self.servers.master_web_port
         self.brokers = _infos(self.servers.broker_addresses.items())

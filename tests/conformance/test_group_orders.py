@@ -7,8 +7,6 @@ from collections.abc import Callable
 
 import pytest
 
-from embedded_tubemq import DEFAULT_TOKEN
-from tests.apache.settings import MODIFY_TOKEN
 from tests.conformance.cluster import Cluster
 from tests.conformance.consuming import partition_of, take
 from tests.waiting import wait_for
@@ -31,10 +29,9 @@ def quick_heartbeats(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def change(tube: Cluster) -> Change:
     """`change("admin_...", groupName="etl")`: change something at the master."""
-    token = MODIFY_TOKEN if tube.name == "apache" else DEFAULT_TOKEN
 
     def carry_out(method: str, **parameters: str) -> None:
-        who = {"createUser": "tests", "modifyUser": "tests", "confModAuthToken": token}
+        who = {"createUser": "tests", "modifyUser": "tests", "confModAuthToken": tube.modify_token}
         query_master(f"127.0.0.1:{tube.master_web_port}", method, 5_000, **who, **parameters)
 
     return carry_out

@@ -15,7 +15,7 @@ import pytest
 from tests.apache.java_client import JavaBalanceConsumer
 from tests.conformance.cluster import Cluster
 from tests.conformance.reading import GROUPS, ends, read
-from tests.late_door import LateDoor
+from tests.front_door import FrontDoor
 from tests.waiting import wait_for
 from tubeclient import (
     ClientSettings,
@@ -26,6 +26,7 @@ from tubeclient import (
     RangeReader,
     fetch_view,
 )
+from tubeclient.net.connection import split_address
 from tubeclient.wire.methods import Method
 
 pytestmark = pytest.mark.apache
@@ -116,11 +117,12 @@ def test_a_fetch_that_comes_after_its_connection_broke_passes_over_nothing(
     got: list[int] = []
     packs_after = 0
     with (
-        LateDoor(tube.brokers[1].address) as door,
+        FrontDoor(tube.brokers[1].address) as door,
         RangeReader(settings, groups, visit_token=tube.visit_token()) as reader,
     ):
         door.break_at(Method.GET_MESSAGES, 5)
-        for pack in reader.read(tube.brokers[1]._replace(host=door.host, port=door.port), piece):
+        host, port = split_address(door.address)
+        for pack in reader.read(tube.brokers[1]._replace(host=host, port=port), piece):
             if door.holds:
                 packs_after += 1
                 if packs_after == 4:  # those that had come before that are through

@@ -8,13 +8,8 @@ from pathlib import Path
 import pytest
 
 from embedded_tubemq import EmbeddedTubeMQ, TopicConfig
-from tests.embedded_tubemq.machines import FakeBroker, FakeMaster
+from tests.embedded_tubemq.machines import FakeBroker
 from tests.embedded_tubemq.raw_client import RawClient
-
-
-@pytest.fixture
-def master() -> FakeMaster:
-    return FakeMaster()
 
 
 @pytest.fixture

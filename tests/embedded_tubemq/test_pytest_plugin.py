@@ -182,27 +182,3 @@ sys.modules["aiohttp"] = None
     assert status == 1
     line = "[PACKAGE_MISSING] the package aiohttp is missing; pip install 'pyspark-tubeclient[embedded]' brings it"
     assert said.splitlines().count(line) == 3
-
-
-def test_each_worker_of_xdist_has_a_cluster(tmp_path: Path) -> None:
-    status, said = run_project(
-        tmp_path,
-        """
-import os, pathlib, pytest
-
-@pytest.mark.parametrize("number", range(2))
-def test_it(number, tubemq, tubemq_topic):
-    tubemq_topic.send(b"one")
-    assert len(tubemq_topic.read()) == 1
-    folder = pathlib.Path(os.environ["SEEN"])
-    (folder / os.environ["PYTEST_XDIST_WORKER"]).write_text(tubemq.master_address)
-""".replace('os.environ["SEEN"]', repr(str(tmp_path))),
-        "-p",
-        "xdist",
-        "-n",
-        "2",
-        "--dist",
-        "each",
-    )
-    assert status == 0, said
-    assert len({path.read_text() for path in tmp_path.glob("gw*")}) == 2

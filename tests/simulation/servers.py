@@ -15,7 +15,7 @@ from embedded_tubemq.common.catalogue import BrokerState, Catalogue, TopicConfig
 from embedded_tubemq.common.peer import Peer
 from embedded_tubemq.master.admin import MasterAdmin
 from embedded_tubemq.master.master import Master
-from embedded_tubemq.net.rpc import Endpoint
+from embedded_tubemq.net.server import Endpoint
 from embedded_tubemq.storage.store import Store
 from embedded_tubemq.storage.stores import StoreDirectory
 from tests.simulation.hub import EPOCH_SECONDS, Hub, Stoppable
@@ -71,7 +71,7 @@ class MasterServer(_Machine):
         self.machine = Master(self._cluster.catalogue)
         self.machine.faults.standby = standby
         self._endpoint = Endpoint(self.machine, self.now_ms)
-        self._admin = MasterAdmin(self.machine, self._cluster, "token", self.now_ms)
+        self._admin = MasterAdmin(self.machine, self._cluster.put_topic, "token", self.now_ms)
 
     def kill(self) -> None:
         self.machine = None

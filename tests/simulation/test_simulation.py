@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 import os
-import queue
 import re
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
 from tests.simulation.defences import DEFENCES
-from tests.simulation.hub import Hub, Process
-from tests.simulation.spark import PlannerGone, Query
-from tests.simulation.stand_ins import SimpleQueue, set_hub
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -103,32 +98,3 @@ def test_each_defence_is_a_line_of_the_product() -> None:
     for defence in DEFENCES:
         with switched_off(defence):
             pass
-
-
-def test_a_queue_forgets_those_who_no_longer_wait() -> None:
-    """A heartbeat's thread waits for a wake-up that hardly ever comes, thousands of times in a day."""
-    hub = Hub(0)
-    set_hub(hub)
-    waited_for = SimpleQueue()
-
-    def wait() -> None:
-        for _ in range(2_500):
-            with pytest.raises(queue.Empty):
-                waited_for.get(timeout=1.0)
-
-    fiber = Process(hub, "waits", "here").run(wait)
-    hub.run(lambda: fiber.done, 3_000.0, 10_000)
-    assert fiber.error is None
-    assert len(waited_for._waiters) <= 1_001
-
-
-def test_a_planner_that_died_between_two_calls_ends_the_query_at_the_next() -> None:
-    """It stood still until the faults were over, and such a life found nothing."""
-    hub = Hub(0)
-    set_hub(hub)
-    planner, query = Process(hub, "planner", "here"), object.__new__(Query)
-    query.world = SimpleNamespace(hub=hub)  # type: ignore[assignment]
-    planner.kill()
-    fiber = Process(hub, "driver", "here").run(lambda: query._in(planner, lambda: None))
-    hub.run(lambda: fiber.done, 1.0, 100)
-    assert isinstance(fiber.error, PlannerGone)

@@ -11,7 +11,7 @@ from functools import partial
 
 from embedded_tubemq.broker.broker import Broker
 from embedded_tubemq.cluster import EmbeddedTubeMQ
-from embedded_tubemq.storage.records import Record
+from embedded_tubemq.storage.store import Record
 from tubeclient import StoreKey
 from tubeclient.wire.payload import decode_payload
 

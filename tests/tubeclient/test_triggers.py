@@ -180,7 +180,7 @@ def test_a_broker_that_moved_to_another_address(cluster: EmbeddedTubeMQ, start: 
     consumer.connect(KEY)
     former = cluster.broker_addresses
     cluster.stop_broker(KEY.broker_id, clean=False)
-    cluster._brokers[KEY.broker_id].port = 0  # another one, of the system's choice
+    cluster._brokers[KEY.broker_id].ports.port = 0  # another one, of the system's choice
     cluster.start_broker(KEY.broker_id)
     assert cluster.broker_addresses != former
     cluster.load(KEY.topic, [NewMessage(KEY.partition_id, b"x")], broker_id=KEY.broker_id)

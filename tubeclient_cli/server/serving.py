@@ -92,7 +92,7 @@ def serve(cluster: EmbeddedTubeMQ, log_level: str, ready_file: Path | None, *, f
 
 
 def _announce(cluster: EmbeddedTubeMQ, ready_file: Path | None) -> None:
-    from embedded_tubemq.storage.files import write_atomically
+    from embedded_tubemq.storage.store import write_atomically
 
     addresses = _addresses(cluster)
     if ready_file is not None:

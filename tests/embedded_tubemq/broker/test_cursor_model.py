@@ -71,7 +71,7 @@ class CursorModel(RuleBasedStateMachine):
     @rule(status=st.integers(0, 2), wanted=st.none() | st.integers(-5, 400))
     def register(self, status: int, wanted: int | None) -> None:
         fields: dict[str, Any] = {} if wanted is None else {"currOffset": wanted}
-        answer = self.broker.register(status=status, **fields)
+        answer = self.broker.register(status, **fields)
         if self.committed is None:
             self.committed = self.min if status == 0 else len(self.log)
         if status == 2:

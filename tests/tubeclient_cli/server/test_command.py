@@ -61,7 +61,7 @@ def test_ready_line_ready_file_and_a_clean_stop(tmp_path: Path, number: signal.S
         first, second = addresses["brokers"]
         assert (first["brokerId"], second["brokerId"]) == (1, 2)
         (topic,) = http_get(addresses["masterWebPort"], "admin_query_topic_info")["data"]
-        assert topic["totalRunNumPartCount"] == 12
+        assert [(one["numTopicStores"], one["numPartitions"]) for one in topic["topicInfo"]] == [(2, 3)] * 2
         with RawClient(second["address"]) as client:
             assert client.call(Method.SEND_MESSAGE, **SEND, data=b"m").success
             client.call(Method.PARTITION_REGISTER, **READER, opType=31, readStatus=0)
