@@ -12,7 +12,7 @@ from tubeclient.errors import ClientClosed
 from tubeclient.flows.message_pack import BadMessages
 from tubeclient.keys import BrokerInfo, OffsetRange
 from tubeclient.net.fork import ProcessBound
-from tubeclient.range_reader import RANGES_AT_ONCE, LostRange, Pack, RangeReader, WantedRange
+from tubeclient.range_reader import LostRange, Pack, RangeReader, WantedRange
 from tubeclient.settings import ClientSettings
 
 
@@ -65,15 +65,13 @@ class AsyncRangeReader(ProcessBound):
                 if pack is not None:
                     yield pack
 
-    async def read_all(
-        self, wanted: Sequence[WantedRange], at_once: int = RANGES_AT_ONCE
-    ) -> AsyncGenerator[tuple[int, Pack | None], None]:
+    async def read_all(self, wanted: Sequence[WantedRange]) -> AsyncGenerator[tuple[int, Pack | None], None]:
         """Yield (number, pack) of all these ranges, and (number, None) at the end of each; see RangeReader.read_all."""
         if self._closed:
             raise ClientClosed("this AsyncRangeReader is closed; make a new one")
         reader = self._new_reader()
         reader.losses = self.losses
-        read = _Read(reader, wanted, at_once)
+        read = _Read(reader, wanted)
         self._reads.add(read)
         try:
             while (step := await self._threads.run(read.step)) is not None:
@@ -103,9 +101,9 @@ class AsyncRangeReader(ProcessBound):
 class _Read:
     """A read. Its methods wait, and any threads may call them."""
 
-    def __init__(self, reader: RangeReader, wanted: Sequence[WantedRange], at_once: int) -> None:
+    def __init__(self, reader: RangeReader, wanted: Sequence[WantedRange]) -> None:
         self._reader = reader
-        self._steps = reader.read_all(wanted, at_once)
+        self._steps = reader.read_all(wanted)
         self._lock = threading.Lock()
 
     def step(self) -> tuple[int, Pack | None] | None:
