@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 
 import pytest
 
-from tubeclient import ClientSettings, Credentials, TlsSettings
+from tubeclient import ClientSettings, TlsSettings
 from tubeclient.access import masters_of
 from tubeclient.flows.authority import Authority
 from tubeclient.flows.effects import Flow, Receive, Send
@@ -81,18 +81,3 @@ def test_a_broker_without_a_port_is_on_the_default_one(tls: TlsSettings | None, 
     )
     answered(session.register(), registered)
     assert session.brokers[1].address == f"b:{port}"
-
-
-def test_a_signature_is_used_for_a_second(monkeypatch: pytest.MonkeyPatch) -> None:
-    clock = [1_700_000_000_000]
-    monkeypatch.setattr("tubeclient.access.time.time_ns", lambda: clock[0] * 1_000_000)
-    authority = masters_of(ClientSettings(("a:1",), credentials=Credentials("alice", password="secret"))).authority
-
-    def signed_at(now_ms: int) -> int:
-        clock[0] = now_ms
-        request = broker_pb2.HeartBeatRequestC2B()
-        authority.to_broker(request)
-        return parse_joined(request.authInfo.authAuthorizedToken).timestamp_ms
-
-    start = clock[0]
-    assert [signed_at(start + after) - start for after in (0, 999, 1_000, 1_500, 400)] == [0, 0, 1_000, 1_000, 400]

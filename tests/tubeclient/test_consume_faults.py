@@ -11,7 +11,6 @@ from tests.tubeclient.consuming import Bench, Client
 from tubeclient.errors import (
     CorruptMessage,
     DataLoss,
-    StalePack,
 )
 from tubeclient.flows.fetch import Expired
 from tubeclient.flows.registrations import Lost
@@ -28,13 +27,6 @@ def test_a_passing_refusal_is_waited_out(bench: Bench, client: Client, code: int
     client.connect(bench.key(), 0)
     assert client.drain() == bench.of(bench.key())
     assert client.events_of(Lost) == []
-
-
-def test_the_brokers_wait_is_kept(bench: Bench, client: Client) -> None:
-    bench.brokers[1].faults.force(Method.GET_MESSAGES, 452, wait_ms=5_000)
-    assert client.poll(timeout_ms=4_900) is None
-    assert bench.simulation.calls.count(Method.GET_MESSAGES) == 1
-    assert client.get(timeout_ms=200).start == 0
 
 
 def test_a_broker_cannot_put_a_partition_to_rest_for_weeks(bench: Bench, client: Client) -> None:
@@ -57,23 +49,6 @@ def test_a_broker_that_answers_empty_from_one_position_is_not_asked_all_the_time
     assert bench.simulation.calls.count(Method.GET_MESSAGES) <= 10_000 / 300 + 2
     bench.brokers[1].handle = handle  # type: ignore[method-assign]
     assert client.drain() == bench.of(bench.key())
-
-
-def test_an_idle_partition_is_asked_less_and_less_often(bench: Bench, client: Client) -> None:
-    client.drain()
-    before = bench.simulation.calls.count(Method.GET_MESSAGES)
-    assert client.poll(timeout_ms=20_000) is None
-    asked = bench.simulation.calls.count(Method.GET_MESSAGES) - before
-    assert 20_000 / 400 <= asked <= 20_000 / 200 + 10  # 200 to 400 ms apart, with jitter
-
-
-def test_a_confirmation_that_is_told_of_another_client_loses_the_partition(bench: Bench, client: Client) -> None:
-    pack = client.get()
-    bench.brokers[1].faults.force(Method.COMMIT_OFFSET, 412)
-    with pytest.raises(StalePack):
-        client.confirm(pack)
-    assert [event.partition for event in client.events_of(Lost)] == [bench.key()]
-    assert client.registrations.holdings.registered() == []
 
 
 def test_messages_that_expired_are_an_error_once(bench: Bench, client: Client) -> None:
@@ -112,20 +87,6 @@ def test_a_group_that_somebody_moved_on_purpose_is_no_loss(bench: Bench, client:
     assert client.events_of(Expired) == client.events_of(Lost) == []
 
 
-@pytest.mark.parametrize(("wanted", "found"), [(0, 280), (28_000, None)])
-def test_connecting_where_there_is_nothing_is_an_error_or_goes_to_the_nearest(
-    bench: Bench, wanted: int, found: int | None
-) -> None:
-    key = bench.key()
-    bench.store(key).expire(280)
-    found = bench.store(key).max_offset if found is None else found
-    with pytest.raises(DataLoss, match=f"{key} cannot be read from {wanted} on") as caught:
-        bench.client().connect(key, wanted)
-    assert caught.value.found == found
-    lenient = bench.client("lenient", fail_on_data_loss=False)
-    assert lenient.connect(key, wanted) == found
-
-
 def test_a_damaged_message_is_named_and_not_let_through(bench: Bench, client: Client) -> None:
     key = bench.key()
     client.confirm(client.get())
@@ -155,17 +116,6 @@ def test_filters_are_looked_at_again_for_tags_with_the_same_hash(bench: Bench) -
     assert found == [(b"%d" % n, "BB", "202611211030", {"n": str(n)}) for n in (1, 4)]
     assert client.poll() is None
     assert bench.committed(key) == bench.store(key).max_offset
-
-
-def test_the_master_can_send_everybody_to_the_latest_messages(bench: Bench, client: Client) -> None:
-    out = client.get()
-    client.do(client.registrations.jump_to_latest())
-    assert client.poll() is None
-    before = len(bench.of(bench.key()))
-    bench.send(20)
-    assert client.drain() == bench.of(bench.key())[before:]
-    with pytest.raises(StalePack):
-        client.confirm(out)
 
 
 def drop_prefetched(client: Client) -> None:

@@ -3,7 +3,6 @@ that nothing is called wrong that Apache's brokers do."""
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -19,7 +18,6 @@ from tests.tubeclient import consuming
 from tests.tubeclient.test_read_range import Bench, assert_no_gaps, payloads
 from tests.tubeclient.test_read_range_limits import instead
 from tubeclient import ClientSettings, ContradictoryAnswers, OffsetRange, PartitionKey, RangeReader, fetch_view
-from tubeclient.flows.message_pack import PackCheck
 from tubeclient.wire.methods import Method
 from tubeclient.wire.proto import broker_pb2
 
@@ -155,32 +153,6 @@ def test_so_are_two_messages_to_which_the_broker_gave_one_id(bench: Bench) -> No
     assert payloads(bench.read(piece)) == bench.expected(piece)
 
 
-@pytest.mark.parametrize("seed", range(8))
-def test_nothing_is_doubted_for_ever_while_messages_arrive(tmp_path: Path, seed: int) -> None:
-    """Packs then end elsewhere each time they are read."""
-    bench = Bench(tmp_path, partitions=1, seed=seed)
-    bench.append(50)
-    bench.store.expire_data(7 * 28)
-    bench.broker.faults.half_packs = True
-    chance = random.Random(seed)
-
-    def more(_: Any, seen: int) -> None:
-        bench.append(chance.randrange(20))
-
-    instead(bench.broker, Method.GET_MESSAGES, more)
-    piece = bench.range(0, 0, 50)
-    emitted = bench.read(piece, alone=True)
-    assert payloads(emitted) == bench.expected(piece)
-
-
-def test_a_pack_that_comes_again_is_not_doubted_for_the_one_before() -> None:
-    check = PackCheck()
-    assert not check.doubt(0, [1, 2])
-    assert not check.doubt(0, [1, 2, 3])  # it was not confirmed
-    assert check.doubt(84, [3, 4])
-    assert not check.doubt(84, [3, 4])
-
-
 @pytest.fixture
 def group(tmp_path: Path) -> consuming.Bench:
     bench = consuming.Bench(tmp_path)
@@ -215,29 +187,6 @@ def test_so_over_sockets(cluster: EmbeddedTubeMQ, settings: ClientSettings, chan
         pytest.raises(ContradictoryAnswers, match=r"partition 1:single:0, offsets \[0, 1120\)"),
     ):
         list(reader.read(info, whole))
-
-
-def test_what_is_left_out_the_same_way_each_time_is_logged(
-    cluster: EmbeddedTubeMQ, settings: ClientSettings, caplog: pytest.LogCaptureFixture
-) -> None:
-    """An honest broker does so with messages that are damaged on its disk. No error: it can go on for ever."""
-    sent = cluster.load("single", [NewMessage(0, b"%d" % number) for number in range(40)])
-    left_out = sent[7].message_id
-
-    def one_left_out(answer: Any, _: int) -> None:
-        for number in [number for number, one in enumerate(answer.messages) if one.messageId == left_out]:
-            del answer.messages[number]
-
-    cluster.inspect(lambda broker: _lie(broker, one_left_out), broker_id=1)
-    info = fetch_view(settings, ["single"], ("g-r0",)).brokers[1]
-    whole = OffsetRange(PartitionKey(1, "single", 0), 0, 40 * 28)
-    with RangeReader(settings, ("g-r0",), store_sizes={(1, "single"): 1}) as reader:
-        (pack,) = reader.read(info, whole)
-        assert len(pack) == 39
-        assert "partition 1:single:0, offsets [0, 1120): the broker left out 1 index entries" in caplog.text
-        caplog.clear()
-        list(reader.read(info, whole, frozenset({"red"})))
-    assert "left out" not in caplog.text
 
 
 def _lie(broker: Broker, change: Callable[[Any, int], None]) -> None:

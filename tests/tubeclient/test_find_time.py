@@ -21,10 +21,8 @@ from embedded_tubemq.common.peer import NOBODY, Peer
 from embedded_tubemq.storage.store import NewMessage, Store
 from embedded_tubemq.storage.stores import StoreDirectory
 from tests.tubeclient.simulation import Actor, Simulation, Weather
-from tubeclient.errors import CorruptMessage, DeadlineExceeded, NoMessageTime
-from tubeclient.flows.effects import call, checked
+from tubeclient.errors import DeadlineExceeded, NoMessageTime
 from tubeclient.flows.find_time import TimedLook, TimeTask
-from tubeclient.flows.reader import Reader
 from tubeclient.flows.time_search import FirstMinute, TimeSearch
 from tubeclient.keys import INDEX_ENTRY_BYTES as ENTRY
 from tubeclient.keys import BrokerInfo, PartitionKey, StoreBounds
@@ -198,13 +196,6 @@ def test_messages_without_a_time_are_named(bench: Bench, text: str) -> None:
     assert bench.find(0, 5) is None  # its sibling has none at all
 
 
-def test_a_damaged_message_is_not_asked_for_its_time(bench: Bench) -> None:
-    bench.append([(0, 4)])
-    bench.broker.faults.corrupt_checksums = 1
-    with pytest.raises(CorruptMessage, match=r"1:clicks:0 on broker .* does not match its checksum"):
-        bench.find(0, 5)
-
-
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     runs=st.lists(st.tuples(st.integers(0, 39), st.integers(1, 25)), max_size=3),
@@ -248,30 +239,11 @@ def test_a_broker_that_lost_its_tail_meanwhile_has_nothing_there(bench: Bench) -
     assert bench.simulation.calls.count(Method.GET_MESSAGES) == 1  # at 0, where the data ends now
 
 
-def test_a_partition_that_is_being_read_is_looked_at_in_the_next_group(bench: Bench) -> None:
-    bench.append([(0, 4), (0, 5)])
-    occupy(bench, GROUPS[0])
-    assert bench.find(0, 5) == 1
-    assert [cursor.group for cursor in bench.broker.offsets.cursors()] == list(GROUPS)
-
-
 def test_patience_ends(bench: Bench) -> None:
     bench.append([(0, 4), (0, 5)])
     bench.simulation.weather = Weather(lose_request=1.0)
     with pytest.raises(DeadlineExceeded, match=r"no progress for \d+ s looking for a time in partition 1:clicks:0"):
         bench.find(0, 5, retry_limit_ms=30_000)
-
-
-def test_the_partition_is_given_back(bench: Bench) -> None:
-    bench.append([(0, 4), (0, 5)])
-    bench.find(0, 5)
-    occupy(bench, GROUPS[0])
-
-
-def occupy(bench: Bench, group: str) -> None:
-    """Somebody else reads partition 0 as `group`."""
-    request = Reader(group, "somebody-else").register(PartitionKey(1, TOPIC, 0), 0)
-    checked(bench.simulation.finish(call(BROKER.address, Method.PARTITION_REGISTER, request)), "occupying")
 
 
 @pytest.mark.parametrize(
@@ -281,7 +253,6 @@ def occupy(bench: Bench, group: str) -> None:
         (Method.PARTITION_REGISTER, "currOffset", lambda real: -28, "currOffset -28"),
         (Method.PARTITION_REGISTER, "maxOffset", lambda real: real - 9, "maxOffset .*multiples of 28"),
         (Method.GET_MESSAGES, "currOffset", lambda real: real + 5, "currOffset .*multiples of 28"),
-        (Method.GET_MESSAGES, "currOffset", lambda real: 0, "answers from 0 on, and was asked for what is behind"),
     ],
 )
 def test_answers_that_cannot_be_true_end_the_search(

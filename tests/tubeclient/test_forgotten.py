@@ -23,7 +23,6 @@ from tubeclient import (
     PullConsumer,
     RangeReader,
 )
-from tubeclient.net import forgotten
 
 KEY = PartitionKey(1, "single", 0)
 
@@ -71,13 +70,6 @@ def test_a_forgotten_consumer_gives_its_partitions_and_its_place_back(
     assert "was not closed before it was garbage-collected" in caplog.text
 
 
-def test_a_second_consumer_of_a_group_beside_one_that_is_held_is_said(
-    settings: ClientSettings, caplog: pytest.LogCaptureFixture
-) -> None:
-    with dynamic(settings), dynamic(settings):
-        assert "already has a PullConsumer of consumerGroup etl" in caplog.text
-
-
 def test_a_forgotten_producer_delivers_what_it_took_and_ends_its_threads(
     cluster: EmbeddedTubeMQ, settings: ClientSettings
 ) -> None:
@@ -100,22 +92,3 @@ def test_a_forgotten_reader_ends_its_thread(cluster: EmbeddedTubeMQ, settings: C
         del reader
         gc.collect()  # a read that was there holds its reader
         wait_for(lambda: not {"tubeclient-lease", "tubeclient-forgotten"} & {*threads()}, "the threads to end")
-
-
-@KINDS
-def test_the_end_of_a_consumer_waits_for_no_lock(
-    settings: ClientSettings, make: Callable[[ClientSettings], ClientBalanceConsumer]
-) -> None:
-    """Whoever drops it may be anywhere, in code that has one of these locks too."""
-    with pytest.warns(ResourceWarning, match="never closed"):  # noqa: PT031
-        consumer = make(settings)
-        membership = consumer._live().membership
-        with forgotten._watches._lock, consumer._monitor.lock, consumer._life.lock, membership._lock:
-            del consumer
-        wait_for(lambda: threads() == [], "the threads to end")
-
-
-def test_a_closed_consumer_says_nothing(settings: ClientSettings, recwarn: pytest.WarningsRecorder) -> None:
-    dynamic(settings).close()
-    gc.collect()
-    assert not recwarn

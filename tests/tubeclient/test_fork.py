@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import ctypes
 import itertools
-import multiprocessing
 import os
 import socket
 import threading
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures import Future
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -34,7 +31,6 @@ from tubeclient import (
     Producer,
     RangeReader,
     SendResult,
-    after_fork,
     reader_groups_of,
 )
 from tubeclient.flows.effects import Flow, Sleep
@@ -252,55 +248,3 @@ def test_locks_held_at_the_fork_do_not_hang_the_child(
     with Held(locks):
         in_child(child)
     assert read(clients["reader"], broker, piece) == EXPECTED
-
-
-def test_a_reading_begun_in_the_parent_ends_in_the_child_and_goes_on_in_the_parent(
-    cluster: EmbeddedTubeMQ, settings: ClientSettings, broker: BrokerInfo
-) -> None:
-    cluster.load("single", [NewMessage(0, bytes(3_000)) for _ in range(1_000)])  # several packs
-    with RangeReader(settings, GROUPS) as reader:
-        packs = reader.read(broker, OffsetRange(PartitionKey(1, "single", 0), 0, 28_000))
-        count = len(next(packs).messages)
-        assert count < 1_000
-
-        def child() -> None:
-            with pytest.raises(ClientClosed):
-                next(packs)
-
-        def child_that_drops_it() -> None:
-            nonlocal packs
-            del packs
-
-        in_child(child)
-        in_child(child_that_drops_it)
-        assert count + sum(len(pack.messages) for pack in packs) == 1_000
-
-
-def fork_by_c_code(settings: ClientSettings, broker: BrokerInfo, piece: OffsetRange) -> None:
-    with RangeReader(settings, GROUPS) as reader:
-        assert read(reader, broker, piece) == EXPECTED
-    connection = shared_pool(settings).get(broker.address)
-    wait_for(lambda: threading.active_count() == 2, "all threads but the connection's to end")
-    time.sleep(0.2)  # by then that one waits for bytes
-
-    def child() -> None:
-        with pytest.raises(ClientClosed, match=r"call tubeclient\.after_fork\(\)"):
-            shared_pool(settings)
-        after_fork()
-        with RangeReader(settings, GROUPS) as own_reader:
-            assert read(own_reader, broker, piece) == EXPECTED
-        with pytest.raises(OSError, match="Bad file descriptor"):
-            socket_of(connection).getpeername()
-
-    in_child(child, fork=ctypes.PyDLL(None).fork)
-    assert shared_pool(settings).get(broker.address) is connection
-
-
-def test_a_child_forked_by_c_code_calls_after_fork_by_hand(
-    settings: ClientSettings, broker: BrokerInfo, piece: OffsetRange
-) -> None:
-    """In a process whose threads all rest: one that waits for Python's lock at the fork waits in the child's copy of
-    that lock too, and a child forked without Python's knowledge hangs as soon as it lets go of it.
-    """
-    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as process:
-        process.submit(fork_by_c_code, settings, broker, piece).result(90)

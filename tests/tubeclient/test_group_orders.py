@@ -103,41 +103,12 @@ def test_an_order_sends_a_group_to_the_end_within_a_heartbeat(
     assert sorted([take(consumer).partition, take(consumer).partition]) == [FIRST, SECOND]
 
 
-def test_an_order_is_followed_once_and_the_next_one_again(
-    cluster: EmbeddedTubeMQ, start: Start, change: Change
-) -> None:
-    consumer = start()
-    for round_number in (1, 2):
-        load(cluster)
-        change("admin_set_client_balance_group_consume_from_max", groupName="etl")
-        end = round_number * (MESSAGES + 1) * 28 - 28
-        wait_for(lambda end=end: set(confirmed(consumer).values()) == {end}, "both partitions to be at the end")  # type: ignore[misc]
-        load(cluster, 1)
-        for _ in range(2):
-            consumer.confirm(take(consumer))
-
-
 # How fast
-
-ONE_LONG_PAUSE = json.dumps([{"type": 1, "rule": [{"zeroCnt": 1, "freqInMs": LONG_MS}]}])
 LONG_AFTER_MESSAGES = json.dumps([{"type": 3, "rule": [{"normFreqInMs": 300_000}]}])
 
 
 def set_group_rule(change: Change, text: str) -> None:
     change("admin_set_group_flow_control_rule", groupName="etl", flowCtrlInfo=text, statusId="1")
-
-
-def test_a_rule_that_comes_by_heartbeat_holds_from_then_on(
-    start: Start, change: Change, fetches: Callable[[], int]
-) -> None:
-    consumer = start()
-    wait_for(lambda: consumer.get(timeout_ms=100) or fetches() > 6, "more than a few fetches")
-    set_group_rule(change, ONE_LONG_PAUSE)
-    wait_for(lambda: consumer._orders.group_rules.empty_polls, "the heartbeat that brings the rule")
-    assert consumer.get(timeout_ms=1_000) is None  # each partition may be asked once more
-    before = fetches()
-    assert consumer.get(timeout_ms=1_000) is None
-    assert fetches() == before
 
 
 def test_a_rule_for_readers_that_get_messages_holds_their_next_fetch_back(

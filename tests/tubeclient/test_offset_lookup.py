@@ -36,8 +36,6 @@ from tubeclient import (
     fetch_view,
     reader_groups_of,
 )
-from tubeclient.flows.data_look import DataLook
-from tubeclient.flows.effects import Flow
 from tubeclient.wire.payload import encode_attributes, encode_payload
 
 GROUPS = reader_groups_of("etl")
@@ -67,14 +65,6 @@ def test_over_http_and_over_the_protocol_the_same(settings: ClientSettings, view
         assert by_protocol.bounds(view) == EXPECTED
 
 
-def test_where_no_data_expired_http_takes_no_partition_and_leaves_no_position(
-    cluster: EmbeddedTubeMQ, settings: ClientSettings, view: ClusterView
-) -> None:
-    with closing(OffsetLookup(settings, GROUPS)) as lookup:
-        lookup.bounds(view)
-    assert cluster.inspect(lambda broker: list(broker.offsets.cursors()), broker_id=2) == []
-
-
 @pytest.mark.parametrize("web", [True, False])
 def test_a_store_begins_where_its_messages_begin_though_its_index_begins_before(
     cluster: EmbeddedTubeMQ, settings: ClientSettings, view: ClusterView, web: bool
@@ -90,30 +80,6 @@ def test_a_store_begins_where_its_messages_begin_though_its_index_begins_before(
         found = lookup.bounds(both)
         assert (found[shared], found[alone]) == (StoreBounds(501 * 28, 28_000), StoreBounds(400 * 28, 28_000))
         assert found[StoreKey(2, "clicks", 1)] == StoreBounds(0, 140)
-
-
-def test_a_store_is_looked_into_again_only_where_data_expired_since(
-    cluster: EmbeddedTubeMQ, settings: ClientSettings, view: ClusterView, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    store, looks = StoreKey(1, "clicks", 0), []
-    cluster.load("clicks", [NewMessage(n % 2, b"%d" % n) for n in range(1_000)])
-
-    find = DataLook.first
-
-    def counted(look: DataLook, bounds: StoreBounds) -> Flow[int]:
-        looks.append(bounds)
-        return find(look, bounds)
-
-    monkeypatch.setattr(DataLook, "first", counted)
-    with closing(OffsetLookup(settings, GROUPS)) as lookup:
-        cluster.expire_data("clicks", 10 * 28)
-        assert lookup.bounds(view)[store].min_offset == 10 * 28
-        cluster.load("clicks", [NewMessage(0, b"new")])
-        assert lookup.bounds(view)[store] == StoreBounds(10 * 28, 1_004 * 28)
-        assert looks == [StoreBounds(56, 1_003 * 28)]
-        cluster.expire_data("clicks", 900 * 28)
-        assert lookup.bounds(view)[store].min_offset == 900 * 28
-        assert looks[1:] == [StoreBounds(280, 1_004 * 28)]  # it only moves forward
 
 
 @pytest.mark.parametrize("web", [True, False])
@@ -223,17 +189,6 @@ def test_a_first_look_that_nobody_answers_is_an_error_in_time(
         lookup.look(view)
 
 
-def test_a_broker_that_does_not_answer_is_an_error_in_time_where_all_are_asked(
-    cluster: EmbeddedTubeMQ, settings: ClientSettings, view: ClusterView
-) -> None:
-    impatient = replace(settings, retry_limit_ms=500)
-    with closing(OffsetLookup(impatient, GROUPS)) as lookup:
-        assert lookup.bounds(view) == EXPECTED
-        cluster.stop_broker(2)
-        with pytest.raises(TubeError, match=r"127\.0\.0\.1"):
-            lookup.bounds(view)
-
-
 def test_a_broker_whose_web_port_is_there_before_its_stores_has_not_lost_them(
     cluster: EmbeddedTubeMQ, settings: ClientSettings, view: ClusterView
 ) -> None:
@@ -312,19 +267,6 @@ def test_offsets_of_times(cluster: EmbeddedTubeMQ, settings: ClientSettings) -> 
         with pytest.raises(NoMessageTime, match=r"partition 2:clicks:0 \(topic clicks\) carries no time"):
             lookup.offsets_at(view, wanted)
     assert {cursor.group for cursor in cluster.inspect(lambda broker: list(broker.offsets.cursors()))} <= set(GROUPS)
-
-
-def test_times_are_sought_among_the_messages_that_are_there(cluster: EmbeddedTubeMQ, settings: ClientSettings) -> None:
-    def at(minute: int) -> NewMessage:
-        return NewMessage(0, *encode_payload(b"x", encode_attributes({}, time=f"2026010112{minute:02d}")))
-
-    cluster.load("single", [at(n // 100) for n in range(6_000)])
-    cluster.expire_data("single", 3_050 * 28)
-    view = fetch_view(settings, ["single"], GROUPS)
-    key, noon_ms = PartitionKey(1, "single", 0), int(datetime(2026, 1, 1, 12, tzinfo=UTC).timestamp() * 1000)
-    with closing(OffsetLookup(settings, GROUPS)) as lookup:
-        found = [lookup.offsets_at(view, {key: noon_ms + minute * 60_000})[key] for minute in (0, 30, 31)]
-    assert found == [3_050 * 28, 3_050 * 28, 3_100 * 28]
 
 
 def test_a_close_ends_a_call_of_another_thread(settings: ClientSettings, view: ClusterView) -> None:

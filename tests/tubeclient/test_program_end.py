@@ -70,39 +70,6 @@ def test_what_a_producer_took_is_delivered_when_the_program_ends(cluster: Embedd
     assert "given up" not in ended.stderr
 
 
-def test_threads_that_outlive_the_main_one_go_on_sending(cluster: EmbeddedTubeMQ) -> None:
-    code = """
-producer = producing()
-def work():
-    threading.main_thread().join()
-    for number in range(20):
-        time.sleep(0.05)
-        producer.send("single", b"%d" % number)
-    submit(producer, 30)
-threading.Thread(target=work).start()
-"""
-    ended = run(cluster, code)
-    assert ended.returncode == 0, ended.stderr
-    assert len(stored(cluster)) == 50
-
-
-def test_functions_of_atexit_may_still_send_and_close(cluster: EmbeddedTubeMQ) -> None:
-    code = """
-producer = producing()
-consumer = PullConsumer(settings, "etl", ["clicks"]).start()
-def last():
-    producer.send("single", b"last")
-    producer.close()
-    consumer.close()
-atexit.register(last)
-submit(producer, 30)
-"""
-    ended = run(cluster, code)
-    assert (ended.returncode, ended.stderr) == (0, "")
-    assert b"last" in stored(cluster)
-    assert len(stored(cluster)) == 31
-
-
 def test_a_child_delivers_what_is_its_own_and_leaves_its_parents_alone(cluster: EmbeddedTubeMQ) -> None:
     code = """
 def child():

@@ -21,7 +21,6 @@ from tubeclient import (
     ClientClosed,
     ClientSettings,
     Credentials,
-    DataLoss,
     OffsetRange,
     PartitionKey,
     RangeReader,
@@ -133,17 +132,6 @@ def test_stopping_early_gives_the_partition_back(
         assert is_owned(cluster)
         packs.close()
         wait_for(lambda: not is_owned(cluster), "the release")
-
-
-def test_loss_that_may_be_passed_over_is_listed(
-    cluster: EmbeddedTubeMQ, settings: ClientSettings, broker: BrokerInfo
-) -> None:
-    cluster.expire("clicks", 28 * 1_000)
-    with RangeReader(settings, GROUPS) as strict, pytest.raises(DataLoss, match="failOnDataLoss"):
-        numbers(strict, broker, span(0, 2_000))
-    with RangeReader(settings, GROUPS, fail_on_data_loss=False) as lenient:
-        assert numbers(lenient, broker, span(0, 2_000)) == list(range(1_001, 2_000, 2))
-        assert [(loss.start, loss.end) for loss in lenient.losses] == [(0, 28_000)]
 
 
 def is_owned(cluster: EmbeddedTubeMQ) -> bool:

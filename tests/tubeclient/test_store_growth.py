@@ -57,18 +57,3 @@ def test_no_message_lies_before_a_proven_beginning(steps: list[str]) -> None:
             first = store.written.index(partition_id) if partition_id in store.written else len(store.written)
             begin = store.growth[STORE].begin_of(partition_id) if STORE in store.growth else None
             assert begin is None or begin <= first * ROW
-
-
-def pages(*looks: tuple[int, int] | None) -> StoreGrowth:
-    """After looks at a store with (number of partitions, rows), or at a broker that said nothing of it."""
-    growth: dict[StoreKey, StoreGrowth] = {}
-    for look in looks:
-        files = StoreFiles(StoreBounds(0, look[1] * ROW), 0, look[0] - 1) if look is not None else None
-        growth = grown(growth, {} if files is None else {STORE: files})
-    return growth[STORE]
-
-
-def test_a_new_partition_begins_at_the_look_before_the_last_without_it() -> None:
-    """The page without it may have been made while it came: its ends are younger than its list."""
-    growth = pages((1, 5), (1, 7), (2, 9), (2, 30), (4, 50), (4, 60))
-    assert [growth.begin_of(number) for number in range(5)] == [None, 5 * ROW, 9 * ROW, 9 * ROW, 50 * ROW]

@@ -18,7 +18,7 @@ import pytest
 from tests.certificates import Certificate, CertificateAuthority
 from tests.tubeclient.peer import WAIT_SECONDS, fill, peer, wait_until_closed
 from tests.waiting import wait_for
-from tubeclient.errors import ConnectError, ConnectionLost
+from tubeclient.errors import ConnectionLost
 from tubeclient.net.streams import TlsStream
 from tubeclient.wire.framing import FrameDecoder, encode_frame
 
@@ -141,11 +141,3 @@ def test_a_peer_that_reads_nothing_does_not_hang_the_sender(
         with pytest.raises(ConnectionLost, match="took too long"):
             fill(connection)
         done.set()
-
-
-def test_a_handshake_that_is_not_answered_ends_at_the_deadline(authority: CertificateAuthority) -> None:
-    with (
-        pytest.raises(ConnectError, match=r"127\.0\.0\.1:\d+ over TLS: no answer to the TLS handshake"),
-        peer(wait_until_closed, authority.ca_file, connect_timeout_ms=300),
-    ):
-        pass

@@ -31,8 +31,6 @@ from tubeclient.errors import (
     ContradictoryAnswers,
     CorruptMessage,
     DataLoss,
-    DeadlineExceeded,
-    NotAvailable,
     PartitionOccupied,
     PartitionTaken,
     TubeError,
@@ -221,20 +219,9 @@ class RangeRead:
                     contradictions += 1
                     if contradictions == READINGS:
                         raise self._contradictory(error) from None
-                if not error.retriable and not isinstance(error, NotAvailable | PartitionTaken):
-                    raise
-                now_ms = yield Now()
                 if isinstance(error, PartitionOccupied | PartitionTaken):
                     self._stay.was_turned_away()
-                    self._patience.must_wait(now_ms)
-                if self._patience.is_over(now_ms):
-                    raise DeadlineExceeded(
-                        f"no progress for {self._patience.spent_ms(now_ms) / 1000:.0f} s reading {self.task.range} at "
-                        f"{self.position} from broker {self.task.broker}: {error}. Check that broker and the network, "
-                        "or allow a longer retry limit; if others read the partition, name more readerGroups",
-                        address=self.task.broker.address,
-                        condition="BROKER_UNREACHABLE",
-                    ) from error
+                yield from self._patience.put_up_with(error, f"{self._reading} at {self.position}", self.task.broker)
                 if isinstance(error, _Contradiction):
                     pause = float((contradictions - 1) * _SECOND_LOOK_MS)
                 elif isinstance(error, _LookAgain):

@@ -9,16 +9,16 @@ comes late under it is refused (411, 412), or moves a position that nobody reads
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple
 
 from google.protobuf.message import Message
 
-from tubeclient.errors import TubeError
+from tubeclient.errors import NothingToRead, PartitionOccupied, ProtocolError, TubeError
 from tubeclient.flows.authority import Authority
 from tubeclient.flows.effects import Flow, Receive, Send, Ticket, call, checked
-from tubeclient.flows.reader import FREE, TAKEN, Reader, in_first_free
-from tubeclient.keys import BrokerInfo, PartitionKey
+from tubeclient.flows.reader import FREE, TAKEN, Reader
+from tubeclient.keys import INDEX_ENTRY_BYTES, BrokerInfo, PartitionKey, StoreBounds
 from tubeclient.wire.methods import Method
 from tubeclient.wire.proto import broker_pb2
 
@@ -27,6 +27,20 @@ _NOT_HAD = (200, FREE, TAKEN)
 
 _FAILED = 500
 """The client may have the partition then: the broker notes who registers before it looks at the partition."""
+
+_NOT_FOUND = 404
+
+
+class Step(NamedTuple):
+    """What one fetch and its commit gave."""
+
+    messages: Any | None
+    """Columns with the partition's next messages. None if there were none up to `position`."""
+    start: int
+    """They are at or after it."""
+    position: int
+    end: int
+    """Of the broker's data."""
 
 
 class Stay:
@@ -68,7 +82,13 @@ class Stay:
         groups = self._groups if self.reader is None else (self.reader.group,)
         self.reader = None
         try:
-            group, answer = yield from in_first_free(groups, lambda group: self._register(group, offset, context))
+            for group in groups:
+                try:
+                    answer = yield from self._register(group, offset, context)
+                    break
+                except PartitionOccupied:
+                    if group == groups[-1]:
+                        raise
             self.reader = self._reader_in(group)
         except TubeError:
             raise
@@ -99,6 +119,21 @@ class Stay:
         answer = yield from self._ask(reader, Method.COMMIT_OFFSET, reader.commit(self._partition, consumed=True))
         self.checked(answer, context)
         return answer.currOffset, answer.maxOffset
+
+    def step(self, passed: int, context: str) -> Flow[Step]:
+        """Fetch from the position `passed`, and commit that. NothingToRead if that leads nowhere."""
+        response = yield from self.receive((yield from self.send_fetch()))
+        found = response.errCode != _NOT_FOUND
+        if found:
+            self.checked(response, context)
+        # Brokers answer 404 too if their present buffer has nothing of the partition, but the next one may.
+        position, end = yield from self.commit(context)
+        start, count = max(passed, response.currOffset) if found else passed, len(response.messages.messageId)
+        if count and position - count * INDEX_ENTRY_BYTES < start:
+            raise ProtocolError(f"{context}: the broker ends {count} messages from {start} on at {position}")
+        if not count and position <= passed and (found or position < end):
+            raise NothingToRead(_NOT_FOUND, "nothing to read although there is data", context=context)
+        return Step(response.messages if count else None, start, position, end)
 
     def was_turned_away(self) -> None:
         """Another client has the partition in this group. The next `seek` tries all groups."""
@@ -148,3 +183,25 @@ class Stay:
     def _present(self) -> Reader:
         assert self.reader is not None
         return self.reader
+
+
+def probe_store(
+    broker: BrokerInfo,
+    partitions: Sequence[PartitionKey],
+    reader_groups: tuple[str, ...],
+    new_client_id: Callable[[], str],
+    authority: Authority,
+) -> Flow[StoreBounds]:
+    """Ask `broker` for the bounds of the store of `partitions`, by the first one that is free in one of the groups."""
+    *others, last = partitions
+    for key in (*others, last):
+        stay = Stay(broker, key, reader_groups, new_client_id, authority)
+        try:
+            answer = yield from stay.seek(0, f"asking for the offsets of {key}")
+            return StoreBounds(answer.currOffset, answer.maxOffset)
+        except PartitionOccupied:
+            if key == last:
+                raise
+        finally:
+            yield from stay.leave()
+    raise AssertionError("no partition was given")

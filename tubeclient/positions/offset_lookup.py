@@ -32,7 +32,7 @@ from tubeclient.errors import (
 from tubeclient.flows.effects import backoff_ms
 from tubeclient.flows.find_time import TimedLook, TimeTask
 from tubeclient.flows.message_pack import BadMessages, check_bad_messages
-from tubeclient.flows.reader import probe_store
+from tubeclient.flows.stay import probe_store
 from tubeclient.flows.time_search import FirstMinute, MinuteSearch, TimeSearch
 from tubeclient.identity import new_client_id
 from tubeclient.keys import BrokerInfo, PartitionKey, StoreBounds, StoreFiles, StoreKey
@@ -102,7 +102,7 @@ class OffsetLookup(ProcessBound):
         self._bad_messages = bad_messages
         self._settings = checked_settings(settings)
         self._reader_groups = checked_reader_groups(reader_groups)
-        self._client_id = new_client_id(self._reader_groups[0], "probe")
+        self._new_client_id = partial(new_client_id, self._reader_groups[0], "probe")
         self._authority = authority_of(settings)
         self._pool = ConnectionPool(settings)
         self._workers = ThreadPoolExecutor(_AT_ONCE, "tubeclient-lookup")
@@ -117,9 +117,7 @@ class OffsetLookup(ProcessBound):
         self._webs = BrokerWebs(settings)
         self._growth: dict[int, tuple[BrokerInfo, dict[StoreKey, StoreGrowth]]] = {}
         """By broker id, for one address: another broker may be at another address."""
-        self._firsts = FirstOffsets(
-            self._pool, self._reader_groups, partial(new_client_id, self._reader_groups[0], "probe"), self._authority
-        )
+        self._firsts = FirstOffsets(self._pool, self._reader_groups, self._new_client_id, self._authority)
 
     def bounds(self, view: ClusterView) -> dict[StoreKey, StoreBounds]:
         """Return the bounds of every store in `view`. They begin at the first message, after index entries whose
@@ -366,5 +364,5 @@ class OffsetLookup(ProcessBound):
         self._growth[broker.broker_id] = broker, grown(before if place == broker else {}, files)
 
     def _probe(self, broker: BrokerInfo, partitions: Sequence[PartitionKey]) -> StoreFiles:
-        probe = probe_store(broker, partitions, self._reader_groups, self._client_id, self._authority)
+        probe = probe_store(broker, partitions, self._reader_groups, self._new_client_id, self._authority)
         return StoreFiles(FlowRunner(self._pool).run(probe), DATA_UNKNOWN)
