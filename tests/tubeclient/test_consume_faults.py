@@ -120,5 +120,5 @@ def test_filters_are_looked_at_again_for_tags_with_the_same_hash(bench: Bench) -
 
 def drop_prefetched(client: Client) -> None:
     """Forget the fetch that is on its way, as if there had been none: the next one sees what comes now."""
-    for holding in list(client.registrations.holdings.turns.fetching):
+    for holding in list(client.registrations.holdings.fetching):
         holding.rest()

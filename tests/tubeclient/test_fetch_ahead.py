@@ -23,7 +23,7 @@ def started(folder: Path, prefetch: int) -> Client:
 
 def under_way(client: Client) -> int:
     """Packs asked for, of which nobody has had any."""
-    return len(client.registrations.holdings.turns.fetching)
+    return len(client.registrations.holdings.fetching)
 
 
 @pytest.mark.parametrize("prefetch", [0, 1, 2, 3])
@@ -59,4 +59,4 @@ def test_a_confirmation_takes_no_fetch_of_its_broker_before_its_turn(tmp_path: P
     client.confirm(delivery)
     assert delivery.partition == here
     assert bench.simulation.writes == [(Method.COMMIT_OFFSET,), (Method.GET_MESSAGES,)]
-    assert [holding.key for holding in client.registrations.holdings.turns.fetching] == [other, there]
+    assert [holding.key for holding in client.registrations.holdings.fetching] == [other, there]

@@ -117,14 +117,14 @@ class Fetching:
 
     def _give_up_overdue(self, now_ms: float) -> None:
         """Give up packs that were not confirmed in time. Their partitions are read again from there."""
-        for holding in list(self._holdings.turns.delivered):
+        for holding in list(self._holdings.delivered):
             if holding.out is None or holding.out.overdue_ms > now_ms:
                 break
             holding.pack_given_up()
 
     def _answered(self) -> Flow[Holding | None]:
         """The first partition whose fetch was answered, or ran out of time."""
-        for holding in self._holdings.turns.fetching:
+        for holding in self._holdings.fetching:
             if holding.answer is not None and (yield Done(holding.answer)):
                 return holding
         return None
@@ -138,7 +138,7 @@ class Fetching:
         """The fetch of the partition whose turn it is; it must be sent in this step. None if enough fetches are open,
         or if no partition is free. `committing` is as for `Holdings.next_idle`.
         """
-        if len(self._holdings.turns.fetching) >= self._plan.prefetch + self._waiting + more:
+        if len(self._holdings.fetching) >= self._plan.prefetch + self._waiting + more:
             return None
         holding = self._holdings.next_idle(now_ms, committing)
         if holding is None:
@@ -180,7 +180,7 @@ class Fetching:
                 response = yield Receive(fetch.ticket)
                 if holding.fetch is not fetch:
                     return None  # the partition was moved or released meanwhile
-                holding.fetch_settled()
+                holding.asked = False
                 checked(response, f"reading {holding.key}", partition=str(holding.key))
             except TubeError as error:
                 if holding.fetch is fetch:
@@ -239,7 +239,7 @@ class Fetching:
         )
 
     def _note_lost(self, holding: Holding, lost: OffsetRange) -> None:
-        holding.lost(lost.end)
+        holding.lost_to = lost.end
         self._plan.counts.lost(holding.key.topic, lost.max_messages)
         self._lost.append((holding, lost))
 
