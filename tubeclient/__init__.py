@@ -77,7 +77,6 @@ if TYPE_CHECKING:
     from tubeclient.metadata import ClusterView
     from tubeclient.metrics import ClientMetrics
     from tubeclient.names import reader_groups_of
-    from tubeclient.net.fork import after_fork
     from tubeclient.positions.offset_lookup import OffsetLook, OffsetLookup
     from tubeclient.producing.outgoing import OutgoingMessage
     from tubeclient.producing.producer import Producer, SendResult
@@ -162,7 +161,6 @@ __all__ = [
     "UnknownGroup",
     "WantedRange",
     "__version__",
-    "after_fork",
     "assign",
     "fetch_view",
     "parse_master_servers",
@@ -184,7 +182,6 @@ _HOMES = {
         "tubeclient.metadata": "ClusterView",
         "tubeclient.metrics": "ClientMetrics",
         "tubeclient.names": "reader_groups_of",
-        "tubeclient.net.fork": "after_fork",
         "tubeclient.positions.offset_lookup": "OffsetLook OffsetLookup",
         "tubeclient.producing.outgoing": "OutgoingMessage",
         "tubeclient.producing.producer": "Producer SendResult",

@@ -1,11 +1,13 @@
-"""Exact ranges, read on the calling thread while a second thread keeps the partitions' leases."""
+"""Exact ranges, read on the calling thread.
+
+Nothing keeps the lease of a partition. If it ends while a pack is processed, the partition is registered again at the
+end of that pack."""
 
 from __future__ import annotations
 
 import contextlib
 import logging
 import random
-import threading
 from collections.abc import Generator, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
@@ -13,29 +15,23 @@ from typing import NamedTuple
 from tubeclient.access import authority_of
 from tubeclient.arguments import checked_kind, checked_partition
 from tubeclient.counts import ReadCounts
-from tubeclient.errors import ClientClosed, DataLoss, NoSuchPartition, TubeError
-from tubeclient.flows.effects import call, checked
+from tubeclient.errors import ClientClosed, DataLoss, NoSuchPartition
 from tubeclient.flows.message_pack import BadMessages, check_bad_messages, counted_place
 from tubeclient.flows.read_range import AFTER_LOSS, LostRange, Pack, RangeRead, RangeTask
-from tubeclient.flows.reader import LEASE_BEAT_MS
 from tubeclient.identity import new_client_id
 from tubeclient.keys import BrokerInfo, OffsetRange, PartitionKey
 from tubeclient.metrics import enter
 from tubeclient.names import checked_reader_groups, checked_tags, topic_name
-from tubeclient.net.forgotten import Watch
 from tubeclient.net.fork import ProcessBound
 from tubeclient.net.pool import shared_pool
 from tubeclient.net.runner import FlowRunner
-from tubeclient.net.waiting import OneThread
 from tubeclient.positions.kept_data import KeptData
 from tubeclient.settings import ClientSettings, checked_settings
-from tubeclient.wire.methods import Method
 
 __all__ = ["LostRange", "Pack", "RangeReader", "WantedRange"]
 
 _log = logging.getLogger(__name__)
 
-_JOIN_SECONDS = 15.0
 _CLOSED = "this RangeReader is closed; make a new one"
 
 
@@ -86,12 +82,10 @@ class RangeReader(ProcessBound):
         self._pool = shared_pool(settings)
         self._runner = FlowRunner(self._pool)
         self._authority = authority_of(settings, visit_token)
-        self._keeper = _LeaseKeeper(settings)
         self._store_sizes = store_sizes or {}
         self._asked_sizes: dict[tuple[int, str], int] = {}
         self._counts = ReadCounts(self._reader_groups[0])
         enter(self, self._counts)
-        self._watch = Watch(self, f"a RangeReader of {', '.join(self._reader_groups)}", self._keeper.close)
 
     def read(
         self, broker: BrokerInfo, offset_range: OffsetRange, filters: frozenset[str] = frozenset()
@@ -117,13 +111,11 @@ class RangeReader(ProcessBound):
             checked_kind(one, WantedRange, "a range to read", "WantedRange(broker, OffsetRange(partition, 0, 2800))")
             checked_kind(one.broker, BrokerInfo, "the broker of a range", "ClusterView.broker_of(partition)")
             checked_kind(one.range, OffsetRange, "a range", "OffsetRange(partition, 0, 2800)")
-        self._watch.begin()
         # Of this read alone: one that is left before its end has nothing to say in a later one.
         kept = KeptData(self._settings, self._reader_groups, self._new_client_id, self._authority, self._asked_sizes)
         for number, one in sorted(enumerate(wanted), key=lambda numbered: numbered[1].range.partition):
             self._check_open()
             reading = RangeRead(self._task(one), random.Random())
-            self._keeper.add(reading)
             told = False
             try:
                 for step in self._runner.iterate(reading.run()):
@@ -139,7 +131,6 @@ class RangeReader(ProcessBound):
                         _tell_damaged(step, damaged)
                     yield number, step
             finally:
-                self._keeper.drop(reading)
                 FlowRunner(self._pool).run(reading.release())
             yield number, None
         self._check_kept(kept)
@@ -201,18 +192,12 @@ class RangeReader(ProcessBound):
             raise ClientClosed(_CLOSED)
 
     def close(self) -> None:
-        """End the lease thread. Connections stay in the process's pool for the next reader. Reads raise ClientClosed
-        from then on. Another thread may call it: a read that waits then ends at once.
+        """Have reads raise ClientClosed from now on. Another thread may call it: a read that waits then ends at once.
+        Connections stay in the process's pool for the next reader.
         """
         if not self.inherited:
-            self.stop()
-            self._keeper.close()
-            self._watch.end()
-
-    def stop(self) -> None:
-        """Have reads raise ClientClosed from now on, also those that wait. Does not wait for that."""
-        self._closed = True
-        self._runner.stop(ClientClosed(_CLOSED))
+            self._closed = True
+            self._runner.stop(ClientClosed(_CLOSED))
 
     def __enter__(self) -> RangeReader:
         return self
@@ -232,42 +217,3 @@ def _tell_damaged(pack: Pack, damaged: Mapping[int, str]) -> None:
         pack.columns.ids[number],
         reason,
     )
-
-
-class _LeaseKeeper:
-    """Sends heartbeats for the partitions that are being read, however slowly their packs are taken. Its thread starts
-    with the first one.
-    """
-
-    def __init__(self, settings: ClientSettings) -> None:
-        self._runner = FlowRunner(shared_pool(settings))
-        self._readings: tuple[RangeRead, ...] = ()
-        self._stop = threading.Event()
-        self._thread = OneThread(self._beat, "tubeclient-lease")
-
-    def add(self, reading: RangeRead) -> None:
-        self._readings = (*self._readings, reading)
-        self._thread.ensure()
-
-    def drop(self, reading: RangeRead) -> None:
-        self._readings = tuple(one for one in self._readings if one is not reading)
-
-    def close(self) -> None:
-        self._stop.set()
-        self._thread.join(_JOIN_SECONDS)
-
-    def _beat(self) -> None:
-        while not self._stop.wait(LEASE_BEAT_MS / 1000):
-            for reading in self._readings:
-                self._beat_for(reading)
-
-    def _beat_for(self, reading: RangeRead) -> None:
-        reader, task = reading.reader, reading.task
-        if reader is None:
-            return
-        try:
-            request = reader.beat(task.broker, [task.range.partition], filtered=bool(task.filters))
-            answer = self._runner.run(call(task.broker.address, Method.PARTITION_HEARTBEAT, request))
-            checked(answer, f"keeping the lease of {task.range.partition}")
-        except TubeError as error:
-            _log.info("a lease heartbeat for %s failed; the reader will handle it: %s", task.range, error)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import threading
 from collections.abc import Callable
 
@@ -10,18 +9,14 @@ import pytest
 
 from embedded_tubemq.broker.offsets import Cursor
 from embedded_tubemq.cluster import EmbeddedTubeMQ
-from embedded_tubemq.storage.store import NewMessage
 from tests.group_page import group_page
 from tests.waiting import wait_for
 from tubeclient import (
-    BrokerInfo,
     ClientBalanceConsumer,
     ClientSettings,
-    OffsetRange,
     PartitionKey,
     Producer,
     PullConsumer,
-    RangeReader,
 )
 
 KEY = PartitionKey(1, "single", 0)
@@ -81,14 +76,3 @@ def test_a_forgotten_producer_delivers_what_it_took_and_ends_its_threads(
         assert sent.result(30)
         del sent  # it knows its producer
         wait_for(lambda: threads() == [], "the threads to end")
-
-
-def test_a_forgotten_reader_ends_its_thread(cluster: EmbeddedTubeMQ, settings: ClientSettings) -> None:
-    cluster.load("single", [NewMessage(0, b"x")])
-    host, _, port = cluster.broker_addresses[1].rpartition(":")
-    with pytest.warns(ResourceWarning, match="a RangeReader of readers was never closed"):  # noqa: PT031
-        reader = RangeReader(settings, ("readers",))
-        assert len(list(reader.read(BrokerInfo(1, host, int(port)), OffsetRange(KEY, 0, 28)))) == 1
-        del reader
-        gc.collect()  # a read that was there holds its reader
-        wait_for(lambda: not {"tubeclient-lease", "tubeclient-forgotten"} & {*threads()}, "the threads to end")

@@ -77,7 +77,7 @@ class AsyncRangeReader(ProcessBound):
             while (step := await self._threads.run(read.step)) is not None:
                 yield step
         finally:
-            reader.stop()
+            reader.close()
             with suppress(ClientClosed):  # `aclose` has ended it
                 self._threads.begin(read.end)
             self._reads.discard(read)
@@ -113,7 +113,6 @@ class _Read:
 
     def end(self) -> None:
         """Give the partitions back. A step that waits raises ClientClosed. May be called again."""
-        self._reader.stop()
+        self._reader.close()
         with self._lock:
             self._steps.close()
-        self._reader.close()
