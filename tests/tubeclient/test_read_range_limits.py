@@ -56,21 +56,9 @@ def slow_down(answer: Any, _: int) -> None:
 def test_a_broker_that_gives_nothing_for_ever_is_given_up(bench: Bench, change: Callable[[Any, int], None]) -> None:
     bench.append(50)
     instead(bench.broker, Method.GET_MESSAGES, change)
-    with pytest.raises(DeadlineExceeded, match=r"no progress for 5 s reading 1:clicks:0\[0, 1400\) at 0 .*(404|452)"):
+    with pytest.raises(DeadlineExceeded, match=r"no progress for [56] s reading 1:clicks:0\[0, 1400\) at 0 .*(404|452)"):
         bench.read(bench.range(0, 0, 50), retry_limit_ms=5_000)
     assert bench.simulation.calls.count(Method.GET_MESSAGES) < 100
-
-
-@pytest.mark.parametrize("after", [0, 2])
-def test_a_broker_that_asks_for_a_pause_of_weeks_is_given_up(bench: Bench, after: int) -> None:
-    def slow_down_for_weeks(answer: Any, number: int) -> None:
-        slow_down(answer, number)
-        answer.minLimitTime = (1 << 31) - 1
-
-    bench.append(50)
-    instead(bench.broker, Method.GET_MESSAGES, slow_down_for_weeks, after=after)
-    with pytest.raises(DeadlineExceeded, match=r"no progress for 600 s reading 1:clicks:0\[0, 840\) at 0 .*452"):
-        bench.read(bench.range(0, 0, 30), retry_limit_ms=5_000)
 
 
 def test_a_tail_that_is_lost_while_it_is_read_is_data_loss_and_not_waited_for(bench: Bench) -> None:

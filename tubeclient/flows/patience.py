@@ -59,8 +59,5 @@ class Patience:
 
     def is_over(self, now_ms: float) -> bool:
         """Whether a limit is reached. In any order of faults and waits, that is so after the longer limit."""
-        return now_ms - self._alive_ms >= self._retry_limit_ms or self.longest_ms(now_ms) <= 0
-
-    def longest_ms(self, now_ms: float) -> float:
-        """Time until the longer limit is reached, whatever comes."""
-        return self._turn_limit_ms - (now_ms - self._progress_ms)
+        alive, progress = now_ms - self._alive_ms, now_ms - self._progress_ms
+        return alive >= self._retry_limit_ms or progress >= self._turn_limit_ms

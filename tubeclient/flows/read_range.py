@@ -31,10 +31,10 @@ from tubeclient.errors import (
     ContradictoryAnswers,
     CorruptMessage,
     DataLoss,
+    NothingToRead,
     PartitionOccupied,
     PartitionTaken,
     TubeError,
-    status_error,
 )
 from tubeclient.flows.authority import Authority
 from tubeclient.flows.effects import Emit, Flow, Now, Sleep, backoff_ms
@@ -63,7 +63,7 @@ AFTER_LOSS: Final = (
 _EMPTY_POLL_MS = 400
 _SECOND_LOOK_MS = 500
 _SECOND_READING_MS = 50
-_NOT_FOUND, _SLOW_DOWN = 404, 452
+_NOT_FOUND = 404
 _RESULTS: dict[int, FetchResult] = {200: "messages", _NOT_FOUND: "empty"}
 
 
@@ -283,9 +283,7 @@ class RangeRead:
             response = yield from self._stay.receive(ticket)
             result = _RESULTS.get(response.errCode, "error")
             self.task.counts.fetched(self.task.range.partition.topic, result)
-            if response.errCode == _SLOW_DOWN:
-                yield from self._wait(response, response.minLimitTime)
-            elif response.errCode == _NOT_FOUND:
+            if response.errCode == _NOT_FOUND:
                 position, limit = yield from self._stay.commit(self._reading)
                 if held is not None:
                     done = yield from self._settle(held, position)
@@ -300,7 +298,7 @@ class RangeRead:
                     return
                 if limit < end:
                     raise _LookAgain(f"the broker's data ends at {limit}, before {self.task.range}")
-                yield from self._wait(response, self._empty_pause_ms(empty_polls))
+                yield from self._pause(empty_polls)
                 empty_polls += 1
             else:
                 self._stay.checked(response, self._reading)
@@ -312,7 +310,7 @@ class RangeRead:
                     yield from self._settle(held, start)
                     return
                 if held is not None and start == held.start and not held.messages.messageId:
-                    yield from self._wait(response, self._empty_pause_ms(empty_polls))
+                    yield from self._pause(empty_polls)
                     empty_polls += 1
                 reaches_end = _least_end(start, response.messages) >= end
                 if not reaches_end:
@@ -386,32 +384,21 @@ class RangeRead:
         answer = yield from self._seek(end)
         if answer.currOffset != end:
             raise _LookAgain(f"the broker went to {answer.currOffset} instead of {end}")
-        seen = end - 1
-        empty_polls = 0
-        while True:
-            response = yield from self._stay.receive((yield from self._stay.send_fetch()))
-            if response.errCode == _SLOW_DOWN:
-                yield from self._wait(response, response.minLimitTime)
-                continue
-            if response.errCode == _NOT_FOUND:
-                start, _ = yield from self._stay.commit(self._reading)
-            else:
-                self._stay.checked(response, f"finding the end of {self.task.range}")
-                start = response.currOffset
-            if start >= bound:
-                return len(ids)
-            if response.messages.messageId:
-                first_beyond = response.messages.messageId[0]
+        at = end
+        while at < bound:
+            messages, _, position, limit = yield from self._stay.step(at, f"finding the end of {self.task.range}")
+            if messages is not None:
+                first_beyond = messages.messageId[0]
                 ours = list(ids).index(first_beyond) if first_beyond in ids else len(ids)
                 before, behind = (end - held.start) // INDEX_ENTRY_BYTES, (bound - end) // INDEX_ENTRY_BYTES
                 if ours > before or len(ids) - ours > behind:
                     what = f"{ours} messages came before offset {end} and {len(ids) - ours} from there on"
                     raise _Contradiction(held.start, bound, f"{what}, where {before} and {behind} can be")
                 return ours
-            if start <= seen or response.errCode == _NOT_FOUND:
-                yield from self._wait(response, self._empty_pause_ms(empty_polls))
-                empty_polls += 1
-            seen = start
+            if limit <= position < bound:
+                raise _LookAgain(f"the broker's data ends at {limit}, and a pack reached to {bound}")
+            at = position
+        return len(ids)
 
     def _hand_on(self, what: Pack | LostRange) -> Flow[None]:
         further = what.end > self.position
@@ -420,15 +407,8 @@ class RangeRead:
         if further:
             self._patience.progress((yield Now()))
 
-    def _wait(self, response: Any, pause_ms: float) -> Flow[None]:
-        """Wait before the next fetch, as `response` brought nothing. Not longer than the patience lasts, whatever
-        the broker says; raises when it is over."""
-        now_ms = yield Now()
-        if self._patience.is_over(now_ms):
-            code = response.errCode
-            what = response.errMsg if code != 200 else "repeatedly no message and no end"
-            raise status_error(code if code != 200 else _NOT_FOUND, what, context=self._reading)
-        yield Sleep(max(min(pause_ms, self._patience.longest_ms(now_ms)), 1))
-
-    def _empty_pause_ms(self, empty_polls: int) -> float:
-        return backoff_ms(empty_polls, self._rng.random(), first_ms=20, limit_ms=_EMPTY_POLL_MS)
+    def _pause(self, empty_polls: int) -> Flow[None]:
+        """Wait before the next fetch, as the last one brought nothing."""
+        if self._patience.is_over((yield Now())):
+            raise NothingToRead(_NOT_FOUND, "repeatedly no message and no end", context=self._reading)
+        yield Sleep(backoff_ms(empty_polls, self._rng.random(), first_ms=20, limit_ms=_EMPTY_POLL_MS))
