@@ -10,8 +10,7 @@ import pytest
 from embedded_tubemq.common.codes import Code
 from tests.tubeclient.consuming import Bench, Client
 from tests.tubeclient.simulation import RPC_TIMEOUT_MS, Actor
-from tubeclient.errors import DataLoss, GroupForbidden, PartitionOccupied, TransportError
-from tubeclient.flows.read_plan import BootstrapOffset
+from tubeclient.errors import GroupForbidden, TransportError
 from tubeclient.flows.registrations import Assigned, Revoking, balance_once
 from tubeclient.keys import PartitionKey, TopicLayout
 from tubeclient.metadata import ClusterView
@@ -88,27 +87,6 @@ def test_new_partitions_are_taken_and_those_held_are_left_alone(bench: Bench) ->
     assert len(held(client)) == 6
 
 
-def test_partitions_begin_where_they_are_told_to(bench: Bench) -> None:
-    client = bench.client()
-    bench.send(40)
-    first, second = bench.key(0), bench.key(1)
-    end = bench.store(first).bounds.max_offset
-    client.do(round_of(client, offsets={first: 28, second: BootstrapOffset.LATEST}))
-    starts = {event.partition: event.offset for event in client.events if isinstance(event, Assigned)}
-    assert (starts[first], starts[second], starts[bench.key(2)]) == (28, end, 0)
-
-
-def test_what_somebody_else_has_is_taken_once_it_is_free(bench: Bench) -> None:
-    other, client = bench.client("other"), bench.client()
-    other.do(round_of(other, [bench.key(1)]))
-    refused = client.do(round_of(client))
-    assert {key: type(error) for key, error in refused.items()} == {bench.key(1): PartitionOccupied}
-    assert len(held(client)) == 3
-    other.do(round_of(other, []))
-    assert client.do(round_of(client)) == {}
-    assert len(held(client)) == 4
-
-
 def test_a_silent_broker_costs_the_time_of_one_call_and_comes_last_from_then_on(bench: Bench) -> None:
     client = bench.client()
     silence(bench, 1)
@@ -123,17 +101,6 @@ def test_a_silent_broker_costs_the_time_of_one_call_and_comes_last_from_then_on(
     bench.simulation.run(100)
     assert held(client) == ["2:clicks:0", "2:clicks:1"]
     assert not actor.done
-
-
-def test_giving_back_to_silent_brokers_takes_the_time_of_one_call_each(tmp_path: Path) -> None:
-    bench = Bench(tmp_path, brokers=2, partitions=10)
-    client = bench.client()
-    client.do(round_of(client))
-    silence(bench, 1, 2)
-    started = bench.simulation.now_ms
-    client.do(round_of(client, []))
-    assert held(client) == []
-    assert bench.simulation.now_ms - started < 2 * RPC_TIMEOUT_MS + 100
 
 
 def start_release(client: Client, *, wait_ms: float) -> Actor:
@@ -157,22 +124,6 @@ def test_a_release_waits_for_the_pack_that_is_out(bench: Bench) -> None:
     assert taken.offset == position > delivery.start
 
 
-def test_all_releases_of_a_round_together_wait_so_long_for_packs_that_nobody_confirms(bench: Bench) -> None:
-    client = bench.client()
-    bench.send(80)
-    client.do(round_of(client))
-    packs = [client.get() for _ in range(4)]
-    assert len({pack.partition for pack in packs}) == 4
-    release = start_release(client, wait_ms=3_000)
-    bench.simulation.run(2_900)
-    assert not release.done
-    bench.simulation.run(500)
-    assert release.done
-    assert held(client) == []
-    client.do(round_of(client))
-    assert sorted(client.get().start for _ in range(4)) == sorted(pack.start for pack in packs)  # rolled back
-
-
 @pytest.mark.parametrize("code", [Code.GROUP_FORBIDDEN, Code.BAD_REQUEST])
 def test_a_refusal_that_no_further_round_would_change_is_raised(bench: Bench, code: Code) -> None:
     client = bench.client()
@@ -183,11 +134,3 @@ def test_a_refusal_that_no_further_round_would_change_is_raised(bench: Bench, co
     assert isinstance(caught.value, GroupForbidden) is (code == Code.GROUP_FORBIDDEN)
     client.do(round_of(client))
     assert len(held(client)) == 4
-
-
-def test_a_start_that_is_not_held_any_more_is_raised(bench: Bench) -> None:
-    client = bench.client()
-    bench.send(10)
-    with pytest.raises(DataLoss, match="cannot be read from 28000000 on"):
-        client.do(round_of(client, offsets={bench.key(0): 28_000_000}))
-    assert held(client) == []

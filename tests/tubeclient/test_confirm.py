@@ -6,7 +6,7 @@ import pytest
 
 from embedded_tubemq.broker.ownership import Reader
 from tests.tubeclient.consuming import Bench, Client
-from tubeclient.errors import DataLoss, PartitionOccupied, PartitionTaken, StalePack
+from tubeclient.errors import DataLoss, PartitionTaken, StalePack
 from tubeclient.flows.registrations import Lost
 from tubeclient.keys import PartitionKey
 from tubeclient.wire.methods import Method
@@ -17,34 +17,11 @@ def client(bench: Bench) -> Client:
     return bench.connected(confirm_timeout_ms=30_000)
 
 
-def test_a_pack_given_back_comes_again(bench: Bench, client: Client) -> None:
-    delivery = client.get()
-    assert client.confirm(delivery, consumed=False) == 0
-    assert bench.committed(bench.key()) == 0
-    again = client.get()
-    assert again.bodies == delivery.bodies
-    assert again.number != delivery.number
-
-
 def test_a_pack_counts_once(bench: Bench, client: Client) -> None:
     delivery = client.get()
     client.confirm(delivery)
     with pytest.raises(StalePack, match=f"{bench.key()} is not out any more: it was confirmed before, or "):
         client.confirm(delivery)
-
-
-def test_a_pack_that_nobody_confirms_comes_again_and_the_others_go_on(bench: Bench, client: Client) -> None:
-    other = bench.key(1)
-    delivery = client.get()
-    client.connect(other)
-    assert client.drain() == bench.of(other)
-    bench.simulation.run(29_000)
-    again = client.get(timeout_ms=5_000)
-    assert (again.partition, again.bodies) == (delivery.partition, delivery.bodies)
-    with pytest.raises(StalePack):
-        client.confirm(delivery)
-    client.confirm(again)
-    assert again.bodies + client.drain() == bench.of(bench.key())
 
 
 def test_a_lost_answer_to_a_commit_is_found_out_about(bench: Bench, client: Client) -> None:
@@ -128,19 +105,6 @@ def test_a_partition_that_somebody_else_took_is_lost(bench: Bench, client: Clien
     assert lost.partition == bench.key()
     assert isinstance(lost.error, PartitionTaken)
     assert client.registrations.holdings.registered() == []
-
-
-def test_a_partition_goes_to_the_next_client_with_what_was_not_confirmed(bench: Bench, client: Client) -> None:
-    first = client.get()
-    client.confirm(first)
-    client.get()
-    rival = bench.client("rival")
-    with pytest.raises(PartitionOccupied, match=f"{bench.key()}.*410"):
-        rival.connect(bench.key())
-    assert client.disconnect(bench.key())
-    assert not client.disconnect(bench.key())
-    assert rival.connect(bench.key()) == len(first) * 28
-    assert rival.drain() == bench.of(bench.key())[len(first) :]
 
 
 def test_a_partition_being_given_back_gives_no_more_packs(bench: Bench, client: Client) -> None:

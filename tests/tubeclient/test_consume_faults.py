@@ -6,7 +6,6 @@ import pytest
 from google.protobuf.message import Message
 
 from embedded_tubemq.common.peer import NOBODY, Peer
-from embedded_tubemq.storage.store import NewMessage
 from tests.tubeclient.consuming import Bench, Client
 from tubeclient.errors import (
     CorruptMessage,
@@ -16,7 +15,6 @@ from tubeclient.flows.fetch import Expired
 from tubeclient.flows.registrations import Lost
 from tubeclient.keys import OffsetRange
 from tubeclient.wire.methods import Method
-from tubeclient.wire.payload import encode_attributes, encode_payload, java_string_hash
 from tubeclient.wire.proto import broker_pb2
 
 
@@ -98,24 +96,6 @@ def test_a_damaged_message_is_named_and_not_let_through(bench: Bench, client: Cl
         with pytest.raises(CorruptMessage, match=f"partition {key}, in the pack from offset {position} on"):
             client.get()
     assert client.drain() == bench.of(key)[position // 28 :]  # it was damaged on the way only
-
-
-def test_filters_are_looked_at_again_for_tags_with_the_same_hash(bench: Bench) -> None:
-    assert java_string_hash("Aa") == java_string_hash("BB")
-    key = bench.key()
-    for number in range(6):
-        tag = ("Aa", "BB", "other")[number % 3]
-        payload, flag = encode_payload(b"%d" % number, encode_attributes({"n": str(number)}, tag, "202611211030"))
-        bench.store(key).append_all([NewMessage(0, payload, flag, java_string_hash(tag))], 0)
-    client = bench.client(filters={"clicks": frozenset({"BB"})})
-    client.connect(key)
-    found = []
-    while (delivery := client.poll()) is not None:
-        found += [(m.body, m.tag, m.time, m.attributes) for m in delivery]
-        client.confirm(delivery)
-    assert found == [(b"%d" % n, "BB", "202611211030", {"n": str(n)}) for n in (1, 4)]
-    assert client.poll() is None
-    assert bench.committed(key) == bench.store(key).max_offset
 
 
 def drop_prefetched(client: Client) -> None:

@@ -28,7 +28,6 @@ from tubeclient.keys import INDEX_ENTRY_BYTES as ENTRY
 from tubeclient.keys import BrokerInfo, PartitionKey, StoreBounds
 from tubeclient.wire.methods import Method
 from tubeclient.wire.payload import encode_attributes, encode_payload
-from tubeclient.wire.proto import broker_pb2
 
 BROKER = BrokerInfo(1, "127.0.0.1", 8123)
 TOPIC = "clicks"
@@ -146,23 +145,6 @@ def test_a_fetch_that_comes_late_hides_no_message(bench: Bench, delay_ms: int) -
     bench.append([(n % 2, n // 10) for n in range(400)], 30_000)
     bench.simulation.let_come_late(Method.GET_MESSAGES, delay_ms, nth=2)
     assert bench.find(1, 12) == 120
-
-
-def test_a_buffer_without_a_message_is_not_the_end(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    # Apache's broker says 404 where one of its buffers holds nothing of the partition, although the next one may.
-    answered = bench.broker.handle
-
-    def handle(method: Method, request: Message, now_ms: int, peer: Peer = NOBODY) -> Message:
-        answer = answered(method, request, now_ms, peer)
-        if method is Method.GET_MESSAGES:
-            fetched = broker_pb2.GetMessageResponseB2C.FromString(answer.SerializeToString())
-            if fetched.errCode == 200 and not fetched.messages:
-                return broker_pb2.GetMessageResponseB2C(success=False, errCode=404, errMsg="nothing in this buffer")
-        return answer
-
-    monkeypatch.setattr(bench.broker, "handle", handle)
-    bench.append([(0, 1)] + [(1, 2)] * 30_000 + [(0, 3)])
-    assert bench.find(0, 3) == 1
 
 
 def test_the_first_message_of_a_range_has_a_minute(bench: Bench) -> None:

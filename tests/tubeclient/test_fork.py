@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import os
-import socket
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -35,21 +33,13 @@ from tubeclient import (
 )
 from tubeclient.flows.effects import Flow, Sleep
 from tubeclient.net import fork
-from tubeclient.net.connection import Connection
 from tubeclient.net.pool import shared_pool
-from tubeclient.net.streams import PlainStream
 
 pytestmark = pytest.mark.filterwarnings(MULTI_THREADED)
 
 GROUPS = reader_groups_of("etl")
 MESSAGES = 200
 FORKS = 25
-
-
-def socket_of(connection: Connection) -> socket.socket:
-    stream = connection._stream
-    assert isinstance(stream, PlainStream)
-    return stream._socket
 
 
 @pytest.fixture
@@ -189,27 +179,6 @@ def test_each_inherited_client_says_so_and_closes_quietly(
     assert future.result(10)
     assert clients["membership"].refreshed_view().partitions()
     assert clients["lookup"].bounds(view)
-
-
-def test_a_childs_copies_of_sockets_are_closed_and_the_parents_connection_lives_on(
-    settings: ClientSettings, clients: dict[str, Any], broker: BrokerInfo, piece: OffsetRange
-) -> None:
-    read(clients["reader"], broker, piece)
-    connections = [thing for thing in list(fork._known) if isinstance(thing, Connection) and not thing.closed]
-    assert len(connections) >= 3  # the membership's, the producer's and the reader's
-    descriptors = [socket_of(connection).fileno() for connection in connections]
-
-    def child() -> None:
-        for descriptor in descriptors:
-            with pytest.raises(OSError, match="Bad file descriptor"):
-                os.fstat(descriptor)
-
-    in_child(child)
-    connection = shared_pool(settings).get(broker.address)
-    assert connection in connections
-    assert read(clients["reader"], broker, piece) == EXPECTED  # over it: a peer that saw its end would have closed it
-    assert not any(connection.closed for connection in connections)
-    assert shared_pool(settings).get(broker.address) is connection
 
 
 def nap() -> Flow[None]:

@@ -147,30 +147,6 @@ def test_a_dead_runs_nodes_are_had_when_its_lease_ends(count: int, topic: str) -
     assert cluster.members() == {f"next-{node_id}": node_id for node_id in range(count)}
 
 
-def test_node_0_is_freed_last_since_a_successor_takes_it_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Otherwise it would have that one, and be refused the others that are still held."""
-    cluster = Cluster()
-    orders = MembershipWishes()
-    cluster.hold("a", 3, orders=orders)
-    second = cluster.hold("b", 3, patience_ms=120_000, after_ms=100)
-    cluster.simulation.run(for_ms=10_000)
-    closed: list[str] = []
-    handle = cluster.active.handle
-
-    def note(method: Method, request: Any, *more: Any) -> Any:
-        if method is Method.CONSUMER_CLOSE:
-            closed.append(request.clientId)
-        return handle(method, request, *more)
-
-    monkeypatch.setattr(cluster.active, "handle", note)
-    monkeypatch.setattr(cluster.active, "serve", note)
-    orders.leave = True
-    cluster.simulation.run(for_ms=30_000)
-    assert closed == ["a-2", "a-1", "a-0"]
-    assert not second.done
-    assert cluster.members() == {"b-0": 0, "b-1": 1, "b-2": 2}
-
-
 def test_a_forgotten_node_registers_again() -> None:
     cluster = Cluster()
     cluster.hold("a", 2)

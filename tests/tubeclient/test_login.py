@@ -17,7 +17,6 @@ from embedded_tubemq.common.catalogue import TopicConfig
 from tubeclient import (
     AuthenticationFailed,
     ClientSettings,
-    ConfigurationError,
     Credentials,
     GroupMembership,
     OffsetLookup,
@@ -52,13 +51,6 @@ def checking(tmp_path: Path) -> Iterator[EmbeddedTubeMQ]:
 def settings(guarded: EmbeddedTubeMQ) -> ClientSettings:
     """Without a user; the brokers are asked over the protocol, as their web ports ask nobody."""
     return ClientSettings((guarded.master_address,), master_web_port=1, rpc_timeout_ms=2_000, retry_limit_ms=5_000)
-
-
-@pytest.fixture
-def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where the password is, which is read anew at each use."""
-    monkeypatch.setattr("tubeclient.access._REUSE_MS", 0)
-    return tmp_path / "password"
 
 
 def broker_of(cluster: EmbeddedTubeMQ) -> BrokerInfo:
@@ -120,15 +112,6 @@ def test_without_the_right_password_nothing_is_done(
     shown = [*map(str, caplog.records), caplog.text, *traceback.format_exception(caught.value), repr(caught.value)]
     assert WRONG not in "".join(shown)
     assert WRONG.encode() not in pickle.dumps(caught.value)
-
-
-def test_a_password_that_cannot_be_read_ends_every_part_at_once(
-    guarded: EmbeddedTubeMQ, settings: ClientSettings, tmp_path: Path
-) -> None:
-    settings = replace(settings, credentials=Credentials("alice", password_file=str(tmp_path / "missing")))
-    for login in LOGINS.values():
-        with pytest.raises(ConfigurationError, match=r"cannot read .*missing"):
-            login(settings, guarded)
 
 
 def test_brokers_are_shown_the_masters_visit_token(checking: EmbeddedTubeMQ) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import socket
-import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import replace
@@ -21,8 +20,6 @@ from tests.tubeclient.fake_web import serving
 from tests.tubeclient.occupying import occupy
 from tests.waiting import wait_for
 from tubeclient import (
-    BrokerInfo,
-    ClientClosed,
     ClientSettings,
     ClusterView,
     ConfigurationError,
@@ -145,25 +142,6 @@ def test_a_broker_that_is_down_hides_no_other(
         assert (whole.bounds, whole.silent) == (EXPECTED, {})
 
 
-def test_looks_show_where_a_store_ended_before_it_had_more_partitions(
-    cluster: EmbeddedTubeMQ, settings: ClientSettings, view: ClusterView
-) -> None:
-    store = StoreKey(1, "clicks", 0)
-    with closing(OffsetLookup(settings, GROUPS)) as lookup:
-        lookup.look(view)
-        cluster.load("clicks", [NewMessage(0, b"x")])
-        assert lookup.look(view).growth[store].begin_of(2) == 84
-        cluster.grow_topic("clicks", partitions=3)
-        cluster.load("clicks", [NewMessage(2, b"x")])
-        seen = lookup.look(view).growth[store]
-        assert [seen.begin_of(number) for number in range(4)] == [None, None, 84, 112]
-        cluster.stop_broker(1)
-        lookup.look(view)
-        cluster.start_broker(1)
-        wait_for(lambda: store in lookup.look(view).bounds, "the broker to be heard")
-        assert lookup.look(view).growth[store].begin_of(2) is None
-
-
 def test_nobody_waits_for_a_broker_that_says_nothing(
     cluster: EmbeddedTubeMQ, settings: ClientSettings, view: ClusterView
 ) -> None:
@@ -177,16 +155,6 @@ def test_nobody_waits_for_a_broker_that_says_nothing(
             still.accept()[0].close()  # it is being asked; once more, and nobody accepts that
             for _ in range(5):
                 assert caller.submit(lookup.look, view).result(timeout=30).bounds == OF_ONE
-
-
-def test_a_first_look_that_nobody_answers_is_an_error_in_time(
-    cluster: EmbeddedTubeMQ, settings: ClientSettings, view: ClusterView
-) -> None:
-    for broker_id in (1, 2):
-        cluster.stop_broker(broker_id)
-    impatient = replace(settings, retry_limit_ms=500)
-    with closing(OffsetLookup(impatient, GROUPS)) as lookup, pytest.raises(TubeError, match=r"127\.0\.0\.1"):
-        lookup.look(view)
 
 
 def test_a_broker_whose_web_port_is_there_before_its_stores_has_not_lost_them(
@@ -267,13 +235,3 @@ def test_offsets_of_times(cluster: EmbeddedTubeMQ, settings: ClientSettings) -> 
         with pytest.raises(NoMessageTime, match=r"partition 2:clicks:0 \(topic clicks\) carries no time"):
             lookup.offsets_at(view, wanted)
     assert {cursor.group for cursor in cluster.inspect(lambda broker: list(broker.offsets.cursors()))} <= set(GROUPS)
-
-
-def test_a_close_ends_a_call_of_another_thread(settings: ClientSettings, view: ClusterView) -> None:
-    nowhere = ClusterView.of([BrokerInfo(1, "127.0.0.1", 1)], [one for one in view.layouts if one.broker_id == 1])
-    lookup = OffsetLookup(replace(settings, master_web_port=1), GROUPS)
-    with ThreadPoolExecutor(1) as threads:
-        call = threads.submit(lookup.bounds, nowhere)
-        time.sleep(0.3)
-        lookup.close()
-        assert isinstance(call.exception(10), ClientClosed)

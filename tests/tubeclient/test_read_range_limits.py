@@ -56,7 +56,9 @@ def slow_down(answer: Any, _: int) -> None:
 def test_a_broker_that_gives_nothing_for_ever_is_given_up(bench: Bench, change: Callable[[Any, int], None]) -> None:
     bench.append(50)
     instead(bench.broker, Method.GET_MESSAGES, change)
-    with pytest.raises(DeadlineExceeded, match=r"no progress for [56] s reading 1:clicks:0\[0, 1400\) at 0 .*(404|452)"):
+    with pytest.raises(
+        DeadlineExceeded, match=r"no progress for [56] s reading 1:clicks:0\[0, 1400\) at 0 .*(404|452)"
+    ):
         bench.read(bench.range(0, 0, 50), retry_limit_ms=5_000)
     assert bench.simulation.calls.count(Method.GET_MESSAGES) < 100
 
