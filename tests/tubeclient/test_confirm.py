@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from embedded_tubemq.broker.ownership import Reader
-from tests.tubeclient.consuming import Bench, Client
+from tests.tubeclient.consuming import LOOKERS, Bench, Client
 from tubeclient.errors import DataLoss, PartitionTaken, StalePack
 from tubeclient.flows.registrations import Lost
 from tubeclient.keys import PartitionKey
@@ -83,7 +83,8 @@ def test_what_somebody_else_confirmed_meanwhile_does_not_come_again(bench: Bench
     assert client.drain() == bench.of(bench.key())[theirs:] != []
 
 
-def test_what_expired_while_a_registration_was_lost_is_an_error(bench: Bench, client: Client) -> None:
+def test_what_expired_while_a_registration_was_lost_is_an_error(bench: Bench) -> None:
+    client = bench.connected(reader_groups=LOOKERS)
     delivery = client.get()
     forget(bench, bench.key())
     bench.store(bench.key()).expire(10 * 28)

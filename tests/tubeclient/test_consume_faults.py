@@ -6,7 +6,7 @@ import pytest
 from google.protobuf.message import Message
 
 from embedded_tubemq.common.peer import NOBODY, Peer
-from tests.tubeclient.consuming import Bench, Client
+from tests.tubeclient.consuming import LOOKERS, Bench, Client
 from tubeclient.errors import (
     CorruptMessage,
     DataLoss,
@@ -49,8 +49,8 @@ def test_a_broker_that_answers_empty_from_one_position_is_not_asked_all_the_time
     assert client.drain() == bench.of(bench.key())
 
 
-def test_messages_that_expired_are_an_error_once(bench: Bench, client: Client) -> None:
-    key = bench.key()
+def test_messages_that_expired_are_an_error_once(bench: Bench) -> None:
+    client, key = bench.connected(reader_groups=LOOKERS), bench.key()
     client.confirm(client.get())
     position = bench.committed(key)
     assert position is not None
@@ -64,7 +64,7 @@ def test_messages_that_expired_are_an_error_once(bench: Bench, client: Client) -
 
 
 def test_messages_that_expired_may_be_passed_over(bench: Bench) -> None:
-    client, key = bench.client(fail_on_data_loss=False), bench.key()
+    client, key = bench.client(fail_on_data_loss=False, reader_groups=LOOKERS), bench.key()
     client.connect(key)
     client.confirm(client.get())
     position = bench.committed(key)
@@ -75,8 +75,8 @@ def test_messages_that_expired_may_be_passed_over(bench: Bench) -> None:
     assert [event.lost for event in client.events_of(Expired)] == [OffsetRange(key, position, position + 5 * 28)]
 
 
-def test_a_group_that_somebody_moved_on_purpose_is_no_loss(bench: Bench, client: Client) -> None:
-    key = bench.key()
+def test_a_group_that_somebody_moved_on_purpose_is_no_loss(bench: Bench) -> None:
+    client, key = bench.connected(reader_groups=LOOKERS), bench.key()
     client.confirm(client.get())
     drop_prefetched(client)
     for offset in (25 * 28, 2 * 28):  # forwards and backwards

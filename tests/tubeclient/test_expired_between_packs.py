@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.tubeclient.consuming import Bench, Client
+from tests.tubeclient.consuming import LOOKERS, Bench, Client
 from tubeclient.errors import DataLoss, StalePack
 from tubeclient.flows.message_pack import Delivery
 from tubeclient.flows.read_plan import BootstrapOffset
@@ -31,7 +31,7 @@ class Reader:
 
     def __init__(self, bench: Bench, offset: int = BootstrapOffset.STORED, **options: Any) -> None:
         self.bench = bench
-        plan = {"confirm_timeout_ms": 10 * HOUR_MS, "reader_groups": ("etl-r0", "etl-r1"), "prefetch": 0, **options}
+        plan = {"confirm_timeout_ms": 10 * HOUR_MS, "reader_groups": LOOKERS, "prefetch": 0, **options}
         self.client: Client = bench.client(**plan)
         self.client.connect(bench.key(), offset)
         self.read: list[bytes] = []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.tubeclient.consuming import Bench, Client
+from tests.tubeclient.consuming import LOOKERS, Bench, Client
 from tubeclient.errors import (
     ClientClosed,
     DataLoss,
@@ -89,7 +89,8 @@ def test_closing_gives_back_what_is_being_connected(bench: Bench) -> None:
     assert bench.client("rival").connect(bench.key()) == 0
 
 
-def test_what_expires_while_nobody_asks_for_long_is_an_error(bench: Bench, client: Client) -> None:
+def test_what_expires_while_nobody_asks_for_long_is_an_error(bench: Bench) -> None:
+    client = bench.connected(reader_groups=LOOKERS)
     client.drain()
     bench.send(20)
     bodies = bench.of(bench.key())

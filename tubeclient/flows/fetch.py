@@ -191,7 +191,10 @@ class Fetching:
             self._plan.counts.fetched(holding.key.topic, "messages")
             expected = yield from self._expected(holding)
             if expected is not None and response.currOffset > expected:
-                yield from self._explain_gap(holding, expected, response.currOffset)
+                # Messages expired, or somebody moved the group on purpose. The pack is asked for again after a look.
+                holding.has_gap(expected, response.currOffset)
+                yield from self.settle_doubt(holding, messages=0, end=None)
+                yield from self._tell_losses()
                 return None
             return (yield from self._deliver(holding, response, fetch.sent_ms))
         finally:  # even if the caller was interrupted
@@ -207,30 +210,6 @@ class Fetching:
             return holding.expected
         now: float = yield Now()
         return holding.confirmed if 0 < holding.empty_ms < now - _LONG_SILENCE_MS else None
-
-    def _explain_gap(self, holding: Holding, expected: int, start: int) -> Flow[None]:
-        """A pack begins after the group's position: messages expired, or somebody moved the group on purpose.
-
-        Registering at the old position shows which: its message is still there, or not.
-        """
-        before = holding.doubt
-        holding.suspects(expected)  # until it is known, also by who goes on if this is interrupted
-        try:
-            found = yield from self._registrar.seek(holding, expected)
-            if found <= expected:
-                yield from self._registrar.seek(holding, start, moves=True)
-                return
-        except TransportError as error:
-            yield from self._registrar.line_down(holding.line, error)
-            return
-        except TubeError as error:
-            yield from self._registrations.lose(holding, error)
-            return
-        self._note_lost(holding, OffsetRange(holding.key, expected, found))
-        if before is None:
-            holding.doubt_settled()
-            holding.suspects(found)  # the data may begin behind the index
-        yield from self._tell_losses()
 
     def settle_doubt(self, holding: Holding, *, messages: int, end: int | None) -> Flow[None]:
         """So many messages came up to `end`. Find and note what expired before it was read."""

@@ -273,6 +273,13 @@ class Holding:
         self.lost_track(rest_until_ms)
         self.commit_next = commit_next
 
+    def has_gap(self, expected: int, start: int) -> None:
+        """A pack begins at `start`, behind where the group stood. It is fetched again."""
+        if self.doubt is None or self.doubt.may_be_new:
+            self.doubt = Doubt(expected)
+        self.lost_track()
+        self.expected = start
+
     def delivered(self, out: PackOut) -> None:
         """A pack was delivered."""
         self._become(Phase.DELIVERED, out=out)
@@ -283,11 +290,6 @@ class Holding:
         """Nobody confirmed the pack in time, or got it: it will be read again."""
         self.expected, self.commit_next = self.confirmed, False
         self.rest()
-
-    def suspects(self, start: int) -> None:
-        """Something expired from `start` on, or somebody moved the group."""
-        if self.doubt is None:
-            self.doubt = Doubt(start)
 
     def doubt_settled(self, *, at_first: bool = False) -> None:
         """It is known what had expired. `at_first`: the group had no position before."""
