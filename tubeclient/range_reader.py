@@ -18,6 +18,7 @@ from tubeclient.counts import ReadCounts
 from tubeclient.errors import ClientClosed, DataLoss, NoSuchPartition
 from tubeclient.flows.message_pack import BadMessages, check_bad_messages, counted_place
 from tubeclient.flows.read_range import AFTER_LOSS, LostRange, Pack, RangeRead, RangeTask
+from tubeclient.flows.stay import ReaderNames
 from tubeclient.identity import new_client_id
 from tubeclient.keys import BrokerInfo, OffsetRange, PartitionKey
 from tubeclient.metrics import enter
@@ -73,18 +74,18 @@ class RangeReader(ProcessBound):
         super().__init__()
         self.losses: list[LostRange] = []
         self._settings = checked_settings(settings)
-        self._reader_groups = checked_reader_groups(reader_groups)
-        self._new_client_id = partial(new_client_id, self._reader_groups[0], client_name)
+        groups = checked_reader_groups(reader_groups)
+        new_id = partial(new_client_id, groups[0], client_name)
+        self._names = ReaderNames(groups, new_id, authority_of(settings, visit_token))
         self._fail_on_data_loss = fail_on_data_loss
         check_bad_messages(bad_messages)
         self._bad_messages = bad_messages
         self._closed = False
         self._pool = shared_pool(settings)
         self._runner = FlowRunner(self._pool)
-        self._authority = authority_of(settings, visit_token)
         self._store_sizes = store_sizes or {}
         self._asked_sizes: dict[tuple[int, str], int] = {}
-        self._counts = ReadCounts(self._reader_groups[0])
+        self._counts = ReadCounts(groups[0])
         enter(self, self._counts)
 
     def read(
@@ -112,7 +113,7 @@ class RangeReader(ProcessBound):
             checked_kind(one.broker, BrokerInfo, "the broker of a range", "ClusterView.broker_of(partition)")
             checked_kind(one.range, OffsetRange, "a range", "OffsetRange(partition, 0, 2800)")
         # Of this read alone: one that is left before its end has nothing to say in a later one.
-        kept = KeptData(self._settings, self._reader_groups, self._new_client_id, self._authority, self._asked_sizes)
+        kept = KeptData(self._settings, self._names, self._asked_sizes)
         for number, one in sorted(enumerate(wanted), key=lambda numbered: numbered[1].range.partition):
             self._check_open()
             reading = RangeRead(self._task(one), random.Random())
@@ -175,12 +176,10 @@ class RangeReader(ProcessBound):
         return RangeTask(
             wanted.broker,
             wanted.range,
-            self._reader_groups,
-            self._new_client_id,
+            self._names,
             checked_tags(topic_name(wanted.range.partition.topic), wanted.filters),
             self._fail_on_data_loss,
             self._settings.retry_limit_ms,
-            self._authority,
             bad_messages=self._bad_messages,
             counts=self._counts,
             alone=self._store_sizes.get((wanted.broker.broker_id, wanted.range.partition.topic)) == 1,

@@ -22,7 +22,8 @@ from embedded_tubemq.storage.store import NewMessage, Store
 from embedded_tubemq.storage.stores import StoreDirectory
 from tests.tubeclient.simulation import Actor, Simulation, Weather
 from tubeclient.errors import DeadlineExceeded, NoMessageTime
-from tubeclient.flows.find_time import TimedLook, TimeTask
+from tubeclient.flows.find_time import TimedLook
+from tubeclient.flows.stay import ReaderNames
 from tubeclient.flows.time_search import FirstMinute, TimeSearch
 from tubeclient.keys import INDEX_ENTRY_BYTES as ENTRY
 from tubeclient.keys import BrokerInfo, PartitionKey, StoreBounds
@@ -58,8 +59,9 @@ class Bench:
     def start(self, partition: int, minute: int, **more: Any) -> Actor:
         bounds = StoreBounds(*self.store.bounds)
         key, lives = PartitionKey(1, TOPIC, partition), itertools.count(1)
-        task = TimeTask(BROKER, key, UTC, GROUPS, lambda: f"looker-{next(lives)}", **more)
-        return self.simulation.start(whole(TimedLook(task, random.Random(1), TimeSearch(bounds, minute))))
+        names = ReaderNames(GROUPS, lambda: f"looker-{next(lives)}")
+        look = TimedLook(BROKER, key, names, TimeSearch(bounds, minute), random.Random(1), zone=UTC, **more)
+        return self.simulation.start(whole(look))
 
     def find(self, partition: int, minute: int, **more: Any) -> Any:
         """The entry that is found; raises what the search raises."""
@@ -71,8 +73,9 @@ class Bench:
         """The minute of the first message from entry `begin` up to `end`."""
         bounds = StoreBounds(begin * ENTRY, end * ENTRY)
         key, lives = PartitionKey(1, TOPIC, partition), itertools.count(1)
-        task = TimeTask(BROKER, key, UTC, GROUPS, lambda: f"looker-{next(lives)}")
-        actor = self.simulation.start(whole(TimedLook(task, random.Random(1), FirstMinute(bounds))))
+        names = ReaderNames(GROUPS, lambda: f"looker-{next(lives)}")
+        look = TimedLook(BROKER, key, names, FirstMinute(bounds), random.Random(1), zone=UTC)
+        actor = self.simulation.start(whole(look))
         self.simulation.run()
         if actor.error is not None:
             raise actor.error

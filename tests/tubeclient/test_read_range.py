@@ -22,6 +22,7 @@ from tests.tubeclient.simulation import Simulation, Weather
 from tubeclient.errors import CorruptMessage, DataLoss, DeadlineExceeded, TubeError
 from tubeclient.flows.effects import Emit, Sleep
 from tubeclient.flows.read_range import LostRange, Pack, RangeRead, RangeTask
+from tubeclient.flows.stay import ReaderNames
 from tubeclient.keys import BrokerInfo, OffsetRange, PartitionKey
 from tubeclient.wire.methods import Method
 
@@ -70,8 +71,8 @@ class Bench:
     def reading(self, offset_range: OffsetRange, **options: Any) -> RangeRead:
         self._readers += 1
         number, lives = self._readers, itertools.count(1)
-        groups = options.pop("groups", GROUPS)
-        task = RangeTask(BROKER, offset_range, groups, lambda: f"reader-{number}.{next(lives)}", **options)
+        names = ReaderNames(options.pop("groups", GROUPS), lambda: f"reader-{number}.{next(lives)}")
+        task = RangeTask(BROKER, offset_range, names, **options)
         return RangeRead(task, self.simulation.random)
 
     def read(self, offset_range: OffsetRange, **options: Any) -> list[Any]:

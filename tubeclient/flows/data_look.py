@@ -10,12 +10,11 @@ from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from tubeclient.errors import PartitionOccupied, PartitionTaken, TubeError
-from tubeclient.flows.authority import Authority
 from tubeclient.flows.effects import Flow, Now, Sleep, backoff_ms
 from tubeclient.flows.holding import Holding
 from tubeclient.flows.patience import Patience
 from tubeclient.flows.read_plan import ReadPlan
-from tubeclient.flows.stay import Stay
+from tubeclient.flows.stay import ReaderNames, Stay
 from tubeclient.keys import INDEX_ENTRY_BYTES, BrokerInfo, OffsetRange, PartitionKey, StoreBounds
 
 _STEP_BACK = 100 * INDEX_ENTRY_BYTES
@@ -117,21 +116,13 @@ def _between(low: int, high: int) -> int:
 class DataLook:
     """Looks into one store of `broker`. `partitions` are all partitions of the store, first those likely to have much.
 
-    `new_client_id` makes a new unique client id at each call. Methods raise the StatusError of a
-    refusal, PartitionOccupied if a partition is read in all `reader_groups`, and the error of a call. Run `release()`
-    afterwards, however they ended.
+    Methods raise the StatusError of a refusal, PartitionOccupied if a partition is read in all groups of `names`, and
+    the error of a call. Run `release()` afterwards, however they ended.
     """
 
-    def __init__(
-        self,
-        broker: BrokerInfo,
-        partitions: Iterable[PartitionKey],
-        reader_groups: tuple[str, ...],
-        new_client_id: Callable[[], str],
-        authority: Authority,
-    ) -> None:
+    def __init__(self, broker: BrokerInfo, partitions: Iterable[PartitionKey], names: ReaderNames) -> None:
         self._broker = broker
-        self._stays = [(key, Stay(broker, key, reader_groups, new_client_id, authority)) for key in partitions]
+        self._stays = [(key, Stay(broker, key, names)) for key in partitions]
 
     def first(self, bounds: StoreBounds) -> Flow[int]:
         """The first offset within the index's `bounds` that has data."""
@@ -215,7 +206,8 @@ def settle_doubt(
         holding.doubt_settled()
         return
     others = [key for key in holding.siblings if key != holding.key]
-    look = DataLook(holding.line.info, [holding.key, *others], plan.reader_groups, plan.new_client_id, plan.authority)
+    names = ReaderNames(plan.reader_groups, plan.new_client_id, plan.authority)
+    look = DataLook(holding.line.info, [holding.key, *others], names)
     seen: tuple[int, int] | None = None
     try:
         seen = yield from look.first_if_behind(start, Patience(_LOOK_MS, _LOOK_MS), rng)

@@ -8,8 +8,6 @@ fetches. The first message of the answer is the partition's first one at or afte
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
-from dataclasses import dataclass, field
 from datetime import tzinfo
 from typing import Any, Generic, TypeVar
 
@@ -20,11 +18,10 @@ from tubeclient.errors import (
     PartitionTaken,
     TubeError,
 )
-from tubeclient.flows.authority import Authority
 from tubeclient.flows.effects import Flow, Now, Sleep, backoff_ms
 from tubeclient.flows.message_pack import BadMessages
 from tubeclient.flows.patience import Patience
-from tubeclient.flows.stay import Stay
+from tubeclient.flows.stay import ReaderNames, Stay
 from tubeclient.flows.time_search import MinuteSearch
 from tubeclient.keys import BrokerInfo, PartitionKey
 from tubeclient.wire.message_time import MINUTE_MS, message_time_ms
@@ -33,37 +30,34 @@ from tubeclient.wire.messages import Message, bad_attributes, checked_columns, k
 FoundT = TypeVar("FoundT")
 
 
-@dataclass(frozen=True, slots=True)
-class TimeTask:
-    """Where to look, and under which names. `reader_groups` are tried in order, as for ranges."""
-
-    broker: BrokerInfo
-    partition: PartitionKey
-    zone: tzinfo
-    """Of the producers' clocks."""
-    reader_groups: tuple[str, ...]
-    new_client_id: Callable[[], str]
-    """Makes a new unique client id at each call."""
-    retry_limit_ms: float = 60_000
-    """How long to go on without progress."""
-    authority: Authority = field(default_factory=Authority)
-    bad_messages: BadMessages = "fail"
-    """With "keep", a message that is damaged or cannot be parsed counts as old as the next good one."""
-
-
 class TimedLook(Generic[FoundT]):
-    """One search. The flow `run()` returns what it found.
+    """One search. The flow `run()` returns what it found. `zone` is that of the producers' clocks. With `bad_messages`
+    "keep", a message that is damaged or cannot be parsed counts as old as the next good one.
 
     The flow `release()` releases the partition; run it afterwards, however `run()` ended. Raises NoMessageTime,
     CorruptMessage, DeadlineExceeded after `retry_limit_ms` without progress, and the StatusError of a refusal.
     """
 
-    def __init__(self, task: TimeTask, rng: random.Random, search: MinuteSearch[FoundT]) -> None:
-        self._task = task
+    def __init__(
+        self,
+        broker: BrokerInfo,
+        partition: PartitionKey,
+        names: ReaderNames,
+        search: MinuteSearch[FoundT],
+        rng: random.Random,
+        *,
+        zone: tzinfo,
+        retry_limit_ms: float = 60_000,
+        bad_messages: BadMessages = "fail",
+    ) -> None:
+        self._broker = broker
+        self._partition = partition
         self._search = search
         self._rng = rng
-        self._stay = Stay(task.broker, task.partition, task.reader_groups, task.new_client_id, task.authority)
-        self._patience = Patience(task.retry_limit_ms, task.retry_limit_ms)
+        self._zone = zone
+        self._bad_messages = bad_messages
+        self._stay = Stay(broker, partition, names)
+        self._patience = Patience(retry_limit_ms, retry_limit_ms)
 
     def run(self) -> Flow[FoundT]:
         self._patience.progress((yield Now()))
@@ -93,7 +87,7 @@ class TimedLook(Generic[FoundT]):
             except TubeError as error:
                 if isinstance(error, PartitionOccupied | PartitionTaken):
                     self._stay.was_turned_away()
-                yield from self._patience.put_up_with(error, f"{self._doing} at {at}", self._task.broker)
+                yield from self._patience.put_up_with(error, f"{self._doing} at {at}", self._broker)
                 yield Sleep(backoff_ms(attempt, self._rng.random()))
                 attempt, registered = attempt + 1, False
                 continue
@@ -116,7 +110,7 @@ class TimedLook(Generic[FoundT]):
     def _good_one(self, messages: Any) -> Message | None:
         """The first of these messages; where bad ones are kept, the first good one if there is any."""
         try:
-            if self._task.bad_messages == "fail":
+            if self._bad_messages == "fail":
                 (first,) = map(Message, *checked_columns(messages, 1))
                 return first
             columns, bad = kept_columns(messages)
@@ -127,9 +121,9 @@ class TimedLook(Generic[FoundT]):
 
     def _minute_of(self, first: Message) -> int:
         text = first.time
-        time_ms = message_time_ms(text, self._task.zone)
+        time_ms = message_time_ms(text, self._zone)
         if time_ms is None:
-            key = self._task.partition
+            key = self._partition
             raise NoMessageTime(
                 f"the message with id {first.message_id} of partition {key} (topic {key.topic}) "
                 + (f"has {text!r} for its time, which is not yyyyMMddHHmm" if text else "carries no time"),
@@ -139,4 +133,4 @@ class TimedLook(Generic[FoundT]):
 
     @property
     def _doing(self) -> str:
-        return f"looking for a time in partition {self._task.partition}"
+        return f"looking for a time in partition {self._partition}"

@@ -21,13 +21,12 @@ cannot come late in between: see `Stay`.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 from tubeclient.counts import FetchResult, ReadCounts
 from tubeclient.errors import (
-    ConfigurationError,
     ContradictoryAnswers,
     CorruptMessage,
     DataLoss,
@@ -36,7 +35,6 @@ from tubeclient.errors import (
     PartitionTaken,
     TubeError,
 )
-from tubeclient.flows.authority import Authority
 from tubeclient.flows.effects import Emit, Flow, Now, Sleep, backoff_ms
 from tubeclient.flows.message_pack import (
     READINGS,
@@ -48,8 +46,7 @@ from tubeclient.flows.message_pack import (
     counted_place,
 )
 from tubeclient.flows.patience import Patience
-from tubeclient.flows.reader import Reader
-from tubeclient.flows.stay import Stay
+from tubeclient.flows.stay import ReaderNames, Stay
 from tubeclient.keys import INDEX_ENTRY_BYTES, BrokerInfo, OffsetRange, PartitionKey
 from tubeclient.wire.messages import NO_MESSAGES, Columns, checked_columns, kept_columns
 from tubeclient.wire.proto import broker_pb2
@@ -107,33 +104,23 @@ class LostRange:
 
 @dataclass(frozen=True, slots=True)
 class RangeTask:
-    """What to read, and under which names.
-
-    `reader_groups` are tried in order; the first one in which the partition is free is taken.
-    """
+    """What to read, and under which names."""
 
     broker: BrokerInfo
     range: OffsetRange
-    reader_groups: tuple[str, ...]
-    new_client_id: Callable[[], str]
-    """Makes a new unique client id at each call."""
+    names: ReaderNames
     filters: frozenset[str] = frozenset()
     fail_on_data_loss: bool = True
     retry_limit_ms: float = 60_000
     """How long to go on without progress."""
-    authority: Authority = field(default_factory=Authority)
     turn_limit_ms: float = 600_000
-    """How long to wait while others read the partition in all of `reader_groups`, if that is longer."""
+    """How long to wait while others read the partition in all reader groups, if that is longer."""
     bad_messages: BadMessages = "fail"
     """What to do with messages that do not match their checksums."""
     counts: ReadCounts = field(default_factory=ReadCounts)
     """What was read so far."""
     alone: bool = False
     """The partition has its store for itself, so each index entry is a message of it."""
-
-    def __post_init__(self) -> None:
-        if not self.reader_groups:
-            raise ConfigurationError(f"no reader group for reading {self.range}; readerGroups must name at least one")
 
 
 class _Held(NamedTuple):
@@ -181,19 +168,12 @@ class RangeRead:
         """End of what has been handed out."""
         self._rng = rng
         self._reading = f"reading {task.range}"
-        self._stay = Stay(
-            task.broker, task.range.partition, task.reader_groups, task.new_client_id, task.authority, task.filters
-        )
+        self._stay = Stay(task.broker, task.range.partition, task.names, task.filters)
         self._patience = Patience(task.retry_limit_ms, task.turn_limit_ms)
         self._suspicion: DataLoss | None = None
         self._damage = DamageCheck()
         self._check = PackCheck(alone=task.alone and not task.filters)
         self._end = task.range.end  # lowered if the broker lost its tail and the reader may continue without it
-
-    @property
-    def reader(self) -> Reader | None:
-        """The reader that has the partition now. None if none has it."""
-        return self._stay.reader
 
     def run(self) -> Flow[None]:
         self._patience.progress((yield Now()))

@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from google.protobuf.message import Message
 
-from tubeclient.errors import NothingToRead, PartitionOccupied, ProtocolError, TubeError
+from tubeclient.errors import ConfigurationError, NothingToRead, PartitionOccupied, ProtocolError, TubeError
 from tubeclient.flows.authority import Authority
 from tubeclient.flows.effects import Flow, Receive, Send, Ticket, call, checked
 from tubeclient.flows.reader import FREE, TAKEN, Reader
@@ -31,6 +32,21 @@ _FAILED = 500
 _NOT_FOUND = 404
 
 
+@dataclass(frozen=True, slots=True)
+class ReaderNames:
+    """Under which names brokers are asked."""
+
+    groups: tuple[str, ...]
+    """Tried in order: the first one in which a partition is free is taken."""
+    new_client_id: Callable[[], str]
+    """Makes a new unique client id at each call."""
+    authority: Authority = field(default_factory=Authority)
+
+    def __post_init__(self) -> None:
+        if not self.groups:
+            raise ConfigurationError("there is no reader group; readerGroups must name at least one")
+
+
 class Step(NamedTuple):
     """What one fetch and its commit gave."""
 
@@ -44,27 +60,17 @@ class Step(NamedTuple):
 
 
 class Stay:
-    """`new_client_id` returns a new unique id at each call."""
-
     def __init__(
-        self,
-        broker: BrokerInfo,
-        partition: PartitionKey,
-        reader_groups: tuple[str, ...],
-        new_client_id: Callable[[], str],
-        authority: Authority,
-        filters: frozenset[str] = frozenset(),
+        self, broker: BrokerInfo, partition: PartitionKey, names: ReaderNames, filters: frozenset[str] = frozenset()
     ) -> None:
         self.reader: Reader | None = None
         """The reader that has the partition now. None if none has it."""
         self._broker = broker
         self._partition = partition
         self._name = str(partition)
-        self._groups = reader_groups
-        self._new_client_id = new_client_id
-        self._authority = authority
+        self._names = names
         self._filters = filters
-        self._client_id = new_client_id()
+        self._client_id = names.new_client_id()
         self._unanswered: list[Reader] = []
         self._former: list[Reader] = []
         """Readers that may still have the partition and must not be used again."""
@@ -77,9 +83,9 @@ class Stay:
         """
         if self._unanswered:
             self._part_with(self._unanswered)
-            self._client_id = self._new_client_id()
+            self._client_id = self._names.new_client_id()
         yield from self._leave_former()
-        groups = self._groups if self.reader is None else (self.reader.group,)
+        groups = self._names.groups if self.reader is None else (self.reader.group,)
         self.reader = None
         try:
             for group in groups:
@@ -178,24 +184,18 @@ class Stay:
         return response
 
     def _reader_in(self, group: str) -> Reader:
-        return Reader(group, self._client_id, self._authority)
+        return Reader(group, self._client_id, self._names.authority)
 
     def _present(self) -> Reader:
         assert self.reader is not None
         return self.reader
 
 
-def probe_store(
-    broker: BrokerInfo,
-    partitions: Sequence[PartitionKey],
-    reader_groups: tuple[str, ...],
-    new_client_id: Callable[[], str],
-    authority: Authority,
-) -> Flow[StoreBounds]:
+def probe_store(broker: BrokerInfo, partitions: Sequence[PartitionKey], names: ReaderNames) -> Flow[StoreBounds]:
     """Ask `broker` for the bounds of the store of `partitions`, by the first one that is free in one of the groups."""
     *others, last = partitions
     for key in (*others, last):
-        stay = Stay(broker, key, reader_groups, new_client_id, authority)
+        stay = Stay(broker, key, names)
         try:
             answer = yield from stay.seek(0, f"asking for the offsets of {key}")
             return StoreBounds(answer.currOffset, answer.maxOffset)

@@ -9,8 +9,8 @@ from contextlib import closing
 from typing import NamedTuple
 
 from tubeclient.errors import PartitionOccupied
-from tubeclient.flows.authority import Authority
 from tubeclient.flows.data_look import DataLook
+from tubeclient.flows.stay import ReaderNames
 from tubeclient.keys import BrokerInfo, PartitionKey, StoreBounds, StoreFiles, StoreKey
 from tubeclient.net.pool import ConnectionPool
 from tubeclient.net.runner import FlowRunner
@@ -46,17 +46,9 @@ class FirstOffsets:
     when data expires, and only forward, unless a topic is created again. For several threads, but for one broker at
     most one at a time."""
 
-    def __init__(
-        self,
-        pool: ConnectionPool,
-        reader_groups: Sequence[str],
-        new_client_id: Callable[[], str],
-        authority: Authority,
-    ) -> None:
+    def __init__(self, pool: ConnectionPool, names: ReaderNames) -> None:
         self._pool = pool
-        self._reader_groups = tuple(reader_groups)
-        self._new_client_id = new_client_id
-        self._authority = authority
+        self._names = names
         self._known: dict[StoreKey, _Known] = {}
 
     def bounds(
@@ -107,7 +99,7 @@ class FirstOffsets:
         if known is not None:
             low = max(low, known.first)
         now, runner = time.monotonic(), FlowRunner(self._pool)
-        look = DataLook(broker, partitions, self._reader_groups, self._new_client_id, self._authority)
+        look = DataLook(broker, partitions, self._names)
         try:
             first = runner.run(look.first(StoreBounds(low, high)))
             self._known[store] = _Known(first, files.data_min, high, now)

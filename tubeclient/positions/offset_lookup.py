@@ -30,9 +30,9 @@ from tubeclient.errors import (
     TubeError,
 )
 from tubeclient.flows.effects import backoff_ms
-from tubeclient.flows.find_time import TimedLook, TimeTask
+from tubeclient.flows.find_time import TimedLook
 from tubeclient.flows.message_pack import BadMessages, check_bad_messages
-from tubeclient.flows.stay import probe_store
+from tubeclient.flows.stay import ReaderNames, probe_store
 from tubeclient.flows.time_search import FirstMinute, MinuteSearch, TimeSearch
 from tubeclient.identity import new_client_id
 from tubeclient.keys import BrokerInfo, PartitionKey, StoreBounds, StoreFiles, StoreKey
@@ -98,9 +98,9 @@ class OffsetLookup(ProcessBound):
         check_bad_messages(bad_messages)
         self._bad_messages = bad_messages
         self._settings = checked_settings(settings)
-        self._reader_groups = checked_reader_groups(reader_groups)
-        self._new_client_id = partial(new_client_id, self._reader_groups[0], "probe")
         self._authority = authority_of(settings)
+        groups = checked_reader_groups(reader_groups)
+        self._names = ReaderNames(groups, partial(new_client_id, groups[0], "probe"), self._authority)
         self._pool = ConnectionPool(settings)
         self._workers = ThreadPoolExecutor(_AT_ONCE, "tubeclient-lookup")
         self._silent_workers = ThreadPoolExecutor(_SILENT_AT_ONCE, "tubeclient-lookup-silent")
@@ -112,7 +112,7 @@ class OffsetLookup(ProcessBound):
         self._asked_aside: dict[int, Future[_Answer]] = {}
         """Queries of silent brokers that no caller waits for."""
         self._webs = BrokerWebs(settings)
-        self._firsts = FirstOffsets(self._pool, self._reader_groups, self._new_client_id, self._authority)
+        self._firsts = FirstOffsets(self._pool, self._names)
 
     def bounds(self, view: ClusterView) -> dict[StoreKey, StoreBounds]:
         """Return the bounds of every store in `view`. They begin at the first message, after index entries whose
@@ -198,9 +198,12 @@ class OffsetLookup(ProcessBound):
             moments = {key: moment_ms(given, f"the time of {key}") for key, given in timestamps_ms.items()}
             held = self.bounds(view) if bounds is None else bounds
             self._authority.visit_token = view.visit_token
-            tasks = [self._time_task(view, key, zone) for key in sorted(moments)]
-            searches = [TimeSearch(held[key.store], moments[key] // MINUTE_MS) for key in sorted(moments)]
-            return dict(zip(sorted(moments), self._workers.map(self._searched, tasks, searches), strict=True))
+
+            def search(key: PartitionKey) -> int | None:
+                return self._searched(view, key, zone, TimeSearch(held[key.store], moments[key] // MINUTE_MS))
+
+            keys = sorted(moments)
+            return dict(zip(keys, self._workers.map(search, keys), strict=True))
 
     def first_times(
         self, view: ClusterView, ranges: Mapping[PartitionKey, StoreBounds], *, time_zone: str = "UTC"
@@ -216,7 +219,7 @@ class OffsetLookup(ProcessBound):
 
             def look(key: PartitionKey) -> FirstTime:
                 try:
-                    minute = self._searched(self._time_task(view, key, zone), FirstMinute(ranges[key]))
+                    minute = self._searched(view, key, zone, FirstMinute(ranges[key]))
                 except TubeError as error:
                     return FirstTime(None, error)
                 return FirstTime(None if minute is None else minute * MINUTE_MS)
@@ -252,21 +255,18 @@ class OffsetLookup(ProcessBound):
                 raise
             raise ClientClosed("this OffsetLookup was closed") from error
 
-    def _time_task(self, view: ClusterView, key: PartitionKey, zone: tzinfo) -> TimeTask:
-        return TimeTask(
+    def _searched(self, view: ClusterView, key: PartitionKey, zone: tzinfo, search: MinuteSearch[FoundT]) -> FoundT:
+        runner = FlowRunner(self._pool)
+        look = TimedLook(
             view.broker_of(key),
             key,
-            zone,
-            self._reader_groups,
-            partial(new_client_id, self._reader_groups[0], "times"),
-            self._settings.retry_limit_ms,
-            self._authority,
-            self._bad_messages,
+            self._names,
+            search,
+            random.Random(),
+            zone=zone,
+            retry_limit_ms=self._settings.retry_limit_ms,
+            bad_messages=self._bad_messages,
         )
-
-    def _searched(self, task: TimeTask, search: MinuteSearch[FoundT]) -> FoundT:
-        runner = FlowRunner(self._pool)
-        look = TimedLook(task, random.Random(), search)
         try:
             return runner.run(look.run())
         finally:
@@ -352,5 +352,5 @@ class OffsetLookup(ProcessBound):
             return _Answer({}, error)
 
     def _probe(self, broker: BrokerInfo, partitions: Sequence[PartitionKey]) -> StoreFiles:
-        probe = probe_store(broker, partitions, self._reader_groups, self._new_client_id, self._authority)
+        probe = probe_store(broker, partitions, self._names)
         return StoreFiles(FlowRunner(self._pool).run(probe), DATA_UNKNOWN)
