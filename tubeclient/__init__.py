@@ -45,7 +45,6 @@ if TYPE_CHECKING:
     from tubeclient.metadata import ClusterView as ClusterView
     from tubeclient.metrics import ClientMetrics as ClientMetrics
     from tubeclient.names import reader_groups_of as reader_groups_of
-    from tubeclient.net.fork import after_fork as after_fork
     from tubeclient.positions.offset_lookup import OffsetLook as OffsetLook
     from tubeclient.positions.offset_lookup import OffsetLookup as OffsetLookup
     from tubeclient.producing.outgoing import OutgoingMessage as OutgoingMessage
@@ -76,7 +75,6 @@ _HOMES = {
         "tubeclient.metadata": "ClusterView",
         "tubeclient.metrics": "ClientMetrics",
         "tubeclient.names": "reader_groups_of",
-        "tubeclient.net.fork": "after_fork",
         "tubeclient.positions.offset_lookup": "OffsetLook OffsetLookup",
         "tubeclient.producing.outgoing": "OutgoingMessage",
         "tubeclient.producing.producer": "Producer SendResult",

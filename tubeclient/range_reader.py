@@ -1,12 +1,13 @@
-"""Exact ranges, read on the calling thread while a second thread keeps the partitions' leases."""
+"""Exact ranges, read on the calling thread.
+
+Nothing keeps the lease of a partition. If it ends while a pack is processed, the partition is registered again at the
+end of that pack."""
 
 from __future__ import annotations
 
 import contextlib
 import logging
 import random
-import threading
-from collections import deque
 from collections.abc import Generator, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
@@ -14,35 +15,25 @@ from typing import NamedTuple
 from tubeclient.access import authority_of
 from tubeclient.arguments import checked_kind, checked_partition
 from tubeclient.counts import ReadCounts
-from tubeclient.errors import ClientClosed, DataLoss, NoSuchPartition, TubeError
-from tubeclient.flows.effects import Emit, Flow, call, checked
+from tubeclient.errors import ClientClosed, DataLoss, NoSuchPartition
 from tubeclient.flows.message_pack import BadMessages, check_bad_messages, counted_place
 from tubeclient.flows.read_range import AFTER_LOSS, LostRange, Pack, RangeRead, RangeTask
-from tubeclient.flows.reader import LEASE_BEAT_MS
+from tubeclient.flows.stay import ReaderNames
 from tubeclient.identity import new_client_id
 from tubeclient.keys import BrokerInfo, OffsetRange, PartitionKey
 from tubeclient.metrics import enter
 from tubeclient.names import checked_reader_groups, checked_tags, topic_name
-from tubeclient.net.forgotten import Watch
 from tubeclient.net.fork import ProcessBound
-from tubeclient.net.lanes import Lanes
 from tubeclient.net.pool import shared_pool
 from tubeclient.net.runner import FlowRunner
-from tubeclient.net.waiting import OneThread
 from tubeclient.positions.kept_data import KeptData
 from tubeclient.settings import ClientSettings, checked_settings
-from tubeclient.wire.methods import Method
 
-__all__ = ["RANGES_AT_ONCE", "LostRange", "Pack", "RangeReader", "WantedRange"]
+__all__ = ["LostRange", "Pack", "RangeReader", "WantedRange"]
 
 _log = logging.getLogger(__name__)
 
-RANGES_AT_ONCE = 4
-"""How many ranges are read at once, so that the broker always has something to do for a reader. With four, a read of
-many partitions is some percent faster than with one. Each costs the memory of a few packs.
-"""
-
-_JOIN_SECONDS = 15.0
+_CLOSED = "this RangeReader is closed; make a new one"
 
 
 class WantedRange(NamedTuple):
@@ -83,22 +74,19 @@ class RangeReader(ProcessBound):
         super().__init__()
         self.losses: list[LostRange] = []
         self._settings = checked_settings(settings)
-        self._reader_groups = checked_reader_groups(reader_groups)
-        self._new_client_id = partial(new_client_id, self._reader_groups[0], client_name)
+        groups = checked_reader_groups(reader_groups)
+        new_id = partial(new_client_id, groups[0], client_name)
+        self._names = ReaderNames(groups, new_id, authority_of(settings, visit_token))
         self._fail_on_data_loss = fail_on_data_loss
         check_bad_messages(bad_messages)
         self._bad_messages = bad_messages
         self._closed = False
-        self._reading: set[Lanes[int]] = set()
         self._pool = shared_pool(settings)
         self._runner = FlowRunner(self._pool)
-        self._authority = authority_of(settings, visit_token)
-        self._keeper = _LeaseKeeper(settings)
         self._store_sizes = store_sizes or {}
         self._asked_sizes: dict[tuple[int, str], int] = {}
-        self._counts = ReadCounts(self._reader_groups[0])
+        self._counts = ReadCounts(groups[0])
         enter(self, self._counts)
-        self._watch = Watch(self, f"a RangeReader of {', '.join(self._reader_groups)}", self._keeper.close)
 
     def read(
         self, broker: BrokerInfo, offset_range: OffsetRange, filters: frozenset[str] = frozenset()
@@ -114,70 +102,39 @@ class RangeReader(ProcessBound):
                 if pack is not None:
                     yield pack
 
-    def read_all(
-        self, wanted: Sequence[WantedRange], at_once: int = RANGES_AT_ONCE
-    ) -> Generator[tuple[int, Pack | None], None, None]:
-        """Yield (number, pack) of all these ranges, and (number, None) at the end of each. The packs of each range come
-        in order and without gaps. Raises as `read` does. Messages that expired without notice raise a DataLoss at the
-        end.
-
-        So many ranges are read `at_once`: while one waits for the broker, another one's messages are processed. They
-        begin in the order of their partitions, each one when the one before has its partition. So readers that hold
-        some partitions and wait for others never wait for each other. Ranges of the same partition are not read at
-        once.
+    def read_all(self, wanted: Sequence[WantedRange]) -> Generator[tuple[int, Pack | None], None, None]:
+        """Yield (number, pack) of all these ranges, and (number, None) at the end of each. They are read one after the
+        other, in the order of their partitions. Raises as `read` does. Messages that expired without notice raise a
+        DataLoss at the end.
         """
         self._check_open()
         for one in wanted:
             checked_kind(one, WantedRange, "a range to read", "WantedRange(broker, OffsetRange(partition, 0, 2800))")
             checked_kind(one.broker, BrokerInfo, "the broker of a range", "ClusterView.broker_of(partition)")
             checked_kind(one.range, OffsetRange, "a range", "OffsetRange(partition, 0, 2800)")
-        self._watch.begin()
-        left = deque(sorted(range(len(wanted)), key=lambda number: wanted[number].range.partition))
-        readings: dict[int, RangeRead] = {}
-
-        def begin() -> None:
-            self._check_open()
-            running = lanes.running
-            if not left or len(running) >= max(1, at_once):
-                return
-            if running and readings[running[-1]].reader is None:
-                return
-            number = left[0]
-            if any(wanted[other].range.partition == wanted[number].range.partition for other in readings):
-                return
-            left.popleft()
-            readings[number] = RangeRead(self._task(wanted[number]), random.Random())
-            self._keeper.add(readings[number])
-            lanes.add(number, _whole(readings[number]))
-
         # Of this read alone: one that is left before its end has nothing to say in a later one.
-        kept = KeptData(self._settings, self._reader_groups, self._new_client_id, self._authority, self._asked_sizes)
-        lanes: Lanes[int] = Lanes(self._runner, begin)
-        told: set[int] = set()
-        self._reading.add(lanes)
-        try:
-            for number, step in lanes:
-                self._check_open()
-                if isinstance(step, LostRange):
-                    self._lost(step)
-                    continue
-                if step is None:
-                    self._keeper.drop(readings.pop(number))
-                else:
-                    self._counts.delivered(step.partition.topic, len(step), step.payload_bytes, len(step.damaged or ()))
-                    filtered = bool(wanted[number].filters)
-                    kept.note(wanted[number].broker, wanted[number].range, step, filtered=filtered)
-                    if step.damaged and number not in told:
-                        told.add(number)
-                        _tell_damaged(step, step.damaged)
-                yield number, step
-            self._check_kept(kept)
-        finally:
-            self._reading.discard(lanes)
-            lanes.close()
-            for reading in readings.values():
-                self._keeper.drop(reading)
-                self._runner.run(reading.release())
+        kept = KeptData(self._settings, self._names, self._asked_sizes)
+        for number, one in sorted(enumerate(wanted), key=lambda numbered: numbered[1].range.partition):
+            self._check_open()
+            reading = RangeRead(self._task(one), random.Random())
+            told = False
+            try:
+                for step in self._runner.iterate(reading.run()):
+                    self._check_open()
+                    if isinstance(step, LostRange):
+                        self._lost(step)
+                        continue
+                    damaged = step.damaged or {}
+                    self._counts.delivered(step.partition.topic, len(step), step.payload_bytes, len(damaged))
+                    kept.note(one.broker, one.range, step, filtered=bool(one.filters))
+                    if damaged and not told:
+                        told = True
+                        _tell_damaged(step, damaged)
+                    yield number, step
+            finally:
+                FlowRunner(self._pool).run(reading.release())
+            yield number, None
+        self._check_kept(kept)
 
     def _check_kept(self, kept: KeptData) -> None:
         """Raise a DataLoss for what expired of the ranges, or note it in `losses`."""
@@ -219,12 +176,10 @@ class RangeReader(ProcessBound):
         return RangeTask(
             wanted.broker,
             wanted.range,
-            self._reader_groups,
-            self._new_client_id,
+            self._names,
             checked_tags(topic_name(wanted.range.partition.topic), wanted.filters),
             self._fail_on_data_loss,
             self._settings.retry_limit_ms,
-            self._authority,
             bad_messages=self._bad_messages,
             counts=self._counts,
             alone=self._store_sizes.get((wanted.broker.broker_id, wanted.range.partition.topic)) == 1,
@@ -233,22 +188,15 @@ class RangeReader(ProcessBound):
     def _check_open(self) -> None:
         self.check_process()
         if self._closed:
-            raise ClientClosed("this RangeReader is closed; make a new one")
+            raise ClientClosed(_CLOSED)
 
     def close(self) -> None:
-        """End the lease thread. Connections stay in the process's pool for the next reader. Reads raise ClientClosed
-        from then on. Another thread may call it: a read that waits then ends at once.
+        """Have reads raise ClientClosed from now on. Another thread may call it: a read that waits then ends at once.
+        Connections stay in the process's pool for the next reader.
         """
         if not self.inherited:
-            self.stop()
-            self._keeper.close()
-            self._watch.end()
-
-    def stop(self) -> None:
-        """Have reads raise ClientClosed from now on, also those that wait. Does not wait for that."""
-        self._closed = True
-        for lanes in list(self._reading):
-            lanes.wake()
+            self._closed = True
+            self._runner.stop(ClientClosed(_CLOSED))
 
     def __enter__(self) -> RangeReader:
         return self
@@ -268,49 +216,3 @@ def _tell_damaged(pack: Pack, damaged: Mapping[int, str]) -> None:
         pack.columns.ids[number],
         reason,
     )
-
-
-def _whole(reading: RangeRead) -> Flow[None]:
-    """Read, release the partition, and emit the end."""
-    yield from reading.run()
-    yield from reading.release()
-    yield Emit(None)
-
-
-class _LeaseKeeper:
-    """Sends heartbeats for the partitions that are being read, however slowly their packs are taken. Its thread starts
-    with the first one.
-    """
-
-    def __init__(self, settings: ClientSettings) -> None:
-        self._runner = FlowRunner(shared_pool(settings))
-        self._readings: tuple[RangeRead, ...] = ()
-        self._stop = threading.Event()
-        self._thread = OneThread(self._beat, "tubeclient-lease")
-
-    def add(self, reading: RangeRead) -> None:
-        self._readings = (*self._readings, reading)
-        self._thread.ensure()
-
-    def drop(self, reading: RangeRead) -> None:
-        self._readings = tuple(one for one in self._readings if one is not reading)
-
-    def close(self) -> None:
-        self._stop.set()
-        self._thread.join(_JOIN_SECONDS)
-
-    def _beat(self) -> None:
-        while not self._stop.wait(LEASE_BEAT_MS / 1000):
-            for reading in self._readings:
-                self._beat_for(reading)
-
-    def _beat_for(self, reading: RangeRead) -> None:
-        reader, task = reading.reader, reading.task
-        if reader is None:
-            return
-        try:
-            request = reader.beat(task.broker, [task.range.partition], filtered=bool(task.filters))
-            answer = self._runner.run(call(task.broker.address, Method.PARTITION_HEARTBEAT, request))
-            checked(answer, f"keeping the lease of {task.range.partition}")
-        except TubeError as error:
-            _log.info("a lease heartbeat for %s failed; the reader will handle it: %s", task.range, error)

@@ -162,14 +162,6 @@ def _pool(settings: Any) -> Any:
     return pools[settings]
 
 
-class _NoWatch:
-    def __init__(self, *_: Any) -> None:
-        """Collecting garbage is not part of the simulation."""
-
-    def begin(self) -> None: ...
-    def end(self) -> None: ...
-
-
 _LATE = (
     "spark_source.cluster.cluster",
     "spark_source.progress.progress_table",
@@ -190,7 +182,6 @@ def install() -> None:
         (tubeclient.net.pool, "Connection", network.Connection),
         (tubeclient.net.http, "_fetch", network.fetch),
         (tubeclient.range_reader, "shared_pool", _pool),
-        (tubeclient.range_reader, "Watch", _NoWatch),
         (tubeclient.range_reader, "enter", lambda *_: None),
         (tubeclient.consumers.group, "shared_pool", _pool),
         (offsets_store, "OffsetsTable", _offsets_table),

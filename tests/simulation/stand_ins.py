@@ -352,9 +352,6 @@ def install() -> None:
             elif getattr(value, "__module__", None) == name:
                 for function in (value, *(vars(value).values() if isinstance(value, type) else ())):
                     _replace_defaults(getattr(function, "__func__", function))
-    from tubeclient.net import forgotten
-
-    setattr(forgotten, "_LOOK_SECONDS", None)  # noqa: B010 - a constant
     for name in _TELLS_THE_DAY:
         if name in sys.modules:
             setattr(sys.modules[name], "datetime", _DateTime)  # noqa: B010 - a module's name

@@ -25,6 +25,8 @@ from tubeclient.metadata import ClusterView
 
 TOPIC = "clicks"
 GROUP = "etl"
+LOOKERS = ("etl-r0", "etl-r1")
+"""Its reader groups; without them a client looks for no losses."""
 STORMY = Weather(lose_request=0.02, lose_answer=0.02, break_connection=0.02)
 LATE = Weather(come_late=0.05)
 

@@ -102,8 +102,6 @@ class Simulation:
         self._to_lose: dict[Method, list[bool | None]] = {}
         self._to_delay: dict[Method, list[float | None]] = {}
         self._to_hold_up: dict[Method, list[float]] = {}
-        self.why_it_broke: TubeError | None = None
-        """What the client is told where a request comes late. None for ConnectionLost or a time-out."""
         self._sleepers: dict[str, list[tuple[Actor, object]]] = {}
         self._connections: dict[str, int] = {}
 
@@ -288,8 +286,7 @@ class Simulation:
         self.disconnect(send.address)
         request = type(send.request).FromString(send.request.SerializeToString())
         self._at(arrival, partial(self._handle_late, send, request))
-        error = self.why_it_broke or ConnectionLost("it broke", address=send.address)
-        return _Answer(self.now_ms + told_after_ms, None, error)
+        return _Answer(self.now_ms + told_after_ms, None, ConnectionLost("it broke", address=send.address))
 
     def _handle_late(self, send: Send, request: Message) -> None:
         with contextlib.suppress(StandbyRefusal):

@@ -66,17 +66,6 @@ def test_a_silent_broker_costs_the_time_of_one_call_and_comes_last_from_then_on(
     assert not actor.done
 
 
-def test_giving_back_to_silent_brokers_takes_the_time_of_one_call_each(tmp_path: Path) -> None:
-    bench = Bench(tmp_path, brokers=2, partitions=10)
-    client = bench.client()
-    client.do(round_of(client))
-    silence(bench, 1, 2)
-    started = bench.simulation.now_ms
-    client.do(round_of(client, []))
-    assert held(client) == []
-    assert bench.simulation.now_ms - started < 2 * RPC_TIMEOUT_MS + 100
-
-
 def start_release(client: Client, *, wait_ms: float) -> Actor:
     return client.bench.simulation.start(round_of(client, [], release_wait_ms=wait_ms), on_event=client.handle)
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 import pytest
 
 from embedded_tubemq.broker.ownership import Reader
-from tests.tubeclient.consuming import Bench, Client
-from tubeclient.errors import DataLoss, PartitionOccupied, PartitionTaken, StalePack, TransportError
-from tubeclient.flows.effects import Flow
-from tubeclient.flows.registrations import Lost, Revoking
+from tests.tubeclient.consuming import LOOKERS, Bench, Client
+from tubeclient.errors import DataLoss, PartitionTaken, StalePack
+from tubeclient.flows.registrations import Lost
 from tubeclient.keys import PartitionKey
 from tubeclient.wire.methods import Method
 
@@ -18,57 +17,11 @@ def client(bench: Bench) -> Client:
     return bench.connected(confirm_timeout_ms=30_000)
 
 
-def test_a_confirmed_pack_moves_the_group_and_the_next_one_follows_it(bench: Bench, client: Client) -> None:
-    delivery = client.get()
-    assert delivery.start == 0
-    end = client.confirm(delivery)
-    assert end == bench.committed(bench.key()) == len(delivery) * 28
-    assert delivery.bodies + client.drain() == bench.of(bench.key())
-
-
-def test_fetched_and_confirmed_positions_are_kept_apart(bench: Bench, client: Client) -> None:
-    key, holding = bench.key(), client.registrations.holdings.by_key[bench.key()]
-    client.connect(key, 56)
-    delivery = client.get()
-    fetched = 56 + len(delivery) * 28
-    end = len(bench.of(key)) * 28
-    assert (holding.position.confirmed, holding.position.fetched, holding.position.end) == (56, fetched, end)
-    bench.send(10)
-    client.confirm(delivery)
-    assert (holding.position.confirmed, holding.position.fetched) == (fetched, fetched)
-    client.drain()
-    position = holding.position
-    assert position.confirmed == position.fetched == position.end == len(bench.of(key)) * 28
-
-
-def test_a_pack_given_back_comes_again(bench: Bench, client: Client) -> None:
-    delivery = client.get()
-    assert client.confirm(delivery, consumed=False) == 0
-    assert bench.committed(bench.key()) == 0
-    again = client.get()
-    assert again.bodies == delivery.bodies
-    assert again.number != delivery.number
-
-
 def test_a_pack_counts_once(bench: Bench, client: Client) -> None:
     delivery = client.get()
     client.confirm(delivery)
     with pytest.raises(StalePack, match=f"{bench.key()} is not out any more: it was confirmed before, or "):
         client.confirm(delivery)
-
-
-def test_a_pack_that_nobody_confirms_comes_again_and_the_others_go_on(bench: Bench, client: Client) -> None:
-    other = bench.key(1)
-    delivery = client.get()
-    client.connect(other)
-    assert client.drain() == bench.of(other)
-    bench.simulation.run(29_000)
-    again = client.get(timeout_ms=5_000)
-    assert (again.partition, again.bodies) == (delivery.partition, delivery.bodies)
-    with pytest.raises(StalePack):
-        client.confirm(delivery)
-    client.confirm(again)
-    assert again.bodies + client.drain() == bench.of(bench.key())
 
 
 def test_a_lost_answer_to_a_commit_is_found_out_about(bench: Bench, client: Client) -> None:
@@ -86,26 +39,6 @@ def test_a_lost_commit_is_found_out_about(bench: Bench, client: Client) -> None:
     with pytest.raises(StalePack):
         client.confirm(delivery)
     assert client.drain() == bench.of(bench.key())
-
-
-def test_a_commit_whose_fate_cannot_be_known_says_so(bench: Bench, client: Client) -> None:
-    delivery = client.get()
-    lose_request(bench, Method.COMMIT_OFFSET)
-    lose_request(bench, Method.PARTITION_REGISTER)  # that asks
-    with pytest.raises(TransportError):
-        client.confirm(delivery)
-    assert client.drain() == bench.of(bench.key())
-
-
-def test_a_lost_lease_is_taken_again_where_the_group_stands(bench: Bench, client: Client) -> None:
-    delivery = client.get()
-    client.confirm(delivery)
-    out = client.get()
-    forget(bench, bench.key())
-    with pytest.raises(StalePack):
-        client.confirm(out)
-    assert client.drain() == bench.of(bench.key())[len(delivery) :]
-    assert client.events_of(Lost) == []
 
 
 def test_a_broker_that_forgot_the_last_commits_is_told_of_them(bench: Bench, client: Client) -> None:
@@ -150,7 +83,8 @@ def test_what_somebody_else_confirmed_meanwhile_does_not_come_again(bench: Bench
     assert client.drain() == bench.of(bench.key())[theirs:] != []
 
 
-def test_what_expired_while_a_registration_was_lost_is_an_error(bench: Bench, client: Client) -> None:
+def test_what_expired_while_a_registration_was_lost_is_an_error(bench: Bench) -> None:
+    client = bench.connected(reader_groups=LOOKERS)
     delivery = client.get()
     forget(bench, bench.key())
     bench.store(bench.key()).expire(10 * 28)
@@ -174,34 +108,6 @@ def test_a_partition_that_somebody_else_took_is_lost(bench: Bench, client: Clien
     assert client.registrations.holdings.registered() == []
 
 
-def test_a_partition_goes_to_the_next_client_with_what_was_not_confirmed(bench: Bench, client: Client) -> None:
-    first = client.get()
-    client.confirm(first)
-    client.get()
-    rival = bench.client("rival")
-    with pytest.raises(PartitionOccupied, match=f"{bench.key()}.*410"):
-        rival.connect(bench.key())
-    assert client.disconnect(bench.key())
-    assert not client.disconnect(bench.key())
-    assert rival.connect(bench.key()) == len(first) * 28
-    assert rival.drain() == bench.of(bench.key())[len(first) :]
-
-
-def test_a_pack_may_be_confirmed_while_its_partition_is_given_back(bench: Bench, client: Client) -> None:
-    delivery = client.get()
-    confirmed: list[int] = []
-
-    def confirm_at_last(event: object) -> None:
-        client.handle(event)
-        if isinstance(event, Revoking):
-            flow = client.consumption.confirm(delivery, consumed=True)
-            bench.simulation.start(noting(flow, confirmed))
-
-    flow = client.registrations.disconnect(bench.key(), wait_ms=3_000)
-    assert bench.simulation.finish(flow, on_event=confirm_at_last)
-    assert confirmed == [len(delivery) * 28] == [bench.committed(bench.key())]
-
-
 def test_a_partition_being_given_back_gives_no_more_packs(bench: Bench, client: Client) -> None:
     delivery = client.get()
     waiting = [bench.simulation.start(client.consumption.get(timeout_ms=2_000)) for _ in range(3)]
@@ -214,33 +120,6 @@ def test_a_partition_being_given_back_gives_no_more_packs(bench: Bench, client: 
     assert leaving.result is True
     assert [actor.result for actor in waiting] == [None] * 3
     assert bench.committed(bench.key()) == len(delivery) * 28
-
-
-def test_no_older_pack_comes_while_a_partition_is_moved(bench: Bench, client: Client) -> None:
-    client.confirm(client.get())  # the next fetch is answered by now
-    moving = bench.simulation.start(client.registrations.connect(bench.view, bench.key(), 0, timeout_ms=0))
-    waiting = bench.simulation.start(client.consumption.get(timeout_ms=2_000))
-    bench.simulation.run(2_500)
-    assert moving.result == waiting.result.start == 0
-
-
-def test_what_was_fetched_ahead_is_rolled_back(bench: Bench) -> None:
-    client = bench.client(prefetch=4)
-    for key in bench.view.partitions():
-        client.connect(key)
-    client.confirm(client.get())
-    bench.simulation.run(100)
-    for key in bench.view.partitions():
-        client.disconnect(key)
-    rival = bench.client("rival")
-    total = 0
-    for key in bench.view.partitions():
-        total += rival.connect(key) // 28
-    assert total + len(rival.drain()) == len(bench.sent)
-
-
-def noting(flow: Flow[int], results: list[int]) -> Flow[None]:
-    results.append((yield from flow))
 
 
 def forget(bench: Bench, key: PartitionKey) -> None:

@@ -50,13 +50,6 @@ def test_an_answer_nobody_asked_for_is_dropped() -> None:
         assert not connection.closed
 
 
-def test_answers_that_were_given_up_are_not_kept_a_place_for() -> None:
-    with peer(wait_until_closed) as connection:
-        for _ in range(100):
-            connection.submit(b"late").cancel()
-        assert len(connection._waiting) == 0
-
-
 @pytest.mark.parametrize(
     ("reply", "error", "text"),
     [
@@ -109,15 +102,3 @@ def test_nobody_listening_is_a_connect_error_naming_the_address() -> None:
         address = f"127.0.0.1:{listener.getsockname()[1]}"
     with pytest.raises(ConnectError, match=rf"cannot connect to {address}: .*refused"):
         Connection(address, connect_timeout_ms=1_000, send_timeout_ms=1_000)
-
-
-def test_a_caller_that_gives_up_while_the_connection_ends_keeps_no_other_waiting() -> None:
-    def serve(sock: socket.socket) -> None:
-        receive_frames(sock, 4)
-
-    with peer(serve) as connection:
-        first, *others, last = connection.submit_many([b"question"] * 4)
-        first.add_done_callback(lambda _: others[0].cancel())
-        with pytest.raises(ConnectionLost):
-            last.result(WAIT_SECONDS)
-        assert all(future.done() for future in (first, *others))

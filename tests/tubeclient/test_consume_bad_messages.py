@@ -50,17 +50,6 @@ def test_damaged_messages_are_delivered_with_all_others(bench: Bench, on_the_way
     assert bench.committed(key) == bench.store(key).max_offset
 
 
-def test_a_pack_that_comes_again_has_the_same_bad_messages(bench: Bench) -> None:
-    client, key = bench.client(bad_messages="keep"), bench.key()
-    bench.store(key).damage(28)
-    client.connect(key)
-    first = client.get()
-    client.confirm(first, consumed=False)
-    again = client.get(timeout_ms=10_000)
-    assert again.bad == first.bad != {}
-    assert again.columns.payloads[1] == first.columns.payloads[1]
-
-
 def test_a_message_with_other_bytes_each_time_is_an_error_and_not_silence(bench: Bench) -> None:
     client, key = bench.client(bad_messages="keep"), bench.key()
     instead(bench.brokers[1], Method.GET_MESSAGES, other_bytes)

@@ -6,11 +6,10 @@ import pytest
 from google.protobuf.message import Message
 
 from embedded_tubemq.common.peer import NOBODY, Peer
-from tests.tubeclient.consuming import Bench, Client
+from tests.tubeclient.consuming import LOOKERS, Bench, Client
 from tubeclient.errors import (
     CorruptMessage,
     DataLoss,
-    StalePack,
 )
 from tubeclient.flows.fetch import Expired
 from tubeclient.flows.registrations import Lost
@@ -45,17 +44,8 @@ def test_a_broker_that_answers_empty_from_one_position_is_not_asked_all_the_time
     assert client.drain() == bench.of(bench.key())
 
 
-def test_a_confirmation_that_is_told_of_another_client_loses_the_partition(bench: Bench, client: Client) -> None:
-    pack = client.get()
-    bench.brokers[1].faults.force(Method.COMMIT_OFFSET, 412)
-    with pytest.raises(StalePack):
-        client.confirm(pack)
-    assert [event.partition for event in client.events_of(Lost)] == [bench.key()]
-    assert client.registrations.holdings.registered() == []
-
-
-def test_messages_that_expired_are_an_error_once(bench: Bench, client: Client) -> None:
-    key = bench.key()
+def test_messages_that_expired_are_an_error_once(bench: Bench) -> None:
+    client, key = bench.connected(reader_groups=LOOKERS), bench.key()
     client.confirm(client.get())
     position = bench.committed(key)
     assert position is not None
@@ -69,7 +59,7 @@ def test_messages_that_expired_are_an_error_once(bench: Bench, client: Client) -
 
 
 def test_messages_that_expired_may_be_passed_over(bench: Bench) -> None:
-    client, key = bench.client(fail_on_data_loss=False), bench.key()
+    client, key = bench.client(fail_on_data_loss=False, reader_groups=LOOKERS), bench.key()
     client.connect(key)
     client.confirm(client.get())
     position = bench.committed(key)
@@ -80,8 +70,8 @@ def test_messages_that_expired_may_be_passed_over(bench: Bench) -> None:
     assert [event.lost for event in client.events_of(Expired)] == [OffsetRange(key, position, position + 5 * 28)]
 
 
-def test_a_group_that_somebody_moved_on_purpose_is_no_loss(bench: Bench, client: Client) -> None:
-    key = bench.key()
+def test_a_group_that_somebody_moved_on_purpose_is_no_loss(bench: Bench) -> None:
+    client, key = bench.connected(reader_groups=LOOKERS), bench.key()
     client.confirm(client.get())
     drop_prefetched(client)
     for offset in (25 * 28, 2 * 28):  # forwards and backwards
@@ -105,5 +95,5 @@ def test_a_damaged_message_is_named_and_not_let_through(bench: Bench, client: Cl
 
 def drop_prefetched(client: Client) -> None:
     """Forget the fetch that is on its way, as if there had been none: the next one sees what comes now."""
-    for holding in list(client.registrations.holdings.turns.fetching):
+    for holding in list(client.registrations.holdings.fetching):
         holding.rest()

@@ -3,7 +3,6 @@ that nothing is called wrong that Apache's brokers do."""
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -19,7 +18,6 @@ from tests.tubeclient import consuming
 from tests.tubeclient.test_read_range import Bench, assert_no_gaps, payloads
 from tests.tubeclient.test_read_range_limits import instead
 from tubeclient import ClientSettings, ContradictoryAnswers, OffsetRange, PartitionKey, RangeReader, fetch_view
-from tubeclient.flows.message_pack import PackCheck
 from tubeclient.wire.methods import Method
 from tubeclient.wire.proto import broker_pb2
 
@@ -139,46 +137,6 @@ def test_index_entries_without_a_message_are_read_twice_and_no_error(tmp_path: P
     assert payloads(emitted) == bench.expected(piece)
     assert_no_gaps(emitted, piece)
     assert bench.simulation.calls.count(Method.PARTITION_REGISTER) == 3  # two readings, and the partition's release
-
-
-def test_so_are_two_messages_to_which_the_broker_gave_one_id(bench: Bench) -> None:
-    bench.append(50)
-    own = [one.message_id for one in bench.store.records(0, 50 * 28) if one.partition_id == 0]
-
-    def same_id(answer: Any, _: int) -> None:
-        for one in answer.messages:
-            if one.messageId == own[7]:
-                one.messageId = own[2]
-
-    instead(bench.broker, Method.GET_MESSAGES, same_id)
-    piece = bench.range(0, 0, 50)
-    assert payloads(bench.read(piece)) == bench.expected(piece)
-
-
-@pytest.mark.parametrize("seed", range(8))
-def test_nothing_is_doubted_for_ever_while_messages_arrive(tmp_path: Path, seed: int) -> None:
-    """Packs then end elsewhere each time they are read."""
-    bench = Bench(tmp_path, partitions=1, seed=seed)
-    bench.append(50)
-    bench.store.expire_data(7 * 28)
-    bench.broker.faults.half_packs = True
-    chance = random.Random(seed)
-
-    def more(_: Any, seen: int) -> None:
-        bench.append(chance.randrange(20))
-
-    instead(bench.broker, Method.GET_MESSAGES, more)
-    piece = bench.range(0, 0, 50)
-    emitted = bench.read(piece, alone=True)
-    assert payloads(emitted) == bench.expected(piece)
-
-
-def test_a_pack_that_comes_again_is_not_doubted_for_the_one_before() -> None:
-    check = PackCheck()
-    assert not check.doubt(0, [1, 2])
-    assert not check.doubt(0, [1, 2, 3])  # it was not confirmed
-    assert check.doubt(84, [3, 4])
-    assert not check.doubt(84, [3, 4])
 
 
 @pytest.fixture

@@ -23,7 +23,7 @@ def started(folder: Path, prefetch: int) -> Client:
 
 def under_way(client: Client) -> int:
     """Packs asked for, of which nobody has had any."""
-    return len(client.registrations.holdings.turns.fetching)
+    return len(client.registrations.holdings.fetching)
 
 
 @pytest.mark.parametrize("prefetch", [0, 1, 2, 3])
@@ -45,16 +45,6 @@ def test_a_confirmation_asks_for_one_more_unless_nothing_is_to_be_fetched_ahead(
     assert under_way(client) == afterwards
 
 
-@pytest.mark.parametrize("prefetch", [1, 2, 7])
-def test_a_confirmation_leaves_with_the_fetch_behind_it(tmp_path: Path, prefetch: int) -> None:
-    """Of another partition, or (7) of the same one."""
-    client = started(tmp_path, prefetch)
-    delivery = client.get()
-    client.bench.simulation.writes.clear()
-    client.confirm(delivery)
-    assert client.bench.simulation.writes == [(Method.COMMIT_OFFSET, Method.GET_MESSAGES)]
-
-
 def test_a_confirmation_takes_no_fetch_of_its_broker_before_its_turn(tmp_path: Path) -> None:
     """Else partitions of brokers that have nothing to confirm would never be asked."""
     bench = Bench(tmp_path, brokers=2, partitions=1, stores=2)
@@ -69,4 +59,4 @@ def test_a_confirmation_takes_no_fetch_of_its_broker_before_its_turn(tmp_path: P
     client.confirm(delivery)
     assert delivery.partition == here
     assert bench.simulation.writes == [(Method.COMMIT_OFFSET,), (Method.GET_MESSAGES,)]
-    assert [holding.key for holding in client.registrations.holdings.turns.fetching] == [other, there]
+    assert [holding.key for holding in client.registrations.holdings.fetching] == [other, there]

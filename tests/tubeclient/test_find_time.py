@@ -21,16 +21,14 @@ from embedded_tubemq.common.peer import NOBODY, Peer
 from embedded_tubemq.storage.store import NewMessage, Store
 from embedded_tubemq.storage.stores import StoreDirectory
 from tests.tubeclient.simulation import Actor, Simulation, Weather
-from tubeclient.errors import CorruptMessage, DeadlineExceeded, NoMessageTime
-from tubeclient.flows.effects import call, checked
-from tubeclient.flows.find_time import TimedLook, TimeTask
-from tubeclient.flows.reader import Reader
+from tubeclient.errors import DeadlineExceeded, NoMessageTime
+from tubeclient.flows.find_time import TimedLook
+from tubeclient.flows.stay import ReaderNames
 from tubeclient.flows.time_search import FirstMinute, TimeSearch
 from tubeclient.keys import INDEX_ENTRY_BYTES as ENTRY
 from tubeclient.keys import BrokerInfo, PartitionKey, StoreBounds
 from tubeclient.wire.methods import Method
 from tubeclient.wire.payload import encode_attributes, encode_payload
-from tubeclient.wire.proto import broker_pb2
 
 BROKER = BrokerInfo(1, "127.0.0.1", 8123)
 TOPIC = "clicks"
@@ -61,8 +59,9 @@ class Bench:
     def start(self, partition: int, minute: int, **more: Any) -> Actor:
         bounds = StoreBounds(*self.store.bounds)
         key, lives = PartitionKey(1, TOPIC, partition), itertools.count(1)
-        task = TimeTask(BROKER, key, UTC, GROUPS, lambda: f"looker-{next(lives)}", **more)
-        return self.simulation.start(whole(TimedLook(task, random.Random(1), TimeSearch(bounds, minute))))
+        names = ReaderNames(GROUPS, lambda: f"looker-{next(lives)}")
+        look = TimedLook(BROKER, key, names, TimeSearch(bounds, minute), random.Random(1), zone=UTC, **more)
+        return self.simulation.start(whole(look))
 
     def find(self, partition: int, minute: int, **more: Any) -> Any:
         """The entry that is found; raises what the search raises."""
@@ -74,8 +73,9 @@ class Bench:
         """The minute of the first message from entry `begin` up to `end`."""
         bounds = StoreBounds(begin * ENTRY, end * ENTRY)
         key, lives = PartitionKey(1, TOPIC, partition), itertools.count(1)
-        task = TimeTask(BROKER, key, UTC, GROUPS, lambda: f"looker-{next(lives)}")
-        actor = self.simulation.start(whole(TimedLook(task, random.Random(1), FirstMinute(bounds))))
+        names = ReaderNames(GROUPS, lambda: f"looker-{next(lives)}")
+        look = TimedLook(BROKER, key, names, FirstMinute(bounds), random.Random(1), zone=UTC)
+        actor = self.simulation.start(whole(look))
         self.simulation.run()
         if actor.error is not None:
             raise actor.error
@@ -150,23 +150,6 @@ def test_a_fetch_that_comes_late_hides_no_message(bench: Bench, delay_ms: int) -
     assert bench.find(1, 12) == 120
 
 
-def test_a_buffer_without_a_message_is_not_the_end(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    # Apache's broker says 404 where one of its buffers holds nothing of the partition, although the next one may.
-    answered = bench.broker.handle
-
-    def handle(method: Method, request: Message, now_ms: int, peer: Peer = NOBODY) -> Message:
-        answer = answered(method, request, now_ms, peer)
-        if method is Method.GET_MESSAGES:
-            fetched = broker_pb2.GetMessageResponseB2C.FromString(answer.SerializeToString())
-            if fetched.errCode == 200 and not fetched.messages:
-                return broker_pb2.GetMessageResponseB2C(success=False, errCode=404, errMsg="nothing in this buffer")
-        return answer
-
-    monkeypatch.setattr(bench.broker, "handle", handle)
-    bench.append([(0, 1)] + [(1, 2)] * 30_000 + [(0, 3)])
-    assert bench.find(0, 3) == 1
-
-
 def test_the_first_message_of_a_range_has_a_minute(bench: Bench) -> None:
     bench.append([(0, 5), (1, 6), (0, 7), (0, None), (1, 3), *[(0, 9)] * 200], 30_000)
     assert [bench.first(0, begin, 205) for begin in (0, 1, 2, 4)] == [5, 7, 7, 9]
@@ -196,13 +179,6 @@ def test_messages_without_a_time_are_named(bench: Bench, text: str) -> None:
         bench.find(1, 5)
     assert caught.value.partition == "1:clicks:1"
     assert bench.find(0, 5) is None  # its sibling has none at all
-
-
-def test_a_damaged_message_is_not_asked_for_its_time(bench: Bench) -> None:
-    bench.append([(0, 4)])
-    bench.broker.faults.corrupt_checksums = 1
-    with pytest.raises(CorruptMessage, match=r"1:clicks:0 on broker .* does not match its checksum"):
-        bench.find(0, 5)
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -248,30 +224,11 @@ def test_a_broker_that_lost_its_tail_meanwhile_has_nothing_there(bench: Bench) -
     assert bench.simulation.calls.count(Method.GET_MESSAGES) == 1  # at 0, where the data ends now
 
 
-def test_a_partition_that_is_being_read_is_looked_at_in_the_next_group(bench: Bench) -> None:
-    bench.append([(0, 4), (0, 5)])
-    occupy(bench, GROUPS[0])
-    assert bench.find(0, 5) == 1
-    assert [cursor.group for cursor in bench.broker.offsets.cursors()] == list(GROUPS)
-
-
 def test_patience_ends(bench: Bench) -> None:
     bench.append([(0, 4), (0, 5)])
     bench.simulation.weather = Weather(lose_request=1.0)
     with pytest.raises(DeadlineExceeded, match=r"no progress for \d+ s looking for a time in partition 1:clicks:0"):
         bench.find(0, 5, retry_limit_ms=30_000)
-
-
-def test_the_partition_is_given_back(bench: Bench) -> None:
-    bench.append([(0, 4), (0, 5)])
-    bench.find(0, 5)
-    occupy(bench, GROUPS[0])
-
-
-def occupy(bench: Bench, group: str) -> None:
-    """Somebody else reads partition 0 as `group`."""
-    request = Reader(group, "somebody-else").register(PartitionKey(1, TOPIC, 0), 0)
-    checked(bench.simulation.finish(call(BROKER.address, Method.PARTITION_REGISTER, request)), "occupying")
 
 
 @pytest.mark.parametrize(
@@ -281,7 +238,6 @@ def occupy(bench: Bench, group: str) -> None:
         (Method.PARTITION_REGISTER, "currOffset", lambda real: -28, "currOffset -28"),
         (Method.PARTITION_REGISTER, "maxOffset", lambda real: real - 9, "maxOffset .*multiples of 28"),
         (Method.GET_MESSAGES, "currOffset", lambda real: real + 5, "currOffset .*multiples of 28"),
-        (Method.GET_MESSAGES, "currOffset", lambda real: 0, "answers from 0 on, and was asked for what is behind"),
     ],
 )
 def test_answers_that_cannot_be_true_end_the_search(

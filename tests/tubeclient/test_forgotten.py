@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import threading
 from collections.abc import Callable
 
@@ -10,20 +9,15 @@ import pytest
 
 from embedded_tubemq.broker.offsets import Cursor
 from embedded_tubemq.cluster import EmbeddedTubeMQ
-from embedded_tubemq.storage.store import NewMessage
 from tests.group_page import group_page
 from tests.waiting import wait_for
 from tubeclient import (
-    BrokerInfo,
     ClientBalanceConsumer,
     ClientSettings,
-    OffsetRange,
     PartitionKey,
     Producer,
     PullConsumer,
-    RangeReader,
 )
-from tubeclient.net import forgotten
 
 KEY = PartitionKey(1, "single", 0)
 
@@ -71,13 +65,6 @@ def test_a_forgotten_consumer_gives_its_partitions_and_its_place_back(
     assert "was not closed before it was garbage-collected" in caplog.text
 
 
-def test_a_second_consumer_of_a_group_beside_one_that_is_held_is_said(
-    settings: ClientSettings, caplog: pytest.LogCaptureFixture
-) -> None:
-    with dynamic(settings), dynamic(settings):
-        assert "already has a PullConsumer of consumerGroup etl" in caplog.text
-
-
 def test_a_forgotten_producer_delivers_what_it_took_and_ends_its_threads(
     cluster: EmbeddedTubeMQ, settings: ClientSettings
 ) -> None:
@@ -89,33 +76,3 @@ def test_a_forgotten_producer_delivers_what_it_took_and_ends_its_threads(
         assert sent.result(30)
         del sent  # it knows its producer
         wait_for(lambda: threads() == [], "the threads to end")
-
-
-def test_a_forgotten_reader_ends_its_thread(cluster: EmbeddedTubeMQ, settings: ClientSettings) -> None:
-    cluster.load("single", [NewMessage(0, b"x")])
-    host, _, port = cluster.broker_addresses[1].rpartition(":")
-    with pytest.warns(ResourceWarning, match="a RangeReader of readers was never closed"):  # noqa: PT031
-        reader = RangeReader(settings, ("readers",))
-        assert len(list(reader.read(BrokerInfo(1, host, int(port)), OffsetRange(KEY, 0, 28)))) == 1
-        del reader
-        gc.collect()  # a read that was there holds its reader
-        wait_for(lambda: not {"tubeclient-lease", "tubeclient-forgotten"} & {*threads()}, "the threads to end")
-
-
-@KINDS
-def test_the_end_of_a_consumer_waits_for_no_lock(
-    settings: ClientSettings, make: Callable[[ClientSettings], ClientBalanceConsumer]
-) -> None:
-    """Whoever drops it may be anywhere, in code that has one of these locks too."""
-    with pytest.warns(ResourceWarning, match="never closed"):  # noqa: PT031
-        consumer = make(settings)
-        membership = consumer._live().membership
-        with forgotten._watches._lock, consumer._monitor.lock, consumer._life.lock, membership._lock:
-            del consumer
-        wait_for(lambda: threads() == [], "the threads to end")
-
-
-def test_a_closed_consumer_says_nothing(settings: ClientSettings, recwarn: pytest.WarningsRecorder) -> None:
-    dynamic(settings).close()
-    gc.collect()
-    assert not recwarn

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import ctypes
 import itertools
-import multiprocessing
-import os
-import socket
 import threading
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures import Future
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -34,26 +29,17 @@ from tubeclient import (
     Producer,
     RangeReader,
     SendResult,
-    after_fork,
     reader_groups_of,
 )
 from tubeclient.flows.effects import Flow, Sleep
 from tubeclient.net import fork
-from tubeclient.net.connection import Connection
 from tubeclient.net.pool import shared_pool
-from tubeclient.net.streams import PlainStream
 
 pytestmark = pytest.mark.filterwarnings(MULTI_THREADED)
 
 GROUPS = reader_groups_of("etl")
 MESSAGES = 200
 FORKS = 25
-
-
-def socket_of(connection: Connection) -> socket.socket:
-    stream = connection._stream
-    assert isinstance(stream, PlainStream)
-    return stream._socket
 
 
 @pytest.fixture
@@ -195,27 +181,6 @@ def test_each_inherited_client_says_so_and_closes_quietly(
     assert clients["lookup"].bounds(view)
 
 
-def test_a_childs_copies_of_sockets_are_closed_and_the_parents_connection_lives_on(
-    settings: ClientSettings, clients: dict[str, Any], broker: BrokerInfo, piece: OffsetRange
-) -> None:
-    read(clients["reader"], broker, piece)
-    connections = [thing for thing in list(fork._known) if isinstance(thing, Connection) and not thing.closed]
-    assert len(connections) >= 3  # the membership's, the producer's and the reader's
-    descriptors = [socket_of(connection).fileno() for connection in connections]
-
-    def child() -> None:
-        for descriptor in descriptors:
-            with pytest.raises(OSError, match="Bad file descriptor"):
-                os.fstat(descriptor)
-
-    in_child(child)
-    connection = shared_pool(settings).get(broker.address)
-    assert connection in connections
-    assert read(clients["reader"], broker, piece) == EXPECTED  # over it: a peer that saw its end would have closed it
-    assert not any(connection.closed for connection in connections)
-    assert shared_pool(settings).get(broker.address) is connection
-
-
 def nap() -> Flow[None]:
     yield Sleep(1)
 
@@ -252,55 +217,3 @@ def test_locks_held_at_the_fork_do_not_hang_the_child(
     with Held(locks):
         in_child(child)
     assert read(clients["reader"], broker, piece) == EXPECTED
-
-
-def test_a_reading_begun_in_the_parent_ends_in_the_child_and_goes_on_in_the_parent(
-    cluster: EmbeddedTubeMQ, settings: ClientSettings, broker: BrokerInfo
-) -> None:
-    cluster.load("single", [NewMessage(0, bytes(3_000)) for _ in range(1_000)])  # several packs
-    with RangeReader(settings, GROUPS) as reader:
-        packs = reader.read(broker, OffsetRange(PartitionKey(1, "single", 0), 0, 28_000))
-        count = len(next(packs).messages)
-        assert count < 1_000
-
-        def child() -> None:
-            with pytest.raises(ClientClosed):
-                next(packs)
-
-        def child_that_drops_it() -> None:
-            nonlocal packs
-            del packs
-
-        in_child(child)
-        in_child(child_that_drops_it)
-        assert count + sum(len(pack.messages) for pack in packs) == 1_000
-
-
-def fork_by_c_code(settings: ClientSettings, broker: BrokerInfo, piece: OffsetRange) -> None:
-    with RangeReader(settings, GROUPS) as reader:
-        assert read(reader, broker, piece) == EXPECTED
-    connection = shared_pool(settings).get(broker.address)
-    wait_for(lambda: threading.active_count() == 2, "all threads but the connection's to end")
-    time.sleep(0.2)  # by then that one waits for bytes
-
-    def child() -> None:
-        with pytest.raises(ClientClosed, match=r"call tubeclient\.after_fork\(\)"):
-            shared_pool(settings)
-        after_fork()
-        with RangeReader(settings, GROUPS) as own_reader:
-            assert read(own_reader, broker, piece) == EXPECTED
-        with pytest.raises(OSError, match="Bad file descriptor"):
-            socket_of(connection).getpeername()
-
-    in_child(child, fork=ctypes.PyDLL(None).fork)
-    assert shared_pool(settings).get(broker.address) is connection
-
-
-def test_a_child_forked_by_c_code_calls_after_fork_by_hand(
-    settings: ClientSettings, broker: BrokerInfo, piece: OffsetRange
-) -> None:
-    """In a process whose threads all rest: one that waits for Python's lock at the fork waits in the child's copy of
-    that lock too, and a child forked without Python's knowledge hangs as soon as it lets go of it.
-    """
-    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as process:
-        process.submit(fork_by_c_code, settings, broker, piece).result(90)

@@ -7,7 +7,7 @@ import pytest
 from embedded_tubemq.broker.ownership import Ownership
 from tests.tubeclient.consuming import Bench, Client
 from tests.tubeclient.simulation import Weather
-from tubeclient.errors import DataLoss, PartitionOccupied
+from tubeclient.errors import PartitionOccupied
 from tubeclient.flows.registrations import balance_once
 
 AWAY = Weather(break_connection=1.0)
@@ -47,23 +47,6 @@ def test_a_partition_goes_on_where_it_was_confirmed(bench: Bench, client: Client
     assert client.drain() == bench.of(bench.key())[confirmed // 28 :]
 
 
-def test_a_first_attempt_that_fails_does_not_change_that(bench: Bench, client: Client) -> None:
-    confirmed = client.registrations.holdings.by_key[bench.key()].confirmed
-    go_away(bench, client, clean=True)
-    bench.simulation.weather = AWAY
-    with pytest.raises(Exception, match="is gone"):
-        client.connect(bench.key())
-    bench.simulation.weather = CALM
-    assert client.connect(bench.key()) == confirmed
-
-
-def test_whoever_says_where_to_begin_begins_there(bench: Bench, client: Client) -> None:
-    go_away(bench, client, clean=True)
-    assert client.connect(bench.key(), 28) == 28
-    assert client.disconnect(bench.key())
-    assert client.connect(bench.key()) == 28  # the broker knew this time
-
-
 def test_what_others_confirmed_after_a_return_that_the_broker_knew_of_stays_confirmed(
     bench: Bench, client: Client
 ) -> None:
@@ -94,12 +77,3 @@ def test_a_partition_dealt_to_another_node_meanwhile_is_not_taken_back(bench: Be
     position = bench.committed(bench.key())
     client.do(balance_once(client.registrations, bench.view, [bench.key()], {}, release_wait_ms=0))
     assert client.registrations.holdings.by_key[bench.key()].confirmed == position
-
-
-def test_what_expired_meanwhile_is_an_error(bench: Bench, client: Client) -> None:
-    go_away(bench, client, clean=True)
-    bench.store(bench.key()).expire(58 * 28)
-    client.connect(bench.key())
-    with pytest.raises(DataLoss, match="expired"):
-        client.get()
-    assert client.drain() == bench.of(bench.key())[58:]

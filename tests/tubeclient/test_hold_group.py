@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
 import random
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -22,8 +20,8 @@ from tubeclient.flows.hold_group import (
     enter_any,
     hold_group,
 )
-from tubeclient.flows.master import GroupNode, MasterList, MetadataCache, close_nodes, query_view, register_node
-from tubeclient.keys import BrokerInfo, PartitionKey
+from tubeclient.flows.master import GroupNode, MasterList, MetadataCache, close_nodes, query_view
+from tubeclient.keys import BrokerInfo
 from tubeclient.metadata import ClusterView
 from tubeclient.names import reader_groups_of
 from tubeclient.wire.methods import Method
@@ -73,13 +71,6 @@ class Cluster:
 
 def views(actor: Actor) -> list[ClusterView]:
     return [event for event in actor.emitted if isinstance(event, ClusterView)]
-
-
-def wake(simulation: Simulation, actor: Actor) -> None:
-    """Cut the actor's sleep short, as a report does in a running membership."""
-    sleep = actor.sleep
-    if sleep is not None:
-        simulation.at(0, lambda: simulation._awake(actor, sleep, True))
 
 
 def fail(actor: Actor) -> Any:
@@ -156,42 +147,6 @@ def test_a_dead_runs_nodes_are_had_when_its_lease_ends(count: int, topic: str) -
     assert cluster.members() == {f"next-{node_id}": node_id for node_id in range(count)}
 
 
-def test_leaving_frees_the_nodes_at_once() -> None:
-    cluster = Cluster()
-    orders = MembershipWishes()
-    actor = cluster.hold("a", 2, orders=orders)
-    cluster.simulation.run(for_ms=1_000)
-    orders.leave = True
-    cluster.simulation.run(for_ms=HEARTBEAT_INTERVAL_MS)
-    assert actor.done
-    assert actor.error is None
-    assert cluster.members() == {}
-
-
-def test_node_0_is_freed_last_since_a_successor_takes_it_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Otherwise it would have that one, and be refused the others that are still held."""
-    cluster = Cluster()
-    orders = MembershipWishes()
-    cluster.hold("a", 3, orders=orders)
-    second = cluster.hold("b", 3, patience_ms=120_000, after_ms=100)
-    cluster.simulation.run(for_ms=10_000)
-    closed: list[str] = []
-    handle = cluster.active.handle
-
-    def note(method: Method, request: Any, *more: Any) -> Any:
-        if method is Method.CONSUMER_CLOSE:
-            closed.append(request.clientId)
-        return handle(method, request, *more)
-
-    monkeypatch.setattr(cluster.active, "handle", note)
-    monkeypatch.setattr(cluster.active, "serve", note)
-    orders.leave = True
-    cluster.simulation.run(for_ms=30_000)
-    assert closed == ["a-2", "a-1", "a-0"]
-    assert not second.done
-    assert cluster.members() == {"b-0": 0, "b-1": 1, "b-2": 2}
-
-
 def test_a_forgotten_node_registers_again() -> None:
     cluster = Cluster()
     cluster.hold("a", 2)
@@ -200,103 +155,6 @@ def test_a_forgotten_node_registers_again() -> None:
     cluster.active.groups.clear()
     cluster.simulation.run(for_ms=2 * HEARTBEAT_INTERVAL_MS)
     assert cluster.members() == {"a-0": 0, "a-1": 1}
-
-
-def test_the_other_master_is_found_when_the_active_one_changes() -> None:
-    cluster = Cluster()
-    actor = cluster.hold("a", 2)
-    cluster.simulation.run(for_ms=1_000)
-    cluster.active.faults.standby, cluster.standby.faults.standby = True, False
-    cluster.simulation.run(for_ms=2 * HEARTBEAT_INTERVAL_MS)
-    assert not actor.done
-    assert cluster.members(cluster.standby) == {"a-0": 0, "a-1": 1}
-
-
-def test_a_run_that_cannot_have_all_nodes_keeps_none() -> None:
-    cluster = Cluster()
-    stranger = GroupNode("stranger", "etl", ("clicks",), "host", 3, 2)
-    cluster.simulation.finish(register_node(MasterList([FIRST]), stranger, MetadataCache()))
-    actor = cluster.hold("a", 3)
-    cluster.simulation.run()
-    with pytest.raises(NodeIdConflict, match="etl node 2 of 3"):
-        fail(actor)
-    assert "a-0" not in cluster.members()
-    assert "a-1" not in cluster.members()
-
-
-def test_a_thousand_reports_are_told_in_a_few_heartbeats_the_first_at_once() -> None:
-    cluster = Cluster()
-    orders = MembershipWishes()
-    beats: list[tuple[float, int]] = []
-    simulation, handle = cluster.simulation, cluster.active.handle
-
-    def noting(method: Method, request: Any, now_ms: int, *peer: Any) -> Any:
-        if method is Method.CONSUMER_HEARTBEAT_V2:
-            beats.append((simulation.now_ms, len(request.subRepInfo.partSubInfo)))
-        return handle(method, request, now_ms, *peer)
-
-    cluster.active.handle = noting  # type: ignore
-    actor = cluster.hold("a", 1, orders=orders, masters=(FIRST,))
-    simulation.run(for_ms=100)
-    first_moment = simulation.now_ms
-    held: list[PartitionKey] = []
-    for number in range(1_000):  # one every 2 ms, as connecting gives them
-        held = [*held, PartitionKey(1, f"topic{number}", 0)]
-        orders.held = {0: held}
-        wake(simulation, actor)
-        simulation.run(for_ms=2)
-    simulation.run(for_ms=1_000)
-    moments = [moment for moment, _ in beats]
-    assert moments[0] == first_moment
-    assert len(beats) == 5  # at 0, 0.5, 1 and 1.5 s, and the rest
-    assert all(later - earlier >= 500 for earlier, later in itertools.pairwise(moments))
-    assert beats[-1][1] == 1_000
-
-
-class Wishing:
-    """What a node sees while its owner wishes for more at the moment when the master answers its first `method`."""
-
-    def __init__(self, cluster: Cluster, method: Method, wish: Callable[[MembershipWishes], None]) -> None:
-        self.wishes = MembershipWishes()
-        self.heard: list[int] = []
-        self.actor = cluster.hold("a", 1, orders=self.wishes)
-        cluster.simulation.run(for_ms=1_000)
-        self._answer = cluster.active._calls[method]
-        self._wish = wish
-        cluster.active._calls[method] = self._call
-        self._simulation = cluster.simulation
-
-    def _call(self, *arguments: Any) -> Any:
-        self.heard.append(self.wishes.looks_heard)
-        if len(self.heard) == 1:
-            self._wish(self.wishes)
-            wake(self._simulation, self.actor)
-        return self._answer(*arguments)
-
-
-def test_a_look_that_is_wished_for_is_not_one_that_was_under_way() -> None:
-    cluster = Cluster()
-
-    def wish(wishes: MembershipWishes) -> None:
-        wishes.looks += 1
-
-    node = Wishing(cluster, Method.PARTITION_METADATA, wish)
-    cluster.simulation.run(for_ms=19_000)  # one look of its own, at 10 s
-    assert node.heard == [0, 0]
-    assert node.wishes.looks_heard == 1
-
-
-def test_a_look_that_is_wished_for_is_at_the_topics_wished_for_before() -> None:
-    cluster = Cluster()
-
-    def wish(wishes: MembershipWishes) -> None:
-        wishes.topics = ("other",)
-        wishes.looks += 1
-
-    node = Wishing(cluster, Method.CONSUMER_HEARTBEAT_V2, wish)
-    while not node.wishes.looks_heard:
-        cluster.simulation.run(for_ms=1)
-    assert {key.topic for key in views(node.actor)[-1].partitions()} == {"other"}
 
 
 def test_a_heartbeat_that_names_another_list_of_brokers_makes_a_node_look_once() -> None:

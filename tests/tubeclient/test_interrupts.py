@@ -10,11 +10,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.tubeclient.consuming import Bench, Client
-from tests.tubeclient.interrupting import interrupted, interrupted_in
-from tests.tubeclient.simulation import Weather
-from tubeclient.flows.effects import Emit, Flow
+from tests.tubeclient.interrupting import interrupted
+from tubeclient.flows.effects import Flow
 from tubeclient.flows.message_pack import Delivery
-from tubeclient.flows.registrar import Trouble
 from tubeclient.flows.registrations import Assigned
 
 CALLS: dict[str, Callable[[Client, Delivery], Flow[Any]]] = {
@@ -64,19 +62,3 @@ def test_whatever_is_interrupted_every_partition_goes_on_and_can_be_given_back(
         assert bench.committed(key) == len(bench.of(key)) * 28
         assert client.disconnect(key)
         bench.client("rival").connect(key)
-
-
-@pytest.mark.parametrize("name", ["get", "seek"])
-def test_a_caller_that_is_interrupted_while_it_hears_of_trouble_leaves_no_partition_stuck(
-    bench: Bench, name: str
-) -> None:
-    client = bench.connected(prefetch=0)
-    first = client.get()
-    client.confirm(first)
-    bench.simulation.weather = Weather(break_connection=1.0)
-    call = interrupted_in(CALLS[name](client, first), Emit)
-    bench.simulation.finish(call, on_event=client.handle)
-    assert client.events_of(Trouble)
-    bench.simulation.weather = Weather()
-    bench.simulation.run(20_000)
-    assert first.bodies + client.drain() == bench.of(bench.key())

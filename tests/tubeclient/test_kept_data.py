@@ -129,29 +129,3 @@ def test_what_expires_while_it_is_read(
         assert all(any(loss.start <= n * ENTRY < loss.end for loss in reader.losses) for n in missing)
         assert all(loss.end <= gone * ENTRY for loss in reader.losses)
         assert missing or gone < 2_900
-
-
-def test_each_store_is_asked_about_once(cluster: EmbeddedTubeMQ, settings: ClientSettings, broker: BrokerInfo) -> None:
-    cluster.expire_data("clicks", 100 * ENTRY)
-    wanted = [
-        WantedRange(broker, span(SIBLING, 50, 400)),
-        WantedRange(broker, span(SHARED, 120, 400)),
-        WantedRange(broker, span(SHARED, 20, 80)),
-    ]
-    with RangeReader(settings, GROUPS, fail_on_data_loss=False) as reader:
-        for _ in reader.read_all(wanted):
-            pass
-        lost = [(loss.partition, loss.start // ENTRY, loss.end // ENTRY) for loss in reader.losses]
-        assert sorted(lost) == [(SIBLING, 50, 100), (SHARED, 20, 80)]
-
-
-def test_a_read_that_was_left_is_no_loss_of_a_later_one(
-    cluster: EmbeddedTubeMQ, settings: ClientSettings, broker: BrokerInfo
-) -> None:
-    with RangeReader(settings, GROUPS) as reader:
-        left = reader.read(broker, span(SHARED, 0, COUNT))
-        next(left)
-        left.close()
-        cluster.expire_data(SHARED.topic, 2_000 * ENTRY)
-        assert numbers(reader, broker, span(ALONE, 0, COUNT)) == of(ALONE, 0, COUNT)
-        assert reader.losses == []

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +9,8 @@ import pytest
 
 from tests.tubeclient.consuming import Bench, Client
 from tests.tubeclient.interrupting import interrupted_in
-from tubeclient.errors import ConnectionLost, ProtocolError, StalePack, TransportError
-from tubeclient.flows.effects import Flow, Receive, Send, SendAll
+from tubeclient.errors import StalePack, TransportError
+from tubeclient.flows.effects import Flow, Receive, SendAll
 from tubeclient.flows.read_plan import BootstrapOffset
 from tubeclient.flows.registrations import Lost
 from tubeclient.wire.methods import Method
@@ -94,37 +93,6 @@ def test_a_fetch_that_was_open_when_its_partition_was_given_back_moves_nobody(be
     assert first.bodies + second.bodies + client.drain() == bench.of(bench.key())
 
 
-def test_a_fetch_that_was_open_when_its_partition_was_lost_moves_nobody(bench: Bench) -> None:
-    """Its client gets the partition again before the fetch comes."""
-    client, other = bench.connected(prefetch=1), bench.client("two")
-    first = client.get()
-    bench.simulation.let_come_late(Method.GET_MESSAGES, 4 * LATE_MS)
-    client.confirm(first)  # a fetch leaves behind it
-    bench.brokers[1].ownership.release(bench.cursor(bench.key()))
-    other.connect(bench.key())
-    bench.simulation.run(3 * LATE_MS)  # a heartbeat shows it
-    assert [lost.partition for lost in client.events_of(Lost)] == [bench.key()]
-    other.disconnect(bench.key())
-    client.connect(bench.key(), timeout_ms=1_000)
-    second = client.get()
-    bench.send(40)
-    bench.simulation.run(2 * LATE_MS)
-    client.confirm(second)
-    assert first.bodies + second.bodies + client.drain() == bench.of(bench.key())
-
-
-def test_a_fetch_whose_sending_was_interrupted_is_not_noted_on_top_of_a_pack(bench: Bench, client: Client) -> None:
-    """Nobody knows if it was sent. It may come when the next pack is out."""
-    bench.simulation.let_come_late(Method.GET_MESSAGES, LATE_MS)
-    get = client.consumption.get(timeout_ms=1_000)
-    bench.simulation.finish(interrupted_in(get, SendAll))
-    pack = client.get()
-    bench.send(40)
-    bench.simulation.run(LATE_MS)
-    client.confirm(pack)
-    assert pack.bodies + client.drain() == bench.of(bench.key())
-
-
 @pytest.mark.parametrize("prefetch", [0, 1])
 @pytest.mark.parametrize("interrupted", ["sending", "sending without waiting", "waiting", "taking the answer"])
 def test_a_commit_that_was_interrupted_does_not_confirm_a_pack_that_is_out(
@@ -144,51 +112,6 @@ def test_a_commit_that_was_interrupted_does_not_confirm_a_pack_that_is_out(
     bench.simulation.finish(interrupted_in(call, SendAll if "sending" in interrupted else Receive))
     again = client.get()
     assert again.bodies == pack.bodies
-    bench.simulation.run(LATE_MS)
-    assert bench.committed(bench.key()) == 0
-    client.confirm(again)
-    assert again.bodies + client.drain() == bench.of(bench.key())
-
-
-def test_a_registration_that_was_interrupted_moves_nobody(bench: Bench, client: Client) -> None:
-    bench.simulation.let_come_late(Method.PARTITION_REGISTER, LATE_MS)
-    connect = client.registrations.connect(bench.view, bench.key(), BootstrapOffset.LATEST, timeout_ms=0)
-    bench.simulation.finish(interrupted_in(connect, Send))
-    pack = client.get()
-    bench.simulation.run(LATE_MS)
-    client.confirm(pack)
-    assert pack.bodies + client.drain() == bench.of(bench.key())
-
-
-def test_a_giving_back_that_was_interrupted_takes_nothing_from_who_has_come_again(bench: Bench, client: Client) -> None:
-    bench.simulation.let_come_late(Method.PARTITION_REGISTER, LATE_MS)
-    disconnect = client.registrations.disconnect(bench.key(), wait_ms=0)
-    bench.simulation.finish(interrupted_in(disconnect, Send))
-    client.connect(bench.key(), timeout_ms=1_000)
-    pack = client.get()
-    bench.simulation.run(LATE_MS)
-    client.confirm(pack)
-    assert pack.bodies + client.drain() == bench.of(bench.key())
-
-
-def test_a_fetch_may_come_late_if_what_came_instead_of_its_answer_is_not_tubemq(bench: Bench, client: Client) -> None:
-    """Nobody knows if the broker had the fetch when it wrote that."""
-    bench.simulation.why_it_broke = ProtocolError("wrong begin token")
-    bench.simulation.let_come_late(Method.GET_MESSAGES, 4 * LATE_MS)
-    pack = client.get(timeout_ms=10_000)
-    bench.send(40)
-    bench.simulation.run(4 * LATE_MS)
-    client.confirm(pack)
-    assert pack.bodies + client.drain() == bench.of(bench.key())
-
-
-def test_a_commit_may_come_late_if_what_came_instead_of_its_answer_is_not_tubemq(bench: Bench, client: Client) -> None:
-    bench.simulation.why_it_broke = ProtocolError("wrong begin token")
-    bench.simulation.let_come_late(Method.COMMIT_OFFSET, LATE_MS)
-    pack = client.get()
-    with pytest.raises(StalePack):
-        client.confirm(pack)
-    again = client.get()
     bench.simulation.run(LATE_MS)
     assert bench.committed(bench.key()) == 0
     client.confirm(again)
@@ -215,57 +138,3 @@ def test_a_late_giving_back_takes_nothing_from_who_has_come_again(bench: Bench, 
     bench.simulation.run(LATE_MS)
     client.confirm(pack)
     assert pack.bodies + client.drain() == bench.of(bench.key())
-
-
-def test_the_broker_knows_the_client_by_its_own_id_until_something_goes_wrong(bench: Bench, client: Client) -> None:
-    def owner() -> str | None:
-        reader = bench.brokers[1].ownership.owner(bench.cursor(bench.key()))
-        return None if reader is None else reader.client_id
-
-    assert owner() == "one"
-    bench.simulation.let_come_late(Method.GET_MESSAGES, LATE_MS)
-    client.get()
-    assert owner() == "one.1"
-    bench.simulation.run(120_000)  # its lease is kept under that id
-    assert owner() == "one.1"
-    client.disconnect(bench.key())
-    assert owner() is None
-
-
-MOVED_TO = 7 * 28
-
-
-@pytest.fixture
-def ahead(bench: Bench) -> Client:
-    return bench.connected(prefetch=1)
-
-
-def moved_meanwhile(bench: Bench, client: Client) -> tuple[Generator[Any, Any, Any], Any]:
-    """What is left of taking an answer from before the partition was moved, and that answer."""
-    client.do(client.consumption.fetching.send_fetches(bench.simulation.now_ms))
-    bench.simulation.run(100)
-    (holding,) = client.registrations.holdings.turns.fetching
-    taking = client.consumption.fetching._take_answer(holding)
-    asked = next(taking)
-    assert isinstance(asked, Receive)
-    assert client.connect(bench.key(), MOVED_TO) == MOVED_TO
-    ticket: Any = asked.ticket
-    assert ticket.message.errCode == 200
-    return taking, ticket.message
-
-
-def test_messages_of_an_answer_from_before_a_move_are_not_handed_out(bench: Bench, ahead: Client) -> None:
-    taking, answer = moved_meanwhile(bench, ahead)
-    with pytest.raises(StopIteration) as end:
-        taking.send(answer)
-    assert end.value.value is None
-    assert ahead.drain() == bench.of(bench.key())[7:]
-
-
-def test_a_failure_from_before_a_move_says_nothing_of_the_broker(bench: Bench, ahead: Client) -> None:
-    taking, _ = moved_meanwhile(bench, ahead)
-    with pytest.raises(StopIteration) as end:
-        taking.throw(ConnectionLost("it broke"))
-    assert end.value.value is None
-    assert ahead.registrations.holdings.lines[1].up
-    assert ahead.drain() == bench.of(bench.key())[7:]

@@ -62,25 +62,6 @@ def write_to_new_store(cluster: EmbeddedTubeMQ, producer: Producer) -> None:
 
 
 @pytest.mark.parametrize("manner", BAD)
-def test_a_membership_begins_with_the_master_that_answers(
-    cluster: EmbeddedTubeMQ, two_masters: ClientSettings, first: FrontDoor, second: FrontDoor, manner: Manner
-) -> None:
-    first.become(manner)
-    membership = GroupMembership(two_masters, "etl", ["clicks"], 1)
-    try:
-        assert len(membership.join().partitions()) == 8
-        assert membership._masters.in_order() == (second.address, first.address)
-        asked = first.asked
-        told(cluster, membership, [HELD])
-        cluster.grow_topic("clicks", stores=3)
-        assert len(membership.refreshed_view().partitions()) == 12
-        assert first.asked == asked
-    finally:
-        membership.close()
-    assert first.asked == asked
-
-
-@pytest.mark.parametrize("manner", BAD)
 def test_a_membership_goes_on_with_the_next_master(
     cluster: EmbeddedTubeMQ, two_masters: ClientSettings, first: FrontDoor, second: FrontDoor, manner: Manner
 ) -> None:

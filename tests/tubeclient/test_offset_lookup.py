@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import socket
-import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import replace
@@ -21,8 +20,6 @@ from tests.tubeclient.fake_web import serving
 from tests.tubeclient.occupying import occupy
 from tests.waiting import wait_for
 from tubeclient import (
-    BrokerInfo,
-    ClientClosed,
     ClientSettings,
     ClusterView,
     ConfigurationError,
@@ -36,8 +33,6 @@ from tubeclient import (
     fetch_view,
     reader_groups_of,
 )
-from tubeclient.flows.data_look import DataLook
-from tubeclient.flows.effects import Flow
 from tubeclient.wire.payload import encode_attributes, encode_payload
 
 GROUPS = reader_groups_of("etl")
@@ -67,14 +62,6 @@ def test_over_http_and_over_the_protocol_the_same(settings: ClientSettings, view
         assert by_protocol.bounds(view) == EXPECTED
 
 
-def test_where_no_data_expired_http_takes_no_partition_and_leaves_no_position(
-    cluster: EmbeddedTubeMQ, settings: ClientSettings, view: ClusterView
-) -> None:
-    with closing(OffsetLookup(settings, GROUPS)) as lookup:
-        lookup.bounds(view)
-    assert cluster.inspect(lambda broker: list(broker.offsets.cursors()), broker_id=2) == []
-
-
 @pytest.mark.parametrize("web", [True, False])
 def test_a_store_begins_where_its_messages_begin_though_its_index_begins_before(
     cluster: EmbeddedTubeMQ, settings: ClientSettings, view: ClusterView, web: bool
@@ -90,30 +77,6 @@ def test_a_store_begins_where_its_messages_begin_though_its_index_begins_before(
         found = lookup.bounds(both)
         assert (found[shared], found[alone]) == (StoreBounds(501 * 28, 28_000), StoreBounds(400 * 28, 28_000))
         assert found[StoreKey(2, "clicks", 1)] == StoreBounds(0, 140)
-
-
-def test_a_store_is_looked_into_again_only_where_data_expired_since(
-    cluster: EmbeddedTubeMQ, settings: ClientSettings, view: ClusterView, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    store, looks = StoreKey(1, "clicks", 0), []
-    cluster.load("clicks", [NewMessage(n % 2, b"%d" % n) for n in range(1_000)])
-
-    find = DataLook.first
-
-    def counted(look: DataLook, bounds: StoreBounds) -> Flow[int]:
-        looks.append(bounds)
-        return find(look, bounds)
-
-    monkeypatch.setattr(DataLook, "first", counted)
-    with closing(OffsetLookup(settings, GROUPS)) as lookup:
-        cluster.expire_data("clicks", 10 * 28)
-        assert lookup.bounds(view)[store].min_offset == 10 * 28
-        cluster.load("clicks", [NewMessage(0, b"new")])
-        assert lookup.bounds(view)[store] == StoreBounds(10 * 28, 1_004 * 28)
-        assert looks == [StoreBounds(56, 1_003 * 28)]
-        cluster.expire_data("clicks", 900 * 28)
-        assert lookup.bounds(view)[store].min_offset == 900 * 28
-        assert looks[1:] == [StoreBounds(280, 1_004 * 28)]  # it only moves forward
 
 
 @pytest.mark.parametrize("web", [True, False])
@@ -179,25 +142,6 @@ def test_a_broker_that_is_down_hides_no_other(
         assert (whole.bounds, whole.silent) == (EXPECTED, {})
 
 
-def test_looks_show_where_a_store_ended_before_it_had_more_partitions(
-    cluster: EmbeddedTubeMQ, settings: ClientSettings, view: ClusterView
-) -> None:
-    store = StoreKey(1, "clicks", 0)
-    with closing(OffsetLookup(settings, GROUPS)) as lookup:
-        lookup.look(view)
-        cluster.load("clicks", [NewMessage(0, b"x")])
-        assert lookup.look(view).growth[store].begin_of(2) == 84
-        cluster.grow_topic("clicks", partitions=3)
-        cluster.load("clicks", [NewMessage(2, b"x")])
-        seen = lookup.look(view).growth[store]
-        assert [seen.begin_of(number) for number in range(4)] == [None, None, 84, 112]
-        cluster.stop_broker(1)
-        lookup.look(view)
-        cluster.start_broker(1)
-        wait_for(lambda: store in lookup.look(view).bounds, "the broker to be heard")
-        assert lookup.look(view).growth[store].begin_of(2) is None
-
-
 def test_nobody_waits_for_a_broker_that_says_nothing(
     cluster: EmbeddedTubeMQ, settings: ClientSettings, view: ClusterView
 ) -> None:
@@ -211,27 +155,6 @@ def test_nobody_waits_for_a_broker_that_says_nothing(
             still.accept()[0].close()  # it is being asked; once more, and nobody accepts that
             for _ in range(5):
                 assert caller.submit(lookup.look, view).result(timeout=30).bounds == OF_ONE
-
-
-def test_a_first_look_that_nobody_answers_is_an_error_in_time(
-    cluster: EmbeddedTubeMQ, settings: ClientSettings, view: ClusterView
-) -> None:
-    for broker_id in (1, 2):
-        cluster.stop_broker(broker_id)
-    impatient = replace(settings, retry_limit_ms=500)
-    with closing(OffsetLookup(impatient, GROUPS)) as lookup, pytest.raises(TubeError, match=r"127\.0\.0\.1"):
-        lookup.look(view)
-
-
-def test_a_broker_that_does_not_answer_is_an_error_in_time_where_all_are_asked(
-    cluster: EmbeddedTubeMQ, settings: ClientSettings, view: ClusterView
-) -> None:
-    impatient = replace(settings, retry_limit_ms=500)
-    with closing(OffsetLookup(impatient, GROUPS)) as lookup:
-        assert lookup.bounds(view) == EXPECTED
-        cluster.stop_broker(2)
-        with pytest.raises(TubeError, match=r"127\.0\.0\.1"):
-            lookup.bounds(view)
 
 
 def test_a_broker_whose_web_port_is_there_before_its_stores_has_not_lost_them(
@@ -312,26 +235,3 @@ def test_offsets_of_times(cluster: EmbeddedTubeMQ, settings: ClientSettings) -> 
         with pytest.raises(NoMessageTime, match=r"partition 2:clicks:0 \(topic clicks\) carries no time"):
             lookup.offsets_at(view, wanted)
     assert {cursor.group for cursor in cluster.inspect(lambda broker: list(broker.offsets.cursors()))} <= set(GROUPS)
-
-
-def test_times_are_sought_among_the_messages_that_are_there(cluster: EmbeddedTubeMQ, settings: ClientSettings) -> None:
-    def at(minute: int) -> NewMessage:
-        return NewMessage(0, *encode_payload(b"x", encode_attributes({}, time=f"2026010112{minute:02d}")))
-
-    cluster.load("single", [at(n // 100) for n in range(6_000)])
-    cluster.expire_data("single", 3_050 * 28)
-    view = fetch_view(settings, ["single"], GROUPS)
-    key, noon_ms = PartitionKey(1, "single", 0), int(datetime(2026, 1, 1, 12, tzinfo=UTC).timestamp() * 1000)
-    with closing(OffsetLookup(settings, GROUPS)) as lookup:
-        found = [lookup.offsets_at(view, {key: noon_ms + minute * 60_000})[key] for minute in (0, 30, 31)]
-    assert found == [3_050 * 28, 3_050 * 28, 3_100 * 28]
-
-
-def test_a_close_ends_a_call_of_another_thread(settings: ClientSettings, view: ClusterView) -> None:
-    nowhere = ClusterView.of([BrokerInfo(1, "127.0.0.1", 1)], [one for one in view.layouts if one.broker_id == 1])
-    lookup = OffsetLookup(replace(settings, master_web_port=1), GROUPS)
-    with ThreadPoolExecutor(1) as threads:
-        call = threads.submit(lookup.bounds, nowhere)
-        time.sleep(0.3)
-        lookup.close()
-        assert isinstance(call.exception(10), ClientClosed)

@@ -10,11 +10,10 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from embedded_tubemq.cluster import EmbeddedTubeMQ
-from tests.tubeclient.interrupting import interrupted_at
 from tests.waiting import wait_for
 from tubeclient import ClientClosed, ClientSettings, ConnectError
 from tubeclient.net import pool as pool_module
-from tubeclient.net.pool import ConnectionPool, close_shared_pools, shared_pool
+from tubeclient.net.pool import ConnectionPool
 
 NOWHERE = "127.0.0.1:1"
 
@@ -63,27 +62,3 @@ def test_a_connection_that_ended_is_made_anew(cluster: EmbeddedTubeMQ, settings:
     assert second.closed
     with pytest.raises(ClientClosed, match="opens no new connection"):
         pool.get(cluster.broker_addresses[1])
-
-
-def test_wherever_closing_is_interrupted_the_next_call_closes_the_rest(
-    cluster: EmbeddedTubeMQ, settings: ClientSettings
-) -> None:
-    line, interrupts = 0, True
-    while interrupts:
-        pool = ConnectionPool(settings)
-        connections = [pool.get(address) for address in (settings.master_servers[0], cluster.broker_addresses[1])]
-        interrupts = interrupted_at(line, pool.close)
-        pool.close()
-        assert [connection.closed for connection in connections] == [True, True]
-        for connection in connections:
-            assert not connection._reader.is_alive()
-        line += 1
-    assert line > 10
-
-
-def test_equal_settings_share_a_pool_until_it_is_closed(settings: ClientSettings) -> None:
-    pool = shared_pool(settings)
-    assert shared_pool(settings) is pool
-    assert shared_pool(ClientSettings((NOWHERE,))) is not pool
-    close_shared_pools()
-    assert shared_pool(settings) is not pool

@@ -14,23 +14,19 @@ from embedded_tubemq.cluster import EmbeddedTubeMQ
 from embedded_tubemq.common.catalogue import TopicConfig
 from embedded_tubemq.common.faults import ConnectionFault
 from embedded_tubemq.storage.store import NewMessage
-from tests.tubeclient.occupying import occupy
 from tests.tubeclient.stored import silent
 from tests.waiting import wait_for
 from tubeclient import (
     BrokerInfo,
     ClientClosed,
     ClientSettings,
-    Credentials,
-    DataLoss,
     OffsetRange,
     PartitionKey,
     RangeReader,
     fetch_view,
-    range_reader,
     reader_groups_of,
 )
-from tubeclient.range_reader import Pack, WantedRange
+from tubeclient.range_reader import WantedRange
 from tubeclient.wire.methods import Method
 
 GROUPS = reader_groups_of("etl")
@@ -71,81 +67,40 @@ def test_a_broker_restart_in_mid_range_changes_nothing(
     assert got == list(range(1, COUNT, 2))
 
 
-def test_a_consumer_slower_than_the_lease_keeps_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(range_reader, "LEASE_BEAT_MS", 200.0)
-    # With a user: what keeps the lease has to be signed as well.
-    users = {"alice": "secret"}
-    with EmbeddedTubeMQ(tmp_path / "short", [TopicConfig("clicks", 1, 2)], lease_ms=2_000, users=users) as cluster:
-        settings = ClientSettings((cluster.master_address,), credentials=Credentials("alice", password="secret"))
+@pytest.mark.parametrize("groups", [GROUPS, GROUPS[:1]])
+def test_a_consumer_slower_than_the_lease_loses_nothing(tmp_path: Path, groups: tuple[str, ...]) -> None:
+    """Even if somebody else has the partition meanwhile."""
+    with EmbeddedTubeMQ(tmp_path / "short", [TopicConfig("clicks", 1, 2)], lease_ms=500) as cluster:
+        settings = ClientSettings((cluster.master_address,))
         cluster.load("clicks", [NewMessage(n % 2, b"%06d" % n + bytes(1_000)) for n in range(COUNT)])
         broker = fetch_view(settings, ["clicks"], GROUPS).brokers[1]
         got: list[int] = []
-        with RangeReader(settings, GROUPS) as reader:
+        with RangeReader(settings, groups) as reader:
             for pack in reader.read(broker, span(0, COUNT)):
                 if not got:
-                    time.sleep(4.5)  # more than two leases
-                    assert is_owned(cluster)
+                    wait_for(lambda: not is_owned(cluster), "the end of its lease")
+                    with RangeReader(settings, groups) as other:
+                        assert numbers(other, broker, span(0, 50)) == list(range(1, 50, 2))
                 got += [int(message.body[:6]) for message in pack.messages]
     assert got == list(range(1, COUNT, 2))
 
 
-@pytest.mark.parametrize("at_once", [1, 2, 5])
-def test_many_ranges_side_by_side(settings: ClientSettings, broker: BrokerInfo, at_once: int) -> None:
-    """Each range's messages are there once and in order, its end comes behind them, and two of one partition are read
-    one after the other.
-    """
+def test_many_ranges(settings: ClientSettings, broker: BrokerInfo) -> None:
+    """Each range's messages are there once and in order, and its end comes behind them."""
     ranges = [span(start, start + 1_500, partition) for start in range(0, COUNT, 1_500) for partition in (1, 0)]
     got: dict[int, list[int]] = {}
     ended: list[int] = []
     with RangeReader(settings, GROUPS) as reader:
-        for number, pack in reader.read_all([WantedRange(broker, one) for one in ranges], at_once):
+        for number, pack in reader.read_all([WantedRange(broker, one) for one in ranges]):
             assert number not in ended
             if pack is None:
                 ended.append(number)
-                continue
-            begun = {other for other in got if other not in ended} | {number}
-            assert len({ranges[other].partition for other in begun}) == len(begun) <= at_once
-            got.setdefault(number, []).extend(int(body[:6]) for body in pack.bodies)
+            else:
+                got.setdefault(number, []).extend(int(body[:6]) for body in pack.bodies)
     assert sorted(ended) == list(range(len(ranges)))
     for number, one in enumerate(ranges):
         first = one.start // 28 + (one.start // 28 + one.partition.partition_id) % 2
         assert got[number] == list(range(first, one.end // 28, 2))
-
-
-def test_ranges_are_begun_in_one_order_each_behind_the_one_before_it(
-    cluster: EmbeddedTubeMQ, settings: ClientSettings, broker: BrokerInfo
-) -> None:
-    """Who waits for a partition has none behind it, so that readers cannot wait for each other in a circle."""
-    wanted = [WantedRange(broker, span(0, COUNT, partition)) for partition in (1, 0)]
-    found: list[int] = []
-    with RangeReader(settings, GROUPS[:1]) as reader, ThreadPoolExecutor(1) as thread:
-        with occupy(cluster, settings, PartitionKey(1, "clicks", 0), GROUPS[:1]):
-            reading = thread.submit(lambda: found.extend(number for number, _ in reader.read_all(wanted)))
-            time.sleep(1)
-            assert not reading.done()
-            assert not is_owned(cluster)
-            assert found == []
-        reading.result(60)
-        assert set(found) == {0, 1}
-
-
-def test_all_partitions_are_given_back_where_one_fails(
-    cluster: EmbeddedTubeMQ, settings: ClientSettings, broker: BrokerInfo
-) -> None:
-    wanted = [WantedRange(broker, span(0, COUNT)), WantedRange(broker, span(0, COUNT + 1, 0))]
-    with RangeReader(settings, GROUPS) as reader:
-        packs: list[Pack | None] = []
-
-        def read_slowly() -> None:
-            for _, pack in reader.read_all(wanted):
-                packs.append(pack)
-                time.sleep(0.6)
-
-        with pytest.raises(DataLoss, match="1:clicks:0"):  # after a second look
-            read_slowly()
-        assert packs
-        assert None not in packs  # it was in the midst of the other
-        assert not is_owned(cluster)
 
 
 def test_a_close_by_another_thread_ends_a_read_that_waits(
@@ -158,9 +113,8 @@ def test_a_close_by_another_thread_ends_a_read_that_waits(
             reading = thread.submit(numbers, reader, broker, span(0, COUNT))
             time.sleep(0.2)
             assert not reading.done()
-            reader.stop()
-            # It ends, and asks the broker to release what it may have registered.
-            wait_for(lambda: not reader._reading, "the end of the read")
+            reader.close()
+            time.sleep(0.5)  # it ends, and asks the broker to release what it may have registered
             end()
         with pytest.raises(ClientClosed, match="this RangeReader is closed"):
             reading.result(60)
@@ -176,17 +130,6 @@ def test_stopping_early_gives_the_partition_back(
         assert is_owned(cluster)
         packs.close()
         wait_for(lambda: not is_owned(cluster), "the release")
-
-
-def test_loss_that_may_be_passed_over_is_listed(
-    cluster: EmbeddedTubeMQ, settings: ClientSettings, broker: BrokerInfo
-) -> None:
-    cluster.expire("clicks", 28 * 1_000)
-    with RangeReader(settings, GROUPS) as strict, pytest.raises(DataLoss, match="failOnDataLoss"):
-        numbers(strict, broker, span(0, 2_000))
-    with RangeReader(settings, GROUPS, fail_on_data_loss=False) as lenient:
-        assert numbers(lenient, broker, span(0, 2_000)) == list(range(1_001, 2_000, 2))
-        assert [(loss.start, loss.end) for loss in lenient.losses] == [(0, 28_000)]
 
 
 def is_owned(cluster: EmbeddedTubeMQ) -> bool:

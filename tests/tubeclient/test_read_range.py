@@ -22,6 +22,7 @@ from tests.tubeclient.simulation import Simulation, Weather
 from tubeclient.errors import CorruptMessage, DataLoss, DeadlineExceeded, TubeError
 from tubeclient.flows.effects import Emit, Sleep
 from tubeclient.flows.read_range import LostRange, Pack, RangeRead, RangeTask
+from tubeclient.flows.stay import ReaderNames
 from tubeclient.keys import BrokerInfo, OffsetRange, PartitionKey
 from tubeclient.wire.methods import Method
 
@@ -70,8 +71,8 @@ class Bench:
     def reading(self, offset_range: OffsetRange, **options: Any) -> RangeRead:
         self._readers += 1
         number, lives = self._readers, itertools.count(1)
-        groups = options.pop("groups", GROUPS)
-        task = RangeTask(BROKER, offset_range, groups, lambda: f"reader-{number}.{next(lives)}", **options)
+        names = ReaderNames(options.pop("groups", GROUPS), lambda: f"reader-{number}.{next(lives)}")
+        task = RangeTask(BROKER, offset_range, names, **options)
         return RangeRead(task, self.simulation.random)
 
     def read(self, offset_range: OffsetRange, **options: Any) -> list[Any]:
@@ -191,24 +192,6 @@ def test_whatever_comes_late_passes_over_nothing(
     assert_no_gaps(actor.emitted, piece)
 
 
-@pytest.mark.parametrize("groups", [GROUPS, GROUPS[:1]])
-@pytest.mark.parametrize("delay_ms", [2, 160, 250])
-@pytest.mark.parametrize("nth", [1, 2, 5])
-def test_a_fetch_that_comes_late_passes_over_nothing(
-    bench: Bench, nth: int, delay_ms: float, groups: tuple[str, ...]
-) -> None:
-    """It commits what was noted under its reader, who must not be the one who reads on."""
-    bench.append(3_000, 12_000)
-    piece = bench.range(0, 0, 3_000)
-    bench.simulation.let_come_late(Method.GET_MESSAGES, delay_ms, nth=nth)
-    reading = bench.reading(piece, groups=groups)
-    actor = bench.simulation.start(slowly(reading, 30))
-    bench.simulation.run()
-    assert actor.error is None
-    assert payloads(actor.emitted) == bench.expected(piece)
-    assert_no_gaps(actor.emitted, piece)
-
-
 def test_who_reads_on_leaves_nobody_behind(bench: Bench) -> None:
     """Not even where there is one reader group, and the broker has both who came late and who came after."""
     bench.append(400, 3_000)
@@ -240,29 +223,6 @@ def test_more_readers_than_groups_wait_for_each_other(bench: Bench) -> None:
         assert payloads(actor.emitted) == bench.expected(piece)
 
 
-def holding(reading: RangeRead, pause_ms: float) -> Any:
-    """Read and give back, but keep what was read last for a while, as a task does whose consumer is slow."""
-    try:
-        yield from reading.run()
-        yield Sleep(pause_ms)
-    finally:
-        yield from reading.release()
-
-
-def test_a_turn_is_waited_for_longer_than_a_fault_is_put_up_with(bench: Bench) -> None:
-    bench.append(300)
-    piece = bench.range(0, 0, 300)
-    pause_ms = 25_000  # below the lease, which nobody keeps here
-    readings = [bench.reading(piece, retry_limit_ms=10_000) for _ in range(len(GROUPS) * 4)]
-    actors = [bench.simulation.start(holding(reading, pause_ms)) for reading in readings]
-    began_ms = bench.simulation.now_ms
-    bench.simulation.run()
-    assert bench.simulation.now_ms - began_ms > 3 * pause_ms
-    for actor in actors:
-        assert actor.error is None
-        assert payloads(actor.emitted) == bench.expected(piece)
-
-
 def test_the_wait_for_a_turn_ends(bench: Bench) -> None:
     bench.append(10)
     bench.broker.faults.force(Method.PARTITION_REGISTER, 410, times=1_000)
@@ -271,18 +231,6 @@ def test_the_wait_for_a_turn_ends(bench: Bench) -> None:
         match=r"no progress for 9\d s .* at 0 .*410.*others read the partition, name more readerGroups",
     ):
         bench.read(bench.range(0, 0, 10), retry_limit_ms=10_000, turn_limit_ms=90_000)
-
-
-def test_a_dead_readers_partition_is_read_in_the_next_group_at_once(bench: Bench) -> None:
-    bench.append(50)
-    piece = bench.range(0, 0, 50)
-    dead = bench.simulation.start(bench.reading(piece).run())
-    bench.simulation.run(for_ms=1)  # registered, and then nothing more is heard of it
-    bench.simulation._agenda.clear()
-    assert not dead.done
-    before = bench.simulation.now_ms
-    assert payloads(bench.read(piece)) == bench.expected(piece)
-    assert bench.simulation.now_ms - before < 1_000
 
 
 def test_the_users_group_and_other_groups_are_left_alone(bench: Bench) -> None:

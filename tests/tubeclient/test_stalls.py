@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import random
-
 import pytest
 
 from embedded_tubemq.broker.broker import Broker
@@ -13,12 +11,8 @@ from embedded_tubemq.storage.store import NewMessage
 from tests.tubeclient.consuming import Bench, Client
 from tubeclient import ClientBalanceConsumer, ClientSettings, PartitionKey
 from tubeclient.errors import PartitionOccupied, StalePack
-from tubeclient.flows.keep_leases import keep_leases
 from tubeclient.flows.message_pack import Delivery
-from tubeclient.flows.read_plan import ReadPlan
-from tubeclient.flows.registrar import Registrar
-from tubeclient.flows.registrations import Lost, Registrations
-from tubeclient.keys import BrokerInfo
+from tubeclient.flows.registrations import Lost
 
 LEASE_MS = 30_000
 """Of Apache's broker, as it comes."""
@@ -90,23 +84,6 @@ def test_a_partition_that_another_client_has_is_dropped_and_not_confirmed(
     assert other.drain()
 
 
-def test_where_nobody_took_it_the_pack_that_was_out_comes_again(bench: Bench, stalled: tuple[Client, Delivery]) -> None:
-    client, pack = stalled
-    client.go_on()
-    again = client.get()
-    assert (again.start, again.bodies[: len(pack)]) == (pack.start, pack.bodies[: len(again)])
-
-
-def test_what_others_confirmed_stays_so_where_the_client_gives_the_partition_back_first(
-    bench: Bench, stalled: tuple[Client, Delivery]
-) -> None:
-    client, pack = stalled
-    other = take_over(bench, pack)
-    assert other.disconnect(bench.key())
-    assert client.disconnect(bench.key())
-    assert client.connect(bench.key()) == bench.committed(bench.key()) == 28 * len(bench.of(bench.key()))
-
-
 @pytest.mark.parametrize("restarted", [False, True], ids=["lease-ended", "broker-restarted"])
 def test_whether_it_was_the_lease_or_the_broker_shows_at_the_connection(
     cluster: EmbeddedTubeMQ, settings: ClientSettings, restarted: bool
@@ -133,13 +110,3 @@ def test_whether_it_was_the_lease_or_the_broker_shows_at_the_connection(
             client.confirm(pack)
         again = client.get(timeout_ms=1_000)
         assert (again and again.start) == (0 if restarted else None)
-
-
-def test_a_keeper_that_starts_after_the_last_partition_went_does_not_wait() -> None:
-    """Closing waits for it, and its signal has come already."""
-    registrations = Registrations(Registrar(ReadPlan(group="etl", client_id="etl_1", filters={}), random.Random(1)))
-    line = registrations.holdings.line(BrokerInfo(1, "127.0.0.1", 8123))
-    line.kept = True
-    with pytest.raises(StopIteration):
-        next(keep_leases(registrations, line))
-    assert not line.kept

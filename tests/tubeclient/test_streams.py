@@ -16,9 +16,8 @@ from typing import Any
 import pytest
 
 from tests.certificates import Certificate, CertificateAuthority
-from tests.tubeclient.peer import WAIT_SECONDS, fill, peer, wait_until_closed
+from tests.tubeclient.peer import WAIT_SECONDS, peer, wait_until_closed
 from tests.waiting import wait_for
-from tubeclient.errors import ConnectError, ConnectionLost
 from tubeclient.net.streams import TlsStream
 from tubeclient.wire.framing import FrameDecoder, encode_frame
 
@@ -126,26 +125,3 @@ def test_answers_come_in_while_a_send_is_held_up(authority: CertificateAuthority
         answered.set()
         sender.join(WAIT_SECONDS)
         assert not sender.is_alive()
-
-
-def test_a_peer_that_reads_nothing_does_not_hang_the_sender(
-    authority: CertificateAuthority, context: ssl.SSLContext
-) -> None:
-    done = threading.Event()
-
-    def serve(sock: socket.socket) -> None:
-        with context.wrap_socket(sock, server_side=True):
-            done.wait(WAIT_SECONDS)
-
-    with peer(serve, authority.ca_file, send_timeout_ms=300) as connection:
-        with pytest.raises(ConnectionLost, match="took too long"):
-            fill(connection)
-        done.set()
-
-
-def test_a_handshake_that_is_not_answered_ends_at_the_deadline(authority: CertificateAuthority) -> None:
-    with (
-        pytest.raises(ConnectError, match=r"127\.0\.0\.1:\d+ over TLS: no answer to the TLS handshake"),
-        peer(wait_until_closed, authority.ca_file, connect_timeout_ms=300),
-    ):
-        pass

@@ -8,7 +8,6 @@ from __future__ import annotations
 import pytest
 
 from tests.tubeclient.consuming import Bench, Client
-from tests.tubeclient.interrupting import interrupted
 from tubeclient.errors import StalePack
 from tubeclient.flows.message_pack import Delivery
 from tubeclient.flows.registrations import Lost
@@ -60,25 +59,6 @@ def test_a_registration_that_is_lost(bench: Bench, client: Client, out: Delivery
         bench.simulation.let_pass(Method.PARTITION_REGISTER)
     bench.simulation.lose(Method.PARTITION_REGISTER, answer=answer)
     bench.simulation.run(40_000)
-    assert_nothing_is_missing(bench, client, out)
-
-
-@pytest.mark.parametrize("inside", [False, True], ids=["while-it-waits", "in-its-code"])
-@pytest.mark.parametrize("after", range(8))
-def test_a_caller_that_is_interrupted(bench: Bench, client: Client, out: Delivery, after: int, inside: bool) -> None:
-    bench.restart_cleanly(bench.key())
-    client.do(interrupted(client.consumption.confirm(out, consumed=True), after, inside))
-    assert_nothing_is_missing(bench, client, out, interrupted=True)
-
-
-def test_two_registrations_that_are_lost_one_behind_the_other(bench: Bench, client: Client, out: Delivery) -> None:
-    """The second one in the midst of the new taking up."""
-    bench.restart_cleanly(bench.key())
-    bench.simulation.lose(Method.PARTITION_REGISTER, answer=True)
-    for _ in range(2):
-        bench.simulation.let_pass(Method.PARTITION_REGISTER)
-    bench.simulation.lose(Method.PARTITION_REGISTER, answer=False)
-    bench.simulation.run(60_000)
     assert_nothing_is_missing(bench, client, out)
 
 

@@ -74,30 +74,6 @@ def test_what_is_wrong_is_named(entry: tuple[int, list[Any]], what: str) -> None
         rules(entry)
 
 
-json_values = st.recursive(
-    st.none() | st.booleans() | st.floats() | st.integers() | st.text(max_size=8) | st.sampled_from(["8:00", "24:00"]),
-    lambda inner: (
-        st.lists(inner, max_size=3)
-        | st.dictionaries(st.sampled_from([*LIMIT, *PAUSES, "zeroCnt", "type", "rule", "x"]), inner, max_size=6)
-    ),
-    max_leaves=20,
-)
-likely_texts = st.lists(
-    st.fixed_dictionaries({"type": st.integers(-1, 4) | json_values, "rule": json_values | st.lists(json_values)}),
-    max_size=3,
-).map(json.dumps)
-
-
-@given(st.text() | json_values.map(json.dumps) | likely_texts | st.just("[" * 100_000) | st.just("9" * 10_000))
-def test_any_text_gives_rules_or_one_error(text: str) -> None:
-    try:
-        found = FlowRules.parse(text)
-    except ProtocolError:
-        return
-    waits = [limit.pause_ms for limit in found.data_limits] + [rule.pause_ms for rule in found.empty_polls]
-    assert all(0 <= wait < 2**31 for wait in (*waits, *(found.fetch_pauses or ())))
-
-
 # What they say
 
 
@@ -113,12 +89,6 @@ def test_any_text_gives_rules_or_one_error(text: str) -> None:
 )
 def test_a_data_limit_holds_at_its_times_for_readers_far_behind(minute: int, lag: int, held: bool) -> None:
     assert (limited().data_limit(lag, minute) is not None) is held
-
-
-def test_of_several_data_limits_the_one_for_the_longest_lag_holds() -> None:
-    both = rules((0, [LIMIT | {"dltInM": 50, "limitInM": 1}, LIMIT | {"dltInM": 500, "limitInM": 2}]))
-    assert both.data_limit(60 * MIB, 600) == both.data_limits[0]
-    assert both.data_limit(501 * MIB, 600) == both.data_limits[1]
 
 
 @given(
@@ -149,13 +119,6 @@ def after_messages(pace: PartitionPace, group: FlowRules, default: FlowRules = N
     return pace.after_messages(group, default, **(usual | changes))
 
 
-def test_messages_end_a_row_of_empty_answers() -> None:
-    found, pace = empty_polls((2, 500)), PartitionPace()
-    assert [pace.after_nothing(found, NO_RULES, 1.0) for _ in range(2)] == [1.0, 500]
-    after_messages(pace, found)
-    assert pace.after_nothing(found, NO_RULES, 1.0) == 1.0
-
-
 def test_the_groups_own_rules_come_before_the_clusters() -> None:
     group, default = empty_polls((3, 300)), empty_polls((1, 100))
     pace = PartitionPace()
@@ -174,15 +137,6 @@ def test_pauses_between_fetches_depend_on_filter_and_end() -> None:
     assert after_messages(PartitionPace(), found, filtered=True) == 20
     assert after_messages(PartitionPace(), found, filtered=True, near_end=True) == 30
     assert after_messages(PartitionPace(), found, near_end=True) == 10
-
-
-def test_a_data_limit_is_looked_at_once_a_minute() -> None:
-    found, pace = limited(limitInM=0), PartitionPace()
-    assert after_messages(pace, found, lag_bytes=0) == 0
-    assert after_messages(pace, found, now_ms=1_059_999.0) == 0
-    assert after_messages(pace, found, now_ms=1_060_000.0) == 1_000
-    assert after_messages(pace, found, now_ms=1_119_999.0, minute=0) == 1_000
-    assert after_messages(pace, found, now_ms=1_120_000.0, minute=0) == 0
 
 
 @given(

@@ -55,18 +55,6 @@ def first(index: Index, at: int) -> int | None:
     return next((minute for minute in index[at:] if minute is not None), None)
 
 
-@given(indexes, minutes, st.integers(1, 9))
-def test_times_in_order_give_the_exact_place(index: Index, minute: int, walk: int) -> None:
-    times = iter(sorted(time for time in index if time is not None))
-    ordered = [None if time is None else next(times) for time in index]
-    place, found, _ = search(ordered, minute, walk=walk)
-    older = [time for time in ordered[:place] if time is not None]
-    rest = [time for time in ordered[place:] if time is not None]
-    assert all(time < minute for time in older)
-    assert all(time >= minute for time in rest)
-    assert found == (place * ENTRY if rest else None)
-
-
 @given(indexes, minutes, st.data())
 def test_in_disorder_the_message_before_is_older_and_the_one_behind_is_not(
     index: Index, minute: int, data: st.DataObject

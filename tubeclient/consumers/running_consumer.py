@@ -21,7 +21,7 @@ from tubeclient.flows.read_plan import ReadPlan
 from tubeclient.flows.registrar import CHANGED, Registrar, Trouble
 from tubeclient.flows.registrations import Assigned, Closed, Lost, Registrations
 from tubeclient.keys import PartitionKey
-from tubeclient.net.forgotten import Watch, alive, weakly
+from tubeclient.net.forgotten import Watch, weakly
 from tubeclient.net.pool import ConnectionPool
 from tubeclient.net.runner import FlowRunner, Monitor
 from tubeclient.net.waiting import Alarm, OneThread, call_back
@@ -146,8 +146,6 @@ class ConsumerLife:
                 if self._ending:
                     raise _closed()
                 running.membership.join(patience_ms)
-                if alive(what):
-                    _log.warning("this process already has %s; the two share its partitions", what)
                 self._watch = Watch(consumer, what, partial(_close, weakly(consumer.close), running))
                 self._watch.begin()
                 self.running = running

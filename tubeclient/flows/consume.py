@@ -60,7 +60,7 @@ class Consumption:
         self._registrations = registrations
         self._registrar = registrations.registrar
         self._holdings = registrations.holdings
-        self._committing = self._holdings.turns.committing
+        self._committing = self._holdings.committing
         self._unsettled: dict[Holding, _Commit] = {}
         """Open asynchronous commits."""
 
@@ -84,7 +84,7 @@ class Consumption:
                     continue
                 if now >= deadline:
                     return None
-                rest_end = self._holdings.turns.next_rest_end_ms(now)
+                rest_end = self._holdings.next_rest_end_ms(now)
                 yield Sleep(min(deadline, now + WAIT_SLICE_MS, rest_end or deadline) - now, CHANGED)
 
     def confirm(self, delivery: Delivery, *, consumed: bool) -> Flow[int]:
@@ -223,7 +223,7 @@ class Consumption:
             if commit.consumed and holding.is_alone and start + messages * INDEX_ENTRY_BYTES < answer.currOffset:
                 holding.doubts(start)
             if commit.consumed:
-                holding.had_messages()
+                holding.at_first = False
             if commit.consumed and holding.doubt is not None:
                 yield from self.fetching.settle_doubt(holding, messages=messages, end=answer.currOffset)
         position: int = answer.currOffset

@@ -9,21 +9,12 @@ import random
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
-from tubeclient.errors import (
-    DeadlineExceeded,
-    NotAvailable,
-    NothingToRead,
-    PartitionOccupied,
-    PartitionTaken,
-    ProtocolError,
-    TubeError,
-)
-from tubeclient.flows.authority import Authority
+from tubeclient.errors import PartitionOccupied, PartitionTaken, TubeError
 from tubeclient.flows.effects import Flow, Now, Sleep, backoff_ms
 from tubeclient.flows.holding import Holding
 from tubeclient.flows.patience import Patience
 from tubeclient.flows.read_plan import ReadPlan
-from tubeclient.flows.stay import Stay
+from tubeclient.flows.stay import ReaderNames, Stay
 from tubeclient.keys import INDEX_ENTRY_BYTES, BrokerInfo, OffsetRange, PartitionKey, StoreBounds
 
 _STEP_BACK = 100 * INDEX_ENTRY_BYTES
@@ -122,27 +113,16 @@ def _between(low: int, high: int) -> int:
     return low + (high - low) // (2 * INDEX_ENTRY_BYTES) * INDEX_ENTRY_BYTES
 
 
-_NOT_FOUND = 404
-
-
 class DataLook:
     """Looks into one store of `broker`. `partitions` are all partitions of the store, first those likely to have much.
 
-    `new_client_id` makes a new unique client id at each call. Methods raise the StatusError of a
-    refusal, PartitionOccupied if a partition is read in all `reader_groups`, and the error of a call. Run `release()`
-    afterwards, however they ended.
+    Methods raise the StatusError of a refusal, PartitionOccupied if a partition is read in all groups of `names`, and
+    the error of a call. Run `release()` afterwards, however they ended.
     """
 
-    def __init__(
-        self,
-        broker: BrokerInfo,
-        partitions: Iterable[PartitionKey],
-        reader_groups: tuple[str, ...],
-        new_client_id: Callable[[], str],
-        authority: Authority,
-    ) -> None:
+    def __init__(self, broker: BrokerInfo, partitions: Iterable[PartitionKey], names: ReaderNames) -> None:
         self._broker = broker
-        self._stays = [(key, Stay(broker, key, reader_groups, new_client_id, authority)) for key in partitions]
+        self._stays = [(key, Stay(broker, key, names)) for key in partitions]
 
     def first(self, bounds: StoreBounds) -> Flow[int]:
         """The first offset within the index's `bounds` that has data."""
@@ -166,20 +146,10 @@ class DataLook:
                 first = yield from first_with_data(self._look, len(self._stays), bounds, offset)
                 return bounds.min_offset, first
             except TubeError as error:
-                if not error.retriable and not isinstance(error, NotAvailable | PartitionTaken):
-                    raise
-                now_ms = yield Now()
                 if isinstance(error, PartitionOccupied | PartitionTaken):
                     for _, stay in self._stays:
                         stay.was_turned_away()
-                    patience.must_wait(now_ms)
-                if patience.is_over(now_ms):
-                    raise DeadlineExceeded(
-                        f"could not find out within {patience.spent_ms(now_ms) / 1000:.0f} s whether broker "
-                        f"{self._broker} still has the data from {offset} on: {error}. Check that broker and the "
-                        "network, or allow a longer retry limit",
-                        address=self._broker.address,
-                    ) from error
+                yield from patience.put_up_with(error, _looking_at(self._stays[0][0]), self._broker)
                 yield Sleep(backoff_ms(attempt, rng.random()))
                 attempt += 1
 
@@ -196,18 +166,9 @@ class DataLook:
             return Seen(None, offset + INDEX_ENTRY_BYTES)
         passed = answer.currOffset
         while True:
-            response = yield from stay.receive((yield from stay.send_fetch()))
-            found = response.errCode != _NOT_FOUND
-            if found:
-                stay.checked(response, doing)
-            position, end = yield from stay.commit(doing)
-            if found and (ids := response.messages.messageId):
-                last = position - len(ids) * INDEX_ENTRY_BYTES
-                if last < passed:
-                    raise ProtocolError(f"{doing}: the broker ends {len(ids)} messages from {passed} on at {position}")
-                return Seen(ids[0], last)
-            if position <= passed and (found or position < end):
-                raise NothingToRead(_NOT_FOUND, "nothing to read although there is data", context=doing)
+            messages, _, position, end = yield from stay.step(passed, doing)
+            if messages is not None:
+                return Seen(messages.messageId[0], position - len(messages.messageId) * INDEX_ENTRY_BYTES)
             passed = position
             if passed >= limit or passed >= end:
                 return Seen(None, max(passed, offset + INDEX_ENTRY_BYTES))
@@ -245,7 +206,8 @@ def settle_doubt(
         holding.doubt_settled()
         return
     others = [key for key in holding.siblings if key != holding.key]
-    look = DataLook(holding.line.info, [holding.key, *others], plan.reader_groups, plan.new_client_id, plan.authority)
+    names = ReaderNames(plan.reader_groups, plan.new_client_id, plan.authority)
+    look = DataLook(holding.line.info, [holding.key, *others], names)
     seen: tuple[int, int] | None = None
     try:
         seen = yield from look.first_if_behind(start, Patience(_LOOK_MS, _LOOK_MS), rng)

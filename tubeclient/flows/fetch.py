@@ -117,14 +117,14 @@ class Fetching:
 
     def _give_up_overdue(self, now_ms: float) -> None:
         """Give up packs that were not confirmed in time. Their partitions are read again from there."""
-        for holding in list(self._holdings.turns.delivered):
+        for holding in list(self._holdings.delivered):
             if holding.out is None or holding.out.overdue_ms > now_ms:
                 break
             holding.pack_given_up()
 
     def _answered(self) -> Flow[Holding | None]:
         """The first partition whose fetch was answered, or ran out of time."""
-        for holding in self._holdings.turns.fetching:
+        for holding in self._holdings.fetching:
             if holding.answer is not None and (yield Done(holding.answer)):
                 return holding
         return None
@@ -138,7 +138,7 @@ class Fetching:
         """The fetch of the partition whose turn it is; it must be sent in this step. None if enough fetches are open,
         or if no partition is free. `committing` is as for `Holdings.next_idle`.
         """
-        if len(self._holdings.turns.fetching) >= self._plan.prefetch + self._waiting + more:
+        if len(self._holdings.fetching) >= self._plan.prefetch + self._waiting + more:
             return None
         holding = self._holdings.next_idle(now_ms, committing)
         if holding is None:
@@ -180,7 +180,7 @@ class Fetching:
                 response = yield Receive(fetch.ticket)
                 if holding.fetch is not fetch:
                     return None  # the partition was moved or released meanwhile
-                holding.fetch_settled()
+                holding.asked = False
                 checked(response, f"reading {holding.key}", partition=str(holding.key))
             except TubeError as error:
                 if holding.fetch is fetch:
@@ -191,7 +191,10 @@ class Fetching:
             self._plan.counts.fetched(holding.key.topic, "messages")
             expected = yield from self._expected(holding)
             if expected is not None and response.currOffset > expected:
-                yield from self._explain_gap(holding, expected, response.currOffset)
+                # Messages expired, or somebody moved the group on purpose. The pack is asked for again after a look.
+                holding.has_gap(expected, response.currOffset)
+                yield from self.settle_doubt(holding, messages=0, end=None)
+                yield from self._tell_losses()
                 return None
             return (yield from self._deliver(holding, response, fetch.sent_ms))
         finally:  # even if the caller was interrupted
@@ -208,30 +211,6 @@ class Fetching:
         now: float = yield Now()
         return holding.confirmed if 0 < holding.empty_ms < now - _LONG_SILENCE_MS else None
 
-    def _explain_gap(self, holding: Holding, expected: int, start: int) -> Flow[None]:
-        """A pack begins after the group's position: messages expired, or somebody moved the group on purpose.
-
-        Registering at the old position shows which: its message is still there, or not.
-        """
-        before = holding.doubt
-        holding.suspects(expected)  # until it is known, also by who goes on if this is interrupted
-        try:
-            found = yield from self._registrar.seek(holding, expected)
-            if found <= expected:
-                yield from self._registrar.seek(holding, start, moves=True)
-                return
-        except TransportError as error:
-            yield from self._registrar.line_down(holding.line, error)
-            return
-        except TubeError as error:
-            yield from self._registrations.lose(holding, error)
-            return
-        self._note_lost(holding, OffsetRange(holding.key, expected, found))
-        if before is None:
-            holding.doubt_settled()
-            holding.suspects(found)  # the data may begin behind the index
-        yield from self._tell_losses()
-
     def settle_doubt(self, holding: Holding, *, messages: int, end: int | None) -> Flow[None]:
         """So many messages came up to `end`. Find and note what expired before it was read."""
         yield from settle_doubt(
@@ -239,7 +218,7 @@ class Fetching:
         )
 
     def _note_lost(self, holding: Holding, lost: OffsetRange) -> None:
-        holding.lost(lost.end)
+        holding.lost_to = lost.end
         self._plan.counts.lost(holding.key.topic, lost.max_messages)
         self._lost.append((holding, lost))
 

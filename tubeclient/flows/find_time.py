@@ -8,140 +8,100 @@ fetches. The first message of the answer is the partition's first one at or afte
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
-from dataclasses import dataclass, field
 from datetime import tzinfo
 from typing import Any, Generic, TypeVar
 
 from tubeclient.errors import (
     CorruptMessage,
-    DeadlineExceeded,
     NoMessageTime,
-    NotAvailable,
-    NothingToRead,
     PartitionOccupied,
     PartitionTaken,
-    ProtocolError,
     TubeError,
 )
-from tubeclient.flows.authority import Authority
 from tubeclient.flows.effects import Flow, Now, Sleep, backoff_ms
 from tubeclient.flows.message_pack import BadMessages
-from tubeclient.flows.stay import Stay
+from tubeclient.flows.patience import Patience
+from tubeclient.flows.stay import ReaderNames, Stay
 from tubeclient.flows.time_search import MinuteSearch
 from tubeclient.keys import BrokerInfo, PartitionKey
 from tubeclient.wire.message_time import MINUTE_MS, message_time_ms
 from tubeclient.wire.messages import Message, bad_attributes, checked_columns, kept_columns
 
-_NOT_FOUND = 404
-
 FoundT = TypeVar("FoundT")
 
 
-@dataclass(frozen=True, slots=True)
-class TimeTask:
-    """Where to look, and under which names. `reader_groups` are tried in order, as for ranges."""
-
-    broker: BrokerInfo
-    partition: PartitionKey
-    zone: tzinfo
-    """Of the producers' clocks."""
-    reader_groups: tuple[str, ...]
-    new_client_id: Callable[[], str]
-    """Makes a new unique client id at each call."""
-    retry_limit_ms: float = 60_000
-    """How long to go on without progress."""
-    authority: Authority = field(default_factory=Authority)
-    bad_messages: BadMessages = "fail"
-    """With "keep", a message that is damaged or cannot be parsed counts as old as the next good one."""
-
-
 class TimedLook(Generic[FoundT]):
-    """One search. The flow `run()` returns what it found.
+    """One search. The flow `run()` returns what it found. `zone` is that of the producers' clocks. With `bad_messages`
+    "keep", a message that is damaged or cannot be parsed counts as old as the next good one.
 
     The flow `release()` releases the partition; run it afterwards, however `run()` ended. Raises NoMessageTime,
     CorruptMessage, DeadlineExceeded after `retry_limit_ms` without progress, and the StatusError of a refusal.
     """
 
-    def __init__(self, task: TimeTask, rng: random.Random, search: MinuteSearch[FoundT]) -> None:
-        self._task = task
+    def __init__(
+        self,
+        broker: BrokerInfo,
+        partition: PartitionKey,
+        names: ReaderNames,
+        search: MinuteSearch[FoundT],
+        rng: random.Random,
+        *,
+        zone: tzinfo,
+        retry_limit_ms: float = 60_000,
+        bad_messages: BadMessages = "fail",
+    ) -> None:
+        self._broker = broker
+        self._partition = partition
         self._search = search
         self._rng = rng
-        self._stay = Stay(task.broker, task.partition, task.reader_groups, task.new_client_id, task.authority)
-        self._progress_ms = 0.0
-        self._furthest = -1  # of the current look, over all tries
+        self._zone = zone
+        self._bad_messages = bad_messages
+        self._stay = Stay(broker, partition, names)
+        self._patience = Patience(retry_limit_ms, retry_limit_ms)
 
     def run(self) -> Flow[FoundT]:
-        search = self._search
-        self._progress_ms = yield Now()
-        attempt = 0
-        while (offset := search.to_look_at) is not None:
-            try:
-                yield from self._look(search, offset)
-                attempt, self._furthest, self._progress_ms = 0, -1, (yield Now())
-            except TubeError as error:
-                patient = error.retriable or isinstance(error, NotAvailable | PartitionTaken)
-                if not patient or isinstance(error, CorruptMessage):
-                    raise
-                if isinstance(error, PartitionOccupied | PartitionTaken):
-                    self._stay.was_turned_away()
-                now_ms = yield Now()
-                idle_ms = now_ms - self._progress_ms
-                if idle_ms >= self._task.retry_limit_ms:
-                    raise DeadlineExceeded(
-                        f"no progress for {idle_ms / 1000:.0f} s looking for a time in partition "
-                        f"{self._task.partition} at {offset} on broker {self._task.broker}: {error}. "
-                        "Check that broker and the network, or allow a longer retry limit",
-                        address=self._task.broker.address,
-                        condition="BROKER_UNREACHABLE",
-                    ) from error
-                yield Sleep(backoff_ms(attempt, self._rng.random()))
-                attempt += 1
-        return search.found
+        self._patience.progress((yield Now()))
+        while (offset := self._search.to_look_at) is not None:
+            yield from self._look(offset)
+        return self._search.found
 
     def release(self) -> Flow[None]:
         """Give the partition back, best effort. Without that, it is free when its lease ends."""
         yield from self._stay.leave()
 
-    def _look(self, search: MinuteSearch[FoundT], offset: int) -> Flow[None]:
-        """Tell `search` what is at or after `offset`."""
-        answer = yield from self._stay.seek(offset, self._doing)
-        if answer.currOffset > offset:
-            search.expired(answer.currOffset)
-            return
-        if answer.currOffset < offset:  # the broker's data now ends there
-            search.saw_nothing(offset)
-            return
-        passed = empty_from = -1
-        only_bad = False
-        while passed < search.limit:
-            response = yield from self._stay.receive((yield from self._stay.send_fetch()))
-            if response.errCode == _NOT_FOUND:
-                # Brokers answer so too if their present buffer has nothing of the partition, but the next one may.
-                position, end = yield from self._stay.commit(self._doing)
-                if position >= end:
-                    break
-                if position <= passed:
-                    raise NothingToRead(_NOT_FOUND, "nothing to read although there is data", context=self._doing)
-                passed = position
-            else:
-                self._stay.checked(response, self._doing)
-                start = response.currOffset
-                if start < max(passed, offset) or start == empty_from:
-                    raise ProtocolError(
-                        f"{self._doing}: the broker answers from {start} on, and was asked for what is behind "
-                        f"{max(passed, offset)}"
-                    )
-                passed = start
-                if response.messages.messageId:
-                    good = self._good_one(response.messages)
-                    if good is not None:
-                        search.saw(offset, passed, self._minute_of(good))
+    def _look(self, offset: int) -> Flow[None]:
+        """Tell the search what is at or after `offset`. After a fault it goes on where it was."""
+        search, at, attempt = self._search, offset, 0
+        only_bad = registered = False
+        while True:
+            try:
+                if not registered:
+                    answer = yield from self._stay.seek(at, self._doing)
+                    if answer.currOffset > at:
+                        search.expired(answer.currOffset)
                         return
-                    only_bad = True
-                empty_from = passed
-            if passed > self._furthest:
-                self._furthest, self._progress_ms = passed, (yield Now())
+                    if answer.currOffset < at:  # the broker's data now ends there
+                        break
+                    registered = True
+                step = yield from self._stay.step(at, self._doing)
+            except TubeError as error:
+                if isinstance(error, PartitionOccupied | PartitionTaken):
+                    self._stay.was_turned_away()
+                yield from self._patience.put_up_with(error, f"{self._doing} at {at}", self._broker)
+                yield Sleep(backoff_ms(attempt, self._rng.random()))
+                attempt, registered = attempt + 1, False
+                continue
+            self._patience.progress((yield Now()))
+            attempt = 0
+            if step.messages is not None:
+                good = self._good_one(step.messages)
+                if good is not None:
+                    search.saw(offset, step.start, self._minute_of(good))
+                    return
+                only_bad = True
+            at = step.position
+            if at >= min(search.limit, step.end):
+                break
         if only_bad:
             search.saw_only_bad(offset)
         else:
@@ -150,7 +110,7 @@ class TimedLook(Generic[FoundT]):
     def _good_one(self, messages: Any) -> Message | None:
         """The first of these messages; where bad ones are kept, the first good one if there is any."""
         try:
-            if self._task.bad_messages == "fail":
+            if self._bad_messages == "fail":
                 (first,) = map(Message, *checked_columns(messages, 1))
                 return first
             columns, bad = kept_columns(messages)
@@ -161,9 +121,9 @@ class TimedLook(Generic[FoundT]):
 
     def _minute_of(self, first: Message) -> int:
         text = first.time
-        time_ms = message_time_ms(text, self._task.zone)
+        time_ms = message_time_ms(text, self._zone)
         if time_ms is None:
-            key = self._task.partition
+            key = self._partition
             raise NoMessageTime(
                 f"the message with id {first.message_id} of partition {key} (topic {key.topic}) "
                 + (f"has {text!r} for its time, which is not yyyyMMddHHmm" if text else "carries no time"),
@@ -173,4 +133,4 @@ class TimedLook(Generic[FoundT]):
 
     @property
     def _doing(self) -> str:
-        return f"looking for a time in partition {self._task.partition} on broker {self._task.broker}"
+        return f"looking for a time in partition {self._partition}"

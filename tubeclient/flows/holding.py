@@ -1,6 +1,6 @@
-"""One partition of a consumer, and the events that change it. No I/O, no clock.
+"""The partitions of a consumer, and the events that change them. No I/O, no clock. Times are ms of a monotonic clock.
 
-Its fields are assigned only here: each method is an event, and leaves a consistent state.
+Each method of a holding is an event, and leaves a consistent state, even if its caller is interrupted.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from typing import NamedTuple
 from tubeclient.flows.effects import Ticket
 from tubeclient.flows.message_pack import DamageCheck, PackCheck, Position
 from tubeclient.flows.throttling import PartitionPace
-from tubeclient.flows.turns import Turns
 from tubeclient.keys import BrokerInfo, PartitionKey
 
 
@@ -60,7 +59,7 @@ class Doubt(NamedTuple):
 
 
 class PackOut(NamedTuple):
-    """A delivered, unconfirmed pack. Times in ms of the monotonic clock."""
+    """A delivered, unconfirmed pack."""
 
     number: int
     end: int
@@ -92,7 +91,7 @@ class Holding:
     filters: frozenset[str]
     siblings: Sequence[PartitionKey]
     """All partitions that share its store's index."""
-    turns: Turns[Holding]
+    all: Holdings
     phase: Phase = Phase.REGISTERING
     leaving: bool = False
     """It is being released. No more fetches are sent."""
@@ -150,7 +149,7 @@ class Holding:
     @property
     def committing(self) -> bool:
         """Whether a commit of it is open."""
-        return self in self.turns.committing
+        return self in self.all.committing
 
     @property
     def is_asked_for(self) -> bool:
@@ -168,7 +167,7 @@ class Holding:
         """It is about to register again; all current work becomes stale."""
         if self.phase is not Phase.GONE:
             self._become(Phase.REGISTERING)
-            self.turns.leave(self)
+            self.all.leave(self)
 
     def registered(
         self,
@@ -196,14 +195,6 @@ class Holding:
         self.asked = False
         self.rest()
 
-    def expects(self, offset: int) -> None:
-        """If nothing expired, the next pack begins at `offset`."""
-        self.expected = offset
-
-    def lease_kept(self, connection: int | None) -> None:
-        """The broker confirmed the registration over this connection."""
-        self.lease = self.lease._replace(connection=connection)
-
     def leaves(self) -> None:
         """It is being released; its unconfirmed pack may still be confirmed."""
         self.leaving = True
@@ -212,14 +203,8 @@ class Holding:
 
     def ends(self) -> None:
         """It is no longer held; answers that still arrive are ignored."""
-        self.turns.leave(self)
+        self.all.leave(self)
         self.phase, self.fetch, self.out, self.leaving = Phase.GONE, None, None, True
-
-    # Sending
-
-    def was_sent(self, before: int | None, after: int | None) -> None:
-        """A fetch or a commit was written; these are the live connections before and after."""
-        self.sent_over = after if before in (None, after) else None
 
     # Fetching
 
@@ -228,15 +213,16 @@ class Holding:
         if self.phase is Phase.GONE:
             return
         if self.leaving:
-            self.turns.leave(self)
+            self.all.leave(self)
         else:
-            self.turns.wait(self, until_ms)
+            self.all.wait(self, until_ms)
         self._become(Phase.IDLE)  # last: one that is idle waits for its turn, even if this is interrupted
 
     def fetches(self, fetch: OpenFetch) -> None:
         """This fetch is about to be sent."""
         self._become(Phase.FETCHING, fetch=fetch)
-        self.turns.fetch(self)
+        self.all.leave(self)
+        self.all.fetching[self] = None
         self.noted = self.asked = True
 
     def fetch_given_up(self, fetch: OpenFetch) -> None:
@@ -254,10 +240,6 @@ class Holding:
         """A fetch was refused for now."""
         self.failures += 1
         self.lost_track(rest_until_ms)
-
-    def fetch_settled(self) -> None:
-        """The broker answered its fetch, or refuses it from now on."""
-        self.asked = False
 
     def answered(self) -> None:
         """The broker ran a fetch, including the commit that came with it."""
@@ -291,46 +273,41 @@ class Holding:
         self.lost_track(rest_until_ms)
         self.commit_next = commit_next
 
+    def has_gap(self, expected: int, start: int) -> None:
+        """A pack begins at `start`, behind where the group stood. It is fetched again."""
+        if self.doubt is None or self.doubt.may_be_new:
+            self.doubt = Doubt(expected)
+        self.lost_track()
+        self.expected = start
+
     def delivered(self, out: PackOut) -> None:
         """A pack was delivered."""
         self._become(Phase.DELIVERED, out=out)
-        self.turns.deliver(self)
+        self.all.leave(self)
+        self.all.delivered[self] = None
 
     def pack_given_up(self) -> None:
         """Nobody confirmed the pack in time, or got it: it will be read again."""
         self.expected, self.commit_next = self.confirmed, False
         self.rest()
 
-    def suspects(self, start: int) -> None:
-        """Something expired from `start` on, or somebody moved the group."""
-        if self.doubt is None:
-            self.doubt = Doubt(start)
-
     def doubt_settled(self, *, at_first: bool = False) -> None:
         """It is known what had expired. `at_first`: the group had no position before."""
         self.doubt, self.at_first = None, at_first
-
-    def lost(self, up_to: int) -> None:
-        """What expired up to this offset is known."""
-        self.lost_to = up_to
 
     # Confirming
 
     def commits(self, now_ms: float) -> None:
         """The delivered pack is about to be committed. The commit is open until the holding is taken out of
-        `turns.committing`. Until then a fetch may follow only in the same write."""
+        `all.committing`. Until then a fetch may follow only in the same write."""
         assert self.out is not None
-        self.turns.committing.add(self)
+        self.all.committing.add(self)
         self.rest(self.out.resume_ms if self.out.resume_ms > now_ms else 0.0)
 
     def commit_sent(self, lease: Lease) -> None:
         """The commit was sent, under this lease. If a fetch followed it, the broker notes that one."""
         if self.phase is Phase.IDLE and self.is_under(lease):
             self.noted = False
-
-    def had_messages(self) -> None:
-        """A pack of it was confirmed."""
-        self.at_first = False
 
     def committed(self, position: int, end: int, *, wall_ms: float) -> None:
         """The broker returned the group's position after the commit."""
@@ -339,3 +316,95 @@ class Holding:
 
     def _become(self, phase: Phase, *, fetch: OpenFetch | None = None, out: PackOut | None = None) -> None:
         self.phase, self.fetch, self.out = phase, fetch, out
+
+
+class Holdings:
+    """All partitions of one consumer, by key. Idle ones take turns."""
+
+    def __init__(self) -> None:
+        self.by_key: dict[PartitionKey, Holding] = {}
+        self.lines: dict[int, BrokerLine] = {}
+        self.unanswered: set[PartitionKey] = set()
+        """Partitions with requests that were not answered and may still reach the broker."""
+        self.writes: dict[object, list[Holding]] = {}
+        """The partitions of each write of fetches and commits that is under way."""
+        self.fetching: dict[Holding, None] = {}
+        """Those with an open fetch, the oldest first."""
+        self.delivered: dict[Holding, None] = {}
+        """Those with an unconfirmed pack, the oldest first."""
+        self.committing: set[Holding] = set()
+        """Those with an open commit. No answer to a fetch is taken before the commit's."""
+        self._waiting: dict[Holding, float] = {}
+        """Idle ones, in the order of their turns, and until when each rests."""
+
+    def line(self, broker: BrokerInfo) -> BrokerLine:
+        """The line to a broker, made on first use; it follows a change of the broker's address."""
+        line = self.lines.setdefault(broker.broker_id, BrokerLine(broker))
+        line.info = broker
+        return line
+
+    def of_line(self, line: BrokerLine) -> list[Holding]:
+        """The partitions held on that broker."""
+        return [holding for holding in self.by_key.values() if holding.line is line]
+
+    def registered(self) -> list[PartitionKey]:
+        """The held partitions, sorted."""
+        return sorted(key for key, holding in self.by_key.items() if holding.is_registered)
+
+    def hold(
+        self, key: PartitionKey, line: BrokerLine, filters: frozenset[str], siblings: Sequence[PartitionKey]
+    ) -> Holding:
+        """Add a partition that is about to be registered."""
+        holding = self.by_key[key] = Holding(key, line, filters, siblings, self)
+        return holding
+
+    def has(self, holding: Holding) -> bool:
+        """Whether it is the current holding, not a dropped one."""
+        return self.by_key.get(holding.key) is holding
+
+    def drop(self, holding: Holding) -> None:
+        """Stop holding the partition. Its open requests may come late."""
+        if self.has(holding):
+            if holding.is_asked_for:
+                self.unanswered.add(holding.key)
+            holding.ends()  # first: if this is interrupted, it is still there to be dropped
+            del self.by_key[holding.key]
+
+    def is_written(self, holding: Holding) -> bool:
+        """Whether a fetch or a commit of it is being written to the socket."""
+        return any(holding in write for write in self.writes.values())
+
+    def leave(self, holding: Holding) -> None:
+        """It neither waits nor works."""
+        self._waiting.pop(holding, None)
+        self.fetching.pop(holding, None)
+        self.delivered.pop(holding, None)
+
+    def wait(self, holding: Holding, rest_until_ms: float) -> None:
+        """It waits behind the others for its turn, which comes at that time or later."""
+        self._waiting[holding] = rest_until_ms  # first: if this is interrupted, it waits, or is where it was
+        self.fetching.pop(holding, None)
+        self.delivered.pop(holding, None)
+
+    def next_rest_end_ms(self, now_ms: float) -> float | None:
+        """When the next resting one may work again; None if none rests."""
+        return min((until_ms for until_ms in self._waiting.values() if until_ms > now_ms), default=None)
+
+    def next_idle(self, now_ms: float, committing: Holding | None = None) -> Holding | None:
+        """The partition whose turn it is. None if all are busy, resting or unreachable.
+
+        With `committing`, for a fetch in the same write as the commit of that partition: None also if it is the turn
+        of one on another broker.
+        """
+        for holding, until_ms in self._waiting.items():
+            if until_ms <= now_ms and self._is_usable(holding, committing):
+                return holding if committing is None or holding.line is committing.line else None
+        return None
+
+    def _is_usable(self, holding: Holding, committing: Holding | None) -> bool:
+        """Whether a fetch of it may be sent. While a commit of it is open, only in the write of that commit: another
+        write may go over a new connection and overtake the commit, which would then cover what the fetch noted.
+        """
+        behind_commit = holding.committing and holding is not committing
+        is_free = not behind_commit and not self.is_written(holding)
+        return holding.line.up and is_free and holding.key not in self.unanswered

@@ -45,7 +45,7 @@ def keep_leases(registrations: Registrations, line: BrokerLine) -> Flow[None]:
         attempt = 0
         for key in held.keys() - failures.keys():
             if _still_meant(registrations, *held[key]):
-                held[key][0].lease_kept(connection)
+                held[key][0].lease = held[key][1]._replace(connection=connection)
         for key, code in failures.items():
             holding, lease = held.get(key, (None, None))
             if holding is not None and lease is not None and _still_meant(registrations, holding, lease):

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 import math
 
-from tubeclient.errors import ConfigurationError
+from tubeclient.errors import (
+    ConfigurationError,
+    DeadlineExceeded,
+    NotAvailable,
+    PartitionOccupied,
+    PartitionTaken,
+    TubeError,
+)
+from tubeclient.flows.effects import Flow, Now
+from tubeclient.keys import BrokerInfo
 
 
 def given_ms(limit: float, name: str = "timeout_ms") -> float:
@@ -31,18 +40,24 @@ class Patience:
         """Something was read, or reading begins."""
         self._progress_ms = self._alive_ms = now_ms
 
-    def must_wait(self, now_ms: float) -> None:
-        """The broker said that others read the partition. So neither the broker nor the way to it is at fault."""
-        self._alive_ms = now_ms
-
-    def spent_ms(self, now_ms: float) -> float:
-        """Time since something was read."""
-        return now_ms - self._progress_ms
+    def put_up_with(self, error: TubeError, doing: str, broker: BrokerInfo) -> Flow[None]:
+        """Return if what met this error is to be tried again. Else raise the error, or a DeadlineExceeded when the
+        patience is over."""
+        if not error.retriable and not isinstance(error, NotAvailable | PartitionTaken):
+            raise error
+        now_ms: float = yield Now()
+        if isinstance(error, PartitionOccupied | PartitionTaken):
+            self._alive_ms = now_ms  # neither the broker nor the way to it is at fault
+        if self.is_over(now_ms):
+            raise DeadlineExceeded(
+                f"no progress for {(now_ms - self._progress_ms) / 1000:.0f} s {doing} from broker {broker}: {error}. "
+                "Check that broker and the network, or allow a longer retry limit; if others read the partition, name "
+                "more readerGroups",
+                address=broker.address,
+                condition="BROKER_UNREACHABLE",
+            ) from error
 
     def is_over(self, now_ms: float) -> bool:
         """Whether a limit is reached. In any order of faults and waits, that is so after the longer limit."""
-        return now_ms - self._alive_ms >= self._retry_limit_ms or self.longest_ms(now_ms) <= 0
-
-    def longest_ms(self, now_ms: float) -> float:
-        """Time until the longer limit is reached, whatever comes."""
-        return self._turn_limit_ms - self.spent_ms(now_ms)
+        alive, progress = now_ms - self._alive_ms, now_ms - self._progress_ms
+        return alive >= self._retry_limit_ms or progress >= self._turn_limit_ms

@@ -21,24 +21,20 @@ cannot come late in between: see `Stay`.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 from tubeclient.counts import FetchResult, ReadCounts
 from tubeclient.errors import (
-    ConfigurationError,
     ContradictoryAnswers,
     CorruptMessage,
     DataLoss,
-    DeadlineExceeded,
-    NotAvailable,
+    NothingToRead,
     PartitionOccupied,
     PartitionTaken,
     TubeError,
-    status_error,
 )
-from tubeclient.flows.authority import Authority
 from tubeclient.flows.effects import Emit, Flow, Now, Sleep, backoff_ms
 from tubeclient.flows.message_pack import (
     READINGS,
@@ -50,8 +46,7 @@ from tubeclient.flows.message_pack import (
     counted_place,
 )
 from tubeclient.flows.patience import Patience
-from tubeclient.flows.reader import Reader
-from tubeclient.flows.stay import Stay
+from tubeclient.flows.stay import ReaderNames, Stay
 from tubeclient.keys import INDEX_ENTRY_BYTES, BrokerInfo, OffsetRange, PartitionKey
 from tubeclient.wire.messages import NO_MESSAGES, Columns, checked_columns, kept_columns
 from tubeclient.wire.proto import broker_pb2
@@ -65,7 +60,7 @@ AFTER_LOSS: Final = (
 _EMPTY_POLL_MS = 400
 _SECOND_LOOK_MS = 500
 _SECOND_READING_MS = 50
-_NOT_FOUND, _SLOW_DOWN = 404, 452
+_NOT_FOUND = 404
 _RESULTS: dict[int, FetchResult] = {200: "messages", _NOT_FOUND: "empty"}
 
 
@@ -109,33 +104,23 @@ class LostRange:
 
 @dataclass(frozen=True, slots=True)
 class RangeTask:
-    """What to read, and under which names.
-
-    `reader_groups` are tried in order; the first one in which the partition is free is taken.
-    """
+    """What to read, and under which names."""
 
     broker: BrokerInfo
     range: OffsetRange
-    reader_groups: tuple[str, ...]
-    new_client_id: Callable[[], str]
-    """Makes a new unique client id at each call."""
+    names: ReaderNames
     filters: frozenset[str] = frozenset()
     fail_on_data_loss: bool = True
     retry_limit_ms: float = 60_000
     """How long to go on without progress."""
-    authority: Authority = field(default_factory=Authority)
     turn_limit_ms: float = 600_000
-    """How long to wait while others read the partition in all of `reader_groups`, if that is longer."""
+    """How long to wait while others read the partition in all reader groups, if that is longer."""
     bad_messages: BadMessages = "fail"
     """What to do with messages that do not match their checksums."""
     counts: ReadCounts = field(default_factory=ReadCounts)
     """What was read so far."""
     alone: bool = False
     """The partition has its store for itself, so each index entry is a message of it."""
-
-    def __post_init__(self) -> None:
-        if not self.reader_groups:
-            raise ConfigurationError(f"no reader group for reading {self.range}; readerGroups must name at least one")
 
 
 class _Held(NamedTuple):
@@ -183,19 +168,12 @@ class RangeRead:
         """End of what has been handed out."""
         self._rng = rng
         self._reading = f"reading {task.range}"
-        self._stay = Stay(
-            task.broker, task.range.partition, task.reader_groups, task.new_client_id, task.authority, task.filters
-        )
+        self._stay = Stay(task.broker, task.range.partition, task.names, task.filters)
         self._patience = Patience(task.retry_limit_ms, task.turn_limit_ms)
         self._suspicion: DataLoss | None = None
         self._damage = DamageCheck()
         self._check = PackCheck(alone=task.alone and not task.filters)
         self._end = task.range.end  # lowered if the broker lost its tail and the reader may continue without it
-
-    @property
-    def reader(self) -> Reader | None:
-        """The reader that has the partition now. None if none has it."""
-        return self._stay.reader
 
     def run(self) -> Flow[None]:
         self._patience.progress((yield Now()))
@@ -221,20 +199,9 @@ class RangeRead:
                     contradictions += 1
                     if contradictions == READINGS:
                         raise self._contradictory(error) from None
-                if not error.retriable and not isinstance(error, NotAvailable | PartitionTaken):
-                    raise
-                now_ms = yield Now()
                 if isinstance(error, PartitionOccupied | PartitionTaken):
                     self._stay.was_turned_away()
-                    self._patience.must_wait(now_ms)
-                if self._patience.is_over(now_ms):
-                    raise DeadlineExceeded(
-                        f"no progress for {self._patience.spent_ms(now_ms) / 1000:.0f} s reading {self.task.range} at "
-                        f"{self.position} from broker {self.task.broker}: {error}. Check that broker and the network, "
-                        "or allow a longer retry limit; if others read the partition, name more readerGroups",
-                        address=self.task.broker.address,
-                        condition="BROKER_UNREACHABLE",
-                    ) from error
+                yield from self._patience.put_up_with(error, f"{self._reading} at {self.position}", self.task.broker)
                 if isinstance(error, _Contradiction):
                     pause = float((contradictions - 1) * _SECOND_LOOK_MS)
                 elif isinstance(error, _LookAgain):
@@ -296,9 +263,7 @@ class RangeRead:
             response = yield from self._stay.receive(ticket)
             result = _RESULTS.get(response.errCode, "error")
             self.task.counts.fetched(self.task.range.partition.topic, result)
-            if response.errCode == _SLOW_DOWN:
-                yield from self._wait(response, response.minLimitTime)
-            elif response.errCode == _NOT_FOUND:
+            if response.errCode == _NOT_FOUND:
                 position, limit = yield from self._stay.commit(self._reading)
                 if held is not None:
                     done = yield from self._settle(held, position)
@@ -313,7 +278,7 @@ class RangeRead:
                     return
                 if limit < end:
                     raise _LookAgain(f"the broker's data ends at {limit}, before {self.task.range}")
-                yield from self._wait(response, self._empty_pause_ms(empty_polls))
+                yield from self._pause(empty_polls)
                 empty_polls += 1
             else:
                 self._stay.checked(response, self._reading)
@@ -325,7 +290,7 @@ class RangeRead:
                     yield from self._settle(held, start)
                     return
                 if held is not None and start == held.start and not held.messages.messageId:
-                    yield from self._wait(response, self._empty_pause_ms(empty_polls))
+                    yield from self._pause(empty_polls)
                     empty_polls += 1
                 reaches_end = _least_end(start, response.messages) >= end
                 if not reaches_end:
@@ -399,32 +364,21 @@ class RangeRead:
         answer = yield from self._seek(end)
         if answer.currOffset != end:
             raise _LookAgain(f"the broker went to {answer.currOffset} instead of {end}")
-        seen = end - 1
-        empty_polls = 0
-        while True:
-            response = yield from self._stay.receive((yield from self._stay.send_fetch()))
-            if response.errCode == _SLOW_DOWN:
-                yield from self._wait(response, response.minLimitTime)
-                continue
-            if response.errCode == _NOT_FOUND:
-                start, _ = yield from self._stay.commit(self._reading)
-            else:
-                self._stay.checked(response, f"finding the end of {self.task.range}")
-                start = response.currOffset
-            if start >= bound:
-                return len(ids)
-            if response.messages.messageId:
-                first_beyond = response.messages.messageId[0]
+        at = end
+        while at < bound:
+            messages, _, position, limit = yield from self._stay.step(at, f"finding the end of {self.task.range}")
+            if messages is not None:
+                first_beyond = messages.messageId[0]
                 ours = list(ids).index(first_beyond) if first_beyond in ids else len(ids)
                 before, behind = (end - held.start) // INDEX_ENTRY_BYTES, (bound - end) // INDEX_ENTRY_BYTES
                 if ours > before or len(ids) - ours > behind:
                     what = f"{ours} messages came before offset {end} and {len(ids) - ours} from there on"
                     raise _Contradiction(held.start, bound, f"{what}, where {before} and {behind} can be")
                 return ours
-            if start <= seen or response.errCode == _NOT_FOUND:
-                yield from self._wait(response, self._empty_pause_ms(empty_polls))
-                empty_polls += 1
-            seen = start
+            if limit <= position < bound:
+                raise _LookAgain(f"the broker's data ends at {limit}, and a pack reached to {bound}")
+            at = position
+        return len(ids)
 
     def _hand_on(self, what: Pack | LostRange) -> Flow[None]:
         further = what.end > self.position
@@ -433,15 +387,8 @@ class RangeRead:
         if further:
             self._patience.progress((yield Now()))
 
-    def _wait(self, response: Any, pause_ms: float) -> Flow[None]:
-        """Wait before the next fetch, as `response` brought nothing. Not longer than the patience lasts, whatever
-        the broker says; raises when it is over."""
-        now_ms = yield Now()
-        if self._patience.is_over(now_ms):
-            code = response.errCode
-            what = response.errMsg if code != 200 else "repeatedly no message and no end"
-            raise status_error(code if code != 200 else _NOT_FOUND, what, context=self._reading)
-        yield Sleep(max(min(pause_ms, self._patience.longest_ms(now_ms)), 1))
-
-    def _empty_pause_ms(self, empty_polls: int) -> float:
-        return backoff_ms(empty_polls, self._rng.random(), first_ms=20, limit_ms=_EMPTY_POLL_MS)
+    def _pause(self, empty_polls: int) -> Flow[None]:
+        """Wait before the next fetch, as the last one brought nothing."""
+        if self._patience.is_over((yield Now())):
+            raise NothingToRead(_NOT_FOUND, "repeatedly no message and no end", context=self._reading)
+        yield Sleep(backoff_ms(empty_polls, self._rng.random(), first_ms=20, limit_ms=_EMPTY_POLL_MS))

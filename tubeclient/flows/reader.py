@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field, replace
-from functools import partial
-from typing import Any, TypeVar
 
-from tubeclient.errors import PartitionOccupied
 from tubeclient.flows.authority import Authority
-from tubeclient.flows.effects import Flow, call, checked
-from tubeclient.keys import BrokerInfo, PartitionKey, StoreBounds
-from tubeclient.wire.methods import Method
+from tubeclient.keys import BrokerInfo, PartitionKey
 from tubeclient.wire.proto import broker_pb2
 from tubeclient.wire.strings import encode_subscription
 
@@ -34,9 +29,6 @@ FREE = 411
 
 TAKEN = 412
 """The code if another client has the partition."""
-
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,47 +112,3 @@ class Reader:
             groupName=self.group,
             lastPackConsumed=consumed,
         )
-
-
-def in_first_free(groups: Sequence[str], register: Callable[[str], Flow[T]]) -> Flow[tuple[str, T]]:
-    """Register a partition in the first of these reader groups in which it is free. Returns the group and the answer.
-
-    Raises PartitionOccupied if other clients have it in all of them, and every other error of `register`.
-    """
-    *others, last = groups
-    for group in others:
-        try:
-            return group, (yield from register(group))
-        except PartitionOccupied:
-            continue
-    return last, (yield from register(last))
-
-
-def probe_store(
-    broker: BrokerInfo,
-    partitions: Sequence[PartitionKey],
-    reader_groups: Sequence[str],
-    client_id: str,
-    authority: Authority,
-) -> Flow[StoreBounds]:
-    """Ask `broker` for the bounds of the store of `partitions`. It uses the first partition that is free in one of the
-    groups.
-    """
-
-    def register(key: PartitionKey, group: str) -> Flow[Any]:
-        request = Reader(group, client_id, authority).register(key, 0)
-        answer = yield from call(broker.address, Method.PARTITION_REGISTER, request)
-        return checked(answer, f"asking broker {broker} for the offsets of {key} as group {group}")
-
-    refusal: PartitionOccupied | None = None
-    for key in partitions:
-        try:
-            group, answer = yield from in_first_free(reader_groups, partial(register, key))
-        except PartitionOccupied as error:
-            refusal = error
-            continue
-        unregister = Reader(group, client_id, authority).unregister(key)
-        yield from call(broker.address, Method.PARTITION_REGISTER, unregister)
-        return StoreBounds(answer.currOffset, answer.maxOffset)
-    assert refusal is not None, "no partition was given"
-    raise refusal

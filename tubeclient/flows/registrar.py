@@ -36,8 +36,7 @@ from tubeclient.flows.effects import (
     call,
     checked,
 )
-from tubeclient.flows.holding import BrokerLine, Doubt, Holding, Phase
-from tubeclient.flows.holdings import Holdings
+from tubeclient.flows.holding import BrokerLine, Doubt, Holding, Holdings, Phase
 from tubeclient.flows.read_plan import BootstrapOffset, ReadPlan, StartFrom
 from tubeclient.flows.reader import AT_MAX, AT_MIN_IF_NEW, FREE, TAKEN, Reader
 from tubeclient.keys import INDEX_ENTRY_BYTES, BrokerInfo, PartitionKey
@@ -142,7 +141,7 @@ class Registrar:
             )
             after = yield ConnectionTo(address)
             for one in outgoing:
-                one.holding.was_sent(before, after)
+                one.holding.sent_over = after if before in (None, after) else None
             return tickets
         except TubeError:
             self.holdings.unanswered.update(one.holding.key for one in outgoing)
@@ -191,7 +190,7 @@ class Registrar:
         if start != confirmed and (noted or start < confirmed) and 0 <= confirmed <= holding.end:
             start = yield from self.seek(holding, confirmed, deadline)
             if start > confirmed:
-                holding.expects(confirmed)  # that has expired; the next pack shows it
+                holding.expected = confirmed  # that has expired; the next pack shows it
         self.left.pop(holding.key, None)
         return start
 
@@ -297,7 +296,7 @@ class Registrar:
             self._checked(holding, answer)
         self._lives[holding.key] = self._lives.get(holding.key, 0) + 1
         self.holdings.unanswered.discard(holding.key)
-        holding.fetch_settled()
+        holding.asked = False
         return bool(answer.errCode == 200)
 
     def _unregister(self, holding: Holding) -> Flow[Any]:

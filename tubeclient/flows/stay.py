@@ -9,16 +9,17 @@ comes late under it is refused (411, 412), or moves a position that nobody reads
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 from google.protobuf.message import Message
 
-from tubeclient.errors import TubeError
+from tubeclient.errors import ConfigurationError, NothingToRead, PartitionOccupied, ProtocolError, TubeError
 from tubeclient.flows.authority import Authority
 from tubeclient.flows.effects import Flow, Receive, Send, Ticket, call, checked
-from tubeclient.flows.reader import FREE, TAKEN, Reader, in_first_free
-from tubeclient.keys import BrokerInfo, PartitionKey
+from tubeclient.flows.reader import FREE, TAKEN, Reader
+from tubeclient.keys import INDEX_ENTRY_BYTES, BrokerInfo, PartitionKey, StoreBounds
 from tubeclient.wire.methods import Method
 from tubeclient.wire.proto import broker_pb2
 
@@ -28,29 +29,48 @@ _NOT_HAD = (200, FREE, TAKEN)
 _FAILED = 500
 """The client may have the partition then: the broker notes who registers before it looks at the partition."""
 
+_NOT_FOUND = 404
+
+
+@dataclass(frozen=True, slots=True)
+class ReaderNames:
+    """Under which names brokers are asked."""
+
+    groups: tuple[str, ...]
+    """Tried in order: the first one in which a partition is free is taken."""
+    new_client_id: Callable[[], str]
+    """Makes a new unique client id at each call."""
+    authority: Authority = field(default_factory=Authority)
+
+    def __post_init__(self) -> None:
+        if not self.groups:
+            raise ConfigurationError("there is no reader group; readerGroups must name at least one")
+
+
+class Step(NamedTuple):
+    """What one fetch and its commit gave."""
+
+    messages: Any | None
+    """Columns with the partition's next messages. None if there were none up to `position`."""
+    start: int
+    """They are at or after it."""
+    position: int
+    end: int
+    """Of the broker's data."""
+
 
 class Stay:
-    """`new_client_id` returns a new unique id at each call."""
-
     def __init__(
-        self,
-        broker: BrokerInfo,
-        partition: PartitionKey,
-        reader_groups: tuple[str, ...],
-        new_client_id: Callable[[], str],
-        authority: Authority,
-        filters: frozenset[str] = frozenset(),
+        self, broker: BrokerInfo, partition: PartitionKey, names: ReaderNames, filters: frozenset[str] = frozenset()
     ) -> None:
         self.reader: Reader | None = None
         """The reader that has the partition now. None if none has it."""
         self._broker = broker
         self._partition = partition
         self._name = str(partition)
-        self._groups = reader_groups
-        self._new_client_id = new_client_id
-        self._authority = authority
+        self._names = names
         self._filters = filters
-        self._client_id = new_client_id()
+        self._client_id = names.new_client_id()
         self._unanswered: list[Reader] = []
         self._former: list[Reader] = []
         """Readers that may still have the partition and must not be used again."""
@@ -63,12 +83,18 @@ class Stay:
         """
         if self._unanswered:
             self._part_with(self._unanswered)
-            self._client_id = self._new_client_id()
+            self._client_id = self._names.new_client_id()
         yield from self._leave_former()
-        groups = self._groups if self.reader is None else (self.reader.group,)
+        groups = self._names.groups if self.reader is None else (self.reader.group,)
         self.reader = None
         try:
-            group, answer = yield from in_first_free(groups, lambda group: self._register(group, offset, context))
+            for group in groups:
+                try:
+                    answer = yield from self._register(group, offset, context)
+                    break
+                except PartitionOccupied:
+                    if group == groups[-1]:
+                        raise
             self.reader = self._reader_in(group)
         except TubeError:
             raise
@@ -99,6 +125,21 @@ class Stay:
         answer = yield from self._ask(reader, Method.COMMIT_OFFSET, reader.commit(self._partition, consumed=True))
         self.checked(answer, context)
         return answer.currOffset, answer.maxOffset
+
+    def step(self, passed: int, context: str) -> Flow[Step]:
+        """Fetch from the position `passed`, and commit that. NothingToRead if that leads nowhere."""
+        response = yield from self.receive((yield from self.send_fetch()))
+        found = response.errCode != _NOT_FOUND
+        if found:
+            self.checked(response, context)
+        # Brokers answer 404 too if their present buffer has nothing of the partition, but the next one may.
+        position, end = yield from self.commit(context)
+        start, count = max(passed, response.currOffset) if found else passed, len(response.messages.messageId)
+        if count and position - count * INDEX_ENTRY_BYTES < start:
+            raise ProtocolError(f"{context}: the broker ends {count} messages from {start} on at {position}")
+        if not count and position <= passed and (found or position < end):
+            raise NothingToRead(_NOT_FOUND, "nothing to read although there is data", context=context)
+        return Step(response.messages if count else None, start, position, end)
 
     def was_turned_away(self) -> None:
         """Another client has the partition in this group. The next `seek` tries all groups."""
@@ -143,8 +184,24 @@ class Stay:
         return response
 
     def _reader_in(self, group: str) -> Reader:
-        return Reader(group, self._client_id, self._authority)
+        return Reader(group, self._client_id, self._names.authority)
 
     def _present(self) -> Reader:
         assert self.reader is not None
         return self.reader
+
+
+def probe_store(broker: BrokerInfo, partitions: Sequence[PartitionKey], names: ReaderNames) -> Flow[StoreBounds]:
+    """Ask `broker` for the bounds of the store of `partitions`, by the first one that is free in one of the groups."""
+    *others, last = partitions
+    for key in (*others, last):
+        stay = Stay(broker, key, names)
+        try:
+            answer = yield from stay.seek(0, f"asking for the offsets of {key}")
+            return StoreBounds(answer.currOffset, answer.maxOffset)
+        except PartitionOccupied:
+            if key == last:
+                raise
+        finally:
+            yield from stay.leave()
+    raise AssertionError("no partition was given")

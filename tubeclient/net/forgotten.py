@@ -2,20 +2,13 @@
 resources are closed, and a warning says so.
 
 Python may finalize an object at any moment, in any thread, perhaps under a lock. So the finalizer only puts a note into
-a queue that takes no lock anybody holds.
-
-A program ends in two steps. First Python waits for all threads but daemons. The thread that watches is none: once no
-other is left, it waits until messages are delivered, while new threads may still be started for that (later they may
-not, from Python 3.12 on). Then functions of `atexit` run, those that users registered first: they may use clients, and
-close them. Ours closes what is left.
+a queue that takes no lock anybody holds. A program's end waits for all threads but daemons. The thread that watches is
+none: once no other is left, it waits until messages are delivered, and closes what is left.
 """
 
 from __future__ import annotations
 
-import atexit
-import gc
 import logging
-import sys
 import threading
 import warnings
 import weakref
@@ -50,10 +43,10 @@ class Watch:
         close: Callable[[], None],
         deliver: Callable[[float], bool] = lambda _: True,
     ) -> None:
-        self.what = what
         self.deliver = deliver
+        self._what = what
         self._close = close
-        self.thing = weakref.ref(thing, self._gone)
+        self._thing = weakref.ref(thing, lambda _: _watches.notes.put(self))
 
     def begin(self) -> None:
         """Start watching; may be called again."""
@@ -65,19 +58,16 @@ class Watch:
 
     def close(self, event: str) -> None:
         """Called after that event, on a thread of ours."""
-        _log.warning("%s was not closed before %s; closing its resources now", self.what, event)
+        _log.warning("%s was not closed before %s; closing its resources now", self._what, event)
         try:
             self._close()
         except Exception:
-            _log.exception("%s could not be closed", self.what)
+            _log.exception("%s could not be closed", self._what)
         self.end()
         try:
-            warnings.warn(f"{self.what} was never closed; use it in a with statement", ResourceWarning, stacklevel=2)
+            warnings.warn(f"{self._what} was never closed; use it in a with statement", ResourceWarning, stacklevel=2)
         except ResourceWarning:
             _log.exception("as warnings are errors here")
-
-    def _gone(self, _: object) -> None:
-        _watches.notes.put(self)
 
 
 def _program_is_over() -> bool:
@@ -94,8 +84,6 @@ class _Watches(ProcessBound):
         self._lock = threading.Lock()  # never taken in a finalizer
         self._open: set[Watch] = set()
         self._thread: threading.Thread | None = None
-        self._until: float | None = None
-        """The end of the wait for messages, once the program has ended; by time.monotonic(), seconds."""
 
     def add(self, watch: Watch) -> None:
         with self._lock:
@@ -108,9 +96,6 @@ class _Watches(ProcessBound):
         with self._lock:
             self._open.discard(watch)
         self.notes.put(None)  # so that the thread looks
-
-    def of(self, what: str) -> bool:
-        return any(watch.what == what and watch.thing() is not None for watch in self._all())
 
     def _serve(self) -> None:
         while not _program_is_over():
@@ -125,36 +110,19 @@ class _Watches(ProcessBound):
             while watch in self._open and not _program_is_over():
                 if watch.deliver(_LOOK_SECONDS):
                     watch.close("it was garbage-collected")
-        self._deliver()
-        # Children that multiprocessing made, or that were forked in a thread, end without the functions of atexit.
-        multiprocessing = sys.modules.get("multiprocessing")
-        is_forked = type(threading.main_thread()).__name__ != "_MainThread"
-        if is_forked or (multiprocessing is not None and multiprocessing.parent_process() is not None):
-            self.close()
+        self._close_all(monotonic() + _EXIT_SECONDS)
 
-    def _deliver(self) -> None:
-        """At the program's end: wait until all has delivered what it took, or the time for that is over."""
-        self._until = self._until or monotonic() + _EXIT_SECONDS
-        for watch in self._all():
-            watch.deliver(max(0.0, self._until - monotonic()))
-
-    def close(self) -> None:
-        """Close all, each on a thread that ends with the program: no server and no callback holds that up."""
-        self._deliver()
-        closers = [
-            threading.Thread(target=watch.close, args=("the program ended",), daemon=True) for watch in self._all()
-        ]
-        for closer in closers:
-            try:
-                closer.start()
-            except RuntimeError:  # Python 3.12.0 and 3.12.1 start none any more
-                closer.run()
-        for closer in closers:
-            closer.join(max(0.0, (self._until or 0.0) + _CLOSE_SECONDS - monotonic()))
-
-    def _all(self) -> list[Watch]:
+    def _close_all(self, until: float) -> None:
+        """Each on a thread that ends with the program: no server and no callback holds that up."""
         with self._lock:
-            return list(self._open)
+            left = list(self._open)
+        for watch in left:
+            watch.deliver(max(0.0, until - monotonic()))
+        closers = [threading.Thread(target=watch.close, args=("the program ended",), daemon=True) for watch in left]
+        for closer in closers:
+            closer.start()
+        for closer in closers:
+            closer.join(max(0.0, until + _CLOSE_SECONDS - monotonic()))
 
     def _let_go(self) -> None:
         global _watches
@@ -162,19 +130,6 @@ class _Watches(ProcessBound):
 
 
 _watches = _Watches()
-
-
-@atexit.register
-def _close_all() -> None:
-    _watches.close()
-
-
-def alive(what: str) -> bool:
-    """Whether this process still holds another thing of that name; collects reference cycles first."""
-    if not _watches.of(what):
-        return False
-    gc.collect()
-    return _watches.of(what)
 
 
 def weakly(method: Callable[..., None]) -> Callable[..., None]:

@@ -39,19 +39,14 @@ class ProcessBound:
         if self._owner != os.getpid():
             raise ClientClosed(
                 f"this {type(self).__name__} belongs to the process that made it, not to its forked child; "
-                "make a new one in the child (after a fork by C code, call tubeclient.after_fork() there first)"
+                "make a new one in the child"
             )
 
     def _let_go(self) -> None:
         """In the child: close the copies of sockets. Do not shut anything down, and do not wait for a lock."""
 
 
-def after_fork() -> None:
-    """Make a forked child drop inherited clients; does nothing in any other process.
-
-    `os.fork`, multiprocessing and Spark's workers need no call: Python runs this by itself. If C code forks without
-    Python's PyOS_AfterFork_Child, call this first in the child.
-    """
+def _drop_inherited() -> None:
     for thing in list(_known):
         if thing.inherited and thing._owner != _NOBODY:
             thing._owner = _NOBODY  # the maker's id may be reused by another process
@@ -60,4 +55,4 @@ def after_fork() -> None:
 
 
 _known: weakref.WeakSet[ProcessBound] = weakref.WeakSet()
-os.register_at_fork(after_in_child=after_fork)
+os.register_at_fork(after_in_child=_drop_inherited)

@@ -5,13 +5,13 @@ from __future__ import annotations
 import contextlib
 import http.client
 import json
+import socket
 import time
 import urllib.parse
 from typing import Any, Final
 
 from tubeclient.errors import ProtocolError, RemoteError, StandbyMaster, TransportError
 from tubeclient.net.connection import split_address
-from tubeclient.net.timed_socket import TimedSocket
 
 _MAX_ANSWER_BYTES: Final = 64 << 20
 _PIECE_BYTES: Final = 1 << 16
@@ -19,6 +19,20 @@ _HEADERS: Final = {"Content-Type": "application/x-www-form-urlencoded", "Connect
 
 # An active master never sends this (Webapi).
 _STANDBY_TEXT: Final = "Please send your request to the master"
+
+
+class _TimedSocket(socket.socket):
+    """A socket whose receives all end by one moment, however little comes at a time. TimeoutError after it."""
+
+    deadline = 0.0
+    """By time.monotonic(), seconds."""
+
+    def recv_into(self, *arguments: Any) -> int:
+        left = self.deadline - time.monotonic()
+        if left <= 0:
+            raise TimeoutError("what was awaited was not complete in time")
+        self.settimeout(left)
+        return super().recv_into(*arguments)
 
 
 class _TimedConnection(http.client.HTTPConnection):
@@ -32,7 +46,7 @@ class _TimedConnection(http.client.HTTPConnection):
 
     def connect(self) -> None:
         super().connect()
-        self.sock = TimedSocket(fileno=self.sock.detach())
+        self.sock = _TimedSocket(fileno=self.sock.detach())
         self.sock.deadline = self._deadline
         self.sock.settimeout(max(0.001, self._deadline - time.monotonic()))
 

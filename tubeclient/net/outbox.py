@@ -9,16 +9,17 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
+from queue import SimpleQueue
 from time import monotonic
 
 from tubeclient.counts import Sample, SendCounts
-from tubeclient.errors import ClientClosed, DeadlineExceeded, NotAvailable, TubeError
+from tubeclient.errors import ClientClosed, DeadlineExceeded, NotAvailable, TransportError, TubeError
 from tubeclient.flows.effects import backoff_ms
 from tubeclient.flows.produce import Routes
 from tubeclient.keys import PartitionKey
 from tubeclient.metrics import enter
 from tubeclient.net.connection import Connection
-from tubeclient.net.courier import Courier, fault_of
 from tubeclient.net.pool import ConnectionPool
 from tubeclient.net.sending import Sending, result_of
 from tubeclient.net.waiting import Alarm, Bell, OneThread
@@ -29,13 +30,13 @@ _WATCH_SECONDS = 0.5
 _MESSAGES_PER_WRITE = 200
 
 
-@dataclass(slots=True, eq=False)
-class _Write:
-    """Parcels that are written together. It does not refer to them: what refers to itself is freed late."""
-
-    connection: Connection
-    left: int = 0
-    """How many of them are not over."""
+def _fault(error: Exception, address: str) -> TubeError:
+    """`error` as a TubeError. Any other error counts as temporary: the system may be out of threads or memory."""
+    if isinstance(error, TubeError):
+        return error
+    fault = TransportError(f"sending to {address} failed: {error!r}", address=address)
+    fault.__cause__ = error
+    return fault
 
 
 @dataclass(slots=True, eq=False)
@@ -48,8 +49,8 @@ class _Parcel:
     stream: bytes
     over: bool = False
     """The first of answer, failure and late sets it, under the outbox's lock; the others come to nothing."""
-    write: _Write | None = None
-    """With which others it was written, or is being written. None: it waits in the queue."""
+    connection: Connection | None = None
+    """Over which it was written, or is being written. None: it waits in the queue."""
     serial: int | None = None
     """The request's number on that connection, once it is written."""
 
@@ -88,7 +89,7 @@ class Outbox:
         self._first_due = 0.0  # none is due earlier
         self._retries: list[tuple[float, int, Sending]] = []  # a heap, by the time of the next attempt
         self._retry_numbers = itertools.count()
-        self._couriers: dict[str, Courier[_Parcel]] = {}  # by address; for the thread only
+        self._queues: dict[str, tuple[SimpleQueue[list[_Parcel]], OneThread]] = {}  # by address; for the thread only
         self._closing = False
         self._closed = False
         self._thread = OneThread(self._deliver, "tubeclient-delivery")
@@ -167,8 +168,8 @@ class Outbox:
         if not self._thread.is_current:
             until = monotonic() + _JOIN_SECONDS
             self._thread.join(_JOIN_SECONDS)
-            for courier in list(self._couriers.values()):
-                courier.join(max(0.0, until - monotonic()))
+            for _, thread in list(self._queues.values()):
+                thread.join(max(0.0, until - monotonic()))
 
     @property
     def unsent(self) -> dict[str, int]:
@@ -194,7 +195,7 @@ class Outbox:
         )
 
     def _attempt(self, sendings: Sequence[Sending]) -> None:
-        """Give each message to the courier of its topic's next partition."""
+        """Queue each message for the broker of its topic's next partition."""
         by_broker: dict[str, list[_Parcel]] = {}
         for sending, destination in zip(sendings, self._destinations(sendings), strict=True):
             sending.attempts += 1
@@ -214,17 +215,42 @@ class Outbox:
             sending.tried = key
             by_broker.setdefault(address, []).append(_Parcel(self, sending, key, stream))
         for address, parcels in by_broker.items():
-            courier = self._couriers.get(address)
-            if courier is None:
-                courier = self._couriers[address] = Courier(address, self._pool.get, self._write, self._undelivered)
-            with self.lock:  # from now on, as a broker that reads slowly may hold up the courier for any time
+            if address not in self._queues:
+                queue: SimpleQueue[list[_Parcel]] = SimpleQueue()
+                thread = OneThread(partial(self._send_to, address, queue), f"tubeclient-send-{address}")
+                self._queues[address] = queue, thread
+            queue, thread = self._queues[address]
+            with self.lock:  # from now on, as a broker that reads slowly may hold up its thread for any time
                 for parcel in parcels:
                     self._await(parcel, parcel.sending.deadline)
             try:
-                courier.put(parcels)
-            except RuntimeError as error:
+                thread.ensure()
+                queue.put(parcels)
+            except RuntimeError as error:  # the system is out of threads for now
                 for parcel in parcels:
-                    self._undelivered(parcel, fault_of(error, address))
+                    self._undelivered(parcel, _fault(error, address))
+
+    def _send_to(self, address: str, queue: SimpleQueue[list[_Parcel]]) -> None:
+        """The thread of one broker. It connects and writes, so that a slow broker delays no messages to others."""
+        while self._send_next(address, queue):
+            pass
+
+    def _send_next(self, address: str, queue: SimpleQueue[list[_Parcel]]) -> bool:
+        parcels = list(queue.get())
+        if self._closed:
+            return False
+        connection: Connection | None = None
+        try:
+            connection = self._pool.get(address)
+            while len(parcels) < _MESSAGES_PER_WRITE and not queue.empty():
+                parcels += queue.get()
+            self._write(connection, parcels)
+        except Exception as error:  # any error ends only these messages' attempt
+            while connection is None and not queue.empty():
+                parcels += queue.get()
+            for parcel in parcels:
+                self._undelivered(parcel, _fault(error, address))
+        return not self._closed
 
     def _destinations(self, sendings: Sequence[Sending]) -> list[tuple[PartitionKey, str] | TubeError]:
         """The partition and the broker's address for each message's next attempt, or why there is none."""
@@ -249,12 +275,9 @@ class Outbox:
                 self._late(parcel)
         if not timely:
             return
-        write = _Write(connection)
         with self.lock:
             for parcel in timely:
-                if not parcel.over:
-                    parcel.write = write
-                    write.left += 1
+                parcel.connection = connection
         serials = connection.post([parcel.stream for parcel in timely], timely)
         due = monotonic() + self._answer_seconds
         with self.lock:
@@ -275,8 +298,6 @@ class Outbox:
         if parcel.over:
             return False
         parcel.over = True
-        if parcel.write is not None:
-            parcel.write.left -= 1
         self._awaited.pop(parcel, None)  # it refers to the message, which must be freed
         return True
 
@@ -287,18 +308,25 @@ class Outbox:
         self._failed(parcel.sending, error)
 
     def _late(self, parcel: _Parcel) -> None:
-        write, sending = parcel.write, parcel.sending
-        if write is None:
+        sending = parcel.sending
+        if parcel.connection is None:
             before = "" if sending.fault is None else f"; the attempt before: {sending.fault}"
             self._undelivered(parcel, DeadlineExceeded(f"it waited too long in the queue to {parcel.key}{before}"))
         elif parcel.serial is not None:
-            write.connection.forget(parcel.serial)
+            parcel.connection.forget(parcel.serial)
             self._undelivered(parcel, DeadlineExceeded(f"no answer in time to a message sent to {parcel.key}"))
         else:
             self._undelivered(parcel, DeadlineExceeded(f"it took too long to write it to {parcel.key}"))
-            if not write.left:
-                # Nobody wants any of this any more. It would hold up all that comes after it.
-                write.connection.break_off("what was written to it took too long")
+
+    def _break_stuck(self, late: Sequence[_Parcel]) -> None:
+        """End connections where nobody wants any more what is being written. It would hold up all that comes after
+        it."""
+        stuck = {parcel.connection for parcel in late if parcel.serial is None}
+        with self.lock:
+            stuck -= {parcel.connection for parcel in self._awaited if parcel.serial is None}
+        for connection in stuck:
+            if connection is not None:
+                connection.break_off("what was written to it took too long")
 
     def _answered(self, parcel: _Parcel, answer: Frame) -> None:
         sending, key = parcel.sending, parcel.key
@@ -308,7 +336,7 @@ class Outbox:
             self._undelivered(parcel, error)
             return
         except Exception as error:  # otherwise nobody would see the error
-            self._undelivered(parcel, fault_of(error, str(key)))
+            self._undelivered(parcel, _fault(error, str(key)))
             return
         with self.lock:
             if not self._ends(parcel):
@@ -380,13 +408,15 @@ class Outbox:
                 continue
             for parcel in late:
                 self._late(parcel)
+            if late:
+                self._break_stuck(late)
             for sending in due:
                 if sending.deadline <= now:
                     self._give_up(sending)
             self._attempt([*(sending for sending in due if sending.deadline > now), *first])
         self._give_up_all()
-        for courier in self._couriers.values():
-            courier.stop()
+        for queue, _ in self._queues.values():
+            queue.put([])
 
     def _give_up_all(self) -> None:
         with self.lock:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Generator, Sequence
-from concurrent.futures import Future
+from concurrent.futures import CancelledError, Future
 from typing import Any, NamedTuple, TypeVar, cast
 
 from google.protobuf.message import Message
@@ -83,6 +83,15 @@ class FlowRunner:
         self._pool = pool
         self._monitor = monitor or Monitor()
         self._wake = Alarm()
+        self._awaited: Future[Frame] | None = None
+        self._stopped: TubeError | None = None
+
+    def stop(self, error: TubeError) -> None:
+        """Raise `error` in the running flow, also where it waits, and in all later ones. Any thread may call it."""
+        self._stopped = error
+        self._wake.set()
+        if (awaited := self._awaited) is not None:
+            awaited.cancel()
 
     def run(self, flow: Flow[T], on_event: Callable[[Any], None] | None = None) -> T:
         """Run a flow to its end and return its result; `on_event` gets its emitted values."""
@@ -171,6 +180,8 @@ class FlowRunner:
             return None, error
 
     def _carry_out(self, effect: Effect) -> Any:
+        if self._stopped is not None:
+            raise self._stopped
         if isinstance(effect, Send):
             return self._send((effect,))[0]
         if isinstance(effect, SendAll):
@@ -197,8 +208,13 @@ class FlowRunner:
 
     def _receive(self, ticket: Ticket) -> Message:
         pending = cast(Pending, ticket)
+        self._awaited = pending.future
         try:
+            if self._stopped is not None:
+                raise self._stopped
             answer = pending.future.result(max(0.0, pending.deadline - time.monotonic()))
+        except CancelledError:
+            raise self._stopped or ConnectionLost(f"{pending.address}: given up", address=pending.address) from None
         except TimeoutError as error:
             if isinstance(error, TubeError):
                 raise
@@ -207,6 +223,8 @@ class FlowRunner:
                 f"{pending.address} did not answer {pending.method.name} within {pending.timeout_ms} ms",
                 address=pending.address,
             ) from None
+        finally:
+            self._awaited = None
         try:
             data = decode_response(answer.stream, pending.method.spec.method_id)
             return parse_message(pending.answer, data)

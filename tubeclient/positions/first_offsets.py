@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import time
-from collections import deque
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from typing import NamedTuple
 
 from tubeclient.errors import PartitionOccupied
-from tubeclient.flows.authority import Authority
 from tubeclient.flows.data_look import DataLook
-from tubeclient.flows.effects import Flow
+from tubeclient.flows.stay import ReaderNames
 from tubeclient.keys import BrokerInfo, PartitionKey, StoreBounds, StoreFiles, StoreKey
-from tubeclient.net.lanes import Lanes
 from tubeclient.net.pool import ConnectionPool
 from tubeclient.net.runner import FlowRunner
 from tubeclient.settings import ClientSettings
@@ -48,17 +46,9 @@ class FirstOffsets:
     when data expires, and only forward, unless a topic is created again. For several threads, but for one broker at
     most one at a time."""
 
-    def __init__(
-        self,
-        pool: ConnectionPool,
-        reader_groups: Sequence[str],
-        new_client_id: Callable[[], str],
-        authority: Authority,
-    ) -> None:
+    def __init__(self, pool: ConnectionPool, names: ReaderNames) -> None:
         self._pool = pool
-        self._reader_groups = tuple(reader_groups)
-        self._new_client_id = new_client_id
-        self._authority = authority
+        self._names = names
         self._known: dict[StoreKey, _Known] = {}
 
     def bounds(
@@ -98,39 +88,27 @@ class FirstOffsets:
         first = low if known is None or not files.data_min else max(low, known.first)
         return StoreBounds(min(first, high), high)
 
-    def _find(self, broker: BrokerInfo, due: Iterable[tuple[Sequence[PartitionKey], StoreFiles]]) -> None:
-        runner, left = FlowRunner(self._pool), deque(due)
-        looks: list[DataLook] = []
-
-        def begin() -> None:
-            while left and len(lanes.running) < _AT_ONCE:
-                partitions, files = left.popleft()
-                look = DataLook(broker, partitions, self._reader_groups, self._new_client_id, self._authority)
-                looks.append(look)
-                lanes.add(partitions[0].store, self._search(look, partitions[0].store, files))
-
-        lanes: Lanes[StoreKey] = Lanes(runner, begin)
-        try:
-            for _ in lanes:
+    def _find(self, broker: BrokerInfo, due: Sequence[tuple[Sequence[PartitionKey], StoreFiles]]) -> None:
+        with ThreadPoolExecutor(min(_AT_ONCE, len(due)), "tubeclient-first-offsets") as workers:
+            for _ in workers.map(lambda one: self._search(broker, *one), due):
                 pass
-        finally:
-            lanes.close()
-            for look in looks:
-                runner.run(look.release())
 
-    def _search(self, look: DataLook, store: StoreKey, files: StoreFiles) -> Flow[None]:
-        known, (low, high) = self._known.get(store), files.index_bounds
+    def _search(self, broker: BrokerInfo, partitions: Sequence[PartitionKey], files: StoreFiles) -> None:
+        store, (low, high) = partitions[0].store, files.index_bounds
+        known = self._known.get(store)
         if known is not None:
             low = max(low, known.first)
-        now = time.monotonic()
+        now, runner = time.monotonic(), FlowRunner(self._pool)
+        look = DataLook(broker, partitions, self._names)
         try:
-            first = yield from look.first(StoreBounds(low, high))
+            first = runner.run(look.first(StoreBounds(low, high)))
+            self._known[store] = _Known(first, files.data_min, high, now)
         except PartitionOccupied:
             if files.data_min != DATA_UNKNOWN:
                 raise
-            return  # nothing says that data expired; readers report missing data themselves
-        self._known[store] = _Known(first, files.data_min, high, now)
-        yield from look.release()
+            # Nothing says that data expired; readers report missing data themselves.
+        finally:
+            runner.run(look.release())
 
 
 def loaded_files(

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import logging
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 from tubeclient.consumers.group import fetch_view
-from tubeclient.flows.authority import Authority
 from tubeclient.flows.data_look import DataLook
 from tubeclient.flows.patience import Patience
 from tubeclient.flows.read_range import LostRange, Pack
+from tubeclient.flows.stay import ReaderNames
 from tubeclient.keys import INDEX_ENTRY_BYTES, MAX_STORE_PARTITIONS, BrokerInfo, OffsetRange, PartitionKey, StoreKey
 from tubeclient.net.runner import FlowRunner
 from tubeclient.settings import ClientSettings
@@ -39,16 +39,12 @@ class KeptData:
     def __init__(
         self,
         settings: ClientSettings,
-        reader_groups: tuple[str, ...],
-        new_client_id: Callable[[], str],
-        authority: Authority,
+        names: ReaderNames,
         sizes: dict[tuple[int, str], int],
     ) -> None:
         """`sizes` keeps what the master said of them, by broker id and topic."""
         self._settings = settings
-        self._reader_groups = reader_groups
-        self._new_client_id = new_client_id
-        self._authority = authority
+        self._names = names
         self._doubts: dict[StoreKey, _Doubt] = {}
         self._sizes = sizes
 
@@ -106,7 +102,7 @@ class KeptData:
         every = {PartitionKey(store.broker_id, store.topic, first_id + number) for number in range(size)}
         every |= {of.partition for of in doubt.froms}
         partitions = sorted(every, key=lambda key: (key not in doubt.with_messages, key))
-        look = DataLook(doubt.broker, partitions, self._reader_groups, self._new_client_id, self._authority)
+        look = DataLook(doubt.broker, partitions, self._names)
         patience = Patience(self._settings.retry_limit_ms, 10 * self._settings.retry_limit_ms)
         try:
             _, first = runner.run(look.first_if_behind(min(doubt.froms.values()), patience, random.Random()))
@@ -116,6 +112,6 @@ class KeptData:
 
     def _asked_size(self, place: tuple[int, str]) -> int:
         if place not in self._sizes:
-            view = fetch_view(self._settings, [place[1]], self._reader_groups)
+            view = fetch_view(self._settings, [place[1]], self._names.groups)
             self._sizes |= {(layout.broker_id, layout.topic): layout.partitions_per_store for layout in view.layouts}
         return self._sizes.get(place, 0)

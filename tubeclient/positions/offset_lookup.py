@@ -30,9 +30,9 @@ from tubeclient.errors import (
     TubeError,
 )
 from tubeclient.flows.effects import backoff_ms
-from tubeclient.flows.find_time import TimedLook, TimeTask
+from tubeclient.flows.find_time import TimedLook
 from tubeclient.flows.message_pack import BadMessages, check_bad_messages
-from tubeclient.flows.reader import probe_store
+from tubeclient.flows.stay import ReaderNames, probe_store
 from tubeclient.flows.time_search import FirstMinute, MinuteSearch, TimeSearch
 from tubeclient.identity import new_client_id
 from tubeclient.keys import BrokerInfo, PartitionKey, StoreBounds, StoreFiles, StoreKey
@@ -42,7 +42,6 @@ from tubeclient.net.fork import ProcessBound
 from tubeclient.net.pool import ConnectionPool
 from tubeclient.net.runner import FlowRunner
 from tubeclient.positions.first_offsets import DATA_UNKNOWN, FirstOffsets
-from tubeclient.positions.store_growth import StoreGrowth, grown
 from tubeclient.settings import ClientSettings, checked_settings
 from tubeclient.wire.message_time import MINUTE_MS, moment_ms, zone_named
 
@@ -66,8 +65,6 @@ class OffsetLook(NamedTuple):
     """The stores whose brokers answered."""
     silent: Mapping[int, TubeError]
     """By broker id, why the bounds of some of its stores are missing."""
-    growth: Mapping[StoreKey, StoreGrowth]
-    """How the same stores gained partitions, by all looks of this lookup."""
 
 
 class FirstTime(NamedTuple):
@@ -101,9 +98,9 @@ class OffsetLookup(ProcessBound):
         check_bad_messages(bad_messages)
         self._bad_messages = bad_messages
         self._settings = checked_settings(settings)
-        self._reader_groups = checked_reader_groups(reader_groups)
-        self._client_id = new_client_id(self._reader_groups[0], "probe")
         self._authority = authority_of(settings)
+        groups = checked_reader_groups(reader_groups)
+        self._names = ReaderNames(groups, partial(new_client_id, groups[0], "probe"), self._authority)
         self._pool = ConnectionPool(settings)
         self._workers = ThreadPoolExecutor(_AT_ONCE, "tubeclient-lookup")
         self._silent_workers = ThreadPoolExecutor(_SILENT_AT_ONCE, "tubeclient-lookup-silent")
@@ -115,11 +112,7 @@ class OffsetLookup(ProcessBound):
         self._asked_aside: dict[int, Future[_Answer]] = {}
         """Queries of silent brokers that no caller waits for."""
         self._webs = BrokerWebs(settings)
-        self._growth: dict[int, tuple[BrokerInfo, dict[StoreKey, StoreGrowth]]] = {}
-        """By broker id, for one address: another broker may be at another address."""
-        self._firsts = FirstOffsets(
-            self._pool, self._reader_groups, partial(new_client_id, self._reader_groups[0], "probe"), self._authority
-        )
+        self._firsts = FirstOffsets(self._pool, self._names)
 
     def bounds(self, view: ClusterView) -> dict[StoreKey, StoreBounds]:
         """Return the bounds of every store in `view`. They begin at the first message, after index entries whose
@@ -160,8 +153,7 @@ class OffsetLookup(ProcessBound):
                     raise failure
             self._heard.update(store.broker_id for store in found)
             self._silent.update(failures)
-            growth = {store: self._growth[store.broker_id][1][store] for store in found}
-            return OffsetLook(found, dict(self._silent), growth)
+            return OffsetLook(found, dict(self._silent))
 
     def group_positions(self, view: ClusterView, consumer_group: str) -> dict[PartitionKey, int]:
         """Return the brokers' positions of `consumer_group`, for the partitions of `view` that have one.
@@ -206,9 +198,12 @@ class OffsetLookup(ProcessBound):
             moments = {key: moment_ms(given, f"the time of {key}") for key, given in timestamps_ms.items()}
             held = self.bounds(view) if bounds is None else bounds
             self._authority.visit_token = view.visit_token
-            tasks = [self._time_task(view, key, zone) for key in sorted(moments)]
-            searches = [TimeSearch(held[key.store], moments[key] // MINUTE_MS) for key in sorted(moments)]
-            return dict(zip(sorted(moments), self._workers.map(self._searched, tasks, searches), strict=True))
+
+            def search(key: PartitionKey) -> int | None:
+                return self._searched(view, key, zone, TimeSearch(held[key.store], moments[key] // MINUTE_MS))
+
+            keys = sorted(moments)
+            return dict(zip(keys, self._workers.map(search, keys), strict=True))
 
     def first_times(
         self, view: ClusterView, ranges: Mapping[PartitionKey, StoreBounds], *, time_zone: str = "UTC"
@@ -224,7 +219,7 @@ class OffsetLookup(ProcessBound):
 
             def look(key: PartitionKey) -> FirstTime:
                 try:
-                    minute = self._searched(self._time_task(view, key, zone), FirstMinute(ranges[key]))
+                    minute = self._searched(view, key, zone, FirstMinute(ranges[key]))
                 except TubeError as error:
                     return FirstTime(None, error)
                 return FirstTime(None if minute is None else minute * MINUTE_MS)
@@ -260,21 +255,18 @@ class OffsetLookup(ProcessBound):
                 raise
             raise ClientClosed("this OffsetLookup was closed") from error
 
-    def _time_task(self, view: ClusterView, key: PartitionKey, zone: tzinfo) -> TimeTask:
-        return TimeTask(
+    def _searched(self, view: ClusterView, key: PartitionKey, zone: tzinfo, search: MinuteSearch[FoundT]) -> FoundT:
+        runner = FlowRunner(self._pool)
+        look = TimedLook(
             view.broker_of(key),
             key,
-            zone,
-            self._reader_groups,
-            partial(new_client_id, self._reader_groups[0], "times"),
-            self._settings.retry_limit_ms,
-            self._authority,
-            self._bad_messages,
+            self._names,
+            search,
+            random.Random(),
+            zone=zone,
+            retry_limit_ms=self._settings.retry_limit_ms,
+            bad_messages=self._bad_messages,
         )
-
-    def _searched(self, task: TimeTask, search: MinuteSearch[FoundT]) -> FoundT:
-        runner = FlowRunner(self._pool)
-        look = TimedLook(task, random.Random(), search)
         try:
             return runner.run(look.run())
         finally:
@@ -336,7 +328,6 @@ class OffsetLookup(ProcessBound):
         try:
             self._webs.check_place(broker)
         except TubeError as error:
-            self._note(broker, {})
             return _Answer({}, error)
         files = None
         if self._webs.of(broker) is not None:
@@ -355,16 +346,11 @@ class OffsetLookup(ProcessBound):
                     break  # the others would wait for the same
                 except TubeError as error:
                     failure = error
-        self._note(broker, files)
         try:
             return _Answer(self._firsts.bounds(broker, {store: stores[store] for store in files}, files), failure)
         except TubeError as error:
             return _Answer({}, error)
 
-    def _note(self, broker: BrokerInfo, files: Mapping[StoreKey, StoreFiles]) -> None:
-        place, before = self._growth.get(broker.broker_id, (broker, {}))
-        self._growth[broker.broker_id] = broker, grown(before if place == broker else {}, files)
-
     def _probe(self, broker: BrokerInfo, partitions: Sequence[PartitionKey]) -> StoreFiles:
-        probe = probe_store(broker, partitions, self._reader_groups, self._client_id, self._authority)
+        probe = probe_store(broker, partitions, self._names)
         return StoreFiles(FlowRunner(self._pool).run(probe), DATA_UNKNOWN)
