@@ -196,8 +196,8 @@ def mirror_topic(
     batch, with exit code 0. Under spark-submit Ctrl-C reaches Spark as well
     and cuts the batch off: the next start sends that batch again.
 
-    Passwords belong in files or environment variables. The options
-    authPasswordFile and authPasswordEnv name them in the settings file.
+    A password belongs in a file. The option authPasswordFile names it in
+    the settings file.
 
     Example:
 

@@ -68,7 +68,7 @@ class ReplaySettings:
         if not self.name.strip():
             raise ConfigurationError("name is blank; give each replay a name of its own")
         check_folders({"target": self.target})
-        if self.starting_offsets.strip().lower() == "group":
+        if self.starting_offsets.strip().lower().startswith("group"):
             raise ConfigurationError("starting-offsets is group, which moves; name offsets or a time")
         parse_options(self.read()).check_batch()
 
@@ -173,8 +173,8 @@ def replay_range(
     If brokers no longer hold the whole range, the job fails, and writes
     nothing to the table. With failOnDataLoss=false it takes what there is.
 
-    Passwords belong in files or environment variables. The options
-    authPasswordFile and authPasswordEnv name them in the settings file.
+    A password belongs in a file. The option authPasswordFile names it in
+    the settings file.
 
     Example:
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from spark_source.boundary import passed_on
 from spark_source.options.source_options import SourceOptions
 from spark_source.plan.read_task import ReadTask
 from spark_source.read.schema import spark_schema
 from spark_source.read.task_read import read_task
-from spark_source.sent import SentToTasks
 
 if TYPE_CHECKING:
     import pyarrow
@@ -19,15 +18,12 @@ if TYPE_CHECKING:
 __all__ = ["no_rows", "rows_of"]
 
 
-class _Tasks(SentToTasks):
+class _Tasks:
     """What the tasks of a round need: no access to the offsets table."""
 
     def __init__(self, options: SourceOptions, tasks: Sequence[ReadTask]) -> None:
         self._options = options.for_tasks()
         self._tasks = tasks
-
-    def __getstate__(self) -> dict[str, Any]:
-        return vars(self)
 
     def read(self, number: int) -> Iterator[pyarrow.RecordBatch]:
         return passed_on(read_task(self._options, self._tasks[number]))

@@ -212,7 +212,7 @@ job = Ingest(
     format="csv",
     separator="|",
     schema="id BIGINT, buyer STRING, price DECIMAL(10,2)",
-    source_options={"masterWebPort": str(tube.master_web_port), "payload": "inlong", "streams": "orders"},
+    source_options={"masterWebPort": str(tube.master_web_port), "payload": "inlong", "filters": "orders"},
 )
 send_orders(0, 100)
 print(job.run().rows, "rows")

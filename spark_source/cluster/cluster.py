@@ -10,6 +10,7 @@ from typing import Protocol
 
 from spark_source.cluster.membership import NOTHING, Membership, PatternMembership
 from spark_source.offsets.timestamps import TimeLookup
+from spark_source.options.parsers import ALL_TOPICS
 from spark_source.options.subscription import Subscription
 from tubeclient.admin import Admin
 from tubeclient.broker_webs import BrokerWebs
@@ -108,8 +109,8 @@ class TubeCluster:
                 read.consumer_group,
                 topics,
                 source_count,
-                filters=read.filters,
-                tags=read.streams,
+                filters={topic: tags for topic, tags in read.filters.items() if topic != ALL_TOPICS},
+                tags=read.filters.get(ALL_TOPICS, ()),
                 client_name="spark",
                 refresh_interval_ms=read.partition_refresh_interval_ms,
             )

@@ -30,7 +30,7 @@ __all__ = ["VERSION", "Offsets", "Run", "check_version"]
 VERSION: Final = 1
 """Of the canonical text."""
 
-_WAITING: Final = re.compile(r"latest|group|timestamp \d+")
+_WAITING: Final = re.compile(r"latest|group(:earliest|:latest)?|timestamp \d+")
 """A starting text, in place of an offset; see spark_source.offsets.offset_spec."""
 
 

@@ -1,13 +1,11 @@
 """User, password and TLS: who the client is, and how connections are protected.
 
 Planner and tasks need both. Masters and brokers each require a signature of their client, valid for some seconds only,
-so nobody can sign in advance for a task. Files and environment variables are read by the process that needs them; their
-content is never sent.
+so nobody can sign in advance for a task. Files are read by the process that needs them; their content is never sent.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
@@ -16,7 +14,6 @@ from spark_source.options import parsers as to
 from spark_source.options.option import option, optional, options_of, required
 from tubeclient.errors import ConfigurationError
 from tubeclient.identity import host_name
-from tubeclient.passwords import looks_like_variable
 from tubeclient.settings import ClientSettings, Credentials, TlsSettings
 
 __all__ = [
@@ -31,7 +28,7 @@ __all__ = [
     "uses_tls",
 ]
 
-_PASSWORDS: Final = ("authPassword", "authPasswordFile", "authPasswordEnv")
+_PASSWORDS: Final = ("authPassword", "authPasswordFile")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,7 +72,7 @@ class AccessOptions(ConnectingOptions):
         to.user,
         None,
         "none",
-        "The user, if masters and brokers require one. One of the next three options gives the password.",
+        "The user, if masters and brokers require one. One of the next two options gives the password.",
     )
     auth_password: str | None = optional(
         "authPassword",
@@ -83,7 +80,7 @@ class AccessOptions(ConnectingOptions):
         None,
         "none",
         "The user's password. Brokers require a signature from each task, so this text is sent to every task; the next "
-        "two options send only the name of the file or variable.",
+        "option sends only the name of the file.",
         secret=True,
     )
     auth_password_file: str | None = optional(
@@ -93,13 +90,6 @@ class AccessOptions(ConnectingOptions):
         "none",
         "A file with the password, at the same path on the driver's machine and on every executor's. It is read for "
         "each signature.",
-    )
-    auth_password_env: str | None = optional(
-        "authPasswordEnv",
-        to.variable,
-        None,
-        "none",
-        "An environment variable with the password, for the driver and the executors (`spark.executorEnv.NAME`).",
     )
     tls_enabled: bool | None = optional(
         "tls.enabled",
@@ -145,12 +135,7 @@ def credentials(options: AccessOptions) -> Credentials | None:
     """Return the credentials; None without a user."""
     if options.auth_user is None:
         return None
-    return Credentials(
-        options.auth_user,
-        password=options.auth_password,
-        password_file=options.auth_password_file,
-        password_env=options.auth_password_env,
-    )
+    return Credentials(options.auth_user, password=options.auth_password, password_file=options.auth_password_file)
 
 
 def uses_tls(options: AccessOptions) -> bool:
@@ -193,35 +178,25 @@ def check_access(options: AccessOptions) -> None:
 
 
 def check_here(options: AccessOptions) -> None:
-    """Raise ConfigurationError for a file or an environment variable that this process cannot read."""
+    """Raise ConfigurationError for a file that this process cannot read."""
     for field, declared in options_of(AccessOptions).items():
-        named = getattr(options, field)
+        named = getattr(options, field) if declared.parse is to.file else None
         if named is None or (declared.name.startswith("tls.") and not uses_tls(options)):
             continue
-        if declared.parse is to.file:
-            try:
-                open(named, "rb").close()
-            except OSError as error:
-                raise ConfigurationError(
-                    f"{declared.name} names {named}, which cannot be read on {host_name()} "
-                    f"({error.strerror or error}); the file must exist on the driver's machine and on every executor's",
-                    condition="FILE_NOT_READABLE",
-                ) from None
-        elif declared.parse is to.variable and not os.environ.get(named):
-            what, name = f"the environment variable {named}, which", named
-            if not looks_like_variable(named):
-                what, name = "an environment variable, which is not shown as it may be the password, and which", "NAME"
+        try:
+            open(named, "rb").close()
+        except OSError as error:
             raise ConfigurationError(
-                f"{declared.name} names {what} is not set on {host_name()}; set it "
-                f"for the driver, and for executors as spark.executorEnv.{name}",
+                f"{declared.name} names {named}, which cannot be read on {host_name()} "
+                f"({error.strerror or error}); the file must exist on the driver's machine and on every executor's",
                 condition="FILE_NOT_READABLE",
-            )
+            ) from None
 
 
 def client_settings(options: AccessOptions) -> ClientSettings:
     """Return the client settings; the same for planner and tasks, reads and writes.
 
-    ConfigurationError: a file or variable that the options name does not exist on this machine.
+    ConfigurationError: a file that the options name does not exist on this machine.
     """
     check_here(options)
     return ClientSettings(

@@ -49,13 +49,6 @@ class MessageTimeOptions:
 class RowOptions(PayloadOptions):
     """What rows are made of messages."""
 
-    read: Literal["messages", "positions"] = option(
-        "read",
-        to.choice("messages", "positions"),
-        "messages",
-        "What rows are: `messages`; or `positions`, in batch reads only: a row for each partition, with its ends, "
-        "where the group stands and how far it is behind.",
-    )
     bad_messages: Literal["fail", "keep"] = option(
         "badMessages",
         to.choice("fail", "keep"),

@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Literal, NamedTuple
 
-from spark_source.offsets.offset_spec import GroupFallback, OffsetSpec
-from spark_source.offsets.timestamps import Unmatched, check_order, parse_timestamp
-from spark_source.options import parsers as to
+from spark_source.offsets.offset_spec import OffsetSpec
+from spark_source.offsets.timestamps import check_order, parse_timestamp
 from spark_source.options.option import option, optional
 from tubeclient.errors import ConfigurationError
 
@@ -22,15 +21,12 @@ class PlaceRules(NamedTuple):
     """The group whose position `group` means."""
     time_zone: str
     """Of the producers' clocks."""
-    unmatched: Unmatched
-    fallback: GroupFallback
     fail_on_data_loss: bool
     """Whether a spec must not name partitions that are gone."""
 
     def question(self, spec: OffsetSpec) -> str:
         """Identifies `spec` and the rules that decide its offsets."""
-        deciding = [self.fallback] * spec.uses("group") + [self.time_zone, self.unmatched] * spec.by_time
-        return " ".join([spec.text, *deciding])
+        return f"{spec.text} {self.time_zone}" if spec.by_time else spec.text
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,18 +38,12 @@ class StartAndEnd:
         partial(OffsetSpec.parse, option="startingOffsets"),
         None,
         "`latest`; for a batch read `earliest`",
-        "Where a new query begins: `earliest`, `latest`, `group` (the offsets table first, then the group's "
-        'position on the brokers, then `groupFallback`), or JSON from partition keys to offsets with a `"default"` '
-        "entry for all others; -2 means earliest, -1 latest. A query with a checkpoint continues from the checkpoint. "
+        "Where a new query begins: `earliest`, `latest`, `group` (the offsets table first, then the group's position "
+        "on the brokers; an error in a topic without either, while `group:earliest` and `group:latest` begin there), "
+        'or JSON from partition keys to offsets with a `"default"` entry for all others; -2 means earliest, -1 '
+        "latest. A query with a checkpoint continues from the checkpoint. "
         "Partitions that appear later are read from their beginning. So are partitions that JSON does not name, if it "
         "names offsets in their topic and its default is `latest`. A batch read must not start at `latest`.",
-    )
-    group_fallback: GroupFallback = option(
-        "groupFallback",
-        to.choice("earliest", "latest", "error"),
-        "error",
-        "Where `group` begins in a topic without a position of the group: `earliest`, `latest`, or `error`, which ends "
-        "the query and names the partitions.",
     )
     starting_timestamp: OffsetSpec | None = optional(
         "startingTimestamp",
@@ -61,14 +51,8 @@ class StartAndEnd:
         None,
         "",
         "Begin each partition at its first message of this minute or later, by the time that producers write on "
-        "messages: milliseconds since 1970. Overrides `startingOffsets`.",
-    )
-    unmatched: Unmatched = option(
-        "startingOffsetsByTimestampStrategy",
-        to.choice("error", "latest"),
-        "error",
-        "Where a partition without a message of the starting minute or later begins: `error` ends the query, "
-        "`latest` begins with the next message.",
+        "messages: milliseconds since 1970. A partition without one begins with the next message. Overrides "
+        "`startingOffsets`.",
     )
     ending: OffsetSpec = option(
         "endingOffsets",
@@ -103,6 +87,6 @@ class StartAndEnd:
             raise ConfigurationError(
                 "startingOffsets must not be latest in a batch read, which would read nothing; use earliest"
             )
-        if self.end.uses("earliest") or self.end.uses("group"):
+        if self.end.uses("earliest") or self.end.by_group:
             raise ConfigurationError("endingOffsets must be latest or offsets; earliest (-2) and group are not allowed")
         check_order(self.start_of("batch"), self.end)

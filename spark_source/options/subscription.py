@@ -23,8 +23,8 @@ class Subscription:
         "consumerGroup",
         to.own_group,
         "The group to read as. A streaming query holds its nodes at the master, so a second query of the group is "
-        "refused; a batch read registers nothing under it. The name must not end in `-r` and a number, like a reader "
-        "group's.",
+        "refused; a batch read registers nothing under it. Tasks read as the groups `GROUP-r0` to `GROUP-r7`, which a "
+        "cluster with authorisation must allow; so the name must not end in `-r` and a number.",
     )
     subscribe: tuple[str, ...] = optional(
         "subscribe",
@@ -53,17 +53,9 @@ class Subscription:
         to.filters,
         {},
         "none",
-        'JSON from topics to tags, as in `{"clicks": ["web", "app"]}`: only messages with one of the tags are '
-        "read. Offsets move past the others too, so row limits become upper bounds.",
-    )
-    named_reader_groups: tuple[str, ...] | None = optional(
-        "readerGroups",
-        to.groups,
-        None,
-        "`GROUP-r0` to `GROUP-r7`",
-        "The groups that tasks read with, and that look up offsets. Reading moves a group's position on the broker, so "
-        "tasks never read as `consumerGroup`. Name groups that nothing else uses; a cluster with authorisation must "
-        "allow them.",
+        "Only messages with one of these tags are read: tags separated by commas, or JSON from topics to tags, as in "
+        '`{"clicks": ["web", "app"]}`. DataProxy sets the tag to the InLong stream id. Offsets move past the others '
+        "too, so row limits become upper bounds.",
     )
     partition_refresh_interval_ms: int = option(
         "partitionRefreshInterval",
@@ -73,14 +65,6 @@ class Subscription:
         only="stream",
         internal=True,
     )
-    streams: frozenset[str] = optional(
-        "streams",
-        to.streams,
-        frozenset(),
-        "all",
-        "InLong stream ids, separated by commas: only their records are read. Brokers pick them by tag, which "
-        "DataProxy sets to the stream id. With `payload` `inlong` or `auto`, and without `filters`.",
-    )
 
     @property
     def topics(self) -> tuple[str, ...]:
@@ -89,8 +73,8 @@ class Subscription:
 
     @property
     def reader_groups(self) -> tuple[str, ...]:
-        """The reader groups."""
-        return self.named_reader_groups or reader_groups_of(self.consumer_group)
+        """The groups that tasks read with: reading moves a group's position on the broker."""
+        return reader_groups_of(self.consumer_group)
 
     @property
     def choice(self) -> str:
@@ -115,7 +99,7 @@ class Subscription:
 
     def tags_of(self, topic: str) -> frozenset[str]:
         """The tags that are read of a topic; none for all its messages."""
-        return self.streams or self.filters.get(topic, frozenset())
+        return self.filters.get(topic, self.filters.get(to.ALL_TOPICS, frozenset()))
 
     def tags_by_topic(self, topics: Iterable[str]) -> Mapping[str, frozenset[str]]:
         """The tags that are read of each of these topics, without the topics that are read as a whole."""
@@ -123,7 +107,7 @@ class Subscription:
 
     def check_filters(self) -> None:
         """Raise ConfigurationError for a filter on a topic that is not read."""
-        strange = sorted(topic for topic in self.filters if not self.reads_topic(topic))
+        strange = sorted(topic for topic in self.filters if topic != to.ALL_TOPICS and not self.reads_topic(topic))
         if strange:
             read = self.subscribe_pattern
             raise ConfigurationError(

@@ -1,4 +1,4 @@
-"""The input of one task of a batch: the ranges of one node of the group, or a slice of them."""
+"""The input of one task of a batch: the ranges of one node of the group."""
 
 from __future__ import annotations
 
@@ -24,8 +24,6 @@ class ReadTask(InputPartition):
     offset_rules: Mapping[StoreKey, OffsetRule]
     """How to know the offsets of messages, by store; UNKNOWN for stores without an entry."""
     brokers: tuple[BrokerInfo, ...]
-    slice_number: int = 0
-    """Numbers the node's tasks in this batch."""
     visit_token: int | None = field(default=None, compare=False, repr=False)
     """The master's visit token when the batch was planned, for brokers that check it."""
 

@@ -61,7 +61,6 @@ class PackDecoder:
         *,
         rows: RowOptions,
         time_zone: str,
-        streams: frozenset[str] = frozenset(),
         fail_on_data_loss: bool = True,
         is_alone: Callable[[PartitionKey], bool] = lambda _: True,
     ) -> None:
@@ -78,7 +77,7 @@ class PackDecoder:
             # What tells of a bad message comes from its row.
             all_columns = ("*", *rows.columns) if rows.columns else ()
             of_records = replace(rows, columns=all_columns) if rows.bad_messages == "keep" else rows
-            self._records = RecordRows(of_records, streams, ZoneInfo(time_zone))
+            self._records = RecordRows(of_records, ZoneInfo(time_zone))
         self.missing: Counter[PartitionKey] = Counter()
         """Messages missing from packs with known offsets, where that is no error."""
         self._include_attributes = of_messages.include_attributes

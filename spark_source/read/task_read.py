@@ -51,7 +51,6 @@ def read_task(options: SourceOptions, task: ReadTask) -> Iterator[pyarrow.Record
 
     decoder = PackDecoder(
         rows=options,
-        streams=options.streams,
         time_zone=options.message_time_zone,
         fail_on_data_loss=options.fail_on_data_loss,
         is_alone=is_alone,
@@ -108,11 +107,10 @@ def read_task(options: SourceOptions, task: ReadTask) -> Iterator[pyarrow.Record
 
 
 def attempt_name(task: ReadTask) -> str:
-    """Return this attempt's name for the brokers' pages: node, slice, batch and attempt number. Outside of a task, node
-    and slice."""
+    """This attempt's name for the brokers' pages: node, batch and attempt number; outside of a task, the node."""
     from pyspark import TaskContext
 
-    name = f"spark.n{task.node_id}.s{task.slice_number}"
+    name = f"spark.n{task.node_id}"
     context = TaskContext.get()
     if context is None:
         return name

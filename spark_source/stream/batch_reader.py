@@ -14,7 +14,6 @@ from spark_source.boundary import as_one_line, passed_on
 from spark_source.options.source_options import SourceOptions
 from spark_source.plan.read_task import ReadTask
 from spark_source.read.task_read import read_task
-from spark_source.sent import SentToTasks
 from tubeclient.errors import ConfigurationError, ConnectError, TransportError
 
 if TYPE_CHECKING:
@@ -32,7 +31,7 @@ __all__ = ["TubeBatchReader", "plan_batch"]
 _log = logging.getLogger(__name__)
 
 
-class TubeBatchReader(SentToTasks, DataSourceReader):
+class TubeBatchReader(DataSourceReader):
     """One read of exact ranges. Opens nothing until Spark asks for partitions."""
 
     def __init__(self, options: SourceOptions) -> None:
@@ -92,7 +91,7 @@ def plan_batch(options: SourceOptions, cluster: Cluster, progress: ProgressTable
     )
     plan = BatchPlan.of(start, end, assigned, options.takeover)
     _log.info("batch read planned: %s", plan)
-    return tasks_of(plan, view, options, options.slicing)
+    return tasks_of(plan, view, options)
 
 
 def _start_and_end(
@@ -111,8 +110,7 @@ def _start_and_end(
         suspected = {one.identity for one in lost}
         bounds = _bounds_of_all(lookup, layout.view_read)
         lost = [one for one in find_lost(start, bounds) if one.identity in suspected]
-    to_latest = OffsetFinder(lookup, options.place_rules._replace(unmatched="latest"))
-    end = to_latest.find(options.end, layout.configured, layout.view_read, bounds)
+    end = finder.find(options.end, layout.configured, layout.view_read, bounds)
     for one in find_lost(end, bounds):
         raise ConfigurationError(
             f"endingOffsets {one.position} of partition {one.partition} is outside of its broker's data, "

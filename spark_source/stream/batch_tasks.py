@@ -5,20 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from spark_source.offsets.offsets import Offsets
-from spark_source.options.node_options import Slicing
 from spark_source.options.subscription import Subscription
 from spark_source.plan.batch_plan import BatchPlan
 from spark_source.plan.offset_rule import OffsetRule
 from spark_source.plan.read_task import ReadTask
-from spark_source.plan.slicing import slices
 from tubeclient.keys import BrokerInfo, OffsetRange, StoreKey
 from tubeclient.metadata import ClusterView
 
 __all__ = ["offset_rules", "tasks_of"]
 
 
-def tasks_of(plan: BatchPlan, view: ClusterView, subscription: Subscription, slicing: Slicing) -> list[ReadTask]:
-    """Return one task for each node with something to read, or for each of its slices if `slicing` asks for slices.
+def tasks_of(plan: BatchPlan, view: ClusterView, subscription: Subscription) -> list[ReadTask]:
+    """Return one task for each node with something to read.
 
     TubeError if the cluster no longer lists the broker of a range; ranges are never dropped silently.
     """
@@ -37,16 +35,8 @@ def tasks_of(plan: BatchPlan, view: ClusterView, subscription: Subscription, sli
         return {place: layout.partitions_per_store for place, layout in sorted(layouts.items()) if layout is not None}
 
     return [
-        ReadTask(
-            one.node_id,
-            one.ranges,
-            rules_of(one.ranges),
-            brokers_of(one.ranges),
-            one.number,
-            view.visit_token,
-            sizes_of(one.ranges),
-        )
-        for one in slices(plan.by_node, slicing)
+        ReadTask(node_id, some, rules_of(some), brokers_of(some), view.visit_token, sizes_of(some))
+        for node_id, some in sorted(plan.by_node.items())
     ]
 
 

@@ -35,16 +35,15 @@ class OffsetFinder:
         group_positions: Callable[[], GroupPositions] = lambda: GroupPositions({}),
     ) -> Offsets:
         """Return the offset of each of `partitions` at the places of `spec`, as `resolve` does, including times."""
-        zone, unmatched = self.rules.time_zone, self.rules.unmatched
         try:
-            timeless = without_times(spec, partitions, self.lookup, view, bounds, zone, unmatched)
+            timeless = without_times(spec, partitions, self.lookup, view, bounds, self.rules.time_zone)
         except NoMessageTime as error:
             offsets_option = "startingOffsets" if spec.option.startswith("starting") else "endingOffsets"
             raise ConfigurationError(
                 f"{spec.option} uses the times that producers write on messages, but {error}. Let the producers of "
                 f"topic {error.partition.split(':')[1]} set it, or give offsets with {offsets_option} instead"
             ) from error
-        return resolve(timeless, partitions, bounds, group_positions, self.rules.fallback)
+        return resolve(timeless, partitions, bounds, group_positions)
 
     def positions_on_brokers(self, view: ClusterView, bounds: Mapping[StoreKey, StoreBounds]) -> GroupPositions:
         """Return the positions on those brokers in `view` that answered; topics of other brokers are undecided."""

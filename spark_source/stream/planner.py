@@ -86,8 +86,7 @@ class StreamPlanner:
             spec = self._options.start_of("stream")
             starting = self._options.place_rules.question(spec)
             kept = self._progress.initial(starting)
-            at_latest = spec.uses("latest") or (spec.by_time and self._options.unmatched == "latest")
-            moves = at_latest or spec.uses("group")
+            moves = spec.uses("latest") or spec.by_group
             if kept is not None:
                 snapshot = group.snapshots.get()
                 group.judge.check_kept(kept, snapshot, self._progress.forget_start)
@@ -99,11 +98,6 @@ class StreamPlanner:
                 )
                 self._initial = kept
             else:
-                if not self._progress.exists and moves:
-                    _log.warning(
-                        "the starting offsets are final once Spark has planned the first batch; if the query stops "
-                        "before, it begins later the next time. Set offsetsTable, which keeps the initial offsets"
-                    )
                 # Not past the target: data in between would look lost.
                 snapshot = self._target.frozen if self._target is not None else group.snapshots.get(fresh=True)
                 self._silent_brokers.tell(snapshot)
@@ -111,6 +105,16 @@ class StreamPlanner:
                 self._initial = beginning(
                     spec, snapshot.layout, snapshot.bounds, group.finder, self._progress, waits=True
                 )
+                # A time moves where no message is so late.
+                moves = moves or (
+                    spec.by_time
+                    and any(at == snapshot.bounds[key.store].max_offset for key, at in self._initial.items())
+                )
+                if not self._progress.exists and moves:
+                    _log.warning(
+                        "the starting offsets are final once Spark has planned the first batch; if the query stops "
+                        "before, it begins later the next time. Set offsetsTable, which keeps the initial offsets"
+                    )
                 _log.info("the query has no checkpoint and begins at %s", spec.text[:_LOGGED_CHARACTERS])
                 self._progress.keep_initial(starting, self._initial, snapshot.bounds)
                 self._first_look = snapshot
@@ -214,7 +218,7 @@ class StreamPlanner:
         if start != end and planned != self._position.planned:
             _log.info("batch planned: %s", planned)
             self._position.planned = planned
-        return tasks_of(planned, snapshot.view, self._options, self._options.slicing)
+        return tasks_of(planned, snapshot.view, self._options)
 
     def freeze_target(self) -> None:
         """Fix the query's end at the cluster's current end: Trigger.AvailableNow.

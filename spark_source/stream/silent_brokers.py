@@ -96,13 +96,11 @@ class LateStarts:
         if settled:
             _log.info("brokers that were silent when the query began answer now; their partitions enter: %s", settled)
             known_topics = {key.topic for key in told.positions}
-            by_fallback = self._finder.rules.fallback == "latest"
             _warn_of_left_out(
                 {
                     key: at
                     for key, at in settled.items()
-                    if waiting[key] == "latest"
-                    or (by_fallback and waiting[key] == "group" and key.topic not in known_topics)
+                    if waiting[key] == "latest" or (waiting[key] == "group:latest" and key.topic not in known_topics)
                 },
                 bounds,
             )

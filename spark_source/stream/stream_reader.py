@@ -16,7 +16,6 @@ from spark_source.engine import ReadAllAvailable, ReadLimit, ReadMaxRows, ReadMi
 from spark_source.options.source_options import SourceOptions
 from spark_source.plan.read_task import ReadTask
 from spark_source.read.task_read import read_task
-from spark_source.sent import SentToTasks
 from tubeclient.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["RefusedStreamReader", "TubeStreamReader"]
 
 
-class TubeStreamReader(SentToTasks, DataSourceStreamReader, SupportsTriggerAvailableNow):
+class TubeStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Micro-batches of exact ranges. Opens nothing until Spark asks for offsets."""
 
     def __init__(self, options: SourceOptions) -> None:

@@ -188,7 +188,7 @@ def test_records_that_spark_or_java_packed_are_read_by_spark_and_by_apaches_pars
     sent = {"msgEnType": "2", "version": "2"}
     java_producer("apache_packs").send("apache_packs", bytes(pack.buildArray()), sent, "clicks")
     given = options(apache, "apache_packs", "packs")
-    records = delta_spark.read.format("tubeclient").options(**given, payload="inlong", streams="clicks").load()
+    records = delta_spark.read.format("tubeclient").options(**given, payload="inlong", filters="clicks").load()
     times = records.selectExpr("cast(value AS string) AS value", "unix_millis(dataTime) AS time").collect()
     expected = [(str(n), 1_700_000_000_000 + (n if n < 500 else 600)) for n in (*range(0, 500, 2), *range(500, 600))]
     assert sorted(map(tuple, times)) == sorted(expected)

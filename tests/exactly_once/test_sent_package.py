@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
+import sys
+import sysconfig
 import uuid
 from pathlib import Path
 
@@ -16,12 +19,65 @@ from tests.distributions import ROOT, Distributions
 from tests.exactly_once.job import SPARK
 from tests.exactly_once.processes import Child, none_left
 from tests.exactly_once.spark_cluster import SparkCluster
-from tests.exactly_once.test_missing_package import OWN_SCRIPT, environment, python
 from tests.spark_home import SPARK_HOME
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
 
 END_SECONDS = 180.0
+
+OWN_SCRIPT = """
+import json
+import sys
+
+from pyspark.sql import SparkSession
+
+spark = SparkSession.builder.getOrCreate()
+master, checkpoint, told = sys.argv[1:]
+cluster = {"masterServers": master}
+reading = {**cluster, "consumerGroup": "etl", "subscribe": "clicks"}
+
+
+def batch():
+    spark.read.format("tubeclient").options(**reading).load().collect()
+
+
+def stream():
+    rows = spark.readStream.format("tubeclient").options(**reading, startingOffsets="earliest").load()
+    query = rows.writeStream.format("noop").option("checkpointLocation", checkpoint).trigger(availableNow=True)
+    query.start().awaitTermination()
+
+
+def write():
+    rows = spark.createDataFrame([("a",)], "value string")
+    rows.write.format("tubeclient").options(**cluster, topic="clicks").mode("append").save()
+
+
+errors = {}
+for action in (batch, stream, write):
+    try:
+        action()
+    except Exception as error:
+        errors[action.__name__] = str(error)
+with open(told, "w") as file:
+    json.dump(errors, file)
+"""
+
+
+def python(folder: Path, more: str) -> Path:
+    """A folder with a python3 that has the packages of this one, but this project only if `more` has it."""
+    folder.mkdir()
+    script = folder / "python3"
+    # Without "site" the link to this project in the packages' folder has no effect.
+    path = f'PYTHONPATH="$PYTHONPATH:{more}{sysconfig.get_paths()["purelib"]}"'
+    script.write_text(f'#!/bin/sh\n{path} exec {sys.executable} -S "$@"\n')
+    script.chmod(0o755)
+    return folder
+
+
+def environment(folder: Path) -> dict[str, str | None]:
+    path = f"{folder}{os.pathsep}{os.environ['PATH']}"
+    # Spark gives the driver's PYTHONPATH to the executors' Pythons.
+    return {"PATH": path, "PYSPARK_PYTHON": None, "PYSPARK_DRIVER_PYTHON": None, "PYTHONPATH": None}
 
 
 def test_a_zip_that_the_python_path_names_without_a_folder(tmp_path: Path, distributions: Distributions) -> None:

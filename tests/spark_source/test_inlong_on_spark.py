@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.spark
 
-BAD = b"\x0f\x01 was a pack once \x0f\x01"
-
 
 def send(feed: Feed, stream_id: str, packs: int, records: int = 50) -> list[str]:
     """Load packs of one stream, as DataProxy sends them; returns their records."""
@@ -47,15 +45,14 @@ def texts(frame: DataFrame) -> list[str]:
 
 def test_a_batch_read_of_records(delta_spark: SparkSession, feed: Feed) -> None:
     sent = send(feed, "clicks", 20) + send(feed, "views", 20)
-    frame = batch(delta_spark, feed.options(payload="inlong", minPartitions=6))
+    frame = batch(delta_spark, feed.options(payload="inlong"))
     assert texts(frame) == sorted(sent)
     assert frame.select("partitionKey", "messageId", "recordIndex").distinct().count() == len(sent)
     times = frame.selectExpr("inlongGroupId AS g", "inlongStreamId AS s", "unix_millis(dataTime) AS t", "messageType")
     assert {tuple(row) for row in times.distinct().collect()} == {
         ("g", name, 1_700_000_000_000 + number, name) for name in ("clicks", "views") for number in range(20)
     }
-    assert texts(batch(delta_spark, feed.options(payload="inlong", streams="views"))) == sorted(sent[1000:])
-    bodies = batch(delta_spark, feed.options(payload="inlong", streams="views", columns="value"))
+    bodies = batch(delta_spark, feed.options(payload="inlong", filters="views", columns="value"))
     assert bodies.columns == ["value"]
     assert texts(bodies) == sorted(sent[1000:])
 
@@ -74,15 +71,3 @@ def test_a_stream_of_records_counts_messages(delta_spark: SparkSession, feed: Fe
     run_available(stream(delta_spark, options), tmp_path / "checkpoint", keep)
     assert sizes == [400, 400, 200]
     assert sorted(seen) == sorted(sent)
-
-
-def test_a_bad_message_ends_the_read_or_is_a_row(delta_spark: SparkSession, feed: Feed) -> None:
-    sent = send(feed, "clicks", 8, records=10)
-    feed.tube.load(feed.topic, [message(feed, BAD, "clicks")])
-    with pytest.raises(Exception, match="badMessages=keep"):
-        texts(batch(delta_spark, feed.options(payload="inlong")))
-    kept = batch(delta_spark, feed.options(payload="inlong", badMessages="keep", streams="clicks"))
-    assert texts(kept.where("badReason IS NULL")) == sorted(sent)
-    [row] = kept.where("badReason IS NOT NULL").collect()
-    assert (bytes(row.value), row.messageType, row.recordIndex) == (BAD, "clicks", None)
-    assert "the pack" in row.badReason

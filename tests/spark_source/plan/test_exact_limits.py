@@ -14,9 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spark_source.offsets.offsets import Offsets
-from spark_source.options.node_options import Slicing
 from spark_source.plan.planning import nodes_by_store, plan, ranges
-from spark_source.plan.slicing import slices
 from tubeclient.keys import INDEX_ENTRY_BYTES as ROW
 from tubeclient.keys import PartitionKey, StoreBounds, StoreKey
 
@@ -47,11 +45,10 @@ class Cluster:
     def batch(self, start: Offsets, end: Offsets) -> list[Message]:
         """What the tasks of a batch read."""
         assigned = ranges(start, end, nodes_by_store(dict.fromkeys(end, 0)))
-        cut = slices(assigned, Slicing(7, 8))
         return [
             (key.store, at)
-            for one in cut
-            for key, first, end in one.ranges
+            for of_node in assigned.values()
+            for key, first, end in of_node
             for at in range(first // ROW, end // ROW)
             if self.index[key.store][at] == key
         ]

@@ -45,12 +45,11 @@ def sent(body: bytes, tag: str = "", **attributes: str) -> tuple[bytes, int]:
 
 def read(messages: Sequence[tuple[bytes, int]], tags: frozenset[str] = frozenset(), **options: Any) -> pa.Table:
     of_a_pack = options.pop("of_a_pack", 2)
-    streams = options.pop("streams", frozenset())
     columns: tuple[str, ...] = ALL_ATTRIBUTES if options.pop("include_attributes", False) else ()
     if options.get("payload") == "raw":
         columns = columns[:2]  # messages have no others
     rows = RowOptions(**{"payload": "inlong", "columns": columns, **options})
-    decoder = PackDecoder(rows=rows, time_zone="UTC", streams=streams)
+    decoder = PackDecoder(rows=rows, time_zone="UTC")
     batches = decoder.batches(packs_of(messages, of_a_pack=of_a_pack), OffsetRule.ALWAYS, tags)
     return pa.Table.from_batches(batches, arrow_schema(rows))
 
@@ -112,14 +111,6 @@ def test_auto_takes_packs_apart_and_leaves_the_rest() -> None:
         {"value": b"two", "inlongStreamId": "s", "dataTime": AT, "recordIndex": 1},
         {"value": b"three", "inlongStreamId": "s", "dataTime": AT, "recordIndex": 0},
     ]
-
-
-def test_streams_are_picked_exactly() -> None:
-    two = encode_pack(
-        [RecordGroup({**ATTRIBUTES, "streamId": name}, [name.encode()]) for name in ("a", "b")], made_ms=1
-    )
-    table = read([sent(two, "a"), sent(two, "b"), sent(two)], frozenset({"a"}), streams=frozenset({"a"}))
-    assert table.select(["messageId", "value"]).to_pylist() == [{"messageId": 0, "value": b"a"}]
 
 
 BAD = [

@@ -88,9 +88,9 @@ def test_the_groups_place_is_settled_when_all_were_asked_who_may_know_the_topic(
     read."""
     clock, one_down = FakeClock(), cluster()
     one_down.positions = {key("2:t:0"): 5 * ROW}
-    one = planner(one_down, clock, startingOffsets="group", groupFallback="latest")
+    one = planner(one_down, clock, startingOffsets="group:latest")
     start = one.initial()
-    assert start == {"1:t:0": {"0": "group"}, "2:t:0": {"0": "group"}, "version": 1}
+    assert start == {"1:t:0": {"0": "group:latest"}, "2:t:0": {"0": "group:latest"}, "version": 1}
     for _ in range(5):
         clock.now += 60
         assert one.latest(start, None) is start
@@ -107,7 +107,7 @@ def test_a_group_that_nobody_knows_is_an_error_when_all_were_asked() -> None:
     assert one.latest(start, None) is start
     one_down.silent = set()
     clock.now += 60
-    with pytest.raises(ConfigurationError, match="know a position of the group for 1:t:0, 2:t:0; set groupFallback"):
+    with pytest.raises(ConfigurationError, match="know a position of the group for 1:t:0, 2:t:0; write group:earliest"):
         one.latest(start, None)
 
 
@@ -251,7 +251,7 @@ def test_the_group_moves_on_the_other_brokers() -> None:
     ("starting", "warned"),
     [
         ({"startingOffsets": "latest"}, True),
-        ({"startingOffsets": "group", "groupFallback": "latest"}, True),
+        ({"startingOffsets": "group:latest"}, True),
         ({"startingOffsets": "group"}, False),
         ({"startingTimestamp": MINUTE_5}, False),
     ],
@@ -260,7 +260,7 @@ def test_what_is_not_read_of_a_partition_that_enters_at_latest_is_said(
     caplog: pytest.LogCaptureFixture, starting: dict[str, object], warned: bool
 ) -> None:
     clock, one_down = FakeClock(), cluster()
-    if "groupFallback" not in starting:
+    if starting != {"startingOffsets": "group:latest"}:
         one_down.positions = {key("1:t:0"): 4 * ROW, key("2:t:0"): 12 * ROW}
     one = planner(one_down, clock, **starting)
     at = one.latest(one.initial(), None)

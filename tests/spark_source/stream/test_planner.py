@@ -50,7 +50,7 @@ def test_group_goes_by_the_brokers_where_there_is_no_table() -> None:
 
 
 def test_group_without_a_position_or_fallback_is_an_error() -> None:
-    with pytest.raises(ConfigurationError, match=r"no.* position of the group for 1:t:0, 1:t:1; set groupFallback"):
+    with pytest.raises(ConfigurationError, match=r"no.* position of the group for 1:t:0, 1:t:1; write group:earliest"):
         planner(FakeCluster(), startingOffsets="group").initial()
 
 
@@ -67,6 +67,8 @@ def test_what_is_read_has_to_exist() -> None:
         planner(FakeCluster(), subscribe=None, assign='["1:t:5"]').initial()
     with pytest.raises(ConfigurationError, match="no broker of the cluster has topic u"):
         planner(FakeCluster(), subscribe="t,u").initial()
+    with pytest.raises(ConfigurationError, match="the checkpoint is of old, and the query reads t; give it a"):
+        planner(FakeCluster()).latest(as_json({"1:old:0": 5}), None)
 
 
 # Batches
@@ -169,16 +171,6 @@ def test_the_same_batch_is_dealt_the_same_whatever_arrived() -> None:
     clock.now += 60
     assert one.partitions(start, end) == first
     assert planner(cluster).partitions(start, end) == first
-
-
-def test_slices_keep_their_node_and_are_cut_the_same_by_every_run() -> None:
-    start, end = as_json({"1:t:0": 0, "1:t:1": 4}), as_json({"1:t:0": 6, "1:t:1": 4})
-    cluster = FakeCluster()
-    first = planner(cluster, minPartitions=2).partitions(start, end)
-    found = [(one.node_id, one.slice_number, *(str(read) for read in one.ranges)) for one in first]
-    assert found == [(0, 0, "1:t:0[0, 84)"), (0, 1, "1:t:0[84, 168)")]  # node 1 has nothing to read, and no task
-    cluster.rows[STORE] = (0, 99)
-    assert planner(cluster, minPartitions=2).partitions(start, end) == first
 
 
 def test_a_batch_back_in_time_is_an_error() -> None:

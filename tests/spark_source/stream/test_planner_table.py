@@ -9,7 +9,6 @@ import pytest
 from offsets_store import GroupKey, OffsetsTable, PartitionProgress, PartRead
 from tests.spark_source.fakes import ROW, STORE, FakeClock, FakeCluster, as_json, key, planner
 from tests.waiting import wait_for
-from tubeclient.errors import ConfigurationError
 from tubeclient.keys import StoreKey, TopicLayout
 
 
@@ -220,18 +219,8 @@ def test_what_the_table_does_not_know_follows_the_named_fallback(tmp_path: Path,
     planner(cluster, offsetsTable=tmp_path).complete(as_json({"1:t:0": 4}))
     cluster.layouts.append(TopicLayout("u", 1, 1, 1))
     cluster.rows[StoreKey(1, "u", 0)] = (2, 9)
-    one = planner(cluster, offsetsTable=tmp_path, startingOffsets="group", groupFallback=fallback, subscribe="t,u")
+    one = planner(cluster, offsetsTable=tmp_path, startingOffsets=f"group:{fallback}", subscribe="t,u")
     assert one.initial() == as_json({"1:t:0": 4, "1:t:1": 1, "1:u:0": begin})
-
-
-def test_without_a_named_fallback_what_the_table_does_not_know_is_an_error(tmp_path: Path) -> None:
-    cluster = FakeCluster(rows=(1, 10))
-    planner(cluster, offsetsTable=tmp_path).complete(as_json({"1:t:0": 4}))
-    cluster.layouts.append(TopicLayout("u", 1, 1, 1))
-    cluster.rows[StoreKey(1, "u", 0)] = (2, 9)
-    one = planner(cluster, offsetsTable=tmp_path, startingOffsets="group", subscribe="t,u")
-    with pytest.raises(ConfigurationError, match=r"know a position of the group for 1:u:0; set groupFallback"):
-        one.initial()
 
 
 def test_with_a_checkpoint_a_table_that_is_behind_is_brought_up_at_the_first_trigger(tmp_path: Path) -> None:

@@ -58,14 +58,14 @@ def test_a_new_checkpoint_lets_it_wait_for_the_same_place(
 
 
 def test_a_topic_of_which_all_waits_is_known(tmp_path: Path) -> None:
-    """Else the new checkpoint would ask brokers, or go by groupFallback."""
+    """Else the new checkpoint would ask brokers, or begin as in a topic without a position."""
     clock, all_down, table = FakeClock(), cluster(), tmp_path / "table"
     one = planner(all_down, clock, offsetsTable=table, subscribe=None, assign='["2:t:0"]')
     start = one.initial()
     one.partitions(start, start)
     one.complete(start)
     one.close()
-    new = planner(all_down, clock, offsetsTable=table, startingOffsets="group", groupFallback="earliest")
+    new = planner(all_down, clock, offsetsTable=table, startingOffsets="group:earliest")
     assert new.initial() == {"1:t:0": {"0": 84}, "2:t:0": {"0": "latest"}, "version": 1}
 
 
