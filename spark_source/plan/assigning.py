@@ -125,4 +125,4 @@ class Assigner:
 
 
 def _gone(offsets: Offsets, configured: PartitionSet) -> frozenset[PartitionKey]:
-    return frozenset(one.partition for one in find_gone(offsets, configured, lambda _: True))
+    return frozenset(key for key, _ in find_gone(offsets, configured))

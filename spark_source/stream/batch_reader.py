@@ -114,7 +114,7 @@ def _start_and_end(
     for one in find_lost(end, bounds):
         raise ConfigurationError(
             f"endingOffsets {one.position} of partition {one.partition} is outside of its broker's data, "
-            f"{one.low} to {one.high}; name an offset inside, or latest",
+            "{} to {}; name an offset inside, or latest".format(*bounds[one.partition.store]),
             condition="INVALID_OPTION_VALUE",
         )
     if lost and options.fail_on_data_loss:
