@@ -9,32 +9,20 @@ import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Final, Protocol
+from typing import Final
 
 from spark_source.offsets.offset_spec import Moment, OffsetSpec, Place
 from tubeclient.errors import ConfigurationError
 from tubeclient.keys import PartitionKey, StoreBounds, StoreKey
 from tubeclient.metadata import ClusterView
+from tubeclient.positions.offset_lookup import OffsetLookup
 
-__all__ = ["TimeLookup", "check_order", "parse_timestamp", "without_times"]
+__all__ = ["check_order", "parse_timestamp", "without_times"]
 
 _log = logging.getLogger(__name__)
 
 _LAST_MS: Final = 253_402_300_799_999
 """The end of the year 9999: larger numbers are not milliseconds."""
-
-
-class TimeLookup(Protocol):
-    """Looks up times, as tubeclient.OffsetLookup. A protocol, because this package does not know the cluster."""
-
-    def offsets_at(
-        self,
-        view: ClusterView,
-        timestamps_ms: Mapping[PartitionKey, int],
-        *,
-        time_zone: str,
-        bounds: Mapping[StoreKey, StoreBounds],
-    ) -> Mapping[PartitionKey, int | None]: ...
 
 
 def parse_timestamp(text: str, option: str) -> OffsetSpec:
@@ -67,7 +55,7 @@ def check_order(start: OffsetSpec, end: OffsetSpec) -> None:
 def without_times(
     spec: OffsetSpec,
     partitions: Iterable[PartitionKey],
-    lookup: TimeLookup,
+    lookup: OffsetLookup,
     view: ClusterView,
     bounds: Mapping[StoreKey, StoreBounds],
     time_zone: str,

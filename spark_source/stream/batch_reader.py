@@ -19,12 +19,13 @@ from tubeclient.errors import ConfigurationError, ConnectError, TransportError
 if TYPE_CHECKING:
     import pyarrow
 
-    from spark_source.cluster.cluster import Cluster, Lookup
+    from spark_source.cluster.cluster import TubeCluster
     from spark_source.offsets.offsets import Offsets
     from spark_source.progress.progress_table import ProgressTable
     from spark_source.stream.snapshot import Layout
     from tubeclient.keys import StoreBounds, StoreKey
     from tubeclient.metadata import ClusterView
+    from tubeclient.positions.offset_lookup import OffsetLookup
 
 __all__ = ["TubeBatchReader", "plan_batch"]
 
@@ -59,7 +60,7 @@ class TubeBatchReader(DataSourceReader):
         return passed_on(read_task(self._options, partition)) if isinstance(partition, ReadTask) else iter(())
 
 
-def plan_batch(options: SourceOptions, cluster: Cluster, progress: ProgressTable) -> list[ReadTask]:
+def plan_batch(options: SourceOptions, cluster: TubeCluster, progress: ProgressTable) -> list[ReadTask]:
     """Return the tasks of a batch read, for the cluster as it is now.
 
     DataLoss: the start is before the brokers' first offset. ConfigurationError: the end is outside of the brokers'
@@ -95,7 +96,7 @@ def plan_batch(options: SourceOptions, cluster: Cluster, progress: ProgressTable
 
 
 def _start_and_end(
-    options: SourceOptions, layout: Layout, lookup: Lookup, progress: ProgressTable
+    options: SourceOptions, layout: Layout, lookup: OffsetLookup, progress: ProgressTable
 ) -> tuple[Offsets, Offsets]:
     from spark_source.plan.losses import find_lost
     from spark_source.stream.beginning import OffsetFinder, beginning
@@ -137,7 +138,7 @@ def _start_and_end(
     return start, end
 
 
-def _bounds_of_all(lookup: Lookup, view: ClusterView) -> Mapping[StoreKey, StoreBounds]:
+def _bounds_of_all(lookup: OffsetLookup, view: ClusterView) -> Mapping[StoreKey, StoreBounds]:
     try:
         return lookup.bounds(view)
     except TransportError as error:

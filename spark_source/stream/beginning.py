@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
-from spark_source.cluster.cluster import Lookup
 from spark_source.offsets.offset_spec import GroupPositions, OffsetSpec, resolve
 from spark_source.offsets.offsets import Offsets
 from spark_source.offsets.timestamps import without_times
@@ -15,6 +14,7 @@ from spark_source.stream.snapshot import Layout
 from tubeclient.errors import ConfigurationError, NoMessageTime
 from tubeclient.keys import PartitionKey, StoreBounds, StoreKey
 from tubeclient.metadata import ClusterView
+from tubeclient.positions.offset_lookup import OffsetLookup
 
 __all__ = ["OffsetFinder", "beginning"]
 
@@ -23,7 +23,7 @@ __all__ = ["OffsetFinder", "beginning"]
 class OffsetFinder:
     """Finds the offsets of places. Methods raise TubeError if a broker must be asked and does not answer."""
 
-    lookup: Lookup
+    lookup: OffsetLookup
     rules: PlaceRules
 
     def find(

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 
-from spark_source.cluster.cluster import Cluster, Lookup, default_node_count
+from spark_source.cluster.cluster import TubeCluster, default_node_count
 from spark_source.options.source_options import SourceOptions
 from spark_source.plan.assigning import Assigner, PartitionAssignment
 from spark_source.stream.beginning import OffsetFinder
@@ -16,6 +16,7 @@ from spark_source.stream.silent_brokers import LateStarts
 from spark_source.stream.snapshot import Layout, SnapshotCache
 from tubeclient.keys import PartitionKey
 from tubeclient.metadata import ClusterView
+from tubeclient.positions.offset_lookup import OffsetLookup
 
 __all__ = ["HeldGroup"]
 
@@ -36,8 +37,8 @@ class HeldGroup:
     def join(
         cls,
         options: SourceOptions,
-        cluster: Cluster,
-        lookup: Lookup,
+        cluster: TubeCluster,
+        lookup: OffsetLookup,
         closing: ExitStack,
         joined: Callable[[ClusterView, int], None],
         nodes_before: Callable[[], Mapping[PartitionKey, int]],

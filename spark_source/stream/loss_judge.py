@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping, Sequence
 
-from spark_source.cluster.membership import Membership
+from spark_source.cluster.cluster import Membership
 from spark_source.offsets.offsets import Offsets
 from spark_source.plan.losses import NEW_CHECKPOINT, Loss, away, data_loss, find_cut, find_gone, find_lost, gone
 from spark_source.stream.snapshot import Snapshot, SnapshotCache

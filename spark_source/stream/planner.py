@@ -14,7 +14,7 @@ from contextlib import ExitStack
 from functools import cached_property
 from typing import Any, TypeAlias
 
-from spark_source.cluster.cluster import Cluster, Lookup, check_scope
+from spark_source.cluster.cluster import TubeCluster, check_scope
 from spark_source.offsets.offsets import Offsets
 from spark_source.options.source_options import SourceOptions
 from spark_source.plan.batch_plan import BatchPlan
@@ -31,6 +31,7 @@ from spark_source.stream.target import Reach, Target
 from spark_source.stream.trigger_delay import IdleLook, Question, TriggerDelay
 from tubeclient.errors import ConfigurationError, ConnectError
 from tubeclient.keys import PartitionKey
+from tubeclient.positions.offset_lookup import OffsetLookup
 
 __all__ = ["StreamPlanner"]
 
@@ -50,7 +51,7 @@ class StreamPlanner:
     def __init__(
         self,
         options: SourceOptions,
-        cluster: Cluster,
+        cluster: TubeCluster,
         progress: ProgressTable,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -258,7 +259,7 @@ class StreamPlanner:
         return self._group
 
     @cached_property
-    def _lookup(self) -> Lookup:
+    def _lookup(self) -> OffsetLookup:
         """Needed before the group is held, by `freeze_target`. Closed after the group, because closing waits for
         pending calls."""
         lookup = self._cluster.lookup()

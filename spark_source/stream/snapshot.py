@@ -8,13 +8,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from spark_source.cluster.cluster import Lookup
-from spark_source.cluster.membership import Membership
+from spark_source.cluster.cluster import Membership
 from spark_source.offsets.offsets import Offsets, Run
 from spark_source.offsets.partition_set import PartitionSet
 from tubeclient.errors import TubeError
 from tubeclient.keys import PartitionKey, StoreBounds, StoreKey
 from tubeclient.metadata import ClusterView
+from tubeclient.positions.offset_lookup import OffsetLookup
 from tubeclient.positions.store_growth import StoreGrowth
 
 __all__ = ["MIN_REFRESH_SECONDS", "Layout", "Snapshot", "SnapshotCache"]
@@ -73,7 +73,7 @@ class Snapshot:
     """How the stores of `bounds` gained partitions while the query ran."""
 
     @classmethod
-    def of(cls, layout: Layout, lookup: Lookup, before: Snapshot | None = None) -> Snapshot:
+    def of(cls, layout: Layout, lookup: OffsetLookup, before: Snapshot | None = None) -> Snapshot:
         """Take a snapshot of the cluster in `layout`; `before` is the previous one."""
         told = lookup.look(layout.view_read)
         last = before.last_bounds if before is not None and told.silent else {}
@@ -117,7 +117,7 @@ class SnapshotCache:
         self,
         reads: Callable[[PartitionKey], bool],
         membership: Membership,
-        lookup: Lookup,
+        lookup: OffsetLookup,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._reads = reads

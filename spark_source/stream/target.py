@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from spark_source.cluster.cluster import Lookup
 from spark_source.offsets.offsets import Offsets
 from spark_source.offsets.partition_set import PartitionSet
 from spark_source.stream.silent_brokers import some_of
 from spark_source.stream.snapshot import Snapshot
 from tubeclient.errors import ConnectError, TubeError
 from tubeclient.keys import PartitionKey, StoreBounds, StoreKey
+from tubeclient.positions.offset_lookup import OffsetLookup
 
 __all__ = ["Reach", "Target"]
 
@@ -47,7 +47,7 @@ class Target:
             self._last = recent, Reach(partitions, bounds)
         return self._last[1]
 
-    def waited_for_silent(self, reached: Offsets, recent: Snapshot, lookup: Lookup) -> bool:
+    def waited_for_silent(self, reached: Offsets, recent: Snapshot, lookup: OffsetLookup) -> bool:
         """Whether brokers with a part of the target were silent and answer again; does not wait if none was silent.
 
         ConnectError if they do not answer for `retryLimit`: Spark would take the query's end for the end of all its

@@ -88,7 +88,7 @@ except ImportError as error:
 def test_planning_does_not_load_arrow() -> None:
     code = """
 import sys
-import spark_source.stream.stream_reader, spark_source.stream.planner, spark_source.cluster.cluster
+import spark_source.stream.stream_reader, spark_source.stream.planner
 import spark_source.progress.progress_table, spark_source.write.sink
 print(sorted({"pyarrow", "deltalake", "pandas"} & set(sys.modules)))
 """

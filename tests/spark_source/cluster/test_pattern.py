@@ -9,7 +9,7 @@ import pytest
 
 from offsets_store import GroupKey, OffsetsTable
 from spark_source.cluster import cluster
-from spark_source.cluster.membership import NOTHING, PatternMembership
+from spark_source.cluster.cluster import NOTHING, PatternMembership
 from spark_source.options.given import parse_options
 from spark_source.options.source_options import SourceOptions
 from tests.spark_source.fakes import ROW, FakeClock, FakeCluster, as_json, planner
@@ -80,32 +80,36 @@ def test_what_is_wrong_with_a_pattern_is_said(more: dict[str, str], message: str
 # The membership
 
 
-class FakeGroup:
+class FakeGroup(GroupMembership):
     """A group at a master: what happens to it is in `calls`."""
 
     def __init__(self) -> None:
         self.calls: list[object] = []
         self.refusal: Exception | None = None
         self.topics: Sequence[str] = ()
-        self.visit_token: int | None = None
+        self.token: int | None = None
 
     def make(self, topics: Sequence[str]) -> FakeGroup:
         self.topics = topics
         return self
 
-    def join(self, patience_ms: float) -> ClusterView:
+    def join(self, patience_ms: float = 0) -> ClusterView:
         self.calls.append(("join", *self.topics, patience_ms))
         if self.refusal is not None:
             raise self.refusal
-        self.visit_token = 7
+        self.token = 7
         return self.view()
 
     def view(self) -> ClusterView:
         return ClusterView.of([BrokerInfo(1, "h", 1)], [TopicLayout(topic, 1, 1, 1) for topic in self.topics])
 
-    def refreshed_view(self, timeout_ms: float) -> ClusterView:
+    def refreshed_view(self, timeout_ms: float = 0) -> ClusterView:
         self.calls.append(("ask the master", timeout_ms))
         return self.view()
+
+    @property
+    def visit_token(self) -> int | None:
+        return self.token
 
     def report(self, held: Mapping[int, Sequence[PartitionKey]]) -> None:
         self.calls.append(("report", dict(held)))
