@@ -16,14 +16,13 @@ import json
 import logging
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeVar
 
-from spark_source.offsets.json_object import json_object, put_once
 from spark_source.offsets.offsets import VERSION, Offsets, check_version
 from tubeclient.errors import ConfigurationError
 from tubeclient.keys import PartitionKey, StoreBounds, StoreKey, checked_offset
 
-__all__ = ["GroupPositions", "Moment", "OffsetSpec", "Place", "resolve"]
+__all__ = ["GroupPositions", "Moment", "OffsetSpec", "Place", "json_object", "put_once", "resolve"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,3 +251,36 @@ def _of_text(text: str) -> Place:
 def _some(keys: list[PartitionKey]) -> str:
     shown = ", ".join(str(key) for key in keys[:3])
     return f"{shown} and {len(keys) - 3} more partitions" if len(keys) > 3 else shown or "no partition"
+
+
+Key = TypeVar("Key")
+Value = TypeVar("Value")
+
+
+def json_object(text: str, option: str) -> dict[str, Any] | None:
+    """Return the object in `text`, or None if it is not an object. ConfigurationError for a repeated name."""
+
+    def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        found = dict(pairs)
+        if len(found) < len(pairs):
+            names = [name for name, _ in pairs]
+            twice = next(name for name in names if names.count(name) > 1)
+            raise ConfigurationError(f"{option} names {twice!r} twice; keep one of the entries")
+        return found
+
+    try:
+        value = json.loads(text, object_pairs_hook=unique)
+    except ConfigurationError:
+        raise
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def put_once(found: dict[Key, Value], more: Mapping[Key, Value], option: str) -> None:
+    """Add `more` to `found`. ConfigurationError for what `option` names twice in different spellings, as 1:t:0 and
+    01:t:0."""
+    for key, value in more.items():
+        if key in found:
+            raise ConfigurationError(f"{option} names {key} twice; keep one of the entries")
+        found[key] = value

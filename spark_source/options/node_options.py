@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Final
 
-from spark_source.offsets.json_object import json_object
+from spark_source.offsets.offset_spec import json_object
 from spark_source.options import parsers as to
 from spark_source.options.option import option, optional
 from tubeclient.assignment import NO_HINTS, STRATEGIES, Hints, check_strategy, strategy_named

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Final, TypeVar
 from urllib.parse import urlsplit
 
-from spark_source.offsets.json_object import json_object
+from spark_source.offsets.offset_spec import json_object
 from tubeclient.errors import ConfigurationError
 from tubeclient.keys import PartitionKey
 from tubeclient.names import checked_filters, group_name, tag_name, topic_name, why_no_group

@@ -12,8 +12,7 @@ from spark_source.options.access import AccessOptions, ConnectingOptions, check_
 from spark_source.options.node_options import NodeOptions
 from spark_source.options.option import Masked, option, optional, options_of, secrets
 from spark_source.options.row_options import MessageTimeOptions, RowOptions
-from spark_source.options.start_and_end import PlaceRules, StartAndEnd
-from spark_source.options.subscription import Subscription
+from spark_source.options.subscription import PlaceRules, StartAndEnd, Subscription
 from tubeclient.assignment import NO_HINTS
 from tubeclient.errors import ConfigurationError
 

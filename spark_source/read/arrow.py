@@ -18,9 +18,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_source.options.row_options import ATTRIBUTES, RowOptions
-from spark_source.plan.offset_rule import OffsetRule
-from spark_source.read.attribute_columns import AttributeColumns, split_alike
-from spark_source.read.attribute_texts import NO_ATTRIBUTES, Attributes, AttributeTexts
+from spark_source.plan.read_task import OffsetRule
+from spark_source.read.attributes import NO_ATTRIBUTES, AttributeColumns, Attributes, AttributeTexts, split_alike
 from spark_source.read.schema import OF_PARTITIONS, arrow_schema
 from tubeclient.errors import CorruptMessage, DataLoss
 from tubeclient.flows.message_pack import corrupt_message, counted_place

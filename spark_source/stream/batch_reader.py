@@ -71,7 +71,7 @@ def plan_batch(options: SourceOptions, cluster: TubeCluster, progress: ProgressT
     from spark_source.plan.assigning import PartitionAssignment
     from spark_source.plan.batch_plan import BatchPlan
     from spark_source.plan.planning import entries_by_partition
-    from spark_source.stream.batch_tasks import tasks_of
+    from spark_source.plan.read_task import tasks_of
     from spark_source.stream.snapshot import Layout
 
     view = cluster.fetch_view()

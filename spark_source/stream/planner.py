@@ -19,16 +19,12 @@ from spark_source.offsets.offsets import Offsets
 from spark_source.options.source_options import SourceOptions
 from spark_source.plan.batch_plan import BatchPlan
 from spark_source.plan.planning import plan, rows_to_read
-from spark_source.plan.read_task import ReadTask
+from spark_source.plan.read_task import ReadTask, tasks_of
 from spark_source.progress.progress_table import ProgressTable
-from spark_source.stream.batch_tasks import tasks_of
 from spark_source.stream.beginning import beginning
-from spark_source.stream.group_position import GroupPosition
-from spark_source.stream.held_group import HeldGroup
-from spark_source.stream.silent_brokers import SilentBrokers, some_of
-from spark_source.stream.snapshot import Layout, Snapshot
-from spark_source.stream.target import Reach, Target
-from spark_source.stream.trigger_delay import IdleLook, Question, TriggerDelay
+from spark_source.stream.group_position import GroupPosition, HeldGroup
+from spark_source.stream.snapshot import Layout, SilentBrokers, Snapshot, some_of
+from spark_source.stream.target import IdleLook, Question, Reach, Target, TriggerDelay
 from tubeclient.errors import ConfigurationError, ConnectError
 from tubeclient.keys import PartitionKey
 from tubeclient.positions.offset_lookup import OffsetLookup

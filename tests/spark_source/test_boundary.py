@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib
 import inspect
 import io
-import sys
 from collections.abc import Callable, Iterator
 from typing import cast
 
@@ -15,7 +14,7 @@ from pyspark.util import handle_worker_exception
 
 from offsets_store.errors import SchemaMismatch
 from pyspark_tubeclient import DefaultSource
-from spark_source.boundary import as_one_line, main_module, passed_on
+from spark_source.boundary import as_one_line, passed_on
 from spark_source.plan.read_task import ReadTask
 from spark_source.stream.stream_reader import RefusedStreamReader, TubeStreamReader
 from tubeclient.errors import ConfigurationError, DataLoss, TopicNotDeployed
@@ -120,22 +119,6 @@ def test_a_bug_keeps_its_traceback() -> None:
     assert any("in call" in line for line in lines)
 
 
-def test_outside_of_spark_nothing_is_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("spark_source.boundary.main_module", main_module)
-    lines = shown(lambda: plan_a_read(sourcecuont="2"))
-    assert lines[0].startswith("Traceback")
-    assert "[UNKNOWN_OPTION]" in lines[-1]
-
-
-def test_an_error_that_passes_twice_has_one_name() -> None:
-    @as_one_line()
-    def outer() -> None:
-        plan_a_read(sourcecuont="2")
-
-    [line] = shown(outer)
-    assert line.count("[UNKNOWN_OPTION]") == 1
-
-
 def test_spark_still_finds_the_parameters_of_the_methods() -> None:
     """By their signature it decides how it asks for offsets."""
     assert list(inspect.signature(TubeStreamReader.latestOffset).parameters) == ["self", "start", "limit"]
@@ -183,11 +166,3 @@ def test_what_a_stream_refuses_is_told_at_every_first_call() -> None:
     for call in calls:
         [line] = shown(call)
         assert "] endingOffsets belongs to batch reads" in line
-
-
-def test_a_package_that_a_stream_lacks_is_told_at_its_first_call(monkeypatch: pytest.MonkeyPatch) -> None:
-    source = DefaultSource(OPTIONS)
-    schema = source.schema()
-    monkeypatch.setitem(sys.modules, "spark_source.read.schema", None)
-    reader = source.streamReader(schema)
-    assert "spark_source.read.schema" in shown(reader.initialOffset)[-1]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import builtins
-import io
 import json
 import os
 import re
@@ -18,11 +16,8 @@ from embedded_tubemq import EmbeddedTubeMQ, TopicConfig
 from embedded_tubemq.storage.store import NewMessage
 from spark_source.session import (
     STARTING_SPARK,
-    _is_watched,
     asks_for_connect,
     check_spark,
-    file_of_source,
-    python_of,
     session,
 )
 from tests.exactly_once.test_other_python import bare_python
@@ -178,22 +173,6 @@ def test_a_spark_that_does_not_start_is_one_line(tmp_path: Path) -> None:
     Path(log).unlink()
 
 
-def test_somebody_at_a_terminal_or_a_notebook_is_told_that_spark_starts(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Terminal(io.StringIO):
-        def isatty(self) -> bool:
-            return True
-
-    monkeypatch.setattr(sys, "stderr", io.StringIO())
-    assert not _is_watched()
-    monkeypatch.setattr(builtins, "__IPYTHON__", True, raising=False)
-    assert _is_watched()
-    monkeypatch.delattr(builtins, "__IPYTHON__")
-    monkeypatch.setattr(sys, "stderr", Terminal())
-    assert _is_watched()
-    monkeypatch.setattr(sys, "stderr", None)  # closed by its parent
-    assert not _is_watched()
-
-
 @pytest.mark.parametrize(
     ("master", "conf", "environment", "what"),
     [
@@ -221,20 +200,6 @@ def test_spark_connect_is_recognised(
 def test_spark_connect_is_refused() -> None:
     with pytest.raises(ConfigurationError, match=r"master sc://host:15002 is for Spark Connect, .*builder\.remote"):
         session(master="sc://host:15002/;token=hush")
-
-
-def test_spark_takes_the_drivers_variable_first() -> None:
-    assert python_of({}) == (None, "python3")
-    assert python_of({"PYSPARK_PYTHON": "/a", "PYSPARK_DRIVER_PYTHON": ""}) == ("PYSPARK_PYTHON", "/a")
-    assert python_of({"PYSPARK_PYTHON": "/a", "PYSPARK_DRIVER_PYTHON": "/b"}) == ("PYSPARK_DRIVER_PYTHON", "/b")
-
-
-def test_a_python_without_the_package_finds_no_file(tmp_path: Path) -> None:
-    assert file_of_source(sys.executable) == str(ROOT / "pyspark_tubeclient" / "__init__.py")
-    bare = bare_python(tmp_path / "bin") / "python3"
-    found = subprocess.run([bare, "-c", "import google.protobuf"], capture_output=True, timeout=20, check=False)
-    assert found.returncode != 0
-    assert file_of_source(str(tmp_path / "no-python")) is None
 
 
 def test_spark_3_is_refused() -> None:

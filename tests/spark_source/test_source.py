@@ -16,8 +16,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes, Rea
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from pyspark_tubeclient import DefaultSource
-from spark_source.plan.offset_rule import OffsetRule
-from spark_source.plan.read_task import ReadTask
+from spark_source.plan.read_task import OffsetRule, ReadTask
 from spark_source.stream.batch_reader import TubeBatchReader
 from spark_source.stream.planner_process import PLANNER_MODULE, set_up_planner_process
 from spark_source.stream.stream_reader import TubeStreamReader
@@ -95,15 +94,6 @@ print(sorted({"pyarrow", "deltalake", "pandas"} & set(sys.modules)))
     assert run_python(code).strip() == "[]"
 
 
-def test_streaming_and_batch_options_are_checked_for_each() -> None:
-    both = source(endingoffsets="latest")
-    with pytest.raises(ConfigurationError, match="endingOffsets"):
-        both.streamReader(both.schema()).initialOffset()
-    one = source(startingoffsets="latest")
-    with pytest.raises(ConfigurationError, match="must not be latest"):
-        one.reader(one.schema())
-
-
 @pytest.mark.parametrize("kind", ["stream", "batch"])
 def test_tasks_are_sent_little_and_no_secret(kind: str) -> None:
     """Spark sends the reader and the source itself with every task."""
@@ -152,13 +142,6 @@ def test_a_writer_is_small_and_checked_when_it_is_made(streaming: bool) -> None:
             read()
     with pytest.raises(ConfigurationError, match="option consumerGroup applies to reads only"):
         getattr(source(), "streamWriter" if streaming else "writer")(rows, False)
-
-
-def test_a_task_is_small() -> None:
-    ranges = [OffsetRange(PartitionKey(1, "t", n), 0, 28) for n in range(100)]
-    sent = ReadTask(0, ranges, {StoreKey(1, "t", 0): OffsetRule.ALWAYS}, (BrokerInfo(1, "h", 1),))
-    assert len(pickled(sent)) < 100 * 20
-    assert pickle.loads(pickled(sent)) == sent
 
 
 def test_readers_open_nothing_by_being_made() -> None:

@@ -51,10 +51,6 @@ def test_a_java_that_cannot_run_spark_is_told(output: str, said: str) -> None:
     assert (start_failure(output) or "").startswith(said)
 
 
-def test_an_unknown_reason_is_not_guessed() -> None:
-    assert start_failure("Exception in thread main: something new") is None
-
-
 @pytest.mark.parametrize(
     "line",
     [
@@ -101,10 +97,3 @@ def test_a_large_file_begins_anew_and_warnings_after_it_are_shown(monkeypatch: p
             os.write(log.fileno(), b"noise\n" * 1_000 + f"{WARNING} {run}\n".encode())
             wait_for(lambda: log.path.stat().st_size == 0, "the file's new beginning")
     assert shown == [f"{WARNING} 0", f"{WARNING} 1"]
-
-
-def test_the_file_of_a_failed_run_stays() -> None:
-    with SparkLog() as log:
-        log.keep()
-    assert log.path.exists()
-    log.path.unlink()

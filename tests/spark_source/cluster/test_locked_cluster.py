@@ -97,12 +97,10 @@ def test_batch_and_stream_read_what_the_locks_guard(
     ("change", "message"),
     [
         ({"authPassword": "wrong-hunter2"}, r"415 .*Check the user, the password"),
-        ({"authUser": None, "authPassword": None}, r"415 .*Check the user, the password"),
         (
             {"tls.certificateFile": None, "tls.keyFile": None, "tls.keyPasswordFile": None},
             "client certificate, name one",
         ),
-        ({"tls.keyPasswordFile": "/etc/hostname"}, "certificate_file .* and key_file .* cannot be used"),
     ],
 )
 def test_who_lacks_a_key_is_told_so_and_reads_nothing(

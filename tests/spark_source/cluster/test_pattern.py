@@ -15,7 +15,7 @@ from spark_source.options.source_options import SourceOptions
 from tests.spark_source.fakes import ROW, FakeClock, FakeCluster, as_json, planner
 from tubeclient import ClientSettings
 from tubeclient.consumers.group import GroupMembership
-from tubeclient.errors import ClientClosed, ConfigurationError, ConnectError, DataLoss, NodeIdConflict, TopicNotDeployed
+from tubeclient.errors import ClientClosed, ConfigurationError, ConnectError, NodeIdConflict, TopicNotDeployed
 from tubeclient.keys import BrokerInfo, PartitionKey, StoreKey, TopicLayout
 from tubeclient.metadata import ClusterView
 
@@ -195,15 +195,6 @@ def test_a_topic_is_given_up_when_two_looks_missed_it() -> None:
     assert watched.group.changes == [("join", "a", "b", 0), ("change", "a")]
 
 
-def test_without_any_topic_left_the_group_is_left_and_joined_again() -> None:
-    watched = Watched("a")
-    watched.membership.join(0)
-    watched.later()
-    assert watched.later() == []
-    assert watched.later("c") == ["c"]
-    assert watched.group.changes == [("join", "a", 0), "leave", ("join", "c", 0)]
-
-
 def test_a_look_that_fails_changes_nothing_and_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
     watched = Watched("a")
     watched.membership.join(0)
@@ -212,13 +203,6 @@ def test_a_look_that_fails_changes_nothing_and_is_told_once(caplog: pytest.LogCa
     assert caplog.text.count("reading the known ones: no web port") == 1
     watched.fault = None
     assert watched.later("a", "b") == ["a", "b"]
-
-
-def test_the_first_look_has_to_work() -> None:
-    watched = Watched()
-    watched.fault = ConnectError("no web port")
-    with pytest.raises(ConnectError):
-        watched.membership.join(0)
 
 
 def test_a_group_that_is_held_ends_it_and_a_topic_that_went_does_not(caplog: pytest.LogCaptureFixture) -> None:
@@ -289,21 +273,6 @@ def test_a_topic_that_appears_is_read_from_its_beginning_wherever_the_query_bega
     entered = one.latest(start, None)
     assert entered == as_json({"1:t2:0": 3})
     assert one.latest(entered, None) == as_json({"1:t2:0": 9})
-
-
-def test_a_topic_that_matches_and_is_gone_is_a_loss_and_one_that_does_not_match_is_left() -> None:
-    start = as_json({"1:t:0": 10, "1:t:1": 10, "1:other:0": 5})
-    assert planner(FakeCluster(), subscribe=None, subscribePattern="t").latest(start, None) == start
-    with pytest.raises(DataLoss, match="partition 1:other:0 should be read from 140, but the cluster does not list"):
-        planner(FakeCluster(), subscribe=None, subscribePattern="t|o.*").latest(start, None)
-
-
-def test_without_a_partition_yet_the_nodes_are_as_many_as_cores(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("os.cpu_count", lambda: 3)
-    cluster = FakeCluster()
-    cluster.layouts = []
-    planner(cluster, subscribe=None, subscribePattern="t", sourceCount=None).initial()
-    assert cluster.source_count == 3
 
 
 def test_the_offsets_tables_run_is_the_patterns_whatever_it_matches(tmp_path: Path) -> None:

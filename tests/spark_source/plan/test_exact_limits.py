@@ -122,19 +122,3 @@ def by_store(at: Offsets) -> dict[StoreKey, int]:
     for key, offset in at.items():
         lowest[key.store] = min(offset, lowest.get(key.store, offset))
     return lowest
-
-
-@given(clusters(), st.integers(3, 25))
-def test_every_store_that_is_behind_moves_in_each_batch_by_its_part_of_the_backlog(
-    cluster: Cluster, limit: int
-) -> None:
-    at = Offsets.of(dict.fromkeys(cluster.keys, 0))
-    while (end := plan(at, cluster.keys, cluster.bounds, limit)) is not at:
-        behind = {store: (cluster.bounds[store].max_offset - offset) // ROW for store, offset in by_store(at).items()}
-        moved = Counter(store for store, _ in cluster.batch(at, end))
-        total = sum(behind.values())
-        for store, rows in behind.items():
-            assert (moved[store] > 0) == (rows > 0)
-            if total > limit:  # one row each before the rest is shared, and one by rounding
-                assert abs(moved[store] - limit * rows / total) <= len(behind)
-        at = end

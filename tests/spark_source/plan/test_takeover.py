@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_source.plan.takeover import TakenOver, take_over
+from spark_source.plan.batch_plan import TakenOver, take_over
 from tubeclient.keys import INDEX_ENTRY_BYTES as ROW
 from tubeclient.keys import OffsetRange, PartitionKey
 
@@ -103,40 +102,7 @@ def test_the_order_of_the_input_does_not_matter(given_nodes: tuple[ByNode, int],
     assert first == second
 
 
-def test_a_partition_with_most_of_the_backlog_is_shared_evenly_with_the_least_busy_node() -> None:
-    by_node = {0: [rows_of(0, 0, 80)], 1: [rows_of(1, 0, 10)], 2: [rows_of(2, 0, 9)]}
-    new, taken = take_over(by_node, 3, 20)
-    assert {node: rows(of_node) for node, of_node in new.items()} == {0: 45, 1: 10, 2: 44}
-    assert {one.part.partition for one in taken} == {key(0)}
-
-
 def test_an_idle_node_takes_half() -> None:
     new, taken = take_over({1: [rows_of(0, 100, 200)]}, 2, 10)
     assert new == {0: [rows_of(0, 150, 200)], 1: [rows_of(0, 100, 150)]}
     assert taken == [TakenOver(rows_of(0, 150, 200), owner=1, reader=0)]
-
-
-def test_what_one_range_made_level_the_next_one_leaves_alone() -> None:
-    new, _ = take_over({0: [rows_of(0, 0, 100), rows_of(1, 0, 100)]}, 2, 10)
-    assert new == {0: [rows_of(1, 0, 100)], 1: [rows_of(0, 0, 100)]}
-
-
-def test_a_part_may_be_shorter_than_what_is_cut() -> None:
-    new, _ = take_over({0: [rows_of(0, 0, 21)]}, 2, 20)
-    assert new == {0: [rows_of(0, 0, 11)], 1: [rows_of(0, 11, 21)]}
-    new, _ = take_over({0: [rows_of(0, 0, 21)], 1: [rows_of(1, 0, 2)]}, 2, 20)
-    assert new == {0: [rows_of(0, 0, 21)], 1: [rows_of(1, 0, 2)]}  # nine would be too little
-
-
-def test_a_node_with_much_else_gives_the_whole_of_its_only_long_range_away() -> None:
-    small = [rows_of(number, 0, 10) for number in range(1, 11)]
-    new, _ = take_over({0: [rows_of(0, 0, 11), *small]}, 2, 10)
-    assert new == {0: small, 1: [rows_of(0, 0, 11)]}
-
-
-@pytest.mark.parametrize("count", [1, 2])
-def test_nothing_is_taken_where_nobody_has_less_or_nothing_is_long(count: int) -> None:
-    level = {node: [rows_of(node, 0, 50)] for node in range(count)}
-    assert take_over(level, count, 10) == (level, [])
-    short: ByNode = {0: [rows_of(0, 0, 50)]}
-    assert take_over(short, count, 50) == (short, [])

@@ -54,37 +54,6 @@ def test_a_partition_that_takes_no_readers_for_a_while_keeps_its_place() -> None
     assert query.cluster.count("report") == 1
 
 
-def test_a_broker_that_comes_and_takes_no_readers_yet_has_its_place_from_then_on() -> None:
-    query = Query(2, 3)
-    assert query.batch() == {0: {"2:t:0", "2:t:2", "3:t:1"}, 1: {"2:t:1", "3:t:0", "3:t:2"}}
-    query.show(1, 2, 3, closed=1)
-    query.batch()
-    shares = [["1:t:0", "1:t:2", "2:t:1", "3:t:0", "3:t:2"], ["1:t:1", "2:t:0", "2:t:2", "3:t:1"]]
-    assert query.told == shares
-    query.show(1, 2, 3)
-    query.batch()  # in which those of the first broker enter, with nothing to read yet
-    assert query.batch() == {node: set(share) for node, share in enumerate(shares)}
-    assert query.told == shares
-
-
-def test_what_the_master_shows_anew_is_dealt_anew() -> None:
-    query = Query(1, 2)
-    query.batch()
-    query.show(1, 2, 3)
-    query.batch()  # in which the new ones enter, with nothing to read yet
-    assert query.batch() == {0: {*EVENS, "3:t:0", "3:t:2"}, 1: {*ODDS, "3:t:1"}}
-    assert query.told == [[*EVENS, "3:t:0", "3:t:2"], [*ODDS, "3:t:1"]]
-
-
-@pytest.mark.parametrize("order", [(2, 1, 3), (3, 2, 1)])
-def test_the_order_in_which_the_master_lists_brokers_does_not_matter(order: tuple[int, ...]) -> None:
-    one, other = Query(1, 2, 3), Query(*order)
-    other.cluster.brokers.reverse()
-    for _ in range(2):
-        assert one.batch() == other.batch()
-    assert one.told == other.told == [[*EVENS, "3:t:0", "3:t:2"], [*ODDS, "3:t:1"]]
-
-
 def test_without_being_told_each_batch_begins_where_the_one_before_ended() -> None:
     cluster, clock = FakeCluster(partitions=1, rows=(0, 4)), FakeClock()
     one = planner(cluster, clock, startingOffsets="earliest")
@@ -96,17 +65,6 @@ def test_without_being_told_each_batch_begins_where_the_one_before_ended() -> No
     cluster.rows[STORE] = (2, 6)
     clock.now += 10
     assert one.latest_from_here() == as_json({"1:t:0": 6, "1:t:1": 2}), "what is new enters at its first offset"
-
-
-def test_without_being_told_a_first_batch_from_latest_has_nothing_of_it() -> None:
-    clock, cluster = FakeClock(), FakeCluster(rows=(0, 10))
-    one = planner(cluster, clock)
-    end = one.latest_from_here()
-    cluster.rows[STORE] = (0, 13)
-    assert one.initial() == end == as_json({"1:t:0": 10, "1:t:1": 10})
-    clock.now += 60
-    more = one.latest_from_here()
-    assert in_rows(one.partitions(end, more)) == {0: [("1:t:0", 10, 13)], 1: [("1:t:1", 10, 13)]}
 
 
 def test_without_being_told_a_restart_goes_by_the_checkpoint() -> None:
@@ -122,11 +80,3 @@ def test_without_being_told_a_restart_goes_by_the_checkpoint() -> None:
     lost.partitions(as_json({"1:t:0": 0}), as_json({"1:t:0": 0}))
     with pytest.raises(DataLoss, match="should be read from 0, but the broker holds it only from 28"):
         lost.latest_from_here()
-
-
-def test_without_being_told_a_closed_partition_stays_where_it_is() -> None:
-    cluster = FakeCluster(partitions=1)
-    cluster.layouts = [TopicLayout("t", 1, 1, 1, subscribable=False)]
-    one, seen = planner(cluster), as_json({"1:t:0": 5})
-    one.partitions(seen, seen)
-    assert one.latest_from_here() == seen

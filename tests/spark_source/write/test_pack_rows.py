@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from spark_source.options.given import parse_given, write_options
 from spark_source.options.row_options import ALL_ATTRIBUTES, RowOptions
-from spark_source.plan.offset_rule import OffsetRule
+from spark_source.plan.read_task import OffsetRule
 from spark_source.read.arrow import PackDecoder
 from spark_source.write.pack_rows import PackMaker
 from spark_source.write.sink_columns import InlongColumns
