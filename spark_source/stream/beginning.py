@@ -9,15 +9,16 @@ from dataclasses import dataclass
 from spark_source.offsets.offset_spec import GroupPositions, OffsetSpec, resolve
 from spark_source.offsets.offsets import Offsets
 from spark_source.offsets.timestamps import without_times
+from spark_source.options.source_options import SourceOptions
 from spark_source.options.subscription import PlaceRules
 from spark_source.progress.progress_table import ProgressTable
 from spark_source.stream.snapshot import Layout, Snapshot, some_of
-from tubeclient.errors import ConfigurationError, NoMessageTime, TubeError
+from tubeclient.errors import ConfigurationError, ConnectError, NoMessageTime, TubeError
 from tubeclient.keys import INDEX_ENTRY_BYTES, PartitionKey, StoreBounds, StoreKey
 from tubeclient.metadata import ClusterView
 from tubeclient.positions.offset_lookup import OffsetLookup
 
-__all__ = ["LateStarts", "OffsetFinder", "beginning"]
+__all__ = ["LateStarts", "OffsetFinder", "beginning", "starts_again"]
 
 _log = logging.getLogger(__name__)
 
@@ -120,6 +121,40 @@ def _group_positions(
         undecided - known_topics,
         waiting,
     )
+
+
+def starts_again(
+    missing: Collection[PartitionKey],
+    options: SourceOptions,
+    snapshot: Snapshot,
+    finder: OffsetFinder,
+    progress: ProgressTable,
+) -> Mapping[PartitionKey, int]:
+    """Where partitions of a first batch that is run again begin. ConnectError for one whose broker is silent;
+    ConfigurationError, unless losses are accepted, for one that the query does not read now."""
+    untold = [key for key in missing if key.store not in snapshot.bounds and key in snapshot.configured]
+    if untold:
+        raise ConnectError(
+            f"the first batch is run again, and {some_of(untold)} have no start: their broker does not answer. "
+            "Start the query again when it does",
+            condition="BROKER_UNREACHABLE",
+        )
+    spec = options.start_of("stream")
+    starts = beginning(spec, snapshot.layout, snapshot.bounds, finder, progress, waits=True)
+    left = [key for key in missing if key not in starts]
+    if left:
+        told = (
+            f"the checkpoint's first batch has not completed, and it has {some_of(left)} that the query does not "
+            "read now or the cluster does not have. Where they begin is kept nowhere"
+        )
+        if options.fail_on_data_loss:
+            raise ConfigurationError(
+                f"{told}. Start the query once with the topics and partitions that it had then, or begin with a "
+                "new checkpoint; with failOnDataLoss=false the batch is read without them",
+                condition="OTHER_CHECKPOINT",
+            )
+        _log.warning("failOnDataLoss is false, going on: %s; what the batch has of them is not read", told)
+    return {key: starts[key] for key in missing if key in starts}
 
 
 class LateStarts:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from spark_source.cluster.cluster import Membership
 from spark_source.offsets.offsets import Offsets
+from spark_source.options.source_options import SourceOptions
 from spark_source.plan.losses import NEW_CHECKPOINT, Loss, away, data_loss, find_cut, find_gone, find_lost, gone
 from spark_source.stream.snapshot import Snapshot, SnapshotCache
 from tubeclient.errors import ConnectError, DataLoss, TransportError
@@ -32,16 +33,13 @@ class LossJudge:
         self,
         membership: Membership,
         snapshots: SnapshotCache,
-        reads: Callable[[PartitionKey], bool],
-        *,
-        fail_on_data_loss: bool,
-        retry_limit_ms: int,
+        options: SourceOptions,
     ) -> None:
         self._membership = membership
         self._snapshots = snapshots
-        self._reads = reads
-        self._fail_on_data_loss = fail_on_data_loss
-        self._retry_limit_ms = retry_limit_ms
+        self._reads = options.selector()
+        self._fail_on_data_loss = options.fail_on_data_loss
+        self._retry_limit_ms = options.retry_limit_ms
         self._warned: dict[object, object] = {}
         """The identity of the last loss by place. No more: a query may lose something in each batch for months."""
         self._warned_unreadable: set[PartitionKey] = set()
