@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, TypeVar
@@ -10,6 +9,7 @@ from typing import Any, Final, Literal, TypeVar
 from spark_source.options import parsers as to
 from spark_source.options.access import AccessOptions, asks_for_tls, check_access
 from spark_source.options.option import Masked, Option, options_of
+from spark_source.options.settings_file import nearest
 from spark_source.options.sink_options import SinkOptions
 from spark_source.options.source_options import SourceOptions
 from spark_source.options.table import OPTIONS, find_option
@@ -134,35 +134,13 @@ def _is_of_a_table(key: str) -> bool:
     return key.lower().startswith("option.")
 
 
-_OF_OTHERS: Final = {
-    "topics": "subscribe, or topic in a write",
-    "group": "consumerGroup",
-    "brokers": "masterServers",
-    "groupidprefix": "consumerGroup",
-    "kafkaconsumer.polltimeoutms": "retryLimit",
-    "fetchoffset.numretries": "retryLimit",
-    "fetchoffset.retryintervalms": "retryLimit",
-    "kafka.group.id": "consumerGroup",
-    "kafka.auto.offset.reset": "startingOffsets",
-    "kafka.security.protocol": "tls.enabled",
-    "kafka.ssl.truststore.location": "tls.caFile",
-    "kafka.ssl.keystore.location": "tls.certificateFile",
-    "kafka.sasl.jaas.config": "authUser",
-}
-"""What those who come from Kafka's source may write, and is not spelled alike; in lower case."""
-
-
 def _unknown(key: str) -> str:
-    names = {option.name.rstrip("*").lower(): option.name for option in OPTIONS}
     if key.lower() == "path":
         return (
             "tubeclient has no path: call .load(), .save() or .start() without one. Name the topics to read with "
             "subscribe, the topic to write with topic"
         )
-    near = difflib.get_close_matches(key.lower(), names, n=1)
-    meant = _OF_OTHERS.get(key.lower()) or (names[near[0]] if near else None)
-    hint = f"did you mean {meant}?" if meant else f"there are {', '.join(names.values())}"
-    return f"option {key} is unknown; {hint}"
+    return f"option {key} is unknown; {nearest(key, [option.name for option in OPTIONS])}"
 
 
 def _misplaced(name: str, use: Literal["read", "write"]) -> str:

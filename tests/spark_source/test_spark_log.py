@@ -39,12 +39,11 @@ def test_jars_that_cannot_be_fetched_are_named_with_ivys_reason() -> None:
     ("output", "said"),
     [
         ("JAVA_HOME is not set\n", "[JAVA_NOT_USABLE] there is no Java. Spark 4 needs JDK 17"),
-        ("bin/spark-class: line 97: /no/bin/java: No such file or directory", "[JAVA_NOT_USABLE] JAVA_HOME names a"),
+        ("bin/spark-class: line 97: /no/bin/java: No such file or directory", "[JAVA_NOT_USABLE] there is no Java"),
         (
             "Error: LinkageError occurred\njava.lang.UnsupportedClassVersionError: org/apache/spark/launcher/Main",
             "[JAVA_NOT_USABLE] this Java is too old",
         ),
-        ("Error: Could not reserve enough space for 99G object heap", "[SPARK_NOT_STARTED] Java gets less memory"),
     ],
 )
 def test_a_java_that_cannot_run_spark_is_told(output: str, said: str) -> None:
