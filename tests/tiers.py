@@ -67,7 +67,6 @@ MERGE: Final[Mapping[str, tuple[str, ...]]] = {
         "test_streams_and_their_lag",
         "test_ingest_over_connect[True]",
     ),
-    "spark_source/test_inlong_on_spark.py": ALL,
     "spark_source/test_limits_on_spark.py": ("test_partitions_that_stand_apart_make_smaller_batches_until_they_meet",),
     "spark_source/test_named_sources.py": ("test_sources_come_and_go_and_come_back",),
     "spark_source/test_strategies_on_spark.py": (

@@ -58,13 +58,11 @@ class PatternMembership:
         make: Callable[[Sequence[str]], GroupMembership],
         interval_ms: float,
         clock: Callable[[], float] = time.monotonic,
-        sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self._look = look
         self._make = make
         self._interval_ms = interval_ms
         self._clock = clock
-        self._sleep = sleep
         self._patience_ms: float = 0
         self._inner: GroupMembership | None = None
         self._topics: list[str] = []
@@ -105,7 +103,7 @@ class PatternMembership:
             except TubeError as error:
                 if not error.retriable or self._clock() >= deadline:
                     raise
-            self._sleep(_RETRY_SECONDS)
+            time.sleep(_RETRY_SECONDS)
         self._take(found)
         left_ms = max(0.0, deadline - self._clock()) * 1000
         return NOTHING if self._inner is None else self._inner.refreshed_view(left_ms)

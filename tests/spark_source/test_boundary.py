@@ -9,15 +9,14 @@ from collections.abc import Callable, Iterator
 from typing import cast
 
 import pytest
-from pyspark.sql.types import StructType
 from pyspark.util import handle_worker_exception
 
 from offsets_store.errors import SchemaMismatch
 from pyspark_tubeclient import DefaultSource
-from spark_source.boundary import as_one_line, passed_on
+from spark_source.boundary import as_one_line
 from spark_source.plan.read_task import ReadTask
 from spark_source.stream.stream_reader import RefusedStreamReader, TubeStreamReader
-from tubeclient.errors import ConfigurationError, DataLoss, TopicNotDeployed
+from tubeclient.errors import ConfigurationError, TopicNotDeployed
 from tubeclient.extras import brought_by
 
 OPTIONS = {"masterservers": "127.0.0.1:1", "consumergroup": "g", "subscribe": "t"}
@@ -98,16 +97,6 @@ def test_errors_of_cluster_table_and_packages_are_one_line() -> None:
     assert line.endswith("the package pyarrow is missing; pip install 'pyspark-tubeclient[spark]' brings it")
 
 
-def test_an_error_in_the_middle_of_a_read_is_one_line() -> None:
-    def packs() -> Iterator[int]:
-        yield 1
-        raise DataLoss("gone", partition="1:t:0", wanted=28, found=None)
-
-    seen: list[int] = []
-    [line] = shown(lambda: seen.extend(passed_on(packs())))
-    assert line == "tubeclient.errors.DataLoss: [DATA_LOSS] gone"
-
-
 def test_a_bug_keeps_its_traceback() -> None:
     @as_one_line()
     def call() -> None:
@@ -146,12 +135,6 @@ def test_what_spark_calls_is_behind_the_boundary() -> None:
     read = reader.read(ReadTask.__new__(ReadTask))
     assert isinstance(read, Iterator)
     assert getattr(read, "__name__", "") == "passed_on"
-
-
-def test_a_schema_of_the_users_is_one_line() -> None:
-    reader = DefaultSource(OPTIONS).streamReader(StructType([]))
-    [line] = shown(reader.initialOffset)
-    assert "[FIXED_SCHEMA]" in line
 
 
 def test_what_a_stream_refuses_is_told_at_every_first_call() -> None:

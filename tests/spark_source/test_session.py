@@ -56,29 +56,6 @@ except ConfigurationError as error:
 json.dump(heard, open(told, "w"))
 """
 
-MADE_BEFORE = """
-import json, sys
-from pyspark.sql import SparkSession
-from pyspark_tubeclient import session
-from tubeclient import ConfigurationError
-
-small, told = json.loads(sys.argv[1])
-builder = SparkSession.builder.master("local[1]")
-for name, value in small.items():
-    builder = builder.config(name, value)
-made = builder.getOrCreate()
-heard = []
-for stopped in (False, True):
-    if stopped:
-        made.stop()
-    try:
-        session(conf=small)
-    except ConfigurationError as error:
-        heard.append([error.condition, str(error)])
-json.dump(heard, open(told, "w"))
-"""
-
-
 WITHOUT_JAVA = """
 import json, sys
 from pyspark_tubeclient import session
@@ -149,17 +126,6 @@ def test_a_session_reads_without_any_variable_and_is_found_again(tmp_path: Path)
     }
 
 
-@pytest.mark.spark
-def test_a_session_that_would_not_find_the_source_is_named(tmp_path: Path) -> None:
-    """Spark says DATA_SOURCE_NOT_FOUND there. Its JVM keeps the environment when the session is stopped."""
-    confs = {**SMALL, "spark.ui.enabled": False}
-    heard = run(MADE_BEFORE, tmp_path, {name: str(value).lower() for name, value in confs.items()})
-    for condition, text in heard:
-        assert condition == "SESSION_DOES_NOT_FIT"
-        assert "its Python is python3 of PATH, as PYSPARK_PYTHON was not set when it started, which does not" in text
-    assert len(heard) == 2
-
-
 def test_a_spark_that_does_not_start_is_one_line(tmp_path: Path) -> None:
     condition, text = run(WITHOUT_JAVA, tmp_path, java_home=str(tmp_path / "no-java"), said="")
     assert condition == "JAVA_NOT_USABLE"
@@ -174,9 +140,7 @@ def test_a_spark_that_does_not_start_is_one_line(tmp_path: Path) -> None:
     [
         ("sc://host:15002/;token=hush", {}, {}, "master sc://host:15002"),
         (None, {"spark.remote": "sc://host/;token=hush"}, {}, "the setting spark.remote"),
-        (None, {"spark.api.mode": "connect"}, {}, "the setting spark.api.mode"),
         (None, {}, {"SPARK_REMOTE": "sc://host/;token=hush"}, "the variable SPARK_REMOTE"),
-        (None, {}, {"SPARK_API_MODE": "connect"}, "the variable SPARK_API_MODE"),
         (None, {"spark.api.mode": "classic"}, {"SPARK_API_MODE": "connect"}, None),
         ("spark://host:7077", {}, {}, None),
     ],

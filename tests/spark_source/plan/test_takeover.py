@@ -66,19 +66,6 @@ def test_each_offset_is_read_once_and_what_is_told_is_what_happens(
 
 
 @given(assigned(), least_rows)
-def test_only_long_ranges_are_cut_into_parts_worth_a_reader_and_into_few(
-    given_nodes: tuple[ByNode, int], min_rows: int
-) -> None:
-    by_node, count = given_nodes
-    _, taken = take_over(by_node, count, min_rows)
-    length = {partition: (end - start) // ROW for of_node in by_node.values() for partition, start, end in of_node}
-    for one in taken:
-        assert length[one.part.partition] > min_rows
-        assert one.part.max_messages >= max(1, min_rows // 2)
-    assert len({one.part.partition for one in taken}) == len(taken)
-
-
-@given(assigned(), least_rows)
 def test_the_longest_line_never_grows_and_nobody_who_takes_ends_above_who_gives(
     given_nodes: tuple[ByNode, int], min_rows: int
 ) -> None:
@@ -90,16 +77,6 @@ def test_the_longest_line_never_grows_and_nobody_who_takes_ends_above_who_gives(
     assert sum(after.values()) == sum(before.values())
     if len({one.part.partition for one in taken}) == 1:  # later ranges change what earlier ones made level
         assert all(after[one.reader] <= after[one.owner] for one in taken)
-
-
-@given(assigned(), least_rows, st.randoms())
-def test_the_order_of_the_input_does_not_matter(given_nodes: tuple[ByNode, int], min_rows: int, random: object) -> None:
-    by_node, count = given_nodes
-    mixed = {node: random.sample(of_node, len(of_node)) for node, of_node in reversed(by_node.items())}  # type: ignore[attr-defined]
-    first, taken = take_over(by_node, count, min_rows)
-    second, taken_again = take_over(mixed, count, min_rows)
-    assert taken == taken_again
-    assert first == second
 
 
 def test_an_idle_node_takes_half() -> None:

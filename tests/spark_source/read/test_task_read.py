@@ -18,7 +18,6 @@ from tests.waiting import wait_for
 from tubeclient import (
     BrokerInfo,
     ClientSettings,
-    DataLoss,
     PartitionKey,
     StoreKey,
     TubeError,
@@ -79,11 +78,3 @@ def test_a_topic_that_grew_since_the_batch_was_planned_has_lost_nothing(
     found = rows(tube, topic, 100, failOnDataLoss=strict)
     assert [row["value"] for row in found] == [b"%03d" % number for number in (*range(50), *range(50, 100, 2))]
     assert "went on without" not in caplog.text
-
-
-def test_messages_that_are_missing_in_an_index_of_one_partition_are_lost(tube: EmbeddedTubeMQ) -> None:
-    tube.create_topic(TopicConfig("holed", 1, 1))
-    tube.load("holed", [NewMessage(0, b"%03d" % number) for number in range(100)])
-    tube.expire_data("holed", 40 * 28)
-    with pytest.raises(DataLoss, match=r"1:holed:0 has \d+ messages in its offsets"):
-        rows(tube, "holed", 100)

@@ -10,18 +10,10 @@ from spark_source.offsets.offsets import Offsets
 from spark_source.plan.read_task import OffsetRule
 from spark_source.stream.snapshot import MIN_REFRESH_SECONDS
 from tests.spark_source.fakes import ROW, STORE, FakeClock, FakeCluster, as_json, in_rows, key, planner
-from tubeclient.errors import ConfigurationError, ConnectionLost, NodeIdConflict, TubeError
+from tubeclient.errors import ConfigurationError, ConnectionLost, NodeIdConflict
 from tubeclient.keys import StoreKey, TopicLayout
 
 # The beginning
-
-
-def test_nothing_is_contacted_before_it_is_needed() -> None:
-    cluster = FakeCluster()
-    one = planner(cluster)
-    assert one.reported_latest() is None
-    one.close()
-    assert cluster.calls == []
 
 
 @pytest.mark.parametrize(
@@ -119,13 +111,6 @@ def test_the_same_batch_is_dealt_the_same_whatever_arrived() -> None:
     clock.now += 60
     assert one.partitions(start, end) == first
     assert planner(cluster).partitions(start, end) == first
-
-
-def test_a_range_of_a_vanished_broker_is_an_error() -> None:
-    cluster = FakeCluster()
-    one = planner(cluster)
-    with pytest.raises(TubeError, match="no broker 2, which should hold 2:old:0"):
-        one.partitions(as_json({"2:old:0": 0}), as_json({"2:old:0": 4}))
 
 
 def test_partitions_that_appear_are_read_from_their_beginning() -> None:

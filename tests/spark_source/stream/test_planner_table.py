@@ -53,21 +53,6 @@ def test_the_first_batch_from_latest_can_be_replayed_without_a_table() -> None:
     assert restarted.latest(end, None) == as_json({"1:t:0": 13, "1:t:1": 13})
 
 
-def test_the_first_answer_is_forgotten_when_the_first_batch_is_complete(tmp_path: Path) -> None:
-    clock, cluster = FakeClock(), FakeCluster(rows=(0, 10))
-    one = planner(cluster, clock, offsetsTable=tmp_path)
-    start = one.initial()
-    assert one.latest(start, None) == start
-    cluster.rows[STORE] = (0, 16)
-    clock.now += 1
-    end = one.latest(start, None)
-    assert positions(tmp_path) == {}
-    assert one.latest(end, None) is end  # Spark asks for the next: this one is complete
-    assert positions(tmp_path) == {"1:t:0": 16, "1:t:1": 16}
-    cluster.rows[STORE] = (0, 20)
-    assert planner(cluster, offsetsTable=tmp_path).initial() == as_json({"1:t:0": 20, "1:t:1": 20})
-
-
 def test_without_a_table_a_moving_beginning_is_warned_of(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     planner(FakeCluster(), startingOffsets="earliest").initial()
     planner(FakeCluster(), startingOffsets="latest", offsetsTable=tmp_path).initial()
