@@ -75,7 +75,7 @@ class JobSettings:
     @classmethod
     def drawn(cls, rng: random.Random, conditions: Conditions) -> JobSettings:
         options = {"assignmentStrategy": rng.choice(STRATEGIES), "retryLimit": rng.choice(("10s", "60s"))}
-        takes_over, strict, seldom = (rng.random() for _ in range(3))
+        takes_over, _, strict, seldom = (rng.random() for _ in range(4))  # four: defences.py has seeds of these
         if takes_over < 0.4:
             options |= {"backlogTakeover": "true", "backlogTakeoverMinRows": "2"}
         if conditions.to_brokers:
