@@ -104,19 +104,17 @@ class TubeSource(DataSource):
         return TubeStreamWriter(options, find_columns(schema, options.topic, options.payload))
 
     def _read_options(self) -> SourceOptions:
-        from spark_source.options.access import check_here
-        from spark_source.options.given import read_options
+        from spark_source.options.source_options import SourceOptions
 
-        options = read_options(self._given)
-        check_here(options)
+        options = self._given.of(SourceOptions)
+        options.check_files()
         return options
 
     def _write_options(self) -> SinkOptions:
-        from spark_source.options.access import check_here
-        from spark_source.options.given import write_options
+        from spark_source.options.sink_options import SinkOptions
 
-        options = write_options(self._given)
-        check_here(options)
+        options = self._given.of(SinkOptions)
+        options.check_files()
         return options
 
     def __getstate__(self) -> dict[str, Any]:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal, TypeVar
+from typing import Any, Final, TypeVar
 
 from spark_source.options import parsers as to
-from spark_source.options.access import AccessOptions, asks_for_tls, check_access
+from spark_source.options.access import AccessOptions, asks_for_tls
 from spark_source.options.option import Masked, Option, options_of
 from spark_source.options.settings_file import nearest
 from spark_source.options.sink_options import SinkOptions
@@ -15,9 +15,9 @@ from spark_source.options.source_options import SourceOptions
 from spark_source.options.table import OPTIONS, find_option
 from tubeclient.errors import ConfigurationError
 
-__all__ = ["GivenOptions", "access_options", "parse_given", "parse_options", "read_options", "write_options"]
+__all__ = ["GivenOptions", "access_options", "parse_given", "parse_options", "write_options"]
 
-_Kind = TypeVar("_Kind", SourceOptions, SinkOptions)
+_Kind = TypeVar("_Kind", SourceOptions, SinkOptions, AccessOptions)
 
 _SPARKS_OWN: Final = ("checkpointLocation", "queryName")
 """Options that Spark passes to a sink along with the user's."""
@@ -31,22 +31,23 @@ class GivenOptions:
     """By the options' documented names."""
 
     def of(self, kind: type[_Kind]) -> _Kind:
-        """Return the options of a read or of a write, with defaults.
+        """Return the options of a read, of a write, or of a connection alone, with defaults.
 
-        Raises ConfigurationError that names an option that does not apply, or a missing one.
+        Raises ConfigurationError for options that do not apply, are missing or contradict each other.
         """
         options = options_of(kind)
-        names = {option.name for option in options.values()}.union(() if kind is SourceOptions else _SPARKS_OWN)
+        names = {option.name for option in options.values()}.union(_SPARKS_OWN if kind is SinkOptions else ())
         for name in sorted(self.values.keys() - names):
-            use: Literal["read", "write"] = "read" if kind is SourceOptions else "write"
-            raise ConfigurationError(_misplaced(name, use), condition="MISPLACED_OPTION")
+            raise ConfigurationError(_misplaced(name, kind), condition="MISPLACED_OPTION")
         for option in options.values():
             if option.required and option.name not in self.values:
                 raise ConfigurationError(
                     f'option {option.name} is required; add .option("{option.name}", ...)', condition="MISSING_OPTION"
                 )
         given = {name: self.values[option.name] for name, option in options.items() if option.name in self.values}
-        return kind(given=frozenset(self.values), **given)
+        made = kind(given=frozenset(self.values), **given)
+        made.check()
+        return made
 
 
 def parse_given(options: Mapping[str, str]) -> GivenOptions:
@@ -74,39 +75,19 @@ def parse_given(options: Mapping[str, str]) -> GivenOptions:
     return GivenOptions(values)
 
 
-def read_options(given: GivenOptions) -> SourceOptions:
-    """Return the options of a read. Raises ConfigurationError for options that do not apply, are missing or contradict
-    each other."""
-    options = given.of(SourceOptions)
-    options.check()
-    return options
-
-
 def write_options(given: GivenOptions) -> SinkOptions:
-    """Return the options of a write; raises ConfigurationError like `read_options`."""
-    options = given.of(SinkOptions)
-    options.check()
-    return options
+    """Return the options of a write."""
+    return given.of(SinkOptions)
 
 
 def access_options(options: Mapping[str, str]) -> AccessOptions:
-    """Return the options of a connection alone; raises ConfigurationError like `read_options`, and for others."""
-    values = parse_given(options).values
-    fields = options_of(AccessOptions)
-    names = {option.name for option in fields.values()}
-    for name in sorted(values.keys() - names):
-        raise ConfigurationError(f"option {name} is not about the connection to the cluster; leave it out")
-    if "masterServers" not in values:
-        raise ConfigurationError("option masterServers is required")
-    given = {field: values[option.name] for field, option in fields.items() if option.name in values}
-    found = AccessOptions(given=frozenset(values), **given)
-    check_access(found)
-    return found
+    """Return the options of a connection alone."""
+    return parse_given(options).of(AccessOptions)
 
 
 def parse_options(options: Mapping[str, str]) -> SourceOptions:
-    """Return the options of a read: `parse_given`, then `read_options`."""
-    return read_options(parse_given(options))
+    """Return the options of a read."""
+    return parse_given(options).of(SourceOptions)
 
 
 def _parse(option: Option, name: str, text: str) -> Any:
@@ -143,9 +124,11 @@ def _unknown(key: str) -> str:
     return f"option {key} is unknown; {nearest(key, [option.name for option in OPTIONS])}"
 
 
-def _misplaced(name: str, use: Literal["read", "write"]) -> str:
+def _misplaced(name: str, kind: type) -> str:
+    if kind is AccessOptions:
+        return f"option {name} is not about the connection to the cluster; leave it out"
     if name in _SPARKS_OWN:
         return f"option {name} belongs to writeStream, not to a read"
     instead = {"topic": "subscribe", "subscribe": "topic", "assign": "topic", "subscribePattern": "topic"}.get(name)
-    other = "writes" if use == "read" else "reads"
+    other = "writes" if kind is SourceOptions else "reads"
     return f"option {name} applies to {other} only; " + (f"did you mean {instead}?" if instead else "leave it out")

@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from spark_source.options import parsers as to
-from spark_source.options.access import AccessOptions, ConnectingOptions, check_access
+from spark_source.options.access import AccessOptions, ConnectingOptions
 from spark_source.options.node_options import NodeOptions
 from spark_source.options.option import Masked, option, optional, options_of, secrets
 from spark_source.options.row_options import MessageTimeOptions, RowOptions
-from spark_source.options.subscription import PlaceRules, StartAndEnd, Subscription
+from spark_source.options.subscription import StartAndEnd, Subscription
 from tubeclient.assignment import NO_HINTS
 from tubeclient.errors import ConfigurationError
 
@@ -135,13 +135,10 @@ class SourceOptions(
     """The options of a read, streaming or batch. Functions that need one group of options take that group."""
 
     @property
-    def place_rules(self) -> PlaceRules:
-        """The options that decide which offsets places stand for."""
-        return PlaceRules(
-            self.consumer_group,
-            self.message_time_zone,
-            self.fail_on_data_loss,
-        )
+    def starting_question(self) -> str:
+        """Identifies where a streaming read begins, and what decides the offsets of that."""
+        spec = self.start_of("stream")
+        return f"{spec.text} {self.message_time_zone}" if spec.by_time else spec.text
 
     def for_tasks(self) -> SourceOptions:
         """These options without what only the planner needs: tasks get no plan and no access to the offsets table.
@@ -159,7 +156,7 @@ class SourceOptions(
             )
         self.check_filters()
         self.check_assignment()
-        check_access(self)
+        self.check_access()
         for name in ("storageOption.*", "offsetsTableMode", "offsetCommitInterval"):
             if name in self.given and self.offsets_table is None:
                 raise ConfigurationError(f"{name} is given without offsetsTable and has no effect; add offsetsTable")

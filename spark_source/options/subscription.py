@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from spark_source.offsets.offset_spec import OffsetSpec
 from spark_source.offsets.timestamps import check_order, parse_timestamp
@@ -16,7 +16,7 @@ from tubeclient.errors import ConfigurationError
 from tubeclient.keys import PartitionKey
 from tubeclient.names import reader_groups_of
 
-__all__ = ["PlaceRules", "StartAndEnd", "Subscription"]
+__all__ = ["StartAndEnd", "Subscription"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -118,21 +118,6 @@ class Subscription:
                 f"filters names topic {strange[0]}, which is not read; the topics are "
                 + (", ".join(self.topics) if read is None else f"those that match {read.pattern!r} as a whole")
             )
-
-
-class PlaceRules(NamedTuple):
-    """The options, besides an OffsetSpec itself, that decide which offsets it stands for."""
-
-    consumer_group: str
-    """The group whose position `group` means."""
-    time_zone: str
-    """Of the producers' clocks."""
-    fail_on_data_loss: bool
-    """Whether a spec must not name partitions that are gone."""
-
-    def question(self, spec: OffsetSpec) -> str:
-        """Identifies `spec` and the rules that decide its offsets."""
-        return f"{spec.text} {self.time_zone}" if spec.by_time else spec.text
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -30,7 +30,7 @@ from tubeclient.wire.payload import ATTRIBUTE_FLAG
 if TYPE_CHECKING:
     from spark_source.read.records import RecordRows
 
-__all__ = ["KeptMessages", "PackDecoder"]
+__all__ = ["PackDecoder"]
 
 _ROWS_FOR_COLUMNS: Final = 64
 """With fewer rows, per-payload code is faster than whole-column code."""
@@ -257,26 +257,3 @@ def _column_of(values: Sequence[bytes]) -> pa.BinaryArray:
 
 def _texts(of_rows: dict[int, str], rows: int) -> pa.StringArray | None:
     return pa.array(map(of_rows.get, range(rows)), pa.string()) if of_rows else None
-
-
-class KeptMessages:
-    """Counts in batches with the column `badReason`."""
-
-    def __init__(self) -> None:
-        self.count = 0
-        self.first = ""
-        """The first one, as text."""
-
-    def note(self, batch: pa.RecordBatch) -> None:
-        """Count those of a batch."""
-        reasons = batch.column("badReason")
-        if reasons.null_count == len(reasons):
-            return
-        if not self.count:
-            row = pc.index(pc.is_valid(reasons), True).as_py()
-            partition, offset, number, reason = (
-                batch.column(name)[row].as_py() for name in ("partitionKey", "offset", "messageId", "badReason")
-            )
-            at = "" if offset is None else f" at offset {offset}"
-            self.first = f"partition {partition}, the message with id {number}{at}: {reason}"
-        self.count += len(reasons) - reasons.null_count

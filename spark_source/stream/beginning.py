@@ -10,7 +10,6 @@ from spark_source.offsets.offset_spec import GroupPositions, OffsetSpec, resolve
 from spark_source.offsets.offsets import Offsets
 from spark_source.offsets.timestamps import without_times
 from spark_source.options.source_options import SourceOptions
-from spark_source.options.subscription import PlaceRules
 from spark_source.progress.progress_table import ProgressTable
 from spark_source.stream.snapshot import Layout, Snapshot, some_of
 from tubeclient.errors import ConfigurationError, ConnectError, NoMessageTime, TubeError
@@ -28,7 +27,7 @@ class OffsetFinder:
     """Finds the offsets of places. Methods raise TubeError if a broker must be asked and does not answer."""
 
     lookup: OffsetLookup
-    rules: PlaceRules
+    options: SourceOptions
 
     def find(
         self,
@@ -40,7 +39,7 @@ class OffsetFinder:
     ) -> Offsets:
         """Return the offset of each of `partitions` at the places of `spec`, as `resolve` does, including times."""
         try:
-            timeless = without_times(spec, partitions, self.lookup, view, bounds, self.rules.time_zone)
+            timeless = without_times(spec, partitions, self.lookup, view, bounds, self.options.message_time_zone)
         except NoMessageTime as error:
             offsets_option = "startingOffsets" if spec.option.startswith("starting") else "endingOffsets"
             raise ConfigurationError(
@@ -54,7 +53,7 @@ class OffsetFinder:
         untold = [store for store in view.stores() if store not in bounds]
         asked = view.without({store.broker_id for store in untold})
         return GroupPositions(
-            self.lookup.group_positions(asked, self.rules.consumer_group), frozenset(store.topic for store in untold)
+            self.lookup.group_positions(asked, self.options.consumer_group), frozenset(store.topic for store in untold)
         )
 
 
@@ -75,7 +74,7 @@ def beginning(
     """
     known = _away_in_table(spec, layout, progress) if waits else Offsets({})
     chosen, partitions = spec.with_known(known), {*layout.configured, *known, *known.waiting}
-    if not finder.rules.fail_on_data_loss:
+    if not finder.options.fail_on_data_loss:
         partitions.update(key for key, _ in spec.named if waits and layout.is_away(key))
         chosen = chosen.without_unknown(partitions)
     return finder.find(
@@ -125,7 +124,6 @@ def _group_positions(
 
 def starts_again(
     missing: Collection[PartitionKey],
-    options: SourceOptions,
     snapshot: Snapshot,
     finder: OffsetFinder,
     progress: ProgressTable,
@@ -139,7 +137,7 @@ def starts_again(
             "Start the query again when it does",
             condition="BROKER_UNREACHABLE",
         )
-    spec = options.start_of("stream")
+    spec = finder.options.start_of("stream")
     starts = beginning(spec, snapshot.layout, snapshot.bounds, finder, progress, waits=True)
     left = [key for key in missing if key not in starts]
     if left:
@@ -147,7 +145,7 @@ def starts_again(
             f"the checkpoint's first batch has not completed, and it has {some_of(left)} that the query does not "
             "read now or the cluster does not have. Where they begin is kept nowhere"
         )
-        if options.fail_on_data_loss:
+        if finder.options.fail_on_data_loss:
             raise ConfigurationError(
                 f"{told}. Start the query once with the topics and partitions that it had then, or begin with a "
                 "new checkpoint; with failOnDataLoss=false the batch is read without them",

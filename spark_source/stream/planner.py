@@ -90,7 +90,7 @@ class StreamPlanner:
         group = self._held()
         if self._initial is None:
             spec = self._options.start_of("stream")
-            starting = self._options.place_rules.question(spec)
+            starting = self._options.starting_question
             kept = self._progress.initial(starting)
             moves = spec.uses("latest") or spec.by_group
             if kept is not None:
@@ -252,7 +252,7 @@ class StreamPlanner:
             membership.report(dict(enumerate(assigned.by_node)))
 
         snapshots = SnapshotCache(options.selector(), membership, lookup, self._clock)
-        finder = OffsetFinder(lookup, options.place_rules)
+        finder = OffsetFinder(lookup, options)
         hints, nodes_before = options.assignment_hints, self._progress.nodes
         assigner = Assigner(options.assignment_strategy, hints, source_count, nodes_before, tell_master)
         _log.info(
@@ -293,7 +293,7 @@ class StreamPlanner:
         if any(key.store not in snapshot.bounds for key in missing):
             self._lookup.bounds(view.without(view.brokers.keys() - {key.broker_id for key in missing}))
             snapshot = group.snapshots.get(fresh=True)
-        starts = starts_again(missing, self._options, snapshot, group.finder, self._progress)
+        starts = starts_again(missing, snapshot, group.finder, self._progress)
         return snapshot, begin.merge({key: min(at, until[key]) for key, at in starts.items()})
 
     def _parsed(self, given: Json) -> Offsets:
