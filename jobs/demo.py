@@ -137,7 +137,7 @@ def ingest_arguments(addresses: dict[str, Any], run: int, trigger: str) -> list[
     # A run ends before it is worth the time to compile Spark's code a second time, better.
     confs.append("spark.driver.extraJavaOptions=-XX:TieredStopAtLevel=1")
     flags += [part for conf in confs for part in ("--conf", conf)]
-    options = [f"masterWebPort={addresses['masterWebPort']}", "payload=inlong", f"streams={STREAM}"]
+    options = [f"masterWebPort={addresses['masterWebPort']}", "payload=inlong", f"filters={STREAM}"]
     flags += [part for option in options for part in ("--option", option)]
     return ["-m", "tubeclient_cli.app", "ingest", *flags]
 

@@ -33,6 +33,7 @@ _HIDE_TRACEBACK: Final = "SPARK_HIDE_TRACEBACK"
 @contextmanager
 def as_one_line() -> Iterator[None]:
     """A block, or a method as a decorator, that Spark calls. The full traceback goes to the log, at level DEBUG."""
+    show_log()
     try:
         yield
     except Exception as error:

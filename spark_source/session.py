@@ -9,10 +9,8 @@ import atexit
 import builtins
 import importlib.util
 import os
-import re
 import subprocess
 import sys
-import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -82,7 +80,6 @@ def session(
     master: str | None = None,
     app_name: str = "pyspark-tubeclient",
     conf: Mapping[str, object] | None = None,
-    show_start: bool | None = None,
 ) -> SparkSession:
     """The running SparkSession if it fits, otherwise a new one on `master` (default: all cores of this machine).
 
@@ -90,14 +87,12 @@ def session(
     Delta if the package delta-spark is installed: the first start on a machine downloads its jars, unless they lie
     beside Spark's own. It hides secrets and has no UI. `conf` (Spark's settings) overrides all of this. Of Spark's
     output this process shows the warnings of the source; the rest is in a file that goes with it. Under spark-submit,
-    master, jars and output are spark-submit's.
-    `show_start` says whether standard error tells that Spark starts, and after how many seconds it is up; None: on a
-    terminal and in IPython's shells and notebooks.
+    master, jars and output are spark-submit's. On a terminal and in IPython, standard error tells that Spark starts.
 
     A running one fits if its workers' Python has this package, its master is `master` (if given), and it has or takes
     the settings of `conf`; it keeps its name. Otherwise ConfigurationError (SESSION_DOES_NOT_FIT) says all that does
-    not fit, and nothing is changed. The same error class for a Spark that is too old or does not start, and where
-    settings ask for Spark Connect (NEEDS_CLASSIC_SPARK); MissingPackage without pyspark.
+    not fit. The same error class for a Spark that is too old or does not start, and where settings ask for Spark
+    Connect (NEEDS_CLASSIC_SPARK); MissingPackage without pyspark.
     """
     with brought_by("spark"):
         import pyspark
@@ -120,15 +115,12 @@ def session(
     if master.startswith("local") and not is_submitted():
         os.environ.update(dict.fromkeys(_PYTHON_VARIABLES, sys.executable))
     builder = session_builder(app_name, master, wanted, with_delta=importlib.util.find_spec("delta") is not None)
-    tells = (_is_watched() if show_start is None else show_start) and not is_submitted()
-    began = time.monotonic()
+    tells = _is_watched() and not is_submitted()
     if tells:
-        _tell(STARTING_SPARK)
+        print(STARTING_SPARK, file=sys.stderr, flush=True)
     if SparkContext._gateway is None and not is_submitted():
         _start_with_log(builder)
     started = builder.getOrCreate()
-    if tells:
-        _tell(f"Spark {started.version} is up after {time.monotonic() - began:.0f} s")
     # The JVM of a session that was stopped lives on, with its environment.
     _refuse([text for text in [_python_misfit(started)] if text is not None])
     return started
@@ -255,10 +247,6 @@ def _is_watched() -> bool:
     return (sys.stderr is not None and sys.stderr.isatty()) or hasattr(builtins, "__IPYTHON__")
 
 
-def _tell(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)
-
-
 def _start_with_log(builder: SparkSession.Builder) -> None:
     """Start the JVM; its output and that of its Python processes goes to a file, which this process removes at its end.
     ConfigurationError if it does not start; then the file is left."""
@@ -288,7 +276,7 @@ def _running() -> SparkSession | None:
 
 
 def _fit(running: SparkSession, master: str | None, wanted: Mapping[str, str]) -> None:
-    """Give a running session the wanted settings. ConfigurationError if it does not fit; then nothing is changed."""
+    """Give a running session the wanted settings. ConfigurationError if it does not fit."""
     misfits = []
     # A client of Spark Connect sees neither the server's master nor its Python.
     if not is_connect(running):
@@ -299,21 +287,12 @@ def _fit(running: SparkSession, master: str | None, wanted: Mapping[str, str]) -
             misfits.append(text)
         if importlib.util.find_spec("delta") is not None and not has_delta(running):
             misfits.append("it has no jars of Delta, and this Python has delta-spark")
-    before: dict[str, str | None] = {}
     for name, value in wanted.items():
-        old = running.conf.get(name, None)
-        if old == value:
-            continue
         try:
-            running.conf.set(name, value)
+            if running.conf.get(name, None) != value:
+                running.conf.set(name, value)
         except Exception:  # Spark has several, and other ones with Spark Connect
-            hidden = re.search(REDACTION_REGEX, name) is not None
-            misfits.append(f"{name} is {_shown(old, hidden)}, not {_shown(value, hidden)}, and cannot change any more")
-        else:
-            before[name] = old
-    if misfits:
-        for name, old in before.items():
-            running.conf.unset(name) if old is None else running.conf.set(name, old)
+            misfits.append(f"{name} cannot change any more")
     _refuse(misfits)
 
 
@@ -340,9 +319,3 @@ def _python_misfit(running: SparkSession) -> str | None:
 
 def _text(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def _shown(value: str | None, hidden: bool) -> str:
-    if value is None:
-        return "not set"
-    return "(hidden)" if hidden else value

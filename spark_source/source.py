@@ -1,7 +1,7 @@
 """`format("tubeclient")` of `spark.read`, `spark.readStream`, `df.write` and `df.writeStream`.
 
 Spark imports this module when it looks for data sources. A failed import here would break all other sources. So it
-imports only Spark's own classes, `boundary` and `sent`; the rest is imported when a reader or writer is made.
+imports only Spark's own classes and `boundary`; the rest is imported when a reader or writer is made.
 """
 
 from __future__ import annotations
@@ -17,8 +17,7 @@ from pyspark.sql.datasource import (
     DataSourceWriter,
 )
 
-from spark_source.boundary import as_one_line, show_log
-from spark_source.sent import SentToTasks
+from spark_source.boundary import as_one_line
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
 __all__ = ["TubeSource"]
 
 
-class TubeSource(SentToTasks, DataSource):
+class TubeSource(DataSource):
     """The data source `tubeclient`. Its options are those of `spark_source.options`.
 
     The constructor checks each value. Combinations for a read are checked when Spark asks for the schema (in `load`),
@@ -41,7 +40,6 @@ class TubeSource(SentToTasks, DataSource):
     def __init__(self, options: Mapping[str, str]) -> None:
         from spark_source.options.given import parse_given
 
-        show_log()
         super().__init__({})  # keep the raw options out of this object: they can hold secrets
         self._given: GivenOptions = parse_given(options)
         self._planned = False
@@ -52,19 +50,20 @@ class TubeSource(SentToTasks, DataSource):
 
     @as_one_line()
     def schema(self) -> StructType:
-        return _schema(self._read_options())
+        from spark_source.read.schema import spark_schema
+
+        return spark_schema(self._read_options())
 
     @as_one_line()
     def reader(self, schema: StructType) -> DataSourceReader:
-        from spark_source.read.schema import check_schema
+        from spark_source.read.schema import check_schema, spark_schema
         from spark_source.stream.batch_reader import TubeBatchReader
-        from spark_source.stream.positions import PositionsReader
 
         options = self._read_options()
-        check_schema(schema, _schema(options))
+        check_schema(schema, spark_schema(options))
         options.check_batch()
         self._planned = True
-        return PositionsReader(options) if options.read == "positions" else TubeBatchReader(options)
+        return TubeBatchReader(options)
 
     @as_one_line()
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
@@ -73,10 +72,10 @@ class TubeSource(SentToTasks, DataSource):
 
         try:
             # A package that is missing is told by the reader as well.
-            from spark_source.read.schema import check_schema
+            from spark_source.read.schema import check_schema, spark_schema
 
             options = self._read_options()
-            check_schema(schema, _schema(options))
+            check_schema(schema, spark_schema(options))
             options.check_stream(read_limits=HAS_READ_LIMITS)
         except Exception as error:
             return RefusedStreamReader(error)
@@ -105,19 +104,17 @@ class TubeSource(SentToTasks, DataSource):
         return TubeStreamWriter(options, find_columns(schema, options.topic))
 
     def _read_options(self) -> SourceOptions:
-        from spark_source.options.access import check_here
-        from spark_source.options.given import read_options
+        from spark_source.options.source_options import SourceOptions
 
-        options = read_options(self._given)
-        check_here(options)
+        options = self._given.of(SourceOptions)
+        options.check_files()
         return options
 
     def _write_options(self) -> SinkOptions:
-        from spark_source.options.access import check_here
-        from spark_source.options.given import write_options
+        from spark_source.options.sink_options import SinkOptions
 
-        options = write_options(self._given)
-        check_here(options)
+        options = self._given.of(SinkOptions)
+        options.check_files()
         return options
 
     def __getstate__(self) -> dict[str, Any]:
@@ -128,13 +125,6 @@ class TubeSource(SentToTasks, DataSource):
         from spark_source.options.given import GivenOptions
 
         return {**self.__dict__, "_given": GivenOptions() if self._planned else self._given}
-
-
-def _schema(options: SourceOptions) -> StructType:
-    from spark_source.read.schema import spark_schema
-    from spark_source.stream.positions import POSITIONS
-
-    return POSITIONS if options.read == "positions" else spark_schema(options)
 
 
 def _only_appends(asked: str, instead: str) -> Exception:

@@ -100,14 +100,16 @@ def is_for_users(line: str) -> bool:
 
 def start_failure(text: str) -> str | None:
     """Why Spark did not start, from its output: one sentence with a name. None if the output does not say."""
-    for pattern, sentence in _REASONS:
-        if (found := pattern.search(text)) is not None:
-            return sentence.format(*(group or "" for group in found.groups()))
+    needs = "Spark 4 needs JDK 17 or newer: install one, and set JAVA_HOME to it"
+    if _NO_JAVA.search(text):
+        return f"[JAVA_NOT_USABLE] there is no Java. {needs}"
+    if _OLD_JAVA.search(text):
+        return f"[JAVA_NOT_USABLE] this Java is too old. {needs}"
     if _UNRESOLVED.search(text) is None:
         return None
     jars = ", ".join(dict.fromkeys(_JAR.findall(text))) or "jars"
-    reasons = [reason for one in _NETWORK.findall(text) for reason in one if reason]
-    why = f" ({reasons[0].strip()})" if reasons else ""
+    reason = _NETWORK.search(text)
+    why = f" ({reason[1]})" if reason else ""
     return (
         f"[JARS_NOT_FOUND] Spark cannot get {jars}{why}. Let this machine reach a Maven repository, name one that it "
         "reaches with --conf spark.jars.repositories=URL, or name copies of the jars with --conf spark.jars=PATH,..."
@@ -116,30 +118,11 @@ def start_failure(text: str) -> str | None:
 
 # As `boundary.show_log` writes them.
 _WARNING: Final = re.compile(r"^[\d-]+ [\d:,]+ (?:WARNING|ERROR|CRITICAL) (?:spark_source|tubeclient|offsets_store)\b")
-_NEEDS_JAVA: Final = "Spark 4 needs JDK 17 or newer: install one, and set JAVA_HOME to it"
-_REASONS: Final = (
-    (re.compile(r"JAVA_HOME is not set"), f"[JAVA_NOT_USABLE] there is no Java. {_NEEDS_JAVA}"),
-    (
-        re.compile(r"Unable to locate a Java Runtime|(?m:^.*java: (?:command )?not found$)"),
-        f"[JAVA_NOT_USABLE] there is no Java. {_NEEDS_JAVA}",
-    ),
-    (
-        re.compile(r"line \d+: (\S*/bin/java): No such file"),
-        f"[JAVA_NOT_USABLE] JAVA_HOME names a folder without {{0}}. {_NEEDS_JAVA}",
-    ),
-    (
-        re.compile(r"UnsupportedClassVersionError|class file version [\d.]+, this version of the Java"),
-        f"[JAVA_NOT_USABLE] this Java is too old. {_NEEDS_JAVA}",
-    ),
-    (
-        re.compile(
-            r"Could not reserve enough space|insufficient memory for the Java Runtime|Invalid maximum heap size"
-        ),
-        "[SPARK_NOT_STARTED] Java gets less memory than it was told to take; lower --conf spark.driver.memory",
-    ),
+_NO_JAVA: Final = re.compile(
+    r"JAVA_HOME is not set|Unable to locate a Java Runtime|(?m:^.*java: (?:command )?not found$)"
+    r"|/bin/java: No such file"
 )
+_OLD_JAVA: Final = re.compile(r"UnsupportedClassVersionError|class file version [\d.]+, this version of the Java")
 _UNRESOLVED: Final = re.compile(r"unresolved dependenc", re.IGNORECASE)
 _JAR: Final = re.compile(r"unresolved dependency: ([\w.#;-]+)")
-_NETWORK: Final = re.compile(
-    r"Server access error[^\n]*\(([^()\n]+)\)|((?:java\.net|javax\.net)\.\w+(?:\.\w+)*: [^\n()]+)"
-)
+_NETWORK: Final = re.compile(r"((?:java\.net|javax\.net)\.\w+(?:\.\w+)*: [^\n()]+)")

@@ -148,7 +148,6 @@ DOORS: dict[str, list[tuple[str, Callable[[str], object]]]] = {
         ("Admin", lambda name: Admin(NOWHERE).group(name)),
         ("GroupKey", lambda name: GroupKey(name, ["clicks"])),
         ("option consumerGroup", lambda name: option(consumerGroup=name)),
-        ("option readerGroups", lambda name: option(readerGroups=name)),
         ("tubeclient ingest", lambda name: ingests(consumer_group=name)),
     ],
     "tag": [
@@ -168,7 +167,7 @@ DOORS: dict[str, list[tuple[str, Callable[[str], object]]]] = {
 }
 """By what is named. Behind each there is nobody: what it does with a good name is its own failure."""
 
-LISTS = {"option subscribe", "option readerGroups"}
+LISTS = {"option subscribe"}
 """Where a comma separates names."""
 SENDERS = {"OutgoingMessage", "Producer.submit_many", "column tag"}
 """Where a blank tag is none."""

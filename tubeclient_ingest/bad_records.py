@@ -132,14 +132,12 @@ class BadRecords:
         from pyspark.sql import functions as F
 
         def picks(column: str, names: Iterable[str]) -> Column:
-            # Of a message that the source could not read, neither stream nor tag is known.
+            # Of a message that the source could not read, the tag is not known.
             return F.coalesce(F.col(column).isin(*names), F.lit(unread))
 
         rows = self.with_states(state, target).where((F.col("state") == BAD) & (F.col(UNREAD) == F.lit(unread)))
         rows = rows.where(F.col("topic").isin(*options.topics))
-        if options.streams:
-            rows = rows.where(picks("inlongStreamId", options.streams))
-        for topic, tags in options.filters.items():
+        for topic, tags in options.tags_by_topic(options.topics).items():
             rows = rows.where((F.col("topic") != topic) | picks("messageType", tags))
         if reason is not None:
             rows = rows.where(F.contains(F.lower(_REASON), F.lower(F.lit(reason))))

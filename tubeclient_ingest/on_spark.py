@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from spark_source.boundary import passed_on
 from spark_source.cluster.cluster import TubeCluster
@@ -14,7 +14,6 @@ from spark_source.plan.read_task import ReadTask
 from spark_source.progress.progress_table import ProgressTable
 from spark_source.read.schema import spark_schema
 from spark_source.read.task_read import read_task
-from spark_source.sent import SentToTasks
 from spark_source.session_confs import SESSION_ZONE, own_session
 from spark_source.stream.planner import StreamPlanner
 from spark_source.typed.record_format import MEANING
@@ -63,15 +62,12 @@ class SparkEngine:
         )
 
 
-class _Tasks(SentToTasks):
+class _Tasks:
     """What the tasks of a round need: no access to the offsets table."""
 
     def __init__(self, options: SourceOptions, tasks: Sequence[ReadTask]) -> None:
         self._options = options.for_tasks()
         self._tasks = tasks
-
-    def __getstate__(self) -> dict[str, Any]:
-        return vars(self)
 
     def read(self, number: int) -> Iterator[pyarrow.RecordBatch]:
         return passed_on(read_task(self._options, self._tasks[number]))

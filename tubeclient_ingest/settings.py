@@ -46,7 +46,6 @@ _OF_THEIR_OWN: Final = {
     "startingoffsets": "starting-offsets",
     "startingtimestamp": "starting-offsets",
     "startingoffsetsbytimestamp": "starting-offsets",
-    "startingoffsetsbytimestampstrategy": "starting-offsets",
     "offsetstable": "offsets-table",
     "sourcecount": "source-count",
     "maxoffsetspertrigger": "max-offsets-per-trigger",
@@ -163,7 +162,7 @@ class IngestSettings:
             return
         needed = ["topic", "partitionKey", "messageId", "value", *["recordIndex"] * (given.payload != "raw")]
         if self.bad_records is not None:  # a retry chooses bad records of what the job reads by their tags
-            needed += ["messageType"] * bool(given.filters) + ["inlongStreamId"] * bool(given.streams)
+            needed += ["messageType"] * bool(given.filters)
         present = {name.lower() for name in given.columns}
         missing = [name for name in needed if name.lower() not in present]
         if missing:
@@ -207,6 +206,8 @@ class IngestSettings:
     @property
     def fallback(self) -> str:
         """Where unknown topics begin: a value of the source's startingOffsets, JSON, or a time."""
+        if self.starting_offsets == GROUP:
+            return "group:earliest"
         return "earliest" if self.starting_offsets in (None, TARGET) else self.starting_offsets
 
     @property
@@ -226,8 +227,7 @@ class IngestSettings:
         if at_ms is None:
             begin = {"startingOffsets": starting}
         else:
-            # If all messages are older than the time, begin with the next message.
-            begin = {"startingTimestamp": str(at_ms), "startingOffsetsByTimestampStrategy": "latest"}
+            begin = {"startingTimestamp": str(at_ms)}
         unless_given = {
             **({} if self.bad_records is None else {"badMessages": "keep"}),
             **({} if self.records.time_zone is None else {"messageTimeZone": self.records.zone}),

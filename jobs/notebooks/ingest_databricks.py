@@ -42,7 +42,7 @@ settings = {
     "bad_records": f"{given['target']}_bad",
     "format": "json",
     "schema": given["schema"],
-    "source_options": {**access, "commitOffsetsToBroker": "true"},  # for the lag below
+    "source_options": access,
 }
 
 # COMMAND ----------
@@ -57,22 +57,6 @@ settings = {
 job = Ingest(spark, **settings)
 print(job.run())
 display(spark.table(given["target"]))
-
-# COMMAND ----------
-
-# MAGIC %md
-# MAGIC ## Lag, in SQL
-
-# COMMAND ----------
-
-positions = spark.read.format("tubeclient").options(
-    masterServers=given["master_servers"],
-    consumerGroup=given["consumer_group"],
-    subscribe=given["topic"],
-    read="positions",
-    **access,
-)
-display(positions.load())
 
 # COMMAND ----------
 

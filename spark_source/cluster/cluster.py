@@ -1,77 +1,177 @@
-"""Planning's view of a cluster, as protocols, and their implementation with the client. Tests implement them without
-sockets."""
+"""The cluster as planning sees it: the group's nodes at the master, and lookups at the brokers."""
 
 from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Collection, Mapping, Sequence
-from typing import Protocol
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Final, TypeAlias
 
-from spark_source.cluster.membership import NOTHING, Membership, PatternMembership
-from spark_source.offsets.timestamps import TimeLookup
+from spark_source.options.parsers import ALL_TOPICS
 from spark_source.options.subscription import Subscription
 from tubeclient.admin import Admin
 from tubeclient.broker_webs import BrokerWebs
 from tubeclient.consumers.group import GroupMembership, fetch_view
-from tubeclient.errors import ConfigurationError, ConnectError, TransportError, TubeError
+from tubeclient.errors import (
+    ClientClosed,
+    ConfigurationError,
+    ConnectError,
+    TopicNotDeployed,
+    TransportError,
+    TubeError,
+)
 from tubeclient.flows.message_pack import BadMessages
-from tubeclient.keys import PartitionKey, StoreBounds, StoreKey
+from tubeclient.keys import PartitionKey
 from tubeclient.metadata import ClusterView
-from tubeclient.positions.offset_lookup import OffsetLook, OffsetLookup
+from tubeclient.positions.offset_lookup import OffsetLookup
 from tubeclient.settings import ClientSettings
 
-__all__ = [
-    "Cluster",
-    "Lookup",
-    "PositionBooks",
-    "TubeCluster",
-    "check_scope",
-    "default_node_count",
-]
+__all__ = ["NOTHING", "Membership", "PatternMembership", "TubeCluster", "check_scope", "default_node_count"]
 
 _log = logging.getLogger(__name__)
 
+_RETRY_SECONDS: Final = 0.5
 
-class Lookup(TimeLookup, Protocol):
-    """First and last offsets, and positions of groups; see tubeclient.positions.offset_lookup.OffsetLookup."""
-
-    def bounds(self, view: ClusterView) -> Mapping[StoreKey, StoreBounds]: ...
-    def look(self, view: ClusterView) -> OffsetLook: ...
-    def group_positions(self, view: ClusterView, consumer_group: str) -> Mapping[PartitionKey, int]: ...
-    def close(self) -> None: ...
+NOTHING: Final = ClusterView.of([], [])
+"""What to read while no topic matches."""
 
 
-class PositionBooks(Protocol):
-    """Reads and sets positions of groups on the brokers; see tubeclient.broker_webs.BrokerWebs."""
+class PatternMembership:
+    """Joins the group once a topic matches, and changes topics when the matches change.
 
-    def require(self, view: ClusterView, what_for: str) -> None: ...
-    def answered_positions(
-        self, view: ClusterView, group: str
-    ) -> tuple[Mapping[PartitionKey, int], Mapping[int, TubeError]]: ...
-    def set_group_positions(
-        self, view: ClusterView, group: str, offsets: Mapping[PartitionKey, int], user: str
-    ) -> None: ...
+    `look` lists the matching topics, and `make` makes the membership for some. A master cannot have a group without
+    topics, so while none matches nothing is registered and the view is empty. `view` looks again every `interval_ms`; a
+    failed look is a warning. A topic is dropped after two looks in a row without it.
+    """
+
+    def __init__(
+        self,
+        look: Callable[[], Sequence[str]],
+        make: Callable[[Sequence[str]], GroupMembership],
+        interval_ms: float,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._look = look
+        self._make = make
+        self._interval_ms = interval_ms
+        self._clock = clock
+        self._patience_ms: float = 0
+        self._inner: GroupMembership | None = None
+        self._topics: list[str] = []
+        self._missed: set[str] = set()
+        self._held: Mapping[int, Sequence[PartitionKey]] = {}
+        self._next_look = 0.0
+        self._blind = False
+        self._closed = False
+
+    def join(self, patience_ms: float) -> ClusterView:
+        """Look for topics and join for those that match, as GroupMembership.join does. Raises the look's error."""
+        self._patience_ms = patience_ms
+        self._next_look = self._clock() + self._interval_ms / 1000
+        self._change_to(sorted(self._look()))
+        if self._inner is None:
+            _log.warning("no topic matches subscribePattern; waiting for one")
+        return self.view()
+
+    def view(self) -> ClusterView:
+        """The topics' layout. Raises the error that ended the membership, if it has ended."""
+        self._check_open()
+        if self._clock() >= self._next_look:
+            self._next_look = self._clock() + self._interval_ms / 1000
+            self._look_again()
+        return NOTHING if self._inner is None else self._inner.view()
+
+    def refreshed_view(self, timeout_ms: float) -> ClusterView:
+        """Look for topics now, and get their layout from the master.
+
+        A failed look is repeated; after `timeout_ms` its error is raised, or the membership's.
+        """
+        self._check_open()
+        deadline = self._clock() + timeout_ms / 1000
+        while True:
+            try:
+                found = self._look()
+                break
+            except TubeError as error:
+                if not error.retriable or self._clock() >= deadline:
+                    raise
+            time.sleep(_RETRY_SECONDS)
+        self._take(found)
+        left_ms = max(0.0, deadline - self._clock()) * 1000
+        return NOTHING if self._inner is None else self._inner.refreshed_view(left_ms)
+
+    @property
+    def visit_token(self) -> int | None:
+        """The master's newest visit token for brokers."""
+        return None if self._inner is None else self._inner.visit_token
+
+    def report(self, held: Mapping[int, Sequence[PartitionKey]]) -> None:
+        """Report each node's partitions to the master, once there is a group."""
+        self._held = held
+        if self._inner is not None:
+            self._inner.report(held)
+
+    def close(self) -> None:
+        """Release the nodes."""
+        self._closed = True
+        self._leave()
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise ClientClosed("this membership is closed; make a new one")
+
+    def _look_again(self) -> None:
+        try:
+            found = self._look()
+        except TubeError as error:
+            if not self._blind:
+                _log.warning("could not look for new topics; reading the known ones: %s", error)
+            self._blind = True
+            return
+        self._take(found)
+
+    def _take(self, found: Sequence[str]) -> None:
+        """Change to the topics of a look."""
+        self._blind = False
+        missed = set(self._topics).difference(found)
+        self._missed, missed_before = missed, self._missed
+        wanted = sorted({*found, *(missed - missed_before)})
+        if wanted != self._topics:
+            self._change_to(wanted)
+
+    def _change_to(self, topics: list[str]) -> None:
+        come, gone = sorted(set(topics) - set(self._topics)), sorted(set(self._topics) - set(topics))
+        if come or gone:
+            _log.info("subscribePattern: new topics: %s; removed: %s", _names(come), _names(gone))
+        if not topics:
+            self._leave()
+        elif self._inner is not None:
+            self._inner.change_topics(topics)
+        elif not self._join(topics):
+            return
+        self._topics = topics
+
+    def _join(self, topics: list[str]) -> bool:
+        """Whether it worked: a topic deleted at this moment must not end the query."""
+        # Store it first: a failed join must also release its nodes.
+        self._inner = self._make(topics)
+        try:
+            self._inner.join(self._patience_ms)
+        except TopicNotDeployed as error:
+            _log.warning("a topic was removed during the join, looking again: %s", error)
+            self._leave()
+            return False
+        self._inner.report(self._held)
+        return True
+
+    def _leave(self) -> None:
+        inner, self._inner = self._inner, None
+        if inner is not None:
+            inner.close()
 
 
-class Cluster(Protocol):
-    """The planner's and batch reads' access to a cluster. Connects when a method is called."""
-
-    def fetch_view(self) -> ClusterView:
-        """The cluster's layout, without joining the group."""
-        ...
-
-    def membership(self, source_count: int) -> Membership:
-        """The group's nodes, not joined yet."""
-        ...
-
-    def lookup(self) -> Lookup:
-        """A new lookup; the caller closes it."""
-        ...
-
-    def position_books(self) -> PositionBooks:
-        """The positions of groups on the brokers; for one thread at a time."""
-        ...
+Membership: TypeAlias = GroupMembership | PatternMembership
 
 
 class TubeCluster:
@@ -85,6 +185,7 @@ class TubeCluster:
         self._bad_messages = bad_messages
 
     def fetch_view(self) -> ClusterView:
+        """The cluster's layout, without joining the group."""
         read = self._subscription
         topics = read.topics if read.subscribe_pattern is None else self._matching_topics()
         if not topics:
@@ -92,6 +193,7 @@ class TubeCluster:
         return fetch_view(self._settings, topics, read.reader_groups, read.tags_by_topic(topics))
 
     def membership(self, source_count: int) -> Membership:
+        """The group's nodes, not joined yet."""
         read = self._subscription
 
         def for_topics(topics: Sequence[str]) -> GroupMembership:
@@ -100,8 +202,8 @@ class TubeCluster:
                 read.consumer_group,
                 topics,
                 source_count,
-                filters=read.filters,
-                tags=read.streams,
+                filters={topic: tags for topic, tags in read.filters.items() if topic != ALL_TOPICS},
+                tags=read.filters.get(ALL_TOPICS, ()),
                 client_name="spark",
                 refresh_interval_ms=read.partition_refresh_interval_ms,
             )
@@ -110,10 +212,12 @@ class TubeCluster:
             return for_topics(read.topics)
         return PatternMembership(self._matching_topics, for_topics, read.partition_refresh_interval_ms)
 
-    def lookup(self) -> Lookup:
+    def lookup(self) -> OffsetLookup:
+        """A new lookup; the caller closes it."""
         return OffsetLookup(self._settings, self._subscription.reader_groups, bad_messages=self._bad_messages)
 
-    def position_books(self) -> PositionBooks:
+    def position_books(self) -> BrokerWebs:
+        """The positions of groups on the brokers; for one thread at a time."""
         return BrokerWebs(self._settings)
 
     def _matching_topics(self) -> list[str]:
@@ -166,3 +270,7 @@ def default_node_count(partitions: int, readers_per_partition: int) -> int:
     count = min(partitions * readers_per_partition or cores, cores)
     _log.info("sourceCount is not set, using %d; on a cluster, set it to the number of cores that read", count)
     return count
+
+
+def _names(topics: Sequence[str]) -> str:
+    return ", ".join(topics) or "none"

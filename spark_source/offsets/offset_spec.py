@@ -16,14 +16,13 @@ import json
 import logging
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeVar
 
-from spark_source.offsets.json_object import json_object, put_once
 from spark_source.offsets.offsets import VERSION, Offsets, check_version
 from tubeclient.errors import ConfigurationError
 from tubeclient.keys import PartitionKey, StoreBounds, StoreKey, checked_offset
 
-__all__ = ["GroupFallback", "GroupPositions", "Moment", "OffsetSpec", "Place", "resolve"]
+__all__ = ["GroupPositions", "Moment", "OffsetSpec", "Place", "json_object", "put_once", "resolve"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,16 +33,20 @@ class Moment:
     """Milliseconds since 1970."""
 
 
-Place = int | Literal["earliest", "latest", "group"] | Moment
-"""One partition's start or end: an offset, a word, or a time."""
-
-GroupFallback = Literal["earliest", "latest", "error"]
-"""What to do if the group has no position."""
+Place = int | Literal["earliest", "latest", "group", "group:earliest", "group:latest"] | Moment
+"""One partition's start or end: an offset, a word, or a time. The word after `group:` is for topics without a position
+of the group."""
 
 _log = logging.getLogger(__name__)
 
 _NUMBERS: dict[int, Place] = {-2: "earliest", -1: "latest"}
-_WORDS: dict[str, Place] = {"earliest": "earliest", "latest": "latest", "group": "group"}
+_WORDS: dict[str, Place] = {
+    "earliest": "earliest",
+    "latest": "latest",
+    "group": "group",
+    "group:earliest": "group:earliest",
+    "group:latest": "group:latest",
+}
 _DEFAULT = "default"
 
 
@@ -150,9 +153,18 @@ class OffsetSpec:
         """Whether any partition's place is a time."""
         return any(isinstance(place, Moment) for place in (self.default, *dict(self.named).values()))
 
+    @property
+    def by_group(self) -> bool:
+        """Whether any partition's place is the group's position."""
+        return any(map(_is_group, (self.default, *dict(self.named).values())))
+
     def uses(self, word: Place) -> bool:
         """Whether any partition's place is `word`."""
         return word == self.default or any(place == word for _, place in self.named)
+
+
+def _is_group(place: Place | None) -> bool:
+    return isinstance(place, str) and place.startswith("group")
 
 
 def _place(value: object, where: str) -> Place:
@@ -165,13 +177,12 @@ def resolve(
     partitions: Iterable[PartitionKey],
     bounds: Mapping[StoreKey, StoreBounds],
     group_positions: Callable[[], GroupPositions],
-    fallback: GroupFallback = "error",
 ) -> Offsets:
     """Return the offset of each of `partitions`. Times must have been resolved before.
 
     Calls `group_positions` once, and only if `group` is used. A partition without a group position is read from its
-    beginning if the group has a position elsewhere in the topic (then the partition is new), otherwise by `fallback`.
-    ConfigurationError: a named partition does not exist, or an existing one has no place.
+    beginning if the group has a position elsewhere in the topic (then the partition is new), otherwise by the word
+    after `group:`. ConfigurationError: a named partition does not exist, or an existing one has no place.
 
     A partition waits if `bounds` do not have its store, or if `group` is undecided for it. If the group waits for it,
     it keeps waiting with the same starting text. A waiting partition that begins at the store's first offset is left
@@ -191,38 +202,34 @@ def resolve(
         raise ConfigurationError(
             f'{spec.option} has no entry for {_some(missing)}; add the missing ones, or "default" for all others'
         )
-    positions, undecided, waited = group_positions() if spec.uses("group") else GroupPositions({})
+    positions, undecided, waited = group_positions() if spec.by_group else GroupPositions({})
     known_topics = {key.topic for key in (*positions, *waited)}
     lost = [
         key
         for key in keys
-        if fallback == "error"
-        and named.get(key, spec.default) == "group"
-        and key.topic not in known_topics
-        and key.topic not in undecided
+        if named.get(key, spec.default) == "group" and key.topic not in known_topics and key.topic not in undecided
     ]
     if lost:
         raise ConfigurationError(
             f"{spec.option} is group, but neither the offsets table nor the brokers know a position of the group "
-            f"for {_some(lost)}; set groupFallback to earliest or latest, or {spec.option} to another value"
+            f"for {_some(lost)}; write group:earliest or group:latest, or set {spec.option} to another value"
         )
-    without: Place = "latest" if fallback == "latest" else "earliest"
     resolved: dict[PartitionKey, int] = {}
     waiting: dict[PartitionKey, str] = {}
     for key in keys:
         place = named.get(key, spec.default)
         held = bounds.get(key.store)
-        if place == "group":
+        if _is_group(place):
             if key in positions:
                 place = positions[key]
             elif key in waited:
                 waiting[key] = waited[key]
                 continue
             elif key.topic not in undecided or (key.topic in known_topics and held is not None):
-                place = "earliest" if key.topic in known_topics else without
+                place = "latest" if place == "group:latest" and key.topic not in known_topics else "earliest"
         if isinstance(place, int):
             resolved[key] = place
-        elif place == "group" or (held is None and place != "earliest"):
+        elif _is_group(place) or (held is None and place != "earliest"):
             assert place is not None
             waiting[key] = _text_of(place)
         elif held is not None:
@@ -244,3 +251,36 @@ def _of_text(text: str) -> Place:
 def _some(keys: list[PartitionKey]) -> str:
     shown = ", ".join(str(key) for key in keys[:3])
     return f"{shown} and {len(keys) - 3} more partitions" if len(keys) > 3 else shown or "no partition"
+
+
+Key = TypeVar("Key")
+Value = TypeVar("Value")
+
+
+def json_object(text: str, option: str) -> dict[str, Any] | None:
+    """Return the object in `text`, or None if it is not an object. ConfigurationError for a repeated name."""
+
+    def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        found = dict(pairs)
+        if len(found) < len(pairs):
+            names = [name for name, _ in pairs]
+            twice = next(name for name in names if names.count(name) > 1)
+            raise ConfigurationError(f"{option} names {twice!r} twice; keep one of the entries")
+        return found
+
+    try:
+        value = json.loads(text, object_pairs_hook=unique)
+    except ConfigurationError:
+        raise
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def put_once(found: dict[Key, Value], more: Mapping[Key, Value], option: str) -> None:
+    """Add `more` to `found`. ConfigurationError for what `option` names twice in different spellings, as 1:t:0 and
+    01:t:0."""
+    for key, value in more.items():
+        if key in found:
+            raise ConfigurationError(f"{option} names {key} twice; keep one of the entries")
+        found[key] = value

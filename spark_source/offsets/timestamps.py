@@ -9,36 +9,20 @@ import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Final, Literal, Protocol
+from typing import Final
 
 from spark_source.offsets.offset_spec import Moment, OffsetSpec, Place
 from tubeclient.errors import ConfigurationError
 from tubeclient.keys import PartitionKey, StoreBounds, StoreKey
 from tubeclient.metadata import ClusterView
+from tubeclient.positions.offset_lookup import OffsetLookup
 
-__all__ = ["TimeLookup", "Unmatched", "check_order", "parse_timestamp", "without_times"]
+__all__ = ["check_order", "parse_timestamp", "without_times"]
 
 _log = logging.getLogger(__name__)
 
-Unmatched = Literal["error", "latest"]
-"""What to do if no message is of the minute or later."""
-
-_DEFAULT: Final = "default"
 _LAST_MS: Final = 253_402_300_799_999
 """The end of the year 9999: larger numbers are not milliseconds."""
-
-
-class TimeLookup(Protocol):
-    """Looks up times, as tubeclient.OffsetLookup. A protocol, because this package does not know the cluster."""
-
-    def offsets_at(
-        self,
-        view: ClusterView,
-        timestamps_ms: Mapping[PartitionKey, int],
-        *,
-        time_zone: str,
-        bounds: Mapping[StoreKey, StoreBounds],
-    ) -> Mapping[PartitionKey, int | None]: ...
 
 
 def parse_timestamp(text: str, option: str) -> OffsetSpec:
@@ -71,17 +55,15 @@ def check_order(start: OffsetSpec, end: OffsetSpec) -> None:
 def without_times(
     spec: OffsetSpec,
     partitions: Iterable[PartitionKey],
-    lookup: TimeLookup,
+    lookup: OffsetLookup,
     view: ClusterView,
     bounds: Mapping[StoreKey, StoreBounds],
     time_zone: str,
-    unmatched: Unmatched,
 ) -> OffsetSpec:
-    """Return `spec` with offsets in place of times, looked up within `bounds`, by clocks of `time_zone`. Times of
-    stores that are not in `bounds` stay.
+    """Return `spec` with offsets in place of times, looked up within `bounds`, by clocks of `time_zone`; `latest` where
+    no message is of the minute or later. Times of stores that are not in `bounds` stay.
 
-    NoMessageTime: messages carry no time. ConfigurationError: no message is of the minute or later and `unmatched` is
-    error.
+    NoMessageTime: messages carry no time.
     """
     keys = sorted(partitions)
     if not spec.by_time or spec.unknown(keys):
@@ -93,15 +75,6 @@ def without_times(
     }
     found = lookup.offsets_at(view, timestamps_ms, time_zone=time_zone, bounds=bounds)
     missing = [key for key, at in found.items() if at is None]
-    if missing and unmatched == "error":
-        others = (
-            f" (and {len(missing) - 1} more partition{'s' * (len(missing) > 2)} like it)" if len(missing) > 1 else ""
-        )
-        raise ConfigurationError(
-            f"{spec.option} is {_written(timestamps_ms[missing[0]])}, but partition {missing[0]} has no message of "
-            f"that minute or later{others}. Name an earlier time, or set startingOffsetsByTimestampStrategy to latest "
-            "to begin there with the next message"
-        )
     _log.info("%s: searched %d partitions, %d have no message so late", spec.option, len(found), len(missing))
     stay = {key: place for key, place in places.items() if place is not None and key not in timestamps_ms}
     pinned: dict[PartitionKey, Place] = {**stay, **{key: "latest" if at is None else at for key, at in found.items()}}

@@ -1,13 +1,11 @@
 """User, password and TLS: who the client is, and how connections are protected.
 
 Planner and tasks need both. Masters and brokers each require a signature of their client, valid for some seconds only,
-so nobody can sign in advance for a task. Files and environment variables are read by the process that needs them; their
-content is never sent.
+so nobody can sign in advance for a task. Files are read by the process that needs them; their content is never sent.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
@@ -16,22 +14,11 @@ from spark_source.options import parsers as to
 from spark_source.options.option import option, optional, options_of, required
 from tubeclient.errors import ConfigurationError
 from tubeclient.identity import host_name
-from tubeclient.passwords import looks_like_variable
 from tubeclient.settings import ClientSettings, Credentials, TlsSettings
 
-__all__ = [
-    "AccessOptions",
-    "ConnectingOptions",
-    "asks_for_tls",
-    "check_access",
-    "check_here",
-    "client_settings",
-    "credentials",
-    "tls_settings",
-    "uses_tls",
-]
+__all__ = ["AccessOptions", "ConnectingOptions", "asks_for_tls", "client_settings"]
 
-_PASSWORDS: Final = ("authPassword", "authPasswordFile", "authPasswordEnv")
+_PASSWORDS: Final = ("authPassword", "authPasswordFile")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,7 +62,7 @@ class AccessOptions(ConnectingOptions):
         to.user,
         None,
         "none",
-        "The user, if masters and brokers require one. One of the next three options gives the password.",
+        "The user, if masters and brokers require one. One of the next two options gives the password.",
     )
     auth_password: str | None = optional(
         "authPassword",
@@ -83,7 +70,7 @@ class AccessOptions(ConnectingOptions):
         None,
         "none",
         "The user's password. Brokers require a signature from each task, so this text is sent to every task; the next "
-        "two options send only the name of the file or variable.",
+        "option sends only the name of the file.",
         secret=True,
     )
     auth_password_file: str | None = optional(
@@ -93,13 +80,6 @@ class AccessOptions(ConnectingOptions):
         "none",
         "A file with the password, at the same path on the driver's machine and on every executor's. It is read for "
         "each signature.",
-    )
-    auth_password_env: str | None = optional(
-        "authPasswordEnv",
-        to.variable,
-        None,
-        "none",
-        "An environment variable with the password, for the driver and the executors (`spark.executorEnv.NAME`).",
     )
     tls_enabled: bool | None = optional(
         "tls.enabled",
@@ -140,65 +120,36 @@ class AccessOptions(ConnectingOptions):
     given: frozenset[str] = frozenset()
     """Names of the options that the user set."""
 
+    @property
+    def uses_tls(self) -> bool:
+        """Whether connections are encrypted."""
+        return asks_for_tls(self.given, self.tls_enabled)
 
-def credentials(options: AccessOptions) -> Credentials | None:
-    """Return the credentials; None without a user."""
-    if options.auth_user is None:
-        return None
-    return Credentials(
-        options.auth_user,
-        password=options.auth_password,
-        password_file=options.auth_password_file,
-        password_env=options.auth_password_env,
-    )
+    def check(self) -> None:
+        """Raise ConfigurationError for options that contradict each other."""
+        self.check_access()
 
+    def check_access(self) -> None:
+        """Raise ConfigurationError for options of this kind that contradict each other."""
+        given = [name for name in _PASSWORDS if name in self.given]
+        if len(given) > 1:
+            raise ConfigurationError(f"{' and '.join(given)} are given together; give one of them")
+        if self.auth_user is None and given:
+            raise ConfigurationError(f"{given[0]} is given without authUser; add authUser")
+        if self.auth_user is not None and not given:
+            raise ConfigurationError(f"authUser is given without a password; add one of {', '.join(_PASSWORDS)}")
+        own_key = [name for name in ("tls.keyFile", "tls.keyPasswordFile") if name in self.given]
+        if own_key and self.tls_certificate_file is None:
+            raise ConfigurationError(
+                f"{own_key[0]} is given without tls.certificateFile, the certificate that the key is for"
+            )
 
-def uses_tls(options: AccessOptions) -> bool:
-    """Whether connections are encrypted."""
-    return asks_for_tls(options.given, options.tls_enabled)
-
-
-def asks_for_tls(given: Iterable[str], enabled: bool | None) -> bool:
-    """Whether connections are encrypted, from the names of the set options and the value of tls.enabled."""
-    return any(name.startswith("tls.") for name in given) if enabled is None else enabled
-
-
-def tls_settings(options: AccessOptions) -> TlsSettings | None:
-    """Return the TLS settings; None for plain connections."""
-    if not uses_tls(options):
-        return None
-    return TlsSettings(
-        options.tls_ca_file,
-        options.tls_certificate_file,
-        options.tls_key_file,
-        key_password_file=options.tls_key_password_file,
-        check_hostname=options.tls_check_hostname,
-    )
-
-
-def check_access(options: AccessOptions) -> None:
-    """Raise ConfigurationError for options of this kind that contradict each other."""
-    given = [name for name in _PASSWORDS if name in options.given]
-    if len(given) > 1:
-        raise ConfigurationError(f"{' and '.join(given)} are given together; give one of them")
-    if options.auth_user is None and given:
-        raise ConfigurationError(f"{given[0]} is given without authUser; add authUser")
-    if options.auth_user is not None and not given:
-        raise ConfigurationError(f"authUser is given without a password; add one of {', '.join(_PASSWORDS)}")
-    own_key = [name for name in ("tls.keyFile", "tls.keyPasswordFile") if name in options.given]
-    if own_key and options.tls_certificate_file is None:
-        raise ConfigurationError(
-            f"{own_key[0]} is given without tls.certificateFile, the certificate that the key is for"
-        )
-
-
-def check_here(options: AccessOptions) -> None:
-    """Raise ConfigurationError for a file or an environment variable that this process cannot read."""
-    for field, declared in options_of(AccessOptions).items():
-        named = getattr(options, field)
-        if named is None or (declared.name.startswith("tls.") and not uses_tls(options)):
-            continue
-        if declared.parse is to.file:
+    def check_files(self) -> None:
+        """Raise ConfigurationError for a file that this process cannot read."""
+        for field, declared in options_of(AccessOptions).items():
+            named = getattr(self, field) if declared.parse is to.file else None
+            if named is None or (declared.name.startswith("tls.") and not self.uses_tls):
+                continue
             try:
                 open(named, "rb").close()
             except OSError as error:
@@ -207,28 +158,34 @@ def check_here(options: AccessOptions) -> None:
                     f"({error.strerror or error}); the file must exist on the driver's machine and on every executor's",
                     condition="FILE_NOT_READABLE",
                 ) from None
-        elif declared.parse is to.variable and not os.environ.get(named):
-            what, name = f"the environment variable {named}, which", named
-            if not looks_like_variable(named):
-                what, name = "an environment variable, which is not shown as it may be the password, and which", "NAME"
-            raise ConfigurationError(
-                f"{declared.name} names {what} is not set on {host_name()}; set it "
-                f"for the driver, and for executors as spark.executorEnv.{name}",
-                condition="FILE_NOT_READABLE",
-            )
+
+
+def asks_for_tls(given: Iterable[str], enabled: bool | None) -> bool:
+    """Whether connections are encrypted, from the names of the set options and the value of tls.enabled."""
+    return any(name.startswith("tls.") for name in given) if enabled is None else enabled
 
 
 def client_settings(options: AccessOptions) -> ClientSettings:
     """Return the client settings; the same for planner and tasks, reads and writes.
 
-    ConfigurationError: a file or variable that the options name does not exist on this machine.
+    ConfigurationError: a file that the options name does not exist on this machine.
     """
-    check_here(options)
+    options.check_files()
+    user, tls = options.auth_user, None
+    if options.uses_tls:
+        tls = TlsSettings(
+            options.tls_ca_file,
+            options.tls_certificate_file,
+            options.tls_key_file,
+            key_password_file=options.tls_key_password_file,
+            check_hostname=options.tls_check_hostname,
+        )
+    password, file = options.auth_password, options.auth_password_file
     return ClientSettings(
         options.master_servers,
         master_web_port=options.master_web_port,
         rpc_timeout_ms=options.rpc_timeout_ms,
         retry_limit_ms=options.retry_limit_ms,
-        credentials=credentials(options),
-        tls=tls_settings(options),
+        credentials=None if user is None else Credentials(user, password=password, password_file=file),
+        tls=tls,
     )

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal, TypeVar
+from typing import Any, Final, TypeVar
 
 from spark_source.options import parsers as to
-from spark_source.options.access import AccessOptions, asks_for_tls, check_access
+from spark_source.options.access import AccessOptions, asks_for_tls
 from spark_source.options.option import Masked, Option, options_of
+from spark_source.options.settings_file import nearest
 from spark_source.options.sink_options import SinkOptions
 from spark_source.options.source_options import SourceOptions
 from spark_source.options.table import OPTIONS, find_option
 from tubeclient.errors import ConfigurationError
 
-__all__ = ["GivenOptions", "access_options", "parse_given", "parse_options", "read_options", "write_options"]
+__all__ = ["GivenOptions", "access_options", "parse_given", "parse_options", "write_options"]
 
-_Kind = TypeVar("_Kind", SourceOptions, SinkOptions)
+_Kind = TypeVar("_Kind", SourceOptions, SinkOptions, AccessOptions)
 
 _SPARKS_OWN: Final = ("checkpointLocation", "queryName")
 """Options that Spark passes to a sink along with the user's."""
@@ -31,22 +31,23 @@ class GivenOptions:
     """By the options' documented names."""
 
     def of(self, kind: type[_Kind]) -> _Kind:
-        """Return the options of a read or of a write, with defaults.
+        """Return the options of a read, of a write, or of a connection alone, with defaults.
 
-        Raises ConfigurationError that names an option that does not apply, or a missing one.
+        Raises ConfigurationError for options that do not apply, are missing or contradict each other.
         """
         options = options_of(kind)
-        names = {option.name for option in options.values()}.union(() if kind is SourceOptions else _SPARKS_OWN)
+        names = {option.name for option in options.values()}.union(_SPARKS_OWN if kind is SinkOptions else ())
         for name in sorted(self.values.keys() - names):
-            use: Literal["read", "write"] = "read" if kind is SourceOptions else "write"
-            raise ConfigurationError(_misplaced(name, use), condition="MISPLACED_OPTION")
+            raise ConfigurationError(_misplaced(name, kind), condition="MISPLACED_OPTION")
         for option in options.values():
             if option.required and option.name not in self.values:
                 raise ConfigurationError(
                     f'option {option.name} is required; add .option("{option.name}", ...)', condition="MISSING_OPTION"
                 )
         given = {name: self.values[option.name] for name, option in options.items() if option.name in self.values}
-        return kind(given=frozenset(self.values), **given)
+        made = kind(given=frozenset(self.values), **given)
+        made.check()
+        return made
 
 
 def parse_given(options: Mapping[str, str]) -> GivenOptions:
@@ -74,39 +75,19 @@ def parse_given(options: Mapping[str, str]) -> GivenOptions:
     return GivenOptions(values)
 
 
-def read_options(given: GivenOptions) -> SourceOptions:
-    """Return the options of a read. Raises ConfigurationError for options that do not apply, are missing or contradict
-    each other."""
-    options = given.of(SourceOptions)
-    options.check()
-    return options
-
-
 def write_options(given: GivenOptions) -> SinkOptions:
-    """Return the options of a write; raises ConfigurationError like `read_options`."""
-    options = given.of(SinkOptions)
-    options.check()
-    return options
+    """Return the options of a write."""
+    return given.of(SinkOptions)
 
 
 def access_options(options: Mapping[str, str]) -> AccessOptions:
-    """Return the options of a connection alone; raises ConfigurationError like `read_options`, and for others."""
-    values = parse_given(options).values
-    fields = options_of(AccessOptions)
-    names = {option.name for option in fields.values()}
-    for name in sorted(values.keys() - names):
-        raise ConfigurationError(f"option {name} is not about the connection to the cluster; leave it out")
-    if "masterServers" not in values:
-        raise ConfigurationError("option masterServers is required")
-    given = {field: values[option.name] for field, option in fields.items() if option.name in values}
-    found = AccessOptions(given=frozenset(values), **given)
-    check_access(found)
-    return found
+    """Return the options of a connection alone."""
+    return parse_given(options).of(AccessOptions)
 
 
 def parse_options(options: Mapping[str, str]) -> SourceOptions:
-    """Return the options of a read: `parse_given`, then `read_options`."""
-    return read_options(parse_given(options))
+    """Return the options of a read."""
+    return parse_given(options).of(SourceOptions)
 
 
 def _parse(option: Option, name: str, text: str) -> Any:
@@ -134,40 +115,20 @@ def _is_of_a_table(key: str) -> bool:
     return key.lower().startswith("option.")
 
 
-_OF_OTHERS: Final = {
-    "topics": "subscribe, or topic in a write",
-    "group": "consumerGroup",
-    "brokers": "masterServers",
-    "groupidprefix": "consumerGroup",
-    "kafkaconsumer.polltimeoutms": "retryLimit",
-    "fetchoffset.numretries": "retryLimit",
-    "fetchoffset.retryintervalms": "retryLimit",
-    "kafka.group.id": "consumerGroup",
-    "kafka.auto.offset.reset": "startingOffsets",
-    "kafka.security.protocol": "tls.enabled",
-    "kafka.ssl.truststore.location": "tls.caFile",
-    "kafka.ssl.keystore.location": "tls.certificateFile",
-    "kafka.sasl.jaas.config": "authUser",
-}
-"""What those who come from Kafka's source may write, and is not spelled alike; in lower case."""
-
-
 def _unknown(key: str) -> str:
-    names = {option.name.rstrip("*").lower(): option.name for option in OPTIONS}
     if key.lower() == "path":
         return (
             "tubeclient has no path: call .load(), .save() or .start() without one. Name the topics to read with "
             "subscribe, the topic to write with topic"
         )
-    near = difflib.get_close_matches(key.lower(), names, n=1)
-    meant = _OF_OTHERS.get(key.lower()) or (names[near[0]] if near else None)
-    hint = f"did you mean {meant}?" if meant else f"there are {', '.join(names.values())}"
-    return f"option {key} is unknown; {hint}"
+    return f"option {key} is unknown; {nearest(key, [option.name for option in OPTIONS])}"
 
 
-def _misplaced(name: str, use: Literal["read", "write"]) -> str:
+def _misplaced(name: str, kind: type) -> str:
+    if kind is AccessOptions:
+        return f"option {name} is not about the connection to the cluster; leave it out"
     if name in _SPARKS_OWN:
         return f"option {name} belongs to writeStream, not to a read"
     instead = {"topic": "subscribe", "subscribe": "topic", "assign": "topic", "subscribePattern": "topic"}.get(name)
-    other = "writes" if use == "read" else "reads"
+    other = "writes" if kind is SourceOptions else "reads"
     return f"option {name} applies to {other} only; " + (f"did you mean {instead}?" if instead else "leave it out")

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Final
 
-from spark_source.offsets.json_object import json_object, put_once
+from spark_source.offsets.offset_spec import json_object
 from spark_source.options import parsers as to
 from spark_source.options.option import option, optional
 from tubeclient.assignment import NO_HINTS, STRATEGIES, Hints, check_strategy, strategy_named
 from tubeclient.keys import MAX_NODES, PartitionKey, is_int32
 
-__all__ = ["MOST_READERS", "NodeOptions", "Slicing", "assignment_hints", "assignment_strategy"]
+__all__ = ["NodeOptions", "assignment_hints", "assignment_strategy"]
 
-_WRITE = 'write JSON of rooms, nodeRooms, plan and virtualNodes, as in {"rooms": {"1": "east", "2": "west"}}'
-
-_Named = TypeVar("_Named")
+_HINTS: Final = (
+    'JSON of rooms, nodeRooms, plan and virtualNodes, as in {"rooms": {"1": "east"}, "nodeRooms": {"0": "east"}, '
+    '"plan": {"1:clicks:0": 0}, "virtualNodes": 10}'
+)
 
 
 def assignment_strategy(value: str) -> str:
@@ -32,71 +32,31 @@ def assignment_strategy(value: str) -> str:
 
 def assignment_hints(value: str) -> Hints:
     """JSON with data for strategies."""
-    entries = json_object(value, "assignmentHints")
-    if not entries:
-        raise ValueError(f"is {value!r}; {_WRITE}")
-    strange = sorted(entries.keys() - {"rooms", "nodeRooms", "plan", "virtualNodes"})
-    if strange:
-        raise ValueError(f"has the unknown entry {strange[0]!r}; {_WRITE}")
-    virtual_nodes = entries.get("virtualNodes", Hints.virtual_nodes)
-    if not _is_count(virtual_nodes) or not virtual_nodes:
-        raise ValueError(f"has virtualNodes {virtual_nodes!r}; write a whole number from 1 on")
+    entries = json_object(value, "assignmentHints") or {}
+    rooms, node_rooms, plan, virtual = (
+        entries.pop(name, None) for name in ("rooms", "nodeRooms", "plan", "virtualNodes")
+    )
+    good = not entries and (rooms, node_rooms, plan, virtual) != (None,) * 4
+    good = good and all(_values(some, str) for some in (rooms, node_rooms)) and _values(plan, int)
+    if not good or (virtual is not None and (type(virtual) is not int or virtual < 1)):
+        raise ValueError(f"is {value!r}; write {_HINTS}")
     return Hints(
-        rooms=_mapping(entries, "rooms", _id, _is_room, 'from broker ids to rooms, as in {"1": "east"}'),
-        node_rooms=_mapping(entries, "nodeRooms", _id, _is_room, 'from node ids to rooms, as in {"0": "east"}'),
-        plan=_mapping(
-            entries, "plan", PartitionKey.parse, _is_count, 'from partition keys to node ids, as in {"1:clicks:0": 0}'
-        ),
-        virtual_nodes=virtual_nodes,
+        rooms=_by_id(rooms),
+        node_rooms=_by_id(node_rooms),
+        plan=None if plan is None else {PartitionKey.parse(key): node for key, node in plan.items()},
+        virtual_nodes=Hints.virtual_nodes if virtual is None else virtual,
     )
 
 
-def _mapping(
-    entries: dict[str, Any],
-    name: str,
-    parse: Callable[[str], _Named],
-    is_value: Callable[[Any], bool],
-    write: str,
-) -> dict[_Named, Any] | None:
-    if name not in entries:
-        return None
-    found = entries[name]
-    if not isinstance(found, dict):
-        raise ValueError(f"has {name} {found!r}; write an object {write}")
-    for value in found.values():
-        if not is_value(value):
-            raise ValueError(f"has {value!r} in {name}; write an object {write}")
-    parsed: dict[_Named, Any] = {}
-    for key, value in found.items():
-        put_once(parsed, {parse(key): value}, f"{name} in assignmentHints")
-    return parsed
+def _values(found: object, kind: type) -> bool:
+    return found is None or (isinstance(found, dict) and all(type(one) is kind and one != "" for one in found.values()))
 
 
-def _id(text: str) -> int:
-    if not is_int32(text):
-        raise ValueError(f"has the id {text!r}; write a whole number")
-    return int(text)
-
-
-def _is_room(value: Any) -> bool:
-    return isinstance(value, str) and bool(value)
-
-
-def _is_count(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
-
-
-class Slicing(NamedTuple):
-    """How a node's ranges are cut into tasks."""
-
-    min_tasks: int | None
-    """Of all nodes together."""
-    reader_groups: int
-    """How many tasks can read one partition in parallel."""
-
-
-MOST_READERS: Final = 2
-"""Nodes of one partition, with `backlogTakeover`."""
+def _by_id(rooms: dict[str, str] | None) -> dict[int, str] | None:
+    for number in rooms or ():
+        if not is_int32(number):
+            raise ValueError(f"has the id {number!r}; write a whole number")
+    return None if rooms is None else {int(number): room for number, room in rooms.items()}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -144,14 +104,6 @@ class NodeOptions:
         "With `backlogTakeover`, partitions with more rows than this in a batch may be read by two nodes.",
         internal=True,
     )
-    min_partitions: int | None = optional(
-        "minPartitions",
-        to.integer(1),
-        None,
-        "one task for each node with something to read",
-        "Split the nodes' ranges into about this many tasks, in proportion to their rows. A hint: no "
-        "partition is cut into more slices than there are `readerGroups`.",
-    )
     group_join_timeout_ms: int = option(
         "groupJoinTimeout",
         to.duration_ms(0),
@@ -169,7 +121,7 @@ class NodeOptions:
     @property
     def readers_per_partition(self) -> int:
         """How many nodes may read one partition in parallel."""
-        return MOST_READERS if self.backlog_takeover else 1
+        return 2 if self.backlog_takeover else 1
 
     def check_assignment(self) -> None:
         """Raise ConfigurationError if the strategy cannot work with these hints."""

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Final, TypeVar
 from urllib.parse import urlsplit
 
-from spark_source.offsets.json_object import json_object
+from spark_source.offsets.offset_spec import json_object
 from tubeclient.errors import ConfigurationError
 from tubeclient.keys import PartitionKey
 from tubeclient.names import checked_filters, group_name, tag_name, topic_name, why_no_group
@@ -17,6 +17,7 @@ from tubeclient.settings import parse_master_servers
 from tubeclient.wire.message_time import zone_named
 
 __all__ = [
+    "ALL_TOPICS",
     "boolean",
     "choice",
     "columns",
@@ -24,7 +25,6 @@ __all__ = [
     "file",
     "filters",
     "folder",
-    "groups",
     "integer",
     "location",
     "own_group",
@@ -32,19 +32,20 @@ __all__ = [
     "password",
     "pattern",
     "servers",
-    "streams",
     "table",
     "text",
     "topic",
     "topics",
     "user",
-    "variable",
     "zone",
 ]
 
 T = TypeVar("T")
 U = TypeVar("U")
 Word = TypeVar("Word", bound=str)
+
+ALL_TOPICS: Final = ""
+"""In filters: the topics without tags of their own."""
 
 _DURATION = re.compile(r"(\d+)\s*([a-z]+)", re.IGNORECASE)
 _UNITS_MS: Final = {
@@ -67,11 +68,6 @@ def text(value: str) -> str:
 
 def file(value: str) -> str:
     """The path of a file that the using process can read."""
-    return text(value)
-
-
-def variable(value: str) -> str:
-    """The name of an environment variable of the using process."""
     return text(value)
 
 
@@ -136,11 +132,6 @@ def own_group(value: str) -> str:
     if why is not None:
         raise ValueError(f"is {found}, {why}")
     return found
-
-
-def groups(value: str) -> tuple[str, ...]:
-    """Names of groups separated by commas, each once, in the given order."""
-    return _names(group_name, value)
 
 
 def topics(value: str) -> tuple[str, ...]:
@@ -243,16 +234,16 @@ def partition_keys(value: str) -> tuple[PartitionKey, ...]:
     return tuple(sorted({PartitionKey.parse(key) for key in keys}))
 
 
-def streams(value: str) -> frozenset[str]:
-    """InLong stream ids separated by commas; they are tags on the brokers."""
-    return frozenset(_names(tag_name, value))
-
-
 def filters(value: str) -> Mapping[str, frozenset[str]]:
-    """JSON from topics to lists of tags."""
+    """Tags separated by commas, for ALL_TOPICS, or JSON from topics to lists of tags."""
+    if not value.lstrip().startswith(("{", "[")):
+        return {ALL_TOPICS: frozenset(_names(tag_name, value))}
     entries = json_object(value, "filters")
     if not entries:
-        raise ValueError(f'is {value!r}; write JSON from topics to lists of tags, as in {{"clicks": ["web", "app"]}}')
+        raise ValueError(
+            f"is {value!r}; write tags separated by commas, or JSON from topics to lists of tags, as in "
+            '{"clicks": ["web", "app"]}'
+        )
     for topic, tags in entries.items():
         if not isinstance(tags, list) or not tags:
             raise ValueError(f"has no list of tags for topic {topic!r}; omit a topic to read all of it")

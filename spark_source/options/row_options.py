@@ -43,13 +43,6 @@ class RowOptions:
         "`recordIndex`. `auto`: packs by DataProxy's attributes or by their magic, and all other messages raw. Limits "
         "and lag always count messages.",
     )
-    read: Literal["messages", "positions"] = option(
-        "read",
-        to.choice("messages", "positions"),
-        "messages",
-        "What rows are: `messages`; or `positions`, in batch reads only: a row for each partition, with its ends, "
-        "where the group stands and how far it is behind.",
-    )
     bad_messages: Literal["fail", "keep"] = option(
         "badMessages",
         to.choice("fail", "keep"),

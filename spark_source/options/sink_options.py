@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from spark_source.options import parsers as to
-from spark_source.options.access import AccessOptions, check_access
+from spark_source.options.access import AccessOptions
 from spark_source.options.option import optional
 from spark_source.options.row_options import MessageTimeOptions
 
@@ -26,4 +26,4 @@ class SinkOptions(AccessOptions, MessageTimeOptions):
 
     def check(self) -> None:
         """Raise ConfigurationError for options that contradict each other."""
-        check_access(self)
+        self.check_access()

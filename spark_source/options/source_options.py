@@ -8,12 +8,11 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from spark_source.options import parsers as to
-from spark_source.options.access import AccessOptions, ConnectingOptions, check_access
-from spark_source.options.node_options import MOST_READERS, NodeOptions, Slicing
+from spark_source.options.access import AccessOptions, ConnectingOptions
+from spark_source.options.node_options import NodeOptions
 from spark_source.options.option import Masked, option, optional, options_of, secrets
 from spark_source.options.row_options import MessageTimeOptions, RowOptions
-from spark_source.options.start_and_end import PlaceRules, StartAndEnd
-from spark_source.options.subscription import Subscription
+from spark_source.options.subscription import StartAndEnd, Subscription
 from tubeclient.assignment import NO_HINTS
 from tubeclient.errors import ConfigurationError
 
@@ -136,20 +135,10 @@ class SourceOptions(
     """The options of a read, streaming or batch. Functions that need one group of options take that group."""
 
     @property
-    def place_rules(self) -> PlaceRules:
-        """The options that decide which offsets places stand for."""
-        return PlaceRules(
-            self.consumer_group,
-            self.message_time_zone,
-            self.unmatched,
-            self.group_fallback,
-            self.fail_on_data_loss,
-        )
-
-    @property
-    def slicing(self) -> Slicing:
-        """How a node's ranges are cut into tasks."""
-        return Slicing(self.min_partitions, len(self.reader_groups))
+    def starting_question(self) -> str:
+        """Identifies where a streaming read begins, and what decides the offsets of that."""
+        spec = self.start_of("stream")
+        return f"{spec.text} {self.message_time_zone}" if spec.by_time else spec.text
 
     def for_tasks(self) -> SourceOptions:
         """These options without what only the planner needs: tasks get no plan and no access to the offsets table.
@@ -166,31 +155,15 @@ class SourceOptions(
                 "assign (partitions)"
             )
         self.check_filters()
-        if self.streams and self.payload == "raw":
-            raise ConfigurationError("streams picks InLong streams, and payload is raw; set payload to inlong or auto")
-        if self.streams and self.filters:
-            raise ConfigurationError("streams and filters both pick messages by tag; give one of them")
         self.check_assignment()
-        check_access(self)
+        self.check_access()
         for name in ("storageOption.*", "offsetsTableMode", "offsetCommitInterval"):
             if name in self.given and self.offsets_table is None:
                 raise ConfigurationError(f"{name} is given without offsetsTable and has no effect; add offsetsTable")
-        if self.readers_per_partition > len(self.reader_groups):
-            raise ConfigurationError(
-                f"with backlogTakeover {MOST_READERS} nodes may read a partition, each with a group of its own, and "
-                f"there is only {self.reader_groups[0]} in readerGroups; name more of them"
-            )
-        if self.consumer_group in self.reader_groups:
-            raise ConfigurationError(
-                f"readerGroups names consumerGroup {self.consumer_group}; reading moves a reader group's position on "
-                "the broker, so name another group"
-            )
 
     def check_stream(self, *, read_limits: bool = True) -> None:
         """Raise ConfigurationError for options that do not apply to a streaming read, or need `read_limits` that Spark
         lacks."""
-        if self.read == "positions":
-            raise ConfigurationError("read positions belongs to batch reads; a streaming read gives messages")
         for name in ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay"):
             if name in self.given and not read_limits:
                 raise ConfigurationError(

@@ -1,18 +1,22 @@
-"""What to read and with which groups: the consumer group, the reader groups, and topics or partitions."""
+"""What to read and as which group, where a read begins, and where a batch read ends."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
+from typing import Literal
 
+from spark_source.offsets.offset_spec import OffsetSpec
+from spark_source.offsets.timestamps import check_order, parse_timestamp
 from spark_source.options import parsers as to
 from spark_source.options.option import option, optional, required
 from tubeclient.errors import ConfigurationError
 from tubeclient.keys import PartitionKey
 from tubeclient.names import reader_groups_of
 
-__all__ = ["Subscription"]
+__all__ = ["StartAndEnd", "Subscription"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,8 +27,8 @@ class Subscription:
         "consumerGroup",
         to.own_group,
         "The group to read as. A streaming query holds its nodes at the master, so a second query of the group is "
-        "refused; a batch read registers nothing under it. The name must not end in `-r` and a number, like a reader "
-        "group's.",
+        "refused; a batch read registers nothing under it. Tasks read as the groups `GROUP-r0` to `GROUP-r7`, which a "
+        "cluster with authorisation must allow; so the name must not end in `-r` and a number.",
     )
     subscribe: tuple[str, ...] = optional(
         "subscribe",
@@ -53,17 +57,9 @@ class Subscription:
         to.filters,
         {},
         "none",
-        'JSON from topics to tags, as in `{"clicks": ["web", "app"]}`: only messages with one of the tags are '
-        "read. Offsets move past the others too, so row limits become upper bounds.",
-    )
-    named_reader_groups: tuple[str, ...] | None = optional(
-        "readerGroups",
-        to.groups,
-        None,
-        "`GROUP-r0` to `GROUP-r7`",
-        "The groups that tasks read with, and that look up offsets. Reading moves a group's position on the broker, so "
-        "tasks never read as `consumerGroup`. Name groups that nothing else uses; a cluster with authorisation must "
-        "allow them.",
+        "Only messages with one of these tags are read: tags separated by commas, or JSON from topics to tags, as in "
+        '`{"clicks": ["web", "app"]}`. DataProxy sets the tag to the InLong stream id. Offsets move past the others '
+        "too, so row limits become upper bounds.",
     )
     partition_refresh_interval_ms: int = option(
         "partitionRefreshInterval",
@@ -73,14 +69,6 @@ class Subscription:
         only="stream",
         internal=True,
     )
-    streams: frozenset[str] = optional(
-        "streams",
-        to.streams,
-        frozenset(),
-        "all",
-        "InLong stream ids, separated by commas: only their records are read. Brokers pick them by tag, which "
-        "DataProxy sets to the stream id. With `payload` `inlong` or `auto`, and without `filters`.",
-    )
 
     @property
     def topics(self) -> tuple[str, ...]:
@@ -89,8 +77,8 @@ class Subscription:
 
     @property
     def reader_groups(self) -> tuple[str, ...]:
-        """The reader groups."""
-        return self.named_reader_groups or reader_groups_of(self.consumer_group)
+        """The groups that tasks read with: reading moves a group's position on the broker."""
+        return reader_groups_of(self.consumer_group)
 
     @property
     def choice(self) -> str:
@@ -115,7 +103,7 @@ class Subscription:
 
     def tags_of(self, topic: str) -> frozenset[str]:
         """The tags that are read of a topic; none for all its messages."""
-        return self.streams or self.filters.get(topic, frozenset())
+        return self.filters.get(topic, self.filters.get(to.ALL_TOPICS, frozenset()))
 
     def tags_by_topic(self, topics: Iterable[str]) -> Mapping[str, frozenset[str]]:
         """The tags that are read of each of these topics, without the topics that are read as a whole."""
@@ -123,10 +111,73 @@ class Subscription:
 
     def check_filters(self) -> None:
         """Raise ConfigurationError for a filter on a topic that is not read."""
-        strange = sorted(topic for topic in self.filters if not self.reads_topic(topic))
+        strange = sorted(topic for topic in self.filters if topic != to.ALL_TOPICS and not self.reads_topic(topic))
         if strange:
             read = self.subscribe_pattern
             raise ConfigurationError(
                 f"filters names topic {strange[0]}, which is not read; the topics are "
                 + (", ".join(self.topics) if read is None else f"those that match {read.pattern!r} as a whole")
             )
+
+
+@dataclass(frozen=True, kw_only=True)
+class StartAndEnd:
+    """Where a read begins and ends, by offset or by time."""
+
+    starting: OffsetSpec | None = optional(
+        "startingOffsets",
+        partial(OffsetSpec.parse, option="startingOffsets"),
+        None,
+        "`latest`; for a batch read `earliest`",
+        "Where a new query begins: `earliest`, `latest`, `group` (the offsets table first, then the group's position "
+        "on the brokers; an error in a topic without either, while `group:earliest` and `group:latest` begin there), "
+        'or JSON from partition keys to offsets with a `"default"` entry for all others; -2 means earliest, -1 '
+        "latest. A query with a checkpoint continues from the checkpoint. "
+        "Partitions that appear later are read from their beginning. So are partitions that JSON does not name, if it "
+        "names offsets in their topic and its default is `latest`. A batch read must not start at `latest`.",
+    )
+    starting_timestamp: OffsetSpec | None = optional(
+        "startingTimestamp",
+        partial(parse_timestamp, option="startingTimestamp"),
+        None,
+        "",
+        "Begin each partition at its first message of this minute or later, by the time that producers write on "
+        "messages: milliseconds since 1970. A partition without one begins with the next message. Overrides "
+        "`startingOffsets`.",
+    )
+    ending: OffsetSpec = option(
+        "endingOffsets",
+        partial(OffsetSpec.parse, option="endingOffsets"),
+        "latest",
+        "Where a batch read ends: `latest`, or JSON as for `startingOffsets` (-1 for latest; -2 is not allowed).",
+        only="batch",
+    )
+    ending_timestamp: OffsetSpec | None = optional(
+        "endingTimestamp",
+        partial(parse_timestamp, option="endingTimestamp"),
+        None,
+        "",
+        "End each partition before its first message of this minute or later, or at the latest offset if there is "
+        "none. Overrides `endingOffsets`.",
+        only="batch",
+    )
+
+    def start_of(self, read: Literal["stream", "batch"]) -> OffsetSpec:
+        """Where a read begins, with the default of its kind."""
+        default = OffsetSpec("startingOffsets", "latest" if read == "stream" else "earliest")
+        return self.starting_timestamp or self.starting or default
+
+    @property
+    def end(self) -> OffsetSpec:
+        """Where a batch read ends."""
+        return self.ending_timestamp or self.ending
+
+    def check_ends(self) -> None:
+        """Raise ConfigurationError for a start or an end that makes no sense in a batch read."""
+        if self.start_of("batch").uses("latest"):
+            raise ConfigurationError(
+                "startingOffsets must not be latest in a batch read, which would read nothing; use earliest"
+            )
+        if self.end.uses("earliest") or self.end.by_group:
+            raise ConfigurationError("endingOffsets must be latest or offsets; earliest (-2) and group are not allowed")
+        check_order(self.start_of("batch"), self.end)

@@ -7,8 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from spark_source.offsets.offsets import Offsets
-from spark_source.offsets.partition_set import PartitionSet
+from spark_source.offsets.offsets import Offsets, PartitionSet
 from spark_source.plan.losses import find_gone
 from spark_source.plan.planning import StoreNodes, entries_by_partition, nodes_by_store
 from tubeclient.assignment import Hint, Hints, assign, hints_of, node_of
@@ -125,4 +124,4 @@ class Assigner:
 
 
 def _gone(offsets: Offsets, configured: PartitionSet) -> frozenset[PartitionKey]:
-    return frozenset(one.partition for one in find_gone(offsets, configured, lambda _: True))
+    return frozenset(key for key, _ in find_gone(offsets, configured))

@@ -6,14 +6,14 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 from spark_source.offsets.offsets import Offsets
 from spark_source.plan.assigning import PartitionAssignment
 from spark_source.plan.planning import ranges
-from spark_source.plan.takeover import TakenOver, take_over
-from tubeclient.keys import OffsetRange, PartitionKey
+from tubeclient.keys import INDEX_ENTRY_BYTES, OffsetRange, PartitionKey
 
-__all__ = ["BatchPlan"]
+__all__ = ["BatchPlan", "TakenOver", "take_over"]
 
 _LOGGED_RANGES = 20
 
@@ -71,3 +71,47 @@ class BatchPlan:
             for one in of_node:
                 owner = owners.get(one)
                 yield node, str(one) if owner is None else f"{one} (backlog of node {owner})"
+
+
+class TakenOver(NamedTuple):
+    """A part of a range that another node than the partition's owner reads."""
+
+    part: OffsetRange
+    owner: int
+    """The partition's node."""
+    reader: int
+    """The node that reads the part."""
+
+
+def take_over(
+    by_node: Mapping[int, Sequence[OffsetRange]], node_count: int, min_rows: int
+) -> tuple[dict[int, Sequence[OffsetRange]], list[TakenOver]]:
+    """Return what each of the nodes 0 to `node_count` - 1 reads instead of `by_node`, and what was taken over.
+
+    The end of a range of more than `min_rows` index entries may go to another node; the rest stays with its owner. The
+    sizes level the nodes' loads as far as possible: longest range first, least busy node first. Parts of less than half
+    of `min_rows` are not worth a reader. Nodes with nothing to read are left out.
+    """
+    loads = {node: sum(one.max_messages for one in by_node.get(node, ())) for node in range(node_count)}
+    long = sorted(
+        (-one.max_messages, one, node)  # longest first
+        for node, of_node in by_node.items()
+        for one in of_node
+        if one.max_messages > min_rows
+    )
+    moved: dict[int, list[OffsetRange]] = {node: list(of_node) for node, of_node in by_node.items()}
+    taken: list[TakenOver] = []
+    for minus_entries, whole, owner in long if node_count > 1 else ():
+        load, reader = min((load, node) for node, load in loads.items() if node != owner)
+        entries = min((loads[owner] - load) // 2, -minus_entries)
+        if entries < max(1, min_rows // 2):
+            continue
+        cut_at = whole.end - entries * INDEX_ENTRY_BYTES
+        part = whole._replace(start=cut_at)
+        taken.append(TakenOver(part, owner, reader))
+        moved[owner].remove(whole)
+        moved[owner] += [whole._replace(end=cut_at)] if whole.start < cut_at else []
+        moved.setdefault(reader, []).append(part)
+        loads[reader] += entries
+        loads[owner] -= entries
+    return {node: sorted(of_node) for node, of_node in sorted(moved.items()) if of_node}, sorted(taken)

@@ -3,221 +3,114 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import NamedTuple, TypeAlias
+from typing import Final, Literal, NamedTuple
 
-from spark_source.offsets.offsets import Offsets
-from spark_source.offsets.partition_set import PartitionSet
+from spark_source.offsets.offsets import Offsets, PartitionSet
 from tubeclient.errors import DataLoss
 from tubeclient.keys import INDEX_ENTRY_BYTES, PartitionKey, StoreBounds, StoreKey
 
-__all__ = [
-    "NEW_CHECKPOINT",
-    "AwayBroker",
-    "GonePartition",
-    "Loss",
-    "LostEnd",
-    "LostOffsets",
-    "data_loss",
-    "find_away",
-    "find_cut",
-    "find_gone",
-    "find_lost",
-]
+__all__ = ["NEW_CHECKPOINT", "Loss", "away", "data_loss", "find_cut", "find_gone", "find_lost", "gone"]
 
-NEW_CHECKPOINT = "begin with a new checkpoint at startingOffsets that the brokers hold"
+NEW_CHECKPOINT: Final = "begin with a new checkpoint at startingOffsets that the brokers hold"
 """Advice for a query whose positions the brokers no longer hold."""
 
-
-class LostOffsets(NamedTuple):
-    """A partition whose position is outside of what its broker holds."""
-
-    partition: PartitionKey
-    position: int
-    """The query's position."""
-    low: int
-    """The broker's first offset."""
-    high: int
-    """The offset after the broker's last."""
-
-    @property
-    def identity(self) -> tuple[PartitionKey, int, bool]:
-        """Equal for the same loss, even if the broker's bounds move."""
-        return self.partition, self.position, self.expired
-
-    @property
-    def expired(self) -> bool:
-        """Whether messages have expired; otherwise the broker's data ends before the position."""
-        return self.position < self.low
-
-    @property
-    def found(self) -> int:
-        """The nearest offset that the broker holds."""
-        return self.low if self.expired else self.high
-
-    def __str__(self) -> str:
-        if self.expired:
-            return (
-                f"partition {self.partition} should be read from {self.position}, but the broker holds it only from "
-                f"{self.low}: at most {(self.low - self.position) // INDEX_ENTRY_BYTES} messages have expired"
-            )
-        return (
-            f"partition {self.partition} should be read from {self.position}, but the broker's data ends at "
-            f"{self.high}: it lost its tail (at most {(self.position - self.high) // INDEX_ENTRY_BYTES} messages), or "
-            f"the topic was deleted or created again (its messages up to {self.high} are not read)"
-        )
-
-
-class GonePartition(NamedTuple):
-    """A partition with a position that the cluster no longer lists."""
-
-    partition: PartitionKey
-    position: int
-    """The query's position."""
-    is_away: bool = False
-    """Whether the broker may come back; a planned batch is read without it nevertheless."""
-
-    @property
-    def identity(self) -> tuple[PartitionKey, int, None]:
-        """Equal for the same loss; not for a later topic of the same name."""
-        return self.partition, self.position, None
-
-    @property
-    def found(self) -> None:
-        """The broker holds nothing."""
-        return
-
-    def __str__(self) -> str:
-        return (
-            f"partition {self.partition} should be read from {self.position}, but the cluster does not list it any "
-            "more: "
-        ) + (
-            f"broker {self.partition.broker_id} is away, and a batch planned before is read without it"
-            if self.is_away
-            else "its store or topic was removed, with its unread messages"
-        )
-
-
-class AwayBroker(NamedTuple):
-    """A broker without a topic that other brokers have, while the query has a position there: ClusterView.is_away."""
-
-    positions: Sequence[tuple[PartitionKey, int]]
-    """The query's positions: at least one, sorted."""
-
-    @property
-    def partition(self) -> PartitionKey:
-        """The first partition."""
-        return self.positions[0][0]
-
-    @property
-    def position(self) -> int:
-        """The query's position in the first partition."""
-        return self.positions[0][1]
-
-    @property
-    def identity(self) -> tuple[int, str]:
-        """Equal for the same broker, whatever its partitions."""
-        return self.partition.broker_id, "away"
-
-    @property
-    def found(self) -> None:
-        """Unknown while the broker is away."""
-        return
-
-    def __str__(self) -> str:
-        others = len(self.positions) - 1
-        also = f" ({others} more of that broker as well)" if others else ""
-        return (
-            f"partition {self.partition} should be read from {self.position}, but the cluster does not list it any "
-            f"more{also}: the master shows no topic {self.partition.topic} on broker {self.partition.broker_id}, "
-            "while other brokers have it. That broker may be away for a while only: its partitions keep their "
-            "positions and are read from there when it is back"
-        )
-
-
-class LostEnd(NamedTuple):
-    """A partition that should be read up to its store's former end, but the store now ends earlier."""
-
-    partition: PartitionKey
-    end: int
-    """The store's former end."""
-    high: int
-    """The store's end now."""
-
-    @property
-    def position(self) -> int:
-        """The end to reach."""
-        return self.end
-
-    @property
-    def identity(self) -> tuple[PartitionKey, int, str]:
-        """Equal for the same loss, even if the broker's end moves."""
-        return self.partition, self.end, "end"
-
-    @property
-    def found(self) -> int:
-        """The nearest offset that the broker holds."""
-        return self.high
-
-    def __str__(self) -> str:
-        return (
-            f"partition {self.partition} should be read up to {self.end}, its end when Trigger.AvailableNow "
-            f"began, but the broker's data now ends at {self.high}: it lost its tail (at most "
-            f"{(self.end - self.high) // INDEX_ENTRY_BYTES} messages), or the topic was deleted or created again"
-        )
-
-
-_NAMED = 10
+_NAMED: Final = 10
 """How many partitions an error names besides the first."""
+_WITHOUT: Final = "set failOnDataLoss=false to go on without what is lost"
 
 
-Loss: TypeAlias = LostOffsets | GonePartition | AwayBroker | LostEnd
-"""A loss in a partition."""
+class Loss(NamedTuple):
+    """A partition that cannot be read from where it should be, or up to where it should be."""
+
+    kind: Literal["expired", "tail", "end", "gone", "away"]
+    """Messages before the broker's first offset; positions behind its last; an end behind its last; a partition that
+    the cluster no longer lists; a broker without a topic that other brokers have, see ClusterView.is_away."""
+    partition: PartitionKey
+    position: int
+    found: int | None
+    """The nearest offset that the broker holds; None: nothing, as far as is known."""
+    text: str
+    remedy: str = ""
+    """What to do, if it is not the same for all."""
+    others: tuple[PartitionKey, ...] = ()
+    """More partitions of that broker which is away."""
+
+    @property
+    def place(self) -> tuple[object, str]:
+        """What is lost where, without its position."""
+        return (self.partition.broker_id if self.kind == "away" else self.partition), self.kind
+
+    @property
+    def identity(self) -> tuple[object, ...]:
+        """Equal for the same loss, even if the broker's bounds move."""
+        return self.place if self.kind == "away" else (*self.place, self.position)
+
+    def __str__(self) -> str:
+        return f"partition {self.partition} should be read {self.text}"
 
 
 def find_gone(
     positions: Mapping[PartitionKey, int],
     configured: Iterable[PartitionKey],
-    is_read: Callable[[PartitionKey], bool],
-) -> list[GonePartition]:
-    """Return the partitions with a position that the cluster no longer lists, if something of them is still to be
-    read."""
+    is_read: Callable[[PartitionKey], bool] = lambda _: True,
+) -> list[tuple[PartitionKey, int]]:
+    """Return the partitions that the cluster no longer lists, with their positions."""
     there, known = PartitionSet.of(configured), Offsets.of(positions)
     if known.spans == there.spans:
         return []
-    gone = [
-        (PartitionKey(store.broker_id, store.topic, number), run.offset)
+    return [
+        (key, run.offset)
         for store, runs in known.runs.items()
         for listed in [there.ids_of(store)]
         for run in runs
         for number in run.ids
         if number not in listed
+        if is_read(key := PartitionKey(store.broker_id, store.topic, number))
     ]
-    return [GonePartition(key, at) for key, at in gone if is_read(key)]
 
 
-def find_away(
-    gone: Iterable[GonePartition], is_away: Callable[[PartitionKey], bool]
-) -> list[GonePartition | AwayBroker]:
-    """Return those of `gone` that are gone for good, then those that are only away, by broker."""
-    for_good: list[GonePartition | AwayBroker] = []
-    away: dict[int, list[tuple[PartitionKey, int]]] = {}
-    for one in gone:
-        if is_away(one.partition):
-            away.setdefault(one.partition.broker_id, []).append((one.partition, one.position))
+def gone(key: PartitionKey, position: int, *, is_away: bool = False) -> Loss:
+    """The loss of a partition that the cluster no longer lists; with `is_away` in a batch that was planned before."""
+    text = f"from {position}, but the cluster does not list it any more: "
+    if not is_away:
+        return Loss("gone", key, position, None, text + "its store or topic was removed, with its unread messages")
+    text += f"broker {key.broker_id} is away, and a batch planned before is read without it"
+    return Loss("gone", key, position, None, text, f"Start again when the broker is back, or {_WITHOUT}")
+
+
+def away(missing: Iterable[tuple[PartitionKey, int]], is_away: Callable[[PartitionKey], bool]) -> list[Loss]:
+    """Return the losses for partitions of `find_gone`: those that are gone for good, then those that are only away, by
+    broker."""
+    for_good: list[Loss] = []
+    by_broker: dict[int, list[tuple[PartitionKey, int]]] = {}
+    for key, position in missing:
+        if is_away(key):
+            by_broker.setdefault(key.broker_id, []).append((key, position))
         else:
-            for_good.append(one)
-    return [*for_good, *(AwayBroker(sorted(away[broker_id])) for broker_id in sorted(away))]
+            for_good.append(gone(key, position))
+    return [*for_good, *(_away(sorted(some)) for _, some in sorted(by_broker.items()))]
+
+
+def _away(positions: Sequence[tuple[PartitionKey, int]]) -> Loss:
+    (key, position), *others = positions
+    also = f" ({len(others)} more of that broker as well)" if others else ""
+    text = (
+        f"from {position}, but the cluster does not list it any more{also}: the master shows no topic {key.topic} on "
+        f"broker {key.broker_id}, while other brokers have it. That broker may be away for a while only: its "
+        "partitions keep their positions and are read from there when it is back"
+    )
+    remedy = "Start again when the broker is back, or set failOnDataLoss=false to read the others meanwhile"
+    return Loss("away", key, position, None, text, remedy, tuple(other for other, _ in others))
 
 
 def find_lost(
     positions: Mapping[PartitionKey, int],
     bounds: Mapping[StoreKey, StoreBounds],
     is_read: Callable[[PartitionKey], bool] = lambda _: True,
-) -> list[LostOffsets]:
-    """Return the partitions whose position is outside of their store's bounds, if something of them is still to be
-    read; sorted."""
+) -> list[Loss]:
+    """Return the partitions whose position is outside of their store's bounds; sorted."""
     return [
-        LostOffsets(key, run.offset, held.min_offset, held.max_offset)
+        _lost(key, run.offset, held)
         for store, runs in Offsets.of(positions).runs.items()
         if (held := bounds.get(store)) is not None
         for run in runs
@@ -227,15 +120,36 @@ def find_lost(
     ]
 
 
+def _lost(key: PartitionKey, position: int, held: StoreBounds) -> Loss:
+    low, high = held
+    if position < low:
+        messages = (low - position) // INDEX_ENTRY_BYTES
+        text = f"but the broker holds it only from {low}: at most {messages} messages have expired"
+        return Loss("expired", key, position, low, f"from {position}, {text}")
+    text = (
+        f"but the broker's data ends at {high}: it lost its tail (at most {(position - high) // INDEX_ENTRY_BYTES} "
+        f"messages), or the topic was deleted or created again (its messages up to {high} are not read)"
+    )
+    return Loss("tail", key, position, high, f"from {position}, {text}")
+
+
 def find_cut(
     positions: Mapping[PartitionKey, int],
     ends: Mapping[StoreKey, int],
     bounds: Mapping[StoreKey, StoreBounds],
     is_read: Callable[[PartitionKey], bool],
-) -> list[LostEnd]:
+) -> list[Loss]:
     """Return the partitions that can no longer be read up to `ends`, because their store ends earlier; sorted."""
     return [
-        LostEnd(key, end, held.max_offset)
+        Loss(
+            "end",
+            key,
+            end,
+            held.max_offset,
+            f"up to {end}, its end when Trigger.AvailableNow began, but the broker's data now ends at "
+            f"{held.max_offset}: it lost its tail (at most {(end - held.max_offset) // INDEX_ENTRY_BYTES} messages), "
+            "or the topic was deleted or created again",
+        )
         for store, runs in Offsets.of(positions).runs.items()
         if (held := bounds.get(store)) is not None and (end := ends.get(store, 0)) > held.max_offset
         for run in runs
@@ -246,28 +160,16 @@ def find_cut(
 
 
 def data_loss(lost: Sequence[Loss], way_out: str = NEW_CHECKPOINT) -> DataLoss:
-    """Return the error for positions that the brokers do not hold: what, where, and what to do. It names the first
-    partitions only."""
+    """Return the error for losses: what, where, and what to do. It names the first partitions only."""
     first = lost[0]
-    others = [key for one in lost[1:] for key in _partitions(one)]
+    others = [key for one in lost[1:] for key in (one.partition, *one.others)]
     named = ", ".join(map(str, others[:_NAMED]))
     unnamed = f", and {len(others) - _NAMED} that the log names" if len(others) > _NAMED else ""
     partitions = "partition" if len(others) == 1 else "partitions"
     like_it = f" (and {len(others)} more {partitions} like it: {named}{unnamed})" if others else ""
-    without = "set failOnDataLoss=false to go on without what is lost"
-    if isinstance(first, AwayBroker):
-        remedy = "Start again when the broker is back, or set failOnDataLoss=false to read the others meanwhile"
-    elif isinstance(first, GonePartition) and first.is_away:
-        remedy = f"Start again when the broker is back, or {without}"
-    else:
-        remedy = f"S{without[1:]}, or {way_out}"
     return DataLoss(
-        f"{first}{like_it}. {remedy}",
+        f"{first}{like_it}. {first.remedy or f'S{_WITHOUT[1:]}, or {way_out}'}",
         partition=str(first.partition),
         wanted=first.position,
         found=first.found,
     )
-
-
-def _partitions(loss: Loss) -> list[PartitionKey]:
-    return [key for key, _ in loss.positions] if isinstance(loss, AwayBroker) else [loss.partition]

@@ -15,8 +15,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from spark_source.offsets.offsets import Offsets, Run
-from spark_source.offsets.partition_set import PartitionSet
+from spark_source.offsets.offsets import Offsets, PartitionSet, Run
 from spark_source.plan.windows import StoreWindows, window_ends
 from tubeclient.keys import INDEX_ENTRY_BYTES, OffsetRange, PartitionKey, StoreBounds, StoreKey
 

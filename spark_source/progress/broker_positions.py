@@ -6,10 +6,11 @@ import logging
 import time
 from collections.abc import Mapping
 
-from spark_source.cluster.cluster import Cluster, PositionBooks
+from spark_source.cluster.cluster import TubeCluster
 from spark_source.options.subscription import Subscription
 from spark_source.progress.follower import Follower, JobThread, NoAnswer, Waits
 from spark_source.progress.position import Position, warn_past_ends
+from tubeclient.broker_webs import BrokerWebs
 from tubeclient.errors import ConfigurationError, TubeError
 from tubeclient.keys import PartitionKey
 from tubeclient.metadata import ClusterView
@@ -35,7 +36,7 @@ class BrokerPositions:
     def __init__(
         self,
         subscription: Subscription,
-        cluster: Cluster,
+        cluster: TubeCluster,
         *,
         interval_seconds: float = 1.0,
         waits: Waits = Waits(end=10.0),  # noqa: B008 - a tuple
@@ -44,7 +45,7 @@ class BrokerPositions:
         self._cluster = cluster
         self._reads = subscription.selector()
         self._waits = waits
-        self._books: PositionBooks | None = None
+        self._books: BrokerWebs | None = None
         self._thread = JobThread("tubeclient-broker-positions")
         self._where = f"commitOffsetsToBroker: the position of group {self._group} on the brokers"
         self._follower = Follower(self._where, self._thread, self._write, waits, interval_seconds=interval_seconds)
@@ -134,7 +135,7 @@ class BrokerPositions:
             if key.store in bounds and kept.get(key, at) > max(at, bounds[key.store].max_offset)
         }
 
-    def _wait_until_told(self, books: PositionBooks, view: ClusterView, close_by: float) -> None:
+    def _wait_until_told(self, books: BrokerWebs, view: ClusterView, close_by: float) -> None:
         """A broker shows a group's first position only after saving it, up to 5 s later. The group's next reader may
         look as soon as this one has released the group, and would find none."""
         expected = {key for key in self._set if view.has(key)}

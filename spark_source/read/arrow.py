@@ -18,9 +18,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_source.options.row_options import ATTRIBUTES, RowOptions
-from spark_source.plan.offset_rule import OffsetRule
-from spark_source.read.attribute_columns import AttributeColumns, split_alike
-from spark_source.read.attribute_texts import NO_ATTRIBUTES, Attributes, AttributeTexts
+from spark_source.plan.read_task import OffsetRule
+from spark_source.read.attributes import NO_ATTRIBUTES, AttributeColumns, Attributes, AttributeTexts, split_alike
 from spark_source.read.schema import OF_PARTITIONS, arrow_schema
 from tubeclient.errors import CorruptMessage, DataLoss
 from tubeclient.flows.message_pack import corrupt_message, counted_place
@@ -31,7 +30,7 @@ from tubeclient.wire.payload import ATTRIBUTE_FLAG
 if TYPE_CHECKING:
     from spark_source.read.records import RecordRows
 
-__all__ = ["KeptMessages", "PackDecoder"]
+__all__ = ["PackDecoder"]
 
 _ROWS_FOR_COLUMNS: Final = 64
 """With fewer rows, per-payload code is faster than whole-column code."""
@@ -61,7 +60,6 @@ class PackDecoder:
         *,
         rows: RowOptions,
         time_zone: str,
-        streams: frozenset[str] = frozenset(),
         fail_on_data_loss: bool = True,
         is_alone: Callable[[PartitionKey], bool] = lambda _: True,
     ) -> None:
@@ -78,7 +76,7 @@ class PackDecoder:
             # What tells of a bad message comes from its row.
             all_columns = ("*", *rows.columns) if rows.columns else ()
             of_records = replace(rows, columns=all_columns) if rows.bad_messages == "keep" else rows
-            self._records = RecordRows(of_records, streams, ZoneInfo(time_zone))
+            self._records = RecordRows(of_records, ZoneInfo(time_zone))
         self.missing: Counter[PartitionKey] = Counter()
         """Messages missing from packs with known offsets, where that is no error."""
         self._include_attributes = of_messages.include_attributes
@@ -259,26 +257,3 @@ def _column_of(values: Sequence[bytes]) -> pa.BinaryArray:
 
 def _texts(of_rows: dict[int, str], rows: int) -> pa.StringArray | None:
     return pa.array(map(of_rows.get, range(rows)), pa.string()) if of_rows else None
-
-
-class KeptMessages:
-    """Counts in batches with the column `badReason`."""
-
-    def __init__(self) -> None:
-        self.count = 0
-        self.first = ""
-        """The first one, as text."""
-
-    def note(self, batch: pa.RecordBatch) -> None:
-        """Count those of a batch."""
-        reasons = batch.column("badReason")
-        if reasons.null_count == len(reasons):
-            return
-        if not self.count:
-            row = pc.index(pc.is_valid(reasons), True).as_py()
-            partition, offset, number, reason = (
-                batch.column(name)[row].as_py() for name in ("partitionKey", "offset", "messageId", "badReason")
-            )
-            at = "" if offset is None else f" at offset {offset}"
-            self.first = f"partition {partition}, the message with id {number}{at}: {reason}"
-        self.count += len(reasons) - reasons.null_count

@@ -23,18 +23,17 @@ _OF_MESSAGES: Final = ("offset", "messageId", "messageType", "messageTime", "att
 class RecordRows:
     """Turns batches of messages into batches of records; `rows.payload` is not raw.
 
-    With `streams`, only their records. `zone` is the time zone of times written as text. Messages come with their
-    attributes, and with `badReason` if bad messages are kept.
+    `zone` is the time zone of times written as text. Messages come with their attributes, and with `badReason` if bad
+    messages are kept.
     """
 
-    def __init__(self, rows: RowOptions, streams: frozenset[str], zone: ZoneInfo) -> None:
+    def __init__(self, rows: RowOptions, zone: ZoneInfo) -> None:
         assert rows.payload != "raw"
         self.schema: pa.Schema = arrow_schema(rows)
         self._of_messages = [name for name in _OF_MESSAGES if name in self.schema.names]
         """Taken for each record: bodies of packs must not be among them."""
         self._has_attributes = "attributes" in self._of_messages
         self._keep_bad = rows.bad_messages == "keep"
-        self._streams = pa.array(sorted(streams), pa.string())
         self._decoder = RecordDecoder(rows.payload, zone=zone)
 
     def of(self, messages: pa.RecordBatch, same: Callable[[int], list[pa.Array]]) -> Iterator[pa.RecordBatch]:
@@ -77,8 +76,7 @@ class RecordRows:
         }
         if "recordAttributes" in self.schema.names:
             own["recordAttributes"] = columns.attribute_maps()
-        rows = self._batch(messages.select(self._of_messages).take(columns.message_numbers), own, count, same)
-        return rows.filter(pc.is_in(columns.stream_ids, self._streams)) if len(self._streams) else rows
+        return self._batch(messages.select(self._of_messages).take(columns.message_numbers), own, count, same)
 
     def _bad_rows(
         self, messages: pa.RecordBatch, reasons: pa.StringArray, same: Callable[[int], list[pa.Array]]

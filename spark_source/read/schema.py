@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -20,6 +19,7 @@ from pyspark.sql.types import (
 )
 
 from spark_source.options.row_options import RowOptions
+from spark_source.options.settings_file import nearest
 from tubeclient.errors import ConfigurationError
 from tubeclient.keys import PartitionKey
 
@@ -144,10 +144,9 @@ def _names_of(given: Sequence[str], there: Sequence[Column]) -> set[str]:
                 f"option columns names {known.name}, which rows have only with {known.of.given}",
                 condition="INVALID_OPTION_VALUE",
             )
-        nearest = difflib.get_close_matches(name.lower(), names, n=1)
-        hint = f"did you mean {names[nearest[0]]}?" if nearest else f"there are {', '.join(names.values())}"
         raise ConfigurationError(
-            f"option columns names {name!r}, which is no column; {hint}", condition="INVALID_OPTION_VALUE"
+            f"option columns names {name!r}, which is no column; {nearest(name, names.values())}",
+            condition="INVALID_OPTION_VALUE",
         )
     default = {column.name for column in there if not column.only_named} if len(named) < len(given) else set()
     return default | {names[name.lower()] for name in named}

@@ -34,7 +34,7 @@ def read_task(options: SourceOptions, task: ReadTask) -> Iterator[pyarrow.Record
     """
     # Imported here, because the planner loads this module too and does not need them.
     from spark_source.options.access import client_settings
-    from spark_source.read.arrow import KeptMessages, PackDecoder
+    from spark_source.read.arrow import PackDecoder
     from spark_source.read.batch_sizes import gathered, regroup
     from spark_source.read.schema import arrow_schema
     from tubeclient.consumers.group import present_brokers
@@ -51,7 +51,6 @@ def read_task(options: SourceOptions, task: ReadTask) -> Iterator[pyarrow.Record
 
     decoder = PackDecoder(
         rows=options,
-        streams=options.streams,
         time_zone=options.message_time_zone,
         fail_on_data_loss=options.fail_on_data_loss,
         is_alone=is_alone,
@@ -71,16 +70,18 @@ def read_task(options: SourceOptions, task: ReadTask) -> Iterator[pyarrow.Record
         WantedRange(task.broker_of(one.partition), one, options.tags_of(one.partition.topic)) for one in task.ranges
     ]
 
+    kept = 0
+
     def batches() -> Iterator[pyarrow.RecordBatch]:
+        nonlocal kept
         with closing(reader.read_all(wanted)) as found:
             for number, packs in gathered(found):
                 one = wanted[number]
                 for batch in decoder.batches(packs, task.offset_rule_of(one.range.partition), one.filters):
                     if options.bad_messages == "keep":
-                        kept.note(batch)
+                        kept += batch.num_rows - batch.column("badReason").null_count
                     yield batch.select(names) if options.columns else batch
 
-    kept = KeptMessages()
     try:
         yield from regroup(batches())
     except CorruptMessage as error:
@@ -89,8 +90,8 @@ def read_task(options: SourceOptions, task: ReadTask) -> Iterator[pyarrow.Record
         raise CorruptMessage(f"{error}. With badMessages=keep the message is a row, with the reason") from error
     finally:
         reader.close()
-        if kept.count:
-            _log.warning("node %d kept %d bad messages as rows. The first: %s", task.node_id, kept.count, kept.first)
+        if kept:
+            _log.warning("node %d kept %d bad messages as rows", task.node_id, kept)
     within: Counter[PartitionKey] = Counter()
     for one in reader.losses:
         if one.within_packs:
@@ -108,11 +109,10 @@ def read_task(options: SourceOptions, task: ReadTask) -> Iterator[pyarrow.Record
 
 
 def attempt_name(task: ReadTask) -> str:
-    """Return this attempt's name for the brokers' pages: node, slice, batch and attempt number. Outside of a task, node
-    and slice."""
+    """This attempt's name for the brokers' pages: node, batch and attempt number; outside of a task, the node."""
     from pyspark import TaskContext
 
-    name = f"spark.n{task.node_id}.s{task.slice_number}"
+    name = f"spark.n{task.node_id}"
     context = TaskContext.get()
     if context is None:
         return name

@@ -14,25 +14,25 @@ from spark_source.boundary import as_one_line, passed_on
 from spark_source.options.source_options import SourceOptions
 from spark_source.plan.read_task import ReadTask
 from spark_source.read.task_read import read_task
-from spark_source.sent import SentToTasks
 from tubeclient.errors import ConfigurationError, ConnectError, TransportError
 
 if TYPE_CHECKING:
     import pyarrow
 
-    from spark_source.cluster.cluster import Cluster, Lookup
+    from spark_source.cluster.cluster import TubeCluster
     from spark_source.offsets.offsets import Offsets
     from spark_source.progress.progress_table import ProgressTable
     from spark_source.stream.snapshot import Layout
     from tubeclient.keys import StoreBounds, StoreKey
     from tubeclient.metadata import ClusterView
+    from tubeclient.positions.offset_lookup import OffsetLookup
 
 __all__ = ["TubeBatchReader", "plan_batch"]
 
 _log = logging.getLogger(__name__)
 
 
-class TubeBatchReader(SentToTasks, DataSourceReader):
+class TubeBatchReader(DataSourceReader):
     """One read of exact ranges. Opens nothing until Spark asks for partitions."""
 
     def __init__(self, options: SourceOptions) -> None:
@@ -60,7 +60,7 @@ class TubeBatchReader(SentToTasks, DataSourceReader):
         return passed_on(read_task(self._options, partition)) if isinstance(partition, ReadTask) else iter(())
 
 
-def plan_batch(options: SourceOptions, cluster: Cluster, progress: ProgressTable) -> list[ReadTask]:
+def plan_batch(options: SourceOptions, cluster: TubeCluster, progress: ProgressTable) -> list[ReadTask]:
     """Return the tasks of a batch read, for the cluster as it is now.
 
     DataLoss: the start is before the brokers' first offset. ConfigurationError: the end is outside of the brokers'
@@ -71,7 +71,7 @@ def plan_batch(options: SourceOptions, cluster: Cluster, progress: ProgressTable
     from spark_source.plan.assigning import PartitionAssignment
     from spark_source.plan.batch_plan import BatchPlan
     from spark_source.plan.planning import entries_by_partition
-    from spark_source.stream.batch_tasks import tasks_of
+    from spark_source.plan.read_task import tasks_of
     from spark_source.stream.snapshot import Layout
 
     view = cluster.fetch_view()
@@ -92,18 +92,18 @@ def plan_batch(options: SourceOptions, cluster: Cluster, progress: ProgressTable
     )
     plan = BatchPlan.of(start, end, assigned, options.takeover)
     _log.info("batch read planned: %s", plan)
-    return tasks_of(plan, view, options, options.slicing)
+    return tasks_of(plan, view, options)
 
 
 def _start_and_end(
-    options: SourceOptions, layout: Layout, lookup: Lookup, progress: ProgressTable
+    options: SourceOptions, layout: Layout, lookup: OffsetLookup, progress: ProgressTable
 ) -> tuple[Offsets, Offsets]:
     from spark_source.plan.losses import find_lost
     from spark_source.stream.beginning import OffsetFinder, beginning
     from spark_source.stream.loss_judge import told_loss
 
     bounds = _bounds_of_all(lookup, layout.view_read)
-    finder = OffsetFinder(lookup, options.place_rules)
+    finder = OffsetFinder(lookup, options)
     start = beginning(options.start_of("batch"), layout, bounds, finder, progress, waits=False)
     lost = find_lost(start, bounds)
     if lost:
@@ -111,12 +111,11 @@ def _start_and_end(
         suspected = {one.identity for one in lost}
         bounds = _bounds_of_all(lookup, layout.view_read)
         lost = [one for one in find_lost(start, bounds) if one.identity in suspected]
-    to_latest = OffsetFinder(lookup, options.place_rules._replace(unmatched="latest"))
-    end = to_latest.find(options.end, layout.configured, layout.view_read, bounds)
+    end = finder.find(options.end, layout.configured, layout.view_read, bounds)
     for one in find_lost(end, bounds):
         raise ConfigurationError(
             f"endingOffsets {one.position} of partition {one.partition} is outside of its broker's data, "
-            f"{one.low} to {one.high}; name an offset inside, or latest",
+            "{} to {}; name an offset inside, or latest".format(*bounds[one.partition.store]),
             condition="INVALID_OPTION_VALUE",
         )
     if lost and options.fail_on_data_loss:
@@ -139,7 +138,7 @@ def _start_and_end(
     return start, end
 
 
-def _bounds_of_all(lookup: Lookup, view: ClusterView) -> Mapping[StoreKey, StoreBounds]:
+def _bounds_of_all(lookup: OffsetLookup, view: ClusterView) -> Mapping[StoreKey, StoreBounds]:
     try:
         return lookup.bounds(view)
     except TransportError as error:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 
-from spark_source.cluster.cluster import Cluster
+from spark_source.cluster.cluster import TubeCluster
 from spark_source.offsets.offsets import Offsets
 from spark_source.options.source_options import SourceOptions
 from spark_source.plan.batch_plan import BatchPlan
@@ -22,7 +23,7 @@ __all__ = ["GroupPosition"]
 class GroupPosition:
     """One query's position. Spark tells a batch's completion by asking for the next one, or with `commit`."""
 
-    def __init__(self, options: SourceOptions, cluster: Cluster, progress: ProgressTable) -> None:
+    def __init__(self, options: SourceOptions, cluster: TubeCluster, progress: ProgressTable) -> None:
         self._options = options
         self._table = progress
         self._brokers = BrokerPositions(options, cluster)
@@ -83,3 +84,6 @@ class GroupPosition:
         """Write the last position: the next run must find it."""
         self._table.close()
         self._brokers.close()
+
+
+_log = logging.getLogger(__name__)

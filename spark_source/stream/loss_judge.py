@@ -5,20 +5,10 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping, Sequence
 
-from spark_source.cluster.membership import Membership
+from spark_source.cluster.cluster import Membership
 from spark_source.offsets.offsets import Offsets
-from spark_source.plan.losses import (
-    NEW_CHECKPOINT,
-    AwayBroker,
-    GonePartition,
-    Loss,
-    LostOffsets,
-    data_loss,
-    find_away,
-    find_cut,
-    find_gone,
-    find_lost,
-)
+from spark_source.options.source_options import SourceOptions
+from spark_source.plan.losses import NEW_CHECKPOINT, Loss, away, data_loss, find_cut, find_gone, find_lost, gone
 from spark_source.stream.snapshot import Snapshot, SnapshotCache
 from tubeclient.errors import ConnectError, DataLoss, TransportError
 from tubeclient.keys import PartitionKey, StoreKey
@@ -43,22 +33,18 @@ class LossJudge:
         self,
         membership: Membership,
         snapshots: SnapshotCache,
-        reads: Callable[[PartitionKey], bool],
-        *,
-        fail_on_data_loss: bool,
-        retry_limit_ms: int,
+        options: SourceOptions,
     ) -> None:
         self._membership = membership
         self._snapshots = snapshots
-        self._reads = reads
-        self._fail_on_data_loss = fail_on_data_loss
-        self._retry_limit_ms = retry_limit_ms
-        self._warned: dict[tuple[object, object], object] = {}
-        """The last loss of each kind, by partition or broker. No more: a query may lose something in each batch for
-        months."""
+        self._reads = options.selector()
+        self._fail_on_data_loss = options.fail_on_data_loss
+        self._retry_limit_ms = options.retry_limit_ms
+        self._warned: dict[object, object] = {}
+        """The identity of the last loss by place. No more: a query may lose something in each batch for months."""
         self._warned_unreadable: set[PartitionKey] = set()
-        self._away: set[tuple[int, str]] = set()
-        """The brokers that were away at the last look."""
+        self._away: set[tuple[object, str]] = set()
+        """The brokers that were away at the last look, as losses have them."""
 
     def held(
         self, start: Offsets, snapshot: Snapshot, ends: Mapping[StoreKey, int] | None = None
@@ -75,11 +61,15 @@ class LossJudge:
             ],
             snapshot,
         )
-        past_end = {one.partition: one.high for one in lost if isinstance(one, LostOffsets) and not one.expired}
-        gone = {one.partition for one in lost if isinstance(one, GonePartition)}
-        self._tell_back({one.identity for one in lost if isinstance(one, AwayBroker)})
+        past_end = {one.partition: one.found for one in lost if one.kind == "tail" and one.found is not None}
+        left = {one.partition for one in lost if one.kind == "gone"}
+        now_away = {one.place for one in lost if one.kind == "away"}
+        for back in self._away - now_away:
+            self._warned.pop(back, None)  # if it goes away again, a new warning follows
+            _log.info("broker %s is listed with its topics again", back[0])
+        self._away = now_away
         start = start.merge(past_end) if past_end else start
-        return snapshot, start.without(gone) if gone else start
+        return snapshot, start.without(left) if left else start
 
     def check_kept(self, initial: Offsets, snapshot: Snapshot, forget: str) -> None:
         """Raise DataLoss, with the advice `forget`, if the brokers no longer hold the kept initial offsets and
@@ -94,15 +84,15 @@ class LossJudge:
     def readable(self, start: Offsets, end: Offsets, snapshot: Snapshot) -> tuple[Snapshot, Offsets]:
         """Return the newest snapshot, and `start` moved up to `end` for partitions that left the cluster, so that
         nothing of them is read. DataLoss if `failOnDataLoss` says so."""
-        snapshot, gone = self._judge(
+        snapshot, lost = self._judge(
             lambda look: [
-                one._replace(is_away=look.view.is_away(one.partition))
-                for one in find_gone(start, look.configured, self._reads)
-                if end.get(one.partition, one.position) != one.position
+                gone(key, at, is_away=look.view.is_away(key))
+                for key, at in find_gone(start, look.configured, self._reads)
+                if end.get(key, at) != at
             ],
             snapshot,
         )
-        return snapshot, start.merge({one.partition: end[one.partition] for one in gone}) if gone else start
+        return snapshot, start.merge({one.partition: end[one.partition] for one in lost}) if lost else start
 
     def warn_unreadable(self, snapshot: Snapshot) -> None:
         """Warn of partitions, on brokers that answer, that cannot be read for now."""
@@ -133,20 +123,20 @@ class LossJudge:
         if lost and self._fail_on_data_loss:
             raise told_loss(lost, way_out)
         for one in self._not_warned(lost):
-            self._warned[_kind(one)] = one.identity
+            self._warned[one.place] = one.identity
             _log.warning("failOnDataLoss is false, going on: %s", one)
         return snapshot, lost
 
     def _look_again(self, lost: list[Loss]) -> Snapshot:
         """Query the brokers again. If partitions are missing in the layout, query the master first: the known layout
         may be old. A query reads on without the master, but gives partitions up only if the master confirms."""
-        gone = next((one for one in lost if isinstance(one, GonePartition | AwayBroker)), None)
-        if gone is not None:
+        missing = next((one for one in lost if one.kind in ("gone", "away")), None)
+        if missing is not None:
             try:
                 self._membership.refreshed_view(self._retry_limit_ms)
             except TransportError as error:
                 raise ConnectError(
-                    f"partition {gone.partition} is missing in the master's last layout, and the master does not "
+                    f"partition {missing.partition} is missing in the master's last layout, and the master does not "
                     f"answer now to confirm that: {error}. Nothing was given up; start the query again when the "
                     "master answers, or raise retryLimit",
                     condition="MASTER_UNREACHABLE",
@@ -154,21 +144,7 @@ class LossJudge:
         return self._snapshots.get(fresh=True)
 
     def _find_gone(self, positions: Offsets, snapshot: Snapshot) -> list[Loss]:
-        gone = find_gone(positions, snapshot.configured, self._reads)
-        return [*find_away(gone, snapshot.view.is_away)] if gone else []
-
-    def _tell_back(self, away: set[tuple[int, str]]) -> None:
-        """Log once for each broker that was away at an earlier look; if it goes away again, a new warning follows."""
-        for back in self._away - away:
-            self._warned.pop(back, None)
-            _log.info("broker %d is listed with its topics again", back[0])
-        self._away = away
+        return away(find_gone(positions, snapshot.configured, self._reads), snapshot.view.is_away)
 
     def _not_warned(self, lost: list[Loss]) -> list[Loss]:
-        return [one for one in lost if self._warned.get(_kind(one)) != one.identity]
-
-
-def _kind(loss: Loss) -> tuple[object, object]:
-    """What is lost where, without its position."""
-    where, *_, what = loss.identity
-    return where, what
+        return [one for one in lost if self._warned.get(one.place) != one.identity]

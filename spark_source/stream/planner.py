@@ -12,25 +12,23 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from functools import cached_property
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
-from spark_source.cluster.cluster import Cluster, Lookup, check_scope
+from spark_source.cluster.cluster import TubeCluster, check_scope, default_node_count
 from spark_source.offsets.offsets import Offsets
 from spark_source.options.source_options import SourceOptions
+from spark_source.plan.assigning import Assigner, PartitionAssignment
 from spark_source.plan.batch_plan import BatchPlan
 from spark_source.plan.planning import plan, rows_to_read
-from spark_source.plan.read_task import ReadTask
+from spark_source.plan.read_task import ReadTask, tasks_of
 from spark_source.progress.progress_table import ProgressTable
-from spark_source.stream.batch_tasks import tasks_of
-from spark_source.stream.beginning import beginning
+from spark_source.stream.beginning import LateStarts, OffsetFinder, beginning, starts_again
 from spark_source.stream.group_position import GroupPosition
-from spark_source.stream.held_group import HeldGroup
-from spark_source.stream.silent_brokers import SilentBrokers, some_of
-from spark_source.stream.snapshot import Layout, Snapshot
-from spark_source.stream.target import Reach, Target
-from spark_source.stream.trigger_delay import IdleLook, Question, TriggerDelay
-from tubeclient.errors import ConfigurationError, ConnectError
+from spark_source.stream.loss_judge import LossJudge
+from spark_source.stream.snapshot import Layout, SilentBrokers, Snapshot, SnapshotCache
+from spark_source.stream.target import IdleLook, Question, Reach, Target, TriggerDelay
 from tubeclient.keys import PartitionKey
+from tubeclient.positions.offset_lookup import OffsetLookup
 
 __all__ = ["StreamPlanner"]
 
@@ -44,13 +42,24 @@ Json: TypeAlias = dict[str, Any]
 """Offsets in the form of Spark's checkpoint."""
 
 
+class _Group(NamedTuple):
+    """What a query works with while it holds its group."""
+
+    finder: OffsetFinder
+    snapshots: SnapshotCache
+    judge: LossJudge
+    assigner: Assigner
+    late_starts: LateStarts
+    silent: SilentBrokers
+
+
 class StreamPlanner:
     """Plans the batches of one query. Connects with the first call; `close` may come at any moment."""
 
     def __init__(
         self,
         options: SourceOptions,
-        cluster: Cluster,
+        cluster: TubeCluster,
         progress: ProgressTable,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -61,19 +70,16 @@ class StreamPlanner:
         self._clock = clock
         self._closing = ExitStack()
         """What to release at the end, in reverse order."""
-        self._group: HeldGroup | None = None
+        self._group: _Group | None = None
         self._scope_checked = False
         self._initial: Offsets | None = None
         self._first_batch_planned = False
         """Whether Spark has asked for the tasks of its first batch, or of a later one."""
         self._target: Target | None = None
-        self._silent_brokers = SilentBrokers()
         self._first_look: Snapshot | None = None
         self._delay = TriggerDelay(options.max_trigger_delay_ms, clock)
         self._idle: IdleLook | None = None
         """The last look, if there was nothing to do."""
-        self._stands_at: Json | None = None
-        """Where the last batch ended, for Spark versions that do not pass it."""
         self._passed: deque[tuple[Json, Offsets]] = deque(maxlen=_KEPT)
         """The last offsets passed to or from Spark. It passes the same ones several times per batch, and to parse those
         of thousands of partitions takes long."""
@@ -84,10 +90,9 @@ class StreamPlanner:
         group = self._held()
         if self._initial is None:
             spec = self._options.start_of("stream")
-            starting = self._options.place_rules.question(spec)
+            starting = self._options.starting_question
             kept = self._progress.initial(starting)
-            at_latest = spec.uses("latest") or (spec.by_time and self._options.unmatched == "latest")
-            moves = at_latest or spec.uses("group")
+            moves = spec.uses("latest") or spec.by_group
             if kept is not None:
                 snapshot = group.snapshots.get()
                 group.judge.check_kept(kept, snapshot, self._progress.forget_start)
@@ -99,18 +104,23 @@ class StreamPlanner:
                 )
                 self._initial = kept
             else:
+                # Not past the target: data in between would look lost.
+                snapshot = self._target.frozen if self._target is not None else group.snapshots.get(fresh=True)
+                group.silent.tell(snapshot)
+                check_scope(self._options, snapshot.view)
+                self._initial = beginning(
+                    spec, snapshot.layout, snapshot.bounds, group.finder, self._progress, waits=True
+                )
+                # A time moves where no message is so late.
+                moves = moves or (
+                    spec.by_time
+                    and any(snapshot.bounds[key.store].max_offset == at for key, at in self._initial.items())
+                )
                 if not self._progress.exists and moves:
                     _log.warning(
                         "the starting offsets are final once Spark has planned the first batch; if the query stops "
                         "before, it begins later the next time. Set offsetsTable, which keeps the initial offsets"
                     )
-                # Not past the target: data in between would look lost.
-                snapshot = self._target.frozen if self._target is not None else group.snapshots.get(fresh=True)
-                self._silent_brokers.tell(snapshot)
-                check_scope(self._options, snapshot.view)
-                self._initial = beginning(
-                    spec, snapshot.layout, snapshot.bounds, group.finder, self._progress, waits=True
-                )
                 _log.info("the query has no checkpoint and begins at %s", spec.text[:_LOGGED_CHARACTERS])
                 self._progress.keep_initial(starting, self._initial, snapshot.bounds)
                 self._first_look = snapshot
@@ -160,7 +170,7 @@ class StreamPlanner:
             # If a lost tail is accepted, positions go back before a message arrives there: they never lead the sink.
             if complete:
                 self._record(held, recent, back_from=None if held is begin else begin)
-        self._silent_brokers.tell(recent)
+        group.silent.tell(recent)
         group.judge.warn_unreadable(recent)
         partitions, bounds = self._reach(recent)
         entering = group.late_starts.entering(held, recent, bounds) if held.waiting else {}
@@ -171,17 +181,6 @@ class StreamPlanner:
             return start
         self._idle = None
         return self._written(end)
-
-    def latest_from_here(self) -> Json:
-        """`latest` without limits, for Spark before 4.2, which does not pass the batch's start.
-
-        The start is the end of the previous batch. For a query with a checkpoint, Spark reveals it once at the
-        beginning, by asking for the partitions of an empty batch there.
-        """
-        if self._stands_at is None:
-            self._stands_at = self.initial()
-        self._stands_at = self.latest(self._stands_at, None)
-        return self._stands_at
 
     def complete(self, end: Json) -> None:
         """Record that everything before `end` is certainly in the sink, unless Spark has said so by asking for a
@@ -197,8 +196,6 @@ class StreamPlanner:
         snapshot = group.snapshots.get()
         begin, until = self._parsed(start), self._parsed(end)
         self._first_batch_planned = True
-        if start == end:
-            self._stands_at = end
         # Two kinds of batches may go back and have nothing to read there: the first batch of an earlier run, which
         # began and ended before the current `latest`, and batches back to the end of a broker's data after an accepted
         # loss.
@@ -214,7 +211,7 @@ class StreamPlanner:
         if start != end and planned != self._position.planned:
             _log.info("batch planned: %s", planned)
             self._position.planned = planned
-        return tasks_of(planned, snapshot.view, self._options, self._options.slicing)
+        return tasks_of(planned, snapshot.view, self._options)
 
     def freeze_target(self) -> None:
         """Fix the query's end at the cluster's current end: Trigger.AvailableNow.
@@ -239,22 +236,37 @@ class StreamPlanner:
         self._group = None
         self._closing.close()
 
-    def _held(self) -> HeldGroup:
+    def _held(self) -> _Group:
         """Join the group and begin a run, once."""
-        if self._group is None:
-            self._group = HeldGroup.join(
-                self._options,
-                self._cluster,
-                self._lookup,
-                self._closing,
-                self._position.open,
-                self._progress.nodes,
-                self._clock,
-            )
+        if self._group is not None:
+            return self._group
+        options, source_count = self._options, self._options.source_count
+        if source_count is None:
+            layout = Layout(options.selector(), self._cluster.fetch_view())
+            source_count = default_node_count(len(layout.configured), options.readers_per_partition)
+        lookup, membership = self._lookup, self._cluster.membership(source_count)
+        self._closing.callback(membership.close)
+        self._position.open(membership.join(options.group_join_timeout_ms), source_count)
+
+        def tell_master(assigned: PartitionAssignment) -> None:
+            membership.report(dict(enumerate(assigned.by_node)))
+
+        snapshots = SnapshotCache(options.selector(), membership, lookup, self._clock)
+        finder = OffsetFinder(lookup, options)
+        hints, nodes_before = options.assignment_hints, self._progress.nodes
+        assigner = Assigner(options.assignment_strategy, hints, source_count, nodes_before, tell_master)
+        _log.info(
+            "the query holds the %d nodes of consumerGroup %s and reads %s",
+            source_count,
+            options.consumer_group,
+            options.choice,
+        )
+        judge = LossJudge(membership, snapshots, options)
+        self._group = _Group(finder, snapshots, judge, assigner, LateStarts(finder), SilentBrokers())
         return self._group
 
     @cached_property
-    def _lookup(self) -> Lookup:
+    def _lookup(self) -> OffsetLookup:
         """Needed before the group is held, by `freeze_target`. Closed after the group, because closing waits for
         pending calls."""
         lookup = self._cluster.lookup()
@@ -272,40 +284,17 @@ class StreamPlanner:
 
         Spark does not keep where its first batch begins and asks again. A partition without a start would count as new
         at `until`, and what the batch has of it would never be read. ConnectError if the brokers do not answer for
-        `retryLimit`. ConfigurationError, unless losses are accepted, if the query does not read the partition now.
+        `retryLimit`.
         """
         missing = [key for key in until if key not in begin]
         if not missing:
             return snapshot, begin
-        group, brokers = self._held(), {key.broker_id for key in missing}
+        group, view = self._held(), snapshot.layout.view_read
         if any(key.store not in snapshot.bounds for key in missing):
-            view = snapshot.layout.view_read
-            self._lookup.bounds(view.without(view.brokers.keys() - brokers))
+            self._lookup.bounds(view.without(view.brokers.keys() - {key.broker_id for key in missing}))
             snapshot = group.snapshots.get(fresh=True)
-        untold = [key for key in missing if key.store not in snapshot.bounds and key in snapshot.configured]
-        if untold:
-            raise ConnectError(
-                f"the first batch is run again, and {some_of(untold)} have no start: their broker does not answer. "
-                "Start the query again when it does",
-                condition="BROKER_UNREACHABLE",
-            )
-        spec = self._options.start_of("stream")
-        starts = beginning(spec, snapshot.layout, snapshot.bounds, group.finder, self._progress, waits=True)
-        left = [key for key in missing if key not in starts]
-        if left:
-            told = (
-                f"the checkpoint's first batch has not completed, and it has {some_of(left)} that the query does not "
-                "read now or the cluster does not have. Where they begin is kept nowhere"
-            )
-            if self._options.fail_on_data_loss:
-                raise ConfigurationError(
-                    f"{told}. Start the query once with the topics and partitions that it had then, or begin with a "
-                    "new checkpoint; with failOnDataLoss=false the batch is read without them",
-                    condition="OTHER_CHECKPOINT",
-                )
-            _log.warning("failOnDataLoss is false, going on: %s; what the batch has of them is not read", told)
-        found = {key: min(starts[key], until[key]) for key in missing if key in starts}
-        return snapshot, begin.merge(found)
+        starts = starts_again(missing, snapshot, group.finder, self._progress)
+        return snapshot, begin.merge({key: min(at, until[key]) for key, at in starts.items()})
 
     def _parsed(self, given: Json) -> Offsets:
         """ConfigurationError if they are invalid."""

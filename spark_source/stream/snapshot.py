@@ -3,20 +3,24 @@ brokers."""
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from spark_source.cluster.cluster import Lookup
-from spark_source.cluster.membership import Membership
-from spark_source.offsets.offsets import Offsets, Run
-from spark_source.offsets.partition_set import PartitionSet
+from spark_source.cluster.cluster import Membership
+from spark_source.offsets.offsets import Offsets, PartitionSet, Run
 from tubeclient.errors import TubeError
 from tubeclient.keys import PartitionKey, StoreBounds, StoreKey
 from tubeclient.metadata import ClusterView
+from tubeclient.positions.offset_lookup import OffsetLookup
 
-__all__ = ["MIN_REFRESH_SECONDS", "Layout", "Snapshot", "SnapshotCache"]
+__all__ = ["MIN_REFRESH_SECONDS", "Layout", "SilentBrokers", "Snapshot", "SnapshotCache", "some_of"]
+
+_log = logging.getLogger(__name__)
+
+_NAMED = 3
 
 MIN_REFRESH_SECONDS = 0.5
 _MOST_TIME_SHARE = 0.1
@@ -70,7 +74,7 @@ class Snapshot:
     """`bounds`, plus earlier bounds of silent brokers."""
 
     @classmethod
-    def of(cls, layout: Layout, lookup: Lookup, before: Snapshot | None = None) -> Snapshot:
+    def of(cls, layout: Layout, lookup: OffsetLookup, before: Snapshot | None = None) -> Snapshot:
         """Take a snapshot of the cluster in `layout`; `before` is the previous one."""
         told = lookup.look(layout.view_read)
         last = before.last_bounds if before is not None and told.silent else {}
@@ -114,7 +118,7 @@ class SnapshotCache:
         self,
         reads: Callable[[PartitionKey], bool],
         membership: Membership,
-        lookup: Lookup,
+        lookup: OffsetLookup,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._reads = reads
@@ -155,3 +159,33 @@ class SnapshotCache:
             self._rested_at = began + took + took / _MOST_TIME_SHARE
             self._fresh_until = max(self._rested_at, began + took + MIN_REFRESH_SECONDS)
         return self._held
+
+
+class SilentBrokers:
+    """Remembers which brokers were reported."""
+
+    def __init__(self) -> None:
+        self._told: set[int] = set()
+
+    def tell(self, snapshot: Snapshot) -> None:
+        """Warn of each newly silent broker, with its partitions."""
+        for broker_id in sorted(self._told - snapshot.silent.keys()):
+            self._told.discard(broker_id)
+            _log.info("broker %d answers again", broker_id)
+        for broker_id in sorted(snapshot.silent.keys() - self._told):
+            self._told.add(broker_id)
+            waiting = snapshot.untold_of(broker_id)
+            _log.warning(
+                "broker %s does not answer for now, and %s wait for it: they keep their positions or starting offsets; "
+                "other brokers are read on. The reason: %s",
+                snapshot.view.brokers[broker_id],
+                some_of(waiting),
+                snapshot.silent[broker_id],
+            )
+
+
+def some_of(partitions: list[PartitionKey]) -> str:
+    """The number of partitions, and the first of them."""
+    named = ", ".join(map(str, partitions[:_NAMED]))
+    more = f" and {len(partitions) - _NAMED} more" if len(partitions) > _NAMED else ""
+    return f"{len(partitions)} partition{'' if len(partitions) == 1 else 's'} ({named}{more})"

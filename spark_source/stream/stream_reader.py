@@ -16,7 +16,6 @@ from spark_source.engine import ReadAllAvailable, ReadLimit, ReadMaxRows, ReadMi
 from spark_source.options.source_options import SourceOptions
 from spark_source.plan.read_task import ReadTask
 from spark_source.read.task_read import read_task
-from spark_source.sent import SentToTasks
 from tubeclient.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -27,16 +26,18 @@ if TYPE_CHECKING:
 __all__ = ["RefusedStreamReader", "TubeStreamReader"]
 
 
-class TubeStreamReader(SentToTasks, DataSourceStreamReader, SupportsTriggerAvailableNow):
+class TubeStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Micro-batches of exact ranges. Opens nothing until Spark asks for offsets."""
 
     def __init__(self, options: SourceOptions) -> None:
         self._options = options
         self._planner: StreamPlanner | None = None
+        self._stands_at: dict[str, Any] | None = None
+        """Where the last batch ended, for Spark before 4.2, which does not pass it."""
 
     def __getstate__(self) -> dict[str, Any]:
         """For the tasks, which need neither the planner nor access to the offsets table."""
-        return {"_options": self._options.for_tasks(), "_planner": None}
+        return {"_options": self._options.for_tasks(), "_planner": None, "_stands_at": None}
 
     @as_one_line()
     def prepareForTriggerAvailableNow(self) -> None:
@@ -56,9 +57,11 @@ class TubeStreamReader(SentToTasks, DataSourceStreamReader, SupportsTriggerAvail
 
     @as_one_line()
     def latestOffset(self, start: dict[str, Any] | None = None, limit: ReadLimit | None = None) -> dict[str, Any]:
-        """Spark before 4.2 passes neither argument."""
         if start is None:
-            return self._planning().latest_from_here()
+            # Spark before 4.2 passes neither argument. The start is the end of the previous batch; for a query with a
+            # checkpoint Spark tells it once, by asking for the partitions of an empty batch there.
+            self._stands_at = self._planning().latest(self._stands_at or self._planning().initial(), None)
+            return self._stands_at
         if not isinstance(limit, ReadAllAvailable | ReadMaxRows | ReadMinRows):
             raise ConfigurationError(f"tubeclient does not support the read limit {type(limit).__name__}")
         return self._planning().latest(
@@ -73,6 +76,8 @@ class TubeStreamReader(SentToTasks, DataSourceStreamReader, SupportsTriggerAvail
 
     @as_one_line()
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        if start == end:
+            self._stands_at = end
         return self._planning().partitions(start, end)
 
     def read(self, partition: InputPartition) -> Iterator[pyarrow.RecordBatch]:

@@ -15,7 +15,6 @@ from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from spark_source.boundary import as_one_line
 from spark_source.engine import HAS_ARROW_STREAM_WRITES, VERSION, DataSourceStreamArrowWriter
 from spark_source.options.sink_options import SinkOptions
-from spark_source.sent import SentToTasks
 from spark_source.write.sink_columns import SinkColumns
 from spark_source.write.task_write import describe, write_rows
 from tubeclient.errors import ConfigurationError
@@ -31,7 +30,7 @@ Messages = Sequence[WriterCommitMessage | None]
 """The report of each task; None for one that failed."""
 
 
-class _Writer(SentToTasks):
+class _Writer:
     """Base of both writers: holds the tasks' data. Opens nothing on the driver."""
 
     def __init__(self, options: SinkOptions, columns: SinkColumns) -> None:

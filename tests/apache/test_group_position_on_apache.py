@@ -39,9 +39,7 @@ print(sum(batch.num_rows for batch in batches), flush=True)
 
 
 def options(apache: ApacheTubeMQ, topic: str, group: str, **more: object) -> dict[str, str]:
-    return spark_options.options(
-        apache, topic, group, **{"startingOffsets": "group", "groupFallback": "earliest", **more}
-    )
+    return spark_options.options(apache, topic, group, **{"startingOffsets": "group:earliest", **more})
 
 
 @pytest.fixture

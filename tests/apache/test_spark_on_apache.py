@@ -181,6 +181,6 @@ def test_records_that_java_packed_are_read(
     sent = {"msgEnType": "2", "version": "2"}
     java_producer("apache_packs").send("apache_packs", bytes(pack.buildArray()), sent, "clicks")
     given = options(apache, "apache_packs", "packs")
-    records = delta_spark.read.format("tubeclient").options(**given, payload="inlong", streams="clicks").load()
+    records = delta_spark.read.format("tubeclient").options(**given, payload="inlong", filters="clicks").load()
     times = records.selectExpr("cast(value AS string) AS value", "unix_millis(dataTime) AS time").collect()
     assert sorted(map(tuple, times)) == sorted((str(number), 1_700_000_000_600) for number in range(100))

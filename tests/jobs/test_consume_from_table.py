@@ -102,9 +102,7 @@ class Consumers:
     def query(self, spark: SparkSession, checkpoint: Path) -> list[bytes]:
         """Run a query from the table, with a new checkpoint, up to the end; returns what it read."""
         sink = Batches()
-        options = self.feed.options(
-            startingOffsets="group", groupFallback="earliest", maxOffsetsPerTrigger=60, offsetsTable=self.uri
-        )
+        options = self.feed.options(startingOffsets="group:earliest", maxOffsetsPerTrigger=60, offsetsTable=self.uri)
         run_available(stream(spark, options), checkpoint, sink)
         self.feed.wait_until_free()
         return sink.all

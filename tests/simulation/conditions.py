@@ -75,11 +75,9 @@ class JobSettings:
     @classmethod
     def drawn(cls, rng: random.Random, conditions: Conditions) -> JobSettings:
         options = {"assignmentStrategy": rng.choice(STRATEGIES), "retryLimit": rng.choice(("10s", "60s"))}
-        takes_over, slices, strict, seldom = (rng.random() for _ in range(4))
+        takes_over, _, strict, seldom = (rng.random() for _ in range(4))  # four: defences.py has seeds of these
         if takes_over < 0.4:
             options |= {"backlogTakeover": "true", "backlogTakeoverMinRows": "2"}
-        if slices < 0.3:
-            options |= {"minPartitions": "7"}
         if conditions.to_brokers:
             options |= {"commitOffsetsToBroker": "true"}
         if conditions.offsets_table and strict < 0.3:

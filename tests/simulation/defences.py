@@ -141,7 +141,7 @@ DEFENCES = (
     Defence(
         "a position past a lost tail goes back",
         "spark_source.stream.loss_judge:LossJudge.held",
-        "isinstance(one, LostOffsets) and not one.expired",
+        'one.kind == "tail" and one.found is not None',
         "False",
         2,
         ("a broker loses its tail", "a broker restarts"),

@@ -53,9 +53,6 @@ class Driver:
     def sql(self, text: str) -> list[list[Any]]:
         return [list(row) for row in self._spark.sql(text).collect()]
 
-    def set(self, name: str, value: str) -> None:
-        self._spark.conf.set(name, value)
-
     def start(self, name: str, options: Options, checkpoint: str, rows: str, trigger: dict[str, Any]) -> None:
         """A streaming query into Parquet files at `rows`, which have each row once."""
         frame = self._spark.readStream.format("tubeclient").options(**options).load()
@@ -77,23 +74,6 @@ class Driver:
         frame = self._spark.readStream.format("tubeclient").options(**options).load().select("value")
         writer = frame.writeStream.foreachBatch(write).option("checkpointLocation", checkpoint)
         self._queries[name] = writer.trigger(availableNow=True).start()
-
-    def kept_by_callback(self, options: Options, checkpoint: str) -> tuple[list[int], list[int]]:
-        """What a callback of foreachBatch has put into a list of this process, and the batches that there were."""
-        kept: list[int] = []
-
-        def keep(frame: DataFrame, number: int) -> None:
-            frame.count()
-            kept.append(number)
-
-        frame = self._spark.readStream.format("tubeclient").options(**options).load()
-        writer = frame.writeStream.foreachBatch(keep).option("checkpointLocation", checkpoint)
-        query = writer.trigger(availableNow=True).start()
-        try:
-            assert query.awaitTermination(60), "the query did not end"
-            return kept, [one.batchId for one in query.recentProgress if one.numInputRows]
-        finally:
-            query.stop()
 
     def ingest(self, settings: dict[str, Any]) -> list[int]:
         """Run the job to its end; returns its rows, and how many of them are bad."""

@@ -9,16 +9,19 @@ from typing import Any
 from hypothesis import strategies as st
 
 from offsets_store import OffsetsTable
+from spark_source.cluster.cluster import TubeCluster
 from spark_source.options.given import parse_options
 from spark_source.options.source_options import SourceOptions
 from spark_source.plan.read_task import ReadTask
 from spark_source.progress.follower import WAITS, Waits
 from spark_source.progress.progress_table import ProgressTable
 from spark_source.stream.planner import StreamPlanner
+from tubeclient.broker_webs import BrokerWebs
+from tubeclient.consumers.group import GroupMembership
 from tubeclient.errors import ConnectError, NoMessageTime, TubeError
 from tubeclient.keys import INDEX_ENTRY_BYTES, BrokerInfo, PartitionKey, StoreBounds, StoreKey, TopicLayout
 from tubeclient.metadata import ClusterView
-from tubeclient.positions.offset_lookup import OffsetLook
+from tubeclient.positions.offset_lookup import OffsetLook, OffsetLookup
 
 ROW = INDEX_ENTRY_BYTES
 
@@ -49,7 +52,7 @@ class FakeClock:
         return self.now
 
 
-class FakeCluster:
+class FakeCluster(TubeCluster):
     """One broker with topic `t`. Tests set `bounds` in rows, by store; every call is counted."""
 
     def __init__(self, stores: int = 1, partitions: int = 2, rows: tuple[int, int] = (0, 10)) -> None:
@@ -116,11 +119,11 @@ class FakeCluster:
         return FakeBooks(self)
 
 
-class FakeMembership:
+class FakeMembership(GroupMembership):
     def __init__(self, cluster: FakeCluster) -> None:
         self._cluster = cluster
 
-    def join(self, patience_ms: float) -> ClusterView:
+    def join(self, patience_ms: float = 0) -> ClusterView:
         self._cluster.calls.append(f"join {patience_ms:.0f}")
         if self._cluster.refusal is not None:
             raise self._cluster.refusal
@@ -131,7 +134,7 @@ class FakeMembership:
             raise self._cluster.failure
         return self._cluster.shown()
 
-    def refreshed_view(self, timeout_ms: float) -> ClusterView:
+    def refreshed_view(self, timeout_ms: float = 0) -> ClusterView:
         self._cluster.calls.append(f"ask the master for {timeout_ms:.0f}")
         if self._cluster.unreachable is not None:
             raise self._cluster.unreachable
@@ -151,7 +154,7 @@ class FakeMembership:
         self._cluster.calls.append("leave")
 
 
-class FakeLookup:
+class FakeLookup(OffsetLookup):
     def __init__(self, cluster: FakeCluster) -> None:
         self._cluster = cluster
 
@@ -177,7 +180,7 @@ class FakeLookup:
         self._cluster.calls.append(f"positions of {consumer_group}")
         return {key: at for key, at in self._cluster.positions.items() if key.broker_id in view.brokers}
 
-    def offsets_at(
+    def offsets_at(  # type: ignore[override]
         self,
         view: ClusterView,
         timestamps_ms: Mapping[PartitionKey, int],
@@ -200,7 +203,7 @@ class FakeLookup:
         self._cluster.calls.append("lookup closed")
 
 
-class FakeBooks:
+class FakeBooks(BrokerWebs):
     """The brokers' books: `cluster.positions`, and every write in `cluster.set`."""
 
     def __init__(self, cluster: FakeCluster) -> None:

@@ -21,32 +21,18 @@ import pytest
 from tests.exactly_once.looking import kept
 from tests.exactly_once.processes import Child, marked, none_left, send_signal
 from tests.spark_source.feed import Feed
-from tests.spark_source.queries import ends_of, stream
+from tests.spark_source.queries import ends_of
 from tests.waiting import wait_for
 from tubeclient.keys import INDEX_ENTRY_BYTES
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    pass
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
 
 END_SECONDS = 120
 """For a driver's start on a machine that is busy."""
 ROWS = 10
-
-
-@pytest.mark.parametrize("sink", ["foreachBatch", "delta", "parquet", "tubeclient"])
-def test_spark_refuses_sinks_that_keep_rows(
-    delta_spark: SparkSession, feed: Feed, plain_feed: Feed, sink: str, tmp_path: Path
-) -> None:
-    writer = stream(delta_spark, feed.options()).select("value").writeStream
-    writer = writer.option("asyncProgressTrackingEnabled", True).option("checkpointLocation", str(tmp_path / "c"))
-    if sink == "foreachBatch":
-        writer = writer.foreachBatch(lambda _frame, _number: None)
-    else:
-        writer = writer.format(sink).options(masterServers=plain_feed.tube.master_address, topic=plain_feed.topic)
-    with pytest.raises(Exception, match="does not support async progress tracking"):
-        writer.start() if sink in ("foreachBatch", "tubeclient") else writer.start(str(tmp_path / "rows"))
 
 
 class Job:

@@ -1,4 +1,4 @@
-"""Limits and slices on a real Spark and an embedded TubeMQ: the rows of each batch and of each task are counted."""
+"""Limits on a real Spark and an embedded TubeMQ: the rows of each batch are counted."""
 
 from __future__ import annotations
 
@@ -11,50 +11,15 @@ import pytest
 from spark_source.offsets.offsets import Offsets
 from spark_source.session_confs import session_confs
 from tests.spark_source.feed import Feed
-from tests.spark_source.queries import Batches, Read, batch, bodies_of, reads_of, run_available, running, stream
+from tests.spark_source.queries import Batches, run_available, running, stream
 from tests.waiting import wait_for
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.spark
 
 ENTRY = 28
-
-
-# Tasks
-
-
-def test_a_partition_is_read_by_several_tasks_each_in_order(delta_spark: SparkSession, plain_feed: Feed) -> None:
-    feed = plain_feed
-    feed.send(1000, partitions=[0])
-    reads = reads_of(batch(delta_spark, feed.options(minPartitions=5)))
-    assert [[read.body for read in reads if read.task == task] for task in range(5)] == [
-        feed.sent[at : at + 200] for at in range(0, 1000, 200)
-    ]
-
-
-def test_a_replayed_batch_is_cut_the_same(delta_spark: SparkSession, feed: Feed, tmp_path: Path) -> None:
-    feed.send(400)
-    seen: list[list[Read]] = []
-
-    def fail_after_reading(frame: DataFrame, batch_id: int) -> None:
-        seen.append(reads_of(frame))
-        raise RuntimeError("the sink is down")
-
-    def keep(frame: DataFrame, batch_id: int) -> None:
-        seen.append(reads_of(frame))
-
-    options = feed.options(startingOffsets="earliest", maxOffsetsPerTrigger=300, minPartitions=7)
-    with pytest.raises(Exception, match="the sink is down"):
-        run_available(stream(delta_spark, options), tmp_path / "checkpoint", fail_after_reading)
-    feed.send(400)
-    feed.wait_until_free()
-    run_available(stream(delta_spark, options), tmp_path / "checkpoint", keep)
-    assert seen[0] == seen[1]
-    assert [len(reads) for reads in seen[1:]] == [300, 300, 200]
-    assert [len({read.task for read in reads}) for reads in seen[1:]] == [7, 7, 7]
-    assert bodies_of([read for reads in seen[1:] for read in reads]) == feed.sent
 
 
 # Rows of a batch
@@ -111,16 +76,4 @@ def test_a_batch_waits_for_the_fewest_rows(delta_spark: SparkSession, feed: Feed
         feed.send(60)
         wait_for(lambda: len(sink.sizes) == 2, "the second batch")
     assert sink.sizes == [50, 120]
-    assert sink.all == feed.sent
-
-
-def test_available_now_reads_the_last_rows_too(delta_spark: SparkSession, feed: Feed, tmp_path: Path) -> None:
-    feed.send(250)
-    sink = Batches()
-    options = feed.options(startingOffsets="earliest", maxOffsetsPerTrigger=100, minOffsetsPerTrigger=100)
-    run_available(stream(delta_spark, options), tmp_path / "checkpoint", sink)
-    assert sink.sizes == [100, 100, 50]
-    feed.send(30)
-    feed.wait_until_free()
-    run_available(stream(delta_spark, {**options, "maxOffsetsPerTrigger": "200"}), tmp_path / "checkpoint", sink)
     assert sink.all == feed.sent

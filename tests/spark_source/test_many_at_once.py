@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 import pytest
-from pyspark.sql import functions as F
 
 from embedded_tubemq import EmbeddedTubeMQ
 from spark_source.session_confs import session_confs
@@ -17,34 +16,9 @@ from tests.spark_source.feed import Feed
 from tests.spark_source.queries import Batches, run_available, stream
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.spark
-
-
-def numbers(frame: DataFrame, name: str) -> DataFrame:
-    """The numbers of the feed's messages, as column `name`, with a time to join by."""
-    number = F.regexp_extract(F.col("value").cast("string"), r"message-(\d+)", 1).cast("int")
-    return frame.select(number.alias(name), F.timestamp_seconds(number + 1_000_000).alias(f"{name}_time"))
-
-
-def test_two_sources_of_one_query(delta_spark: SparkSession, feed: Feed, plain_feed: Feed, tmp_path: Path) -> None:
-    feed.send(100)
-    plain_feed.send(60)
-    one, other = (stream(delta_spark, each.options(startingOffsets="earliest")) for each in (feed, plain_feed))
-    sink = Batches()
-    run_available(one.unionByName(other), tmp_path / "checkpoint", sink)
-    assert sink.all == sorted(feed.sent + plain_feed.sent)
-
-
-def test_two_sources_of_one_group_are_refused_with_advice(
-    delta_spark: SparkSession, feed: Feed, tmp_path: Path
-) -> None:
-    feed.send(10)
-    frame = stream(delta_spark, feed.options(startingOffsets="earliest"))
-    with pytest.raises(Exception, match=r"or another source of this query.*use another consumerGroup"):
-        run_available(frame.unionByName(stream(delta_spark, feed.options())), tmp_path / "checkpoint", Batches())
-    feed.wait_until_free()
 
 
 LEASE_MS = 3_000

@@ -79,7 +79,7 @@ def test_one_that_the_checkpoint_has_forgotten_goes_on_by_the_offsets_table(
 ) -> None:
     """Spark finds a source's offsets in the batches that it keeps, which are the last hundred. On the way, what Spark
     4.2.0 cannot do with such a checkpoint: start again after a kill in its second batch, whatever the sources are."""
-    more = {"startingOffsets": "group", "groupFallback": "earliest", "offsetsTable": str(tmp_path / "offsets")}
+    more = {"startingOffsets": "group:earliest", "offsetsTable": str(tmp_path / "offsets")}
     sources = Sources(spark, tube, tmp_path, "clicks", "views", **more)
     assert sources.run("clicks", "views") == 20
     assert sources.run("views") == 10

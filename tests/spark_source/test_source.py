@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import logging
 import pickle
 import signal
 import subprocess
@@ -12,19 +11,16 @@ from typing import Any
 
 import pytest
 from pyspark import cloudpickle
-from pyspark.sql.datasource import InputPartition, WriterCommitMessage
+from pyspark.sql.datasource import InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes, ReadMaxRows
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from pyspark_tubeclient import DefaultSource
-from spark_source.plan.offset_rule import OffsetRule
-from spark_source.plan.read_task import ReadTask
-from spark_source.read.task_read import attempt_name
+from spark_source.plan.read_task import OffsetRule, ReadTask
 from spark_source.stream.batch_reader import TubeBatchReader
 from spark_source.stream.planner_process import PLANNER_MODULE, set_up_planner_process
 from spark_source.stream.stream_reader import TubeStreamReader
 from spark_source.write.sink import TubeBatchWriter, TubeStreamWriter
-from spark_source.write.task_write import Written
 from tubeclient.errors import ConfigurationError
 from tubeclient.keys import BrokerInfo, OffsetRange, PartitionKey, StoreKey
 
@@ -91,46 +87,11 @@ except ImportError as error:
 def test_planning_does_not_load_arrow() -> None:
     code = """
 import sys
-import spark_source.stream.stream_reader, spark_source.stream.planner, spark_source.cluster.cluster
+import spark_source.stream.stream_reader, spark_source.stream.planner
 import spark_source.progress.progress_table, spark_source.write.sink
 print(sorted({"pyarrow", "deltalake", "pandas"} & set(sys.modules)))
 """
     assert run_python(code).strip() == "[]"
-
-
-def test_what_tasks_get_says_where_this_package_is_missing() -> None:
-    one = source()
-    for sent in (one, one.reader(one.schema())):
-        code = f"import pickle; print(type(pickle.loads({pickled(sent)!r})).__name__)"
-        assert run_python(code).strip() == type(sent).__name__
-        # A Python that finds no installed packages.
-        bare = [sys.executable, "-I", "-S", "-c", code]
-        done = subprocess.run(bare, capture_output=True, text=True, timeout=60, check=False)
-        last = done.stderr.splitlines()[-1]
-        assert last.startswith("ModuleNotFoundError: [PACKAGE_MISSING] pyspark-tubeclient is not installed in the")
-        assert sys.executable in last
-
-
-def test_options_are_checked_when_the_source_is_made() -> None:
-    with pytest.raises(ConfigurationError, match="did you mean sourceCount"):
-        source(sourcecoun="1")
-
-
-def test_another_schema_is_refused() -> None:
-    one, other = source(), StructType([StructField("x", LongType())])
-    for make in (one.reader, lambda schema: one.streamReader(schema).initialOffset()):
-        with pytest.raises(ConfigurationError, match="fixed schema"):
-            make(other)
-    assert one.schema() == source().schema() != source(columns="*, attributes").schema()
-
-
-def test_streaming_and_batch_options_are_checked_for_each() -> None:
-    both = source(endingoffsets="latest")
-    with pytest.raises(ConfigurationError, match="endingOffsets"):
-        both.streamReader(both.schema()).initialOffset()
-    one = source(startingoffsets="latest")
-    with pytest.raises(ConfigurationError, match="must not be latest"):
-        one.reader(one.schema())
 
 
 @pytest.mark.parametrize("kind", ["stream", "batch"])
@@ -153,7 +114,7 @@ def test_tasks_are_sent_little_and_no_secret(kind: str) -> None:
 def test_a_task_arrives_as_it_was_sent(ranges: int) -> None:
     some = [OffsetRange(PartitionKey(1, "t", 10_000 * n), 28 * n, 280) for n in range(ranges)]
     rules = {StoreKey(1, "t", n): OffsetRule.ALWAYS for n in range(1, ranges)}
-    task = ReadTask(3, some, rules, (BrokerInfo(1, "127.0.0.1", 8123),), 2, visit_token=7)
+    task = ReadTask(3, some, rules, (BrokerInfo(1, "127.0.0.1", 8123),), visit_token=7)
     copy = pickle.loads(pickled(task))
     assert copy == task
     assert copy.visit_token == 7
@@ -181,45 +142,6 @@ def test_a_writer_is_small_and_checked_when_it_is_made(streaming: bool) -> None:
             read()
     with pytest.raises(ConfigurationError, match="option consumerGroup applies to reads only"):
         getattr(source(), "streamWriter" if streaming else "writer")(rows, False)
-
-
-def test_commits_count_rows_by_topic(caplog: pytest.LogCaptureFixture) -> None:
-    one, rows = DefaultSource({"masterservers": "m", "topic": "t"}), StructType([StructField("value", StringType())])
-    messages: list[WriterCommitMessage | None] = [
-        Written({"a": 2, "b": 1}, {"a": 20, "b": 7}),
-        Written({}, {}),
-        None,
-        Written({"a": 3}, {"a": 30}),
-    ]
-    batch, stream = one.writer(rows, False), one.streamWriter(rows, False)
-    with caplog.at_level(logging.DEBUG):
-        batch.commit(messages)
-        batch.commit([Written({}, {})])
-        batch.abort(messages)
-        stream.commit(messages, 7)
-        stream.abort([None], 8)
-    assert [(record.levelname, record.getMessage()) for record in caplog.records] == [
-        ("INFO", "written: 5 rows, 50 bytes to topic a; 1 rows, 7 bytes to topic b"),
-        ("INFO", "written: no rows"),
-        (
-            "WARNING",
-            "the write failed; messages of finished tasks stay on the brokers: 5 rows, 50 bytes to topic a; "
-            "1 rows, 7 bytes to topic b",
-        ),
-        ("DEBUG", "batch 7 written: 5 rows, 50 bytes to topic a; 1 rows, 7 bytes to topic b"),
-        ("WARNING", "batch 8 failed; its next try sends the messages of finished tasks again: no rows"),
-    ]
-
-
-def test_a_task_is_small() -> None:
-    ranges = [OffsetRange(PartitionKey(1, "t", n), 0, 28) for n in range(100)]
-    sent = ReadTask(0, ranges, {StoreKey(1, "t", 0): OffsetRule.ALWAYS}, (BrokerInfo(1, "h", 1),))
-    assert len(pickled(sent)) < 100 * 20
-    assert pickle.loads(pickled(sent)) == sent
-
-
-def test_a_task_reads_under_the_name_of_its_node_and_slice() -> None:
-    assert attempt_name(ReadTask(3, (), {}, (), 2)) == "spark.n3.s2"
 
 
 def test_readers_open_nothing_by_being_made() -> None:

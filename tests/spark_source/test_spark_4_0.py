@@ -13,7 +13,6 @@ from embedded_tubemq import EmbeddedTubeMQ
 from offsets_store import OffsetsTable
 from tests.spark_source.feed import Feed
 from tests.spark_source.other_driver import ROOT, SMALL, CallFailed, OtherDriver, places, sink, texts
-from tests.waiting import wait_for
 
 pytestmark = pytest.mark.spark
 
@@ -103,12 +102,6 @@ def test_available_now_is_one_batch(spark: OtherDriver, topic: Feed, tmp_path: P
     assert spark.call("rows", rows=str(tmp_path / "rows")) == texts(topic.sent)
 
 
-def test_batch_writes(spark: OtherDriver, topic: Feed) -> None:
-    bodies = [f"{number:03}" for number in range(100)]
-    spark.call("write", bodies=bodies, options=sink(topic))
-    assert spark.call("read", options=topic.options()) == bodies
-
-
 def test_streaming_writes_are_refused_and_batches_do(
     spark: OtherDriver, topic: Feed, long_tube: EmbeddedTubeMQ, tmp_path: Path
 ) -> None:
@@ -126,11 +119,3 @@ def test_streaming_writes_are_refused_and_batches_do(
             assert spark.call("wait", name=name, seconds=60)
         topic.wait_until_free()
     assert spark.call("read", options=copy.options()) == texts(topic.sent)
-
-
-@pytest.mark.parametrize("name", ["maxOffsetsPerTrigger", "minOffsetsPerTrigger"])
-def test_limits_are_refused(spark: OtherDriver, long_tube: EmbeddedTubeMQ, name: str, tmp_path: Path) -> None:
-    feed = Feed.create(long_tube, f"limited_by_{name}", stores=1, partitions=1)
-    with pytest.raises(CallFailed, match=rf"{name} needs Spark 4\.2 or newer, which supports limits"):
-        spark.run_available("q", options={**feed.options(), name: "10"}, **places(tmp_path))
-    wait_for(lambda: not feed.held(), "nothing to be held")

@@ -37,22 +37,6 @@ def test_available_now_reads_everything_once_in_exact_batches(
     assert json.loads(progress[0].sources[0].latestOffset) == ends
 
 
-def test_an_idle_query_makes_no_batches_and_new_messages_make_one(
-    delta_spark: SparkSession, feed: Feed, tmp_path: Path
-) -> None:
-    feed.send(100)
-    sink = Batches()
-    frame = stream(delta_spark, feed.options(startingOffsets="earliest"))
-    with running(frame, tmp_path / "checkpoint", sink) as query:
-        wait_for_rows(query, sink, 100, "the first messages")
-        # Idle triggers are reported at most each 10 s; the status says when one has looked and found nothing.
-        wait_for(lambda: query.status["message"] == "Waiting for data to arrive", "an idle query")
-        feed.send(50)
-        wait_for_rows(query, sink, 150, "the new messages")
-    assert sink.all == feed.sent
-    assert sink.sizes == [100, 50]
-
-
 def test_a_checkpoint_is_gone_on_from_and_a_stop_frees_the_group(
     delta_spark: SparkSession, feed: Feed, tmp_path: Path
 ) -> None:
@@ -184,22 +168,6 @@ def test_restarts_of_master_and_broker_are_survived(delta_spark: SparkSession, t
     assert sink.all == feed.sent
 
 
-def test_partitions_that_are_added_are_read_from_their_beginning(
-    delta_spark: SparkSession, plain_feed: Feed, tmp_path: Path
-) -> None:
-    feed = plain_feed
-    feed.send(60)
-    sink = Batches()
-    frame = stream(delta_spark, feed.options(startingOffsets="earliest", partitionRefreshInterval="1s"))
-    with running(frame, tmp_path / "checkpoint", sink) as query:
-        wait_for_rows(query, sink, 60, "the first messages")
-        feed.tube.grow_topic(feed.topic, stores=3)
-        feed.send(30, partitions=[20000])
-        feed.send(30)
-        wait_for_rows(query, sink, 120, "all messages, the new partition's included")
-    assert sink.all == feed.sent
-
-
 def test_filters_read_their_tags_only(delta_spark: SparkSession, feed: Feed, tmp_path: Path) -> None:
     # "Aa" and "BB" have one hash in Java: the broker lets both through.
     sent = feed.send(90, tags=["Aa", "BB", "other"])
@@ -207,26 +175,6 @@ def test_filters_read_their_tags_only(delta_spark: SparkSession, feed: Feed, tmp
     options = feed.options(startingOffsets="earliest", filters=json.dumps({feed.topic: ["Aa"]}))
     run_available(stream(delta_spark, options), tmp_path / "checkpoint", sink)
     assert sink.all == sent[0::3]
-
-
-def test_a_restart_over_data_that_expired_before_its_index(
-    delta_spark: SparkSession, plain_feed: Feed, tmp_path: Path
-) -> None:
-    feed = plain_feed
-    feed.send(50)
-    sink = Batches()
-    options = feed.options(startingOffsets="earliest")
-    run_available(stream(delta_spark, options), tmp_path / "checkpoint", sink)
-    assert sink.all == feed.sent
-    feed.wait_until_free()
-    feed.send(250)
-    for store_id in range(2):
-        feed.tube.expire_data(feed.topic, 100 * ENTRY, store_id=store_id)
-    with pytest.raises(
-        Exception, match=rf"\[DATA_LOSS\] partition 1:{feed.topic}:\d+ should be read from \d+, but the"
-    ):
-        run_available(stream(delta_spark, options), tmp_path / "checkpoint", sink)
-    assert sink.all == feed.sent[:50]
 
 
 def test_loss_ends_the_query_or_is_counted(delta_spark: SparkSession, plain_feed: Feed, tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.spark_source.feed import Feed
-from tests.spark_source.queries import Read, assert_in_order, batch, bodies_of, reads_of, run_available, stream
+from tests.spark_source.queries import Read, assert_in_order, bodies_of, reads_of, run_available, stream
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -21,15 +21,6 @@ TAKEOVER: dict[str, object] = {"backlogTakeover": True, "backlogTakeoverMinRows"
 
 def rows_of_tasks(reads: list[Read]) -> list[int]:
     return sorted(Counter(read.task for read in reads).values())
-
-
-def test_a_skewed_partition_is_read_by_two_tasks(delta_spark: SparkSession, plain_feed: Feed) -> None:
-    feed = plain_feed
-    feed.send(1000, partitions=[0])
-    reads = reads_of(batch(delta_spark, feed.options("", **TAKEOVER)))
-    assert bodies_of(reads) == feed.sent
-    assert rows_of_tasks(reads) == [500, 500]
-    assert_in_order(reads)
 
 
 def test_it_is_switched_between_runs_and_in_the_middle_of_a_batch(

@@ -186,8 +186,7 @@ def test_a_target_that_was_put_back_gets_the_rows_that_it_lost(bench: Bench) -> 
 
 @pytest.mark.parametrize("chosen", [None, '{"default": "earliest"}', "group"])
 def test_a_target_that_is_put_back_while_the_job_runs_gets_what_it_lost(bench: Bench, chosen: str | None) -> None:
-    options = {**bench.settings.source_options, "groupFallback": "earliest"}
-    job = bench.job(trigger="0s", max_offsets_per_trigger=20, starting_offsets=chosen, source_options=options)
+    job = bench.job(trigger="0s", max_offsets_per_trigger=20, starting_offsets=chosen)
 
     def put_back(round_: Round) -> None:
         if round_.sequence == 3:

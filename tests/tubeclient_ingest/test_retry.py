@@ -194,11 +194,9 @@ def test_a_retry_that_restore_undid_is_bad_again(lake: Lake) -> None:
     assert (lake.repeated_or_missing(6), lake.bad()) == ({}, [0])
 
 
-def test_a_retry_keeps_to_the_streams_and_tags_that_its_job_reads(lake: Lake) -> None:
+def test_a_retry_keeps_to_the_tags_that_its_job_reads(lake: Lake) -> None:
     lake.run(6)
-    lake.spark.sql(
-        f"UPDATE delta.`{lake.bad_records}` SET messageType = 'tag', inlongStreamId = 'views' WHERE messageId = 3"
-    ).collect()
+    lake.spark.sql(f"UPDATE delta.`{lake.bad_records}` SET messageType = 'tag' WHERE messageId = 3").collect()
     run = lake.start()
     table, state, target = BadRecords(lake.spark, str(lake.bad_records), "g"), run.writer.sink.look(), run.writer.detail
 
@@ -207,7 +205,7 @@ def test_a_retry_keeps_to_the_streams_and_tags_that_its_job_reads(lake: Lake) ->
         return sorted(row.messageId for row in table.to_retry(state, target, parse_options(read), None).collect())
 
     assert chosen() == [0, 3]
-    assert (chosen(payload="inlong", streams="views,more"), chosen(payload="inlong", streams="more")) == ([3], [])
+    assert (chosen(filters="tag,more"), chosen(filters="more")) == ([3], [])
     assert (chosen(filters='{"clicks": ["tag"]}'), chosen(filters='{"clicks": ["other"]}')) == ([3], [])
 
 
@@ -217,9 +215,7 @@ def test_messages_that_the_source_could_not_read_stay(lake: Lake) -> None:
     lake.bad_by = ()
     assert lake.start().writer.retry(None) == Retried(0, 0, unread=2)
     assert lake.start().writer.retry("no such reason") == Retried(0, 0)
-    # Neither their stream nor their tag is known.
-    some = {"payload": "inlong", "streams": "views"}
-    assert lake.start(source_options=some, evolve=True).writer.retry(None) == Retried(0, 0, unread=2)
+    # Their tag is not known.
     tags = {"filters": '{"clicks": ["tag"]}'}
     assert lake.start(source_options=tags).writer.retry(None) == Retried(0, 0, unread=2)
 

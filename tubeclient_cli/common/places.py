@@ -64,13 +64,13 @@ def offsets_of(
         )
     meant = sorted(partitions) if spec.default is not None else sorted(dict(spec.named))
     try:
-        spec = without_times(spec, meant, lookup, view, bounds, time_zone, "latest")
+        spec = without_times(spec, meant, lookup, view, bounds, time_zone)
     except NoMessageTime as error:
         raise ConfigurationError(
             f"{spec.option} uses the times that producers write on messages, but {error}. Name earliest, latest, "
             f'{others}or an offset by partition: {{"{error.partition}": 2800}}'
         ) from error
-    return resolve(spec, meant, bounds, lambda: GroupPositions(before or {}), "earliest")
+    return resolve(spec, meant, bounds, lambda: GroupPositions(before or {}))
 
 
 def held(positions: Mapping[PartitionKey, int], bounds: Mapping[StoreKey, StoreBounds]) -> dict[PartitionKey, int]:

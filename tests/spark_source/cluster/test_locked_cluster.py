@@ -93,30 +93,14 @@ def test_batch_and_stream_read_what_the_locks_guard(
     assert sink.all == feed.sent
 
 
-def test_a_password_in_a_file_or_a_variable_is_read_by_every_process(delta_spark: SparkSession, locked: Locked) -> None:
-    """The variable is one that Spark's session was started with; bob's password is what stands in it."""
-    locked.feed.send(10)
-    kept = {name: value for name, value in locked.options().items() if name != "authPassword"}
-    by_file = {**kept, "authPasswordFile": str(locked.folder / "password")}
-    assert batch(delta_spark, by_file).count() == 10
-    by_variable = {**kept, "authUser": "bob", "authPasswordEnv": "PYSPARK_PYTHON"}
-    assert batch(delta_spark, by_variable).count() == 10
-    with pytest.raises(
-        Exception, match="authPasswordEnv names the environment variable TUBE_NOT_SET, which is not set"
-    ):
-        batch(delta_spark, {**kept, "authPasswordEnv": "TUBE_NOT_SET"})
-
-
 @pytest.mark.parametrize(
     ("change", "message"),
     [
         ({"authPassword": "wrong-hunter2"}, r"415 .*Check the user, the password"),
-        ({"authUser": None, "authPassword": None}, r"415 .*Check the user, the password"),
         (
             {"tls.certificateFile": None, "tls.keyFile": None, "tls.keyPasswordFile": None},
             "client certificate, name one",
         ),
-        ({"tls.keyPasswordFile": "/etc/hostname"}, "certificate_file .* and key_file .* cannot be used"),
     ],
 )
 def test_who_lacks_a_key_is_told_so_and_reads_nothing(

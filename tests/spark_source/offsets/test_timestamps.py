@@ -35,10 +35,7 @@ def batch(cluster: FakeCluster, **more: object) -> dict[str, tuple[int, int]]:
         ({"startingTimestamp": 5 * MINUTE - 1}, {"1:t:0": 4, "1:t:1": 4}),
         ({"startingTimestamp": 0}, {"1:t:0": 2, "1:t:1": 2}),
         ({"startingTimestamp": 3 * MINUTE, "startingOffsets": "latest"}, {"1:t:0": 3, "1:t:1": 3}),
-        (
-            {"startingTimestamp": 10 * MINUTE, "startingOffsetsByTimestampStrategy": "Latest"},
-            {"1:t:0": 10, "1:t:1": 10},
-        ),
+        ({"startingTimestamp": 10 * MINUTE}, {"1:t:0": 10, "1:t:1": 10}),
     ],
 )
 def test_a_stream_begins_at_a_time(more: dict[str, object], expected: dict[str, int]) -> None:
@@ -61,18 +58,6 @@ def test_a_batch_may_end_by_time_alone() -> None:
     assert batch(cluster, startingOffsets='{"1:t:0": 140, "default": -2}', endingTimestamp=180_000) == {"1:t:1": (2, 3)}
 
 
-def test_no_message_so_late_is_an_error_that_names_time_and_partition() -> None:
-    cluster = FakeCluster(rows=(2, 10))
-    message = (
-        r"startingTimestamp is 600000 \(1970-01-01 00:10 UTC\), but partition 1:t:0 has no message .*"
-        r"\(and 1 more partition like it\).*startingOffsetsByTimestampStrategy to latest"
-    )
-    with pytest.raises(ConfigurationError, match=message):
-        planner(cluster, startingTimestamp=600_000).initial()
-    with pytest.raises(ConfigurationError, match=message):
-        batch(cluster, startingTimestamp=600_000)
-
-
 @pytest.mark.parametrize(
     ("more", "instead"),
     [({"startingTimestamp": 1}, "startingOffsets"), ({"endingTimestamp": 1}, "endingOffsets")],
@@ -93,11 +78,7 @@ def test_messages_without_a_time_are_an_error_that_says_what_to_do(more: dict[st
 def test_the_first_answer_is_kept_for_the_same_question(
     tmp_path: Path, changed: dict[str, object], expected: int
 ) -> None:
-    asked = {
-        "startingTimestamp": 11 * MINUTE,
-        "startingOffsetsByTimestampStrategy": "latest",
-        "offsetsTable": tmp_path,
-    }
+    asked = {"startingTimestamp": 11 * MINUTE, "offsetsTable": tmp_path}
     first = planner(FakeCluster(rows=(2, 10)), None, **asked)
     assert first.initial() == as_json({"1:t:0": 10, "1:t:1": 10})
     again = planner(FakeCluster(rows=(2, 20)), None, **{**asked, **changed})
@@ -108,8 +89,7 @@ def test_a_beginning_that_may_move_is_warned_of(caplog: pytest.LogCaptureFixture
     with caplog.at_level(logging.WARNING):
         planner(FakeCluster(rows=(2, 10)), startingTimestamp=240_000).initial()
         assert caplog.text == ""
-        latest = {"startingOffsetsByTimestampStrategy": "latest"}
-        planner(FakeCluster(rows=(2, 10)), None, startingTimestamp=240_000, **latest).initial()
+        planner(FakeCluster(rows=(2, 10)), startingTimestamp=660_000).initial()
     assert "Set offsetsTable, which keeps the initial offsets" in caplog.text
 
 
@@ -126,7 +106,6 @@ def checked(read: str, **more: object) -> SourceOptions:
         ({"startingTimestamp": -1}, "the time -1 of startingTimestamp is not"),
         ({"startingTimestamp": 1_700_000_000_000_000}, "the time 1700000000000000 of startingTimestamp is not"),
         ({"endingTimestamp": 1.5}, "the time '1.5' of endingTimestamp"),
-        ({"startingOffsetsByTimestampStrategy": "earliest"}, "Strategy is 'earliest'; write one of error, latest"),
         (
             {"startingTimestamp": 120_000, "endingTimestamp": 60_000},
             r"endingTimestamp 60000 \(1970-01-01 00:01 UTC\) is before startingTimestamp 120000 .*; swap",

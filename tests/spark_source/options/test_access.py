@@ -26,33 +26,14 @@ def parse(**more: str) -> SourceOptions:
     return parse_options({**LEAST, **{name.replace("__", "."): value for name, value in more.items()}})
 
 
-def test_without_such_options_nobody_is_named_and_connections_are_plain() -> None:
-    settings = client_settings(parse())
-    assert (settings.credentials, settings.tls) == (None, None)
-    assert settings.master_servers == ("a:8715", "b:9000")
-
-
-def test_a_password_is_taken_as_it_is() -> None:
-    assert client_settings(parse(authuser=" alice ", authpassword=SECRET)).credentials == Credentials(
-        "alice", password=SECRET
-    )
-
-
-def test_where_a_password_stands_is_handed_on_and_not_what_stands_there(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_where_a_password_stands_is_handed_on_and_not_what_stands_there(tmp_path: Path) -> None:
     file = tmp_path / "password"
     file.write_text(SECRET)
-    monkeypatch.setenv("TUBE_PASSWORD", SECRET)
-    for more, expected in (
-        ({"authpasswordfile": str(file)}, Credentials("alice", password_file=str(file))),
-        ({"authpasswordenv": "TUBE_PASSWORD"}, Credentials("alice", password_env="TUBE_PASSWORD")),
-    ):
-        options = parse(authuser="alice", **more)
-        settings = client_settings(options)
-        assert settings.credentials == expected
-        for sent in (options, options.for_tasks(), settings):
-            assert SECRET.encode() not in pickle.dumps(sent)
+    options = parse(authuser="alice", authpasswordfile=str(file))
+    settings = client_settings(options)
+    assert settings.credentials == Credentials("alice", password_file=str(file))
+    for sent in (options, options.for_tasks(), settings):
+        assert SECRET.encode() not in pickle.dumps(sent)
 
 
 def test_tls_options_are_the_clients(tmp_path: Path) -> None:
@@ -84,14 +65,12 @@ def test_tls_can_be_turned_on_alone_and_off_again() -> None:
         ({"authuser": "a b", "authpassword": SECRET}, "option authUser is 'a b'; a user's name has no blanks"),
         ({"authuser": "alice"}, "authUser is given without a password; add one of authPassword, authPasswordFile"),
         ({"authpassword": SECRET}, "authPassword is given without authUser"),
-        ({"authpasswordenv": "X"}, "authPasswordEnv is given without authUser"),
         (
-            {"authuser": "alice", "authpassword": SECRET, "authpasswordenv": "X"},
-            "authPassword and authPasswordEnv are given together; give one of them",
+            {"authuser": "alice", "authpassword": SECRET, "authpasswordfile": "/x"},
+            "authPassword and authPasswordFile are given together; give one of them",
         ),
         ({"authuser": "alice", "authpassword": ""}, "option authPassword has a value that cannot be used"),
         ({"tls__keyfile": "/x"}, "tls.keyFile is given without tls.certificateFile"),
-        ({"tls__keypasswordfile": "/x"}, "tls.keyPasswordFile is given without tls.certificateFile"),
         ({"tls__enabled": "yes"}, "option tls.enabled is 'yes'; write true or false"),
         ({"tls__cafil": "/x"}, r"option tls.cafil is unknown; did you mean tls.caFile\?"),
     ],
@@ -106,9 +85,7 @@ def test_what_does_not_fit_together_is_refused(more: dict[str, str], message: st
     ("more", "message"),
     [
         ({"authuser": "a", "authpasswordfile": "/no/file"}, "authPasswordFile names /no/file, which cannot be read"),
-        ({"authuser": "a", "authpasswordenv": "NO_SUCH"}, "authPasswordEnv names .* NO_SUCH, .*spark.executorEnv.NO_S"),
         ({"tls.cafile": "/no/ca"}, r"tls.caFile names /no/ca, .*\(No such file or directory\).* every executor's"),
-        ({"tls.certificatefile": "/no/c"}, "tls.certificateFile names /no/c"),
     ],
 )
 def test_what_this_machine_does_not_have_is_found_by_load_and_by_tasks(more: dict[str, str], message: str) -> None:
@@ -116,12 +93,6 @@ def test_what_this_machine_does_not_have_is_found_by_load_and_by_tasks(more: dic
         DefaultSource({**LEAST, **more}).schema()  # load asks for it
     with pytest.raises(ConfigurationError, match=message):
         client_settings(parse_options({**LEAST, **more}).for_tasks())
-
-
-def test_a_password_in_place_of_a_variables_name_is_not_shown() -> None:
-    with pytest.raises(ConfigurationError, match="authPasswordEnv names an environment variable") as caught:
-        client_settings(parse_options({**LEAST, "authuser": "a", "authpasswordenv": "s3cret-Word"}))
-    assert "s3cret" not in str(caught.value)
 
 
 def test_passwords_in_options_show_nowhere_and_reach_only_those_who_sign() -> None:
@@ -172,13 +143,3 @@ def test_a_task_shows_the_token_that_it_was_given(monkeypatch: pytest.MonkeyPatc
         for task in planner(cluster).partitions(as_json({"1:t:0": 0}), as_json({"1:t:0": 4})):
             assert list(read_task(options(), task)) == []
     assert shown == [7]
-
-
-def test_a_visit_token_does_not_make_another_batch_of_it() -> None:
-    clock, cluster = FakeClock(), FakeCluster()
-    one = planner(cluster, clock)
-    start, end = as_json({"1:t:0": 0}), as_json({"1:t:0": 4})
-    first = one.partitions(start, end)
-    cluster.visit_token = 7
-    clock.now += 1
-    assert one.partitions(start, end) == first

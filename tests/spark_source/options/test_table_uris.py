@@ -71,16 +71,6 @@ def test_a_table_is_named_in_sql_by_its_name_or_its_path(place: str, in_sql: str
     assert is_name(place) is (in_sql == place)
 
 
-@pytest.mark.parametrize("place", ["a.b", " main.a.b\n", "./a", "/a.b", "s3a://a", "`a/b`.c"])
-def test_a_table_is_a_path_or_a_name_with_its_schema(place: str) -> None:
-    assert parsers.table(place) == place.strip()
-
-
-def test_a_blank_place_is_no_table() -> None:
-    with pytest.raises(ValueError, match=r"^is blank; name a table, as schema\.table, or its folder$"):
-        parsers.table(" ")
-
-
 @pytest.mark.parametrize("word", ["clicks", ".", "clicks."])
 def test_a_word_alone_may_be_a_table_or_a_folder(word: str) -> None:
     with pytest.raises(ValueError) as caught:

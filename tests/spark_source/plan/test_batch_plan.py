@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from offsets_store import GroupKey, OffsetsTable, PartitionProgress
-from spark_source.cluster.cluster import default_node_count
 from spark_source.progress.progress_table import ProgressTable
 from spark_source.stream.batch_reader import plan_batch
 from tests.spark_source.fakes import ROW, FakeCluster, in_rows, key, options
@@ -28,27 +27,12 @@ def test_everything_is_read_by_default() -> None:
     assert cluster.calls == ["fetch_view", "lookup", "bounds", "lookup closed"]  # and no group joined
 
 
-def test_an_empty_topic_has_no_tasks() -> None:
-    assert plan(FakeCluster(rows=(4, 4))) == {}
-
-
 def test_between_given_offsets() -> None:
     cluster = FakeCluster(partitions=2, rows=(2, 9))
     between = plan(
         cluster, startingOffsets='{"1:t:0": 84, "default": -2}', endingOffsets='{"1:t:0": 112, "default": -1}'
     )
     assert between == {0: [("1:t:0", 3, 4)], 1: [("1:t:1", 2, 9)]}
-
-
-def test_as_many_tasks_as_wished() -> None:
-    chosen = options(minPartitions=3)
-    planned = plan_batch(chosen, FakeCluster(stores=2, partitions=1, rows=(2, 9)), ProgressTable(chosen))
-    assert [(one.node_id, one.slice_number) for one in planned] == [(0, 0), (1, 0), (0, 1)]
-    assert [[str(read) for read in one.ranges] for one in planned] == [
-        ["1:t:0[56, 140)"],
-        ["1:t:10000[56, 252)"],
-        ["1:t:0[140, 252)"],
-    ]
 
 
 def test_a_backlog_is_shared_with_the_node_that_has_nothing(caplog: pytest.LogCaptureFixture) -> None:
@@ -72,27 +56,6 @@ def test_a_backlog_is_dealt_by_what_is_to_be_read() -> None:
         0: [("1:t:0", 0, 100)],
         1: [("1:t:10000", 0, 10), ("1:t:20000", 0, 10)],
     }
-
-
-def test_what_was_taken_over_is_cut_into_slices_too() -> None:
-    given = {"sourceCount": 2, "backlogTakeover": True, "backlogTakeoverMinRows": 10, "minPartitions": 4}
-    chosen = options(**given)
-    planned = plan_batch(chosen, FakeCluster(partitions=1, rows=(0, 100)), ProgressTable(chosen))
-    assert [(one.node_id, str(one.ranges[0])) for one in planned] == [
-        (0, "1:t:0[0, 700)"),
-        (1, "1:t:0[1400, 2100)"),
-        (0, "1:t:0[700, 1400)"),
-        (1, "1:t:0[2100, 2800)"),
-    ]
-
-
-@pytest.mark.parametrize(("more", "count"), [({}, 1), ({"backlogTakeover": True}, 2)])
-def test_with_take_over_there_are_as_many_nodes_as_may_read(
-    monkeypatch: pytest.MonkeyPatch, more: dict[str, object], count: int
-) -> None:
-    monkeypatch.setattr("os.cpu_count", lambda: 8)
-    chosen = options(sourceCount=None, **more)
-    assert default_node_count(1, chosen.readers_per_partition) == count
 
 
 def test_from_the_groups_position(tmp_path: Path) -> None:

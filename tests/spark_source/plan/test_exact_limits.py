@@ -14,9 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spark_source.offsets.offsets import Offsets
-from spark_source.options.node_options import Slicing
 from spark_source.plan.planning import nodes_by_store, plan, ranges
-from spark_source.plan.slicing import slices
 from tubeclient.keys import INDEX_ENTRY_BYTES as ROW
 from tubeclient.keys import PartitionKey, StoreBounds, StoreKey
 
@@ -47,11 +45,10 @@ class Cluster:
     def batch(self, start: Offsets, end: Offsets) -> list[Message]:
         """What the tasks of a batch read."""
         assigned = ranges(start, end, nodes_by_store(dict.fromkeys(end, 0)))
-        cut = slices(assigned, Slicing(7, 8))
         return [
             (key.store, at)
-            for one in cut
-            for key, first, end in one.ranges
+            for of_node in assigned.values()
+            for key, first, end in of_node
             for at in range(first // ROW, end // ROW)
             if self.index[key.store][at] == key
         ]
@@ -125,19 +122,3 @@ def by_store(at: Offsets) -> dict[StoreKey, int]:
     for key, offset in at.items():
         lowest[key.store] = min(offset, lowest.get(key.store, offset))
     return lowest
-
-
-@given(clusters(), st.integers(3, 25))
-def test_every_store_that_is_behind_moves_in_each_batch_by_its_part_of_the_backlog(
-    cluster: Cluster, limit: int
-) -> None:
-    at = Offsets.of(dict.fromkeys(cluster.keys, 0))
-    while (end := plan(at, cluster.keys, cluster.bounds, limit)) is not at:
-        behind = {store: (cluster.bounds[store].max_offset - offset) // ROW for store, offset in by_store(at).items()}
-        moved = Counter(store for store, _ in cluster.batch(at, end))
-        total = sum(behind.values())
-        for store, rows in behind.items():
-            assert (moved[store] > 0) == (rows > 0)
-            if total > limit:  # one row each before the rest is shared, and one by rounding
-                assert abs(moved[store] - limit * rows / total) <= len(behind)
-        at = end

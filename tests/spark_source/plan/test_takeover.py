@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_source.plan.takeover import TakenOver, take_over
+from spark_source.plan.batch_plan import TakenOver, take_over
 from tubeclient.keys import INDEX_ENTRY_BYTES as ROW
 from tubeclient.keys import OffsetRange, PartitionKey
 
@@ -67,19 +66,6 @@ def test_each_offset_is_read_once_and_what_is_told_is_what_happens(
 
 
 @given(assigned(), least_rows)
-def test_only_long_ranges_are_cut_into_parts_worth_a_reader_and_into_few(
-    given_nodes: tuple[ByNode, int], min_rows: int
-) -> None:
-    by_node, count = given_nodes
-    _, taken = take_over(by_node, count, min_rows)
-    length = {partition: (end - start) // ROW for of_node in by_node.values() for partition, start, end in of_node}
-    for one in taken:
-        assert length[one.part.partition] > min_rows
-        assert one.part.max_messages >= max(1, min_rows // 2)
-    assert len({one.part.partition for one in taken}) == len(taken)
-
-
-@given(assigned(), least_rows)
 def test_the_longest_line_never_grows_and_nobody_who_takes_ends_above_who_gives(
     given_nodes: tuple[ByNode, int], min_rows: int
 ) -> None:
@@ -93,50 +79,7 @@ def test_the_longest_line_never_grows_and_nobody_who_takes_ends_above_who_gives(
         assert all(after[one.reader] <= after[one.owner] for one in taken)
 
 
-@given(assigned(), least_rows, st.randoms())
-def test_the_order_of_the_input_does_not_matter(given_nodes: tuple[ByNode, int], min_rows: int, random: object) -> None:
-    by_node, count = given_nodes
-    mixed = {node: random.sample(of_node, len(of_node)) for node, of_node in reversed(by_node.items())}  # type: ignore[attr-defined]
-    first, taken = take_over(by_node, count, min_rows)
-    second, taken_again = take_over(mixed, count, min_rows)
-    assert taken == taken_again
-    assert first == second
-
-
-def test_a_partition_with_most_of_the_backlog_is_shared_evenly_with_the_least_busy_node() -> None:
-    by_node = {0: [rows_of(0, 0, 80)], 1: [rows_of(1, 0, 10)], 2: [rows_of(2, 0, 9)]}
-    new, taken = take_over(by_node, 3, 20)
-    assert {node: rows(of_node) for node, of_node in new.items()} == {0: 45, 1: 10, 2: 44}
-    assert {one.part.partition for one in taken} == {key(0)}
-
-
 def test_an_idle_node_takes_half() -> None:
     new, taken = take_over({1: [rows_of(0, 100, 200)]}, 2, 10)
     assert new == {0: [rows_of(0, 150, 200)], 1: [rows_of(0, 100, 150)]}
     assert taken == [TakenOver(rows_of(0, 150, 200), owner=1, reader=0)]
-
-
-def test_what_one_range_made_level_the_next_one_leaves_alone() -> None:
-    new, _ = take_over({0: [rows_of(0, 0, 100), rows_of(1, 0, 100)]}, 2, 10)
-    assert new == {0: [rows_of(1, 0, 100)], 1: [rows_of(0, 0, 100)]}
-
-
-def test_a_part_may_be_shorter_than_what_is_cut() -> None:
-    new, _ = take_over({0: [rows_of(0, 0, 21)]}, 2, 20)
-    assert new == {0: [rows_of(0, 0, 11)], 1: [rows_of(0, 11, 21)]}
-    new, _ = take_over({0: [rows_of(0, 0, 21)], 1: [rows_of(1, 0, 2)]}, 2, 20)
-    assert new == {0: [rows_of(0, 0, 21)], 1: [rows_of(1, 0, 2)]}  # nine would be too little
-
-
-def test_a_node_with_much_else_gives_the_whole_of_its_only_long_range_away() -> None:
-    small = [rows_of(number, 0, 10) for number in range(1, 11)]
-    new, _ = take_over({0: [rows_of(0, 0, 11), *small]}, 2, 10)
-    assert new == {0: small, 1: [rows_of(0, 0, 11)]}
-
-
-@pytest.mark.parametrize("count", [1, 2])
-def test_nothing_is_taken_where_nobody_has_less_or_nothing_is_long(count: int) -> None:
-    level = {node: [rows_of(node, 0, 50)] for node in range(count)}
-    assert take_over(level, count, 10) == (level, [])
-    short: ByNode = {0: [rows_of(0, 0, 50)]}
-    assert take_over(short, count, 50) == (short, [])

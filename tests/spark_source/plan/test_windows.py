@@ -55,20 +55,6 @@ def test_windows_have_exactly_as_many_entries_as_allowed(some: Stores, limit: in
     assert entries(some, limit) == (backlog if limit is None else min(limit, backlog))
 
 
-@given(stores(), st.none() | st.integers(0, 5_000_000))
-def test_nobody_goes_back_past_the_end_or_past_those_in_front(some: Stores, limit: int | None) -> None:
-    for store, ends in window_ends(some, limit).items():
-        assert list(ends) == sorted(ends, reverse=True)
-        assert all(level <= end <= some[store].end for level, end in ends.items())
-        assert list(ends.values()) == sorted(ends.values(), reverse=True)
-
-
-@given(stores(), st.integers(0, 5_000_000))
-def test_with_some_rows_for_each_everybody_gets_on_in_each_batch(some: Stores, more: int) -> None:
-    for store, ends in window_ends(some, len(some) * part_in_front(some) + more).items():
-        assert all(end > level or level == some[store].end for level, end in ends.items())
-
-
 @given(stores(), st.integers(1, 20))
 def test_with_fewer_everybodys_turn_comes_however_far_they_stand_apart(some: Stores, limit: int) -> None:
     """Each store has its turn in a round of the parts in front; two that meet may put the turns out of order."""
@@ -125,20 +111,6 @@ def test_a_new_partition_in_a_store_in_use_keeps_nobody_waiting() -> None:
     assert batches == 143  # 5 000 000 messages, from which those in front move 5 000 away each time
 
 
-def test_a_new_partition_takes_turns_where_more_comes_than_is_read() -> None:
-    """Those in front have a third of the rows, and the new one comes nearer with the rest."""
-    old, new = PartitionKey(1, "t", 0), PartitionKey(1, "t", 1)
-    end = 9_000 * ROW
-    at = Offsets.of({old: end, new: 0})
-    batches = 0
-    while at[new] < at[old]:
-        batches += 1
-        end += 600 * ROW
-        before, at = at, plan(at, [old, new], {old.store: StoreBounds(0, end)}, 600)
-        assert at[new] == at[old] or (at[old] - before[old], at[new] - before[new]) == (200 * ROW, 400 * ROW)
-    assert batches == 44
-
-
 sharers = st.dictionaries(st.integers(0, 9), st.integers(0, 40), min_size=1)
 
 
@@ -154,17 +126,3 @@ def test_shares(behind: dict[int, int], limit: int | None, turn: int) -> None:
         assert all(shares[one] for one in waiting)
         for one in waiting:  # more behind never gets less, but for the row that rounding decides
             assert all(shares[one] + 1 >= shares[other] for other in behind if behind[one] >= behind[other])
-
-
-@given(st.data(), st.integers(1, 8), st.integers(1, 8))
-def test_everybodys_turn_comes_whoever_else_waits(data: st.DataObject, count: int, limit: int) -> None:
-    """Others come and go from one sharing to the next; number 0 has always something to read."""
-    turn, batches = data.draw(st.integers(0, 20)), 0
-    while True:
-        behind = {0: 100, **{one: data.draw(st.integers(0, 1)) for one in range(1, count)}}
-        shares = share_rows(behind, limit, turn)
-        batches += 1
-        if shares[0]:
-            break
-        turn += sum(shares.values())
-        assert batches * limit < count

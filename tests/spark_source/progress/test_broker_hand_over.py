@@ -31,7 +31,7 @@ def rows_behind(feed: Feed) -> int | None:
 
 
 def committing(feed: Feed, **more: object) -> dict[str, str]:
-    given = {"startingOffsets": "group", "groupFallback": "earliest", "commitOffsetsToBroker": "true", **more}
+    given = {"startingOffsets": "group:earliest", "commitOffsetsToBroker": "true", **more}
     return feed.options("", **given)
 
 

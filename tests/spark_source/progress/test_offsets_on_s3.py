@@ -25,7 +25,7 @@ def test_a_query_keeps_its_table_on_s3_and_goes_on_from_it(
     first = feed.send(60)
     with s3_server() as server:
         storage = {f"storageOption.{name}": value for name, value in server.options.items()}
-        options = {**feed.options(startingOffsets="group", offsetsTable=uri, groupFallback="earliest"), **storage}
+        options = {**feed.options(startingOffsets="group:earliest", offsetsTable=uri), **storage}
         sink = Batches()
         run_available(stream(delta_spark, options), tmp_path / "checkpoint", sink)
         assert sorted(sink.all) == sorted(first)

@@ -15,12 +15,12 @@ from hypothesis import strategies as st
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from spark_source.options.row_options import ATTRIBUTES, RowOptions
-from spark_source.plan.offset_rule import OffsetRule
-from spark_source.read import arrow, attribute_texts
+from spark_source.plan.read_task import OffsetRule
+from spark_source.read import arrow, attributes
 from spark_source.read.arrow import PackDecoder
-from spark_source.read.attribute_columns import split_alike
-from spark_source.read.schema import COLUMNS, arrow_schema, check_schema, spark_schema
-from tubeclient.errors import ConfigurationError, CorruptMessage, DataLoss
+from spark_source.read.attributes import split_alike
+from spark_source.read.schema import arrow_schema, spark_schema
+from tubeclient.errors import CorruptMessage, DataLoss
 from tubeclient.keys import INDEX_ENTRY_BYTES, PartitionKey
 from tubeclient.range_reader import Pack
 from tubeclient.wire.message_time import message_time_ms
@@ -97,21 +97,6 @@ def test_schema_is_what_spark_makes_of_ours(include_attributes: bool) -> None:
         batch.validate(full=True)
 
 
-def test_columns_are_those_of_the_documentation() -> None:
-    assert spark_schema(RowOptions()).simpleString() == (
-        ""
-        "struct<topic:string,partitionKey:string,brokerId:int,partition:int,offset:bigint,messageId:bigint,messageType:string,messageTime:timestamp,value:binary>"
-    )
-    assert spark_schema(ALL).simpleString().endswith(",attributes:map<string,string>>")
-    assert all(column.doc.endswith(".") for column in COLUMNS)
-
-
-def test_a_given_schema_has_to_be_ours() -> None:
-    check_schema(spark_schema(ALL), spark_schema(ALL))
-    with pytest.raises(ConfigurationError, match=r"fixed schema; leave \.schema"):
-        check_schema(spark_schema(ALL), spark_schema(RowOptions()))
-
-
 def test_every_column() -> None:
     first, second = rows(
         pack(message(b"one", "web", "202401020304", 11, k="v", a="b"), message(b"two", number=12)), OffsetRule.ALWAYS
@@ -133,72 +118,8 @@ def test_every_column() -> None:
     assert second["attributes"] == []
 
 
-def test_messages_without_attributes_at_all() -> None:
-    first, second = rows(pack(message(b""), message(b"\x00\xff")))
-    assert [first["value"], second["value"]] == [b"", b"\x00\xff"]
-    assert first["messageType"] is first["messageTime"] is first["offset"] is None
-    assert first["attributes"] == []
-
-
-@pytest.mark.parametrize("include_attributes", [False, True])
-def test_tag_and_time_are_found_wherever_they_stand(include_attributes: bool) -> None:
-    texts = [
-        "$msgType$=a,$msgTime$=202401020304,k=v",
-        "$msgTime$=202401020304,$msgType$=a,k=v",
-        "$msgTime$=202401020304,k=v,$msgType$=a",
-        "k=v,$msgType$=a,$msgTime$=202401020304",
-        "k=v,$msgTime$=202401020304,$msgType$=a",
-    ]
-    found = rows(
-        pack(*(raw_message(*encode_payload(b"body", text)) for text in texts)), include_attributes=include_attributes
-    )
-    assert [row["messageType"] for row in found] == ["a"] * 5
-    assert [row["messageTime"] for row in found] == [datetime(2024, 1, 2, 3, 4, tzinfo=UTC)] * 5
-    assert [row["value"] for row in found] == [b"body"] * 5
-    if include_attributes:
-        assert [row["attributes"] for row in found] == [[("k", "v")]] * 5
-
-
-@given(
-    st.lists(
-        st.tuples(
-            st.binary(max_size=5),
-            st.sampled_from(["", "a", "b"]),
-            st.sampled_from(["", "202401020304", "199912312359"]),
-            st.dictionaries(st.sampled_from(["k", "l", "ü"]), st.sampled_from(["", "1", "two words"])),
-        ),
-        max_size=30,
-    )
-)
-def test_what_producers_attach_comes_out(sent: list[tuple[bytes, str, str, dict[str, str]]]) -> None:
-    found = rows(pack(*(message(body, tag, time, 1, **attributes) for body, tag, time, attributes in sent)))
-    assert [(row["value"], row["messageType"] or "", dict(row["attributes"])) for row in found] == [
-        (body, tag, attributes) for body, tag, _, attributes in sent
-    ]
-    assert [(row["messageTime"] and row["messageTime"].strftime("%Y%m%d%H%M")) or "" for row in found] == [
-        time for _, _, time, _ in sent
-    ]
-
-
-def test_time_is_read_in_the_given_zone() -> None:
-    (row,) = rows(pack(message(b"", time="202407010800")), time_zone="Asia/Shanghai")
-    assert row["messageTime"] == datetime(2024, 7, 1, 0, 0, tzinfo=UTC)
-
-
-@pytest.mark.parametrize("text", ["2024", "202413010000", "20240102030x", "202401023", ""])
-def test_a_time_that_is_none_is_null(text: str) -> None:
-    payload, flag = encode_payload(b"body", f"$msgTime$={text},$msgType$=a")
-    (row,) = rows(pack(raw_message(payload, flag)))
-    assert (row["messageTime"], row["messageType"], row["value"]) == (None, "a", b"body")
-
-
-def test_an_empty_tag_is_none() -> None:
-    (row,) = rows(pack(raw_message(*encode_payload(b"", "$msgType$=,k=v"))))
-    assert (row["messageType"], row["attributes"]) == (None, [("k", "v")])
-
-
 def test_texts_that_never_repeat_are_not_remembered_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(attribute_texts, "_KNOWN_TEXTS", 10)
+    monkeypatch.setattr(attributes, "_KNOWN_TEXTS", 10)
     one = decoder()
     found = one.decode([pack(*(message(b"", f"tag{n}", f"2024010203{n:02}") for n in range(60)))], OffsetRule.UNKNOWN)
     assert found.column("messageType").to_pylist() == [f"tag{n}" for n in range(60)]
@@ -255,18 +176,6 @@ def test_filters_drop_other_tags_that_the_broker_let_through() -> None:
     assert batch.column("value").to_pylist() == [b"1", b"4"]
     assert decoder().decode([pack(message(b"x"))], OffsetRule.UNKNOWN, frozenset({"Aa"})).num_rows == 0
     assert decoder().decode([pack()], OffsetRule.UNKNOWN, frozenset({"Aa"})).num_rows == 0
-
-
-@pytest.mark.parametrize("payload", [b"\x00\x00", b"\x00\x00\x00\x09abc", b"\xff\xff\xff\xf0abcdefgh", b""])
-def test_attributes_that_do_not_fit_are_an_error(payload: bytes) -> None:
-    fine = raw_message(*encode_payload(b"", "abc"))
-    with pytest.raises(CorruptMessage, match="7:clicks:10003"):
-        rows(pack(fine, raw_message(payload)))
-
-
-def test_attributes_that_are_not_text_are_an_error() -> None:
-    with pytest.raises(CorruptMessage, match=r"7:clicks:10003.* not UTF-8"):
-        rows(pack(raw_message(b"\x00\x00\x00\x02\xff\xfeabc")))
 
 
 def test_in_which_pack_the_damage_is() -> None:

@@ -84,16 +84,3 @@ def test_packs_of_a_range_are_put_together_until_they_make_a_batch(
 
 def enough(packs: list[Pack]) -> bool:
     return sum(map(len, packs)) >= 10 or sum(len(body) for pack in packs for body in pack.bodies) >= 100
-
-
-def test_gathering_asks_for_no_more_than_it_gives() -> None:
-    asked = 0
-
-    def source() -> Iterator[tuple[int, Pack]]:
-        nonlocal asked
-        for number in range(3):
-            asked += 1
-            yield 0, pack(number, [1] * batch_sizes.MIN_BATCH_ROWS)
-
-    next(gathered(source()))
-    assert asked == 1

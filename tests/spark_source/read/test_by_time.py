@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import itertools
 from datetime import datetime
-from pathlib import Path
 from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
 
 import pytest
 
 from tests.spark_source.feed import Feed
-from tests.spark_source.queries import Batches, batch, run_available, running, stream
-from tests.waiting import wait_for
+from tests.spark_source.queries import batch
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -49,23 +47,4 @@ def test_batches_between_times_have_each_message_once(
     ]
     assert found == [sent[MINUTES[0]], sent[MINUTES[1]], sent[MINUTES[2]] + sent[MINUTES[3]]]
     # The same hands of the clock eight hours later: nothing is left.
-    with pytest.raises(Exception, match=r"startingTimestamp is .*\(2024-03-10 12:00 UTC\), but partition 1:topic"):
-        bodies(delta_spark, feed, startingTimestamp=ms(MINUTES[3], "UTC"))
-
-
-def test_a_stream_begins_at_a_time_and_goes_on(
-    delta_spark: SparkSession, feed: Feed, sent: dict[str, list[bytes]], tmp_path: Path
-) -> None:
-    options = feed.options(messageTimeZone="Asia/Shanghai", startingTimestamp=ms(MINUTES[2], seconds=30))
-    sink = Batches()
-    with running(stream(delta_spark, options), tmp_path, sink) as query:
-        wait_for(lambda: len(sink.all) >= 200, "what was there")
-        more = feed.send(20, time=MINUTES[0])
-        wait_for(lambda: len(sink.all) >= 220, "what came since, whatever its time")
-        assert query.exception() is None
-    assert sink.all == sent[MINUTES[2]] + sent[MINUTES[3]] + more
-    feed.wait_until_free()
-    # With a checkpoint the option is not asked again.
-    late = feed.send(20, time=MINUTES[0])
-    run_available(stream(delta_spark, {**options, "startingTimestamp": "0"}), tmp_path, sink)
-    assert sink.all == sent[MINUTES[2]] + sent[MINUTES[3]] + more + late
+    assert bodies(delta_spark, feed, startingTimestamp=ms(MINUTES[3], "UTC")) == []

@@ -14,11 +14,10 @@ from hypothesis import strategies as st
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from spark_source.options.row_options import ALL_ATTRIBUTES, RowOptions
-from spark_source.plan.offset_rule import OffsetRule
+from spark_source.plan.read_task import OffsetRule
 from spark_source.read.arrow import PackDecoder
 from spark_source.read.schema import arrow_schema, spark_schema
 from tests.tubeclient.inlong.packs import GROUPS, Group, encode_message_objs
-from tubeclient.errors import CorruptMessage
 from tubeclient.inlong import OwnRecord, RecordGroup, encode_pack
 from tubeclient.keys import PartitionKey
 from tubeclient.range_reader import Pack
@@ -45,12 +44,11 @@ def sent(body: bytes, tag: str = "", **attributes: str) -> tuple[bytes, int]:
 
 def read(messages: Sequence[tuple[bytes, int]], tags: frozenset[str] = frozenset(), **options: Any) -> pa.Table:
     of_a_pack = options.pop("of_a_pack", 2)
-    streams = options.pop("streams", frozenset())
     columns: tuple[str, ...] = ALL_ATTRIBUTES if options.pop("include_attributes", False) else ()
     if options.get("payload") == "raw":
         columns = columns[:2]  # messages have no others
     rows = RowOptions(**{"payload": "inlong", "columns": columns, **options})
-    decoder = PackDecoder(rows=rows, time_zone="UTC", streams=streams)
+    decoder = PackDecoder(rows=rows, time_zone="UTC")
     batches = decoder.batches(packs_of(messages, of_a_pack=of_a_pack), OffsetRule.ALWAYS, tags)
     return pa.Table.from_batches(batches, arrow_schema(rows))
 
@@ -112,51 +110,6 @@ def test_auto_takes_packs_apart_and_leaves_the_rest() -> None:
         {"value": b"two", "inlongStreamId": "s", "dataTime": AT, "recordIndex": 1},
         {"value": b"three", "inlongStreamId": "s", "dataTime": AT, "recordIndex": 0},
     ]
-
-
-def test_streams_are_picked_exactly() -> None:
-    two = encode_pack(
-        [RecordGroup({**ATTRIBUTES, "streamId": name}, [name.encode()]) for name in ("a", "b")], made_ms=1
-    )
-    table = read([sent(two, "a"), sent(two, "b"), sent(two)], frozenset({"a"}), streams=frozenset({"a"}))
-    assert table.select(["messageId", "value"]).to_pylist() == [{"messageId": 0, "value": b"a"}]
-
-
-BAD = [
-    (b"\x0f\x01 cut off \x0f\x01", 0, "13 bytes, fewer than the head"),
-    (b"not a pack", 0, "does not begin and end with 0F 01"),
-    (b"\0\0\0\x63k=v", 1, "attributes of 99 bytes in a payload of 7"),
-    (b"\0\0\0\x02\xff\xffbody", 1, "not UTF-8"),
-]
-
-
-@pytest.mark.parametrize(("payload", "flag", "reason"), BAD)
-@pytest.mark.parametrize("of_a_pack", [1, 3])
-def test_a_bad_message_ends_the_read_and_its_place_is_known(
-    payload: bytes, flag: int, reason: str, of_a_pack: int
-) -> None:
-    decoder = PackDecoder(rows=RowOptions(payload="inlong"), time_zone="UTC")
-    messages = [sent(a_pack(b"one"), "other"), sent(a_pack(b"two"), "s"), (payload, flag), sent(a_pack(b"three"), "s")]
-    with pytest.raises(CorruptMessage, match=reason) as caught:
-        list(decoder.batches(packs_of(messages, of_a_pack=of_a_pack), OffsetRule.ALWAYS))
-    assert caught.value.number == 2 % of_a_pack
-
-
-@pytest.mark.parametrize("payload", ["raw", "inlong"])
-def test_bad_messages_are_kept_as_they_came(payload: Any) -> None:
-    good = a_pack(b"one", b"two")
-    messages = [sent(good, "s", k="v"), *((raw, flag) for raw, flag, _ in BAD), sent(good)]
-    table = read(messages, payload=payload, bad_messages="keep", include_attributes=True)
-    rows = {(row["messageId"], row.get("recordIndex")): row for row in table.to_pylist()}
-    assert len(rows) == len(table)
-    expected = [n for n, (_, flag, _) in enumerate(BAD, 1) if flag or payload == "inlong"]
-    assert [number for (number, _), row in sorted(rows.items(), key=str) if row["badReason"]] == expected
-    for number in expected:
-        raw, _, reason = BAD[number - 1]
-        row = rows[number, None]
-        assert (row["value"], row["offset"], row["partitionKey"]) == (raw, 28 * number, str(KEY))
-        assert reason in row["badReason"]
-    assert table.equals(read(messages, payload=payload, bad_messages="keep", include_attributes=True, of_a_pack=6))
 
 
 def test_a_bad_message_is_kept_where_tags_are_picked() -> None:

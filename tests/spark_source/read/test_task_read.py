@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import Any
 
@@ -12,16 +11,13 @@ from embedded_tubemq import EmbeddedTubeMQ, TopicConfig
 from embedded_tubemq.storage.store import NewMessage
 from spark_source.options.access import client_settings
 from spark_source.options.given import parse_options
-from spark_source.plan.offset_rule import OffsetRule
-from spark_source.plan.read_task import ReadTask
+from spark_source.plan.read_task import OffsetRule, ReadTask
 from spark_source.read.task_read import read_task
 from tests.moving import move_broker
 from tests.waiting import wait_for
 from tubeclient import (
     BrokerInfo,
     ClientSettings,
-    CorruptMessage,
-    DataLoss,
     PartitionKey,
     StoreKey,
     TubeError,
@@ -82,30 +78,3 @@ def test_a_topic_that_grew_since_the_batch_was_planned_has_lost_nothing(
     found = rows(tube, topic, 100, failOnDataLoss=strict)
     assert [row["value"] for row in found] == [b"%03d" % number for number in (*range(50), *range(50, 100, 2))]
     assert "went on without" not in caplog.text
-
-
-def test_messages_that_are_missing_in_an_index_of_one_partition_are_lost(tube: EmbeddedTubeMQ) -> None:
-    tube.create_topic(TopicConfig("holed", 1, 1))
-    tube.load("holed", [NewMessage(0, b"%03d" % number) for number in range(100)])
-    tube.expire_data("holed", 40 * 28)
-    with pytest.raises(DataLoss, match=r"1:holed:0 has \d+ messages in its offsets"):
-        rows(tube, "holed", 100)
-
-
-@pytest.mark.parametrize("strict", ["true", "false"])
-def test_a_message_that_cannot_be_taken_apart_is_left_out_alone(tube: EmbeddedTubeMQ, strict: str) -> None:
-    """As Java's producer writes one with an empty attribute: it announces attributes and has none."""
-    topic = f"javas_{strict}"
-    tube.create_topic(TopicConfig(topic, 1, 1))
-    messages = [NewMessage(0, b"%05d" % number) for number in range(5_000)]
-    messages[2_001] = messages[2_001]._replace(payload=b"%05d" % 2_001, flag=1)
-    tube.load(topic, messages)
-    with pytest.raises(CorruptMessage) as caught:
-        rows(tube, topic, 5_000, failOnDataLoss=strict)
-    named = re.search(r"offsets \[(\d+), (\d+)\): .* up to offset (\d+) .* from offset (\d+) ", str(caught.value))
-    assert named is not None
-    start, end = 2_001 * 28, 2_002 * 28
-    assert [int(one) for one in named.groups()] == [start, end, start, end]
-    around = [*rows(tube, topic, 2_001), *rows(tube, topic, 5_000, begin=2_002)]
-    own = [one.payload for number, one in enumerate(messages) if number != 2_001]
-    assert [row["value"] for row in around] == own

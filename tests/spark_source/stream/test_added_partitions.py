@@ -80,28 +80,3 @@ def test_what_comes_with_the_partition_is_read(tube: EmbeddedTubeMQ) -> None:
         while len(query.rows) < len(expected):
             query.batch(one, 4)
     assert sorted(query.rows) == sorted(expected)
-
-
-def test_over_the_protocol_a_partition_enters_at_the_stores_first_offset(tube: EmbeddedTubeMQ) -> None:
-    query = Query(tube, subscribe="t", startingOffsets="earliest", masterWebPort=1)
-    expected = send(tube, 0, "old", OLD)
-    with query.run() as one:
-        enter(tube, query, one)
-        assert at(query, 1) == 0
-        expected += send(tube, 1, "new", 5)
-        query.until(one, len(expected))
-    assert sorted(query.rows) == sorted(expected)
-
-
-def test_one_that_came_while_nobody_looked_too(tube: EmbeddedTubeMQ) -> None:
-    query = Query(tube, subscribe="t", startingOffsets="earliest")
-    expected = send(tube, 0, "old", OLD)
-    with query.run() as one:
-        query.until(one, OLD)
-    tube.grow_topic("t", partitions=2)
-    expected += send(tube, 1, "new", 5)
-    with query.run() as one:
-        query.batch(one)
-        assert at(query, 1) == 0
-        query.until(one, len(expected))
-    assert sorted(query.rows) == sorted(expected)

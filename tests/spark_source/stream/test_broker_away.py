@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from offsets_store import OffsetsTable
 from tests.spark_source.fakes import ROW, FakeClock, FakeCluster, as_json, in_rows, key, planner
-from tubeclient.errors import ConfigurationError, DataLoss
+from tubeclient.errors import DataLoss
 from tubeclient.keys import BrokerInfo, StoreKey, TopicLayout
 
 FAR = StoreKey(2, "t", 0)
@@ -97,20 +96,6 @@ def test_a_broker_that_is_away_is_an_error_that_says_what_to_do(available_now: b
         one.partitions(as_json({"1:t:0": 5, "2:t:0": 5}), as_json({"1:t:0": 5, "2:t:0": 7}))
 
 
-def test_all_partitions_of_a_broker_are_told_of_at_once(caplog: pytest.LogCaptureFixture) -> None:
-    cluster = Pair()
-    cluster.away()
-    one = planner(cluster, failOnDataLoss="false")
-    start = as_json({"1:t:0": 10, "2:t:0": 5, "2:t:1": 6, "2:t:2": 7, "1:t:5": 8})
-    assert one.latest(start, None) == as_json({"1:t:0": 10, "2:t:0": 5, "2:t:1": 6, "2:t:2": 7})
-    assert caplog.text.count("going on: ") == 2
-    assert (
-        "going on: partition 1:t:5 should be read from 224, but the cluster does not list it any more: its store "
-        in (caplog.text)
-    )
-    assert "any more (2 more of that broker as well): the master shows no" in caplog.text
-
-
 def test_a_broker_that_comes_back_with_less_is_judged_as_any(caplog: pytest.LogCaptureFixture) -> None:
     clock, cluster = FakeClock(), Pair()
     one = planner(cluster, clock, failOnDataLoss="false")
@@ -122,17 +107,6 @@ def test_a_broker_that_comes_back_with_less_is_judged_as_any(caplog: pytest.LogC
     clock.now += 60
     assert one.latest(start, None) == as_json({"1:t:0": 10, "2:t:0": 3})
     assert "going on: partition 2:t:0 should be read from 140, but the broker's data ends at 84" in caplog.text
-
-
-def test_a_topic_that_no_broker_has_is_gone_on_brokers_that_are_away_too() -> None:
-    clock, cluster = FakeClock(), Pair()
-    one = planner(cluster, clock, failOnDataLoss="false")
-    start = as_json({"1:t:0": 10, "2:t:0": 5})
-    cluster.away()
-    assert one.latest(start, None) is start
-    cluster.layouts = []
-    clock.now += 60
-    assert one.latest(start, None) == as_json({})
 
 
 # A query that begins
@@ -176,24 +150,6 @@ def test_a_new_checkpoint_takes_along_what_is_known_of_a_broker_that_is_away(
     one.close()
 
 
-def test_a_new_checkpoint_from_the_group_is_an_error_while_loss_is(tmp_path: Path) -> None:
-    cluster = Pair()
-    table = recorded(cluster, tmp_path / "table", {"1:t:0": 6, "2:t:0": 5})
-    cluster.away()
-    for _ in range(2):
-        one = planner(cluster, offsetsTable=tmp_path / "table", startingOffsets="group")
-        with pytest.raises(DataLoss, match=rf"{AWAY}.*\. {WAIT}"):
-            one.latest(one.initial(), None)
-        one.close()
-    cluster.back()
-    one = planner(cluster, offsetsTable=tmp_path / "table", startingOffsets="group")
-    start = one.initial()
-    assert start == as_json({"1:t:0": 6, "2:t:0": 5})
-    assert one.latest(start, None) == as_json({"1:t:0": 10, "2:t:0": 10})
-    one.close()
-    assert table.positions("g", ["t"]) == {key("1:t:0"): 6 * ROW, key("2:t:0"): 5 * ROW}
-
-
 @pytest.mark.parametrize(("starting", "entered"), [("latest", 12), ("earliest", 0)])
 @pytest.mark.parametrize("fail", ["true", "false"])
 def test_where_the_group_stood_is_nothing_to_a_query_that_begins_elsewhere(
@@ -209,22 +165,3 @@ def test_where_the_group_stood_is_nothing_to_a_query_that_begins_elsewhere(
     clock.now += 60
     assert one.latest(at, None) == as_json({"1:t:0": 10, "2:t:0": entered})
     one.close()
-
-
-def test_a_start_that_names_a_broker_that_is_away_is_an_error_while_loss_is() -> None:
-    cluster = Pair()
-    cluster.away()
-    starting = '{"1:t:0": 28, "2:t:0": 140}'
-    with pytest.raises(ConfigurationError, match=r"names 2:t:0, which .* do not have.* a stream goes on at the named "):
-        planner(cluster, startingOffsets=starting).initial()
-
-
-def test_only_what_is_read_is_taken_along(tmp_path: Path) -> None:
-    cluster = Pair()
-    recorded(cluster, tmp_path / "table", {"1:t:0": 6, "2:t:0": 5})
-    cluster.away()
-    given: dict[str, Any] = {"subscribe": None, "assign": '["1:t:0"]', "failOnDataLoss": "false"}
-    for starting in ("group", '{"1:t:0": 168, "2:t:0": 140}'):
-        one = planner(cluster, offsetsTable=tmp_path / "table", startingOffsets=starting, **given)
-        assert one.initial() == as_json({"1:t:0": 6})
-        one.close()

@@ -11,7 +11,6 @@ import pytest
 from spark_source.progress.progress_table import ProgressTable
 from spark_source.stream.batch_reader import plan_batch
 from tests.spark_source.fakes import ROW, FakeClock, FakeCluster, as_json, in_rows, key, options, planner
-from tests.waiting import wait_for
 from tubeclient.errors import ConfigurationError, ConnectError
 from tubeclient.keys import BrokerInfo, StoreKey, TopicLayout
 
@@ -77,20 +76,14 @@ def test_a_partition_begins_where_it_was_to_when_its_broker_is_back(
     assert one.latest(end, None) is end
 
 
-def test_a_partition_with_an_offset_of_its_own_need_not_wait() -> None:
-    one_down = cluster()
-    one = planner(one_down, startingOffsets='{"1:t:0": 112, "2:t:0": 140}')
-    assert one.initial() == as_json({"1:t:0": 4, "2:t:0": 5})
-
-
 def test_the_groups_place_is_settled_when_all_were_asked_who_may_know_the_topic() -> None:
     """The group may have read the other broker alone: then this one's partition is new to it, and nothing of it was
     read."""
     clock, one_down = FakeClock(), cluster()
     one_down.positions = {key("2:t:0"): 5 * ROW}
-    one = planner(one_down, clock, startingOffsets="group", groupFallback="latest")
+    one = planner(one_down, clock, startingOffsets="group:latest")
     start = one.initial()
-    assert start == {"1:t:0": {"0": "group"}, "2:t:0": {"0": "group"}, "version": 1}
+    assert start == {"1:t:0": {"0": "group:latest"}, "2:t:0": {"0": "group:latest"}, "version": 1}
     for _ in range(5):
         clock.now += 60
         assert one.latest(start, None) is start
@@ -98,29 +91,6 @@ def test_the_groups_place_is_settled_when_all_were_asked_who_may_know_the_topic(
     one_down.silent = set()
     clock.now += 60
     assert one.latest(start, None) == as_json({"1:t:0": 3, "2:t:0": 5})
-
-
-def test_a_group_that_nobody_knows_is_an_error_when_all_were_asked() -> None:
-    clock, one_down = FakeClock(), cluster()
-    one = planner(one_down, clock, startingOffsets="group")
-    start = one.initial()
-    assert one.latest(start, None) is start
-    one_down.silent = set()
-    clock.now += 60
-    with pytest.raises(ConfigurationError, match="know a position of the group for 1:t:0, 2:t:0; set groupFallback"):
-        one.latest(start, None)
-
-
-def test_what_the_offsets_table_knows_is_not_asked_of_the_broker(tmp_path: Path) -> None:
-    clock, both = FakeClock(), cluster(down=False)
-    table = tmp_path / "table"
-    before = planner(both, clock, offsetsTable=table, startingOffsets="earliest")
-    before.complete(as_json({"1:t:0": 6, "2:t:0": 7}))
-    before.close()
-    both.silent, both.positions = {2}, {key("2:t:0"): 5 * ROW}
-    assert planner(both, clock, offsetsTable=table, startingOffsets="group").initial() == as_json(
-        {"1:t:0": 6, "2:t:0": 7}
-    )
 
 
 def test_the_kept_first_answer_knows_who_waits(tmp_path: Path) -> None:
@@ -134,21 +104,6 @@ def test_the_kept_first_answer_knows_who_waits(tmp_path: Path) -> None:
     again = planner(one_down, offsetsTable=table)
     assert again.initial() == start
     assert again.latest(start, None) == as_json({"1:t:0": 10, "2:t:0": 12})
-
-
-def test_a_query_with_a_checkpoint_starts_and_what_is_not_heard_of_stays(caplog: pytest.LogCaptureFixture) -> None:
-    """Also where it stands outside of what the broker will say that it holds."""
-    clock, one_down = FakeClock(), cluster()
-    one = planner(one_down, clock)
-    start = as_json({"1:t:0": 4, "2:t:0": 1})
-    end = one.latest(start, 3)
-    assert end == as_json({"1:t:0": 7, "2:t:0": 1})
-    assert in_rows(one.partitions(start, end)) == {0: [("1:t:0", 4, 7)]}
-    for _ in range(9):
-        clock.now += 60
-        one.latest(end, 3)
-    assert caplog.text.count("does not answer for now") == 1
-    assert "broker 2:127.0.0.1:8124 does not answer for now, and 1 partition (2:t:0) wait for it" in caplog.text
 
 
 def test_a_broker_that_goes_down_is_planned_nothing_of(caplog: pytest.LogCaptureFixture) -> None:
@@ -232,18 +187,6 @@ def test_a_batch_read_is_whole_or_an_error(fail: str) -> None:
         plan_batch(chosen, cluster(), ProgressTable(chosen))
 
 
-def test_the_group_moves_on_the_other_brokers() -> None:
-    clock, one_down = FakeClock(), cluster()
-    one = planner(one_down, clock, commitOffsetsToBroker="true")
-    one.latest(as_json({"1:t:0": 4, "2:t:0": 4}), None)
-    wait_for(lambda: one_down.set == [{"1:t:0": 4}], "the first broker to be told")
-    one_down.silent = set()
-    clock.now += 60
-    one.latest(as_json({"1:t:0": 4, "2:t:0": 4}), None)
-    wait_for(lambda: one_down.set[1:] == [{"2:t:0": 4}], "the other to be told, though the position is the same")
-    one.close()
-
-
 # What is left out
 
 
@@ -251,7 +194,7 @@ def test_the_group_moves_on_the_other_brokers() -> None:
     ("starting", "warned"),
     [
         ({"startingOffsets": "latest"}, True),
-        ({"startingOffsets": "group", "groupFallback": "latest"}, True),
+        ({"startingOffsets": "group:latest"}, True),
         ({"startingOffsets": "group"}, False),
         ({"startingTimestamp": MINUTE_5}, False),
     ],
@@ -260,7 +203,7 @@ def test_what_is_not_read_of_a_partition_that_enters_at_latest_is_said(
     caplog: pytest.LogCaptureFixture, starting: dict[str, object], warned: bool
 ) -> None:
     clock, one_down = FakeClock(), cluster()
-    if "groupFallback" not in starting:
+    if starting != {"startingOffsets": "group:latest"}:
         one_down.positions = {key("1:t:0"): 4 * ROW, key("2:t:0"): 12 * ROW}
     one = planner(one_down, clock, **starting)
     at = one.latest(one.initial(), None)
@@ -271,21 +214,6 @@ def test_what_is_not_read_of_a_partition_that_enters_at_latest_is_said(
     said = "1 partition (2:t:0) waited for `latest` since the query began, and enter now, at 336"
     assert (said in caplog.text) == ("between 84 and 336" in caplog.text) == ("at most 9 messages" in caplog.text)
     assert (said in caplog.text) is warned
-
-
-@pytest.mark.parametrize(("starting", "left_out"), [("latest", True), ("earliest", False)])
-def test_available_now_says_that_it_leaves_out_what_comes_before_it_hears_a_broker(
-    starting: str, left_out: bool
-) -> None:
-    clock, one_down = FakeClock(), cluster()
-    one = planner(one_down, clock, startingOffsets=starting)
-    one.freeze_target()
-    at = one.initial() if left_out else one.latest(one.initial(), None)
-    clock.now += 60
-    with pytest.raises(ConnectError, match="start the query again") as error:
-        one.latest(at, None)
-    assert ("(2:t:0) begin at `latest` only when their broker first answers" in str(error.value)) is left_out
-    assert ("startingTimestamp" in str(error.value)) is left_out
 
 
 def test_a_first_batch_that_is_run_again_waits_for_the_brokers_it_was_planned_with() -> None:
@@ -329,3 +257,63 @@ def test_a_first_batch_that_is_run_again_leaves_nothing_out_unless_the_user_says
         made.layouts.append(TopicLayout("t", 2, 1, 1))
     whole = planner(made, clock, startingOffsets="earliest")
     assert in_rows(whole.partitions(whole.initial(), end)) == first
+
+
+# The offsets table: a new checkpoint reads what waits no other way
+
+
+@pytest.mark.parametrize("back", ["before the new checkpoint begins", "after it began"])
+@pytest.mark.parametrize(
+    ("starting", "place", "entered"),
+    [
+        ({"startingOffsets": "group"}, "group", 5),
+        ({"startingOffsets": "latest"}, "latest", 12),
+        ({"startingTimestamp": MINUTE_5}, f"timestamp {MINUTE_5}", 5),
+    ],
+)
+def test_a_new_checkpoint_lets_it_wait_for_the_same_place(
+    tmp_path: Path, back: str, starting: dict[str, object], place: str, entered: int
+) -> None:
+    clock, one_down, table = FakeClock(), cluster(), tmp_path / "table"
+    one_down.positions = {key("1:t:0"): 4 * ROW, key("2:t:0"): 5 * ROW}
+    one = planner(one_down, clock, offsetsTable=table, **starting)
+    at = one.initial()
+    for rows in (11, 12):
+        one_down.rows[StoreKey(1, "t", 0)] = (3, rows)
+        clock.now += 60
+        before, at = at, one.latest(at, None)
+        one.partitions(before, at)
+    clock.now += 60
+    assert one.latest(at, None) == at == waits(12, place)
+    one.close()
+    one_down.rows[FAR] = (3, 12)
+    if back == "before the new checkpoint begins":
+        one_down.silent = set()
+    new = planner(one_down, clock, offsetsTable=table, startingOffsets="group")
+    assert new.initial() == waits(12, place)
+    one_down.silent = set()
+    first = new.initial() if back == "before the new checkpoint begins" else new.latest(new.initial(), None)
+    clock.now += 60
+    end = new.latest(first, None)
+    assert end == as_json({"1:t:0": 12, "2:t:0": entered})
+    new.partitions(first, end)
+    one_down.rows[FAR] = (3, 13)
+    clock.now += 60
+    more = new.latest(end, None)
+    assert in_rows(new.partitions(end, more)) == {1: [("2:t:0", entered, 13)]}
+    new.complete(more)
+    new.close()
+    third = planner(one_down, clock, offsetsTable=table, startingOffsets="group")
+    assert third.initial() == as_json({"1:t:0": 12, "2:t:0": 13})
+
+
+def test_a_topic_of_which_all_waits_is_known(tmp_path: Path) -> None:
+    """Else the new checkpoint would ask brokers, or begin as in a topic without a position."""
+    clock, all_down, table = FakeClock(), cluster(), tmp_path / "table"
+    one = planner(all_down, clock, offsetsTable=table, subscribe=None, assign='["2:t:0"]')
+    start = one.initial()
+    one.partitions(start, start)
+    one.complete(start)
+    one.close()
+    new = planner(all_down, clock, offsetsTable=table, startingOffsets="group:earliest")
+    assert new.initial() == {"1:t:0": {"0": 84}, "2:t:0": {"0": "latest"}, "version": 1}

@@ -7,21 +7,13 @@ import json
 import pytest
 
 from spark_source.offsets.offsets import Offsets
-from spark_source.plan.offset_rule import OffsetRule
+from spark_source.plan.read_task import OffsetRule
 from spark_source.stream.snapshot import MIN_REFRESH_SECONDS
 from tests.spark_source.fakes import ROW, STORE, FakeClock, FakeCluster, as_json, in_rows, key, planner
-from tubeclient.errors import ConfigurationError, ConnectionLost, NodeIdConflict, TubeError
-from tubeclient.keys import BrokerInfo, OffsetRange, StoreKey, TopicLayout
+from tubeclient.errors import ConfigurationError, ConnectionLost, NodeIdConflict
+from tubeclient.keys import StoreKey, TopicLayout
 
 # The beginning
-
-
-def test_nothing_is_contacted_before_it_is_needed() -> None:
-    cluster = FakeCluster()
-    one = planner(cluster)
-    assert one.reported_latest() is None
-    one.close()
-    assert cluster.calls == []
 
 
 @pytest.mark.parametrize(
@@ -40,17 +32,8 @@ def test_a_query_begins_where_the_options_say(starting: str, expected: dict[str,
     assert planner(FakeCluster(rows=(3, 10)), startingOffsets=starting).initial() == as_json(expected)
 
 
-def test_group_goes_by_the_brokers_where_there_is_no_table() -> None:
-    cluster = FakeCluster(rows=(1, 10))
-    cluster.positions = {key("1:t:0"): 5 * ROW}
-    one = planner(cluster, startingOffsets="group")
-    # The other partition is new to the group: everything in it is unread.
-    assert one.initial() == as_json({"1:t:0": 5, "1:t:1": 1})
-    assert "positions of g" in cluster.calls
-
-
 def test_group_without_a_position_or_fallback_is_an_error() -> None:
-    with pytest.raises(ConfigurationError, match=r"no.* position of the group for 1:t:0, 1:t:1; set groupFallback"):
+    with pytest.raises(ConfigurationError, match=r"no.* position of the group for 1:t:0, 1:t:1; write group:earliest"):
         planner(FakeCluster(), startingOffsets="group").initial()
 
 
@@ -67,6 +50,8 @@ def test_what_is_read_has_to_exist() -> None:
         planner(FakeCluster(), subscribe=None, assign='["1:t:5"]').initial()
     with pytest.raises(ConfigurationError, match="no broker of the cluster has topic u"):
         planner(FakeCluster(), subscribe="t,u").initial()
+    with pytest.raises(ConfigurationError, match="the checkpoint is of old, and the query reads t; give it a"):
+        planner(FakeCluster()).latest(as_json({"1:old:0": 5}), None)
 
 
 # Batches
@@ -105,19 +90,6 @@ def test_an_idle_query_plans_little(monkeypatch: pytest.MonkeyPatch, available_n
     assert len(planned) <= 2 + 1 / MIN_REFRESH_SECONDS
 
 
-def test_while_messages_come_each_batch_ends_where_the_brokers_do() -> None:
-    cluster, clock = FakeCluster(rows=(0, 1)), FakeClock()
-    one = planner(cluster, clock, startingOffsets="earliest")
-    start = one.initial()
-    for rows in range(2, 12):
-        clock.now += 0.01
-        end = one.latest(start, None)
-        cluster.rows[STORE] = (0, rows)
-        assert end != start
-        start = end
-    assert as_json({"1:t:0": 10, "1:t:1": 10}) == start
-
-
 def test_a_slow_lookup_is_made_less_often() -> None:
     clock, cluster = FakeClock(), FakeCluster()
     cluster.clock, cluster.lookup_takes = clock, 3.0
@@ -130,36 +102,6 @@ def test_a_slow_lookup_is_made_less_often() -> None:
     assert cluster.count("bounds") - asked <= 4
 
 
-def test_a_wait_for_a_broker_that_falls_silent_delays_no_later_look() -> None:
-    clock, cluster = FakeClock(), FakeCluster()
-    cluster.brokers.append(BrokerInfo(2, "127.0.0.1", 8124))
-    cluster.layouts.append(TopicLayout("t", 2, 1, 1))
-    cluster.rows[StoreKey(2, "t", 0)] = (0, 10)
-    one = planner(cluster, clock, startingOffsets="earliest")
-    at = one.latest(one.initial(), None)
-    cluster.clock, cluster.lookup_takes, cluster.silent = clock, 10.0, {2}
-    clock.now += 60
-    assert one.latest(at, None) is at
-    cluster.lookup_takes = 0.0
-    cluster.rows[STORE] = (0, 12)
-    clock.now += 1
-    assert one.latest(at, None) == as_json({"1:t:0": 12, "1:t:1": 12, "2:t:0": 10})
-
-
-def test_new_messages_make_a_batch_of_at_most_the_allowed_rows() -> None:
-    clock, cluster = FakeClock(), FakeCluster(stores=2, partitions=2, rows=(0, 30))
-    one = planner(cluster, clock, startingOffsets="earliest")
-    start = one.initial()
-    end = one.latest(start, 20)
-    assert end == as_json({"1:t:0": 10, "1:t:1": 10, "1:t:10000": 10, "1:t:10001": 10})
-    assert in_rows(one.partitions(start, end)) == {
-        0: [("1:t:0", 0, 10), ("1:t:10000", 0, 10)],
-        1: [("1:t:1", 0, 10), ("1:t:10001", 0, 10)],
-    }
-    assert one.latest(end, None) == as_json(dict.fromkeys(("1:t:0", "1:t:1", "1:t:10000", "1:t:10001"), 30))
-    assert one.reported_latest() == one.latest(end, None)
-
-
 def test_the_same_batch_is_dealt_the_same_whatever_arrived() -> None:
     clock, cluster = FakeClock(), FakeCluster()
     one = planner(cluster, clock)
@@ -169,28 +111,6 @@ def test_the_same_batch_is_dealt_the_same_whatever_arrived() -> None:
     clock.now += 60
     assert one.partitions(start, end) == first
     assert planner(cluster).partitions(start, end) == first
-
-
-def test_slices_keep_their_node_and_are_cut_the_same_by_every_run() -> None:
-    start, end = as_json({"1:t:0": 0, "1:t:1": 4}), as_json({"1:t:0": 6, "1:t:1": 4})
-    cluster = FakeCluster()
-    first = planner(cluster, minPartitions=2).partitions(start, end)
-    found = [(one.node_id, one.slice_number, *(str(read) for read in one.ranges)) for one in first]
-    assert found == [(0, 0, "1:t:0[0, 84)"), (0, 1, "1:t:0[84, 168)")]  # node 1 has nothing to read, and no task
-    cluster.rows[STORE] = (0, 99)
-    assert planner(cluster, minPartitions=2).partitions(start, end) == first
-
-
-def test_a_batch_back_in_time_is_an_error() -> None:
-    with pytest.raises(ConfigurationError, match="1:t:0 ends before it starts"):
-        planner(FakeCluster()).partitions(as_json({"1:t:0": 4, "1:t:1": 4}), as_json({"1:t:0": 3, "1:t:1": 4}))
-
-
-def test_a_range_of_a_vanished_broker_is_an_error() -> None:
-    cluster = FakeCluster()
-    one = planner(cluster)
-    with pytest.raises(TubeError, match="no broker 2, which should hold 2:old:0"):
-        one.partitions(as_json({"2:old:0": 0}), as_json({"2:old:0": 4}))
 
 
 def test_partitions_that_appear_are_read_from_their_beginning() -> None:
@@ -334,9 +254,3 @@ def test_available_now_includes_new_partitions_and_ends() -> None:
         seen.append(end)
         at = end
     assert seen == [as_json({"1:t:0": 10, "1:t:1": 0}), as_json({"1:t:0": 10, "1:t:1": 10})]
-
-
-def test_ranges_are_what_the_reader_takes() -> None:
-    (one,) = planner(FakeCluster(partitions=1)).partitions(as_json({"1:t:0": 2}), as_json({"1:t:0": 4}))
-    assert one.ranges[0] == OffsetRange(key("1:t:0"), 2 * ROW, 4 * ROW)
-    assert one.broker_of(key("1:t:0")).address == "127.0.0.1:8123"

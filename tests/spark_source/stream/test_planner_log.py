@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from spark_source.stream.planner_process import LOG_LEVEL_VARIABLE, PLANNER_MODULE
-from tests.spark_source.fakes import ROW, FakeClock, FakeCluster, options, planner
+from tests.spark_source.fakes import ROW, FakeClock, FakeCluster, planner
 from tubeclient.keys import TopicLayout
 
 
@@ -67,18 +67,6 @@ def test_a_start_a_reassignment_and_batches(told: pytest.LogCaptureFixture) -> N
     ]
 
 
-@pytest.mark.parametrize(
-    ("change", "choice"),
-    [
-        ({"subscribe": "t,s"}, "s, t"),
-        ({"subscribe": None, "subscribePattern": "t.*"}, "topics that match t.*"),
-        ({"subscribe": None, "assign": '["1:t:0", "1:t:1"]'}, "2 assigned partitions of t"),
-    ],
-)
-def test_what_is_read_is_told(change: dict[str, str | None], choice: str) -> None:
-    assert options(**change).choice == choice
-
-
 def planner_process(level: str | None) -> str:
     """What a process that takes itself for the planner's writes on standard error."""
     code = f"""
@@ -102,11 +90,3 @@ def test_the_planners_process_shows_what_is_told() -> None:
     assert "INFO tubeclient.consumers.group: info of tubeclient.consumers.group" in shown
     assert "debug" not in shown
     assert "other" not in shown
-
-
-def test_how_much_is_told_can_be_said() -> None:
-    assert "info" not in planner_process("warning")
-    assert "debug of tubeclient.consumers.group" in planner_process("DEBUG")
-    wrong = planner_process("loud")
-    assert f"{LOG_LEVEL_VARIABLE} is 'loud', which is not a log level" in wrong
-    assert "info of tubeclient.consumers.group" in wrong

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-import pytest
+from collections.abc import Sequence
 
+import pytest
+from pyspark.sql.datasource import InputPartition
+
+from spark_source.plan.read_task import ReadTask
 from spark_source.stream.planner import StreamPlanner
-from tests.spark_source.fakes import STORE, FakeClock, FakeCluster, as_json, in_rows, planner
+from spark_source.stream.stream_reader import TubeStreamReader
+from tests.spark_source.fakes import STORE, FakeClock, FakeCluster, as_json, in_rows, options, planner
 from tubeclient.errors import DataLoss
 from tubeclient.keys import BrokerInfo, StoreKey, TopicLayout
 
@@ -54,79 +59,42 @@ def test_a_partition_that_takes_no_readers_for_a_while_keeps_its_place() -> None
     assert query.cluster.count("report") == 1
 
 
-def test_a_broker_that_comes_and_takes_no_readers_yet_has_its_place_from_then_on() -> None:
-    query = Query(2, 3)
-    assert query.batch() == {0: {"2:t:0", "2:t:2", "3:t:1"}, 1: {"2:t:1", "3:t:0", "3:t:2"}}
-    query.show(1, 2, 3, closed=1)
-    query.batch()
-    shares = [["1:t:0", "1:t:2", "2:t:1", "3:t:0", "3:t:2"], ["1:t:1", "2:t:0", "2:t:2", "3:t:1"]]
-    assert query.told == shares
-    query.show(1, 2, 3)
-    query.batch()  # in which those of the first broker enter, with nothing to read yet
-    assert query.batch() == {node: set(share) for node, share in enumerate(shares)}
-    assert query.told == shares
+def reader(planned: StreamPlanner) -> TubeStreamReader:
+    """As Spark before 4.2 asks it, which does not tell where the last batch ended."""
+    made = TubeStreamReader(options())
+    made._planner = planned
+    return made
 
 
-def test_what_the_master_shows_anew_is_dealt_anew() -> None:
-    query = Query(1, 2)
-    query.batch()
-    query.show(1, 2, 3)
-    query.batch()  # in which the new ones enter, with nothing to read yet
-    assert query.batch() == {0: {*EVENS, "3:t:0", "3:t:2"}, 1: {*ODDS, "3:t:1"}}
-    assert query.told == [[*EVENS, "3:t:0", "3:t:2"], [*ODDS, "3:t:1"]]
-
-
-@pytest.mark.parametrize("order", [(2, 1, 3), (3, 2, 1)])
-def test_the_order_in_which_the_master_lists_brokers_does_not_matter(order: tuple[int, ...]) -> None:
-    one, other = Query(1, 2, 3), Query(*order)
-    other.cluster.brokers.reverse()
-    for _ in range(2):
-        assert one.batch() == other.batch()
-    assert one.told == other.told == [[*EVENS, "3:t:0", "3:t:2"], [*ODDS, "3:t:1"]]
+def tasks(partitions: Sequence[InputPartition]) -> dict[int, list[tuple[str, int, int]]]:
+    return in_rows(one for one in partitions if isinstance(one, ReadTask))
 
 
 def test_without_being_told_each_batch_begins_where_the_one_before_ended() -> None:
     cluster, clock = FakeCluster(partitions=1, rows=(0, 4)), FakeClock()
-    one = planner(cluster, clock, startingOffsets="earliest")
-    end = one.latest_from_here()
+    one = reader(planner(cluster, clock, startingOffsets="earliest"))
+    end = one.latestOffset()
     assert end == as_json({"1:t:0": 4})
-    assert in_rows(one.partitions(one.initial(), end)) == {0: [("1:t:0", 0, 4)]}
-    assert one.latest_from_here() == end
+    assert tasks(one.partitions(one.initialOffset(), end)) == {0: [("1:t:0", 0, 4)]}
+    assert one.latestOffset() == end
     cluster.layouts = [TopicLayout("t", 1, 1, 2)]
     cluster.rows[STORE] = (2, 6)
     clock.now += 10
-    assert one.latest_from_here() == as_json({"1:t:0": 6, "1:t:1": 2}), "what is new enters at its first offset"
-
-
-def test_without_being_told_a_first_batch_from_latest_has_nothing_of_it() -> None:
-    clock, cluster = FakeClock(), FakeCluster(rows=(0, 10))
-    one = planner(cluster, clock)
-    end = one.latest_from_here()
-    cluster.rows[STORE] = (0, 13)
-    assert one.initial() == end == as_json({"1:t:0": 10, "1:t:1": 10})
-    clock.now += 60
-    more = one.latest_from_here()
-    assert in_rows(one.partitions(end, more)) == {0: [("1:t:0", 10, 13)], 1: [("1:t:1", 10, 13)]}
+    assert one.latestOffset() == as_json({"1:t:0": 6, "1:t:1": 2}), "what is new enters at its first offset"
 
 
 def test_without_being_told_a_restart_goes_by_the_checkpoint() -> None:
     """Of which Spark tells by asking for an empty batch there."""
     seen = as_json({"1:t:0": 5})
-    one = planner(FakeCluster(rows=(1, 9)), startingOffsets='{"default": 28000}')  # long out of date, and not looked at
+    one = reader(
+        planner(FakeCluster(rows=(1, 9)), startingOffsets='{"default": 28000}')
+    )  # long out of date, and not looked at
     assert one.partitions(seen, seen) == []
-    end = one.latest_from_here()
+    end = one.latestOffset()
     assert end == as_json({"1:t:0": 9, "1:t:1": 1})
-    assert in_rows(one.partitions(seen, end)) == {0: [("1:t:0", 5, 9)]}
-    assert one.latest_from_here() == as_json({"1:t:0": 9, "1:t:1": 9})
-    lost = planner(FakeCluster(rows=(1, 9)))
+    assert tasks(one.partitions(seen, end)) == {0: [("1:t:0", 5, 9)]}
+    assert one.latestOffset() == as_json({"1:t:0": 9, "1:t:1": 9})
+    lost = reader(planner(FakeCluster(rows=(1, 9))))
     lost.partitions(as_json({"1:t:0": 0}), as_json({"1:t:0": 0}))
     with pytest.raises(DataLoss, match="should be read from 0, but the broker holds it only from 28"):
-        lost.latest_from_here()
-
-
-def test_without_being_told_a_closed_partition_stays_where_it_is() -> None:
-    cluster = FakeCluster(partitions=1)
-    cluster.layouts = [TopicLayout("t", 1, 1, 1, subscribable=False)]
-    one, seen = planner(cluster), as_json({"1:t:0": 5})
-    one.partitions(seen, seen)
-    assert one.latest_from_here() == seen
+        lost.latestOffset()

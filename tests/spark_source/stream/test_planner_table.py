@@ -9,7 +9,6 @@ import pytest
 from offsets_store import GroupKey, OffsetsTable, PartitionProgress, PartRead
 from tests.spark_source.fakes import ROW, STORE, FakeClock, FakeCluster, as_json, key, planner
 from tests.waiting import wait_for
-from tubeclient.errors import ConfigurationError
 from tubeclient.keys import StoreKey, TopicLayout
 
 
@@ -38,13 +37,6 @@ def test_the_first_answer_survives_a_crash_of_the_first_batch(tmp_path: Path, ca
         assert planner(cluster, offsetsTable=tmp_path, **other).initial() == as_json(begin)
 
 
-def test_a_start_again_from_earliest_is_no_warning(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """It is what the options say, whichever query asks."""
-    for _ in range(2):
-        planner(FakeCluster(rows=(0, 10)), offsetsTable=tmp_path, startingOffsets="earliest").initial()
-    assert not caplog.records
-
-
 def test_the_first_batch_from_latest_can_be_replayed_without_a_table() -> None:
     """Spark records where a first batch ends, but not where it began."""
     clock, cluster = FakeClock(), FakeCluster(rows=(0, 10))
@@ -59,40 +51,6 @@ def test_the_first_batch_from_latest_can_be_replayed_without_a_table() -> None:
     assert moved == as_json({"1:t:0": 13, "1:t:1": 13})
     assert restarted.partitions(moved, end) == []
     assert restarted.latest(end, None) == as_json({"1:t:0": 13, "1:t:1": 13})
-
-
-def test_the_first_answer_is_forgotten_when_the_first_batch_is_complete(tmp_path: Path) -> None:
-    clock, cluster = FakeClock(), FakeCluster(rows=(0, 10))
-    one = planner(cluster, clock, offsetsTable=tmp_path)
-    start = one.initial()
-    assert one.latest(start, None) == start
-    cluster.rows[STORE] = (0, 16)
-    clock.now += 1
-    end = one.latest(start, None)
-    assert positions(tmp_path) == {}
-    assert one.latest(end, None) is end  # Spark asks for the next: this one is complete
-    assert positions(tmp_path) == {"1:t:0": 16, "1:t:1": 16}
-    cluster.rows[STORE] = (0, 20)
-    assert planner(cluster, offsetsTable=tmp_path).initial() == as_json({"1:t:0": 20, "1:t:1": 20})
-
-
-@pytest.mark.parametrize("restarted", [False, True])
-def test_the_first_answer_is_forgotten_when_a_first_batch_of_nothing_is_complete(
-    tmp_path: Path, restarted: bool
-) -> None:
-    cluster = FakeCluster(rows=(0, 10))
-    one = planner(cluster, offsetsTable=tmp_path)
-    start = one.initial()
-    assert one.latest(start, None) == start
-    if restarted:
-        one = planner(cluster, offsetsTable=tmp_path)
-        assert one.initial() == start
-    assert one.partitions(start, start) == []
-    assert positions(tmp_path) == {}
-    assert one.latest(start, None) == start  # Spark asks for the next: this one is complete
-    assert positions(tmp_path) == {"1:t:0": 10, "1:t:1": 10}
-    cluster.rows[STORE] = (0, 20)
-    assert planner(cluster, offsetsTable=tmp_path).initial() == as_json({"1:t:0": 20, "1:t:1": 20})
 
 
 def test_without_a_table_a_moving_beginning_is_warned_of(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -149,19 +107,6 @@ def test_the_table_tells_who_read_what_and_why(tmp_path: Path) -> None:
     }
 
 
-def test_what_an_earlier_run_read_is_not_made_up(tmp_path: Path) -> None:
-    """A table that trails is brought up to the checkpoint, and how its last batch was read is not known."""
-    query = planner(FakeCluster(), offsetsTable=tmp_path)
-    end = as_json({"1:t:0": 4, "1:t:1": 4})
-    assert query.partitions(end, end) == []  # as Spark 4.0 asks at a restart
-    assert query.partitions(end, as_json({"1:t:0": 9, "1:t:1": 9}))  # the batch behind it
-    query.complete(end)
-    assert [(row.start_offset, row.reason, row.node_id) for row in kept_rows(tmp_path).values()] == [
-        (None, None, 0),
-        (None, None, 1),
-    ]
-
-
 @pytest.mark.parametrize("strategy", ["sticky", "backlog"])
 def test_partitions_stay_with_the_nodes_that_the_table_names(tmp_path: Path, strategy: str) -> None:
     cluster = FakeCluster(partitions=6, rows=(0, 10))
@@ -188,20 +133,6 @@ def test_partitions_stay_with_the_nodes_that_the_table_names(tmp_path: Path, str
     assert set(nodes(1)) == {0}
 
 
-def test_commit_tells_the_table_too(tmp_path: Path) -> None:
-    planner(FakeCluster(), offsetsTable=tmp_path).complete(as_json({"1:t:0": 4, "1:t:1": 4}))
-    assert positions(tmp_path) == {"1:t:0": 4, "1:t:1": 4}
-
-
-def test_group_goes_by_the_table_first(tmp_path: Path) -> None:
-    cluster = FakeCluster(rows=(1, 10))
-    planner(cluster, offsetsTable=tmp_path).complete(as_json({"1:t:0": 4}))
-    cluster.positions = {key("1:t:0"): 9 * ROW, key("1:t:1"): 9 * ROW}
-    one = planner(cluster, offsetsTable=tmp_path, startingOffsets="group")
-    assert one.initial() == as_json({"1:t:0": 4, "1:t:1": 1})
-    assert "positions of g" not in cluster.calls
-
-
 def test_group_takes_each_topic_from_one_place(tmp_path: Path) -> None:
     """Where the table knows a topic, a partition that it does not know is new, whatever brokers say of it."""
     cluster = FakeCluster(rows=(1, 10))
@@ -220,40 +151,8 @@ def test_what_the_table_does_not_know_follows_the_named_fallback(tmp_path: Path,
     planner(cluster, offsetsTable=tmp_path).complete(as_json({"1:t:0": 4}))
     cluster.layouts.append(TopicLayout("u", 1, 1, 1))
     cluster.rows[StoreKey(1, "u", 0)] = (2, 9)
-    one = planner(cluster, offsetsTable=tmp_path, startingOffsets="group", groupFallback=fallback, subscribe="t,u")
+    one = planner(cluster, offsetsTable=tmp_path, startingOffsets=f"group:{fallback}", subscribe="t,u")
     assert one.initial() == as_json({"1:t:0": 4, "1:t:1": 1, "1:u:0": begin})
-
-
-def test_without_a_named_fallback_what_the_table_does_not_know_is_an_error(tmp_path: Path) -> None:
-    cluster = FakeCluster(rows=(1, 10))
-    planner(cluster, offsetsTable=tmp_path).complete(as_json({"1:t:0": 4}))
-    cluster.layouts.append(TopicLayout("u", 1, 1, 1))
-    cluster.rows[StoreKey(1, "u", 0)] = (2, 9)
-    one = planner(cluster, offsetsTable=tmp_path, startingOffsets="group", subscribe="t,u")
-    with pytest.raises(ConfigurationError, match=r"know a position of the group for 1:u:0; set groupFallback"):
-        one.initial()
-
-
-def test_with_a_checkpoint_a_table_that_is_behind_is_brought_up_at_the_first_trigger(tmp_path: Path) -> None:
-    """Though there is nothing to read; and where a query with a checkpoint begins is nobody's question."""
-    cluster = FakeCluster(rows=(0, 10))
-    planner(cluster, offsetsTable=tmp_path).complete(as_json({"1:t:0": 4, "1:t:1": 4}))
-    here = as_json({"1:t:0": 10, "1:t:1": 10})
-    assert planner(cluster, offsetsTable=tmp_path, startingOffsets="group").latest(here, None) is here
-    assert positions(tmp_path) == {"1:t:0": 10, "1:t:1": 10}
-
-
-def test_the_table_is_written_once_for_a_position(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    written = []
-    monkeypatch.setattr(
-        "offsets_store.run.OffsetsRun.record", lambda _self, progress, *_as_of_and_waiting: written.append(progress)
-    )
-    one = planner(FakeCluster(), offsetsTable=tmp_path)
-    start = as_json({"1:t:0": 10, "1:t:1": 10})
-    for _ in range(5):
-        one.latest(start, None)
-    one.complete(start)
-    assert len(written) == 1
 
 
 @pytest.mark.parametrize("mode", ["strict", "best_effort"])

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.spark_source.fakes import STORE, FakeCluster, FakeLookup, as_json, planner
-from tubeclient.errors import ConnectError, DataLoss, DeadlineExceeded
+from tubeclient.errors import ConnectError, DeadlineExceeded
 from tubeclient.keys import TopicLayout
 from tubeclient.metadata import ClusterView
 from tubeclient.positions.offset_lookup import OffsetLook
@@ -47,17 +47,6 @@ def test_a_partition_that_one_answer_misses_is_no_loss(
     assert "going on" not in caplog.text
 
 
-def test_a_partition_that_the_master_misses_when_asked_is_lost(caplog: pytest.LogCaptureFixture) -> None:
-    strict, lenient = half_shown(whole=False), half_shown(whole=False)
-    with pytest.raises(DataLoss, match="partition 1:t:10000 should be read from 140, but the cluster does not list"):
-        planner(strict).latest(BOTH, None)
-    one = planner(lenient, failOnDataLoss="false")
-    for _ in range(3):
-        assert one.latest(BOTH, None) == as_json({"1:t:0": 10})
-    assert caplog.text.count("going on: partition 1:t:10000") == 1
-    assert strict.count(ASKED) == lenient.count(ASKED) == 1
-
-
 @pytest.mark.parametrize("fail", [True, False])
 def test_without_the_master_nothing_is_given_up(fail: bool, caplog: pytest.LogCaptureFixture) -> None:
     cluster = half_shown(whole=False)
@@ -69,14 +58,6 @@ def test_without_the_master_nothing_is_given_up(fail: bool, caplog: pytest.LogCa
         one.latest(BOTH, None)
     assert cluster.count("ask the master for 2000") == 1
     assert "going on" not in caplog.text
-
-
-def test_what_brokers_lost_is_decided_without_the_master() -> None:
-    cluster = FakeCluster(partitions=1, rows=(0, 3))
-    cluster.unreachable = DeadlineExceeded("the masters showed no layout")
-    with pytest.raises(DataLoss, match="the broker's data ends at 84"):
-        planner(cluster).latest(as_json({"1:t:0": 5}), None)
-    assert cluster.count("bounds") == 2
 
 
 class HeartbeatInBetween(FakeLookup):

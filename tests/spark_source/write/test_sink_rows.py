@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spark_source.options.row_options import ATTRIBUTES, RowOptions
-from spark_source.plan.offset_rule import OffsetRule
+from spark_source.plan.read_task import OffsetRule
 from spark_source.read.arrow import PackDecoder
 from spark_source.write.sink_columns import SinkColumns
 from spark_source.write.sink_rows import MessageMaker
