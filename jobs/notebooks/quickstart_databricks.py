@@ -159,7 +159,7 @@ assert target.count() == target.select("id").distinct().count() == 1_500
 # MAGIC %md
 # MAGIC ## The cluster, and who would read what
 # MAGIC
-# MAGIC The partitions of three nodes: `tubeclient plan` shows those of all strategies.
+# MAGIC The partitions of three nodes, by the default strategy.
 
 # COMMAND ----------
 

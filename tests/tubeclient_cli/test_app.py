@@ -128,7 +128,6 @@ def test_a_shell_completes_the_names_of_commands() -> None:
         ("ingest --format ", ["csv", "json", "kv", "raw"]),
         ("consume clicks --payload i", ["inlong"]),
         ("server --log-level w", ["warning"]),
-        ("plan --strategy modu", ["modulo"]),
     ],
 )
 def test_a_shell_completes_values(typed: str, completed: list[str]) -> None:

@@ -154,7 +154,7 @@ def test_a_full_disk_is_one_line() -> None:
     )
 
 
-@pytest.mark.parametrize("arguments", ["--version", "--help", "plan --help"])
+@pytest.mark.parametrize("arguments", ["--version", "--help", "doctor --help"])
 def test_help_for_a_full_disk_is_one_line(arguments: str) -> None:
     done = shown(">/dev/full", f"from tubeclient_cli.app import app; app({arguments.split()})")
     assert (done.returncode, done.stderr) == (
