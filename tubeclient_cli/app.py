@@ -16,7 +16,7 @@ from tubeclient_cli.common.help import plain_help
 from tubeclient_cli.common.terminal import Program
 from tubeclient_cli.consume.command import consume
 from tubeclient_cli.dashboard.command import dashboard
-from tubeclient_cli.doctor.command import doctor
+from tubeclient_cli.doctor import doctor
 from tubeclient_cli.groups.command import groups_app
 from tubeclient_cli.ingest.command import ingest
 from tubeclient_cli.offsets.command import offsets_app

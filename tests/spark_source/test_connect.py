@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -143,15 +140,6 @@ def test_a_range_is_replayed_over_connect_once(client: OtherDriver, feed: Feed, 
     assert done == f"done: replay one is in {own['target']}"
     assert "was in" in client.call("replay", settings=own)
     assert client.call("sql", text=f"SELECT count(*) FROM delta.`{own['target']}`") == [[20]]
-
-
-def test_the_doctor_asks_the_executors(server: ConnectServer) -> None:
-    command = [sys.executable, "-m", "tubeclient_cli.app", "doctor", "--executors", "--spark-master", server.url]
-    done = subprocess.run([*command, "--json"], capture_output=True, text=True, timeout=120, check=False)
-    found = {one["check"].partition(" on executor")[0]: one for one in json.loads(done.stdout)["findings"]}
-    assert found["Spark"]["text"].endswith(" at Spark Connect"), done.stderr
-    assert (found["Python"]["ok"], found["packages"]["ok"]) == (True, True), done.stdout
-    assert sum("on executor" in one["check"] for one in json.loads(done.stdout)["findings"]) >= 2
 
 
 def test_the_notebook_for_databricks_runs_with_names_and_a_secret(client: OtherDriver, tmp_path: Path) -> None:
