@@ -201,7 +201,7 @@ def _reach(address: str) -> None:
 def _table(uri: str, storage_options: list[str] | None) -> str:
     from tubeclient_cli.common.offsets_tables import table_at
 
-    table = table_at(uri, storage_options)
+    table = table_at(uri, storage_options, may_be_new=True)
     if not table.exists():
         return "is not there yet: the first query with it creates it"
     return f"has {counted(len(table.groups()), 'group')}"

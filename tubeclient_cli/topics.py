@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import time
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from tubeclient.errors import ConfigurationError
+from tubeclient.keys import INDEX_ENTRY_BYTES, StoreBounds, StoreKey
 from tubeclient.names import near_names, new_topic_name
 from tubeclient_cli.common.cluster import Masters, admin_of, checked_web, no_topic, settings_of
 from tubeclient_cli.common.pairs import further_options
@@ -66,13 +69,19 @@ def list_topics(master_servers: Masters, option: FurtherOptions = None, json: As
       tubeclient topics list --master-servers 10.0.0.1:8715
     """
     with clear_errors("topics list"):
-        from tubeclient_cli.topics.display import print_topics, topic_json
+        from tubeclient_cli.common.tables import print_rows
 
         found = admin_of(master_servers, option).topics()
         if json:
-            print_json({"topics": [topic_json(topic) for topic in found]})
+            print_json({"topics": [_json(topic) for topic in found]})
+        elif found:
+            rows = [
+                {**_json(one), "brokers": len(one.on_brokers), "loaded": all(on.is_loaded for on in one.on_brokers)}
+                for one in found
+            ]
+            print_rows(table_console(), rows)
         else:
-            print_topics(table_console(), found)
+            typer.echo("the cluster has no topics")
 
 
 @topics_app.command("show")
@@ -84,15 +93,17 @@ def show_topic(topic: _Topic, master_servers: Masters, option: FurtherOptions = 
       tubeclient topics show clicks --master-servers 10.0.0.1:8715
     """
     with clear_errors("topics show"):
-        from tubeclient_cli.topics.display import print_topic, topic_json
+        from tubeclient_cli.common.tables import print_rows
 
         admin = admin_of(master_servers, option)
-        found = _one(admin, topic)
-        bounds = admin.store_bounds([topic])
+        found = _json(_one(admin, topic), admin.store_bounds([topic]))
         if json:
-            print_json(topic_json(found, bounds))
+            print_json(found)
         else:
-            print_topic(table_console(), found, bounds)
+            console = table_console()
+            console.print(f"{topic}: messages of at most {found['maxMessageBytes']:,} bytes", soft_wrap=True)
+            print_rows(console, found["brokers"])
+            print_rows(console, found["stores"])
 
 
 @topics_app.command("create")
@@ -159,8 +170,6 @@ def alter_topic(
 
 
 def _changing_admin(master_servers: str, option: list[str] | None, token_file: str | None) -> Admin:
-    import os
-
     from tubeclient.admin import Admin
 
     settings = settings_of(master_servers, further_options(option, {}))
@@ -180,12 +189,41 @@ def _one(admin: Admin, name: str) -> DeployedTopic:
     raise no_topic(name, near_names([name], admin.topic_names()))
 
 
+def _json(topic: DeployedTopic, bounds: Mapping[StoreKey, StoreBounds] | None = None) -> dict[str, Any]:
+    found: dict[str, Any] = {
+        "topic": topic.name,
+        "maxMessageBytes": topic.max_message_bytes,
+        "partitions": len(topic.partitions()),
+        "brokers": [
+            {
+                "broker": str(on.broker),
+                "stores": on.stores,
+                "partitionsPerStore": on.partitions_per_store,
+                "acceptsPublish": on.accepts_publish,
+                "acceptsSubscribe": on.accepts_subscribe,
+                "loaded": on.is_loaded,
+                "status": str(on.status),
+            }
+            for on in topic.on_brokers
+        ],
+    }
+    if bounds is not None:
+        found["stores"] = [
+            {
+                "store": str(store),
+                "firstOffset": low,
+                "endOffset": high,
+                "messagesAtMost": max(0, high - low) // INDEX_ENTRY_BYTES,
+            }
+            for store, (low, high) in sorted(bounds.items())
+        ]
+    return found
+
+
 def _after(
     admin: Admin, name: str, what: str, wait_s: float, stores: int | None, partitions: int | None, *, as_json: bool
 ) -> None:
     """Wait until all brokers have loaded the change, and tell. Exit code 1 if that takes too long."""
-    from tubeclient_cli.topics.display import topic_json
-
     deadline = time.monotonic() + wait_s
     while True:
         topic = _one(admin, name)
@@ -197,7 +235,7 @@ def _after(
             break
         time.sleep(min(_POLL_SECONDS, max(0.0, deadline - time.monotonic())))
     if as_json:
-        print_json({**topic_json(topic), "loaded": loaded})
+        print_json({**_json(topic), "loaded": loaded})
     elif loaded:
         there = counted(len(topic.partitions()), "partition")
         typer.echo(f"topic {name} was {what}: {there} on {counted(len(topic.on_brokers), 'broker')}")

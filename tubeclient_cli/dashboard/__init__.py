@@ -1,1 +1,0 @@
-"""`tubeclient dashboard`: one page about groups, their partitions and the brokers."""
