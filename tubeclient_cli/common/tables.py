@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from rich import box
+from rich.cells import cell_len
 from rich.console import Console
 from rich.measure import Measurement
 from rich.table import Table
@@ -44,12 +45,8 @@ def print_rows(console: Console, rows: Sequence[Mapping[str, Any]], *, leave_out
         cells = [_cell(value) for value in values]
         is_number = all(value is None or type(value) is int for value in values)
         title = re.sub(r"[A-Z]", lambda found: f" {found[0].lower()}", name)
-        table.add_column(
-            title,
-            justify="right" if is_number else "left",
-            overflow="fold",
-            no_wrap=not any(" " in cell for cell in cells),
-        )
+        whole = 0 if any(" " in cell for cell in cells) else max(map(cell_len, cells))
+        table.add_column(title, justify="right" if is_number else "left", overflow="fold", min_width=whole)
         columns.append(cells)
     for row in zip(*columns, strict=True):
         table.add_row(*map(Text, row))

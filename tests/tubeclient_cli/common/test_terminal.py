@@ -20,6 +20,7 @@ from offsets_store.errors import (
     SupersededRun,
     VersionGone,
 )
+from tubeclient.conditions import CONDITIONS, said
 from tubeclient.errors import (
     BrokerFailed,
     ClientClosed,
@@ -36,7 +37,7 @@ from tubeclient.errors import (
     UnknownGroup,
     status_error,
 )
-from tubeclient_cli.common.terminal import ExitCode, Unreachable, clear_errors, exit_code
+from tubeclient_cli.common.terminal import _CODES, ExitCode, Unreachable, clear_errors, exit_code, exit_code_of
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -99,6 +100,16 @@ def at_broker(cause: TubeError | None) -> BrokerFailed:
 )
 def test_each_error_has_one_exit_code(code: ExitCode, errors: list[Exception]) -> None:
     assert {repr(error): exit_code(error) for error in errors} == {repr(error): code for error in errors}
+
+
+def test_an_error_that_came_through_spark_has_the_code_of_its_name() -> None:
+    for error in (ConnectError("m"), NoSuchCommit("m"), SupersededRun("g", 1, 2, NOW)):
+        assert exit_code_of(said(error)) is exit_code(error)
+    assert exit_code_of("ValueError: x") is ExitCode.FAILED
+
+
+def test_each_name_with_a_code_is_a_condition() -> None:
+    assert frozenset().union(*_CODES.values()) <= CONDITIONS.keys()
 
 
 def test_an_error_is_one_line_and_its_code(capsys: pytest.CaptureFixture[str]) -> None:
