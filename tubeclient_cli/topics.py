@@ -12,7 +12,7 @@ import typer
 from tubeclient.errors import ConfigurationError
 from tubeclient.keys import INDEX_ENTRY_BYTES, StoreBounds, StoreKey
 from tubeclient.names import near_names, new_topic_name
-from tubeclient_cli.common.cluster import Masters, admin_of, checked_web, no_topic, settings_of
+from tubeclient_cli.common.cluster import Masters, admin_of, no_topic, settings_of
 from tubeclient_cli.common.pairs import further_options
 from tubeclient_cli.common.printable import counted
 from tubeclient_cli.common.terminal import (
@@ -171,16 +171,17 @@ def alter_topic(
 
 def _changing_admin(master_servers: str, option: list[str] | None, token_file: str | None) -> Admin:
     from tubeclient.admin import Admin
+    from tubeclient.web_port import own_web
 
-    settings = settings_of(master_servers, further_options(option, {}))
-    if token_file is not None:
-        return Admin(checked_web(settings), modify_token_file=token_file)
-    if not os.environ.get(_TOKEN_VARIABLE):
+    if token_file is None and not os.environ.get(_TOKEN_VARIABLE):
         raise ConfigurationError(
             "changes need the masters' confModAuthToken, of master.ini (of `tubeclient server`: embedded); give a file "
             f"with --token-file, or set the environment variable {_TOKEN_VARIABLE}"
         )
-    return Admin(checked_web(settings), modify_token_env=_TOKEN_VARIABLE)
+    settings = own_web(settings_of(master_servers, further_options(option, {})))
+    if token_file is not None:
+        return Admin(settings, modify_token_file=token_file)
+    return Admin(settings, modify_token_env=_TOKEN_VARIABLE)
 
 
 def _one(admin: Admin, name: str) -> DeployedTopic:

@@ -127,7 +127,6 @@ def test_a_shell_completes_the_names_of_commands() -> None:
         ("produce clicks --format ", ["json", "lines"]),
         ("ingest --format ", ["csv", "json", "kv", "raw"]),
         ("consume clicks --payload i", ["inlong"]),
-        ("server --log-level w", ["warning"]),
     ],
 )
 def test_a_shell_completes_values(typed: str, completed: list[str]) -> None:

@@ -80,8 +80,7 @@ def consume(
         from tubeclient_cli.common.places import parse_place
         from tubeclient_cli.common.printable import counted
         from tubeclient_cli.common.signals import until_interrupted
-        from tubeclient_cli.consume.output import Output
-        from tubeclient_cli.consume.reading import Wanted, as_nobody, decoder_of
+        from tubeclient_cli.consume.reading import Output, Wanted, as_nobody, decoder_of
 
         zone = zone_named(time_zone)
         tags = frozenset(tag or ())
