@@ -15,7 +15,7 @@ from tubeclient_cli.bad_records.command import bad_records_app
 from tubeclient_cli.common.help import plain_help
 from tubeclient_cli.common.terminal import Program
 from tubeclient_cli.consume.command import consume
-from tubeclient_cli.dashboard import dashboard
+from tubeclient_cli.dashboard.command import dashboard
 from tubeclient_cli.doctor import doctor
 from tubeclient_cli.groups.command import groups_app
 from tubeclient_cli.ingest.command import ingest

@@ -23,7 +23,7 @@ from offsets_store.health import Verdict
 from tests.tubeclient_cli.clusters import ClusterCommands
 from tubeclient.keys import PartitionKey
 from tubeclient_cli.app import app
-from tubeclient_cli.dashboard import PageServer, is_own_host, page_of
+from tubeclient_cli.dashboard.page import PageServer, is_own_host, page_of
 
 SECRET = "geheimnisvoll"
 

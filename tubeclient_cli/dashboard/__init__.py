@@ -1,0 +1,1 @@
+"""`tubeclient dashboard`: a page of what `tubeclient offsets status` says."""
