@@ -58,8 +58,7 @@ def consume(
 
     With --follow it goes on until Ctrl-C. Partitions are read side by side:
     the order of messages holds within a partition. `tubeclient produce
-    --format json` takes what --json prints. If a broker does not answer, it
-    prints what the others have (exit code 3).
+    --format json` takes what --json prints.
 
     Messages carry no offset. With --json it is counted where a pack, the
     messages of one fetch, holds all there is between its ends. Else, if

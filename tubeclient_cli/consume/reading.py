@@ -7,15 +7,15 @@ import contextlib
 import json
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TextIO
 
 from tubeclient.consumers.group import fetch_view
 from tubeclient.errors import ConfigurationError, TopicNotDeployed
-from tubeclient.keys import INDEX_ENTRY_BYTES, OffsetRange, PartitionKey
+from tubeclient.keys import INDEX_ENTRY_BYTES, OffsetRange, PartitionKey, StoreBounds, StoreKey
 from tubeclient.metadata import ClusterView
 from tubeclient.names import reader_groups_of, topic_name
-from tubeclient.positions.offset_lookup import OffsetLook, OffsetLookup
+from tubeclient.positions.offset_lookup import OffsetLookup
 from tubeclient.range_reader import RangeReader, WantedRange
 from tubeclient.settings import ClientSettings
 from tubeclient.web_port import near_topics
@@ -64,8 +64,7 @@ def decoder_of(payload: str, zone: tzinfo) -> RecordDecoder | None:
 
 
 def as_nobody(settings: ClientSettings, wanted: Wanted, output: Output) -> None:
-    """Read ranges under reader groups: no position of a user's group moves. Raises TubeError, also for a broker that
-    does not answer; then what the others have was printed before."""
+    """Read ranges under reader groups: no position of a user's group moves. Raises TubeError."""
     topic = topic_name(wanted.topic)
     try:
         view = fetch_view(settings, [topic], _GROUPS)
@@ -84,20 +83,14 @@ def as_nobody(settings: ClientSettings, wanted: Wanted, output: Output) -> None:
             visit_token=view.visit_token,
         ) as reader,
     ):
-        look = lookup.look(view)
-        begins, missing = _begins(wanted, lookup, view, look)
-        if missing and wanted.follow:
-            raise look.silent[missing[0].broker_id]
+        bounds: Mapping[StoreKey, StoreBounds] = lookup.bounds(view)
+        begins = held(offsets_of(wanted.start, view.partitions(), lookup, view, bounds, wanted.time_zone), bounds)
         looked = time.monotonic()
         while True:
-            ends = {key: look.bounds[key.store].max_offset for key in begins if key.store in look.bounds}
+            ends = {key: bounds[key.store].max_offset for key in begins if key.store in bounds}
             _read(reader, view, begins, ends, wanted.tags, output)
             output.warnings = [f"lost and skipped: {lost}" for lost in reader.losses]
-            if output.is_full:
-                return
-            if not wanted.follow:
-                if missing:
-                    raise look.silent[missing[0].broker_id]
+            if output.is_full or not wanted.follow:
                 return
             begins |= ends
             time.sleep(_LOOK_SECONDS)
@@ -105,21 +98,7 @@ def as_nobody(settings: ClientSettings, wanted: Wanted, output: Output) -> None:
                 looked = time.monotonic()
                 view = fetch_view(settings, [topic], _GROUPS)
                 begins = {**dict.fromkeys(view.partitions(), 0), **begins}
-            look = lookup.look(view)
-
-
-def _begins(
-    wanted: Wanted, lookup: OffsetLookup, view: ClusterView, look: OffsetLook
-) -> tuple[dict[PartitionKey, int], list[PartitionKey]]:
-    """Where to begin, as far as the brokers have answered; and the partitions of those that have not."""
-    start, partitions = wanted.start, view.partitions()
-    there = [key for key in partitions if key.broker_id not in look.silent]
-    meant = partitions if start.default is not None else sorted(dict(start.named))
-    # What no broker has stays, and is refused.
-    named = tuple((key, place) for key, place in start.named if key in there or key not in partitions)
-    start = replace(start, named=named)
-    begins = held(offsets_of(start, there, lookup, view, look.bounds, wanted.time_zone), look.bounds)
-    return begins, [key for key in meant if key in partitions and key.broker_id in look.silent]
+            bounds = lookup.look(view).bounds  # a broker that is away is read on when it is back
 
 
 def _read(

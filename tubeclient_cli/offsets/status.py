@@ -27,9 +27,6 @@ __all__ = ["GroupLag", "GroupStatus", "lag_at_commit", "lag_now", "statuses"]
 _MESSAGE_TIME_STEP: Final = timedelta(minutes=1)
 """Messages have the minute of their time."""
 
-_ENTRY_TIME: Final = timedelta(minutes=10)
-"""A group that runs reads a new partition within this time."""
-
 _ASKS_FOR_TIMES: Final = frozenset({Verdict.STOP, Verdict.STALL, Verdict.UNKNOWN})
 """Verdicts that the time of the oldest unread message may change."""
 
@@ -152,7 +149,6 @@ def _status(
                 found[partition] = verdict(partition, Unread(0))
             else:
                 found[partition] = verdict(partition, Unread(found[partition].rows_behind or 0, _came(time_ms, now)))
-    found |= _entered_meanwhile(past, brokers, now, max_silence, time_zone)
     silent = brokers.look.silent
     for partition, one in found.items():
         if one.next_offset is not None and one.rows_behind is None:
@@ -164,35 +160,6 @@ def _status(
             found[partition] = one._replace(why=why)
     health = GroupHealth.of(found.values())
     return GroupStatus(past.group, health, _clients(brokers) if health.verdict is Verdict.STOP else None)
-
-
-def _entered_meanwhile(
-    past: GroupPast, brokers: Brokers, now: datetime, max_silence: timedelta | None, time_zone: str
-) -> dict[PartitionKey, PartitionHealth]:
-    """The verdicts on partitions that came since the group's last commit, and of which messages wait.
-
-    Such a partition counts as read to its beginning whenever the group committed. A partition whose messages waited
-    while the group committed is none of the group's, as in a query with `assign`.
-    """
-    commits = max((seen for seen in past.positions.values() if seen), key=lambda seen: seen[-1].at, default=())
-    bounds = brokers.look.bounds
-    found = {}
-    for partition in set(brokers.view.partitions()) - past.positions.keys():
-        if (held := bounds.get(partition.store)) is not None and commits:
-            seen = [one._replace(next_offset=held.min_offset, end_offset=held.min_offset) for one in commits]
-            one = judge(partition, seen, unread_in(held, held.min_offset), now, max_silence=max_silence)
-            if one.verdict is not Verdict.OK:
-                found[partition] = seen
-    begins = {partition: seen[-1].next_offset for partition, seen in found.items()}
-    health = {}
-    for partition, (time_ms, _) in (brokers.first_times(begins, bounds, time_zone) if begins else {}).items():
-        came = None if time_ms is None else _came(time_ms, now)
-        if came is not None and came >= commits[-1].at - _ENTRY_TIME:
-            unread = unread_in(bounds[partition.store], begins[partition])._replace(since=came)
-            health[partition] = judge(partition, found[partition], unread, now, max_silence=max_silence)._replace(
-                next_offset=None, committed_at=None
-            )
-    return health
 
 
 def _came(time_ms: int, now: datetime) -> datetime:

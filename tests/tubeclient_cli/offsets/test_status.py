@@ -186,31 +186,6 @@ def test_a_topic_that_was_made_anew_stops_its_group(bench: Bench) -> None:
     )
 
 
-def test_partitions_that_came_after_the_last_commit_are_judged(bench: Bench) -> None:
-    bench.feed.send(8, time=minutes_ago(90))
-    bench.query(80 * MINUTE_S).batch()
-    assert bench.status(code=0)["verdict"] == "OK"
-    bench.tube.grow_topic("clicks", partitions=2)
-    assert bench.status(code=0)["verdict"] == "OK"
-    bench.feed.send(2, partitions=[1], time=minutes_ago(40))
-    found = bench.status(code=1)
-    assert [one["verdict"] for one in found["partitions"]] == ["OK", "STOP", "OK"]
-    # Rows of a store are those of all its partitions, at most.
-    assert re.fullmatch(r"no commit for (39|40) min while 6 messages wait", found["partitions"][1]["why"])
-
-
-def test_partitions_that_the_group_left_out_are_not_judged(tmp_path: Path) -> None:
-    """A query with `assign` reads some partitions of a topic."""
-    with EmbeddedTubeMQ(tmp_path / "tube") as tube:
-        feed = Feed.create(tube, "views", stores=2, partitions=1)
-        bench = OffsetsCommands(str(tmp_path / "offsets"), tube)
-        feed.send(10, time=minutes_ago(120))
-        with closing(Query(feed, bench.uri, [PartitionKey(1, "views", 0)], 60 * MINUTE_S)) as query:
-            query.batch()
-        [found] = bench.json("status", *bench.cluster)["groups"]
-    assert [(one["partition"], one["verdict"]) for one in found["partitions"]] == [("1:views:0", "OK")]
-
-
 def test_rows_of_other_partitions_of_the_store_are_not_unread(tmp_path: Path) -> None:
     first, second = PartitionKey(1, "views", 0), PartitionKey(1, "views", 1)
     with EmbeddedTubeMQ(tmp_path / "tube") as tube:
