@@ -117,10 +117,15 @@ def show(
         from tubeclient_cli.offsets.status import lag_at_commit, lag_now
 
         table = table_at(offsets_table, storage_option)
+        if option and master_servers is None:
+            raise ConfigurationError("--option is for the connection to the cluster; add --master-servers")
         sets, above = [], False
         for progress in progress_in(table, consumer_group):
-            with brokers_of(master_servers, progress.group, option) as brokers:
-                lag = lag_at_commit(progress) if brokers is None else lag_now(progress, brokers)
+            if master_servers is None:
+                lag = lag_at_commit(progress)
+            else:
+                with brokers_of(master_servers, progress.group, option) as brokers:
+                    lag = lag_now(progress, brokers)
             sets.append(display.progress_json(progress, lag))
             if not json:
                 display.print_progress(table_console(), consumer_group, sets[-1])
@@ -267,9 +272,9 @@ def reset(
             'startingOffsets, {"1:clicks:0": 2800}: partitions that are not named stay.',
         ),
     ],
+    master_servers: Masters,
     topic: _Topics = None,
     topic_pattern: _Pattern = None,
-    master_servers: _Masters = None,
     option: FurtherOptions = None,
     time_zone: TimeZone = "UTC",
     dry_run: DryRun = False,
@@ -287,14 +292,13 @@ def reset(
     checkpoint, and sets the table back; `tubeclient ingest` continues from its
     target.
 
-    batch:N is the group's position after its commit N, see `history`; all else
-    needs --master-servers, because the brokers answer it. If they no longer
-    hold a position, the nearest one that they hold is used, with a warning.
+    batch:N is the group's position after its commit N, see `history`. If the
+    brokers no longer hold a position, the nearest one that they hold is used,
+    with a warning.
 
     A live group is refused: one that recorded something in the last 30
-    seconds, or, with --master-servers, one that has consumers at the master.
-    --force resets it anyway, and a running query stops at its next commit
-    with [RUN_SUPERSEDED].
+    seconds, or that has consumers at the master. --force resets it anyway,
+    and a running query stops at its next commit with [RUN_SUPERSEDED].
 
     Example:
 

@@ -48,7 +48,7 @@ class Plan:
     positions: Mapping[PartitionKey, int]
     """All of the group's positions afterwards."""
     ends: Mapping[PartitionKey, int]
-    """The ends of the brokers' data, where looked up."""
+    """The ends of the brokers' data."""
     moves: Sequence[PositionMove]
     """The partitions that move, sorted."""
     warnings: Sequence[str]
@@ -64,7 +64,7 @@ class Plan:
 class Reset:
     """The reset of the group of `key` in `table`. Methods raise ConfigurationError, OffsetsTableError and TubeError."""
 
-    def __init__(self, table: OffsetsTable, key: GroupKey, brokers: Brokers | None, *, force: bool) -> None:
+    def __init__(self, table: OffsetsTable, key: GroupKey, brokers: Brokers, *, force: bool) -> None:
         self._table = table
         self._key = key
         self._brokers = brokers
@@ -111,7 +111,7 @@ class Reset:
         run.record(moved_to(plan.current, plan.positions, plan.ends))
 
     def _check_no_consumers(self) -> None:
-        consumers = () if self._brokers is None or self._force else self._brokers.consumers()
+        consumers = () if self._force else self._brokers.consumers()
         if consumers:
             raise ConfigurationError(
                 f"group {self._key.consumer_group} is live: the master lists {len(consumers)} of its consumers, "
@@ -136,8 +136,6 @@ class Reset:
     def _places(self, to: str, time_zone: str, before: Mapping[PartitionKey, int]) -> Mapping[PartitionKey, int]:
         zone = zone_named(time_zone)
         spec = parse_place(to, "--to", zone, "batch:N, ")
-        if self._brokers is None:
-            raise ConfigurationError(f"--to {to} needs what only the brokers know; add --master-servers")
         return offsets_of(
             spec,
             self._brokers.view.partitions(),
@@ -152,8 +150,6 @@ class Reset:
         self, wanted: Mapping[PartitionKey, int]
     ) -> tuple[dict[PartitionKey, int], dict[PartitionKey, int], list[str]]:
         """Move offsets that the brokers do not hold to the nearest that they hold; with the ends, and warnings."""
-        if self._brokers is None:
-            return dict(wanted), {}, []
         held = {partition: self._brokers.bounds[partition.store] for partition in self._brokers.view.partitions()}
         positions = {key: held[key].nearest(at) if key in held else at for key, at in wanted.items()}
         warnings = [f"{key} is not in the cluster any more" for key in wanted if key not in held]

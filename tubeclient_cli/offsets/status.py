@@ -114,7 +114,6 @@ def statuses(
             if past is None:
                 raise nothing_kept(table, name)
             with brokers_of(master_servers, past.group, options) as brokers:
-                assert brokers is not None
                 yield name, _status(past, brokers, datetime.now(UTC), max_silence, time_zone)
         except (TubeError, OffsetsTableError) as error:
             yield name, error

@@ -224,7 +224,7 @@ def test_the_set_of_topics_is_named_where_there_are_several(offsets: OffsetsComm
         (["--to", "1960-01-01"], "is before 1970; write earliest"),
         (["--to", "2024-01-02T03:05", "--time-zone", "Moon"], "'Moon' is not a time zone; give a name"),
         (["--to", '{"1:clicks:0": 5}'], "28"),
-        (["--to", "28"], "needs what only the brokers know; add --master-servers"),
+        (["--to", '{"1:clicks:7": 28}'], "--to names partition 1:clicks:7, which there is not"),
         (["--to", "batch:1", "--topic", "a", "--topic-pattern", "a"], "give --topic or --topic-pattern, not both"),
         (["--to", "batch:1", "--topic-pattern", "("], "--topic-pattern: "),
         (["--to", "batch:1", "--topic", "a,b"], "--topic: "),
@@ -234,11 +234,6 @@ def test_bad_input_is_one_line_and_changes_nothing(offsets: OffsetsCommands, arg
     before = files(offsets.uri)
     assert text in offsets.error("reset", "--yes", "--json", *arguments)
     assert files(offsets.uri) == before
-
-
-def test_a_partition_that_the_cluster_does_not_have_is_named(offsets: OffsetsCommands) -> None:
-    text = offsets.error("reset", "--to", '{"1:clicks:7": 28}', *offsets.cluster)
-    assert "--to names partition 1:clicks:7, which there is not" in text
 
 
 def test_messages_without_a_time_are_said_with_what_to_name_instead(tmp_path: Path) -> None:
