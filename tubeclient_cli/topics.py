@@ -115,7 +115,6 @@ def create_topic(
     token_file: _TokenFile = None,
     wait: _Wait = 120,
     option: FurtherOptions = None,
-    json: AsJson = False,
 ) -> None:
     """Create a topic on all brokers in service, and wait until they have loaded it.
 
@@ -130,7 +129,7 @@ def create_topic(
         if admin.topics([topic]):
             raise ConfigurationError(f"topic {topic} exists already; `tubeclient topics alter` changes it")
         admin.create_topic(topic, stores=stores, partitions_per_store=partitions)
-        _after(admin, topic, "created", wait, stores, partitions, as_json=json)
+        _after(admin, topic, "created", wait, stores, partitions)
 
 
 @topics_app.command("alter")
@@ -142,7 +141,6 @@ def alter_topic(
     token_file: _TokenFile = None,
     wait: _Wait = 120,
     option: FurtherOptions = None,
-    json: AsJson = False,
 ) -> None:
     """Change a topic on all its brokers, and wait until they have loaded it.
 
@@ -157,16 +155,14 @@ def alter_topic(
         if stores is None and partitions is None:
             raise ConfigurationError("nothing is to be changed; give --stores or --partitions")
         admin = _changing_admin(master_servers, option, token_file)
-        before = _one(admin, topic)
-        for wanted, what in ((stores, "stores"), (partitions, "partitions_per_store")):
-            most = max(getattr(on, what) for on in before.on_brokers)
-            if wanted is not None and wanted < most:
+        for on in _one(admin, topic).on_brokers:
+            if (stores or on.stores) < on.stores or (partitions or on.partitions_per_store) < on.partitions_per_store:
                 raise ConfigurationError(
-                    f"topic {topic} has {most} {what.split('_')[0]}{' per store' * (what != 'stores')}, and a topic "
-                    f"cannot shrink to {wanted}"
+                    f"topic {topic} has {on.stores} stores of {on.partitions_per_store} partitions on {on.broker}, and "
+                    "cannot shrink"
                 )
         admin.alter_topic(topic, stores=stores, partitions_per_store=partitions)
-        _after(admin, topic, "altered", wait, stores, partitions, as_json=json)
+        _after(admin, topic, "altered", wait, stores, partitions)
 
 
 def _changing_admin(master_servers: str, option: list[str] | None, token_file: str | None) -> Admin:
@@ -221,9 +217,7 @@ def _json(topic: DeployedTopic, bounds: Mapping[StoreKey, StoreBounds] | None = 
     return found
 
 
-def _after(
-    admin: Admin, name: str, what: str, wait_s: float, stores: int | None, partitions: int | None, *, as_json: bool
-) -> None:
+def _after(admin: Admin, name: str, what: str, wait_s: float, stores: int | None, partitions: int | None) -> None:
     """Wait until all brokers have loaded the change, and tell. Exit code 1 if that takes too long."""
     deadline = time.monotonic() + wait_s
     while True:
@@ -235,9 +229,7 @@ def _after(
         if loaded or time.monotonic() >= deadline:
             break
         time.sleep(min(_POLL_SECONDS, max(0.0, deadline - time.monotonic())))
-    if as_json:
-        print_json({**_json(topic), "loaded": loaded})
-    elif loaded:
+    if loaded:
         there = counted(len(topic.partitions()), "partition")
         typer.echo(f"topic {name} was {what}: {there} on {counted(len(topic.on_brokers), 'broker')}")
     else:

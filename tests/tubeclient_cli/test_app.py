@@ -62,14 +62,6 @@ main()
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
 
 
-def test_help_and_version_are_worth_reading() -> None:
-    result = CliRunner().invoke(app, ["ingest", "--help"], env={"COLUMNS": "100"})
-    assert result.exit_code == 0
-    for words in ("--offsets-table", "storage-options", "Ctrl-C", "tubeclient ingest --master-servers"):
-        assert words in result.output
-    assert CliRunner().invoke(app, ["--version"]).output.startswith("pyspark-tubeclient ")
-
-
 def imported(*words: str) -> set[str]:
     """The top packages, and their parts, that a command imports."""
     done = subprocess.run(

@@ -38,9 +38,11 @@ class PlainConsole(Console):
 def print_rows(console: Console, rows: Sequence[Mapping[str, Any]], *, leave_out: Collection[str] = ()) -> None:
     """Print rows of a JSON document as a table in which nothing is cut. Columns without blanks stay on one line, as
     users copy them; the others fold. Where even that does not fit, the terminal breaks the lines."""
+    if not rows:
+        return
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
     columns = []
-    for name in [name for name in (rows[0] if rows else ()) if name not in leave_out]:
+    for name in [name for name in rows[0] if name not in leave_out]:
         values = [row[name] for row in rows]
         cells = [_cell(value) for value in values]
         is_number = all(value is None or type(value) is int for value in values)

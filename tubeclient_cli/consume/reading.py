@@ -1,4 +1,4 @@
-"""Reads a topic as nobody, range by range, and prints its messages: their values, or JSON lines."""
+"""Reads a topic range by range, in no group of a user, and prints its messages: their values, or JSON lines."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from tubeclient.inlong import Record, RecordDecoder
     from tubeclient.wire.messages import Message
 
-__all__ = ["Output", "Wanted", "as_nobody", "decoder_of"]
+__all__ = ["Output", "Wanted", "decoder_of", "read_topic"]
 
 _GROUPS: Final = reader_groups_of("tubeclient_consume")
 _LOOK_SECONDS: Final = 1.0
@@ -63,7 +63,7 @@ def decoder_of(payload: str, zone: tzinfo) -> RecordDecoder | None:
     return RecordDecoder("auto" if payload == "auto" else "inlong", zone=zone)
 
 
-def as_nobody(settings: ClientSettings, wanted: Wanted, output: Output) -> None:
+def read_topic(settings: ClientSettings, wanted: Wanted, output: Output) -> None:
     """Read ranges under reader groups: no position of a user's group moves. Raises TubeError."""
     topic = topic_name(wanted.topic)
     try:

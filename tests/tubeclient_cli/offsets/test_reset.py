@@ -189,12 +189,6 @@ def test_a_group_that_moves_while_the_user_is_asked_is_left_alone(
     assert offsets.positions() == {"1:clicks:0": 168, "1:clicks:10000": 56}
 
 
-def test_a_reset_wins_over_where_a_query_began_whose_first_batch_did_not_end(offsets: OffsetsCommands) -> None:
-    offsets.table.open_run(KEY, 2, force=True).keep_initial("group", {A: 140, B: 56})
-    offsets.json("reset", "--to", "batch:1", "--yes", "--force")
-    assert offsets.table.open_run(KEY, 2, force=True).initial_offsets("group") is None
-
-
 def test_a_reset_to_where_the_group_is_changes_nothing(offsets: OffsetsCommands) -> None:
     before = files(offsets.uri)
     # Nor is anything asked.
