@@ -148,7 +148,6 @@ _CODES: Final = {
             "PARTITION_UNAVAILABLE",
             "SERVER_BUSY",
             "SERVER_UNREACHABLE",
-            "SPARK_NOT_STARTED",
         }
     ),
 }
