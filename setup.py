@@ -223,8 +223,7 @@ setup(
     # With this mapping an editable install is one path entry. Spark finds data sources by listing the path's modules,
     # and would not see a package that an import hook provides.
     package_dir={"": "."},
-    # The page of the dashboard, with uPlot and its licence.
-    package_data={"": ["py.typed", "*.proto", "*.pyi"], "tubeclient_cli.dashboard": ["page/*"]},
+    package_data={"": ["py.typed", "*.proto", "*.pyi"]},
     include_package_data=False,
     install_requires=CORE,
     extras_require={

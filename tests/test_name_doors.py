@@ -8,7 +8,6 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from typer.testing import CliRunner
 
 from offsets_store import GroupKey
 from spark_source.options.given import parse_given, parse_options, write_options
@@ -20,7 +19,6 @@ from tubeclient import (
     ClientBalanceConsumer,
     ClientSettings,
     ClusterView,
-    ConfigurationError,
     GroupMembership,
     OffsetLookup,
     OffsetRange,
@@ -33,7 +31,6 @@ from tubeclient import (
     WantedRange,
     fetch_view,
 )
-from tubeclient_cli.app import app
 from tubeclient_ingest.settings import IngestSettings
 
 NOWHERE = ClientSettings(("127.0.0.1:1",), master_web_port=1, connect_timeout_ms=200, retry_limit_ms=1)
@@ -99,13 +96,6 @@ def ingests(**changed: Any) -> None:
     IngestSettings(**{**needed, **changed})
 
 
-def plans(topic: str = "clicks") -> None:
-    nowhere = ["--master-servers", "127.0.0.1:1", "--option", "masterWebPort=1"]
-    ran = CliRunner().invoke(app, ["plan", *nowhere, "--source-count", "1", "--topic", topic])
-    if "no answer" not in ran.output:
-        raise ConfigurationError(ran.output)
-
-
 def assigns(topic: str) -> None:
     given = {"masterServers": "127.0.0.1:1", "consumerGroup": "etl", "assign": json.dumps([f"1:{topic}:0"])}
     parse_options(given)
@@ -135,7 +125,6 @@ DOORS: dict[str, list[tuple[str, Callable[[str], object]]]] = {
         ("option topic", lambda name: write_options(parse_given({"masterServers": "m:1", "topic": name}))),
         ("column topic", lambda name: writes_row(topic=name)),
         ("tubeclient ingest", lambda name: ingests(topics=(name,))),
-        ("tubeclient plan", plans),
     ],
     "group": [
         ("ClientBalanceConsumer", lambda name: consumes(ClientBalanceConsumer, ["clicks"], name)),

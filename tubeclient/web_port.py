@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
-from functools import partial
-from typing import Final
 
 from tubeclient.access import masters_of
 from tubeclient.admin.answers.model import BrokerState
 from tubeclient.admin.master import MasterWeb
 from tubeclient.errors import ConfigurationError, TubeError
-from tubeclient.flows.master import GroupNode, knock
 from tubeclient.flows.produce import ProducerSession
 from tubeclient.identity import host_name, new_client_id
 from tubeclient.keys import BrokerInfo
@@ -72,26 +68,3 @@ def own_web(settings: ClientSettings) -> ClientSettings:
         if states and named:
             _own.add(settings)
     return settings
-
-
-_GROUP: Final = "tubeclient_doctor"
-_THREADS: Final = 16
-
-
-def knock_at_masters(settings: ClientSettings) -> dict[str, TubeError | None]:
-    """By each master's "host:port": None if it answers, active or standby, otherwise why not. An answer may also be a
-    refusal of our user. Takes `connect_timeout_ms` and `rpc_timeout_ms` at most, 16 masters at a time; joins no group.
-    """
-    with ThreadPoolExecutor(_THREADS) as threads:
-        errors = threads.map(partial(_error_of, settings), settings.master_servers)
-        return dict(zip(settings.master_servers, errors, strict=True))
-
-
-def _error_of(settings: ClientSettings, address: str) -> TubeError | None:
-    stranger = GroupNode(client_id=new_client_id(_GROUP, "knock"), group=_GROUP, topics=(), host_name=host_name())
-    with closing(ConnectionPool(settings)) as pool:
-        try:
-            FlowRunner(pool).run(knock(masters_of(settings), address, stranger))
-        except TubeError as error:
-            return error
-    return None

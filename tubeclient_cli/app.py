@@ -16,14 +16,13 @@ from tubeclient_cli.common.help import plain_help
 from tubeclient_cli.common.terminal import Program
 from tubeclient_cli.consume.command import consume
 from tubeclient_cli.dashboard.command import dashboard
-from tubeclient_cli.doctor.command import doctor
+from tubeclient_cli.doctor import doctor
 from tubeclient_cli.groups.command import groups_app
 from tubeclient_cli.ingest.command import ingest
 from tubeclient_cli.offsets.command import offsets_app
-from tubeclient_cli.plan.command import plan
 from tubeclient_cli.produce.command import produce
 from tubeclient_cli.server.command import server
-from tubeclient_cli.topics.command import topics_app
+from tubeclient_cli.topics import topics_app
 
 __all__ = ["app", "ingest", "main"]
 
@@ -34,7 +33,6 @@ app.add_typer(offsets_app)
 app.add_typer(topics_app)
 app.command()(dashboard)
 app.command()(ingest)
-app.command()(plan)
 app.command()(produce)
 app.command()(consume)
 app.command()(server)

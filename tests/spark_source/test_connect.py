@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -106,15 +103,6 @@ def test_ingest_over_connect(client: OtherDriver, feed: Feed, tmp_path: Path, by
     assert client.call("bad_records", settings=own) == [["2", "retried"], ['{"name": "x"}', "bad"]]
     table = rows if by_name else f"delta.`{rows}`"
     assert client.call("sql", text=f"SELECT id FROM {table} ORDER BY id") == [[1], [2], [3]]
-
-
-def test_the_doctor_asks_the_executors(server: ConnectServer) -> None:
-    command = [sys.executable, "-m", "tubeclient_cli.app", "doctor", "--executors", "--spark-master", server.url]
-    done = subprocess.run([*command, "--json"], capture_output=True, text=True, timeout=120, check=False)
-    found = {one["check"].partition(" on executor")[0]: one for one in json.loads(done.stdout)["findings"]}
-    assert found["Spark"]["text"].endswith(" at Spark Connect"), done.stderr
-    assert (found["Python"]["ok"], found["packages"]["ok"]) == (True, True), done.stdout
-    assert sum("on executor" in one["check"] for one in json.loads(done.stdout)["findings"]) >= 2
 
 
 def test_the_notebook_for_databricks_runs_with_names_and_a_secret(client: OtherDriver, tmp_path: Path) -> None:

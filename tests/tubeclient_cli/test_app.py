@@ -62,14 +62,6 @@ main()
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
 
 
-def test_help_and_version_are_worth_reading() -> None:
-    result = CliRunner().invoke(app, ["ingest", "--help"], env={"COLUMNS": "100"})
-    assert result.exit_code == 0
-    for words in ("--offsets-table", "storage-options", "Ctrl-C", "tubeclient ingest --master-servers"):
-        assert words in result.output
-    assert CliRunner().invoke(app, ["--version"]).output.startswith("pyspark-tubeclient ")
-
-
 def imported(*words: str) -> set[str]:
     """The top packages, and their parts, that a command imports."""
     done = subprocess.run(
@@ -127,8 +119,6 @@ def test_a_shell_completes_the_names_of_commands() -> None:
         ("produce clicks --format ", ["json", "lines"]),
         ("ingest --format ", ["csv", "json", "kv", "raw"]),
         ("consume clicks --payload i", ["inlong"]),
-        ("server --log-level w", ["warning"]),
-        ("plan --strategy modu", ["modulo"]),
     ],
 )
 def test_a_shell_completes_values(typed: str, completed: list[str]) -> None:

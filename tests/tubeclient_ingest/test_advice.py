@@ -11,8 +11,6 @@ import typer
 from pyspark.errors import PySparkRuntimeError
 
 from tubeclient_cli.app import app
-from tubeclient_cli.common.terminal import ExitCode
-from tubeclient_cli.ingest.on_spark import exit_code_of
 from tubeclient_ingest.advice import short_cause, with_advice
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -215,18 +213,3 @@ def test_a_python_of_sparks_that_does_not_find_the_source_is_named(monkeypatch: 
     )
     monkeypatch.setenv("PYSPARK_DRIVER_PYTHON", "/opt/other/python")
     assert "(PYSPARK_DRIVER_PYTHON), which lacks pyspark-tubeclient. Unset PYSPARK_DRIVER_PYTHON" in short_cause(text)
-
-
-@pytest.mark.parametrize(
-    ("cause", "code"),
-    [
-        ("[MASTER_UNREACHABLE] no master answered", ExitCode.UNREACHABLE),
-        ("[BROKER_UNREACHABLE] broker 1 did not answer", ExitCode.UNREACHABLE),
-        ("[TOPIC_NOT_FOUND] no broker has it", ExitCode.USAGE),
-        ("[FILE_NOT_READABLE] option authPasswordFile", ExitCode.USAGE),
-        ("[OTHER_CHECKPOINT] the checkpoint is of another query", ExitCode.USAGE),
-        ("ValueError: x", ExitCode.FAILED),
-    ],
-)
-def test_a_job_that_lost_the_cluster_ends_as_one_that_never_reached_it(cause: str, code: ExitCode) -> None:
-    assert exit_code_of(cause) is code

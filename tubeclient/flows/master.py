@@ -13,7 +13,6 @@ from tubeclient.errors import (
     ProtocolError,
     RegistrationLost,
     RemoteError,
-    StandbyMaster,
     TransportError,
     TubeError,
 )
@@ -237,23 +236,6 @@ def heartbeat_nodes(
         except RegistrationLost:
             forgotten.append(node)
     return forgotten
-
-
-def knock(masters: MasterList, address: str, stranger: GroupNode) -> Flow[None]:
-    """Return if the master at `address` answers and takes us for a client, active or standby. Raises its TubeError.
-
-    `stranger` is a node that no master knows, so its heartbeat changes nothing.
-    """
-    request = _heartbeat(stranger, MetadataCache(), ())
-    masters.authority.to_master(request)
-    try:
-        ticket = yield Send(address, Method.CONSUMER_HEARTBEAT_V2, request)
-        checked((yield Receive(ticket)), str(stranger), address=address)
-    except (RegistrationLost, StandbyMaster):
-        pass
-    except (ProtocolError, RemoteError) as error:
-        _say_whose_port(error)
-        raise
 
 
 def close_nodes(masters: MasterList, nodes: Sequence[GroupNode]) -> Flow[None]:

@@ -20,7 +20,6 @@ __all__ = [
     "WEB_PORT_VARIABLE",
     "Masters",
     "admin_of",
-    "checked_web",
     "masters_of_environment",
     "no_topic",
     "of_environment",
@@ -79,16 +78,9 @@ def admin_of(master_servers: str, option: list[str] | None) -> Admin:
     """What looks at the cluster, and changes no topics. `option` are the values of `--option`. ConfigurationError, also
     for a web port of another cluster; TubeError if the web port does not answer."""
     from tubeclient.admin import Admin
-
-    return Admin(checked_web(settings_of(master_servers, further_options(option, {}))))
-
-
-def checked_web(settings: ClientSettings) -> ClientSettings:
-    """The settings, if the web port lists brokers that the masters name as well. ConfigurationError if it is another
-    cluster's; TubeError if it does not answer."""
     from tubeclient.web_port import own_web
 
-    return own_web(settings)
+    return Admin(own_web(settings_of(master_servers, further_options(option, {}))))
 
 
 def no_topic(name: str, near: str) -> ConfigurationError:

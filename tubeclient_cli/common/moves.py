@@ -14,7 +14,7 @@ from tubeclient_cli.common.terminal import ExitCode
 if TYPE_CHECKING:
     from rich.console import Console
 
-__all__ = ["DryRun", "PositionMove", "Yes", "ask", "check_can_ask", "moves_json", "print_moves"]
+__all__ = ["DryRun", "PositionMove", "Yes", "ask", "check_can_ask", "print_moves"]
 
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Print what would move, and change nothing.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
@@ -27,10 +27,10 @@ class PositionMove(NamedTuple):
     start: int | None
     end: int | None
 
-    @property
-    def rows(self) -> int | None:
-        """The most rows that lie between; negative for a move back, None if one side is unknown."""
-        return None if self.start is None or self.end is None else (self.end - self.start) // INDEX_ENTRY_BYTES
+    def row(self) -> dict[str, Any]:
+        """For JSON and tables. `rowsAtMost` lie between, less than 0 for a move back; None if one side is unknown."""
+        known = None if self.start is None or self.end is None else (self.end - self.start) // INDEX_ENTRY_BYTES
+        return {"partition": str(self.partition), "from": self.start, "to": self.end, "rowsAtMost": known}
 
 
 def check_can_ask(*, as_json: bool, yes: bool, dry_run: bool) -> None:
@@ -48,22 +48,11 @@ def ask(question: str, *, yes: bool) -> None:
 
 def print_moves(console: Console, group: str, moves: Iterable[PositionMove], *, dry_run: bool) -> None:
     """The moves as a table; a line if nothing moves."""
-    from tubeclient_cli.common.tables import number, print_table
+    from tubeclient_cli.common.tables import print_rows
 
-    cells = []
-    for move in moves:
-        end = "none: read from its beginning" if move.end is None else number(move.end)
-        said = f"{abs(move.rows):,} {'skipped' if move.rows > 0 else 'again'}" if move.rows else ""
-        cells.append((str(move.partition), "none" if move.start is None else number(move.start), end, said))
-    if not cells:
+    rows = [move.row() for move in moves]
+    if not rows:
         console.print(f"{group} has these positions already, nothing moves", soft_wrap=True)
         return
-    console.print(f"{group}{', a dry run' if dry_run else ''}:", soft_wrap=True)
-    numbers = ("from", "to", "rows, at most")
-    print_table(console, ("partition", *numbers), cells, keys=("partition",), right=numbers)
-
-
-def moves_json(moves: Iterable[PositionMove]) -> list[dict[str, Any]]:
-    return [
-        {"partition": str(one.partition), "from": one.start, "to": one.end, "rowsAtMost": one.rows} for one in moves
-    ]
+    console.print(f"{group}{', a dry run' if dry_run else ''}; rows are skipped, or read again if below 0:")
+    print_rows(console, rows)

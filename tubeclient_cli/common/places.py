@@ -47,28 +47,25 @@ def offsets_of(
     time_zone: str,
     *,
     before: Mapping[PartitionKey, int] | None = None,
-    missing: str = "there is not",
-    others: str = "",
 ) -> Mapping[PartitionKey, int]:
     """The offsets of those of `partitions` that `spec` means; those that are named may lie outside `bounds`.
 
-    `before` has the group's positions. Errors say with `missing` that a partition is not there, and with `others` what
-    else could be given. Raises ConfigurationError and TubeError.
+    `before` has the group's positions. Raises ConfigurationError and TubeError.
     """
     from spark_source.offsets.offset_spec import GroupPositions, resolve
     from spark_source.offsets.timestamps import without_times
 
     if unknown := spec.unknown(partitions):
         raise ConfigurationError(
-            f"{spec.option} names partition {unknown[0]}, which {missing}", condition="PARTITION_NOT_FOUND"
+            f"{spec.option} names partition {unknown[0]}, which there is not", condition="PARTITION_NOT_FOUND"
         )
     meant = sorted(partitions) if spec.default is not None else sorted(dict(spec.named))
     try:
         spec = without_times(spec, meant, lookup, view, bounds, time_zone)
     except NoMessageTime as error:
         raise ConfigurationError(
-            f"{spec.option} uses the times that producers write on messages, but {error}. Name earliest, latest, "
-            f'{others}or an offset by partition: {{"{error.partition}": 2800}}'
+            f"{spec.option} uses the times that producers write on messages, but {error}. Name earliest, latest, or an "
+            f'offset by partition: {{"{error.partition}": 2800}}'
         ) from error
     return resolve(spec, meant, bounds, lambda: GroupPositions(before or {}))
 

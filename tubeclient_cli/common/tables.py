@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from rich import box
+from rich.cells import cell_len
 from rich.console import Console
 from rich.measure import Measurement
 from rich.table import Table
@@ -17,7 +19,7 @@ from tubeclient_cli.common.printable import printable
 if TYPE_CHECKING:
     from tubeclient.keys import PartitionKey
 
-__all__ = ["PlainConsole", "beyond_end", "number", "print_table", "spans", "time_text"]
+__all__ = ["PlainConsole", "beyond_end", "print_rows", "spans", "time_text"]
 
 _NO_LIMIT: Final = 100_000
 
@@ -33,41 +35,45 @@ class PlainConsole(Console):
         return super().render_str(printable(text), **how)
 
 
-def print_table(
-    console: Console,
-    columns: Sequence[str],
-    rows: Iterable[Sequence[str]],
-    *,
-    keys: Collection[str] = (),
-    right: Collection[str] = (),
-) -> None:
-    """Print a table in which nothing is cut. Columns of `keys` and `right` stay on one line, as users copy them; the
-    others fold. Where even that does not fit, the terminal breaks the lines."""
+def print_rows(console: Console, rows: Sequence[Mapping[str, Any]], *, leave_out: Collection[str] = ()) -> None:
+    """Print rows of a JSON document as a table in which nothing is cut. Columns without blanks stay on one line, as
+    users copy them; the others fold. Where even that does not fit, the terminal breaks the lines."""
+    if not rows:
+        return
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
-    for column in columns:
-        whole = column in keys or column in right
-        table.add_column(column, justify="right" if column in right else "left", overflow="fold", no_wrap=whole)
-    for row in rows:
-        table.add_row(*(Text(printable(cell)) for cell in row))
+    columns = []
+    for name in [name for name in rows[0] if name not in leave_out]:
+        values = [row[name] for row in rows]
+        cells = [_cell(value) for value in values]
+        is_number = all(value is None or type(value) is int for value in values)
+        title = re.sub(r"[A-Z]", lambda found: f" {found[0].lower()}", name)
+        whole = 0 if any(" " in cell for cell in cells) else max(map(cell_len, cells))
+        table.add_column(title, justify="right" if is_number else "left", overflow="fold", min_width=whole)
+        columns.append(cells)
+    for row in zip(*columns, strict=True):
+        table.add_row(*map(Text, row))
     needed = Measurement.get(console, console.options.update_width(_NO_LIMIT), table).minimum
     console.width = max(console.width, needed)
     console.print(table)
 
 
-def number(value: int | None) -> str:
-    """As people write it."""
-    return "unknown" if value is None else f"{value:,}"
+def _cell(value: object) -> str:
+    if value is None or value == []:
+        return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return printable(", ".join(map(str, value)) if isinstance(value, list) else str(value))
 
 
 def time_text(moment: datetime) -> str:
     """A moment, in UTC to the second."""
-    return moment.astimezone(UTC).isoformat(sep=" ", timespec="seconds")
+    return moment.astimezone(UTC).isoformat(timespec="seconds")
 
 
-def beyond_end(keys: Iterable[PartitionKey]) -> str:
+def beyond_end(partitions: Iterable[str]) -> str:
     """What to say of partitions whose positions their brokers' messages do not reach."""
     return (
-        f"positions beyond the last message of their broker: {', '.join(spans(keys))}. The topic was made anew, or the "
+        f"positions beyond the last message of their broker: {', '.join(partitions)}. The topic was made anew, or the "
         "broker lost its newest messages"
     )
 

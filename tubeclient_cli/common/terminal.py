@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Iterator
 from enum import IntEnum
 from io import TextIOWrapper
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
@@ -34,6 +34,7 @@ __all__ = [
     "Unreachable",
     "clear_errors",
     "exit_code",
+    "exit_code_of",
     "named_group",
     "print_json",
     "script_app",
@@ -115,42 +116,65 @@ class Unreachable(Exception):
     """A table or Spark that cannot be reached; the text is the line for the user."""
 
 
+_CODES: Final = {
+    ExitCode.USAGE: frozenset(
+        {
+            "AUTHENTICATION_FAILED",
+            "COMMIT_NOT_FOUND",
+            "FILE_NOT_READABLE",
+            "GROUP_FORBIDDEN",
+            "GROUP_NOT_FOUND",
+            "INVALID_OPTION_VALUE",
+            "OFFSETS_TABLE_SCHEMA",
+            "OFFSETS_TABLE_VERSION_GONE",
+            "OTHER_CHECKPOINT",
+            "PACKAGE_MISSING",
+            "PARTITION_NOT_FOUND",
+            "RUN_ALIVE",
+            "TOPIC_NOT_FOUND",
+        }
+    ),
+    ExitCode.UNREACHABLE: frozenset(
+        {
+            "BROKER_UNREACHABLE",
+            "CONNECTION_FAILED",
+            "CONNECTION_LOST",
+            "MASTER_STANDBY",
+            "MASTER_UNREACHABLE",
+            "NOT_AVAILABLE",
+            "NOT_TUBEMQ",
+            "NO_ANSWER_IN_TIME",
+            "OFFSETS_TABLE_UNUSABLE",
+            "PARTITION_UNAVAILABLE",
+            "SERVER_BUSY",
+            "SERVER_UNREACHABLE",
+        }
+    ),
+}
+"""By code: the conditions of errors that end a command with it. The others are FAILED."""
+
+
+def exit_code_of(text: str) -> ExitCode:
+    """The exit code of an error of which only the text is left, such as "[TOPIC_NOT_FOUND] ..."."""
+    condition = text.partition("] ")[0].removeprefix("[")
+    return next((code for code, conditions in _CODES.items() if condition in conditions), ExitCode.FAILED)
+
+
 def exit_code(error: BaseException | None) -> ExitCode:
     """The exit code of an error of the cluster or of a table. One that a broker caused counts as its own."""
-    import offsets_store.errors as tables
-    from tubeclient import errors
-    from tubeclient.extras import MissingPackage
+    from tubeclient.conditions import said
+    from tubeclient.errors import BrokerFailed, ConfigurationError
 
     match error:
-        case errors.BrokerFailed():
+        case BrokerFailed():
             return exit_code(error.__cause__)
-        case (
-            errors.ConfigurationError()
-            | errors.AuthenticationFailed()
-            | errors.RemoteError(condition="AUTHENTICATION_FAILED")
-            | errors.GroupForbidden()
-            | errors.NoSuchPartition()
-            | errors.TopicNotDeployed()
-            | errors.UnknownGroup()
-            | MissingPackage()
-            | tables.NoSuchCommit()
-            | tables.RunAlive()
-            | tables.SchemaMismatch()
-        ):
+        case ConfigurationError():
             return ExitCode.USAGE
-        case tables.CommitConflict() | tables.SupersededRun() | errors.CorruptMessage():
-            return ExitCode.FAILED
-        case (
-            errors.TransportError()
-            | errors.ProtocolError()
-            | errors.StandbyMaster()
-            | errors.ServerBusy()
-            | errors.NotAvailable()
-            | tables.OffsetsTableError()
-            | Unreachable()
-        ):
+        case Unreachable():
             return ExitCode.UNREACHABLE
-    return ExitCode.FAILED
+        case None:
+            return ExitCode.FAILED
+    return exit_code_of(said(error))
 
 
 @contextlib.contextmanager

@@ -58,8 +58,7 @@ def consume(
 
     With --follow it goes on until Ctrl-C. Partitions are read side by side:
     the order of messages holds within a partition. `tubeclient produce
-    --format json` takes what --json prints. If a broker does not answer, it
-    prints what the others have (exit code 3).
+    --format json` takes what --json prints.
 
     Messages carry no offset. With --json it is counted where a pack, the
     messages of one fetch, holds all there is between its ends. Else, if
@@ -80,8 +79,7 @@ def consume(
         from tubeclient_cli.common.places import parse_place
         from tubeclient_cli.common.printable import counted
         from tubeclient_cli.common.signals import until_interrupted
-        from tubeclient_cli.consume.output import Output
-        from tubeclient_cli.consume.reading import Wanted, as_nobody, decoder_of
+        from tubeclient_cli.consume.reading import Output, Wanted, decoder_of, read_topic
 
         zone = zone_named(time_zone)
         tags = frozenset(tag or ())
@@ -91,7 +89,7 @@ def consume(
         output = Output(sys.stdout, decoder_of(payload, zone), tags, max_messages, as_json=json)
         settings = settings_of(master_servers, further_options(option, {}))
         with until_interrupted():
-            as_nobody(settings, wanted, output)
+            read_topic(settings, wanted, output)
         for text in output.warnings:
             tell(f"tubeclient consume: {text}")
         if output.bad and not json:

@@ -1,32 +1,36 @@
-"""Reads a topic as nobody, range by range."""
+"""Reads a topic range by range, in no group of a user, and prints its messages: their values, or JSON lines."""
 
 from __future__ import annotations
 
+import base64
 import contextlib
+import json
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, TextIO
 
 from tubeclient.consumers.group import fetch_view
 from tubeclient.errors import ConfigurationError, TopicNotDeployed
-from tubeclient.keys import OffsetRange, PartitionKey
+from tubeclient.keys import INDEX_ENTRY_BYTES, OffsetRange, PartitionKey, StoreBounds, StoreKey
 from tubeclient.metadata import ClusterView
 from tubeclient.names import reader_groups_of, topic_name
-from tubeclient.positions.offset_lookup import OffsetLook, OffsetLookup
+from tubeclient.positions.offset_lookup import OffsetLookup
 from tubeclient.range_reader import RangeReader, WantedRange
 from tubeclient.settings import ClientSettings
 from tubeclient_cli.common.cluster import no_topic
 from tubeclient_cli.common.places import held, offsets_of
-from tubeclient_cli.consume.output import Output
+from tubeclient_cli.common.printable import printable
 
 if TYPE_CHECKING:
     from datetime import tzinfo
 
     from spark_source.offsets.offset_spec import OffsetSpec
-    from tubeclient.inlong import RecordDecoder
+    from tubeclient.flows.read_range import Pack
+    from tubeclient.inlong import Record, RecordDecoder
+    from tubeclient.wire.messages import Message
 
-__all__ = ["Wanted", "as_nobody", "decoder_of"]
+__all__ = ["Output", "Wanted", "decoder_of", "read_topic"]
 
 _GROUPS: Final = reader_groups_of("tubeclient_consume")
 _LOOK_SECONDS: Final = 1.0
@@ -58,9 +62,8 @@ def decoder_of(payload: str, zone: tzinfo) -> RecordDecoder | None:
     return RecordDecoder("auto" if payload == "auto" else "inlong", zone=zone)
 
 
-def as_nobody(settings: ClientSettings, wanted: Wanted, output: Output) -> None:
-    """Read ranges under reader groups: no position of a user's group moves. Raises TubeError, also for a broker that
-    does not answer; then what the others have was printed before."""
+def read_topic(settings: ClientSettings, wanted: Wanted, output: Output) -> None:
+    """Read ranges under reader groups: no position of a user's group moves. Raises TubeError."""
     topic = topic_name(wanted.topic)
     try:
         view = fetch_view(settings, [topic], _GROUPS)
@@ -79,20 +82,14 @@ def as_nobody(settings: ClientSettings, wanted: Wanted, output: Output) -> None:
             visit_token=view.visit_token,
         ) as reader,
     ):
-        look = lookup.look(view)
-        begins, missing = _begins(wanted, lookup, view, look)
-        if missing and wanted.follow:
-            raise look.silent[missing[0].broker_id]
+        bounds: Mapping[StoreKey, StoreBounds] = lookup.bounds(view)
+        begins = held(offsets_of(wanted.start, view.partitions(), lookup, view, bounds, wanted.time_zone), bounds)
         looked = time.monotonic()
         while True:
-            ends = {key: look.bounds[key.store].max_offset for key in begins if key.store in look.bounds}
+            ends = {key: bounds[key.store].max_offset for key in begins if key.store in bounds}
             _read(reader, view, begins, ends, wanted.tags, output)
             output.warnings = [f"lost and skipped: {lost}" for lost in reader.losses]
-            if output.is_full:
-                return
-            if not wanted.follow:
-                if missing:
-                    raise look.silent[missing[0].broker_id]
+            if output.is_full or not wanted.follow:
                 return
             begins |= ends
             time.sleep(_LOOK_SECONDS)
@@ -100,21 +97,7 @@ def as_nobody(settings: ClientSettings, wanted: Wanted, output: Output) -> None:
                 looked = time.monotonic()
                 view = fetch_view(settings, [topic], _GROUPS)
                 begins = {**dict.fromkeys(view.partitions(), 0), **begins}
-            look = lookup.look(view)
-
-
-def _begins(
-    wanted: Wanted, lookup: OffsetLookup, view: ClusterView, look: OffsetLook
-) -> tuple[dict[PartitionKey, int], list[PartitionKey]]:
-    """Where to begin, as far as the brokers have answered; and the partitions of those that have not."""
-    start, partitions = wanted.start, view.partitions()
-    there = [key for key in partitions if key.broker_id not in look.silent]
-    meant = partitions if start.default is not None else sorted(dict(start.named))
-    # What no broker has stays, and is refused.
-    named = tuple((key, place) for key, place in start.named if key in there or key not in partitions)
-    start = replace(start, named=named)
-    begins = held(offsets_of(start, there, lookup, view, look.bounds, wanted.time_zone), look.bounds)
-    return begins, [key for key in meant if key in partitions and key.broker_id in look.silent]
+            bounds = lookup.look(view).bounds  # a broker that is away is read on when it is back
 
 
 def _read(
@@ -136,3 +119,95 @@ def _read(
                 output.write(pack)
                 if output.is_full:
                     return
+
+
+class Output:
+    """Writes up to `most` messages, or records where there is a decoder, to a text stream and its bytes."""
+
+    def __init__(
+        self,
+        stream: TextIO,
+        decoder: RecordDecoder | None,
+        tags: frozenset[str],
+        most: int | None,
+        *,
+        as_json: bool,
+    ) -> None:
+        self._stream = stream
+        self._decoder = decoder
+        self._tags = tags
+        self._most = most
+        self._as_json = as_json
+        self._escapes = stream.isatty()
+        self.count = 0
+        self.bad = 0
+        """How many of them are bad messages."""
+        self.warnings: list[str] = []
+
+    @property
+    def is_full(self) -> bool:
+        """Whether no more is wanted."""
+        return self._most is not None and self.count >= self._most
+
+    def write(self, pack: Pack) -> None:
+        """Print a pack."""
+        for number, message, record in self._rows(pack):
+            if self._tags and message.bad_reason is None and message.tag not in self._tags:
+                continue  # brokers compare only a hash of tags
+            if self.is_full:
+                break
+            self._print(pack, number, message, record)
+            self.count += 1
+            self.bad += message.bad_reason is not None
+        self._stream.flush()
+
+    def _rows(self, pack: Pack) -> Iterator[tuple[int, Message, Record | None]]:
+        """Each message with its number in the pack, or each of its records."""
+        if self._decoder is None:
+            yield from ((number, message, None) for number, message in enumerate(pack))
+            return
+        for number, (message, records) in enumerate(pack.records(self._decoder)):
+            if message.bad_reason is not None:
+                yield number, message, None
+            yield from ((number, message, record) for record in records)
+
+    def _print(self, pack: Pack, number: int, message: Message, record: Record | None) -> None:
+        body = message.body if record is None else record.body
+        if self._as_json:
+            found = {"partition": str(pack.partition), **_place(pack, number), **_described(message, body, record)}
+            line = json.dumps({name: it for name, it in found.items() if name == "value" or it not in (None, "", {})})
+            self._stream.write(f"{line}\n")
+        elif self._escapes:
+            self._stream.write(f"{printable(body.decode('utf-8', 'backslashreplace'))}\n")
+        else:
+            self._stream.flush()
+            self._stream.buffer.write(body + b"\n")
+
+
+def _place(pack: Pack, number: int) -> Mapping[str, int]:
+    """Where a message lies in its store's index. Messages carry no offset. If each entry between start and end is a
+    message of the pack, they can be counted; else entries of other partitions or other tags lie between them."""
+    if pack.end - pack.start != len(pack) * INDEX_ENTRY_BYTES:
+        return {"packStart": pack.start, "packEnd": pack.end}
+    return {"offset": pack.start + number * INDEX_ENTRY_BYTES}
+
+
+def _described(message: Message, body: bytes, record: Record | None) -> Mapping[str, Any]:
+    try:
+        value: dict[str, Any] = {"value": body.decode()}
+    except UnicodeDecodeError:
+        value = {"base64": base64.b64encode(body).decode()}
+    return {
+        "messageId": message.message_id,
+        **value,
+        "tag": message.tag,
+        "attributes": message.attributes if record is None else dict(record.attributes),
+        "time": message.time,
+        "inlong": None if record is None else _inlong(record),
+        "bad": message.bad_reason,
+    }
+
+
+def _inlong(record: Record) -> dict[str, Any]:
+    group_id, stream_id, time_ms = record.origin
+    return {"groupId": group_id, "streamId": stream_id, "dataTimeMs": time_ms}

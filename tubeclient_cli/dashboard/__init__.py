@@ -1,1 +1,1 @@
-"""`tubeclient dashboard`: one page about groups, their partitions and the brokers."""
+"""`tubeclient dashboard`: a page of what `tubeclient offsets status` says."""

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+import contextlib
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tubeclient.errors import ConfigurationError
+from tubeclient.errors import ConfigurationError, UnknownGroup
 from tubeclient_cli.common.cluster import Masters, admin_of, settings_of
-from tubeclient_cli.common.moves import DryRun, Yes, ask, check_can_ask, moves_json, print_moves
+from tubeclient_cli.common.moves import DryRun, PositionMove, Yes, ask, check_can_ask, print_moves
 from tubeclient_cli.common.pairs import further_options
 from tubeclient_cli.common.printable import counted
 from tubeclient_cli.common.terminal import (
@@ -22,7 +24,9 @@ from tubeclient_cli.common.terminal import (
 )
 
 if TYPE_CHECKING:
+    from spark_source.offsets.offset_spec import OffsetSpec
     from tubeclient.admin import Admin
+    from tubeclient.settings import ClientSettings
 
 __all__ = ["groups_app"]
 
@@ -68,17 +72,23 @@ def list_groups(
     """
     with clear_errors("groups list"):
         from tubeclient.names import why_no_group
-        from tubeclient_cli.groups.display import groups_json, print_groups
+        from tubeclient_cli.common.tables import print_rows
 
         admin = admin_of(master_servers, option)
-        found = admin.groups()
-        online = {group.name for group in found}
-        stored = admin.stored_groups() if everyone else []
-        offline = [name for name in stored if name not in online and why_no_group(name) is None]
+        rows: list[dict[str, Any]] = [
+            {"group": one.name, "clients": one.members, "topics": sorted(one.topics)} for one in admin.groups()
+        ]
+        if everyone:
+            others = set(admin.stored_groups()) - {row["group"] for row in rows}
+            rows += [
+                {"group": name, "clients": 0, "topics": []} for name in sorted(others) if why_no_group(name) is None
+            ]
         if json:
-            print_json(groups_json(found, offline))
+            print_json({"groups": rows})
+        elif rows:
+            print_rows(table_console(), rows)
         else:
-            print_groups(table_console(), found, offline)
+            typer.echo("no group has clients online; --all shows also those without, `offsets list` those of queries")
 
 
 @groups_app.command("show")
@@ -98,22 +108,20 @@ def show_group(group: _Group, master_servers: Masters, option: FurtherOptions = 
       tubeclient groups show clicks_etl --master-servers 10.0.0.1:8715
     """
     with clear_errors("groups show"):
-        from tubeclient.errors import UnknownGroup
-        from tubeclient_cli.groups.display import group_json, print_clients, print_positions
+        from tubeclient_cli.groups.display import group_json, print_group
 
         admin = admin_of(master_servers, option)
         found = admin.group(group)
         partitions = [key for topic in admin.topics(found.topics) for key in topic.partitions()] if found.topics else []
-        if not json:
-            print_clients(table_console(), found, partitions)
         try:
             positions = admin.group_offsets(group)
         except UnknownGroup:
             positions = None
+        shown = group_json(found, partitions, positions)
         if json:
-            print_json(group_json(found, partitions, positions))
+            print_json(shown)
         else:
-            print_positions(table_console(), group, positions)
+            print_group(table_console(), shown)
 
 
 @groups_app.command()
@@ -153,7 +161,6 @@ def move(
     with clear_errors("groups move"):
         from tubeclient.wire.message_time import zone_named
         from tubeclient_cli.common.places import parse_place
-        from tubeclient_cli.groups.moving import planned
 
         check_can_ask(as_json=json, yes=yes, dry_run=dry_run)
         zone = zone_named(time_zone)
@@ -162,7 +169,7 @@ def move(
         admin = admin_of(master_servers, option)
         if not (dry_run or force):
             _check_offline(admin, group)
-        moves = planned(settings, admin, group, topic or [], spec, zone.key)
+        moves = _planned(settings, admin, group, topic or [], spec, zone.key)
         if not json:
             print_moves(table_console(), f"group {group}", moves, dry_run=dry_run)
         changed = bool(moves) and not dry_run
@@ -172,7 +179,7 @@ def move(
                 _check_offline(admin, group)
             admin.set_offsets(group, {move.partition: move.end for move in moves if move.end is not None})
         if json:
-            print_json({"group": group, "changed": changed, "moves": moves_json(moves)})
+            print_json({"group": group, "changed": changed, "moves": [move.row() for move in moves]})
         elif changed:
             typer.echo(f"group {group} was moved at the brokers")
 
@@ -183,3 +190,30 @@ def _check_offline(admin: Admin, group: str) -> None:
             f"group {group} has {counted(len(members), 'client')} online, {members[0].client_id} among them; stop "
             "them, or --force moves it anyway"
         )
+
+
+def _planned(
+    settings: ClientSettings, admin: Admin, group: str, topics: Sequence[str], spec: OffsetSpec, time_zone: str
+) -> list[PositionMove]:
+    """The partitions that would move to `spec`, sorted. Raises TubeError."""
+    from tubeclient.consumers.group import fetch_view
+    from tubeclient.names import reader_groups_of
+    from tubeclient.positions.offset_lookup import OffsetLookup
+    from tubeclient_cli.common.places import held, offsets_of
+
+    readers = reader_groups_of("tubeclient_admin")
+    try:
+        before = admin.group_offsets(group, topics).committed
+    except UnknownGroup:
+        before = {}
+    wanted = sorted(set(topics) or {key.topic for key in before} or {key.topic for key, _ in spec.named})
+    if not wanted:
+        raise ConfigurationError(
+            f"the brokers have no position of group {group}; name its topics with --topic, or use `tubeclient offsets "
+            "reset` for a query with an offsets table"
+        )
+    view = fetch_view(settings, wanted, readers)
+    with contextlib.closing(OffsetLookup(settings, readers)) as lookup:
+        bounds = lookup.bounds(view)
+        after = held(offsets_of(spec, view.partitions(), lookup, view, bounds, time_zone), bounds)
+    return [PositionMove(key, before.get(key), at) for key, at in sorted(after.items()) if before.get(key) != at]

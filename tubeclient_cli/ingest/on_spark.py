@@ -12,7 +12,7 @@ from spark_source.session import STARTING_SPARK
 from tubeclient.conditions import said
 from tubeclient.extras import brought_by
 from tubeclient_cli.common.live import live_line
-from tubeclient_cli.common.terminal import ExitCode, Unreachable, tell
+from tubeclient_cli.common.terminal import Unreachable, exit_code_of, tell
 from tubeclient_ingest.advice import short_cause
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from spark_source.spark_log import SparkLog
 
-__all__ = ["exit_code_of", "on_spark"]
+__all__ = ["on_spark"]
 
 
 @contextlib.contextmanager
@@ -65,39 +65,3 @@ def on_spark(
 def _leave(log: SparkLog) -> None:
     log.keep()
     tell(f"Spark's output is in {log.path}")
-
-
-def exit_code_of(cause: str) -> ExitCode:
-    """The exit code of a job that Spark ran, and that failed for this cause."""
-    if cause.startswith(_USAGE):
-        return ExitCode.USAGE
-    return ExitCode.UNREACHABLE if cause.startswith(_UNREACHABLE) else ExitCode.FAILED
-
-
-_USAGE = tuple(
-    f"[{name}] "
-    for name in (
-        "TOPIC_NOT_FOUND",
-        "PARTITION_NOT_FOUND",
-        "AUTHENTICATION_FAILED",
-        "GROUP_FORBIDDEN",
-        "FILE_NOT_READABLE",
-        "INVALID_OPTION_VALUE",
-        "OTHER_CHECKPOINT",
-    )
-)
-"""Those of the errors for which `common.terminal.exit_code` gives the same: Spark passes on their text alone."""
-_UNREACHABLE = tuple(
-    f"[{name}] "
-    for name in (
-        "MASTER_UNREACHABLE",
-        "BROKER_UNREACHABLE",
-        "SERVER_UNREACHABLE",
-        "CONNECTION_FAILED",
-        "CONNECTION_LOST",
-        "NO_ANSWER_IN_TIME",
-        "NOT_TUBEMQ",
-        "MASTER_STANDBY",
-        "SERVER_BUSY",
-    )
-)

@@ -11,7 +11,6 @@ from spark_source.cluster.cluster import TubeCluster
 from spark_source.options.access import client_settings
 from spark_source.options.given import parse_options
 from tubeclient.admin import Admin, GroupMember
-from tubeclient.errors import ConfigurationError
 from tubeclient.keys import PartitionKey, StoreBounds, StoreKey
 from tubeclient.metadata import ClusterView
 from tubeclient.positions.offset_lookup import FirstTime, OffsetLook, OffsetLookup
@@ -81,15 +80,9 @@ class Brokers:
 
 
 @contextlib.contextmanager
-def brokers_of(master_servers: str | None, key: GroupKey, options: list[str] | None) -> Iterator[Brokers | None]:
-    """The part of the cluster that `key` reads; None if no masters are named. ConfigurationError."""
-    given = further_options(options, _FLAGS)
-    if master_servers is None:
-        if given:
-            raise ConfigurationError("--option is for the connection to the cluster; add --master-servers")
-        yield None
-        return
-    brokers = Brokers(master_servers, key, given)
+def brokers_of(master_servers: str, key: GroupKey, options: list[str] | None) -> Iterator[Brokers]:
+    """The part of the cluster that `key` reads. ConfigurationError."""
+    brokers = Brokers(master_servers, key, further_options(options, _FLAGS))
     try:
         yield brokers
     finally:

@@ -5,15 +5,16 @@ The commands as typer shows them. Imports nothing heavy until a command runs.
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Annotated
 
 import typer
 
 from tubeclient.errors import ConfigurationError
 from tubeclient_cli.common.cluster import MASTERS_VARIABLE, Masters
-from tubeclient_cli.common.moves import DryRun, Yes, ask, check_can_ask
-from tubeclient_cli.common.offsets_tables import listed, no_table, nothing_kept, progress_in, table_at
+from tubeclient_cli.common.moves import DryRun, Yes, ask, check_can_ask, print_moves
+from tubeclient_cli.common.offsets_tables import nothing_kept, progress_in, table_at
+from tubeclient_cli.common.printable import one_line
 from tubeclient_cli.common.terminal import (
     AsJson,
     ExitCode,
@@ -69,13 +70,24 @@ def list_groups(offsets_table: _Table, storage_option: StorageOptions = None, js
       tubeclient offsets list --offsets-table /lake/_offsets
     """
     with clear_errors("offsets list"):
+        from offsets_store import SchemaMismatch
+        from tubeclient_cli.common.tables import print_rows
         from tubeclient_cli.offsets import display as display
 
-        found = listed(offsets_table, storage_option)
+        table = table_at(offsets_table, storage_option)
+        found = {}
+        for name in table.groups():
+            try:
+                found[name] = progress_in(table, name)
+            except (ConfigurationError, SchemaMismatch, ValueError) as error:
+                tell(f"group {name!r} is left out: {error}")
+        rows = display.group_rows(found)
         if json:
-            print_json(display.groups_json(found))
+            print_json({"groups": rows})
+        elif rows:
+            print_rows(table_console(), rows)
         else:
-            display.print_groups(table_console(), found)
+            typer.echo("the offsets table has no group yet: a query writes to it when it starts")
 
 
 @offsets_app.command()
@@ -102,34 +114,32 @@ def show(
     with clear_errors("offsets show"):
         from tubeclient_cli.offsets import display as display
         from tubeclient_cli.offsets.brokers import brokers_of
-        from tubeclient_cli.offsets.lag import lag_at_commit, lag_now
+        from tubeclient_cli.offsets.status import lag_at_commit, lag_now
 
         table = table_at(offsets_table, storage_option)
-        found = []
+        if option and master_servers is None:
+            raise ConfigurationError("--option is for the connection to the cluster; add --master-servers")
+        sets, above = [], False
         for progress in progress_in(table, consumer_group):
-            with brokers_of(master_servers, progress.group, option) as brokers:
-                found.append((progress, lag_at_commit(progress) if brokers is None else lag_now(progress, brokers)))
-        if not found:
-            raise nothing_kept(table, offsets_table, consumer_group)
-        above = False
-        for progress, lag in found:
+            if master_servers is None:
+                lag = lag_at_commit(progress)
+            else:
+                with brokers_of(master_servers, progress.group, option) as brokers:
+                    lag = lag_now(progress, brokers)
+            sets.append(display.progress_json(progress, lag))
             if not json:
-                display.print_progress(table_console(), progress, lag)
+                display.print_progress(table_console(), consumer_group, sets[-1])
             if max_lag is None:
                 continue
             if lag.rows_behind is None:
-                raise ConfigurationError(
-                    "--max-lag needs the ends of all partitions, and the last commit has not all of them; add "
-                    "--master-servers"
-                )
-            why = f"{lag.rows_behind:,} messages behind, more than --max-lag {max_lag:,}"
-            if lag.beyond:
-                why = f"the position of {lag.beyond[0]} is beyond the last message that its broker has"
+                raise ConfigurationError("--max-lag needs the ends of all partitions; add --master-servers")
             if lag.beyond or lag.rows_behind > max_lag:
-                tell(f"{progress.group.topic_set}: {why}")
+                why = f"{lag.rows_behind:,} messages behind, more than --max-lag {max_lag:,}"
+                tell(f"{progress.group.topic_set}: {'a position is beyond its end' if lag.beyond else why}")
                 above = True
+        if not sets:
+            raise nothing_kept(table, consumer_group)
         if json:
-            sets = [display.progress_json(progress, lag) for progress, lag in found]
             print_json({"consumerGroup": consumer_group, "topicSets": sets})
         if above:
             raise typer.Exit(ExitCode.FAILED)
@@ -154,11 +164,12 @@ def history(
         table = table_at(offsets_table, storage_option)
         found = table.history(consumer_group, limit)
         if not found.commits:
-            raise nothing_kept(table, offsets_table, consumer_group)
+            raise nothing_kept(table, consumer_group)
+        rows = [*map(display.commit_row, found.commits)]
         if json:
-            print_json(display.history_json(consumer_group, found))
+            print_json({"consumerGroup": consumer_group, "cut": found.cut, "commits": rows})
         else:
-            display.print_history(table_console(), found)
+            display.print_history(table_console(), rows, cut=found.cut)
 
 
 @offsets_app.command()
@@ -199,46 +210,33 @@ def status(
     some partitions cannot be judged. Of all groups the worst counts.
     """
     with clear_errors("offsets status"):
-        from offsets_store import OffsetsTableError
         from offsets_store.health import Verdict
         from spark_source.options.moment import duration_ms
         from tubeclient.conditions import said
-        from tubeclient.errors import TubeError
         from tubeclient_cli.offsets import display as display
-        from tubeclient_cli.offsets.brokers import brokers_of
-        from tubeclient_cli.offsets.status import group_status
+        from tubeclient_cli.offsets.status import statuses
 
         silence = None if max_silence is None else timedelta(milliseconds=duration_ms("--max-silence", max_silence))
         table = table_at(offsets_table, storage_option)
-        groups = table.groups() if consumer_group is None else [consumer_group]
-        if not groups and not table.exists():
-            raise no_table(offsets_table)
+        names = table.groups() if consumer_group is None else [consumer_group]
         codes, found = {ExitCode.DONE}, []
-        for group in groups:
-            try:
-                past = table.past(group)
-                if past is None:
-                    raise nothing_kept(table, offsets_table, group)
-                with brokers_of(master_servers, past.group, option) as brokers:
-                    assert brokers is not None
-                    one = group_status(past, brokers, datetime.now(UTC), max_silence=silence, time_zone=time_zone)
-            except (TubeError, OffsetsTableError) as error:
+        for name, one in statuses(table, names, master_servers, option, max_silence=silence, time_zone=time_zone):
+            if isinstance(one, Exception):
                 if consumer_group is not None:
-                    raise
-                tell(f"{group}: {said(error)}")  # no reason to leave out the others
-                codes.add(exit_code(error))
+                    raise one
+                tell(f"{name}: {said(one)}")  # no reason to leave out the others
+                codes.add(exit_code(one))
                 continue
             found.append(display.status_json(one))
             if not json:
-                display.print_status(table_console(), one)
+                display.print_status(table_console(), found[-1])
             if one.health.verdict not in (Verdict.OK, Verdict.UNKNOWN):
                 codes.add(ExitCode.FAILED)
             elif one.health.unjudged:
                 codes.add(ExitCode.UNREACHABLE)
         if json:
             print_json({"groups": found})
-        worst = (ExitCode.FAILED, ExitCode.USAGE, ExitCode.UNREACHABLE, ExitCode.DONE)
-        raise typer.Exit(next(code for code in worst if code in codes))
+        raise typer.Exit(min(codes - {ExitCode.DONE}, default=ExitCode.DONE))
 
 
 @offsets_app.command()
@@ -251,7 +249,6 @@ def maintain(
         ),
     ] = None,
     storage_option: StorageOptions = None,
-    json: AsJson = False,
 ) -> None:
     """Clean an offsets table up: a checkpoint of its log, and no files that no kept version needs.
 
@@ -259,14 +256,8 @@ def maintain(
     a group's one file. What grows is the history.
     """
     with clear_errors("offsets maintain"):
-        table = table_at(offsets_table, storage_option)
-        if not table.exists():
-            raise no_table(offsets_table)
-        deleted = table.maintain(retention_hours)
-        if json:
-            print_json({"filesDeleted": deleted})
-        else:
-            typer.echo(f"done: {deleted:,} files deleted")
+        deleted = table_at(offsets_table, storage_option).maintain(retention_hours)
+        typer.echo(f"done: {deleted:,} files deleted")
 
 
 @offsets_app.command()
@@ -281,9 +272,9 @@ def reset(
             'startingOffsets, {"1:clicks:0": 2800}: partitions that are not named stay.',
         ),
     ],
+    master_servers: Masters,
     topic: _Topics = None,
     topic_pattern: _Pattern = None,
-    master_servers: _Masters = None,
     option: FurtherOptions = None,
     time_zone: TimeZone = "UTC",
     dry_run: DryRun = False,
@@ -301,15 +292,13 @@ def reset(
     checkpoint, and sets the table back; `tubeclient ingest` continues from its
     target.
 
-    earliest, latest and times need --master-servers, because the brokers
-    answer them. batch:N is the group's position after its commit N, see
-    `history`. If brokers no longer hold a position, the nearest one that they
-    hold is used, with a warning.
+    batch:N is the group's position after its commit N, see `history`. If the
+    brokers no longer hold a position, the nearest one that they hold is used,
+    with a warning.
 
     A live group is refused: one that recorded something in the last 30
-    seconds, or, with --master-servers, one that has consumers at the master.
-    --force resets it anyway, and a running query stops at its next commit
-    with [RUN_SUPERSEDED].
+    seconds, or that has consumers at the master. --force resets it anyway,
+    and a running query stops at its next commit with [RUN_SUPERSEDED].
 
     Example:
 
@@ -318,43 +307,36 @@ def reset(
         --master-servers 10.0.0.1:8715 --dry-run
     """
     with clear_errors("offsets reset"):
-        from offsets_store import OffsetsTableError
         from offsets_store.rows import RESET
         from tubeclient._version import __version__
-        from tubeclient_cli.offsets import display as display
         from tubeclient_cli.offsets.brokers import brokers_of
-        from tubeclient_cli.offsets.reset import Reset, choose_key, parse_target
+        from tubeclient_cli.offsets.reset import Reset, choose_key
 
         check_can_ask(as_json=json, yes=yes, dry_run=dry_run)
-        target = parse_target(to, time_zone)
-        table = table_at(offsets_table, storage_option, client_version=f"{__version__} {RESET}")
+        is_named = bool(topic or topic_pattern)
+        table = table_at(offsets_table, storage_option, may_be_new=is_named, client_version=f"{__version__} {RESET}")
         found = progress_in(table, consumer_group)
-        if not (found or topic or topic_pattern or table.exists()):
-            raise nothing_kept(table, offsets_table, consumer_group)
+        if not (found or is_named):
+            raise nothing_kept(table, consumer_group)
         key = choose_key(found, consumer_group, topic or [], topic_pattern)
         with brokers_of(master_servers, key, option) as brokers:
-            work = Reset(table, key, brokers)
-            plan = work.plan(target)
-            console = table_console()
+            work = Reset(table, key, brokers, force=force)
+            plan = work.plan(to, time_zone)
             if not json:
-                display.print_plan(console, plan, dry_run=dry_run)
-            changed = False
-            refusal: Exception | None = None
-            try:
-                run = work.take_over(plan, force=force)
-            except (ConfigurationError, OffsetsTableError) as error:
-                if not dry_run:
-                    raise
-                refusal = error
-            if plan.changes and not dry_run:
+                for warning in plan.warnings:
+                    typer.echo(one_line(f"warning: {warning}"))
+                print_moves(table_console(), str(key), plan.moves, dry_run=dry_run)
+            changed = plan.changes and not dry_run
+            if changed:
+                run = work.take_over(plan)  # before the question: it refuses a live group
                 ask("Reset the group?", yes=yes)
-                changed = work.apply(plan, run, force=force)
-            if json:
-                print_json(display.plan_json(plan, to, changed, refusal))
-            elif refusal is not None:
-                typer.echo(f"it would be refused: {refusal}")
-            elif plan.changes:
-                typer.echo(
-                    f"the group {'was' if changed else 'would be'} reset; a query with a checkpoint continues from"
-                    " that, and `tubeclient ingest` from its target, not from the table"
-                )
+                work.apply(plan, run)
+        if json:
+            moves = [move.row() for move in plan.moves]
+            told = {"consumerGroup": key.consumer_group, "topicSet": key.topic_set, "to": to, "changed": changed}
+            print_json({**told, "moves": moves, "warnings": list(plan.warnings)})
+        elif plan.changes:
+            typer.echo(
+                f"the group {'was' if changed else 'would be'} reset; a query with a checkpoint continues from that, "
+                "and `tubeclient ingest` from its target, not from the table"
+            )

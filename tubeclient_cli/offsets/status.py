@@ -1,14 +1,14 @@
-"""Whether a group is well: its commits in the table, and what the brokers have for it now."""
+"""How far behind a group is, and whether it is well: its commits in the table, and what the brokers have for it now."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Final
+from typing import Final, NamedTuple
 
-from offsets_store import GroupKey
+from offsets_store import GroupKey, GroupProgress, OffsetsTable, OffsetsTableError
 from offsets_store.health import (
-    WINDOW,
     GroupHealth,
     GroupPast,
     PartitionHealth,
@@ -18,49 +18,111 @@ from offsets_store.health import (
     unread_in,
 )
 from tubeclient.errors import TubeError
-from tubeclient.keys import PartitionKey
+from tubeclient.keys import INDEX_ENTRY_BYTES, PartitionKey, rows_behind
+from tubeclient_cli.common.offsets_tables import nothing_kept
+from tubeclient_cli.offsets.brokers import Brokers, brokers_of
 
-if TYPE_CHECKING:
-    from tubeclient_cli.offsets.brokers import Brokers
-
-__all__ = ["GroupStatus", "group_status"]
+__all__ = ["GroupLag", "GroupStatus", "lag_at_commit", "lag_now", "statuses"]
 
 _MESSAGE_TIME_STEP: Final = timedelta(minutes=1)
 """Messages have the minute of their time."""
-
-_ENTRY_TIME: Final = timedelta(minutes=10)
-"""A group that runs reads a new partition within this time."""
 
 _ASKS_FOR_TIMES: Final = frozenset({Verdict.STOP, Verdict.STALL, Verdict.UNKNOWN})
 """Verdicts that the time of the oldest unread message may change."""
 
 
+class PartitionLag(NamedTuple):
+    """What is left to read of one partition. Index offsets; None if unknown."""
+
+    partition: PartitionKey
+    next_offset: int | None
+    end_offset: int | None
+    rows_behind: int | None
+    """Upper bound: the partitions of a store share its index."""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupLag:
+    """What is left to read of one topic set."""
+
+    as_of: datetime | None
+    """The time of the group's commit; None if the brokers were queried just now."""
+    partitions: tuple[PartitionLag, ...]
+    """Sorted by partition."""
+    rows_behind: int | None
+    """Over all stores, upper bound; None if the end of a partition is unknown."""
+    expired: int = 0
+    """Upper bound of the unread rows that the brokers no longer hold."""
+    beyond: tuple[PartitionKey, ...] = ()
+    """Partitions whose position lies beyond the last message that their broker has, so nothing is known of their lag:
+    the topic was made anew, or the broker lost its newest messages."""
+
+
+def lag_at_commit(progress: GroupProgress) -> GroupLag:
+    """The lag as of the group's last commit, from the ends recorded with it."""
+    rows = tuple(PartitionLag(p.partition, p.next_offset, p.end_offset, p.lag) for p in progress.partitions)
+    return GroupLag(progress.updated_at, rows, progress.rows_behind)
+
+
+def lag_now(progress: GroupProgress, brokers: Brokers) -> GroupLag:
+    """The lag as of now, from what the brokers hold. A partition that the table does not have counts from its
+    beginning; one that left the cluster does not count."""
+    held = {partition: brokers.bounds[partition.store] for partition in brokers.view.partitions()}
+    known = progress.positions
+    begins = {partition: max(known.get(partition, 0), bounds.min_offset) for partition, bounds in held.items()}
+    rows = tuple(
+        PartitionLag(
+            partition,
+            known.get(partition),
+            bounds.max_offset,
+            max(0, bounds.max_offset - begins[partition]) // INDEX_ENTRY_BYTES,
+        )
+        for partition, bounds in sorted(held.items())
+    )
+    ends = {partition: bounds.max_offset for partition, bounds in held.items()}
+    firsts = {partition: held[partition].min_offset for partition in held.keys() & known.keys()}
+    expired = rows_behind(firsts, known)
+    beyond = tuple(row.partition for row in rows if (row.next_offset or 0) > ends[row.partition])
+    return GroupLag(None, rows, rows_behind(ends, begins), expired, beyond)
+
+
 @dataclass(frozen=True, slots=True)
 class GroupStatus:
-    """The verdict on a group, by how many commits, and who holds it."""
+    """The verdict on a group, and who holds it."""
 
     group: GroupKey
     health: GroupHealth
-    commits: int
-    """The most commits that a partition was judged by: fewer than `WINDOW` if the group is young, or the table does not
-    keep more."""
     clients: int | None
     """The group's clients that the master knows, Spark queries among them. Asked only after a STOP; None otherwise, and
     if the master's web port did not tell."""
 
 
-def group_status(
-    past: GroupPast,
-    brokers: Brokers,
-    now: datetime,
+def statuses(
+    table: OffsetsTable,
+    names: list[str],
+    master_servers: str,
+    options: list[str] | None,
     *,
     max_silence: timedelta | None = None,
     time_zone: str = "UTC",
-) -> GroupStatus:
-    """Judge a group. `time_zone` is that of the producers' clocks; `judge` documents the rest.
+) -> Iterator[tuple[str, GroupStatus | TubeError | OffsetsTableError]]:
+    """The status of each of these groups of the table, or why there is none. `options` are those of `--option`,
+    `time_zone` that of the producers' clocks; `judge` documents the rest."""
+    for name in names:
+        try:
+            past = table.past(name)
+            if past is None:
+                raise nothing_kept(table, name)
+            with brokers_of(master_servers, past.group, options) as brokers:
+                yield name, _status(past, brokers, datetime.now(UTC), max_silence, time_zone)
+        except (TubeError, OffsetsTableError) as error:
+            yield name, error
 
-    A broker that does not answer leaves its partitions UNKNOWN. Raises TubeError if no broker answers.
-    """
+
+def _status(
+    past: GroupPast, brokers: Brokers, now: datetime, max_silence: timedelta | None, time_zone: str
+) -> GroupStatus:
+    """A broker that does not answer leaves its partitions UNKNOWN. Raises TubeError if no broker answers."""
     bounds = brokers.look.bounds
     listed = set(brokers.view.partitions())
 
@@ -86,7 +148,6 @@ def group_status(
                 found[partition] = verdict(partition, Unread(0))
             else:
                 found[partition] = verdict(partition, Unread(found[partition].rows_behind or 0, _came(time_ms, now)))
-    found |= _entered_meanwhile(past, brokers, now, max_silence, time_zone)
     silent = brokers.look.silent
     for partition, one in found.items():
         if one.next_offset is not None and one.rows_behind is None:
@@ -97,41 +158,7 @@ def group_status(
             )
             found[partition] = one._replace(why=why)
     health = GroupHealth.of(found.values())
-    return GroupStatus(
-        past.group,
-        health,
-        min(WINDOW, max(map(len, past.positions.values()), default=0)),
-        _clients(brokers) if health.verdict is Verdict.STOP else None,
-    )
-
-
-def _entered_meanwhile(
-    past: GroupPast, brokers: Brokers, now: datetime, max_silence: timedelta | None, time_zone: str
-) -> dict[PartitionKey, PartitionHealth]:
-    """The verdicts on partitions that came since the group's last commit, and of which messages wait.
-
-    Such a partition counts as read to its beginning whenever the group committed. A partition whose messages waited
-    while the group committed is none of the group's, as in a query with `assign`.
-    """
-    commits = max((seen for seen in past.positions.values() if seen), key=lambda seen: seen[-1].at, default=())
-    bounds = brokers.look.bounds
-    found = {}
-    for partition in set(brokers.view.partitions()) - past.positions.keys():
-        if (held := bounds.get(partition.store)) is not None and commits:
-            seen = [one._replace(next_offset=held.min_offset, end_offset=held.min_offset) for one in commits]
-            one = judge(partition, seen, unread_in(held, held.min_offset), now, max_silence=max_silence)
-            if one.verdict is not Verdict.OK:
-                found[partition] = seen
-    begins = {partition: seen[-1].next_offset for partition, seen in found.items()}
-    health = {}
-    for partition, (time_ms, _) in (brokers.first_times(begins, bounds, time_zone) if begins else {}).items():
-        came = None if time_ms is None else _came(time_ms, now)
-        if came is not None and came >= commits[-1].at - _ENTRY_TIME:
-            unread = unread_in(bounds[partition.store], begins[partition])._replace(since=came)
-            health[partition] = judge(partition, found[partition], unread, now, max_silence=max_silence)._replace(
-                next_offset=None, committed_at=None
-            )
-    return health
+    return GroupStatus(past.group, health, _clients(brokers) if health.verdict is Verdict.STOP else None)
 
 
 def _came(time_ms: int, now: datetime) -> datetime:

@@ -13,7 +13,7 @@ import typer
 from tubeclient.errors import ConfigurationError
 from tubeclient_cli.common.cluster import Masters, settings_of
 from tubeclient_cli.common.pairs import further_options, pairs
-from tubeclient_cli.common.terminal import AsJson, ExitCode, FurtherOptions, clear_errors, exit_code, print_json, tell
+from tubeclient_cli.common.terminal import ExitCode, FurtherOptions, clear_errors, exit_code, tell
 
 __all__ = ["produce"]
 
@@ -48,7 +48,6 @@ def produce(
         ),
     ] = "UTC",
     option: FurtherOptions = None,
-    json: AsJson = False,
 ) -> None:
     """Send the lines of a file, or of standard input, to a topic.
 
@@ -75,11 +74,10 @@ def produce(
         from tubeclient.producing.producer import Producer
         from tubeclient.wire.message_time import zone_named
         from tubeclient_cli.common.signals import until_interrupted
-        from tubeclient_cli.produce.lines import Defaults, parser_of
-        from tubeclient_cli.produce.sending import Sending
+        from tubeclient_cli.produce.sending import Sending, parser_of
 
         zone = zone_named(time_zone)
-        parse = parser_of(format, topic, Defaults(tag, pairs("--attribute", attribute), zone))
+        parse = parser_of(format, topic, tag, pairs("--attribute", attribute), zone)
         settings = settings_of(master_servers, further_options(option, {}))
         sending: Sending | None = None
         with until_interrupted(), _opened(file) as stream:
@@ -89,10 +87,7 @@ def produce(
                 producer.publish([topic])
                 sending = Sending(producer, parse, lambda text: tell(f"tubeclient produce: {text}"))
                 sending.send_all(stream)
-                if json:
-                    print_json(sending.summary_json(topic))
-                else:
-                    typer.echo(sending.summary())
+                typer.echo(sending.summary())
         if sending is None:
             tell("tubeclient produce: interrupted before the first line; nothing was sent")
             raise typer.Exit(ExitCode.FAILED)

@@ -1,28 +1,100 @@
-"""Sends lines and counts what the brokers acknowledged."""
+"""From lines to messages, sent and counted as the brokers acknowledge them."""
 
 from __future__ import annotations
 
+import base64
+import binascii
 import codecs
-import time
+import json
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from tubeclient.conditions import said
-from tubeclient.errors import TubeError
+from tubeclient.errors import ConfigurationError, TubeError
+from tubeclient.producing.outgoing import OutgoingMessage
 from tubeclient_cli.common.printable import counted
 from tubeclient_cli.common.terminal import ExitCode, exit_code
-from tubeclient_cli.produce.lines import Parse
 
 if TYPE_CHECKING:
+    from datetime import tzinfo
+
     from tubeclient.producing.producer import Producer, SendResult
 
-__all__ = ["Sending"]
+__all__ = ["Parse", "Sending", "parser_of"]
 
+Parse = Callable[[bytes], OutgoingMessage]
+"""A line without its end to a message. ConfigurationError says what is wrong with it."""
+
+_FIELDS: Final = frozenset({"value", "base64", "tag", "attributes", "time"})
+# What `tubeclient consume --json` tells besides; a message gets these anew.
+_OF_READERS: Final = frozenset({"partition", "offset", "packStart", "packEnd", "messageId", "inlong"})
+_AS_THEY_ARE: Final = "to send lines as they are, leave out --format json"
 _TOLD: Final = 20
 """So many failed lines are told one by one."""
 _AT_ONCE: Final = 1_000
+
+
+def parser_of(form: str, topic: str, tag: str, attributes: Mapping[str, str], zone: tzinfo) -> Parse:
+    """The parser of a --format. Messages have this tag and these attributes unless their line says otherwise, and the
+    present time in `zone`. ConfigurationError for another form, and for a tag or attributes that no message can
+    have."""
+    OutgoingMessage.of(topic, b"x", tag=tag, attributes=attributes)
+    if form == "lines":
+        return lambda line: OutgoingMessage.of(topic, line, tag=tag, time=datetime.now(zone), attributes=attributes)
+    if form != "json":
+        raise ConfigurationError(f"--format is {form!r}; write lines or json")
+
+    def parse(line: bytes) -> OutgoingMessage:
+        found = _fields(line)
+        return OutgoingMessage.of(
+            topic,
+            _body(found),
+            tag=_text(found, "tag") or tag,
+            time=_text(found, "time") or datetime.now(zone),
+            attributes={**attributes, **found.get("attributes", {})},
+        )
+
+    return parse
+
+
+def _fields(line: bytes) -> dict[str, Any]:
+    try:
+        found = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise ConfigurationError(f"it is not JSON: {error}; {_AS_THEY_ARE}") from None
+    if not isinstance(found, dict):
+        raise ConfigurationError(f'it is not a JSON object such as {{"value": "hello"}}; {_AS_THEY_ARE}')
+    if "bad" in found:
+        raise ConfigurationError(f"a bad message is not sent again: {found['bad']}")
+    if len(found.keys() & {"value", "base64"}) != 1:
+        raise ConfigurationError(f"it needs either value, a text, or base64; {_AS_THEY_ARE}")
+    if strange := sorted(found.keys() - _FIELDS - _OF_READERS):
+        raise ConfigurationError(
+            f"it has the unknown field {strange[0]}; there are {', '.join(sorted(_FIELDS))}. Or, {_AS_THEY_ARE}"
+        )
+    attributes = found.get("attributes", {})
+    if not isinstance(attributes, dict) or not all(isinstance(value, str) for value in attributes.values()):
+        raise ConfigurationError("attributes is not an object of texts")
+    return found
+
+
+def _body(found: Mapping[str, Any]) -> bytes:
+    try:
+        if "value" in found:
+            return _text(found, "value").encode()
+        return base64.b64decode(_text(found, "base64"), validate=True)
+    except (UnicodeEncodeError, binascii.Error) as error:
+        raise ConfigurationError(f"its value is not what it should be: {error}") from None
+
+
+def _text(found: Mapping[str, Any], name: str) -> str:
+    value = found.get(name, "")
+    if not isinstance(value, str):
+        raise ConfigurationError(f"{name} is not a text")
+    return value
 
 
 class Sending:
@@ -33,7 +105,6 @@ class Sending:
         self._parse = parse
         self._tell = tell
         self._open: deque[tuple[int, Future[SendResult]]] = deque()
-        self._began = time.monotonic()
         self._unreached: int | None = None
         """The first line whose message no broker took in time."""
         self.read = 0
@@ -67,9 +138,7 @@ class Sending:
 
     def summary(self) -> str:
         """The last line of a run."""
-        seconds = time.monotonic() - self._began
-        rate = self.acknowledged / seconds if seconds else 0.0
-        text = f"{counted(self.acknowledged, 'message')} acknowledged in {seconds:.1f} s, {rate:,.0f} a second"
+        text = f"{counted(self.acknowledged, 'message')} acknowledged"
         if self.failed:
             text += f"; {self.failed:,} failed"
         if self.skipped:
@@ -77,17 +146,6 @@ class Sending:
         if not self.is_complete:
             text += f"; stopped after line {self.read:,}, go on from line {self.next_line:,}"
         return text
-
-    def summary_json(self, topic: str) -> dict[str, Any]:
-        return {
-            "topic": topic,
-            "lines": self.read,
-            "emptyLines": self.skipped,
-            "acknowledged": self.acknowledged,
-            "failed": self.failed,
-            "nextLine": self.next_line,
-            "complete": self.is_complete,
-        }
 
     def _send_each(self, lines: Iterable[bytes]) -> None:
         for line in lines:

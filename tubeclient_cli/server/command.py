@@ -29,10 +29,9 @@ def server(
         int, typer.Option(metavar="N", min=0, help="Put N clicks, as JSON, into each --topic that has no message yet.")
     ] = 0,
     brokers: Annotated[int, typer.Option(metavar="N", help="How many brokers; their ids are 1 to N.")] = 1,
-    host: Annotated[str, typer.Option(metavar="ADDRESS", help="The address to listen on.")] = "127.0.0.1",
-    allow_remote: Annotated[
-        bool, typer.Option("--allow-remote", help="Allow a --host that other machines can reach.")
-    ] = False,
+    host: Annotated[
+        str, typer.Option(metavar="ADDRESS", help="The address to listen on. Whoever reaches it may do everything.")
+    ] = "127.0.0.1",
     master_port: Annotated[int, typer.Option(metavar="P", help="The master's port; 0: any free one.")] = 0,
     master_web_port: Annotated[int, typer.Option(metavar="P", help="The master's HTTP port; 0: any free one.")] = 0,
     broker_port: Annotated[int, typer.Option(metavar="P", help="Broker n listens on P+n-1; 0: any free ones.")] = 0,
@@ -40,14 +39,6 @@ def server(
         Path | None,
         typer.Option(metavar="FILE", help="Write all addresses to this file when ready, as JSON; removed at the end."),
     ] = None,
-    log_level: Annotated[
-        str,
-        typer.Option(
-            metavar="LEVEL",
-            help="debug, info, warning or error; the log goes to standard error.",
-            autocompletion=lambda: ["debug", "info", "warning", "error"],
-        ),
-    ] = "warning",
 ) -> None:
     """Run an embedded TubeMQ, a master and brokers in one process, until Ctrl-C.
 
@@ -68,11 +59,9 @@ def server(
     with clear_errors("server"):
         from embedded_tubemq import EmbeddedTubeMQ, TopicConfig
         from tubeclient_cli.common.listening import check_address
-        from tubeclient_cli.server.serving import check_host, load_sample, serve
+        from tubeclient_cli.server.serving import load_sample, serve
 
         check_address("--host", host)
-        if not allow_remote:
-            check_host(host)
         topics = [TopicConfig.parse(text) for text in topic or []]
         cluster = EmbeddedTubeMQ(
             data_dir,
@@ -83,4 +72,4 @@ def server(
             master_web_port=master_web_port,
             broker_port=broker_port,
         )
-        serve(cluster, log_level, ready_file, fill=partial(load_sample, cluster, topics, sample))
+        serve(cluster, ready_file, fill=partial(load_sample, cluster, topics, sample))

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import gc
-import ipaddress
 import json
-import logging
 import signal
 import threading
 from collections.abc import Callable, Sequence
@@ -22,23 +20,9 @@ from tubeclient.errors import ConfigurationError
 from tubeclient.keys import MAX_STORE_PARTITIONS
 from tubeclient.wire.payload import encode_attributes, encode_payload
 
-__all__ = ["check_host", "load_sample", "serve"]
+__all__ = ["load_sample", "serve"]
 
 _PAGES: Final = ("home", "search", "product", "basket", "checkout")
-_LEVELS: Final = ("debug", "info", "warning", "error")
-
-
-def check_host(host: str) -> None:
-    """ConfigurationError if other machines can reach this address."""
-    try:
-        is_loopback = ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        is_loopback = host == "localhost"
-    if not is_loopback:
-        raise ConfigurationError(
-            f"--host {host} can be reached from other machines, and this server does not authenticate clients; "
-            " add --allow-remote to allow that"
-        )
 
 
 def load_sample(cluster: EmbeddedTubeMQ, topics: Sequence[TopicConfig], count: int) -> None:
@@ -61,15 +45,12 @@ def load_sample(cluster: EmbeddedTubeMQ, topics: Sequence[TopicConfig], count: i
             cluster.load(topic.name, messages, broker_id=broker)
 
 
-def serve(cluster: EmbeddedTubeMQ, log_level: str, ready_file: Path | None, *, fill: Callable[[], None]) -> None:
+def serve(cluster: EmbeddedTubeMQ, ready_file: Path | None, *, fill: Callable[[], None]) -> None:
     """Run until SIGINT or SIGTERM; `fill` is called before it is said to be ready. ConfigurationError if it cannot
     start, OSError if a disk is full later or nobody takes the output."""
-    if log_level.lower() not in _LEVELS:
-        raise ConfigurationError(f"--log-level is {log_level!r}; write one of {', '.join(_LEVELS)}")
     # A page of offsets creates as many short-lived objects as there are partitions. With Python's default of 700, the
     # garbage collector would scan all objects several times per page.
     gc.set_threshold(100_000, 50, 100)
-    logging.basicConfig(level=log_level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     # Install the handlers first: a signal during the start must also stop cleanly.
     stopped = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import io
-import re
 from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -63,16 +62,6 @@ def test_json(delta_spark: SparkSession) -> None:
         b'{"z":[{"a":1}],"id":1,"p":NaN}': (1, None, None, None, None),
         b'{"id":1,"name":"\xff"}': "the bytes are not text in UTF-8",
     }) == GOOD  # fmt: skip
-
-
-@pytest.mark.spark
-def test_spark_makes_methods_that_java_does_not_compile_unless_it_splits_them(delta_spark: SparkSession) -> None:
-    rows = source_rows(delta_spark, [b'{"c0":"x"}'])
-    wide = form("json", ", ".join(f"c{number} INT" for number in range(20)))
-    code = io.StringIO()
-    with contextlib.redirect_stdout(code):
-        target_rows(wide.parse(rows)).explain("codegen")
-    assert max(map(int, re.findall(r"maxMethodCodeSize:(\d+)", code.getvalue()))) > 8_000
 
 
 @pytest.mark.spark

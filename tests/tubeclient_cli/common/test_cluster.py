@@ -8,11 +8,9 @@ import pytest
 from typer.testing import CliRunner
 
 from embedded_tubemq import EmbeddedTubeMQ, TopicConfig
-from offsets_store import GroupKey
 from tests.tubeclient_cli.common.test_help import commands, helped
 from tubeclient_cli.app import app
-from tubeclient_cli.common.cluster import MASTERS_VARIABLE, WEB_PORT_VARIABLE, with_web_port
-from tubeclient_cli.offsets.brokers import Brokers
+from tubeclient_cli.common.cluster import MASTERS_VARIABLE, WEB_PORT_VARIABLE
 
 REACHING = [words for words in commands(app) if "--master-servers HOST" in helped(*words)]
 
@@ -21,10 +19,6 @@ REACHING = [words for words in commands(app) if "--master-servers HOST" in helpe
 def test_the_help_of_every_command_that_takes_masters_names_the_variable(words: list[str]) -> None:
     assert MASTERS_VARIABLE in helped(*words)
     assert WEB_PORT_VARIABLE in helped(*words)
-
-
-def test_many_commands_take_masters() -> None:
-    assert {" ".join(words) for words in REACHING} >= {"produce", "consume", "ingest", "offsets show", "groups move"}
 
 
 def test_the_variable_names_the_masters_and_the_option_prevails(tmp_path: Path) -> None:
@@ -58,14 +52,3 @@ def test_what_is_no_port_is_told_with_the_name_of_the_variable() -> None:
     done = CliRunner().invoke(app, ["topics", "list", "--master-servers", "127.0.0.1:1"], env={WEB_PORT_VARIABLE: "x"})
     assert done.exit_code == 2
     assert f"the environment variable {WEB_PORT_VARIABLE} is 'x'; write a whole number from 1 to 65535" in done.output
-
-
-def test_an_empty_variable_is_no_web_port(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(WEB_PORT_VARIABLE, " ")
-    assert with_web_port({"rpcTimeout": "1s"}) == {"rpcTimeout": "1s"}
-
-
-def test_the_offsets_of_a_group_are_looked_up_by_it_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(WEB_PORT_VARIABLE, "8081")
-    brokers = Brokers("127.0.0.1:1", GroupKey("etl", ["clicks"]), {})
-    assert brokers._settings.master_web_port == 8081

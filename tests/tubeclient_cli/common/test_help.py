@@ -41,8 +41,3 @@ def test_examples_are_as_written() -> None:
         "    tubeclient topics create clicks --stores 2 --partitions 4 \\\n"
         "      --master-servers 10.0.0.1:8715 --token-file /etc/tubemq/token\n"
     ) in helped("topics", "create")
-
-
-@pytest.mark.parametrize("words", GROUPS)
-def test_lists_of_commands_have_whole_sentences(words: list[str]) -> None:
-    assert "..." not in helped(*words).replace("COMMAND [ARGS]...", "")

@@ -18,6 +18,7 @@ from offsets_store.errors import (
     SchemaMismatch,
     SupersededRun,
 )
+from tubeclient.conditions import CONDITIONS, said
 from tubeclient.errors import (
     BrokerFailed,
     ClientClosed,
@@ -34,7 +35,7 @@ from tubeclient.errors import (
     UnknownGroup,
     status_error,
 )
-from tubeclient_cli.common.terminal import ExitCode, Unreachable, clear_errors, exit_code
+from tubeclient_cli.common.terminal import _CODES, ExitCode, Unreachable, clear_errors, exit_code, exit_code_of
 
 
 def at_broker(cause: TubeError | None) -> BrokerFailed:
@@ -96,6 +97,16 @@ def test_each_error_has_one_exit_code(code: ExitCode, errors: list[Exception]) -
     assert {repr(error): exit_code(error) for error in errors} == {repr(error): code for error in errors}
 
 
+def test_an_error_that_came_through_spark_has_the_code_of_its_name() -> None:
+    for error in (ConnectError("m"), NoSuchCommit("m"), SupersededRun("m")):
+        assert exit_code_of(said(error)) is exit_code(error)
+    assert exit_code_of("ValueError: x") is ExitCode.FAILED
+
+
+def test_each_name_with_a_code_is_a_condition() -> None:
+    assert frozenset().union(*_CODES.values()) <= CONDITIONS.keys()
+
+
 def test_an_error_is_one_line_and_its_code(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(typer.Exit) as caught, clear_errors("topics list"):
         raise ConnectError("no master answers")
@@ -149,7 +160,7 @@ def test_a_full_disk_is_one_line() -> None:
     )
 
 
-@pytest.mark.parametrize("arguments", ["--version", "--help", "plan --help"])
+@pytest.mark.parametrize("arguments", ["--version", "--help", "doctor --help"])
 def test_help_for_a_full_disk_is_one_line(arguments: str) -> None:
     done = shown(">/dev/full", f"from tubeclient_cli.app import app; app({arguments.split()})")
     assert (done.returncode, done.stderr) == (

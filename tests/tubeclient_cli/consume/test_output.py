@@ -7,7 +7,7 @@ import io
 from tubeclient.flows.read_range import Pack
 from tubeclient.keys import PartitionKey
 from tubeclient.wire.messages import Columns
-from tubeclient_cli.consume.output import Output
+from tubeclient_cli.consume.reading import Output
 
 BODIES = [b"Zo\xc3\xab\t1", b"\x1b[31mred\xff", "a\u2028b".encode()]
 

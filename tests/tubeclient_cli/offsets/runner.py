@@ -35,6 +35,8 @@ class OffsetsCommands:
 
     def run(self, command: str, *more: str, group: str = GROUP, answer: str | None = None) -> Result:
         arguments = ["offsets", command, "--offsets-table", self.uri, "--consumer-group", group, *more]
+        if command == "reset" and "--master-servers" not in more:
+            arguments += self.cluster
         return CliRunner().invoke(app, arguments, input=answer)
 
     def text(self, command: str, *more: str, group: str = GROUP, answer: str | None = None) -> str:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -58,10 +56,10 @@ def test_list_names_the_groups_of_a_table(offsets: OffsetsCommands) -> None:
         (KEY.consumer_group, KEY.topic_set, 2),
         ("new", "views", 1),
     ]
-    [_, _, clicks, new] = [" ".join(line.split()) for line in listed(offsets.uri).stdout.splitlines()]
-    at_commit = found[0]["updatedAt"].partition("+")[0][:19].replace("T", " ")
-    assert clicks.startswith(f"{KEY.consumer_group} {KEY.topic_set} 2 {at_commit}")
-    assert new.endswith("unknown")
+    [head, _, clicks, new] = [" ".join(line.split()) for line in listed(offsets.uri).stdout.splitlines()]
+    assert head == "consumer group topic set partitions updated at rows behind at most"
+    assert clicks.startswith(f"{KEY.consumer_group} {KEY.topic_set} 2 {found[0]['updatedAt']}")
+    assert new.endswith(" -")
 
 
 def test_a_group_of_a_newer_release_is_left_out_of_the_list(offsets: OffsetsCommands) -> None:
@@ -75,7 +73,6 @@ def test_a_group_of_a_newer_release_is_left_out_of_the_list(offsets: OffsetsComm
 
 def test_a_group_before_its_first_batch_is_shown_where_it_begins(offsets: OffsetsCommands) -> None:
     offsets.table.open_run(KEY, 2).keep_initial("latest", {A: 28})
-    assert "1:clicks:0" in offsets.text("show")
     [shown] = offsets.json("show")["topicSets"]
     assert [(row["partition"], row["nextOffset"], row["reason"]) for row in shown["partitions"]] == [
         ("1:clicks:0", 28, "it begins here; no batch is complete yet")
@@ -88,13 +85,11 @@ def test_show_has_each_partition_and_all_topic_sets(offsets: OffsetsCommands) ->
     offsets.table.open_run(KEY, 2).record([*at({A: 28}), read])
     offsets.table.open_run(GroupKey(GROUP, pattern="cl.*"), 1, force=True).record(at({C: 2800}, None))
     text = offsets.text("show")
-    assert "group 'clicks_etl' on clicks: commit 1 of 2" in text
-    assert "ends as of that commit; brokers were not asked" in text
-    assert "\n1:clicks:0 28 280 9 0 -\n" in text
-    assert "\n1:clicks:1 280 280 0 1 to 56, 0 to 280 modulo; backlog taken over\n" in text
+    assert "clicks_etl on clicks: commit 1 of 2" in text
+    assert "\n1:clicks:0 28 280 9 0 -\n1:clicks:1 280 280 0 1 modulo; backlog taken over\n" in text
     assert "messages behind in all, at most: 9\n" in text
-    assert "group 'clicks_etl' on pattern:cl.*: commit 2 of 2" in text
-    assert "\n1:clicks:10000 2,800 unknown unknown 0 -\n" in text
+    assert "clicks_etl on pattern:cl.*: commit 2 of 2" in text
+    assert "\n1:clicks:10000 2800 - - 0 -\n" in text
     found = offsets.json("show")
     assert [(each["topicSet"], each["sequence"], each["rowsBehindAtMost"]) for each in found["topicSets"]] == [
         ("clicks", 1, 9),
@@ -122,7 +117,7 @@ def test_history_has_who_moved_what_newest_first(offsets: OffsetsCommands) -> No
     lines = [line for line in offsets.text("history").splitlines() if "clicks" in line]
     assert len(lines) == 2
     assert lines[0].startswith("2 2 20")
-    assert lines[0].endswith("clicks: 1:clicks:0 28 -> 56, 1:clicks:1 - -> 28")
+    assert lines[0].endswith("clicks 1:clicks:0 28 -> 56, 1:clicks:1 - -> 28")
     assert f" {run.epoch} " in lines[0]
     found = offsets.json("history", "--limit", "1")
     [commit] = found["commits"]
@@ -146,7 +141,7 @@ def test_show_asks_the_brokers_for_the_lag_of_now(offsets: OffsetsCommands) -> N
     ]
     text = offsets.text("show", *offsets.cluster)
     assert text.splitlines()[0].endswith("; ends as of now")
-    assert "\n1:clicks:10000 28 280 8 0 -\n1:clicks:10001 unknown 280 8 - -\n" in text
+    assert "\n1:clicks:10000 28 280 8 0 -\n1:clicks:10001 - 280 8 - -\n" in text
     assert "\nmessages behind in all, at most: 17\n" in text
     assert "unread messages that the brokers no longer hold, at most: 1" in text
 
@@ -164,20 +159,8 @@ def test_a_lag_above_a_bound_is_exit_code_1(offsets: OffsetsCommands) -> None:
     offsets.table.open_run(KEY, 2, force=True).record(at({A: 280, B: 308, C: 280, D: 280}))
     done = offsets.run("show", "--max-lag", "1000", *offsets.cluster)
     assert "positions beyond the last message of their broker: 1:clicks:1. The topic was made anew" in done.stdout
-    said = "clicks: the position of 1:clicks:1 is beyond the last message that its broker has\n"
-    assert (done.exit_code, done.stderr) == (1, said)
+    assert (done.exit_code, done.stderr) == (1, "clicks: a position is beyond its end\n")
     assert offsets.json("show", *offsets.cluster)["topicSets"][0]["beyondEnd"] == ["1:clicks:1"]
-
-
-def test_without_a_terminal_a_table_is_lines_of_any_length(
-    offsets: OffsetsCommands, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    many = {PartitionKey(1, "clicks", number): 28 for number in range(8)}
-    offsets.table.open_run(KEY, 2).record(at(many))
-    monkeypatch.setenv("COLUMNS", "40")
-    [head, _, line] = offsets.run("history").stdout.splitlines()
-    assert head.split() == ["commit", "version", "time", "run", "by", "moved"]
-    assert line.rstrip().endswith(", ".join(f"{key} - -> 28" for key in many))
 
 
 def test_maintain_deletes_old_files_and_makes_a_checkpoint(offsets: OffsetsCommands) -> None:
@@ -195,17 +178,10 @@ def test_maintain_deletes_old_files_and_makes_a_checkpoint(offsets: OffsetsComma
     assert CliRunner().invoke(app, [*words, "--retention-hours", "0"]).exit_code == 2
 
 
-@pytest.mark.parametrize("command", ["show", "history", "reset"])
-def test_where_there_is_no_table_is_said(offsets: OffsetsCommands, command: str) -> None:
-    more = ["--to", "earliest", "--yes"] if command == "reset" else []
-    said = f"there is no Delta table at {offsets.uri}; check --offsets-table. The first batch of a query"
-    assert said in offsets.error(command, *more)
-    assert not Path(offsets.uri).exists()
-    Path(offsets.uri).write_text("no folder")
-    assert f"{offsets.uri} is a file; name a new or empty folder as the offsets table" in offsets.error(command, *more)
-
-
 def test_errors_of_the_user_are_one_line(offsets: OffsetsCommands, tmp_path: Path) -> None:
+    for command, more in (("show", ()), ("history", ()), ("reset", ("--to", "earliest", "--yes"))):
+        said = offsets.error(command, *more)
+        assert f"there is no Delta table at {offsets.uri}; check --offsets-table. The first batch" in said
     offsets.table.open_run(GroupKey("other", ["clicks"]), 2).record(at({A: 28}))
     assert "has nothing of group clicks_etl; check both names" in offsets.error("show")
     assert "has nothing of group clicks_etl; check both names" in offsets.error("history")
@@ -237,16 +213,6 @@ def test_the_storage_options_reach_the_table_and_their_secrets_are_not_printed(o
     }
     more = [word for name, value in options.items() for word in ("--storage-option", f"{name}={value}")]
     text = offsets.error("show", *more, code=3)
-    assert "could not read the offsets table at s3://bucket/offsets" in text
+    assert "could not read the log of the offsets table at s3://bucket/offsets" in text
     # What does not answer is named.
     assert [value for value in options.values() if len(value) > 5 and value in text] == ["http://127.0.0.1:9"]
-
-
-def test_the_command_of_its_own_process(offsets: OffsetsCommands) -> None:
-    offsets.table.open_run(KEY, 2).record(at({A: 28}))
-    command = [sys.executable, "-m", "tubeclient_cli.app", "offsets", "show", "--offsets-table", offsets.uri]
-    command += ["--consumer-group", GROUP, *offsets.cluster]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, env=environment, check=False)
-    assert (done.returncode, done.stderr) == (0, "")
-    assert "messages behind in all, at most: 18" in done.stdout

@@ -76,20 +76,6 @@ def test_what_the_error_says_is_the_way_out(bench: Bench, starting: str, expired
     assert bench.begins(starting) == anew
 
 
-def test_with_failOnDataLoss_false_what_expired_is_counted_and_the_rest_is_read(
-    bench: Bench, caplog: pytest.LogCaptureFixture
-) -> None:
-    bench.fail_once("earliest")
-    query = bench.query("earliest", failOnDataLoss="false")
-    start = query.initial()
-    end = query.latest(start, None)
-    [task] = query.partitions(start, end)
-    query.close()
-    assert [one.end for one in task.ranges] == [150 * ROW]
-    assert "failOnDataLoss is false, going on: partition 1:clicks:0" in caplog.text
-    assert "at most 120 messages have expired" in caplog.text
-
-
 def test_a_reset_that_moves_nothing_makes_the_table_forget(bench: Bench) -> None:
     bench.fail_once("earliest")
     commands = OffsetsCommands(bench.table, bench.tube)

@@ -32,18 +32,18 @@ def cluster(tube: EmbeddedTubeMQ) -> ClusterCommands:
 def test_what_there_is(tube: EmbeddedTubeMQ, cluster: ClusterCommands) -> None:
     tube.load("clicks", [NewMessage(0, b"x")] * 5, broker_id=2)
     text = [" ".join(line.split()) for line in cluster.text("topics", "list").splitlines()]
-    assert text[-1] == "clicks 2 12 1,048,576 ready"
+    assert text[-1] == "clicks 1048576 12 2 yes"
     assert [topic["partitions"] for topic in cluster.json("topics", "list")["topics"]] == [12]
     shown = cluster.json("topics", "show", "clicks")
     assert [(one["stores"], one["partitionsPerStore"], one["loaded"]) for one in shown["brokers"]] == [(2, 3, True)] * 2
-    assert shown["stores"]["2:clicks:0"] == {"firstOffset": 0, "endOffset": 140, "messagesAtMost": 5}
+    assert {"store": "2:clicks:0", "firstOffset": 0, "endOffset": 140, "messagesAtMost": 5} in shown["stores"]
     lines = [" ".join(line.split()) for line in cluster.text("topics", "show", "clicks").splitlines()]
     assert "2:clicks:0 0 140 5" in lines
 
 
 def test_a_topic_is_created_and_altered(cluster: ClusterCommands, tmp_path: Path) -> None:
-    made = cluster.json("topics", "create", "views", "--stores", "2", env=TOKEN)
-    assert (made["partitions"], made["loaded"]) == (4, True)
+    made = cluster.text("topics", "create", "views", "--stores", "2", env=TOKEN)
+    assert made == "topic views was created: 4 partitions on 2 brokers\n"
     (tmp_path / "token").write_text(f"{DEFAULT_TOKEN}\n")
     more = ["--partitions", "2", "--token-file", str(tmp_path / "token")]
     assert cluster.text("topics", "alter", "views", *more) == "topic views was altered: 8 partitions on 2 brokers\n"
@@ -74,7 +74,7 @@ def test_a_refusal_does_not_show_the_token(cluster: ClusterCommands) -> None:
     assert secret not in line
     told = cluster.error("topics", "create", "clicks", env=TOKEN)
     assert "topic clicks exists already; `tubeclient topics alter` changes it" in told
-    assert "a topic cannot shrink to 1" in cluster.error("topics", "alter", "clicks", "--stores", "1", env=TOKEN)
+    assert "and cannot shrink" in cluster.error("topics", "alter", "clicks", "--stores", "1", env=TOKEN)
 
 
 def test_a_cluster_that_is_not_there_is_exit_code_3() -> None:
@@ -108,7 +108,7 @@ def test_a_broker_that_is_slow_to_load_is_waited_for(
         return [late.pop()] if late else topics(admin, names)
 
     monkeypatch.setattr(Admin, "topics", slow)
-    assert cluster.json("topics", "alter", "clicks", "--partitions", "4", env=TOKEN)["loaded"]
+    assert "was altered: 16 partitions" in cluster.text("topics", "alter", "clicks", "--partitions", "4", env=TOKEN)
     late += [before] * 9
     done = cluster.run("topics", "alter", "clicks", "--partitions", "5", "--wait", "0.01", env=TOKEN)
     assert (done.exit_code, "not all brokers have loaded it yet" in done.stdout) == (1, True), done.output

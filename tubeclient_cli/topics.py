@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import time
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from tubeclient.errors import ConfigurationError
+from tubeclient.keys import INDEX_ENTRY_BYTES, StoreBounds, StoreKey
 from tubeclient.names import near_names, new_topic_name
-from tubeclient_cli.common.cluster import Masters, admin_of, checked_web, no_topic, settings_of
+from tubeclient_cli.common.cluster import Masters, admin_of, no_topic, settings_of
 from tubeclient_cli.common.pairs import further_options
 from tubeclient_cli.common.printable import counted
 from tubeclient_cli.common.terminal import (
@@ -66,13 +69,19 @@ def list_topics(master_servers: Masters, option: FurtherOptions = None, json: As
       tubeclient topics list --master-servers 10.0.0.1:8715
     """
     with clear_errors("topics list"):
-        from tubeclient_cli.topics.display import print_topics, topic_json
+        from tubeclient_cli.common.tables import print_rows
 
         found = admin_of(master_servers, option).topics()
         if json:
-            print_json({"topics": [topic_json(topic) for topic in found]})
+            print_json({"topics": [_json(topic) for topic in found]})
+        elif found:
+            rows = [
+                {**_json(one), "brokers": len(one.on_brokers), "loaded": all(on.is_loaded for on in one.on_brokers)}
+                for one in found
+            ]
+            print_rows(table_console(), rows)
         else:
-            print_topics(table_console(), found)
+            typer.echo("the cluster has no topics")
 
 
 @topics_app.command("show")
@@ -84,15 +93,17 @@ def show_topic(topic: _Topic, master_servers: Masters, option: FurtherOptions = 
       tubeclient topics show clicks --master-servers 10.0.0.1:8715
     """
     with clear_errors("topics show"):
-        from tubeclient_cli.topics.display import print_topic, topic_json
+        from tubeclient_cli.common.tables import print_rows
 
         admin = admin_of(master_servers, option)
-        found = _one(admin, topic)
-        bounds = admin.store_bounds([topic])
+        found = _json(_one(admin, topic), admin.store_bounds([topic]))
         if json:
-            print_json(topic_json(found, bounds))
+            print_json(found)
         else:
-            print_topic(table_console(), found, bounds)
+            console = table_console()
+            console.print(f"{topic}: messages of at most {found['maxMessageBytes']:,} bytes", soft_wrap=True)
+            print_rows(console, found["brokers"])
+            print_rows(console, found["stores"])
 
 
 @topics_app.command("create")
@@ -104,7 +115,6 @@ def create_topic(
     token_file: _TokenFile = None,
     wait: _Wait = 120,
     option: FurtherOptions = None,
-    json: AsJson = False,
 ) -> None:
     """Create a topic on all brokers in service, and wait until they have loaded it.
 
@@ -119,7 +129,7 @@ def create_topic(
         if admin.topics([topic]):
             raise ConfigurationError(f"topic {topic} exists already; `tubeclient topics alter` changes it")
         admin.create_topic(topic, stores=stores, partitions_per_store=partitions)
-        _after(admin, topic, "created", wait, stores, partitions, as_json=json)
+        _after(admin, topic, "created", wait, stores, partitions)
 
 
 @topics_app.command("alter")
@@ -131,7 +141,6 @@ def alter_topic(
     token_file: _TokenFile = None,
     wait: _Wait = 120,
     option: FurtherOptions = None,
-    json: AsJson = False,
 ) -> None:
     """Change a topic on all its brokers, and wait until they have loaded it.
 
@@ -146,32 +155,29 @@ def alter_topic(
         if stores is None and partitions is None:
             raise ConfigurationError("nothing is to be changed; give --stores or --partitions")
         admin = _changing_admin(master_servers, option, token_file)
-        before = _one(admin, topic)
-        for wanted, what in ((stores, "stores"), (partitions, "partitions_per_store")):
-            most = max(getattr(on, what) for on in before.on_brokers)
-            if wanted is not None and wanted < most:
+        for on in _one(admin, topic).on_brokers:
+            if (stores or on.stores) < on.stores or (partitions or on.partitions_per_store) < on.partitions_per_store:
                 raise ConfigurationError(
-                    f"topic {topic} has {most} {what.split('_')[0]}{' per store' * (what != 'stores')}, and a topic "
-                    f"cannot shrink to {wanted}"
+                    f"topic {topic} has {on.stores} stores of {on.partitions_per_store} partitions on {on.broker}, and "
+                    "cannot shrink"
                 )
         admin.alter_topic(topic, stores=stores, partitions_per_store=partitions)
-        _after(admin, topic, "altered", wait, stores, partitions, as_json=json)
+        _after(admin, topic, "altered", wait, stores, partitions)
 
 
 def _changing_admin(master_servers: str, option: list[str] | None, token_file: str | None) -> Admin:
-    import os
-
     from tubeclient.admin import Admin
+    from tubeclient.web_port import own_web
 
-    settings = settings_of(master_servers, further_options(option, {}))
-    if token_file is not None:
-        return Admin(checked_web(settings), modify_token_file=token_file)
-    if not os.environ.get(_TOKEN_VARIABLE):
+    if token_file is None and not os.environ.get(_TOKEN_VARIABLE):
         raise ConfigurationError(
             "changes need the masters' confModAuthToken, of master.ini (of `tubeclient server`: embedded); give a file "
             f"with --token-file, or set the environment variable {_TOKEN_VARIABLE}"
         )
-    return Admin(checked_web(settings), modify_token_env=_TOKEN_VARIABLE)
+    settings = own_web(settings_of(master_servers, further_options(option, {})))
+    if token_file is not None:
+        return Admin(settings, modify_token_file=token_file)
+    return Admin(settings, modify_token_env=_TOKEN_VARIABLE)
 
 
 def _one(admin: Admin, name: str) -> DeployedTopic:
@@ -180,12 +186,39 @@ def _one(admin: Admin, name: str) -> DeployedTopic:
     raise no_topic(name, near_names([name], admin.topic_names()))
 
 
-def _after(
-    admin: Admin, name: str, what: str, wait_s: float, stores: int | None, partitions: int | None, *, as_json: bool
-) -> None:
-    """Wait until all brokers have loaded the change, and tell. Exit code 1 if that takes too long."""
-    from tubeclient_cli.topics.display import topic_json
+def _json(topic: DeployedTopic, bounds: Mapping[StoreKey, StoreBounds] | None = None) -> dict[str, Any]:
+    found: dict[str, Any] = {
+        "topic": topic.name,
+        "maxMessageBytes": topic.max_message_bytes,
+        "partitions": len(topic.partitions()),
+        "brokers": [
+            {
+                "broker": str(on.broker),
+                "stores": on.stores,
+                "partitionsPerStore": on.partitions_per_store,
+                "acceptsPublish": on.accepts_publish,
+                "acceptsSubscribe": on.accepts_subscribe,
+                "loaded": on.is_loaded,
+                "status": str(on.status),
+            }
+            for on in topic.on_brokers
+        ],
+    }
+    if bounds is not None:
+        found["stores"] = [
+            {
+                "store": str(store),
+                "firstOffset": low,
+                "endOffset": high,
+                "messagesAtMost": max(0, high - low) // INDEX_ENTRY_BYTES,
+            }
+            for store, (low, high) in sorted(bounds.items())
+        ]
+    return found
 
+
+def _after(admin: Admin, name: str, what: str, wait_s: float, stores: int | None, partitions: int | None) -> None:
+    """Wait until all brokers have loaded the change, and tell. Exit code 1 if that takes too long."""
     deadline = time.monotonic() + wait_s
     while True:
         topic = _one(admin, name)
@@ -196,9 +229,7 @@ def _after(
         if loaded or time.monotonic() >= deadline:
             break
         time.sleep(min(_POLL_SECONDS, max(0.0, deadline - time.monotonic())))
-    if as_json:
-        print_json({**topic_json(topic), "loaded": loaded})
-    elif loaded:
+    if loaded:
         there = counted(len(topic.partitions()), "partition")
         typer.echo(f"topic {name} was {what}: {there} on {counted(len(topic.on_brokers), 'broker')}")
     else:

@@ -1,0 +1,144 @@
+"""`tubeclient doctor`: what is well, and what is not."""
+
+from __future__ import annotations
+
+import json
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from embedded_tubemq import EmbeddedTubeMQ, TopicConfig
+from tests.tubeclient_cli.clusters import ClusterCommands
+from tubeclient_cli.app import app
+
+SECRET = "hunter2-hunter2"
+GROUP = ("--consumer-group", "etl", "--topic")
+
+
+@pytest.fixture(scope="module")
+def tube(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedTubeMQ]:
+    with EmbeddedTubeMQ(tmp_path_factory.mktemp("tube"), [TopicConfig("clicks", partitions=2)]) as cluster:
+        yield cluster
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(app, ["doctor", *arguments])
+
+
+def problems(code: int, *arguments: str) -> dict[str, str]:
+    """By check: the text of each that is not well."""
+    done = run(*arguments, "--json")
+    assert done.exit_code == code, done.output
+    return {one["check"]: one["text"] for one in json.loads(done.stdout)["findings"] if not one["ok"]}
+
+
+def test_a_machine_and_a_cluster_that_are_well(tube: EmbeddedTubeMQ, tmp_path: Path) -> None:
+    done = run(*ClusterCommands.of(tube).where, *GROUP, "clicks", "--offsets-table", str(tmp_path / "none"))
+    assert done.exit_code == 0, done.output
+    *lines, last = done.stdout.splitlines()
+    checks = ["Java", "Python", "packages", "masters", "masters' web port", "brokers", "topics of group etl"]
+    assert [line.partition(": ")[0] for line in lines] == [f"OK       {name}" for name in (*checks, "offsets table")]
+    assert (lines[-2].endswith("may read 2 partitions"), last) == (True, "all is well")
+
+
+@pytest.mark.parametrize(
+    ("options", "topic", "code", "check", "text"),
+    [
+        (["masterWebPort=1"], "clicks", 3, "masters' web port", "no master answered at its web port"),
+        ([], "nosuch", 2, "topics of group etl", "[TOPIC_NOT_FOUND] "),
+        ([], "guarded", 2, "topics of group etl", "group etl-r0 is not authorised for topic guarded"),
+    ],
+)
+def test_what_is_wrong_with_a_cluster(
+    tmp_path: Path, options: list[str], topic: str, code: int, check: str, text: str
+) -> None:
+    topics = [TopicConfig("clicks"), TopicConfig("guarded", authorized_groups=frozenset({"etl"}))]
+    with EmbeddedTubeMQ(tmp_path, topics) as tube:
+        more = [word for one in options for word in ("--option", one)]
+        found = problems(code, *ClusterCommands.of(tube).where, *more, *GROUP, topic)
+    assert list(found) == [check]
+    assert text in found[check]
+
+
+def test_a_web_port_of_another_cluster(tube: EmbeddedTubeMQ, tmp_path: Path) -> None:
+    with EmbeddedTubeMQ(tmp_path / "other", [TopicConfig("views")]) as other:
+        web_port = f"masterWebPort={other.master_web_port}"
+        found = problems(2, *ClusterCommands.of(tube).where, "--option", web_port)
+    assert found["masters' web port"].startswith("[OTHER_WEB_PORT] ")
+
+
+def test_masters_and_brokers_that_are_not_there(tmp_path: Path) -> None:
+    with socket.socket() as taken:  # bound, but nobody listens
+        taken.bind(("127.0.0.1", 0))
+        where = ["--master-servers", f"127.0.0.1:{taken.getsockname()[1]}", "--option", "masterWebPort=1"]
+        found = problems(3, *where, "--option", "retryLimit=1s")
+        assert found["masters"].startswith("[MASTER_UNREACHABLE] ")
+    with EmbeddedTubeMQ(tmp_path, [TopicConfig("clicks")]) as tube:
+        [address] = tube.broker_addresses.values()
+        tube.stop_broker(1, clean=False)
+        assert problems(3, *ClusterCommands.of(tube).where)["brokers"].startswith(f"{address} not reached: ")
+
+
+def test_a_user_that_the_masters_refuse(tmp_path: Path) -> None:
+    with EmbeddedTubeMQ(tmp_path, [TopicConfig("clicks")], users={"alice": SECRET}) as guarded:
+        assert problems(2, *ClusterCommands.of(guarded).where)["masters"].startswith("[AUTHENTICATION_FAILED] ")
+
+
+def test_a_table_that_is_not_one_shows_no_secret(tmp_path: Path) -> None:
+    (tmp_path / "table" / "_delta_log").mkdir(parents=True)
+    (tmp_path / "table" / "_delta_log" / "00000000000000000000.json").write_text("{")
+    done = run("--offsets-table", str(tmp_path / "table"), "--storage-option", f"secret_key={SECRET}")
+    assert (done.exit_code, "PROBLEM  offsets table: [" in done.stdout) == (3, True), done.output
+    assert SECRET not in done.output
+
+
+@pytest.mark.parametrize(
+    ("java", "text"),
+    [
+        ("echo 'openjdk version \"11.0.2\"'", "is Java 11; install JDK 17"),
+        ("echo 'java version \"1.8.0_292\"'", "is Java 8; install JDK 17"),
+        ("exit 1", "does not tell its version"),
+        (None, "there is no java in JAVA_HOME or PATH"),
+    ],
+)
+def test_a_java_that_spark_cannot_use(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, java: str | None, text: str
+) -> None:
+    (tmp_path / "bin").mkdir()
+    if java is not None:
+        (tmp_path / "bin" / "java").write_text(f"#!/bin/sh\n{java}\n")
+        (tmp_path / "bin" / "java").chmod(0o755)
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    assert text in problems(2)["Java"]
+
+
+def test_a_python_of_sparks_that_does_not_find_the_source(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    python = tmp_path / "python"
+    python.write_text("#!/bin/sh\nexit 1\n")
+    python.chmod(0o755)
+    monkeypatch.setenv("PYSPARK_DRIVER_PYTHON", str(python))
+    assert problems(2)["Python"].startswith(f"[INVALID_SETTING] {python} does not find pyspark_tubeclient")
+
+
+def test_a_package_that_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tubeclient_cli.doctor._PACKAGES", ("protobuf", "delta-sparkle"))
+    assert "delta-sparkle is missing; pip install 'pyspark-tubeclient[delta]'" in problems(2)["packages"]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("--topic", "t"),
+        ("--consumer-group", "g", "--topic", "t"),
+        ("--master-servers", "a:b"),
+        ("--master-servers", "a:1", "--option", "rpcTimeuot=1s"),
+    ],
+)
+def test_wrong_arguments_are_one_line(arguments: tuple[str, ...]) -> None:
+    done = run(*arguments)
+    assert done.exit_code == 2, done.output
+    [line] = done.stderr.splitlines()
+    assert line.startswith("tubeclient doctor: [")

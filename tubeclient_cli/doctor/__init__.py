@@ -1,1 +1,0 @@
-"""`tubeclient doctor`."""

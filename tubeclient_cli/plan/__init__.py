@@ -1,1 +1,0 @@
-"""`tubeclient plan`: which node would read which partitions."""

@@ -1,1 +1,0 @@
-"""`tubeclient topics`: the topics of a cluster."""
