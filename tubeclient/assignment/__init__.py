@@ -5,7 +5,7 @@ be read for now stays in it.
 """
 
 from tubeclient.assignment.few_moves import backlog, sticky
-from tubeclient.assignment.hints import NO_HINTS, Assignment, Hint, Hints, Strategy, goes_by
+from tubeclient.assignment.hints import NO_HINTS, Assignment, Hints, Strategy
 from tubeclient.assignment.named import (
     averagely,
     averagely_by_circle,
@@ -22,7 +22,8 @@ from tubeclient.assignment.strategies import (
     assign,
     balance,
     check_strategy,
-    hints_of,
+    goes_by_lag,
+    goes_by_previous,
     node_of,
     strategy_named,
 )
@@ -32,7 +33,6 @@ __all__ = [
     "STRATEGIES",
     "Assignment",
     "Balance",
-    "Hint",
     "Hints",
     "Strategy",
     "assign",
@@ -43,9 +43,9 @@ __all__ = [
     "check_strategy",
     "config",
     "consistent_hash",
-    "goes_by",
+    "goes_by_lag",
+    "goes_by_previous",
     "hash_modulo",
-    "hints_of",
     "machine_room",
     "machine_room_nearby",
     "modulo",

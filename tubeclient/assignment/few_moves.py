@@ -6,12 +6,11 @@ from bisect import bisect_right
 from collections.abc import Collection, Sequence
 from heapq import heapify, heappop, heappush, heapreplace
 
-from tubeclient.assignment.hints import NO_HINTS, Assignment, Hint, Hints, goes_by
+from tubeclient.assignment.hints import NO_HINTS, Assignment, Hints
 from tubeclient.errors import ConfigurationError
 from tubeclient.keys import PartitionKey
 
 
-@goes_by(Hint.PREVIOUS)
 def sticky(keys: Sequence[PartitionKey], source_count: int, hints: Hints = NO_HINTS) -> Assignment:
     """Leave partitions with their nodes of `hints.previous`, and move as few as possible so that sizes differ by at
     most one.
@@ -52,7 +51,6 @@ def nodes_before(strategy: str, keys: Sequence[PartitionKey], source_count: int,
     return [node if 0 <= node < source_count else -1 for node in nodes]
 
 
-@goes_by(Hint.PREVIOUS, Hint.LAG)
 def backlog(keys: Sequence[PartitionKey], source_count: int, hints: Hints = NO_HINTS) -> Assignment:
     """Balance the rows of `hints.lag` with few moves, starting from `hints.previous` (nothing, if there is none).
 

@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from tubeclient.assignment.few_moves import backlog, sticky
-from tubeclient.assignment.hints import NO_HINTS, Assignment, Hint, Hints, Strategy, declared_hints
+from tubeclient.assignment.hints import NO_HINTS, Assignment, Hints, Strategy
 from tubeclient.assignment.named import (
     averagely,
     averagely_by_circle,
@@ -69,9 +69,14 @@ def check_strategy(strategy: str, source_count: int, hints: Hints = NO_HINTS) ->
         assign(strategy, (), source_count, hints if hints.plan is None else replace(hints, plan={}))
 
 
-def hints_of(strategy: str) -> frozenset[Hint]:
-    """The hints of the strategy of that name; raises as `strategy_named` does."""
-    return declared_hints(strategy_named(strategy))
+def goes_by_previous(strategy: str) -> bool:
+    """Whether `Hints.previous` may make a difference. A user's own strategy may use all hints."""
+    return strategy in ("sticky", "backlog") or strategy not in STRATEGIES
+
+
+def goes_by_lag(strategy: str) -> bool:
+    """Whether `Hints.lag` may make a difference."""
+    return strategy == "backlog" or strategy not in STRATEGIES
 
 
 def strategy_named(strategy: str) -> Strategy:

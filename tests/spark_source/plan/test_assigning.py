@@ -10,7 +10,7 @@ from spark_source.offsets.offsets import Offsets
 from spark_source.offsets.partition_set import PartitionSet
 from spark_source.plan.assigning import Assigner, PartitionAssignment
 from tests.spark_source.fakes import ROW, key
-from tubeclient.assignment import NO_HINTS, Assignment, Hint, Hints, goes_by
+from tubeclient.assignment import NO_HINTS, Assignment, Hints
 from tubeclient.keys import PartitionKey
 
 KEYS = [PartitionKey(1, "t", number) for number in range(4)]
@@ -97,22 +97,6 @@ def test_a_strategy_of_ones_own_is_told_of_both_before_each_batch() -> None:
     assigner = Told({KEYS[1]: 1}).assigner(f"{__name__}:by_most_rows", source_count=3)
     assert numbers(assigner.of_batch(FOUR, at(0, 0, 0, 0), at(1, 9, 0, 0))) == [[0, 2, 3], [], [1]]
     assert numbers(assigner.of_batch(FOUR, at(1, 9, 0, 0), at(1, 9, 0, 7))) == [[0, 1, 2], [3], []]
-
-
-@goes_by(Hint.PREVIOUS)
-def all_as_before(keys: Sequence[PartitionKey], source_count: int, hints: Hints) -> Assignment:
-    assert hints.previous is not None
-    assert not hints.lag
-    return [[one for one in keys if hints.previous.get(one, 0) == number] for number in range(source_count)]
-
-
-def test_a_strategy_of_ones_own_is_told_no_more_than_it_goes_by() -> None:
-    told = Told({KEYS[1]: 1})
-    assigner = told.assigner(f"{__name__}:all_as_before")
-    first = assigner.of_batch(FOUR, at(0, 0, 0, 0), at(1, 9, 0, 0))
-    assert numbers(first) == [[0, 2, 3], [1]]
-    assert assigner.of_batch(FOUR, at(1, 9, 0, 0), at(1, 9, 0, 7)) is first
-    assert told.asked == 1
 
 
 @pytest.mark.parametrize(
