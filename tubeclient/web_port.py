@@ -10,8 +10,8 @@ from functools import partial
 from typing import Final
 
 from tubeclient.access import masters_of
-from tubeclient.admin.answers.model import BrokerState
-from tubeclient.admin.master import MasterWeb
+from tubeclient.admin.model import BrokerState
+from tubeclient.admin.web import MasterWeb
 from tubeclient.errors import ConfigurationError, TubeError
 from tubeclient.flows.master import GroupNode, knock
 from tubeclient.flows.produce import ProducerSession

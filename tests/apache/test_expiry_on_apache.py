@@ -39,7 +39,7 @@ from tubeclient import (
     fetch_view,
     reader_groups_of,
 )
-from tubeclient.admin.broker import BrokerWeb
+from tubeclient.admin.web import BrokerWeb
 
 pytestmark = [pytest.mark.apache, pytest.mark.timeout(600)]
 

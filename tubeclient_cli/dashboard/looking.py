@@ -14,7 +14,7 @@ from offsets_store.errors import display_uri, scrub
 from offsets_store.health import GroupPast, PastPosition
 from spark_source.options.table_uris import limited
 from tubeclient.admin import Admin, BrokerState, GroupMember
-from tubeclient.admin.broker import BrokerWeb
+from tubeclient.admin.web import BrokerWeb
 from tubeclient.errors import ConfigurationError, TubeError
 from tubeclient.keys import PartitionKey, StoreBounds, StoreKey, TopicLayout
 from tubeclient.web_port import own_web
