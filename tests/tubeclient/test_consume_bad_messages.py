@@ -2,27 +2,20 @@
 
 from __future__ import annotations
 
-import logging
-
 import pytest
 
-from embedded_tubemq.cluster import EmbeddedTubeMQ
 from embedded_tubemq.storage.store import NewMessage
 from tests.tubeclient.consuming import Bench
 from tests.tubeclient.test_kept_messages import other_bytes
 from tests.tubeclient.test_read_range_limits import instead
 from tubeclient import (
-    ClientSettings,
     CorruptMessage,
-    PullConsumer,
 )
 from tubeclient.flows.fetch import KeptBad
-from tubeclient.keys import PartitionKey
 from tubeclient.wire.methods import Method
 from tubeclient.wire.payload import encode_attributes, encode_payload, java_string_hash
 
 UNPARSABLE = b"\0\0\0\x63k=v"
-SINGLE = PartitionKey(1, "single", 0)
 
 
 @pytest.mark.parametrize("on_the_way", [0, 1])
@@ -50,17 +43,6 @@ def test_damaged_messages_are_delivered_with_all_others(bench: Bench, on_the_way
     assert bench.committed(key) == bench.store(key).max_offset
 
 
-def test_a_pack_that_comes_again_has_the_same_bad_messages(bench: Bench) -> None:
-    client, key = bench.client(bad_messages="keep"), bench.key()
-    bench.store(key).damage(28)
-    client.connect(key)
-    first = client.get()
-    client.confirm(first, consumed=False)
-    again = client.get(timeout_ms=10_000)
-    assert again.bad == first.bad != {}
-    assert again.columns.payloads[1] == first.columns.payloads[1]
-
-
 def test_a_message_with_other_bytes_each_time_is_an_error_and_not_silence(bench: Bench) -> None:
     client, key = bench.client(bad_messages="keep"), bench.key()
     instead(bench.brokers[1], Method.GET_MESSAGES, other_bytes)
@@ -84,35 +66,3 @@ def test_bad_messages_come_whatever_tags_are_picked(bench: Bench) -> None:
     delivery = client.get(timeout_ms=10_000)
     assert [one.bad_reason is None for one in delivery] == [False, True, False]
     assert delivery.bodies[1:] == [b"body", UNPARSABLE]
-
-
-@pytest.fixture
-def spoilt(cluster: EmbeddedTubeMQ) -> list[bytes]:
-    """A partition with one damaged message, and one whose attributes cannot be parsed; the payloads sent."""
-    sent = [b"%d" % number for number in range(20)]
-    sent[12] = UNPARSABLE
-    cluster.load("single", [NewMessage(0, body, int(body == UNPARSABLE)) for body in sent])
-    cluster.damage("single", 7 * 28)
-    return sent
-
-
-def test_a_consumer_goes_on_behind_bad_messages_and_logs_them(
-    settings: ClientSettings, spoilt: list[bytes], caplog: pytest.LogCaptureFixture
-) -> None:
-    options = {"start_from": "earliest", "strategy": lambda _: [SINGLE], "source_count": -1, "node_id": -1}
-    with PullConsumer(settings, "etl", ["single"], **options) as consumer:  # type: ignore[arg-type]
-        for _ in range(2):
-            with pytest.raises(CorruptMessage, match=r'1:single:0, .* checksum.* set bad_messages="keep"'):
-                consumer.get(timeout_ms=5_000)
-    with PullConsumer(settings, "etl", ["single"], bad_messages="keep", **options) as consumer:  # type: ignore[arg-type]
-        delivery = consumer.get(timeout_ms=5_000)
-        assert delivery is not None
-        consumer.confirm(delivery)
-    assert sorted(delivery.bad) == [7, 12]
-    assert [body for n, body in enumerate(delivery.bodies) if n != 7] == [
-        body for n, body in enumerate(spoilt) if n != 7
-    ]
-    [line] = [record for record in caplog.records if "are kept" in record.getMessage()]
-    assert line.levelno == logging.WARNING
-    told = f"partition {SINGLE}, in the pack from offset 0 on: 2 bad messages are kept. The first has id"
-    assert told in line.getMessage()

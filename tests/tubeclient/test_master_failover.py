@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import ExitStack
 from dataclasses import replace
 
 import pytest
@@ -12,16 +11,9 @@ from embedded_tubemq.cluster import EmbeddedTubeMQ
 from tests.front_door import FrontDoor, Manner
 from tests.group_page import group_page
 from tests.waiting import wait_for
-from tubeclient import ClientSettings, ConnectError, GroupMembership, PartitionKey, Producer, fetch_view
+from tubeclient import ClientSettings, GroupMembership, PartitionKey, Producer
 
 BAD = [manner for manner in Manner if manner is not Manner.GOOD]
-FAULTS = {
-    Manner.DEAD: "Connection refused",
-    Manner.SILENT: "did not answer",
-    Manner.LATE: "did not answer",
-    Manner.GARBAGE: "does not speak TubeMQ",
-    Manner.STANDBY: "StandbyException",
-}
 HELD = PartitionKey(1, "clicks", 0)
 
 
@@ -59,25 +51,6 @@ def write_to_new_store(cluster: EmbeddedTubeMQ, producer: Producer) -> None:
     """Let the topic grow, and wait until the producer has learnt of it by a heartbeat."""
     cluster.grow_topic("clicks", stores=3)
     wait_for(lambda: producer.send("clicks", b"x").partition.partition_id >= 20_000, "a message in the new store")
-
-
-@pytest.mark.parametrize("manner", BAD)
-def test_a_membership_begins_with_the_master_that_answers(
-    cluster: EmbeddedTubeMQ, two_masters: ClientSettings, first: FrontDoor, second: FrontDoor, manner: Manner
-) -> None:
-    first.become(manner)
-    membership = GroupMembership(two_masters, "etl", ["clicks"], 1)
-    try:
-        assert len(membership.join().partitions()) == 8
-        assert membership._masters.in_order() == (second.address, first.address)
-        asked = first.asked
-        told(cluster, membership, [HELD])
-        cluster.grow_topic("clicks", stores=3)
-        assert len(membership.refreshed_view().partitions()) == 12
-        assert first.asked == asked
-    finally:
-        membership.close()
-    assert first.asked == asked
 
 
 @pytest.mark.parametrize("manner", BAD)
@@ -126,17 +99,3 @@ def test_a_master_that_takes_over_knows_nobody_and_learns_of_all(
             assert len(membership.refreshed_view().partitions()) == 12
     finally:
         membership.close()
-
-
-def test_masters_that_are_all_no_good_are_all_named_with_their_faults(
-    cluster: EmbeddedTubeMQ, settings: ClientSettings
-) -> None:
-    with ExitStack() as stack:
-        doors = [stack.enter_context(FrontDoor(cluster.master_address, manner)) for manner in BAD]
-        addresses = tuple(door.address for door in doors)
-        with pytest.raises(ConnectError, match="Check masterServers") as caught:
-            fetch_view(replace(settings, master_servers=addresses), ["clicks"], ["readers"])
-    faults = str(caught.value).partition("tried ")[2].split("; ")
-    for door, fault in zip(doors, faults, strict=True):
-        assert fault.startswith(door.address)
-        assert FAULTS[door.manner] in fault
