@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from importlib import import_module
 from types import MappingProxyType
-from typing import NamedTuple
 
 from tubeclient.assignment.few_moves import backlog, sticky
 from tubeclient.assignment.hints import NO_HINTS, Assignment, Hints, Strategy
@@ -133,22 +132,3 @@ def _check(strategy: str, keys: Sequence[PartitionKey], source_count: int, assig
 def node_of(assignment: Assignment) -> dict[PartitionKey, int]:
     """The node id of each partition, as in `Hints.previous` and `Hints.plan`."""
     return {key: node for node, keys in enumerate(assignment) for key in keys}
-
-
-class Balance(NamedTuple):
-    """The loads of the nodes, in partitions or in rows."""
-
-    smallest: int
-    largest: int
-    mean: float
-
-    @property
-    def overload(self) -> float:
-        """The largest node's load divided by the mean: 1 is perfectly even."""
-        return self.largest / self.mean if self.mean else 1.0
-
-
-def balance(assignment: Assignment, lag: Mapping[PartitionKey, int] | None = None) -> Balance:
-    """The balance of the numbers of partitions, or with `lag` of their rows."""
-    sizes = [len(keys) if lag is None else sum(lag.get(key, 0) for key in keys) for keys in assignment]
-    return Balance(min(sizes), max(sizes), sum(sizes) / len(sizes))

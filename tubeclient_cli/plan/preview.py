@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from tubeclient.admin import Admin
-from tubeclient.assignment import STRATEGIES, Assignment, Hints, assign, balance, node_of
+from tubeclient.assignment import STRATEGIES, Assignment, Hints, assign, node_of
 from tubeclient.errors import ConfigurationError, UnknownGroup
 from tubeclient.keys import INDEX_ENTRY_BYTES, PartitionKey
 from tubeclient.names import near_names
@@ -78,11 +78,11 @@ def print_plans(
     rows = "" if lag is None else f", {sum(lag.values()):,} rows to read at most"
     console.print(f"{counted(len(partitions), 'partition')} on {counted(len(brokers), 'broker')}{rows}")
     for strategy, nodes in made.items():
-        sizes = balance(nodes)
+        sizes, of_rows = loads(nodes), loads(nodes, lag)
         console.print()
         console.print(
-            f"{strategy}: {sizes.smallest} to {sizes.largest} partitions per node, at most {sizes.overload:.2f} times"
-            f" the mean{'' if lag is None else f'; in rows {balance(nodes, lag).overload:.2f} times'}",
+            f"{strategy}: {min(sizes)} to {max(sizes)} partitions per node, at most {overload(sizes):.2f} times"
+            f" the mean{'' if lag is None else f'; in rows {overload(of_rows):.2f} times'}",
             soft_wrap=True,
         )
         cells = [
@@ -120,3 +120,13 @@ def plan_json(
 
 def _rows(keys: Collection[PartitionKey], lag: Mapping[PartitionKey, int]) -> int:
     return sum(lag.get(key, 0) for key in keys)
+
+
+def loads(nodes: Assignment, lag: Mapping[PartitionKey, int] | None = None) -> list[int]:
+    """The partitions of each node, or with `lag` their rows."""
+    return [len(keys) if lag is None else sum(lag.get(key, 0) for key in keys) for keys in nodes]
+
+
+def overload(sizes: list[int]) -> float:
+    """The largest node's load divided by the mean: 1 is perfectly even."""
+    return max(sizes) * len(sizes) / sum(sizes) if any(sizes) else 1.0
