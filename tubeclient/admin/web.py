@@ -24,10 +24,7 @@ from tubeclient.names import topic_names
 from tubeclient.net.http import query_broker, query_master
 from tubeclient.settings import ClientSettings
 
-WEB_ADVICE: Final = (
-    "check master_servers and master_web_port, in Spark masterServers and masterWebPort, in commands --master-servers "
-    "and --option masterWebPort=PORT"
-)
+WEB_ADVICE: Final = "check master_servers and master_web_port"
 
 _log = logging.getLogger(__name__)
 

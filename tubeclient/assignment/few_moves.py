@@ -88,10 +88,7 @@ def enough_rows(rows: Collection[int], source_count: int) -> int:
 def _rows_of(keys: Sequence[PartitionKey], hints: Hints) -> list[int]:
     """The lag of each partition by its number; this module uses numbers for partitions."""
     if hints.lag is None:
-        raise ConfigurationError(
-            "assignment strategy backlog needs the hint lag: rows not read yet of each partition (of `tubeclient "
-            "plan`: --consumer-group)"
-        )
+        raise ConfigurationError("assignment strategy backlog needs the hint lag: rows not read yet of each partition")
     rows = [hints.lag.get(key, 0) for key in keys]
     if rows and min(rows) < 0:
         wrong = rows.index(min(rows))
