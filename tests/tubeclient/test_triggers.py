@@ -76,9 +76,9 @@ class Wish:
         self.wanted: list[PartitionKey] = []
         self.rounds = 0
 
-    def __call__(self, keys: list[PartitionKey]) -> list[PartitionKey]:
+    def __call__(self, *_: object) -> list[list[PartitionKey]]:
         self.rounds += 1
-        return list(self.wanted)
+        return [list(self.wanted)]
 
     def change(self) -> None:
         """Wish for something, once the start and the first view have been dealt with."""
@@ -86,16 +86,21 @@ class Wish:
         self.wanted.append(KEY)
 
 
-def test_the_timer(start: Start) -> None:
+@pytest.fixture
+def wish(monkeypatch: pytest.MonkeyPatch) -> Wish:
     wish = Wish()
-    consumer = start(strategy=wish, balance_interval_ms=100)
+    monkeypatch.setattr("tubeclient.consumers.pull_consumer.assign", wish)
+    return wish
+
+
+def test_the_timer(start: Start, wish: Wish) -> None:
+    consumer = start(balance_interval_ms=100)
     wish.change()
     wait_for(lambda: consumer.registered() == [KEY], "what is wished for")
 
 
-def test_the_application_knows_better(start: Start) -> None:
-    wish = Wish()
-    consumer = start(strategy=wish)
+def test_the_application_knows_better(start: Start, wish: Wish) -> None:
+    consumer = start()
     wish.change()
     consumer.rebalance()
     wait_for(lambda: consumer.registered() == [KEY], "what is wished for")
