@@ -278,8 +278,8 @@ LAYERS = {
         OUTSIDE_WORLD,
     ),
     # The JSON of web calls, no matter how it came.
-    "tubeclient/admin/answers": Layer(
-        {"tubeclient.keys", "tubeclient.errors", "tubeclient.html_table"}, OUTSIDE_WORLD | {"random"}
+    "tubeclient/admin/answers.py": Layer(
+        {"tubeclient.keys", "tubeclient.errors", "tubeclient.admin.model"}, OUTSIDE_WORLD | {"random"}
     ),
     # pyarrow is optional.
     "embedded_tubemq": Layer(

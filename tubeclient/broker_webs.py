@@ -10,9 +10,8 @@ from concurrent.futures import ThreadPoolExecutor
 from math import inf
 from typing import TypeVar
 
-from tubeclient.admin.answers.model import BrokerState
-from tubeclient.admin.broker import BrokerWeb
-from tubeclient.admin.master import WEB_ADVICE, MasterWeb
+from tubeclient.admin.model import BrokerState
+from tubeclient.admin.web import WEB_ADVICE, BrokerWeb, MasterWeb
 from tubeclient.errors import BrokerFailed, ConnectError, TubeError
 from tubeclient.keys import BrokerInfo, PartitionKey, StoreFiles, StoreKey
 from tubeclient.metadata import ClusterView

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from contextlib import closing, suppress
 
 from tubeclient.access import masters_of
-from tubeclient.admin.answers.model import BrokerState
-from tubeclient.admin.master import MasterWeb
+from tubeclient.admin.model import BrokerState
+from tubeclient.admin.web import MasterWeb
 from tubeclient.errors import ConfigurationError, TubeError
 from tubeclient.flows.produce import ProducerSession
 from tubeclient.identity import host_name, new_client_id

@@ -10,7 +10,7 @@ from functools import cached_property
 from spark_source.offsets.offsets import Offsets, PartitionSet
 from spark_source.plan.losses import find_gone
 from spark_source.plan.planning import StoreNodes, entries_by_partition, nodes_by_store
-from tubeclient.assignment import Hint, Hints, assign, hints_of, node_of
+from tubeclient.assignment import Hints, assign, goes_by_lag, goes_by_previous, node_of
 from tubeclient.keys import PartitionKey, StoreKey
 
 __all__ = ["Assigner", "PartitionAssignment"]
@@ -73,13 +73,12 @@ class Assigner:
         before: Callable[[], Mapping[PartitionKey, int]],
         changed: Callable[[PartitionAssignment], None],
     ) -> None:
-        goes_by = hints_of(strategy)
         self._strategy = strategy
         self._hints = hints
         self._source_count = source_count
-        self._before = before() if Hint.PREVIOUS in goes_by else {}
+        self._before = before() if goes_by_previous(strategy) else {}
         self._changed = changed
-        self._by_lag = Hint.LAG in goes_by
+        self._by_lag = goes_by_lag(strategy)
         self._assignment: PartitionAssignment | None = None
         self._assigned: tuple[PartitionSet, frozenset[PartitionKey]] | None = None
         self._batch: tuple[Offsets, Offsets] | None = None

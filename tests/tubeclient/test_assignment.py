@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from tests.tubeclient.assignment_cases import Case, cases, keys
 from tubeclient import PartitionKey, assign
 from tubeclient.assignment import STRATEGIES, Hints
-from tubeclient.wire.payload import java_string_hash
 
 _K = TypeVar("_K")
 _V = TypeVar("_V")
@@ -107,10 +106,3 @@ def test_hash_modulo_is_javas_hash_of_the_key_taken_as_unsigned(text: str, java_
     for source_count in (1, 2, 3, 7, 16):
         nodes = assign("hash_modulo", [PartitionKey.parse(text)], source_count)
         assert nodes[java_hash % 2**32 % source_count] == [PartitionKey.parse(text)]
-
-
-@given(partitions=st.lists(keys, max_size=40, unique=True), source_count=st.integers(1, 20))
-def test_hash_modulo_is_that_of_the_whole_text_for_all_names(partitions: list[PartitionKey], source_count: int) -> None:
-    nodes = assign("hash_modulo", partitions, source_count)
-    for node, of_node in enumerate(nodes):
-        assert all(java_string_hash(str(key)) % 2**32 % source_count == node for key in of_node)

@@ -20,8 +20,7 @@ from tubeclient import (
     PullConsumer,
     metrics,
 )
-from tubeclient.counts import CLIENT_METRICS, SendCounts
-from tubeclient.metrics import families
+from tubeclient.counts import SendCounts
 from tubeclient.wire.methods import Method
 
 Labels = dict[str, str]
@@ -55,19 +54,6 @@ class Scraped:
 @pytest.fixture
 def scraped() -> Scraped:
     return Scraped()
-
-
-def test_the_buckets_of_a_histogram_count_those_below_them_too() -> None:
-    [metric] = [metric for metric in CLIENT_METRICS if metric.name == "messaging_process_duration_seconds"]
-    [family] = families([metric], {(metric, ("clicks", "etl")): (1, 2, 3, 9.5)}, bounds=(0.1, 1))
-    shown = {(one.name.removeprefix(metric.name), one.labels.get("le")): one.value for one in family.samples}
-    assert shown == {
-        ("_bucket", "0.1"): 1,
-        ("_bucket", "1.0"): 3,
-        ("_bucket", "+Inf"): 6,
-        ("_count", None): 6,
-        ("_sum", None): 9.5,
-    }
 
 
 def test_sent_messages_are_those_that_brokers_acknowledged(settings: ClientSettings, scraped: Scraped) -> None:

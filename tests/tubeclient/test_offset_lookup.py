@@ -186,7 +186,7 @@ def test_positions_of_a_group(cluster: EmbeddedTubeMQ, settings: ClientSettings,
         assert lookup.group_positions(view, "etl") == {PartitionKey(1, "clicks", 0): 84}
         assert lookup.group_positions(view, "nobody") == {}
     blind = OffsetLookup(replace(settings, master_web_port=1), GROUPS)
-    with closing(blind), pytest.raises(ConnectError, match=r"group etl.*masterWebPort"):
+    with closing(blind), pytest.raises(ConnectError, match=r"group etl.*master_web_port"):
         blind.group_positions(view, "etl")
 
 

@@ -25,7 +25,7 @@ from tubeclient import (
     StoreKey,
     TopicOnBroker,
 )
-from tubeclient.admin.answers.fields import Fields
+from tubeclient.admin.answers import Fields
 from tubeclient.keys import StoreFiles
 
 BROKER, OTHER = BrokerInfo(1, "127.0.0.1", 21231), BrokerInfo(2, "127.0.0.1", 21231)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from tubeclient.admin.answers.fields import Fields
-from tubeclient.admin.answers.master import (
+from tubeclient.admin.answers import (
+    Fields,
     refusals,
     to_brokers,
     to_files,

@@ -12,10 +12,8 @@ from tubeclient.wire.envelope import parse_message
 from tubeclient.wire.messages import (
     Columns,
     bad_attributes,
-    bodies_of,
     checked_columns,
     kept_columns,
-    with_tags,
 )
 from tubeclient.wire.payload import checksum, encode_attributes, encode_payload
 from tubeclient.wire.proto.broker_pb2 import (
@@ -69,14 +67,6 @@ def test_a_message_without_one_of_its_fields_shifts_no_other(field: str) -> None
     parsed = parse_message(GetMessageColumnsB2C, response.SerializePartialToString())
     with pytest.raises(CorruptMessage, match="lacks one of its fields"):
         checked_columns(parsed.messages)
-
-
-def test_only_the_tags_asked_for_are_kept_in_all_columns() -> None:
-    sent = columns(tagged(1, b"a", "x"), tagged(2, b"b", "y"), tagged(3, b"c", "x"))
-    found, _ = with_tags(sent, frozenset({"x"}), {})
-    assert found.ids == [1, 3]
-    assert bodies_of(found) == [b"a", b"c"]
-    assert len(found.flags) == 2
 
 
 def test_kept_messages_are_all_those_of_the_fetch_and_bad_ones_have_their_payload() -> None:

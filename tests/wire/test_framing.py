@@ -89,12 +89,6 @@ def test_what_cannot_become_a_frame_is_refused_as_soon_as_it_is_seen(data: bytes
         decoder.feed(data[-1:])
 
 
-@given(serials, st.binary(min_size=1, max_size=50_000))
-@FUZZ
-def test_round_trip(serial: int, stream: bytes) -> None:
-    assert FrameDecoder().feed(encode_frame(serial, stream)) == [Frame(serial, stream)]
-
-
 lengths_of_blocks = st.sampled_from([BLOCK_BYTES, BLOCK_BYTES, BLOCK_BYTES, 1, BLOCK_BYTES - 1, BLOCK_BYTES + 1, 256])
 
 
@@ -107,15 +101,6 @@ def test_blocks_of_the_usual_length_and_others_in_any_order(lengths: list[int], 
     decoder = FrameDecoder()
     found = [frame for piece in data.draw(chunks_of(whole)) for frame in decoder.feed(piece)]
     assert found == [Frame(1, b"before"), Frame(7, stream), Frame(2, b"behind")]
-
-
-@given(st.lists(st.tuples(serials, block_lists), min_size=1, max_size=4), st.data())
-@FUZZ
-def test_the_cuts_between_pieces_do_not_matter(items: list[tuple[int, list[bytes]]], data: st.DataObject) -> None:
-    whole = b"".join(frame_of(serial, *blocks) for serial, blocks in items)
-    decoder = FrameDecoder()
-    found = [frame for piece in data.draw(chunks_of(whole)) for frame in decoder.feed(piece)]
-    assert found == [Frame(serial, b"".join(blocks)) for serial, blocks in items]
 
 
 def feed_all(pieces: list[bytes]) -> tuple[list[Frame], bool]:

@@ -42,11 +42,9 @@ def test_other_bits_of_the_flag_mean_nothing() -> None:
     "payload",
     [
         b"",
-        b"\x00\x00\x00",
         bytes.fromhex("FFFFFFFF"),  # -1
         bytes.fromhex("80000000") + b"x",
         bytes.fromhex("00000003") + b"ab",
-        bytes.fromhex("7FFFFFFF") + b"ab",
         bytes.fromhex("00000002 C328"),  # not UTF-8
         bytes.fromhex("00000001 C3A9"),  # half a character
     ],
@@ -93,9 +91,7 @@ def test_attribute_text() -> None:
     ("text", "attributes"),
     [
         ("", {}),
-        (",,", {}),
         ("a", {"a": ""}),
-        ("a=", {"a": ""}),
         ("=b", {"": "b"}),
         ("a=b=c", {"a": "b=c"}),
         ("a=1,a=2", {"a": "1"}),
@@ -114,15 +110,10 @@ def test_odd_attribute_texts_are_read(text: str, attributes: dict[str, str]) -> 
     [
         ({"": "v"}, "", ""),
         ({TAG_KEY: "v"}, "", ""),
-        ({TIME_KEY: "v"}, "", ""),
         ({"a,b": "v"}, "", ""),
-        ({"a=b": "v"}, "", ""),
         ({"a": "v,w"}, "", ""),
-        ({"a": "v=w"}, "", ""),
         ({"a": "\ud800"}, "", ""),
         ({}, "a,b=c", ""),  # would add an attribute
-        ({}, "a=b", ""),
-        ({}, "\udfff", ""),
         ({}, "", "2026,x=y"),
     ],
 )

@@ -1,6 +1,7 @@
 """The web calls of masters and brokers for users: topics, brokers, groups, and positions of groups."""
 
-from tubeclient.admin.answers.model import (
+from tubeclient.admin.client import Admin
+from tubeclient.admin.model import (
     BrokerState,
     DeployedTopic,
     GroupDetail,
@@ -10,7 +11,6 @@ from tubeclient.admin.answers.model import (
     PartitionPosition,
     TopicOnBroker,
 )
-from tubeclient.admin.client import Admin
 
 __all__ = [
     "Admin",

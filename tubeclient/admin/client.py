@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from itertools import groupby
 from typing import Final
 
-from tubeclient.admin.answers.master import refusals, to_group, to_groups
-from tubeclient.admin.answers.model import (
+from tubeclient.admin.answers import refusals, to_group, to_groups
+from tubeclient.admin.model import (
     BrokerState,
     DeployedTopic,
     GroupDetail,
@@ -17,8 +17,7 @@ from tubeclient.admin.answers.model import (
     GroupSummary,
     PartitionPosition,
 )
-from tubeclient.admin.broker import BrokerWeb
-from tubeclient.admin.master import MasterWeb
+from tubeclient.admin.web import BrokerWeb, MasterWeb
 from tubeclient.arguments import checked_partitions
 from tubeclient.errors import BrokerFailed, ConfigurationError, ProtocolError, RemoteError, TubeError, UnknownGroup
 from tubeclient.keys import PartitionKey, StoreBounds, StoreFiles, StoreKey, checked_offset

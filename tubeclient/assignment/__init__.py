@@ -5,7 +5,7 @@ be read for now stays in it.
 """
 
 from tubeclient.assignment.few_moves import backlog, sticky
-from tubeclient.assignment.hints import NO_HINTS, Assignment, Hint, Hints, Strategy, goes_by
+from tubeclient.assignment.hints import NO_HINTS, Assignment, Hints, Strategy
 from tubeclient.assignment.named import (
     averagely,
     averagely_by_circle,
@@ -18,11 +18,10 @@ from tubeclient.assignment.named import (
 )
 from tubeclient.assignment.strategies import (
     STRATEGIES,
-    Balance,
     assign,
-    balance,
     check_strategy,
-    hints_of,
+    goes_by_lag,
+    goes_by_previous,
     node_of,
     strategy_named,
 )
@@ -31,21 +30,18 @@ __all__ = [
     "NO_HINTS",
     "STRATEGIES",
     "Assignment",
-    "Balance",
-    "Hint",
     "Hints",
     "Strategy",
     "assign",
     "averagely",
     "averagely_by_circle",
     "backlog",
-    "balance",
     "check_strategy",
     "config",
     "consistent_hash",
-    "goes_by",
+    "goes_by_lag",
+    "goes_by_previous",
     "hash_modulo",
-    "hints_of",
     "machine_room",
     "machine_room_nearby",
     "modulo",

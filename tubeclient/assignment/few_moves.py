@@ -6,12 +6,11 @@ from bisect import bisect_right
 from collections.abc import Collection, Sequence
 from heapq import heapify, heappop, heappush, heapreplace
 
-from tubeclient.assignment.hints import NO_HINTS, Assignment, Hint, Hints, goes_by
+from tubeclient.assignment.hints import NO_HINTS, Assignment, Hints
 from tubeclient.errors import ConfigurationError
 from tubeclient.keys import PartitionKey
 
 
-@goes_by(Hint.PREVIOUS)
 def sticky(keys: Sequence[PartitionKey], source_count: int, hints: Hints = NO_HINTS) -> Assignment:
     """Leave partitions with their nodes of `hints.previous`, and move as few as possible so that sizes differ by at
     most one.
@@ -52,7 +51,6 @@ def nodes_before(strategy: str, keys: Sequence[PartitionKey], source_count: int,
     return [node if 0 <= node < source_count else -1 for node in nodes]
 
 
-@goes_by(Hint.PREVIOUS, Hint.LAG)
 def backlog(keys: Sequence[PartitionKey], source_count: int, hints: Hints = NO_HINTS) -> Assignment:
     """Balance the rows of `hints.lag` with few moves, starting from `hints.previous` (nothing, if there is none).
 
@@ -90,10 +88,7 @@ def enough_rows(rows: Collection[int], source_count: int) -> int:
 def _rows_of(keys: Sequence[PartitionKey], hints: Hints) -> list[int]:
     """The lag of each partition by its number; this module uses numbers for partitions."""
     if hints.lag is None:
-        raise ConfigurationError(
-            "assignment strategy backlog needs the hint lag: rows not read yet of each partition (of `tubeclient "
-            "plan`: --consumer-group)"
-        )
+        raise ConfigurationError("assignment strategy backlog needs the hint lag: rows not read yet of each partition")
     rows = [hints.lag.get(key, 0) for key in keys]
     if rows and min(rows) < 0:
         wrong = rows.index(min(rows))

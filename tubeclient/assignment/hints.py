@@ -1,31 +1,15 @@
-"""Further data for strategies, how a strategy declares its needs, and the type of a strategy."""
+"""Further data for strategies, and the type of a strategy."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
-from typing import TypeVar
 
 from tubeclient.errors import ConfigurationError
 from tubeclient.keys import PartitionKey
 
-_DECLARED = "goes_by"
-
 Assignment = list[list[PartitionKey]]
 """One sorted list of partitions per node, by node id."""
-
-
-class Hint(StrEnum):
-    """The data that a strategy may use: each is a field of `Hints`."""
-
-    PREVIOUS = "previous"
-    LAG = "lag"
-    ROOMS = "rooms"
-    NODE_ROOMS = "node_rooms"
-    PLAN = "plan"
-    NODE_NAMES = "node_names"
-    VIRTUAL_NODES = "virtual_nodes"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,23 +58,3 @@ Strategy = Callable[[Sequence[PartitionKey], int, Hints], Assignment]
 
 It must be a pure function: every node of a group computes it, and all must get the same result.
 """
-
-_S = TypeVar("_S", bound=Strategy)
-
-
-def goes_by(*hints: Hint) -> Callable[[_S], _S]:
-    """Decorator: the strategy uses only these hints, so callers compute only these. A strategy without it may use
-    all."""
-
-    def declare(strategy: _S) -> _S:
-        setattr(strategy, _DECLARED, (strategy, frozenset(hints)))
-        return strategy
-
-    return declare
-
-
-def declared_hints(strategy: Strategy) -> frozenset[Hint]:
-    """The hints that a strategy declares; all if it declares none."""
-    declared: tuple[Strategy, frozenset[Hint]] | None = getattr(strategy, _DECLARED, None)
-    # functools.wraps copies the declaration of the wrapped strategy, which may use fewer hints.
-    return declared[1] if declared is not None and declared[0] is strategy else frozenset(Hint)

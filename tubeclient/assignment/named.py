@@ -7,13 +7,12 @@ from collections.abc import Callable, Sequence
 from hashlib import md5
 from itertools import pairwise
 
-from tubeclient.assignment.hints import NO_HINTS, Assignment, Hint, Hints, goes_by
+from tubeclient.assignment.hints import NO_HINTS, Assignment, Hints
 from tubeclient.errors import ConfigurationError
 from tubeclient.keys import PartitionKey
 from tubeclient.wire.payload import java_string_hash
 
 
-@goes_by()
 def modulo(keys: Sequence[PartitionKey], source_count: int, hints: Hints = NO_HINTS) -> Assignment:
     """Assign the sorted partitions one by one: partition number i goes to node i % sourceCount.
 
@@ -26,7 +25,6 @@ averagely_by_circle = modulo
 """RocketMQ's AllocateMessageQueueAveragelyByCircle does the same."""
 
 
-@goes_by()
 def averagely(keys: Sequence[PartitionKey], source_count: int, hints: Hints = NO_HINTS) -> Assignment:
     """Cut the sorted partitions into one run per node, as RocketMQ's AllocateMessageQueueAveragely does.
 
@@ -38,7 +36,6 @@ def averagely(keys: Sequence[PartitionKey], source_count: int, hints: Hints = NO
     return [list(keys[start:end]) for start, end in pairwise(cuts)]
 
 
-@goes_by(Hint.PLAN)
 def config(keys: Sequence[PartitionKey], source_count: int, hints: Hints = NO_HINTS) -> Assignment:
     """Assign by `hints.plan`, the node id of every partition: RocketMQ's AllocateMessageQueueByConfig, for all nodes.
 
@@ -68,7 +65,6 @@ def config(keys: Sequence[PartitionKey], source_count: int, hints: Hints = NO_HI
 _Inner = Callable[[Sequence[PartitionKey], int], Assignment]
 
 
-@goes_by(Hint.ROOMS, Hint.NODE_ROOMS)
 def machine_room(keys: Sequence[PartitionKey], source_count: int, hints: Hints = NO_HINTS) -> Assignment:
     """Assign as RocketMQ's AllocateMessageQueueByMachineRoom: runs of equal length; the rest, from the end of the
     sorted partitions, goes one each to the first nodes.
@@ -83,7 +79,6 @@ def machine_room(keys: Sequence[PartitionKey], source_count: int, hints: Hints =
     return _by_room("machine_room", keys, source_count, hints, _equal_runs_then_rest)
 
 
-@goes_by(Hint.ROOMS, Hint.NODE_ROOMS)
 def machine_room_nearby(keys: Sequence[PartitionKey], source_count: int, hints: Hints = NO_HINTS) -> Assignment:
     """Assign as RocketMQ's AllocateMachineRoomNearby with its AllocateMessageQueueAveragely: each room's partitions go
     `averagely` to the nodes of that room, and those of a room without nodes `averagely` to all nodes.
@@ -137,7 +132,6 @@ def _equal_runs_then_rest(keys: Sequence[PartitionKey], source_count: int) -> As
     return nodes
 
 
-@goes_by()
 def hash_modulo(keys: Sequence[PartitionKey], source_count: int, hints: Hints = NO_HINTS) -> Assignment:
     """Node = Java hash of the key's text, as an unsigned 32-bit number, % sourceCount.
 
@@ -145,23 +139,11 @@ def hash_modulo(keys: Sequence[PartitionKey], source_count: int, hints: Hints = 
     depends on the names.
     """
     nodes: Assignment = [[] for _ in range(source_count)]
-    # Java's hash of a + b is hash(a) * 31^len(b) + hash(b), so each part is hashed once, not per partition.
-    topics: dict[tuple[int, str], int] = {}
-    numbers: dict[int, tuple[int, int]] = {}
     for key in keys:
-        broker_id, topic, partition_id = key
-        before = topics.get((broker_id, topic))
-        if before is None:
-            before = topics[broker_id, topic] = java_string_hash(f"{broker_id}:{topic}:")
-        number = numbers.get(partition_id)
-        if number is None:
-            digits = str(partition_id)
-            number = numbers[partition_id] = (31 ** len(digits), java_string_hash(digits))
-        nodes[(before * number[0] + number[1] & 0xFFFFFFFF) % source_count].append(key)
+        nodes[(java_string_hash(str(key)) & 0xFFFFFFFF) % source_count].append(key)
     return nodes
 
 
-@goes_by(Hint.NODE_NAMES, Hint.VIRTUAL_NODES)
 def consistent_hash(keys: Sequence[PartitionKey], source_count: int, hints: Hints = NO_HINTS) -> Assignment:
     """Assign on a ring, as RocketMQ's AllocateMessageQueueConsistentHash does with its own hash: MD5's first 32 bits.
 

@@ -6,10 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from importlib import import_module
 from types import MappingProxyType
-from typing import NamedTuple
 
 from tubeclient.assignment.few_moves import backlog, sticky
-from tubeclient.assignment.hints import NO_HINTS, Assignment, Hint, Hints, Strategy, declared_hints
+from tubeclient.assignment.hints import NO_HINTS, Assignment, Hints, Strategy
 from tubeclient.assignment.named import (
     averagely,
     averagely_by_circle,
@@ -69,9 +68,14 @@ def check_strategy(strategy: str, source_count: int, hints: Hints = NO_HINTS) ->
         assign(strategy, (), source_count, hints if hints.plan is None else replace(hints, plan={}))
 
 
-def hints_of(strategy: str) -> frozenset[Hint]:
-    """The hints of the strategy of that name; raises as `strategy_named` does."""
-    return declared_hints(strategy_named(strategy))
+def goes_by_previous(strategy: str) -> bool:
+    """Whether `Hints.previous` may make a difference. A user's own strategy may use all hints."""
+    return strategy in ("sticky", "backlog") or strategy not in STRATEGIES
+
+
+def goes_by_lag(strategy: str) -> bool:
+    """Whether `Hints.lag` may make a difference."""
+    return strategy == "backlog" or strategy not in STRATEGIES
 
 
 def strategy_named(strategy: str) -> Strategy:
@@ -128,22 +132,3 @@ def _check(strategy: str, keys: Sequence[PartitionKey], source_count: int, assig
 def node_of(assignment: Assignment) -> dict[PartitionKey, int]:
     """The node id of each partition, as in `Hints.previous` and `Hints.plan`."""
     return {key: node for node, keys in enumerate(assignment) for key in keys}
-
-
-class Balance(NamedTuple):
-    """The loads of the nodes, in partitions or in rows."""
-
-    smallest: int
-    largest: int
-    mean: float
-
-    @property
-    def overload(self) -> float:
-        """The largest node's load divided by the mean: 1 is perfectly even."""
-        return self.largest / self.mean if self.mean else 1.0
-
-
-def balance(assignment: Assignment, lag: Mapping[PartitionKey, int] | None = None) -> Balance:
-    """The balance of the numbers of partitions, or with `lag` of their rows."""
-    sizes = [len(keys) if lag is None else sum(lag.get(key, 0) for key in keys) for keys in assignment]
-    return Balance(min(sizes), max(sizes), sum(sizes) / len(sizes))

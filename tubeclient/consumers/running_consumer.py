@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from time import monotonic
-from typing import Any, Protocol, Self, TypeVar
+from typing import Any, Self, TypeVar
 
 from tubeclient.consumers.group import GroupMembership
 from tubeclient.errors import ClientClosed, ConfigurationError
@@ -117,10 +117,6 @@ Handler = Callable[[Running, object], None]
 _log = logging.getLogger(__name__)
 
 
-class Closable(Protocol):
-    def close(self) -> None: ...
-
-
 class ConsumerLife:
     """Only the consumer refers to it. `closed`: whether `end` was called."""
 
@@ -134,7 +130,7 @@ class ConsumerLife:
         self._interrupted = False
         self._watch: Watch | None = None
 
-    def begin(self, consumer: Closable, what: str, build: Callable[[], Running], patience_ms: float) -> Running:
+    def begin(self, consumer: Any, what: str, build: Callable[[], Running], patience_ms: float) -> Running:
         """Join the group with the result of `build`, unless already done; `what` names the consumer in the log."""
         with self.lock:
             if self.closed:
@@ -197,11 +193,7 @@ def _closed() -> ClientClosed:
 def _close(close: Callable[[], None], running: Running) -> None:
     """The end of a consumer that nobody closed: by its own `close`, if it is still there."""
     close()
-    running.give_back(0, _drop)
-
-
-def _drop(running: Running, event: object) -> None:
-    """The handler for a consumer that was garbage-collected."""
+    running.give_back(0, lambda *_: None)
 
 
 _TELL_SECONDS = 30.0

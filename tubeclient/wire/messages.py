@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Container, Mapping
-from itertools import compress, repeat
-from operator import and_
+from itertools import compress
 from typing import NamedTuple
 
 from tubeclient.errors import CorruptMessage
-from tubeclient.wire.crc32 import crc32
-from tubeclient.wire.payload import TAG_KEY, TIME_KEY, decode_payload, parse_attributes
+from tubeclient.wire.payload import TAG_KEY, TIME_KEY, checksum, decode_payload, parse_attributes
 from tubeclient.wire.proto import broker_pb2
-
-_CHECKSUM_MASK = 0x7FFFFFFF
 
 
 class Message:
@@ -118,7 +114,7 @@ def _columns(wire: broker_pb2.MessageColumns, first: int | None) -> tuple[Column
     if not len(wire.messageId) == len(wire.checkSum) == len(wire.payLoadData) == len(wire.flag):
         raise CorruptMessage("a message lacks one of its fields")
     columns = Columns(wire.messageId[:first], wire.payLoadData[:first], wire.flag[:first])
-    return columns, wire.checkSum[:first], list(map(and_, map(crc32, columns.payloads), repeat(_CHECKSUM_MASK)))
+    return columns, wire.checkSum[:first], list(map(checksum, columns.payloads))
 
 
 def as_they_came(columns: Columns, numbers: Container[int]) -> Columns:

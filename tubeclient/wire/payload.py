@@ -10,7 +10,13 @@ import struct
 from collections.abc import Mapping
 
 from tubeclient.errors import ConfigurationError, CorruptMessage
-from tubeclient.wire.crc32 import crc32
+
+# The checksum is a reader's largest cost per payload. isal (the extra `speed`) takes a quarter of zlib's time for 100
+# bytes, and less for more.
+try:
+    from isal.isal_zlib import crc32
+except ImportError:
+    from zlib import crc32
 
 ATTRIBUTE_FLAG = 1
 TAG_KEY = "$msgType$"
