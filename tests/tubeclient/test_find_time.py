@@ -87,7 +87,7 @@ def with_minute(minute: int | None, size: int = 20) -> tuple[bytes, int]:
     return encode_payload(bytes(size), encode_attributes({}, "tag", time))
 
 
-def whole(look: TimedLook[Any]) -> Any:
+def whole(look: TimedLook) -> Any:
     """Search and give the partition back, as the shell does."""
     try:
         return (yield from look.run())

@@ -18,7 +18,7 @@ from concurrent.futures import CancelledError, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from datetime import datetime, tzinfo
 from functools import partial
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 from tubeclient.access import authority_of
 from tubeclient.broker_webs import BrokerWebs
@@ -44,8 +44,6 @@ from tubeclient.net.runner import FlowRunner
 from tubeclient.positions.first_offsets import DATA_UNKNOWN, FirstOffsets
 from tubeclient.settings import ClientSettings, checked_settings
 from tubeclient.wire.message_time import MINUTE_MS, moment_ms, zone_named
-
-FoundT = TypeVar("FoundT")
 
 _log = logging.getLogger(__name__)
 
@@ -255,7 +253,7 @@ class OffsetLookup(ProcessBound):
                 raise
             raise ClientClosed("this OffsetLookup was closed") from error
 
-    def _searched(self, view: ClusterView, key: PartitionKey, zone: tzinfo, search: MinuteSearch[FoundT]) -> FoundT:
+    def _searched(self, view: ClusterView, key: PartitionKey, zone: tzinfo, search: MinuteSearch) -> int | None:
         runner = FlowRunner(self._pool)
         look = TimedLook(
             view.broker_of(key),
