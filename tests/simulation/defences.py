@@ -252,7 +252,7 @@ DEFENCES = (
         RANGE + "_check_bounds",
         "if found < self._end:",
         "if False:",
-        6,
+        7,
         ("a broker loses its tail",),
     ),
     Defence(
@@ -280,7 +280,7 @@ DEFENCES = (
         "tubeclient.range_reader:RangeReader._check_kept",
         "kept.losses(self._runner, self._store_sizes)",
         "()",
-        12,
+        5,
         ("retention", "the driver dies"),
     ),
     Defence(
