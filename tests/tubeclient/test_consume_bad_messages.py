@@ -2,27 +2,20 @@
 
 from __future__ import annotations
 
-import logging
-
 import pytest
 
-from embedded_tubemq.cluster import EmbeddedTubeMQ
 from embedded_tubemq.storage.store import NewMessage
 from tests.tubeclient.consuming import Bench
 from tests.tubeclient.test_kept_messages import other_bytes
 from tests.tubeclient.test_read_range_limits import instead
 from tubeclient import (
-    ClientSettings,
     CorruptMessage,
-    PullConsumer,
 )
 from tubeclient.flows.fetch import KeptBad
-from tubeclient.keys import PartitionKey
 from tubeclient.wire.methods import Method
 from tubeclient.wire.payload import encode_attributes, encode_payload, java_string_hash
 
 UNPARSABLE = b"\0\0\0\x63k=v"
-SINGLE = PartitionKey(1, "single", 0)
 
 
 @pytest.mark.parametrize("on_the_way", [0, 1])
@@ -73,35 +66,3 @@ def test_bad_messages_come_whatever_tags_are_picked(bench: Bench) -> None:
     delivery = client.get(timeout_ms=10_000)
     assert [one.bad_reason is None for one in delivery] == [False, True, False]
     assert delivery.bodies[1:] == [b"body", UNPARSABLE]
-
-
-@pytest.fixture
-def spoilt(cluster: EmbeddedTubeMQ) -> list[bytes]:
-    """A partition with one damaged message, and one whose attributes cannot be parsed; the payloads sent."""
-    sent = [b"%d" % number for number in range(20)]
-    sent[12] = UNPARSABLE
-    cluster.load("single", [NewMessage(0, body, int(body == UNPARSABLE)) for body in sent])
-    cluster.damage("single", 7 * 28)
-    return sent
-
-
-def test_a_consumer_goes_on_behind_bad_messages_and_logs_them(
-    settings: ClientSettings, spoilt: list[bytes], caplog: pytest.LogCaptureFixture
-) -> None:
-    options = {"start_from": "earliest", "strategy": lambda _: [SINGLE], "source_count": -1, "node_id": -1}
-    with PullConsumer(settings, "etl", ["single"], **options) as consumer:  # type: ignore[arg-type]
-        for _ in range(2):
-            with pytest.raises(CorruptMessage, match=r'1:single:0, .* checksum.* set bad_messages="keep"'):
-                consumer.get(timeout_ms=5_000)
-    with PullConsumer(settings, "etl", ["single"], bad_messages="keep", **options) as consumer:  # type: ignore[arg-type]
-        delivery = consumer.get(timeout_ms=5_000)
-        assert delivery is not None
-        consumer.confirm(delivery)
-    assert sorted(delivery.bad) == [7, 12]
-    assert [body for n, body in enumerate(delivery.bodies) if n != 7] == [
-        body for n, body in enumerate(spoilt) if n != 7
-    ]
-    [line] = [record for record in caplog.records if "are kept" in record.getMessage()]
-    assert line.levelno == logging.WARNING
-    told = f"partition {SINGLE}, in the pack from offset 0 on: 2 bad messages are kept. The first has id"
-    assert told in line.getMessage()

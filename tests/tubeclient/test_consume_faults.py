@@ -27,11 +27,6 @@ def test_a_passing_refusal_is_waited_out(bench: Bench, client: Client, code: int
     assert client.events_of(Lost) == []
 
 
-def test_a_broker_cannot_put_a_partition_to_rest_for_weeks(bench: Bench, client: Client) -> None:
-    bench.brokers[1].faults.force(Method.GET_MESSAGES, 452, wait_ms=(1 << 31) - 1)
-    assert client.get(timeout_ms=601_000).start == 0
-
-
 def test_a_broker_that_answers_empty_from_one_position_is_not_asked_all_the_time(bench: Bench, client: Client) -> None:
     handle = bench.brokers[1].handle
 
