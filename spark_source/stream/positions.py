@@ -85,7 +85,7 @@ def look(options: SourceOptions, cluster: Cluster, progress: ProgressTable) -> l
     layout = Layout(options.selector(), view)
     kept = progress.positions({key.topic for key in layout.configured})
     with contextlib.closing(cluster.lookup()) as lookup:
-        bounds, silent = lookup.look(layout.view_read)
+        bounds, silent, _ = lookup.look(layout.view_read)
         answering = layout.view_read.without(silent.keys())
         on_brokers = lookup.group_positions(answering, options.consumer_group)
     rows = []

@@ -15,6 +15,7 @@ from spark_source.offsets.partition_set import PartitionSet
 from tubeclient.errors import TubeError
 from tubeclient.keys import PartitionKey, StoreBounds, StoreKey
 from tubeclient.metadata import ClusterView
+from tubeclient.positions.store_growth import StoreGrowth
 
 __all__ = ["MIN_REFRESH_SECONDS", "Layout", "Snapshot", "SnapshotCache"]
 
@@ -68,6 +69,8 @@ class Snapshot:
     """By broker id, why a broker did not answer for all its stores."""
     last_bounds: Mapping[StoreKey, StoreBounds]
     """`bounds`, plus earlier bounds of silent brokers."""
+    growth: Mapping[StoreKey, StoreGrowth]
+    """How the stores of `bounds` gained partitions while the query ran."""
 
     @classmethod
     def of(cls, layout: Layout, lookup: Lookup, before: Snapshot | None = None) -> Snapshot:
@@ -75,7 +78,7 @@ class Snapshot:
         told = lookup.look(layout.view_read)
         last = before.last_bounds if before is not None and told.silent else {}
         kept = {store: held for store, held in last.items() if store in layout.view.stores()}
-        return cls(layout, told.bounds, told.silent, {**kept, **told.bounds})
+        return cls(layout, told.bounds, told.silent, {**kept, **told.bounds}, told.growth)
 
     @cached_property
     def view_told(self) -> ClusterView:

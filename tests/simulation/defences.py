@@ -191,9 +191,9 @@ DEFENCES = (
     ),
     Defence(
         "a new partition is read from its first offset",
-        "spark_source.plan.planning:plan",
-        "Run(number, number, held.min_offset)",
-        "Run(number, number, held.max_offset)",
+        "spark_source.plan.planning:_entry",
+        "return held.min_offset",
+        "return held.max_offset",
         0,
         ("more partitions",),
     ),
