@@ -82,7 +82,7 @@ DEFENCES = (
         off=lambda _: property(lambda record: f"{record.consumer_group} {record.run_id}"),
         kinds=TWO,
         given={"dies": False},
-        seed=61,
+        seed=68,
     ),
     Defence(
         "a commit that Delta skipped is noticed",
