@@ -73,6 +73,8 @@ class StoreFiles(NamedTuple):
     """The index's own bounds. Its first entries may have no message any more."""
     data_min: int
     """The first byte of data that is still there. Above 0, data has expired."""
+    last_partition: int | None = None
+    """The highest partition id of the store on this broker. None if the broker does not say."""
 
 
 class PartitionKey(NamedTuple):

@@ -18,6 +18,7 @@ from typing import NamedTuple
 from spark_source.offsets.offsets import Offsets, PartitionSet, Run
 from spark_source.plan.windows import StoreWindows, window_ends
 from tubeclient.keys import INDEX_ENTRY_BYTES, OffsetRange, PartitionKey, StoreBounds, StoreKey
+from tubeclient.positions.store_growth import StoreGrowth
 
 __all__ = [
     "StoreNodes",
@@ -35,11 +36,13 @@ def plan(
     bounds: Mapping[StoreKey, StoreBounds],
     max_rows: int | None,
     entering: Mapping[PartitionKey, int] | None = None,
+    growth: Mapping[StoreKey, StoreGrowth] | None = None,
 ) -> Offsets:
     """Return where the batch that begins at `start` ends; `start` itself if there is nothing to do.
 
     `partitions` can be read now; others, and those whose store has no bounds, keep their offsets. Partitions missing
-    from `start` are new. They enter at their store's first offset, and are read from the next batch on, so that a range
+    from `start` are new. They enter at their store's first offset, or at the first offset that may have their messages
+    according to `growth`, but never before all other partitions. They are read from the next batch on, so that a range
     only depends on two recorded offsets. Waiting partitions enter in the same way, at their offset in `entering`;
     without one they keep waiting. No partition moves backward or past its store's end. With `max_rows` the windows of
     all stores have at most so many entries, and exactly so many while there are enough. Every partition with something
@@ -62,10 +65,22 @@ def plan(
             new = {number for number in new if PartitionKey(store.broker_id, store.topic, number) not in start.waiting}
         if new:
             runs = start.runs.get(store, ())
-            entered = [Run(number, number, held.min_offset) for number in new]
+            entered = [Run(number, number, _entry(number, runs, held, (growth or {}).get(store))) for number in new]
             moved[store] = sorted([*moved.get(store, runs), *entered])
     planned = Offsets.of_runs({**start.runs, **moved}, start.waiting) if moved else start
     return planned.merge(entering) if entering else planned
+
+
+def _entry(partition_id: int, others: Sequence[Run], held: StoreBounds, growth: StoreGrowth | None) -> int:
+    """Where a new partition enters a store that has `others`.
+
+    Never before all others, whatever `growth` proves: if the broker loses the end of its data and is written to again
+    unnoticed, this partition skips nothing that the others do not skip too.
+    """
+    begin = growth.begin_of(partition_id) if growth is not None else None
+    if begin is None or not others:
+        return held.min_offset
+    return held.nearest(min(begin, max(run.offset for run in others)))
 
 
 def _advanced(run: Run, ids: frozenset[int] | None, held: StoreBounds, ends: Mapping[int, int]) -> list[Run]:

@@ -27,9 +27,9 @@ _log = logging.getLogger(__name__)
 
 
 def read_task(options: SourceOptions, task: ReadTask) -> Iterator[pyarrow.RecordBatch]:
-    """Yield the messages of the task's ranges in batches of a good size for Spark; reads several ranges at a time.
+    """Yield the messages of the task's ranges in batches of a good size for Spark.
 
-    Memory: at most one batch, and a few packs per range being read. Raises DataLoss, CorruptMessage, or the error that
+    Memory: at most one batch, and a few packs. Raises DataLoss, CorruptMessage, or the error that
     stopped the reader for `retryLimit`.
     """
     # Imported here, because the planner loads this module too and does not need them.

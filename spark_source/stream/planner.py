@@ -175,7 +175,7 @@ class StreamPlanner:
         partitions, bounds = self._reach(recent)
         entering = group.late_starts.entering(held, recent, bounds) if held.waiting else {}
         held_back = min_rows is not None and self._delay.holds_back(rows_to_read(held, partitions, bounds), min_rows)
-        end = plan(held, partitions, bounds, 0 if held_back else max_rows, entering)
+        end = plan(held, partitions, bounds, 0 if held_back else max_rows, entering, recent.growth)
         if end is begin:
             self._idle = IdleLook(question, recent, held_back)
             return start

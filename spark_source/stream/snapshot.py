@@ -15,6 +15,7 @@ from tubeclient.errors import TubeError
 from tubeclient.keys import PartitionKey, StoreBounds, StoreKey
 from tubeclient.metadata import ClusterView
 from tubeclient.positions.offset_lookup import OffsetLookup
+from tubeclient.positions.store_growth import StoreGrowth
 
 __all__ = ["MIN_REFRESH_SECONDS", "Layout", "SilentBrokers", "Snapshot", "SnapshotCache", "some_of"]
 
@@ -72,6 +73,8 @@ class Snapshot:
     """By broker id, why a broker did not answer for all its stores."""
     last_bounds: Mapping[StoreKey, StoreBounds]
     """`bounds`, plus earlier bounds of silent brokers."""
+    growth: Mapping[StoreKey, StoreGrowth]
+    """How the stores of `bounds` gained partitions while the query ran."""
 
     @classmethod
     def of(cls, layout: Layout, lookup: OffsetLookup, before: Snapshot | None = None) -> Snapshot:
@@ -79,7 +82,7 @@ class Snapshot:
         told = lookup.look(layout.view_read)
         last = before.last_bounds if before is not None and told.silent else {}
         kept = {store: held for store, held in last.items() if store in layout.view.stores()}
-        return cls(layout, told.bounds, told.silent, {**kept, **told.bounds})
+        return cls(layout, told.bounds, told.silent, {**kept, **told.bounds}, told.growth)
 
     @cached_property
     def view_told(self) -> ClusterView:

@@ -82,7 +82,7 @@ DEFENCES = (
         off=lambda _: property(lambda record: f"{record.consumer_group} {record.run_id}"),
         kinds=TWO,
         given={"dies": False},
-        seed=61,
+        seed=68,
     ),
     Defence(
         "a commit that Delta skipped is noticed",
@@ -191,9 +191,9 @@ DEFENCES = (
     ),
     Defence(
         "a new partition is read from its first offset",
-        "spark_source.plan.planning:plan",
-        "Run(number, number, held.min_offset)",
-        "Run(number, number, held.max_offset)",
+        "spark_source.plan.planning:_entry",
+        "return held.min_offset",
+        "return held.max_offset",
         0,
         ("more partitions",),
     ),
@@ -244,7 +244,7 @@ DEFENCES = (
         RANGE + "_check_bounds",
         "if self.position < self._end:",
         "if True:",
-        1,
+        9,
         ("retention", "a broker loses its tail", "the driver dies"),
     ),
     Defence(
@@ -252,7 +252,7 @@ DEFENCES = (
         RANGE + "_check_bounds",
         "if found < self._end:",
         "if False:",
-        6,
+        7,
         ("a broker loses its tail",),
     ),
     Defence(
@@ -280,7 +280,7 @@ DEFENCES = (
         "tubeclient.range_reader:RangeReader._check_kept",
         "kept.losses(self._runner, self._store_sizes)",
         "()",
-        12,
+        5,
         ("retention", "the driver dies"),
     ),
     Defence(

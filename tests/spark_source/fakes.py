@@ -174,6 +174,7 @@ class FakeLookup(OffsetLookup):
         return OffsetLook(
             {store: StoreBounds(rows[store][0] * ROW, rows[store][1] * ROW) for store in told},
             {one: ConnectError(f"broker {one} is down") for one in cluster.silent & {*view.brokers}},
+            {},
         )
 
     def group_positions(self, view: ClusterView, consumer_group: str) -> dict[PartitionKey, int]:

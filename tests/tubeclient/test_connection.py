@@ -10,7 +10,6 @@ import pytest
 
 from tests.tubeclient.peer import WAIT_SECONDS, fill, peer, wait_until_closed
 from tubeclient.errors import ConnectError, ConnectionLost, ProtocolError, TubeError
-from tubeclient.net.connection import Connection
 from tubeclient.wire.framing import Frame, FrameDecoder, encode_frame
 
 
@@ -87,18 +86,3 @@ def test_a_peer_that_reads_nothing_does_not_hang_the_sender() -> None:
         with pytest.raises(ConnectionLost, match="took too long"):
             fill(connection)
         done.set()
-
-
-def test_closing_fails_what_is_awaited() -> None:
-    with peer(wait_until_closed) as connection:
-        future = connection.submit(b"hello")
-        connection.close()
-        with pytest.raises(ConnectionLost, match="closed here"):
-            future.result(0)
-
-
-def test_nobody_listening_is_a_connect_error_naming_the_address() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        address = f"127.0.0.1:{listener.getsockname()[1]}"
-    with pytest.raises(ConnectError, match=rf"cannot connect to {address}: .*refused"):
-        Connection(address, connect_timeout_ms=1_000, send_timeout_ms=1_000)

@@ -14,54 +14,40 @@ from google.protobuf.message import Message
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from embedded_tubemq.broker.broker import Broker
-from embedded_tubemq.broker.offsets import GroupOffsets
-from embedded_tubemq.common.catalogue import Catalogue, TopicConfig
 from embedded_tubemq.common.peer import NOBODY, Peer
-from embedded_tubemq.storage.store import NewMessage, Store
-from embedded_tubemq.storage.stores import StoreDirectory
-from tests.tubeclient.simulation import Actor, Simulation, Weather
+from embedded_tubemq.storage.store import NewMessage
+from tests.tubeclient import test_read_range
+from tests.tubeclient.simulation import Actor, Weather
+from tests.tubeclient.test_read_range import BROKER, CALM, GROUPS, LATE, STORMY, TOPIC
 from tubeclient.errors import DeadlineExceeded, NoMessageTime
 from tubeclient.flows.find_time import TimedLook
 from tubeclient.flows.stay import ReaderNames
-from tubeclient.flows.time_search import FirstMinute, TimeSearch
+from tubeclient.flows.time_search import FirstMinute, MinuteSearch, TimeSearch
 from tubeclient.keys import INDEX_ENTRY_BYTES as ENTRY
-from tubeclient.keys import BrokerInfo, PartitionKey, StoreBounds
+from tubeclient.keys import PartitionKey, StoreBounds
 from tubeclient.wire.methods import Method
 from tubeclient.wire.payload import encode_attributes, encode_payload
 
-BROKER = BrokerInfo(1, "127.0.0.1", 8123)
-TOPIC = "clicks"
-GROUPS = ("g-r0", "g-r1")
-CALM = Weather()
-STORMY = Weather(lose_request=0.02, lose_answer=0.02, break_connection=0.02)
-LATE = Weather(come_late=0.1)
 
-
-class Bench:
+class Bench(test_read_range.Bench):
     """A broker with one store. Messages are (partition, minute of 1970-01-01); None stands for no time."""
 
     def __init__(self, folder: Path, partitions: int = 2, seed: int = 1, weather: Weather | None = None) -> None:
-        catalogue = Catalogue(0, [TopicConfig(TOPIC, 1, partitions)])
-        self.broker = Broker(1, catalogue, StoreDirectory(folder, catalogue, lambda: 0), GroupOffsets())
-        self.simulation = Simulation({BROKER.address: self.broker}, seed, weather)
+        super().__init__(folder, partitions, seed, weather)
 
-    @property
-    def store(self) -> Store:
-        return self.broker.stores.get(TOPIC, 0)
+    def look(self, partition: int, search: MinuteSearch, **more: Any) -> Actor:
+        key, lives = PartitionKey(1, TOPIC, partition), itertools.count(1)
+        names = ReaderNames(GROUPS, lambda: f"looker-{next(lives)}")
+        return self.simulation.start(whole(TimedLook(BROKER, key, names, search, random.Random(1), zone=UTC, **more)))
 
-    def append(self, messages: Sequence[tuple[int, int | None]], size: int = 20) -> None:
+    def write(self, messages: Sequence[tuple[int, int | None]], size: int = 20) -> None:
         self.store.append_all(
             (NewMessage(partition, *with_minute(minute, size)) for partition, minute in messages),
             int(self.simulation.now_ms),
         )
 
     def start(self, partition: int, minute: int, **more: Any) -> Actor:
-        bounds = StoreBounds(*self.store.bounds)
-        key, lives = PartitionKey(1, TOPIC, partition), itertools.count(1)
-        names = ReaderNames(GROUPS, lambda: f"looker-{next(lives)}")
-        look = TimedLook(BROKER, key, names, TimeSearch(bounds, minute), random.Random(1), zone=UTC, **more)
-        return self.simulation.start(whole(look))
+        return self.look(partition, TimeSearch(StoreBounds(*self.store.bounds), minute), **more)
 
     def find(self, partition: int, minute: int, **more: Any) -> Any:
         """The entry that is found; raises what the search raises."""
@@ -71,11 +57,7 @@ class Bench:
 
     def first(self, partition: int, begin: int, end: int) -> Any:
         """The minute of the first message from entry `begin` up to `end`."""
-        bounds = StoreBounds(begin * ENTRY, end * ENTRY)
-        key, lives = PartitionKey(1, TOPIC, partition), itertools.count(1)
-        names = ReaderNames(GROUPS, lambda: f"looker-{next(lives)}")
-        look = TimedLook(BROKER, key, names, FirstMinute(bounds), random.Random(1), zone=UTC)
-        actor = self.simulation.start(whole(look))
+        actor = self.look(partition, FirstMinute(StoreBounds(begin * ENTRY, end * ENTRY)))
         self.simulation.run()
         if actor.error is not None:
             raise actor.error
@@ -87,7 +69,7 @@ def with_minute(minute: int | None, size: int = 20) -> tuple[bytes, int]:
     return encode_payload(bytes(size), encode_attributes({}, "tag", time))
 
 
-def whole(look: TimedLook[Any]) -> Any:
+def whole(look: TimedLook) -> Any:
     """Search and give the partition back, as the shell does."""
     try:
         return (yield from look.run())
@@ -134,7 +116,7 @@ def test_the_first_message_of_a_minute_is_found_among_its_siblings(
     for partition, step in steps:
         now += step
         messages.append((partition, now))
-    bench.append(messages, size)
+    bench.write(messages, size)
     for partition in range(3):
         found = bench.find(partition, minute, retry_limit_ms=900_000)
         own = [(at, time) for at, (owner, time) in enumerate(messages) if owner == partition]
@@ -145,13 +127,13 @@ def test_the_first_message_of_a_minute_is_found_among_its_siblings(
 
 @pytest.mark.parametrize("delay_ms", range(40, 140, 2))
 def test_a_fetch_that_comes_late_hides_no_message(bench: Bench, delay_ms: int) -> None:
-    bench.append([(n % 2, n // 10) for n in range(400)], 30_000)
+    bench.write([(n % 2, n // 10) for n in range(400)], 30_000)
     bench.simulation.let_come_late(Method.GET_MESSAGES, delay_ms, nth=2)
     assert bench.find(1, 12) == 120
 
 
 def test_the_first_message_of_a_range_has_a_minute(bench: Bench) -> None:
-    bench.append([(0, 5), (1, 6), (0, 7), (0, None), (1, 3), *[(0, 9)] * 200], 30_000)
+    bench.write([(0, 5), (1, 6), (0, 7), (0, None), (1, 3), *[(0, 9)] * 200], 30_000)
     assert [bench.first(0, begin, 205) for begin in (0, 1, 2, 4)] == [5, 7, 7, 9]
     assert [bench.first(1, begin, 205) for begin in (0, 2, 5)] == [6, 3, None]
     assert bench.first(0, 7, 7) is None
@@ -164,7 +146,7 @@ def test_the_first_message_of_a_range_has_a_minute(bench: Bench) -> None:
 def test_an_empty_partition_and_one_that_is_all_older(bench: Bench) -> None:
     assert bench.find(0, 5) is None
     assert bench.simulation.calls == []
-    bench.append([(0, 4)] * 10)
+    bench.write([(0, 4)] * 10)
     assert bench.find(0, 5) is None
     assert bench.find(1, 5) is None
     assert bench.find(0, 4) == 0
@@ -192,7 +174,7 @@ def test_bad_messages_that_are_kept_are_as_old_as_the_next_good_one(
 ) -> None:
     """So none is passed over that may be of the time."""
     bench = Bench(tmp_path_factory.mktemp("store"), partitions=1)
-    bench.append([(0, 10 + number // 2) for number in range(40)], size=100_000)
+    bench.write([(0, 10 + number // 2) for number in range(40)], size=100_000)
     bad = {number for start, count in runs for number in range(start, min(40, start + count))}
     for number in bad:
         bench.store.damage(number * ENTRY, byte=30)
@@ -206,7 +188,7 @@ def test_bad_messages_that_are_kept_are_as_old_as_the_next_good_one(
 
 
 def test_what_expires_meanwhile_counts_as_older(bench: Bench) -> None:
-    bench.append([(0, 10 + n // 100) for n in range(2_000)])
+    bench.write([(0, 10 + n // 100) for n in range(2_000)])
     actor = bench.start(0, 12)  # entry 200
     while bench.simulation.calls.count(Method.GET_MESSAGES) < 5:
         bench.simulation.run(for_ms=0.1)
@@ -216,7 +198,7 @@ def test_what_expires_meanwhile_counts_as_older(bench: Bench) -> None:
 
 
 def test_a_broker_that_lost_its_tail_meanwhile_has_nothing_there(bench: Bench) -> None:
-    bench.append([(0, 4)] * 900 + [(0, 5)] * 100)
+    bench.write([(0, 4)] * 900 + [(0, 5)] * 100)
     actor = bench.start(0, 5)
     bench.store.truncate(0)
     bench.simulation.run()
@@ -225,7 +207,7 @@ def test_a_broker_that_lost_its_tail_meanwhile_has_nothing_there(bench: Bench) -
 
 
 def test_patience_ends(bench: Bench) -> None:
-    bench.append([(0, 4), (0, 5)])
+    bench.write([(0, 4), (0, 5)])
     bench.simulation.weather = Weather(lose_request=1.0)
     with pytest.raises(DeadlineExceeded, match=r"no progress for \d+ s looking for a time in partition 1:clicks:0"):
         bench.find(0, 5, retry_limit_ms=30_000)
@@ -259,6 +241,6 @@ def test_answers_that_cannot_be_true_end_the_search(
         return answer
 
     monkeypatch.setattr(bench.broker, "handle", handle)
-    bench.append([(0, n // 100) for n in range(2_000)])
+    bench.write([(0, n // 100) for n in range(2_000)])
     with pytest.raises(DeadlineExceeded, match=rf"looking for a time in partition 1:clicks:0.*{said}"):
         bench.find(0, 12, retry_limit_ms=10_000)

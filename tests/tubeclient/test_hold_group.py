@@ -23,7 +23,6 @@ from tubeclient.flows.hold_group import (
 from tubeclient.flows.master import GroupNode, MasterList, MetadataCache, close_nodes, query_view
 from tubeclient.keys import BrokerInfo
 from tubeclient.metadata import ClusterView
-from tubeclient.names import reader_groups_of
 from tubeclient.wire.methods import Method
 
 FIRST, SECOND = "10.0.0.1:8715", "10.0.0.2:8715"
@@ -198,15 +197,6 @@ def visit(topic: str, groups: tuple[str, ...], patience_ms: float, stay_ms: floa
     yield Sleep(stay_ms)
     yield from close_nodes(masters, [node])
     return node.group
-
-
-def test_more_visitors_than_groups_wait_for_each_other(master: Master) -> None:
-    simulation = Simulation({MASTER: master}, 5)
-    actors = [simulation.start(visit(topic, reader_groups_of("etl"), 60_000)) for topic in TOPICS]
-    simulation.run(for_ms=60_000)
-    assert all(actor.done and actor.error is None for actor in actors)
-    assert {actor.result for actor in actors} == set(reader_groups_of("etl"))
-    assert all(not group.consumers for group in master.groups.values())
 
 
 def test_whoever_stays_is_a_conflict_when_patience_ends(master: Master) -> None:

@@ -17,7 +17,6 @@ from embedded_tubemq.broker.offsets import Cursor, GroupOffsets
 from embedded_tubemq.common.catalogue import Catalogue, TopicConfig
 from embedded_tubemq.storage.store import NewMessage, Store
 from embedded_tubemq.storage.stores import StoreDirectory
-from tests.tubeclient.interrupting import interrupted_at_check
 from tests.tubeclient.simulation import Simulation, Weather
 from tubeclient.errors import CorruptMessage, DataLoss, DeadlineExceeded, TubeError
 from tubeclient.flows.effects import Emit, Sleep
@@ -307,15 +306,6 @@ def test_no_progress_ends_with_an_error_that_says_why(bench: Bench) -> None:
         bench.read(bench.range(0, 0, 10), retry_limit_ms=5_000)
 
 
-@pytest.mark.parametrize("code", [401, 411, 500, 503, 510, 599])
-def test_a_commit_that_is_refused_costs_time_but_no_message(bench: Bench, code: int) -> None:
-    bench.append(40)
-    piece = bench.range(0, 3, 40)  # up to the end, which only a commit tells
-    bench.broker.faults.force(Method.COMMIT_OFFSET, code, times=2)
-    assert payloads(bench.read(piece)) == bench.expected(piece)
-    assert bench.broker.faults.take_forced(Method.COMMIT_OFFSET) is None
-
-
 @pytest.mark.parametrize("code", [404, 410, 411, 412, 452, 500, 503])
 def test_a_passing_refusal_costs_time_but_no_message(bench: Bench, code: int) -> None:
     bench.append(400, 3_000)
@@ -323,20 +313,3 @@ def test_a_passing_refusal_costs_time_but_no_message(bench: Bench, code: int) ->
     for method in (Method.PARTITION_REGISTER, Method.GET_MESSAGES):
         bench.broker.faults.force(method, code, times=2, wait_ms=50)
     assert payloads(bench.read(piece)) == bench.expected(piece)
-
-
-def test_wherever_a_read_is_interrupted_the_partition_is_given_back(tmp_path: Path) -> None:
-    held = []
-    for number in itertools.count():
-        bench = Bench(tmp_path / str(number), partitions=2, seed=1)
-        bench.broker.faults.half_packs = True
-        bench.append(40)
-        reading = bench.reading(bench.range(0, 3, 12))  # it registers at the end of the range too
-        interrupted = bench.simulation.finish(interrupted_at_check(reading.run(), number))
-        bench.simulation.finish(reading.release())
-        if bench.owners():
-            held.append(number)
-        if not interrupted:
-            break
-    assert number > 100
-    assert held == []

@@ -131,14 +131,6 @@ def test_the_groups_own_rules_come_before_the_clusters() -> None:
     assert after_messages(PartitionPace(), own, clusters, lag_bytes=40 * MIB) == 900
 
 
-def test_pauses_between_fetches_depend_on_filter_and_end() -> None:
-    found = rules((3, [PAUSES]))
-    assert after_messages(PartitionPace(), found) == 10
-    assert after_messages(PartitionPace(), found, filtered=True) == 20
-    assert after_messages(PartitionPace(), found, filtered=True, near_end=True) == 30
-    assert after_messages(PartitionPace(), found, near_end=True) == 10
-
-
 @given(
     packs=st.lists(st.tuples(st.integers(0, 3_000), st.integers(0, 2 * MIB)), min_size=1, max_size=200),
     limit_mib=st.integers(0, 30),

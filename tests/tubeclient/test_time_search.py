@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tubeclient.flows.time_search import MinuteSearch, TimeSearch
+from tubeclient.flows.time_search import TimeSearch
 from tubeclient.keys import INDEX_ENTRY_BYTES as ENTRY
 from tubeclient.keys import StoreBounds
 
@@ -28,7 +26,7 @@ def search(index: Index, minute: int, low: int = 0, walk: int = 1) -> tuple[int,
     return looking.limit // ENTRY, looking.found, looks
 
 
-def searched(looking: MinuteSearch[Any], index: Index, low: int = 0, walk: int = 1) -> int:
+def searched(looking: TimeSearch, index: Index, low: int = 0, walk: int = 1) -> int:
     """By how many looks it came to its end."""
     looks = 0
     while (offset := looking.to_look_at) is not None:
@@ -39,7 +37,7 @@ def searched(looking: MinuteSearch[Any], index: Index, low: int = 0, walk: int =
     return looks
 
 
-def look(looking: MinuteSearch[Any], index: Index, offset: int, walk: int) -> None:
+def look(looking: TimeSearch, index: Index, offset: int, walk: int) -> None:
     """As a broker does: its answer begins before the message, by less than `walk` entries."""
     at = offset // ENTRY
     while at < looking.limit // ENTRY:

@@ -54,7 +54,7 @@ EXPECTED: dict[str, object] = {
         (GroupMember("members_vm-19099", "127.0.0.1", True, 2, 1, (PartitionKey(2, "one", 10_000),)),),
     ),
     "change": ["broker 1: Existed record found"],
-    "files": {StoreKey(1, "one", 1): StoreFiles(StoreBounds(28, 280), 99)},
+    "files": {StoreKey(1, "one", 1): StoreFiles(StoreBounds(28, 280), 99, 10_001)},
     "positions": [PartitionPosition(PartitionKey(1, "one", 10_001), 28, 56, 280)],
     "former": 28,
 }

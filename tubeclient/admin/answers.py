@@ -231,10 +231,13 @@ def to_files(answer: Fields, broker_id: int) -> dict[StoreKey, StoreFiles]:
         # There is a line for each partition, maybe thousands, and all lines of a store are equal.
         ids = topic.column("offsetInfo", "partitionId", high=_MAX_INT32)
         line_of = {partition_id // MAX_STORE_PARTITIONS: line for line, partition_id in enumerate(ids)}
+        last_of = {partition_id // MAX_STORE_PARTITIONS: partition_id for partition_id in sorted(ids)}
         fields = ("offsetMin", "offsetMax", "dataMin")
         columns = (topic.column("offsetInfo", field, line_of.values()) for field in fields)
         for store_id, start, end, data_min in zip(line_of, *columns, strict=True):
-            found[StoreKey(broker_id, name, store_id)] = StoreFiles(StoreBounds(start, end), data_min)
+            found[StoreKey(broker_id, name, store_id)] = StoreFiles(
+                StoreBounds(start, end), data_min, last_of[store_id]
+            )
     return found
 
 

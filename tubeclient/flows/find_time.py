@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import random
 from datetime import tzinfo
-from typing import Any, Generic, TypeVar
+from typing import Any
 
 from tubeclient.errors import (
     CorruptMessage,
@@ -27,10 +27,8 @@ from tubeclient.keys import BrokerInfo, PartitionKey
 from tubeclient.wire.message_time import MINUTE_MS, message_time_ms
 from tubeclient.wire.messages import Message, bad_attributes, checked_columns, kept_columns
 
-FoundT = TypeVar("FoundT")
 
-
-class TimedLook(Generic[FoundT]):
+class TimedLook:
     """One search. The flow `run()` returns what it found. `zone` is that of the producers' clocks. With `bad_messages`
     "keep", a message that is damaged or cannot be parsed counts as old as the next good one.
 
@@ -43,7 +41,7 @@ class TimedLook(Generic[FoundT]):
         broker: BrokerInfo,
         partition: PartitionKey,
         names: ReaderNames,
-        search: MinuteSearch[FoundT],
+        search: MinuteSearch,
         rng: random.Random,
         *,
         zone: tzinfo,
@@ -59,7 +57,7 @@ class TimedLook(Generic[FoundT]):
         self._stay = Stay(broker, partition, names)
         self._patience = Patience(retry_limit_ms, retry_limit_ms)
 
-    def run(self) -> Flow[FoundT]:
+    def run(self) -> Flow[int | None]:
         self._patience.progress((yield Now()))
         while (offset := self._search.to_look_at) is not None:
             yield from self._look(offset)

@@ -193,15 +193,18 @@ class Stay:
 
 def probe_store(broker: BrokerInfo, partitions: Sequence[PartitionKey], names: ReaderNames) -> Flow[StoreBounds]:
     """Ask `broker` for the bounds of the store of `partitions`, by the first one that is free in one of the groups."""
-    *others, last = partitions
-    for key in (*others, last):
+    refusal: TubeError | None = None
+    for key in partitions:
         stay = Stay(broker, key, names)
         try:
             answer = yield from stay.seek(0, f"asking for the offsets of {key}")
-            return StoreBounds(answer.currOffset, answer.maxOffset)
-        except PartitionOccupied:
-            if key == last:
-                raise
-        finally:
+        except TubeError as error:
             yield from stay.leave()
-    raise AssertionError("no partition was given")
+            if not isinstance(error, PartitionOccupied):
+                raise
+            refusal = error
+        else:
+            yield from stay.leave()
+            return StoreBounds(answer.currOffset, answer.maxOffset)
+    assert refusal is not None, "no partition was given"
+    raise refusal

@@ -49,8 +49,7 @@ class EmptyPolls(NamedTuple):
 
 
 class FetchPauses(NamedTuple):
-    """Waits between two fetches with messages: for readers without a filter, with one, and with one and close to the
-    end."""
+    """Waits between two fetches with messages: for readers without a filter, with one, and with one near the end."""
 
     unfiltered_ms: float
     filtered_ms: float
@@ -88,16 +87,8 @@ class FlowRules:
 
     def data_limit(self, lag_bytes: int, minute: int) -> DataLimit | None:
         """The limit of a reader `lag_bytes` behind at `minute` of the day; of several the one for the longest lag."""
-        fitting = [
-            limit
-            for limit in self.data_limits
-            if limit.start_minute <= minute <= limit.end_minute and lag_bytes > limit.lag_bytes
-        ]
-        return max(fitting, key=lambda limit: limit.lag_bytes, default=None)
-
-    def pause_after_empty(self, count: int) -> float | None:
-        """Milliseconds to wait after the `count`th empty answer in a row, if a rule says so."""
-        return next((rule.pause_ms for rule in self.empty_polls if count >= rule.empty_answers), None)
+        fitting = [one for one in self.data_limits if one.start_minute <= minute <= one.end_minute]
+        return max((one for one in fitting if lag_bytes > one.lag_bytes), key=lambda one: one.lag_bytes, default=None)
 
 
 NO_RULES = FlowRules()
@@ -115,7 +106,8 @@ class PartitionPace:
     """
 
     def __init__(self) -> None:
-        self._empty = 0
+        self.empty_answers = 0
+        """In a row, so far."""
         self._minute_end = self._window_end = 0.0
         self._minute_bytes = self._window_bytes = 0
         self._limit: DataLimit | None = None
@@ -133,12 +125,11 @@ class PartitionPace:
         near_end: bool,
     ) -> float:
         """Milliseconds to wait after an answer with messages."""
-        self._empty = 0
+        self.empty_answers = 0
         if now_ms >= self._minute_end:
             self._limit = group.data_limit(lag_bytes, minute) or default.data_limit(lag_bytes, minute)
             self._minute_end, self._minute_bytes = now_ms + _MINUTE_MS, 0
-            self._window_end, self._window_bytes = now_ms + _WINDOW_MS, 0
-        elif now_ms >= self._window_end:
+        if not self._minute_bytes or now_ms >= self._window_end:
             self._window_end, self._window_bytes = now_ms + _WINDOW_MS, 0
         self._minute_bytes += message_bytes
         self._window_bytes += message_bytes
@@ -156,15 +147,9 @@ class PartitionPace:
 
     def after_nothing(self, group: FlowRules, default: FlowRules, otherwise_ms: float) -> float:
         """Milliseconds to wait after an empty answer: by the rules, or `otherwise_ms`."""
-        self._empty += 1
-        rules = group if group.empty_polls else default
-        pause_ms = rules.pause_after_empty(self._empty)
-        return otherwise_ms if pause_ms is None else pause_ms
-
-    @property
-    def empty_answers(self) -> int:
-        """Empty answers in a row so far."""
-        return self._empty
+        self.empty_answers += 1
+        rules = group.empty_polls or default.empty_polls
+        return next((rule.pause_ms for rule in rules if self.empty_answers >= rule.empty_answers), otherwise_ms)
 
 
 def _data_limit(item: Mapping[str, Any]) -> DataLimit:

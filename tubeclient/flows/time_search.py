@@ -13,62 +13,7 @@ and nothing else has expired, and a search for a later minute finds no earlier p
 
 from __future__ import annotations
 
-from typing import Protocol, TypeVar
-
 from tubeclient.keys import INDEX_ENTRY_BYTES, StoreBounds
-
-FoundT_co = TypeVar("FoundT_co", covariant=True)
-
-
-class MinuteSearch(Protocol[FoundT_co]):
-    """What looks at messages tell their result to. Minutes are since 1970."""
-
-    @property
-    def to_look_at(self) -> int | None:
-        """The offset to look at next. None if the search is over."""
-
-    @property
-    def limit(self) -> int:
-        """How far to look. From this offset on, nothing more needs to be known."""
-
-    @property
-    def found(self) -> FoundT_co:
-        """The result, once the search is over."""
-
-    def saw(self, looked_at: int, seen_from: int, minute: int) -> None:
-        """The partition's first message at or after `looked_at` is of `minute`, at or after `seen_from`."""
-
-    def saw_nothing(self, looked_at: int) -> None:
-        """Record a look: from `looked_at` up to `limit` there is no message of the partition."""
-
-    def saw_only_bad(self, looked_at: int) -> None:
-        """Record a look: all messages of the partition from `looked_at` up to `limit` are bad."""
-
-    def expired(self, min_offset: int) -> None:
-        """Data before `min_offset` has expired."""
-
-
-class FirstMinute:
-    """One look: `found` is the minute of a partition's first message within `bounds`; None if it has none there."""
-
-    def __init__(self, bounds: StoreBounds) -> None:
-        self._begin, self.limit = bounds
-        self.found: int | None = None
-
-    @property
-    def to_look_at(self) -> int | None:
-        return self._begin if self._begin < self.limit else None
-
-    def saw(self, looked_at: int, seen_from: int, minute: int) -> None:
-        self.found, self._begin = minute, self.limit
-
-    def saw_nothing(self, looked_at: int) -> None:
-        self._begin = self.limit
-
-    saw_only_bad = saw_nothing
-
-    def expired(self, min_offset: int) -> None:
-        self._begin = min_offset
 
 
 class TimeSearch:
@@ -121,6 +66,32 @@ class TimeSearch:
         self._older = max(self._older, min(min_offset // INDEX_ENTRY_BYTES, self._end - 1))
         if self._rest <= self._older:  # the position found so far has expired, too
             self._rest, self._matched = self._end, False
+
+
+class FirstMinute:
+    """One look: `found` is the minute of a partition's first message within `bounds`; None if it has none there."""
+
+    def __init__(self, bounds: StoreBounds) -> None:
+        self._begin, self.limit = bounds
+        self.found: int | None = None
+
+    @property
+    def to_look_at(self) -> int | None:
+        return self._begin if self._begin < self.limit else None
+
+    def saw(self, looked_at: int, seen_from: int, minute: int) -> None:
+        self.found, self._begin = minute, self.limit
+
+    def saw_nothing(self, looked_at: int) -> None:
+        self._begin = self.limit
+
+    saw_only_bad = saw_nothing
+
+    def expired(self, min_offset: int) -> None:
+        self._begin = min_offset
+
+
+MinuteSearch = TimeSearch | FirstMinute
 
 
 def _offset(number: int) -> int:

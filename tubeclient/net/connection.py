@@ -21,7 +21,6 @@ from tubeclient.net.fork import ProcessBound
 from tubeclient.net.streams import (
     REFUSED_ADVICE,
     PlainStream,
-    Stream,
     TlsStream,
     client_context,
     describe,
@@ -243,7 +242,7 @@ class Connection(ProcessBound):
                 receiver.failed(reason)
 
 
-def _open(address: str, tls: TlsSettings | None, connect_timeout_ms: int, send_timeout_ms: int) -> Stream:
+def _open(address: str, tls: TlsSettings | None, connect_timeout_ms: int, send_timeout_ms: int) -> PlainStream:
     deadline = time.monotonic() + connect_timeout_ms / 1000
     context = None if tls is None else client_context(tls)
     host, port = split_address(address)

@@ -12,7 +12,7 @@ import ssl
 import struct
 import threading
 import time
-from typing import Protocol, cast
+from typing import cast
 
 from tubeclient.errors import ConfigurationError
 from tubeclient.settings import TlsSettings
@@ -23,23 +23,6 @@ _ENCRYPT_BYTES = 1 << 18
 """So many bytes are encrypted before the receiving thread may use the TLS state again."""
 
 
-class Stream(Protocol):
-    """A connection's bytes. One thread may call `receive_into`, one at a time `send`, any the others."""
-
-    def receive_into(self, buffer: memoryview) -> int:
-        """Wait for bytes and return how many were written into `buffer`; 0 at the end. OSError if the connection
-        broke."""
-
-    def send(self, data: bytes) -> None:
-        """Send all of `data`; OSError if that fails or takes too long."""
-
-    def shut_down(self) -> None:
-        """End both directions; a waiting `receive_into` returns."""
-
-    def close(self) -> None:
-        """Close the socket."""
-
-
 def describe(error: OSError | UnicodeError) -> str:
     """The fault in words for a message."""
     if isinstance(error, ssl.SSLError) and error.reason:
@@ -48,26 +31,35 @@ def describe(error: OSError | UnicodeError) -> str:
 
 
 class PlainStream:
-    """Plain TCP over a connected socket."""
+    """Plain TCP over a connected socket. One thread may call `receive_into`, one at a time `send`, any the others."""
 
     def __init__(self, sock: socket.socket, send_timeout_ms: int) -> None:
         self._socket = sock
-        _prepare(sock, send_timeout_ms)
+        sock.settimeout(None)
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        # The receiving thread waits without a limit, so the limit for sending cannot be the socket's Python timeout.
+        limit = struct.pack("ll", send_timeout_ms // 1000, send_timeout_ms % 1000 * 1000)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, limit)
 
     def receive_into(self, buffer: memoryview) -> int:
+        """Wait for bytes and return how many were written into `buffer`; 0 at the end. OSError if the connection
+        broke."""
         return self._socket.recv_into(buffer)
 
     def send(self, data: bytes) -> None:
+        """Send all of `data`; OSError if that fails or takes too long."""
         self._socket.sendall(data)
 
     def shut_down(self) -> None:
-        _shut_down(self._socket)
+        """End both directions; a waiting `receive_into` returns."""
+        with contextlib.suppress(OSError):  # the peer was faster
+            self._socket.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
         self._socket.close()
 
 
-class TlsStream:
+class TlsStream(PlainStream):
     """TLS client over a connected socket. The constructor does the handshake, until `deadline` of time.monotonic().
 
     Raises OSError (such as `ssl.SSLError`) if it fails; the caller then closes the socket.
@@ -81,7 +73,7 @@ class TlsStream:
         self._tls = context.wrap_bio(self._incoming, self._outgoing, server_hostname=host)
         self._lock = threading.Lock()  # guards the three above
         self._shake_hands(deadline)
-        _prepare(sock, send_timeout_ms)
+        super().__init__(sock, send_timeout_ms)
 
     def receive_into(self, buffer: memoryview) -> int:
         while True:
@@ -103,12 +95,6 @@ class TlsStream:
             # ones, wait here for the next send.
             self._socket.sendall(encrypted)
             rest = rest[_ENCRYPT_BYTES:]
-
-    def shut_down(self) -> None:
-        _shut_down(self._socket)
-
-    def close(self) -> None:
-        self._socket.close()
 
     def _shake_hands(self, deadline: float) -> None:
         while True:
@@ -155,19 +141,6 @@ class TlsStream:
             # With or without TLS's close_notify: the frame decoder detects a cut frame.
             return total
         return total
-
-
-def _prepare(sock: socket.socket, send_timeout_ms: int) -> None:
-    sock.settimeout(None)
-    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    # The receiving thread waits without a limit, so the limit for sending cannot be the socket's Python timeout.
-    limit = struct.pack("ll", send_timeout_ms // 1000, send_timeout_ms % 1000 * 1000)
-    sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, limit)
-
-
-def _shut_down(sock: socket.socket) -> None:
-    with contextlib.suppress(OSError):  # the peer was faster
-        sock.shutdown(socket.SHUT_RDWR)
 
 
 # X509_V_ERR_* of OpenSSL.

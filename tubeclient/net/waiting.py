@@ -133,9 +133,8 @@ class Outcome(Future[T]):
 class OneThread:
     """A thread for `work`, started by `ensure`. Two never run, wherever `ensure` is interrupted."""
 
-    def __init__(self, work: Callable[[], None], name: str, *, daemon: bool = True) -> None:
+    def __init__(self, work: Callable[[], None], name: str) -> None:
         self._name = name
-        self._daemon = daemon
         self._claim = [work]  # the thread that takes it works
         self._thread: threading.Thread | None = None
 
@@ -150,7 +149,7 @@ class OneThread:
     def ensure(self) -> None:
         """Start it unless it was started before."""
         if self._thread is None:
-            thread = threading.Thread(target=self._run, name=self._name, daemon=self._daemon)
+            thread = threading.Thread(target=self._run, name=self._name, daemon=True)
             thread.start()
             if self._thread is None:
                 self._thread = thread

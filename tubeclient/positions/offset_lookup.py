@@ -18,7 +18,7 @@ from concurrent.futures import CancelledError, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from datetime import datetime, tzinfo
 from functools import partial
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 from tubeclient.access import authority_of
 from tubeclient.broker_webs import BrokerWebs
@@ -42,10 +42,9 @@ from tubeclient.net.fork import ProcessBound
 from tubeclient.net.pool import ConnectionPool
 from tubeclient.net.runner import FlowRunner
 from tubeclient.positions.first_offsets import DATA_UNKNOWN, FirstOffsets
+from tubeclient.positions.store_growth import StoreGrowth, grown
 from tubeclient.settings import ClientSettings, checked_settings
 from tubeclient.wire.message_time import MINUTE_MS, moment_ms, zone_named
-
-FoundT = TypeVar("FoundT")
 
 _log = logging.getLogger(__name__)
 
@@ -65,6 +64,8 @@ class OffsetLook(NamedTuple):
     """The stores whose brokers answered."""
     silent: Mapping[int, TubeError]
     """By broker id, why the bounds of some of its stores are missing."""
+    growth: Mapping[StoreKey, StoreGrowth]
+    """How the same stores gained partitions, by all looks of this lookup."""
 
 
 class FirstTime(NamedTuple):
@@ -112,6 +113,8 @@ class OffsetLookup(ProcessBound):
         self._asked_aside: dict[int, Future[_Answer]] = {}
         """Queries of silent brokers that no caller waits for."""
         self._webs = BrokerWebs(settings)
+        self._growth: dict[int, tuple[BrokerInfo, dict[StoreKey, StoreGrowth]]] = {}
+        """By broker id, for one address: another broker may be at another address."""
         self._firsts = FirstOffsets(self._pool, self._names)
 
     def bounds(self, view: ClusterView) -> dict[StoreKey, StoreBounds]:
@@ -153,7 +156,8 @@ class OffsetLookup(ProcessBound):
                     raise failure
             self._heard.update(store.broker_id for store in found)
             self._silent.update(failures)
-            return OffsetLook(found, dict(self._silent))
+            growth = {store: self._growth[store.broker_id][1][store] for store in found}
+            return OffsetLook(found, dict(self._silent), growth)
 
     def group_positions(self, view: ClusterView, consumer_group: str) -> dict[PartitionKey, int]:
         """Return the brokers' positions of `consumer_group`, for the partitions of `view` that have one.
@@ -255,7 +259,7 @@ class OffsetLookup(ProcessBound):
                 raise
             raise ClientClosed("this OffsetLookup was closed") from error
 
-    def _searched(self, view: ClusterView, key: PartitionKey, zone: tzinfo, search: MinuteSearch[FoundT]) -> FoundT:
+    def _searched(self, view: ClusterView, key: PartitionKey, zone: tzinfo, search: MinuteSearch) -> int | None:
         runner = FlowRunner(self._pool)
         look = TimedLook(
             view.broker_of(key),
@@ -328,6 +332,7 @@ class OffsetLookup(ProcessBound):
         try:
             self._webs.check_place(broker)
         except TubeError as error:
+            self._note(broker, {})
             return _Answer({}, error)
         files = None
         if self._webs.of(broker) is not None:
@@ -346,10 +351,15 @@ class OffsetLookup(ProcessBound):
                     break  # the others would wait for the same
                 except TubeError as error:
                     failure = error
+        self._note(broker, files)
         try:
             return _Answer(self._firsts.bounds(broker, {store: stores[store] for store in files}, files), failure)
         except TubeError as error:
             return _Answer({}, error)
+
+    def _note(self, broker: BrokerInfo, files: Mapping[StoreKey, StoreFiles]) -> None:
+        place, before = self._growth.get(broker.broker_id, (broker, {}))
+        self._growth[broker.broker_id] = broker, grown(before if place == broker else {}, files)
 
     def _probe(self, broker: BrokerInfo, partitions: Sequence[PartitionKey]) -> StoreFiles:
         probe = probe_store(broker, partitions, self._names)

@@ -56,8 +56,8 @@ def consume(
 ) -> None:
     """Print the messages of a topic, and end where the topic ended at the start.
 
-    With --follow it goes on until Ctrl-C. Partitions are read side by side:
-    the order of messages holds within a partition. `tubeclient produce
+    With --follow it goes on until Ctrl-C. Partitions are read one after the
+    other; messages have an order within each. `tubeclient produce
     --format json` takes what --json prints.
 
     Messages carry no offset. With --json it is counted where a pack, the

@@ -16,6 +16,7 @@ from tubeclient.assignment import assign, node_of
 from tubeclient.errors import ConfigurationError
 from tubeclient.keys import INDEX_ENTRY_BYTES as ROW
 from tubeclient.keys import OffsetRange, PartitionKey, StoreBounds, StoreKey
+from tubeclient.positions.store_growth import StoreGrowth
 
 
 class Case(NamedTuple):
@@ -127,6 +128,25 @@ def test_a_new_partition_enters_at_the_first_offset_and_is_read_next() -> None:
     assert ranges(start, entered, nodes_by_store({A0: 0, B0: 0})) == {}
     read = plan(entered, [A0, B0], bounds, None)
     assert ranges(entered, read, nodes_by_store({A0: 0, B0: 0})) == {0: [(B0, 3 * ROW, 5 * ROW)]}
+
+
+def entered_at(start: Offsets, *ends: tuple[int, int]) -> int:
+    """The row at which partition 1 enters a store that holds the rows 2 to 9."""
+    growth = {A: StoreGrowth(1, 9 * ROW, tuple((last, row * ROW) for last, row in ends))}
+    return plan(start, [A0, A1], {A: StoreBounds(2 * ROW, 9 * ROW)}, 0, None, growth)[A1] // ROW
+
+
+def test_a_new_partition_enters_where_its_messages_are_proven_to_begin() -> None:
+    in_front = Offsets.of({A0: 8 * ROW})
+    assert entered_at(in_front, (0, 6)) == 6
+    assert entered_at(in_front, (1, 6)) == 2
+    assert entered_at(in_front, (0, 1)) == 2
+
+
+def test_but_never_in_front_of_the_others() -> None:
+    assert entered_at(Offsets.of({A0: 4 * ROW}), (0, 6)) == 4
+    assert entered_at(Offsets.of({A0: 4 * ROW, key("1:t:2"): 5 * ROW}), (0, 6)) == 5
+    assert entered_at(Offsets.of({B0: 8 * ROW}), (0, 6)) == 2
 
 
 def test_a_partition_that_is_gone_keeps_its_place() -> None:
