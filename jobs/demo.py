@@ -239,7 +239,8 @@ def demonstrate() -> list[Check]:
 
 def broker_ends(addresses: dict[str, Any]) -> tuple[dict[PartitionKey, int], int]:
     """Where each partition ends, and how many messages the brokers hold."""
-    settings, groups = ClientSettings((addresses["master"],)), reader_groups_of("demo_proof")
+    groups = reader_groups_of("demo_proof")
+    settings = ClientSettings((addresses["master"],), master_web_port=addresses["masterWebPort"])
     view = fetch_view(settings, [TOPIC], groups)
     with contextlib.closing(OffsetLookup(settings, groups)) as lookup:
         bounds = lookup.bounds(view)

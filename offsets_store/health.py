@@ -230,28 +230,17 @@ def _silent(
 
 def _moves(seen: Sequence[PastPosition], unread: Unread, window: int) -> tuple[Verdict, str]:
     """The verdict by how position and lag moved."""
-    last = seen[-1]
-    behind = [one.rows_behind for one in seen]
-    # What was before a moment without lag is forgiven, but for where the position was then.
-    caught_up = max((number for number, rows in enumerate(behind) if rows == 0), default=0)
-    furthest = max(seen[caught_up:], key=lambda one: one.next_offset)
-    if last.next_offset < furthest.next_offset:
-        return Verdict.REWIND, f"position {last.next_offset} is before {furthest.next_offset}, where it was"
-    known = [(one.next_offset, rows) for one, rows in zip(seen, behind, strict=True) if rows is not None]
-    lags = [rows for _, rows in known]
-    if len(seen) < window or 2 * len(known) < window or 0 in lags:
+    last, furthest = seen[-1].next_offset, max(one.next_offset for one in seen)
+    if last < furthest:
+        return Verdict.REWIND, f"position {last} is before {furthest}, where it was"
+    lags = [one.rows_behind for one in seen if one.rows_behind is not None]
+    if len(seen) < window or 2 * len(lags) < window or 0 in lags:
         return Verdict.OK, f"{_messages(unread.rows)} to read"  # there is too little, or it caught up within the window
-    if all(one.next_offset == last.next_offset for one in seen):
-        return Verdict.STALL, f"position {last.next_offset} stayed over {window} commits while {_waiting(lags[-1])}"
-    if any(later < earlier for earlier, later in pairwise(lags)):
-        return Verdict.OK, f"{_messages(unread.rows)} to read"
-    worse = sum(
-        position_later == position_earlier or lag_later > lag_earlier
-        for (position_earlier, lag_earlier), (position_later, lag_later) in pairwise(known)
-    )
-    if 2 * worse <= len(known) - 1:
-        return Verdict.OK, f"{_messages(unread.rows)} to read, as many as before: the group keeps pace"
-    return Verdict.WARN, f"the lag never fell over {window} commits: from {lags[0]:,} to {_messages(lags[-1])}"
+    if all(one.next_offset == last for one in seen):
+        return Verdict.STALL, f"position {last} stayed over {window} commits while {_waiting(lags[-1])}"
+    if lags[-1] > lags[0] and all(later >= earlier for earlier, later in pairwise(lags)):
+        return Verdict.WARN, f"the lag never fell over {window} commits: from {lags[0]:,} to {_messages(lags[-1])}"
+    return Verdict.OK, f"{_messages(unread.rows)} to read, and the group keeps pace"
 
 
 def _messages(number: int) -> str:

@@ -1,15 +1,18 @@
-"""A clock that tests set by hand, and tables on the local disk."""
+"""A clock that tests set by hand, tables on the local disk, and a storage into whose commits others come."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from offsets_store import GroupKey, OffsetsTable, PartitionProgress
+from offsets_store.rows import Row
+from offsets_store.storage import Storage
 from tubeclient.keys import PartitionKey
+from tubeclient.names import GroupName
 
 KEY = GroupKey("clicks_etl", ["clicks"])
 FIRST = PartitionKey(1, "clicks", 0)
@@ -29,6 +32,31 @@ class Clock:
 def at(offsets: Mapping[PartitionKey, int]) -> list[PartitionProgress]:
     """Progress at these offsets, with the broker 280 bytes (ten entries) further on, read by node 0."""
     return [PartitionProgress(partition, offset, offset + 280, 0) for partition, offset in offsets.items()]
+
+
+class Between:
+    """Another storage, but `act` is called before its next commit, after the writer's look at the table; `after` after
+    it."""
+
+    def __init__(self, storage: Storage) -> None:
+        self._storage = storage
+        self.act: Callable[[], object] | None = None
+        self.after: Callable[[], object] | None = None
+
+    def rows(self, consumer_group: GroupName) -> list[Row]:
+        return self._storage.rows(consumer_group)
+
+    def transaction_version(self, key: GroupKey) -> int | None:
+        return self._storage.transaction_version(key)
+
+    def replace(self, key: GroupKey, rows: Sequence[Row], sequence: int) -> None:
+        act, self.act = self.act, None
+        if act is not None:
+            act()
+        self._storage.replace(key, rows, sequence)
+        after, self.after = self.after, None
+        if after is not None:
+            after()
 
 
 @pytest.fixture

@@ -14,8 +14,7 @@ from deltalake import DeltaTable, write_deltalake
 from offsets_store import CommitConflict, GroupKey, OffsetsTable, OffsetsTableError, RunAlive, SupersededRun
 from offsets_store.delta_rs import DeltaRsStorage
 from offsets_store.storage import Conflict
-from tests.offsets_store.between import Between
-from tests.offsets_store.conftest import FIRST, KEY, SECOND, Clock, at
+from tests.offsets_store.conftest import FIRST, KEY, SECOND, Between, Clock, at
 
 Open = Callable[[], OffsetsTable]
 

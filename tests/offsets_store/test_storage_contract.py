@@ -15,8 +15,7 @@ from offsets_store import GroupKey, OffsetsTable, PartitionProgress, PartRead, S
 from offsets_store.delta_rs import DeltaRsStorage
 from offsets_store.schema import COLUMNS, TABLE_PROPERTIES
 from offsets_store.storage import Storage
-from tests.offsets_store.between import Between
-from tests.offsets_store.conftest import FIRST, KEY, SECOND, Clock, at
+from tests.offsets_store.conftest import FIRST, KEY, SECOND, Between, Clock, at
 from tests.offsets_store.memory import Log, MemoryStorage
 
 if TYPE_CHECKING:

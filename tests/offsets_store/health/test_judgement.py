@@ -65,22 +65,7 @@ def test_a_lag_that_grows_is_a_warning() -> None:
 
 
 def test_a_lag_that_stays_while_the_group_moves_is_a_group_that_keeps_pace() -> None:
-    assert verdict(STEADY)[1:3] == (Verdict.OK, "7 messages to read, as many as before: the group keeps pace")
-    # A single late message at the end of a steady window is no trend.
-    assert verdict([*STEADY[1:], STEADY[-1]._replace(end_offset=100_000 * ROW)]).verdict is Verdict.OK
-
-
-def test_a_warning_needs_most_of_the_commits() -> None:
-    def grown(times: int) -> list[PastPosition]:
-        return commits(*((10 * n, 10 + min(n, times)) for n in range(WINDOW)))
-
-    assert [verdict(grown(times)).verdict for times in (4, 5)] == [Verdict.OK, Verdict.WARN]
-    # Half of them is not most.
-    half = commits((0, 5), (10, 5), (20, 6))
-    assert judge(A, half, Unread(6), BEGAN, window=3).verdict is Verdict.OK
-    # A commit that leaves the position where it was is as bad as a lag that grows.
-    slow = commits((0, 5), (1, 5), *[(2, 5)] * (WINDOW - 2))
-    assert verdict(slow)[1:3] == (Verdict.WARN, "the lag never fell over 10 commits: from 5 to 5 messages")
+    assert verdict(STEADY)[1:3] == (Verdict.OK, "7 messages to read, and the group keeps pace")
 
 
 def test_a_position_that_stays_while_the_group_commits_is_a_stall() -> None:
@@ -93,9 +78,6 @@ def test_a_position_that_went_back_is_a_rewind_until_it_is_where_it_was() -> Non
     back = commits((8, 4), (10, 2), (3, 9), (9, 4))
     assert verdict(back)[1:3] == (Verdict.REWIND, "position 252 is before 280, where it was")
     assert verdict([*back, *commits((10, 4))]).verdict is Verdict.OK
-    # A group that had caught up was rewound all the same; one that caught up afterwards is well.
-    assert verdict(commits((10, 0), (3, 9))).verdict is Verdict.REWIND
-    assert verdict(commits((10, 2), (3, 0), (4, 1))).verdict is Verdict.OK
 
 
 def test_silence_that_is_longer_than_the_window_is_a_stop() -> None:

@@ -14,9 +14,8 @@ from hypothesis import strategies as st
 from offsets_store import OffsetsTableError, SupersededRun
 from spark_source.progress.follower import Waits
 from spark_source.stream.planner import StreamPlanner
-from tests.spark_source.fake_storage import FakeStorage
+from tests.spark_source.fake_storage import FAULTS, SHORT, FakeStorage, at, both, broken, lost_race, open_planner
 from tests.spark_source.fakes import FakeClock, FakeCluster, in_rows, planner
-from tests.spark_source.table_trouble import FAULTS, SHORT, at, both, broken, lost_race, open_planner
 from tests.waiting import wait_for
 
 

@@ -9,9 +9,18 @@ from types import FrameType
 
 import pytest
 
-from tests.spark_source.fake_storage import FakeStorage
+from tests.spark_source.fake_storage import (
+    FAULTS,
+    LONG,
+    SHORT,
+    FakeStorage,
+    at,
+    both,
+    broken,
+    let_it_work,
+    open_planner,
+)
 from tests.spark_source.fakes import FakeClock, FakeCluster, planner_with
-from tests.spark_source.table_trouble import FAULTS, LONG, SHORT, at, both, broken, let_it_work, open_planner
 from tests.waiting import wait_for
 
 

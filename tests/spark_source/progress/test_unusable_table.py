@@ -12,8 +12,8 @@ import pytest
 
 from offsets_store import OffsetsTableError
 from spark_source.progress.follower import Waits
+from tests.spark_source.fake_storage import let_it_work
 from tests.spark_source.fakes import FakeCluster, as_json, planner_with
-from tests.spark_source.table_trouble import let_it_work
 
 
 @pytest.mark.parametrize("mode", ["strict", "best_effort"])
