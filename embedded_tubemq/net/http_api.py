@@ -9,6 +9,7 @@ from typing import Any
 from aiohttp import web
 
 from embedded_tubemq.common.admin import Parameters, failed
+from embedded_tubemq.net.server import listen
 from tubeclient.wire.web_json import write_json
 
 __all__ = ["HttpServer"]
@@ -27,9 +28,9 @@ class HttpServer:
         self._runner = web.AppRunner(app, handle_signals=False, access_log=None, shutdown_timeout=_STOP_SECONDS)
 
     async def start(self, host: str, port: int) -> int:
-        """Listen; returns the port. With `port` 0 the system chooses it."""
+        """Listen; returns the port."""
         await self._runner.setup()
-        await web.TCPSite(self._runner, host, port).start()
+        await web.SockSite(self._runner, await listen(host, port)).start()
         bound: int = self._runner.addresses[0][1]
         return bound
 
