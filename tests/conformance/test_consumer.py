@@ -10,7 +10,7 @@ from tests.conformance.cluster import Cluster
 from tests.conformance.conftest import MakeConsumer
 from tests.conformance.consuming import drain, partition_of, take
 from tests.waiting import wait_for
-from tubeclient import Admin, BootstrapOffset, ClientSettings, DataLoss, GroupKind, StalePack
+from tubeclient import Admin, BootstrapOffset, ClientSettings, DataLoss, StalePack
 from tubeclient.keys import INDEX_ENTRY_BYTES
 from tubeclient.wire.payload import java_string_hash
 
@@ -28,7 +28,7 @@ def test_start_registers_topics_filters_count_and_node(
 
     def shown() -> tuple[object, ...]:
         group = Admin(settings).group("calls_start")
-        assert (group.kind, set(group.topics)) == (GroupKind.CLIENT_BALANCE, set(wanted))
+        assert (group.kind, set(group.topics)) == ("client-rebalance", set(wanted))
         assert group.filters == {"calls_filtered": frozenset(["needed", "wanted"])}
         [member] = group.members
         return member.client_id, member.source_count, member.node_id, member.partitions
