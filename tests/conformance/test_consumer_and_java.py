@@ -8,9 +8,9 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from tests.apache.java_client import JavaBalanceConsumer
+from tests.conformance.clients import drain, partition_of, take
 from tests.conformance.cluster import Cluster
 from tests.conformance.conftest import MakeConsumer
-from tests.conformance.consuming import drain, partition_of, take
 from tubeclient import PartitionOccupied
 
 pytestmark = pytest.mark.apache

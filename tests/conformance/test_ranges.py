@@ -10,8 +10,8 @@ from contextlib import closing
 
 import pytest
 
+from tests.conformance.clients import GROUPS, ends, read
 from tests.conformance.cluster import Cluster
-from tests.conformance.reading import GROUPS, ends, read
 from tests.front_door import FrontDoor
 from tests.waiting import wait_for
 from tubeclient import (
