@@ -55,48 +55,14 @@ def test_the_extra_for_managed_runtimes_brings_nothing_that_a_runtime_has(distri
 
 
 def test_the_bare_wheel_has_the_client_and_says_what_brings_the_rest(install: Install, tmp_path: Path) -> None:
+    """tests/test_packaging.py has every part."""
     environment = install()
-    code = """
-import tubeclient
-for name in tubeclient.__all__:
-    getattr(tubeclient, name)
-from embedded_tubemq.pytest_plugin import TubeTopic
-"""
-    # pytest is no requirement: only pytest imports the plugin.
-    done = environment.run("python", "-c", code, cwd=tmp_path)
-    assert done.stderr.splitlines()[-1] == "ModuleNotFoundError: No module named 'pytest'"
-    for statement, package, extra in [
-        ("from embedded_tubemq import EmbeddedTubeMQ", "aiohttp", "embedded"),
-        ("import pyspark_tubeclient", "pyspark", "spark"),
-        ("import tubeclient.inlong", "pyarrow", "inlong"),
-        ("from tubeclient import ClientMetrics; ClientMetrics()", "prometheus_client", "metrics"),
-    ]:
-        done = environment.run("python", "-c", statement, cwd=tmp_path)
-        assert done.stderr.splitlines()[-1] == f"tubeclient.extras.MissingPackage: {missing(package, extra)}"
+    code = "import tubeclient\nfor name in tubeclient.__all__: getattr(tubeclient, name)"
+    assert environment.run("python", "-c", code, cwd=tmp_path).returncode == 0
     done = environment.run("tubeclient", "--version", cwd=tmp_path)
-    assert (done.returncode, done.stderr) == (2, f"tubeclient: {missing('rich', 'cli')}\n")
-
-
-def missing(package: str, extra: str) -> str:
-    """What is said."""
-    return f"[PACKAGE_MISSING] the package {package} is missing; pip install 'pyspark-tubeclient[{extra}]' brings it"
-
-
-def test_each_command_says_what_brings_the_rest(install: Install, tmp_path: Path) -> None:
-    environment = install("cli")
-    assert environment.run("tubeclient", "--version", cwd=tmp_path).returncode == 0
-    settings = ["--master-servers", "127.0.0.1:1", "--consumer-group", "g", "--topic", "t"]
-    places = ["--target", "./t", "--offsets-table", "./o"]
-    for words, package, extra in [
-        (["server", "--data-dir", "d"], "aiohttp", "embedded"),
-        (["ingest", *settings, *places], "pyspark", "spark"),
-        (["offsets", "list", "--offsets-table", "./o"], "deltalake", "delta"),
-    ]:
-        done = environment.run("tubeclient", *words, cwd=tmp_path)
-        lines = done.stderr.splitlines()
-        assert len(lines) == 1, done.stderr
-        assert f"the package {package}" in lines[0]
-        assert f"pip install 'pyspark-tubeclient[{extra}]'" in lines[0]
+    assert done.returncode == 2
+    [line] = done.stderr.splitlines()
+    assert "the package rich is missing; pip install 'pyspark-tubeclient[cli]' brings it" in line
 
 
 def test_pytest_finds_the_fixtures(install: Install, tmp_path: Path) -> None:

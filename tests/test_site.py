@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from tests.test_packaging import run_python
-from tools.api_page import API, names_of
 
 ROOT = Path(__file__).resolve().parents[1]
 LOADING = {"script": "src", "link": "href", "img": "src", "iframe": "src", "source": "src", "object": "data"}
@@ -53,10 +52,3 @@ def test_the_site_loads_nothing_from_elsewhere(site: Path) -> None:
         for value in re.findall(r"(?:url\(|@import)\s*[\"']?((?:\w+:)?//[^\"')]+)", path.read_text(encoding="utf-8")):
             wrong.append(f"{path.name}: {value}")
     assert wrong == []
-
-
-@pytest.mark.parametrize("package", API)
-def test_each_public_name_has_its_place_on_the_site(site: Path, package: str) -> None:
-    html = (site / "api" / f"{package}.html").read_text(encoding="utf-8")
-    missing = [name for name in names_of(package) if f'id="{package}.{name}"' not in html]
-    assert missing == []

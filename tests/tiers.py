@@ -29,7 +29,6 @@ COMMAND: Final = "tubeclient_cli/ingest"
 MERGE: Final[Mapping[str, tuple[str, ...]]] = {
     "apache/test_producer_on_apache.py": ("test_restarts_of_broker_and_master_lose_no_message",),
     "apache/test_spark_on_apache.py": (
-        "test_what_javas_producer_wrote_is_read_byte_for_byte",
         "test_a_stream_into_delta_has_each_message_once_over_restarts",
         "test_apaches_master_refuses_a_second_query_of_the_group",
         "test_what_is_written_comes_back_with_all_that_belongs_to_it",

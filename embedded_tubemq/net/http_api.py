@@ -27,9 +27,9 @@ class HttpServer:
         self._runner = web.AppRunner(app, handle_signals=False, access_log=None, shutdown_timeout=_STOP_SECONDS)
 
     async def start(self, host: str, port: int) -> int:
-        """Listen; returns the port. With `port` 0 the system chooses it."""
+        """Listen; returns the port."""
         await self._runner.setup()
-        await web.TCPSite(self._runner, host, port).start()
+        await web.SockSite(self._runner, await listen(host, port)).start()
         bound: int = self._runner.addresses[0][1]
         return bound
 

@@ -22,7 +22,7 @@ from tubeclient.wire.envelope import Request, decode_request, encode_error, enco
 from tubeclient.wire.framing import FrameDecoder, encode_frame
 from tubeclient.wire.methods import BROKER_READ, BROKER_WRITE, Method, method_of
 
-__all__ = ["Endpoint", "Machine", "Reply", "TcpServer"]
+__all__ = ["Endpoint", "Machine", "Reply", "TcpServer", "listen"]
 
 _LOG = logging.getLogger(__name__)
 
@@ -105,6 +105,18 @@ def _service_fits(method: Method, service: int) -> bool:
     return service == method.spec.service
 
 
+async def listen(host: str, port: int) -> socket.socket:
+    """A listening socket that does not block, at the first address of `host`. With `port` 0 the system chooses it.
+
+    Raises OSError where the address is unknown, foreign or in use.
+    """
+    found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    family, _, _, _, address = found[0]
+    listener = socket.create_server(address[:2], family=family, backlog=_BACKLOG)
+    listener.setblocking(False)
+    return listener
+
+
 class TcpServer:
     """Listens for one endpoint, over TLS if `tls` is given; owns all its connections."""
 
@@ -116,16 +128,9 @@ class TcpServer:
         self._connections: set[asyncio.Task[None]] = set()
 
     async def start(self, host: str, port: int) -> int:
-        """Listen at the first address of `host`; returns the port. With `port` 0 the system chooses it.
-
-        Raises OSError where the address is unknown, foreign or in use.
-        """
-        loop = asyncio.get_running_loop()
-        found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-        family, _, _, _, address = found[0]
-        self._listener = socket.create_server(address[:2], family=family, backlog=_BACKLOG)
-        self._listener.setblocking(False)
-        loop.add_reader(self._listener, self._accept, self._listener)
+        """Listen; returns the port."""
+        self._listener = await listen(host, port)
+        asyncio.get_running_loop().add_reader(self._listener, self._accept, self._listener)
         bound: int = self._listener.getsockname()[1]
         return bound
 

@@ -72,48 +72,38 @@ class ApacheTubeMQ:
         tls: ServerTls | None = None,
         standbys: int = 0,
     ) -> None:
-        ports = free_ports(4 + 3 * brokers + 3 * standbys)
-        extra_ports = ports[4 + 3 * brokers :]
-        master_port, self.master_web_port, store_port, master_tls_port = ports[:4]
-        self.master_address = f"127.0.0.1:{master_port}"
-        self.master_tls_address = f"127.0.0.1:{master_tls_port}"
-        self.masters = [(self.master_address, f"127.0.0.1:{self.master_web_port}")]
+        all_ports = free_ports(4 * (1 + standbys) + 3 * brokers)
+        of_masters = [all_ports[4 * n : 4 * n + 4] for n in range(1 + standbys)]
+        ports = all_ports[4 * len(of_masters) :]
+        self.masters = [(f"127.0.0.1:{port}", f"127.0.0.1:{web_port}") for port, web_port, _, _ in of_masters]
         """Each master's address, and that of its web port; without standbys there is one."""
+        self.master_address = self.masters[0][0]
+        self.master_web_port, first_store_port, master_tls_port = of_masters[0][1:]
+        self.master_tls_address = f"127.0.0.1:{master_tls_port}"
         master_files = [
             MasterFiles(
-                workdir / "master",
-                master_port,
-                self.master_web_port,
+                workdir / f"master{n + 1}",
+                port,
+                web_port,
                 store_port,
+                node=n + 1,
+                helper_port=first_store_port,
                 extra=master_settings or {},
-                tls=tls.section(master_tls_port) if tls is not None else {},
+                tls=tls.section(tls_port) if tls is not None else {},
             )
+            for n, (port, web_port, store_port, tls_port) in enumerate(of_masters)
         ]
-        for number in range(standbys):
-            port, web_port, own_store_port = extra_ports[3 * number : 3 * number + 3]
-            self.masters.append((f"127.0.0.1:{port}", f"127.0.0.1:{web_port}"))
-            master_files.append(
-                MasterFiles(
-                    workdir / f"master{number + 2}",
-                    port,
-                    web_port,
-                    own_store_port,
-                    node=number + 2,
-                    helper_port=store_port,
-                    extra=master_settings or {},
-                )
-            )
         self._broker_files = [
             BrokerFiles(
                 workdir / f"broker{i + 1}",
                 broker_id=i + 1,
                 host=f"127.0.0.{i + 1}",
-                port=ports[4 + 3 * i],
-                web_port=ports[5 + 3 * i],
+                port=ports[3 * i],
+                web_port=ports[3 * i + 1],
                 master_address=",".join(address for address, _ in self.masters),
-                tls_port=ports[6 + 3 * i] if tls is not None else _NO_TLS_PORT,
+                tls_port=ports[3 * i + 2] if tls is not None else _NO_TLS_PORT,
                 extra=broker_settings or {},
-                tls=tls.section(ports[6 + 3 * i]) if tls is not None else {},
+                tls=tls.section(ports[3 * i + 2]) if tls is not None else {},
             )
             for i in range(brokers)
         ]

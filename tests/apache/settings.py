@@ -84,10 +84,10 @@ class MasterFiles:
     port: int
     web_port: int
     store_port: int
-    node: int = 1
+    node: int
     """Its number among the masters of the cluster, of which the first is the one that others join."""
-    helper_port: int = 0
-    """The store port of the first; 0 is its own."""
+    helper_port: int
+    """The store port of the first."""
     extra: Mapping[str, object] = field(default_factory=dict)
     tls: Mapping[str, object] = field(default_factory=dict)
 
@@ -111,7 +111,7 @@ class MasterFiles:
             "repGroupName": "fixtureGroup",
             "repNodeName": f"fixtureNode{self.node}",
             "repNodePort": self.store_port,
-            "repHelperHost": f"127.0.0.1:{self.helper_port or self.store_port}",
+            "repHelperHost": f"127.0.0.1:{self.helper_port}",
             "metaDataPath": store,
             "metaLocalSyncPolicy": 1,
             "metaReplicaSyncPolicy": 3,

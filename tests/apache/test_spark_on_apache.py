@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from contextlib import closing
-from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -14,7 +13,6 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from offsets_store import GroupKey, OffsetsTable
-from tests.apache.assorted import send_assorted
 from tests.apache.java_client import JavaProducer
 from tests.apache.java_gateway import JavaVM
 from tests.apache.server import ApacheTubeMQ
@@ -43,36 +41,6 @@ def to_delta(spark: SparkSession, given: dict[str, str], folder: Path, checkpoin
 
 def values(frame: DataFrame) -> Counter[bytes]:
     return Counter(bytes(row.value) for row in frame.select("value").collect())
-
-
-def test_what_javas_producer_wrote_is_read_byte_for_byte(
-    apache: ApacheTubeMQ, delta_spark: SparkSession, java_producer: Callable[..., JavaProducer]
-) -> None:
-    moment = datetime(2026, 11, 21, 10, 30)
-    sent = {
-        (one.where.partition_key, one.where.append_offset): (
-            one.where.message_id,
-            body,
-            one.attributes,
-            one.tag,
-            moment if one.time else None,
-        )
-        for body, one in send_assorted(java_producer("apache_single"), "apache_single", 40).items()
-    }
-    frame = delta_spark.read.format("tubeclient").options(
-        **options(apache, "apache_single", "batch", columns="*, attributes")
-    )
-    got = {
-        (row.partitionKey, row.offset): (
-            row.messageId,
-            bytes(row.value),
-            dict(row.attributes),
-            row.messageType,
-            row.messageTime and row.messageTime.astimezone(UTC).replace(tzinfo=None),
-        )
-        for row in frame.load().collect()
-    }
-    assert {place: message for place, message in got.items() if place in sent} == sent
 
 
 def test_a_stream_into_delta_has_each_message_once_over_restarts(

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from tests.conformance.clients import GROUPS, ends, read
 from tests.conformance.cluster import Cluster
-from tests.conformance.reading import GROUPS, ends, read
 from tests.spark_source.by_hand import Query
 from tests.waiting import wait_for
 from tubeclient import ClientSettings, OffsetRange, PartitionKey, RangeReader, fetch_view

@@ -8,9 +8,9 @@ from contextlib import closing
 import pytest
 
 from tests.apache.java_client import JavaBalanceConsumer
+from tests.conformance.clients import take
 from tests.conformance.cluster import Cluster
 from tests.conformance.conftest import MakeConsumer
-from tests.conformance.consuming import take
 from tests.waiting import wait_for
 from tubeclient import (
     Admin,

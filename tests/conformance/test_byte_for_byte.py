@@ -9,8 +9,8 @@ import pytest
 
 from tests.apache.assorted import send_assorted
 from tests.apache.java_client import JavaBalanceConsumer, JavaProducer
+from tests.conformance.clients import GROUPS, ends, read
 from tests.conformance.cluster import Cluster
-from tests.conformance.reading import GROUPS, ends, read
 from tubeclient import ClientSettings, OffsetRange, Producer, fetch_view
 from tubeclient.wire.payload import parse_attributes
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from tests.conformance.clients import partition_of
 from tests.conformance.cluster import Cluster
 from tests.conformance.conftest import MakeConsumer
-from tests.conformance.consuming import partition_of
 from tests.conformance.topics import GUARDED, TAGGED
 from tests.embedded_tubemq.raw_client import RawClient
 from tubeclient import (

@@ -6,9 +6,9 @@ import time
 
 import pytest
 
+from tests.conformance.clients import drain, partition_of, take
 from tests.conformance.cluster import Cluster
 from tests.conformance.conftest import MakeConsumer
-from tests.conformance.consuming import drain, partition_of, take
 from tests.waiting import wait_for
 from tubeclient import Admin, BootstrapOffset, ClientSettings, DataLoss, StalePack
 from tubeclient.keys import INDEX_ENTRY_BYTES

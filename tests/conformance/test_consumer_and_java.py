@@ -7,10 +7,10 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from tests.apache.java_client import JavaBalanceConsumer, JavaClientError
+from tests.apache.java_client import JavaBalanceConsumer
+from tests.conformance.clients import drain, partition_of, take
 from tests.conformance.cluster import Cluster
 from tests.conformance.conftest import MakeConsumer
-from tests.conformance.consuming import drain, partition_of, take
 from tubeclient import PartitionOccupied
 
 pytestmark = pytest.mark.apache
@@ -46,31 +46,6 @@ def test_ours_is_refused_and_waits_for_java_to_disconnect(
         assert waiting.result(30) == offsets[1] + 28
     tube.put(KEY, [b"three"])
     assert take(ours).bodies == [b"three"]
-
-
-@pytest.mark.parametrize("leave", ["disconnect", "close"])
-def test_java_is_refused_until_ours_lets_go(
-    tube: Cluster, java_consumer: JavaConsumers, consumer_of: MakeConsumer, leave: str
-) -> None:
-    group = f"held_by_ours_{leave}"
-    [offset] = tube.put(KEY, [b"ours"])
-    tube.put(KEY, [b"java's"])
-    ours = consumer_of(group, ["held"], prefetch=0)
-    ours.connect(KEY, offset)
-    end = ours.confirm(take(ours))
-    refused, next_one = (started(java_consumer(group)) for _ in range(2))
-    with pytest.raises(JavaClientError) as caught:
-        refused.connect(str(KEY))
-    assert caught.value.code == 410
-    [late] = tube.put(KEY, [b"late"])
-    assert late == end
-    if leave == "close":
-        ours.close()
-    else:
-        ours.disconnect(KEY)
-    # At once. The refused one's client itself asks nobody for a partition twice within 5 s.
-    next_one.connect(str(KEY))
-    assert [message.payload for _, message in next_one.drain(1)] == [b"late"]
 
 
 def test_without_a_source_count_any_number_of_clients_share_a_group(

@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 import pytest
 
+from tests.conformance.clients import partition_of, take
 from tests.conformance.cluster import Cluster
-from tests.conformance.consuming import partition_of, take
 from tests.waiting import wait_for
 from tubeclient import ClientSettings, PartitionKey, PullConsumer
 from tubeclient.flows.throttling import EmptyPolls, FetchPauses, FlowRules

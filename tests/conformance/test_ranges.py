@@ -5,16 +5,13 @@ from __future__ import annotations
 import itertools
 import random
 import threading
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
-from dataclasses import replace
 
 import pytest
 
-from tests.apache.java_client import JavaBalanceConsumer
+from tests.conformance.clients import GROUPS, ends, read
 from tests.conformance.cluster import Cluster
-from tests.conformance.reading import GROUPS, ends, read
 from tests.front_door import FrontDoor
 from tests.waiting import wait_for
 from tubeclient import (
@@ -130,44 +127,6 @@ def test_a_fetch_that_comes_after_its_connection_broke_passes_over_nothing(
             got += [int(body[:6]) for body in pack.bodies]
     assert packs_after == 4
     assert got == list(range(300))
-
-
-def test_a_partition_that_is_there_and_one_that_is_not(tube: Cluster, settings: ClientSettings) -> None:
-    with RangeReader(settings, GROUPS[:1], visit_token=tube.visit_token()) as reader:
-        for _ in range(2):  # nobody is left behind who has it
-            assert reader.has_partition(tube.brokers[1], PartitionKey(1, "ranges_shared", 2))
-            assert not reader.has_partition(tube.brokers[1], PartitionKey(1, "ranges_shared", 3))
-    with RangeReader(settings, GROUPS[:1], visit_token=tube.visit_token()) as another:
-        assert not another.has_partition(tube.brokers[1], PartitionKey(1, "ranges_shared", 3))
-
-
-def test_offsets_over_http_and_over_the_protocol_are_the_same(settings: ClientSettings, producer: Producer) -> None:
-    producer.publish(["ranges_single"])
-    for number in range(20):
-        producer.send("ranges_single", b"%d" % number)
-    view = fetch_view(settings, ["ranges_single"], GROUPS)
-    with (
-        closing(OffsetLookup(settings, GROUPS)) as by_http,
-        closing(OffsetLookup(replace(settings, master_web_port=1), GROUPS)) as by_protocol,
-    ):
-        found = by_http.bounds(view)
-        assert found == by_protocol.bounds(view)
-    assert sum(bounds.max_offset for bounds in found.values()) >= 20 * 28
-
-
-def test_a_partition_that_javas_consumer_holds_is_read_in_the_next_reader_group(
-    tube: Cluster, settings: ClientSettings, producer: Producer, java_consumer: Callable[..., JavaBalanceConsumer]
-) -> None:
-    producer.publish(["ranges_single"])
-    result = producer.send("ranges_single", b"held")
-    assert result.offset is not None
-    holder = java_consumer(GROUPS[0]).start({"ranges_single": []}, source_count=1, node_id=0)
-    holder.await_partitions(4)
-    holder.connect(str(result.partition))
-    view = fetch_view(settings, ["ranges_single"], GROUPS[1:])
-    piece = OffsetRange(result.partition, result.offset, result.offset + 28)
-    assert [body for _, body, _ in read(tube, view, piece)] == [b"held"]
-    assert holder.connected() == {str(result.partition)}
 
 
 def test_reading_leaves_the_groups_own_position_alone(

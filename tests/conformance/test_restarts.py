@@ -6,20 +6,17 @@ import contextlib
 import itertools
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 
 import pytest
 
-from tests.apache.java_client import JavaBalanceConsumer
 from tests.conformance.cluster import Cluster
 from tests.conformance.conftest import MakeConsumer
-from tests.conformance.consuming import drain, partition_of, take
 from tests.group_page import group_page
 from tests.waiting import wait_for
 from tubeclient import ClientBalanceConsumer, PartitionKey, Producer, SendResult, StalePack, TransportError, TubeError
-from tubeclient.keys import INDEX_ENTRY_BYTES
 
 pytestmark = pytest.mark.apache
 
@@ -134,43 +131,3 @@ def test_restarts_while_consuming_lose_nothing_and_repeat_nothing_confirmed(
     for key in after.partitions():
         after.connect(key)
     assert after.get(timeout_ms=500) is None
-
-
-def test_messages_positions_and_packs_that_are_out_outlive_clean_restarts(
-    tube: Cluster, java_consumer: Callable[..., JavaBalanceConsumer], consumer_of: MakeConsumer
-) -> None:
-    key = partition_of("restarts_kept", 2)
-    bodies = [b"%d" % number for number in range(6)]
-    assert tube.put(key, bodies) == [INDEX_ENTRY_BYTES * number for number in range(6)]
-    end = INDEX_ENTRY_BYTES * 6
-    ours = consumer_of("kept_by_ours", ["restarts_kept"])
-    ours.connect(key)
-    assert ours.confirm(take(ours)) == end
-    java = java_consumer("kept_by_java").start({"restarts_kept": []})
-    java.await_partitions(2)
-    java.connect(str(key))
-    assert len(java.drain(6)) == 6
-    ours.disconnect(key)
-    java.disconnect(str(key))
-    # This one has a pack out all the time. A broker that stops cleanly takes it for confirmed.
-    holder = consumer_of("kept_out", ["restarts_kept"])
-    holder.connect(key)
-    out = take(holder)
-    assert out.bodies == bodies
-
-    with tube.without_broker(2):
-        pass
-    tube.restart_master()
-
-    assert tube.put(key, [b"after"]) == [end]
-    ours = consumer_of("kept_by_ours", ["restarts_kept"])
-    wait_for(lambda: ours.partitions(refresh=True)[key], "the partition to take readers again")
-    assert ours.connect(key) == end
-    assert take(ours).bodies == [b"after"]
-    java = java_consumer("kept_by_java").start({"restarts_kept": []})
-    java.await_partitions(2)
-    java.connect(str(key))
-    assert [message.payload for _, message in java.drain(1)] == [b"after"]
-    assert drain(holder, 7) == [(key, body) for body in [*bodies, b"after"]]
-    with pytest.raises(StalePack):
-        holder.confirm(out)

@@ -15,7 +15,7 @@ TAGGED: Final = TopicSpec("guarded_tags")
 """For a test that lets a group read only some tags of it."""
 
 _PLAIN = "java_rollback java_held ranges_late ranges_cut grown calls calls_filtered positions seeks tags held shared "
-_PLAIN += "restarts_kept codes codes_raw orders"
+_PLAIN += "codes codes_raw orders"
 
 TOPICS: Final = (
     *map(TopicSpec, _PLAIN.split()),

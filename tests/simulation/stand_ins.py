@@ -121,35 +121,6 @@ class RLock(Lock):
     reentrant = True
 
 
-class Condition(RLock):
-    """threading.Condition."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._told: list[tuple[Fiber, object]] = []
-
-    def notify_all(self) -> None:
-        told, self._told = self._told, []
-        for fiber, token in told:
-            current().wake(fiber, token)
-
-    def wait_for(self, predicate: Callable[[], Any], timeout: float | None = None) -> Any:
-        hub = current()
-        until = None if timeout is None else hub.now + timeout
-        while not (found := predicate()):
-            left = None if until is None else until - hub.now
-            if left is not None and left <= 0:
-                break
-            token = hub.expect()
-            self._told.append((hub.fiber, token))
-            self.release()
-            try:
-                hub.wait(token, left)
-            finally:
-                self.acquire()
-        return found
-
-
 class Event:
     """threading.Event."""
 
@@ -295,7 +266,6 @@ _THREADING = SimpleNamespace(
     Thread=Thread,
     Lock=Lock,
     RLock=RLock,
-    Condition=Condition,
     Event=Event,
     current_thread=_current_thread,
     main_thread=lambda: None,
