@@ -17,7 +17,7 @@ from tubeclient_cli.common.terminal import Program
 from tubeclient_cli.consume.command import consume
 from tubeclient_cli.dashboard.command import dashboard
 from tubeclient_cli.doctor import doctor
-from tubeclient_cli.groups.command import groups_app
+from tubeclient_cli.groups import groups_app
 from tubeclient_cli.ingest.command import ingest
 from tubeclient_cli.offsets.command import offsets_app
 from tubeclient_cli.produce.command import produce

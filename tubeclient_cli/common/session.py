@@ -6,13 +6,15 @@ import contextlib
 import logging
 import os
 import socket
+import sys
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
+from spark_source.java_parent import java_parent
 from spark_source.session import (
     asks_for_connect,
     check_spark,
@@ -24,18 +26,23 @@ from spark_source.session import (
 )
 from tubeclient.errors import ConfigurationError
 from tubeclient.extras import brought_by
-from tubeclient_cli.common.jvm_watch import end_after_jvm
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from spark_source.spark_log import SparkLog
 
-__all__ = ["check_delta", "end_session", "has_ended", "hush_py4j", "make_session"]
+__all__ = ["check_delta", "end_after_jvm", "end_session", "has_ended", "hush_py4j", "make_session"]
 
 _POLL_SECONDS = 0.1
 _CONNECT_SECONDS = 5.0
 _CONNECT_PORT = 15_002
+_WATCH: Final = "spark-jvm-watch"
+_LOOK_SECONDS = 1.0
+_END_SECONDS = 20.0
+"""How long the command may take to say by itself what failed, and to end."""
+_TELL_SECONDS = 1.0
+_FAILED: Final = 1
 
 
 def make_session(
@@ -157,3 +164,47 @@ def _is_stopped(spark: SparkSession) -> bool:
         return bool(spark.sparkContext._jsc.sc().isStopped())
     except (Py4JError, OSError):
         return True
+
+
+def end_after_jvm() -> None:
+    """From now on, end this process some seconds after Spark's JVM, if it does not end by itself.
+
+    Python's calls into a JVM that was killed fail at once, as a rule. They wait for ever if it was killed while it
+    started another process: Java's half-started one (jspawnhelper) lives on and keeps their sockets open.
+
+    Call it while Spark runs, as often as you like: a process has one JVM. Does nothing where that is neither this
+    process's child nor, under spark-submit, its parent.
+    """
+    is_there = _jvm()
+    if is_there is not None and not any(thread.name == _WATCH for thread in threading.enumerate()):
+        threading.Thread(target=_follow, args=(is_there,), name=_WATCH, daemon=True).start()
+
+
+def _jvm() -> Callable[[], bool] | None:
+    """Says whether the JVM runs; None if its process is unknown."""
+    from pyspark import SparkContext
+
+    if is_submitted():
+        return java_parent()
+    process = getattr(SparkContext._gateway, "proc", None)
+    return None if process is None else lambda: process.poll() is None
+
+
+def _follow(is_there: Callable[[], bool]) -> None:
+    while is_there():
+        time.sleep(_LOOK_SECONDS)
+    time.sleep(_END_SECONDS)
+    # Nobody may read standard error, and it may be full.
+    telling = threading.Thread(target=_tell, daemon=True)
+    telling.start()
+    telling.join(_TELL_SECONDS)
+    os._exit(_FAILED)  # the main thread cannot be interrupted in that call
+
+
+def _tell() -> None:
+    with contextlib.suppress(OSError, ValueError):
+        print(
+            "Spark's JVM has died, and a call into it never ended. Start the command again.",
+            file=sys.stderr,
+            flush=True,
+        )

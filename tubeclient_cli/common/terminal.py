@@ -117,39 +117,35 @@ class Unreachable(Exception):
 
 
 _CODES: Final = {
-    ExitCode.USAGE: frozenset(
-        {
-            "AUTHENTICATION_FAILED",
-            "COMMIT_NOT_FOUND",
-            "FILE_NOT_READABLE",
-            "GROUP_FORBIDDEN",
-            "GROUP_NOT_FOUND",
-            "INVALID_OPTION_VALUE",
-            "OFFSETS_TABLE_SCHEMA",
-            "OFFSETS_TABLE_VERSION_GONE",
-            "OTHER_CHECKPOINT",
-            "PACKAGE_MISSING",
-            "PARTITION_NOT_FOUND",
-            "RUN_ALIVE",
-            "TOPIC_NOT_FOUND",
-        }
-    ),
-    ExitCode.UNREACHABLE: frozenset(
-        {
-            "BROKER_UNREACHABLE",
-            "CONNECTION_FAILED",
-            "CONNECTION_LOST",
-            "MASTER_STANDBY",
-            "MASTER_UNREACHABLE",
-            "NOT_AVAILABLE",
-            "NOT_TUBEMQ",
-            "NO_ANSWER_IN_TIME",
-            "OFFSETS_TABLE_UNUSABLE",
-            "PARTITION_UNAVAILABLE",
-            "SERVER_BUSY",
-            "SERVER_UNREACHABLE",
-        }
-    ),
+    ExitCode.USAGE: [
+        "AUTHENTICATION_FAILED",
+        "COMMIT_NOT_FOUND",
+        "FILE_NOT_READABLE",
+        "GROUP_FORBIDDEN",
+        "GROUP_NOT_FOUND",
+        "INVALID_OPTION_VALUE",
+        "OFFSETS_TABLE_SCHEMA",
+        "OFFSETS_TABLE_VERSION_GONE",
+        "OTHER_CHECKPOINT",
+        "PACKAGE_MISSING",
+        "PARTITION_NOT_FOUND",
+        "RUN_ALIVE",
+        "TOPIC_NOT_FOUND",
+    ],
+    ExitCode.UNREACHABLE: [
+        "BROKER_UNREACHABLE",
+        "CONNECTION_FAILED",
+        "CONNECTION_LOST",
+        "MASTER_STANDBY",
+        "MASTER_UNREACHABLE",
+        "NOT_AVAILABLE",
+        "NOT_TUBEMQ",
+        "NO_ANSWER_IN_TIME",
+        "OFFSETS_TABLE_UNUSABLE",
+        "PARTITION_UNAVAILABLE",
+        "SERVER_BUSY",
+        "SERVER_UNREACHABLE",
+    ],
 }
 """By code: the conditions of errors that end a command with it. The others are FAILED."""
 

@@ -12,8 +12,8 @@ import typer
 
 from tubeclient.errors import ConfigurationError
 from tubeclient_cli.common.cluster import MASTERS_VARIABLE, Masters
-from tubeclient_cli.common.moves import DryRun, Yes, ask, check_can_ask, print_moves
 from tubeclient_cli.common.offsets_tables import nothing_kept, progress_in, table_at
+from tubeclient_cli.common.places import DryRun, Yes, ask, check_can_ask, print_moves
 from tubeclient_cli.common.printable import one_line
 from tubeclient_cli.common.terminal import (
     AsJson,

@@ -9,7 +9,7 @@ from rich.console import Console
 
 from offsets_store import GroupCommit, GroupProgress
 from offsets_store.health import Verdict
-from tubeclient_cli.common.moves import PositionMove
+from tubeclient_cli.common.places import PositionMove
 from tubeclient_cli.common.printable import counted
 from tubeclient_cli.common.tables import beyond_end, print_rows, time_text
 from tubeclient_cli.offsets.status import GroupLag, GroupStatus

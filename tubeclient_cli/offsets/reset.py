@@ -10,8 +10,7 @@ from offsets_store import GroupKey, GroupProgress, OffsetsRun, OffsetsTable, mov
 from tubeclient.errors import ConfigurationError
 from tubeclient.keys import PartitionKey, is_plain_number
 from tubeclient.wire.message_time import zone_named
-from tubeclient_cli.common.moves import PositionMove
-from tubeclient_cli.common.places import offsets_of, parse_place
+from tubeclient_cli.common.places import PositionMove, offsets_of, parse_place
 from tubeclient_cli.offsets.brokers import Brokers
 
 __all__ = ["Plan", "Reset", "choose_key"]

@@ -109,14 +109,16 @@ def statuses(
     """The status of each of these groups of the table, or why there is none. `options` are those of `--option`,
     `time_zone` that of the producers' clocks; `judge` documents the rest."""
     for name in names:
+        one: GroupStatus | TubeError | OffsetsTableError
         try:
             past = table.past(name)
             if past is None:
                 raise nothing_kept(table, name)
             with brokers_of(master_servers, past.group, options) as brokers:
-                yield name, _status(past, brokers, datetime.now(UTC), max_silence, time_zone)
+                one = _status(past, brokers, datetime.now(UTC), max_silence, time_zone)
         except (TubeError, OffsetsTableError) as error:
-            yield name, error
+            one = error
+        yield name, one
 
 
 def _status(

@@ -16,10 +16,9 @@ from tests.waiting import wait_for
 HANGS = """
 import signal, sys, time
 from pyspark import SparkContext
-from tubeclient_cli.common import jvm_watch
-from tubeclient_cli.common.session import make_session
-jvm_watch._LOOK_SECONDS, jvm_watch._END_SECONDS = 0.05, 0.5
-spark = make_session("hangs", "local[1]", {"spark.ui.enabled": "false"})
+from tubeclient_cli.common import session
+session._LOOK_SECONDS, session._END_SECONDS = 0.05, 0.5
+spark = session.make_session("hangs", "local[1]", {"spark.ui.enabled": "false"})
 print("up", flush=True)
 SparkContext._gateway.proc.send_signal(signal.SIGKILL)
 time.sleep(90)  # a call that never ends
@@ -30,10 +29,10 @@ SUBMITTED = """
 import os, subprocess, sys
 code = '''
 import sys, threading, time
-from tubeclient_cli.common import jvm_watch
-jvm_watch._LOOK_SECONDS, jvm_watch._END_SECONDS = 0.05, 0.5
-jvm_watch.end_after_jvm()
-jvm_watch.end_after_jvm()
+from tubeclient_cli.common import session
+session._LOOK_SECONDS, session._END_SECONDS = 0.05, 0.5
+session.end_after_jvm()
+session.end_after_jvm()
 assert threading.active_count() <= 2
 print("up", flush=True)
 time.sleep(float(sys.argv[1]))

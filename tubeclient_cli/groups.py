@@ -3,15 +3,26 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from tubeclient.errors import ConfigurationError, UnknownGroup
+from tubeclient.keys import PartitionKey
 from tubeclient_cli.common.cluster import Masters, admin_of, settings_of
-from tubeclient_cli.common.moves import DryRun, PositionMove, Yes, ask, check_can_ask, print_moves
 from tubeclient_cli.common.pairs import further_options
+from tubeclient_cli.common.places import (
+    DryRun,
+    PositionMove,
+    Yes,
+    ask,
+    check_can_ask,
+    held,
+    offsets_of,
+    parse_place,
+    print_moves,
+)
 from tubeclient_cli.common.printable import counted
 from tubeclient_cli.common.terminal import (
     AsJson,
@@ -25,7 +36,7 @@ from tubeclient_cli.common.terminal import (
 
 if TYPE_CHECKING:
     from spark_source.offsets.offset_spec import OffsetSpec
-    from tubeclient.admin import Admin
+    from tubeclient.admin import Admin, GroupDetail, GroupOffsets
     from tubeclient.settings import ClientSettings
 
 __all__ = ["groups_app"]
@@ -108,8 +119,6 @@ def show_group(group: _Group, master_servers: Masters, option: FurtherOptions = 
       tubeclient groups show clicks_etl --master-servers 10.0.0.1:8715
     """
     with clear_errors("groups show"):
-        from tubeclient_cli.groups.display import group_json, print_group
-
         admin = admin_of(master_servers, option)
         found = admin.group(group)
         partitions = [key for topic in admin.topics(found.topics) for key in topic.partitions()] if found.topics else []
@@ -117,11 +126,76 @@ def show_group(group: _Group, master_servers: Masters, option: FurtherOptions = 
             positions = admin.group_offsets(group)
         except UnknownGroup:
             positions = None
-        shown = group_json(found, partitions, positions)
+        shown = _json(found, partitions, positions)
         if json:
             print_json(shown)
         else:
-            print_group(table_console(), shown)
+            _print(shown)
+
+
+def _json(group: GroupDetail, partitions: Sequence[PartitionKey], positions: GroupOffsets | None) -> dict[str, Any]:
+    """`partitions` are all of the group's topics; `positions` is None if no broker has any."""
+    free = set(partitions).difference(*(member.partitions for member in group.members))
+    return {
+        "group": group.name,
+        "kind": str(group.kind),
+        "topics": sorted(group.topics),
+        "filters": {topic: sorted(tags) for topic, tags in sorted(group.filters.items())},
+        "clients": [
+            {
+                "nodeId": member.node_id,
+                "sourceCount": member.source_count,
+                "clientId": member.client_id,
+                "host": member.host,
+                "overTls": member.over_tls,
+                "partitions": [*map(str, member.partitions)],
+            }
+            for member in group.members
+        ],
+        "heldByNobody": [*map(str, sorted(free))],
+        "rowsBehindAtMost": None if positions is None else positions.rows_behind,
+        "beyondEnd": [] if positions is None else [*map(str, positions.beyond_end)],
+        "partitions": [
+            {
+                "partition": str(one.partition),
+                "position": one.committed,
+                "inFlightBytes": one.in_flight,
+                "endOffset": one.end,
+                "rowsBehindAtMost": one.rows_behind,
+            }
+            for one in (() if positions is None else positions.positions)
+        ],
+    }
+
+
+def _print(shown: Mapping[str, Any]) -> None:
+    from tubeclient_cli.common.tables import beyond_end, print_rows, spans
+
+    def short(partitions: Sequence[str]) -> list[str]:
+        return spans(map(PartitionKey.parse, partitions))
+
+    console = table_console()
+    if shown["clients"]:
+        clients, topics = counted(len(shown["clients"]), "client"), ", ".join(shown["topics"])
+        console.print(f"{shown['group']}: {clients}, topics {topics}", soft_wrap=True)
+        for topic, tags in shown["filters"].items():
+            console.print(f"{topic} is filtered by the tags {', '.join(tags)}", soft_wrap=True)
+        print_rows(console, [{**row, "partitions": short(row["partitions"])} for row in shown["clients"]])
+        if shown["heldByNobody"]:
+            console.print(f"held by nobody: {', '.join(short(shown['heldByNobody']))}", soft_wrap=True)
+    else:
+        console.print(f"group {shown['group']} has no clients online", soft_wrap=True)
+    if shown["partitions"]:
+        print_rows(console, shown["partitions"])
+        console.print(f"messages behind in all, as of the brokers, at most: {shown['rowsBehindAtMost']:,}")
+    else:
+        console.print(
+            f"no broker has a position of group {shown['group']}; `tubeclient offsets show` has those of a query or an "
+            "ingest job",
+            soft_wrap=True,
+        )
+    if shown["beyondEnd"]:
+        console.print(beyond_end(shown["beyondEnd"]), soft_wrap=True)
 
 
 @groups_app.command()
@@ -160,7 +234,6 @@ def move(
     """
     with clear_errors("groups move"):
         from tubeclient.wire.message_time import zone_named
-        from tubeclient_cli.common.places import parse_place
 
         check_can_ask(as_json=json, yes=yes, dry_run=dry_run)
         zone = zone_named(time_zone)
@@ -199,7 +272,6 @@ def _planned(
     from tubeclient.consumers.group import fetch_view
     from tubeclient.names import reader_groups_of
     from tubeclient.positions.offset_lookup import OffsetLookup
-    from tubeclient_cli.common.places import held, offsets_of
 
     readers = reader_groups_of("tubeclient_admin")
     try:

@@ -1,1 +1,0 @@
-"""`tubeclient groups`: consumer groups at the master and the brokers."""
