@@ -25,21 +25,6 @@ def test_a_store_gets_limits_and_what_the_user_gave_stays() -> None:
 
 
 @pytest.mark.parametrize(
-    "words",
-    [
-        ["offsets", "list", "--offsets-table"],
-        ["dashboard", "--json", "--offsets-table"],
-    ],
-)
-@pytest.mark.parametrize(("place", "why"), [("", "blank;"), (" ", "blank;"), ("mydb.visits", "'mydb.visits', without")])
-def test_a_blank_path_is_not_the_working_directory_and_a_name_no_folder(words: list[str], place: str, why: str) -> None:
-    done = CliRunner().invoke(app, [*words, place])
-    command = " ".join(words[:1] if words[0] == "dashboard" else words[:2])
-    assert (done.exit_code, done.stdout) == (2, "")
-    assert done.stderr.startswith(f"tubeclient {command}: [INVALID_SETTING] the path of a table is {why}")
-
-
-@pytest.mark.parametrize(
     ("one", "other"),
     [
         ("/lake/t", "/lake/t/"),
