@@ -244,7 +244,7 @@ DEFENCES = (
         RANGE + "_check_bounds",
         "if self.position < self._end:",
         "if True:",
-        1,
+        30,
         ("retention", "a broker loses its tail", "the driver dies"),
     ),
     Defence(
