@@ -310,7 +310,7 @@ class StreamPlanner:
 
     def _reach(self, recent: Snapshot) -> Reach:
         """What may be planned, from a look."""
-        return Reach(recent.layout.readable, recent.bounds) if self._target is None else self._target.within(recent)
+        return (recent.layout.readable, recent.bounds) if self._target is None else self._target.within(recent)
 
     def _waited_for_silent(self) -> bool:
         """After a look with nothing to do: whether brokers with a part of the target were silent and answer again.
