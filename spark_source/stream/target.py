@@ -15,7 +15,7 @@ __all__ = ["IdleLook", "Question", "Reach", "Target", "TriggerDelay"]
 
 
 Reach: TypeAlias = tuple[PartitionSet, Mapping[StoreKey, StoreBounds]]
-"""The data that a batch may read: the partitions that can be read now, and the bounds of stores whose brokers answer."""
+"""What a batch may read: the partitions that can be read now, and the bounds of stores whose brokers answer."""
 
 
 class Target:
