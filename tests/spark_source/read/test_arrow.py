@@ -55,6 +55,8 @@ def _row(pack: Pack, message: Message, offset: int | None, zone: ZoneInfo) -> di
 
 
 KEY = PartitionKey(7, "clicks", 10_003)
+
+
 def message(body: bytes, tag: str = "", time: str = "", number: int = 1, **attributes: str) -> TransferedMessage:
     payload, flag = encode_payload(body, encode_attributes(attributes, tag, time))
     return TransferedMessage(messageId=number, checkSum=checksum(payload), payLoadData=payload, flag=flag)
