@@ -17,8 +17,6 @@ __all__ = ["Assigner", "PartitionAssignment"]
 
 _log = logging.getLogger(__name__)
 
-_LOGGED_MOVES = 20
-
 
 @dataclass(frozen=True)
 class PartitionAssignment:
@@ -50,11 +48,8 @@ class PartitionAssignment:
         if not former:
             return text
         new, gone = self.node_of.keys() - former.keys(), former.keys() - self.node_of.keys()
-        moved = sorted(key for key, node in self.node_of.items() if former.get(key, node) != node)
-        text = f"{text}; {len(new)} are new, {len(gone)} are gone, {len(moved)} have moved to another node"
-        named = [f"{key} from {former[key]} to {self.node_of[key]}" for key in moved[:_LOGGED_MOVES]]
-        more = f" and {len(moved) - _LOGGED_MOVES} more" if len(moved) > _LOGGED_MOVES else ""
-        return f"{text}: {', '.join(named)}{more}" if moved else text
+        moved = sum(former.get(key, node) != node for key, node in self.node_of.items())
+        return f"{text}; {len(new)} are new, {len(gone)} are gone, {moved} have moved to another node"
 
 
 class Assigner:

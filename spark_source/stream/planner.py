@@ -87,45 +87,43 @@ class StreamPlanner:
     def initial(self) -> Json:
         """Where the query begins. Spark asks more than once, also after a restart if the first batch did not
         complete."""
-        group = self._held()
         if self._initial is None:
-            spec = self._options.start_of("stream")
-            starting = self._options.starting_question
-            kept = self._progress.initial(starting)
-            moves = spec.uses("latest") or spec.by_group
-            if kept is not None:
-                snapshot = group.snapshots.get()
-                group.judge.check_kept(kept, snapshot, self._progress.forget_start)
-                _log.log(
-                    logging.WARNING if moves else logging.INFO,
-                    "the query begins where its last start did, as the offsets table remembers. If the query was "
-                    "started again, all is well. To begin elsewhere, %s",
-                    self._progress.forget_start,
-                )
-                self._initial = kept
-            else:
-                # Not past the target: data in between would look lost.
-                snapshot = self._target.frozen if self._target is not None else group.snapshots.get(fresh=True)
-                group.silent.tell(snapshot)
-                check_scope(self._options, snapshot.view)
-                self._initial = beginning(
-                    spec, snapshot.layout, snapshot.bounds, group.finder, self._progress, waits=True
-                )
-                # A time moves where no message is so late.
-                moves = moves or (
-                    spec.by_time
-                    and any(snapshot.bounds[key.store].max_offset == at for key, at in self._initial.items())
-                )
-                if not self._progress.exists and moves:
-                    _log.warning(
-                        "the starting offsets are final once Spark has planned the first batch; if the query stops "
-                        "before, it begins later the next time. Set offsetsTable, which keeps the initial offsets"
-                    )
-                _log.info("the query has no checkpoint and begins at %s", spec.text[:_LOGGED_CHARACTERS])
-                self._progress.keep_initial(starting, self._initial, snapshot.bounds)
-                self._first_look = snapshot
+            self._held()  # which opens the table's run
+            kept = self._progress.initial(self._options.starting_question)
+            self._initial, snapshot = self._new_start() if kept is None else self._kept_start(kept)
             self._position.begin(self._initial, snapshot)
         return self._initial.to_dict()
+
+    def _kept_start(self, kept: Offsets) -> tuple[Offsets, Snapshot]:
+        group, spec = self._held(), self._options.start_of("stream")
+        snapshot = group.snapshots.get()
+        group.judge.check_kept(kept, snapshot, self._progress.forget_start)
+        _log.log(
+            logging.WARNING if spec.uses("latest") or spec.by_group else logging.INFO,
+            "the query begins where its last start did, as the offsets table remembers. If the query was started "
+            "again, all is well. To begin elsewhere, %s",
+            self._progress.forget_start,
+        )
+        return kept, snapshot
+
+    def _new_start(self) -> tuple[Offsets, Snapshot]:
+        group, spec = self._held(), self._options.start_of("stream")
+        # Not past the target: data in between would look lost.
+        snapshot = self._target.frozen if self._target is not None else group.snapshots.get(fresh=True)
+        group.silent.tell(snapshot)
+        check_scope(self._options, snapshot.view)
+        start = beginning(spec, snapshot.layout, snapshot.bounds, group.finder, self._progress, waits=True)
+        # A time moves where no message is so late.
+        at_end = spec.by_time and any(snapshot.bounds[key.store].max_offset == at for key, at in start.items())
+        if not self._progress.exists and (spec.uses("latest") or spec.by_group or at_end):
+            _log.warning(
+                "the starting offsets are final once Spark has planned the first batch; if the query stops before, it "
+                "begins later the next time. Set offsetsTable, which keeps the initial offsets"
+            )
+        _log.info("the query has no checkpoint and begins at %s", spec.text[:_LOGGED_CHARACTERS])
+        self._progress.keep_initial(self._options.starting_question, start, snapshot.bounds)
+        self._first_look = snapshot
+        return start, snapshot
 
     def latest(self, start: Json, max_rows: int | None, min_rows: int | None = None) -> Json:
         """Where the batch that begins at `start` ends. Returns `start` if nothing is new, or if there are fewer than
@@ -312,7 +310,7 @@ class StreamPlanner:
 
     def _reach(self, recent: Snapshot) -> Reach:
         """What may be planned, from a look."""
-        return Reach(recent.layout.readable, recent.bounds) if self._target is None else self._target.within(recent)
+        return (recent.layout.readable, recent.bounds) if self._target is None else self._target.within(recent)
 
     def _waited_for_silent(self) -> bool:
         """After a look with nothing to do: whether brokers with a part of the target were silent and answer again.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from spark_source.offsets.offsets import Offsets, PartitionSet
 from spark_source.stream.snapshot import Snapshot, some_of
@@ -14,13 +14,8 @@ from tubeclient.positions.offset_lookup import OffsetLookup
 __all__ = ["IdleLook", "Question", "Reach", "Target", "TriggerDelay"]
 
 
-class Reach(NamedTuple):
-    """The data that a batch may read."""
-
-    partitions: PartitionSet
-    """That can be read now."""
-    bounds: Mapping[StoreKey, StoreBounds]
-    """Of the stores whose brokers answer now."""
+Reach: TypeAlias = tuple[PartitionSet, Mapping[StoreKey, StoreBounds]]
+"""What a batch may read: the partitions that can be read now, and the bounds of stores whose brokers answer."""
 
 
 class Target:
@@ -30,20 +25,16 @@ class Target:
     def __init__(self, frozen: Snapshot) -> None:
         self.frozen = frozen
         self.ends = {store: held.max_offset for store, held in frozen.bounds.items()}
-        self._last: tuple[Snapshot, Reach] | None = None
 
     def within(self, recent: Snapshot) -> Reach:
         """What is left of the target at a look: the partitions that still exist, up to the target's ends."""
-        if self._last is None or self._last[0] is not recent:
-            there = self.frozen.configured
-            bounds: dict[StoreKey, StoreBounds] = {}
-            for store, held in recent.bounds.items():
-                if store in there.spans:
-                    end = self.ends.setdefault(store, held.max_offset)
-                    bounds[store] = StoreBounds(held.min_offset, max(held.min_offset, min(end, held.max_offset)))
-            partitions = PartitionSet(key for key in recent.layout.readable if key in there)
-            self._last = recent, Reach(partitions, bounds)
-        return self._last[1]
+        there = self.frozen.configured
+        bounds: dict[StoreKey, StoreBounds] = {}
+        for store, held in recent.bounds.items():
+            if store in there.spans:
+                end = self.ends.setdefault(store, held.max_offset)
+                bounds[store] = StoreBounds(held.min_offset, max(held.min_offset, min(end, held.max_offset)))
+        return PartitionSet(key for key in recent.layout.readable if key in there), bounds
 
     def waited_for_silent(self, reached: Offsets, recent: Snapshot, lookup: OffsetLookup) -> bool:
         """Whether brokers with a part of the target were silent and answer again; does not wait if none was silent.
@@ -57,17 +48,9 @@ class Target:
         try:
             lookup.bounds(recent.layout.view_read)
         except TubeError as error:
-            at_latest = [key for key in left if reached.waiting.get(key) == "latest"]
-            left_out = (
-                f". {some_of(at_latest)} begin at `latest` only when their broker first answers: messages written "
-                "there until then are not read. To read them, begin with a new checkpoint while all brokers answer, or "
-                "at startingTimestamp or an offset of these partitions in startingOffsets"
-                if at_latest
-                else ""
-            )
             raise ConnectError(
                 f"Trigger.AvailableNow has read all except {some_of(left)}, whose brokers do not answer: {error}. "
-                f"What was read is complete and in the checkpoint; start the query again when they answer{left_out}",
+                "What was read is complete and in the checkpoint; start the query again when they answer",
                 condition="BROKER_UNREACHABLE",
             ) from error
         return True

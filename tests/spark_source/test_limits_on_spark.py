@@ -9,10 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from spark_source.offsets.offsets import Offsets
-from spark_source.session_confs import session_confs
 from tests.spark_source.feed import Feed
-from tests.spark_source.queries import Batches, run_available, running, stream
-from tests.waiting import wait_for
+from tests.spark_source.queries import Batches, run_available, stream
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -48,32 +46,3 @@ def test_partitions_that_stand_apart_make_smaller_batches_until_they_meet(
 
 
 # Waiting for rows
-
-
-def test_a_batch_waits_for_the_fewest_rows(delta_spark: SparkSession, feed: Feed, tmp_path: Path) -> None:
-    # Idle triggers are reported each 10 s otherwise; the report shows that the source has seen rows and left them.
-    report_each = "spark.sql.streaming.noDataProgressEventInterval"
-    feed.send(50)
-    sink = Batches()
-    frame = stream(delta_spark, feed.options(startingOffsets="earliest", minOffsetsPerTrigger=100))
-    with session_confs(delta_spark, {report_each: "100"}), running(frame, tmp_path / "checkpoint", sink) as query:
-
-        def left() -> int:
-            """Rows that the last idle trigger saw and left."""
-            progress = query.lastProgress
-            if progress is None or progress.numInputRows:
-                return 0
-            source = progress.sources[0]
-            if source.latestOffset is None:
-                return 0
-            offsets = [Offsets.parse(text).runs for text in (source.latestOffset, source.endOffset)]
-            seen, at = (sum(min(run.offset for run in runs) for runs in one.values()) // ENTRY for one in offsets)
-            return seen - at
-
-        wait_for(lambda: sink.sizes == [50], "the first batch, which waits for nothing")
-        feed.send(60)
-        wait_for(lambda: left() == 60, "the query to see 60 rows and leave them")
-        feed.send(60)
-        wait_for(lambda: len(sink.sizes) == 2, "the second batch")
-    assert sink.sizes == [50, 120]
-    assert sink.all == feed.sent

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from pyspark import cloudpickle
 from pyspark.sql.datasource import InputPartition
-from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes, ReadMaxRows
+from pyspark.sql.streaming.datasource import ReadAllAvailable
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from pyspark_tubeclient import DefaultSource
@@ -69,19 +69,6 @@ import pyspark_tubeclient
 print(pyspark_tubeclient.DefaultSource.name())
 """
     assert run_python(code).strip() == "tubeclient"
-
-
-def test_a_spark_without_python_data_sources_is_told_at_the_import() -> None:
-    """As pyspark 3.5, which has no such module. It does not look for data sources by itself."""
-    code = """
-import sys
-sys.modules["pyspark.sql.datasource"] = None
-try:
-    import pyspark_tubeclient
-except ImportError as error:
-    print(error)
-"""
-    assert run_python(code).startswith("[NEEDS_NEWER_SPARK] this Python has pyspark ")
 
 
 def test_planning_does_not_load_arrow() -> None:
@@ -151,12 +138,6 @@ def test_readers_open_nothing_by_being_made() -> None:
     assert reader.reportLatestOffset() is None
     reader.stop()
     assert reader._planner is None
-
-
-def test_the_row_limit_is_sparks_read_limit() -> None:
-    assert stream_reader(maxoffsetspertrigger="7").getDefaultReadLimit() == ReadMaxRows(7)
-    with pytest.raises(ConfigurationError, match="does not support the read limit ReadMaxBytes"):
-        stream_reader().latestOffset({}, ReadMaxBytes(1))
 
 
 def test_an_empty_batch_read_has_a_partition_without_anything() -> None:

@@ -97,9 +97,9 @@ def test_an_option_of_the_source_may_come_from_the_environment(tmp_path: Path, m
     monkeypatch.setenv("TUBE_USER", "etl")
     settings = load_settings(
         write(tmp_path, 'source.authUser = {env = "TUBE_USER"}\nsource.retryLimit = "5s"'),
-        NEEDED | {"source_options": {"masterWebPort": "8081"}},
+        NEEDED | {"source_options": {"authPasswordFile": "/password"}},
     )
-    assert settings.source_options == {"authUser": "etl", "retryLimit": "5s", "masterWebPort": "8081"}
+    assert settings.source_options == {"authUser": "etl", "retryLimit": "5s", "authPasswordFile": "/password"}
 
 
 @pytest.mark.parametrize(

@@ -93,53 +93,6 @@ def test_batch_and_stream_read_what_the_locks_guard(
     assert sink.all == feed.sent
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"authPassword": "wrong-hunter2"}, r"415 .*Check the user, the password"),
-        (
-            {"tls.certificateFile": None, "tls.keyFile": None, "tls.keyPasswordFile": None},
-            "client certificate, name one",
-        ),
-    ],
-)
-def test_who_lacks_a_key_is_told_so_and_reads_nothing(
-    delta_spark: SparkSession, locked: Locked, tmp_path: Path, change: dict[str, str | None], message: str
-) -> None:
-    locked.feed.send(10)
-    given = {**locked.options(retryLimit="1s"), **change}
-    options = {name: value for name, value in given.items() if value is not None}
-    sink = Batches()
-    with pytest.raises(Exception, match=message) as of_batch:
-        batch(delta_spark, options).collect()
-    with pytest.raises(Exception, match=message) as of_stream:
-        run_available(stream(delta_spark, options), tmp_path / "checkpoint", sink)
-    assert sink.runs == 0
-    for caught in (of_batch, of_stream):
-        for secret in ("hunter2", "hunter3"):
-            assert secret not in str(caught.value)
-
-
-def test_tasks_of_later_batches_show_the_token_of_then(
-    delta_spark: SparkSession, locked: Locked, tmp_path: Path
-) -> None:
-    """Each start of the master makes a token, and brokers remember six."""
-    feed = locked.feed
-    feed.send(20)
-    sink = Batches()
-    with running(
-        stream(delta_spark, locked.options(partitionRefreshInterval="1s")), tmp_path / "checkpoint", sink
-    ) as query:
-        wait_for_rows(query, sink, 20, "the first batch")
-        held = feed.held()
-        for _ in range(7):
-            feed.tube.restart_master()
-        wait_for(lambda: feed.held() == held, "the query to have registered with the new master", seconds=60)
-        feed.send(20)
-        wait_for_rows(query, sink, 40, "the batch after")
-    assert sink.all == feed.sent
-
-
 def test_passwords_are_in_no_plan_no_progress_and_no_checkpoint(
     delta_spark: SparkSession, locked: Locked, tmp_path: Path
 ) -> None:

@@ -144,15 +144,6 @@ def test_merge_and_clamp() -> None:
     assert offsets == {a: 28, b: 56}
 
 
-def test_what_nothing_changes_costs_nothing_by_partition() -> None:
-    """A commit of each batch compares the offsets of all partitions, which are mostly the same."""
-    store = StoreKey(1, "t", 0)
-    one, same = (Offsets.of_runs({store: [Run(0, 9_999, 28)]}) for _ in range(2))
-    assert one.clamp({}, {}) is one
-    assert one.overtaken_by(same) == []
-    assert one._positions is same._positions is None
-
-
 @given(offset_maps)
 def test_runs_of_any_length_are_joined(positions: dict[PartitionKey, int]) -> None:
     apart: dict[StoreKey, list[Run]] = {}

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import dataclasses
 import logging
 import pickle
 
 import pytest
 
 from spark_source.options.given import parse_given, parse_options, write_options
-from spark_source.options.option import options_of
 from spark_source.options.sink_options import SinkOptions
 from spark_source.options.source_options import SourceOptions
-from spark_source.options.table import OPTIONS, find_option, markdown
 from tubeclient.errors import ConfigurationError
 from tubeclient.keys import PartitionKey
 
@@ -21,24 +18,6 @@ LEAST = {"masterservers": "127.0.0.1:8715", "consumergroup": "g", "subscribe": "
 
 def parse(**more: str) -> SourceOptions:
     return parse_options({**LEAST, **more})
-
-
-def test_the_least_options_and_all_defaults() -> None:
-    options = parse_options(LEAST)
-    assert options.master_servers == ("127.0.0.1:8715",)
-    assert (options.consumer_group, options.topics) == ("g", ("t",))
-    assert options.source_count is None
-    assert options.assignment_strategy == "modulo"
-    assert options.start_of("stream").default == "latest"
-    assert options.start_of("batch").default == "earliest"
-    assert options.ending.default == "latest"
-    assert options.max_offsets_per_trigger is None
-    assert options.fail_on_data_loss is True
-    assert options.include_attributes is False
-    assert options.message_time_zone == "UTC"
-    assert options.offsets_table is None
-    assert options.master_web_port == 8080
-    assert (options.rpc_timeout_ms, options.group_join_timeout_ms) == (8_000, 40_000)
 
 
 def test_names_come_in_any_case_and_values_are_parsed() -> None:
@@ -200,17 +179,6 @@ def write(**given: str) -> SinkOptions:
     return write_options(parse_given({"masterservers": "m", **given}))
 
 
-def test_the_options_of_a_write() -> None:
-    options = write()
-    assert (options.master_servers, options.master_web_port, options.topic) == (("m:8715",), 8080, None)
-    assert (options.message_time_zone, options.rpc_timeout_ms, options.retry_limit_ms) == ("UTC", 8_000, 60_000)
-    options = write(TOPIC=" t ", rpctimeout="2s", retrylimit="5s", messagetimezone="Asia/Tokyo", masterwebport="1")
-    assert (options.master_servers, options.master_web_port, options.topic) == (("m:8715",), 1, "t")
-    assert (options.message_time_zone, options.rpc_timeout_ms, options.retry_limit_ms) == ("Asia/Tokyo", 2_000, 5_000)
-    sparks_own = write(checkpointlocation="/c", queryname="q")
-    assert dataclasses.replace(sparks_own, given=write().given) == write()
-
-
 def test_users_and_tls_are_for_writes_too() -> None:
     options = write(authuser="u", authpassword="hunter2", **{"tls.cafile": "/ca"})
     assert options.master_servers == ("m:8716",)
@@ -246,15 +214,3 @@ def test_wrong_options_of_a_write_are_refused(more: dict[str, str], message: str
 def test_options_of_writes_are_refused_by_reads(more: dict[str, str], message: str) -> None:
     with pytest.raises(ConfigurationError, match=message):
         parse(**more)
-
-
-def test_internal_options_are_taken_and_in_no_list() -> None:
-    internal = [option for option in options_of(SourceOptions).values() if option.internal]
-    assert internal
-    for option in internal:
-        assert find_option(option.name.upper()) is option
-        assert option not in OPTIONS
-        assert f"`{option.name}`" not in markdown()
-        with pytest.raises(ConfigurationError) as caught:
-            parse_given({option.name + "s": "1"})
-        assert option.name not in str(caught.value).partition(";")[2]

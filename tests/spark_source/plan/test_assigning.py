@@ -104,7 +104,7 @@ def test_a_strategy_of_ones_own_is_told_of_both_before_each_batch() -> None:
         ({}, "4 partitions to 2 nodes, 2 each"),
         (
             {KEYS[0]: 1, KEYS[1]: 1, key("1:t:9"): 0},
-            "4 partitions to 2 nodes, 2 each; 2 are new, 1 are gone, 1 have moved to another node: 1:t:0 from 1 to 0",
+            "4 partitions to 2 nodes, 2 each; 2 are new, 1 are gone, 1 have moved to another node",
         ),
     ],
 )

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import logging
-from pathlib import Path
 
 import pytest
 
-from offsets_store import GroupKey, OffsetsTable, PartitionProgress
 from spark_source.progress.progress_table import ProgressTable
 from spark_source.stream.batch_reader import plan_batch
-from tests.spark_source.fakes import ROW, FakeCluster, in_rows, key, options
+from tests.spark_source.fakes import FakeCluster, in_rows, key, options
 from tubeclient.errors import ConfigurationError, DataLoss
 from tubeclient.keys import StoreKey
 
@@ -25,14 +23,6 @@ def test_everything_is_read_by_default() -> None:
     cluster = FakeCluster(stores=2, partitions=1, rows=(2, 9))
     assert plan(cluster) == {0: [("1:t:0", 2, 9)], 1: [("1:t:10000", 2, 9)]}
     assert cluster.calls == ["fetch_view", "lookup", "bounds", "lookup closed"]  # and no group joined
-
-
-def test_between_given_offsets() -> None:
-    cluster = FakeCluster(partitions=2, rows=(2, 9))
-    between = plan(
-        cluster, startingOffsets='{"1:t:0": 84, "default": -2}', endingOffsets='{"1:t:0": 112, "default": -1}'
-    )
-    assert between == {0: [("1:t:0", 3, 4)], 1: [("1:t:1", 2, 9)]}
 
 
 def test_a_backlog_is_shared_with_the_node_that_has_nothing(caplog: pytest.LogCaptureFixture) -> None:
@@ -56,15 +46,6 @@ def test_a_backlog_is_dealt_by_what_is_to_be_read() -> None:
         0: [("1:t:0", 0, 100)],
         1: [("1:t:10000", 0, 10), ("1:t:20000", 0, 10)],
     }
-
-
-def test_from_the_groups_position(tmp_path: Path) -> None:
-    cluster = FakeCluster(partitions=1, rows=(2, 9))
-    run = OffsetsTable(str(tmp_path)).open_run(GroupKey("g", ["t"]), 2)
-    run.record([PartitionProgress(key("1:t:0"), 7 * ROW)])
-    assert plan(cluster, startingOffsets="group", offsetsTable=tmp_path) == {0: [("1:t:0", 7, 9)]}
-    cluster.positions = {key("1:t:0"): 5 * ROW}
-    assert plan(cluster, startingOffsets="group") == {0: [("1:t:0", 5, 9)]}
 
 
 @pytest.mark.parametrize(

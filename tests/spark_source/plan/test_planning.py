@@ -10,7 +10,6 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from spark_source.offsets.offsets import Offsets
-from spark_source.plan.losses import find_lost
 from spark_source.plan.planning import nodes_by_store, plan, ranges
 from tubeclient.assignment import assign, node_of
 from tubeclient.errors import ConfigurationError
@@ -158,18 +157,6 @@ def test_a_partition_that_is_gone_keeps_its_place() -> None:
 def test_expired_messages_take_no_share_of_the_limit() -> None:
     start = Offsets.of({A0: 0})
     assert plan(start, [A0], {A: StoreBounds(100 * ROW, 200 * ROW)}, 10) == {A0: 110 * ROW}
-
-
-def test_positions_outside_of_the_bounds_are_found() -> None:
-    bounds = {A: StoreBounds(2 * ROW, 6 * ROW)}
-    positions = Offsets.of({A0: ROW, A1: 7 * ROW, B0: 5 * ROW})
-    below, above = find_lost(positions, bounds)
-    assert (below.kind, above.kind) == ("expired", "tail")
-    assert str(below) == (
-        "partition 1:t:0 should be read from 28, but the broker holds it only from 56: at most 1 messages have expired"
-    )
-    assert "partition 1:t:1 should be read from 196, but the broker's data ends at 168" in str(above)
-    assert find_lost(Offsets.of({A0: 2 * ROW, A1: 6 * ROW}), bounds) == []
 
 
 @given(cases(), limits, st.integers(1, 5), st.sampled_from(["modulo", "hash_modulo"]))

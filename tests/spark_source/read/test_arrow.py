@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -56,7 +55,6 @@ def _row(pack: Pack, message: Message, offset: int | None, zone: ZoneInfo) -> di
 
 
 KEY = PartitionKey(7, "clicks", 10_003)
-ALL = RowOptions(columns=ATTRIBUTES)
 
 
 def message(body: bytes, tag: str = "", time: str = "", number: int = 1, **attributes: str) -> TransferedMessage:
@@ -95,27 +93,6 @@ def test_schema_is_what_spark_makes_of_ours(include_attributes: bool) -> None:
         batch = decoder(include_attributes=include_attributes).decode([one], OffsetRule.ALWAYS)
         assert expected.equals(batch.schema)
         batch.validate(full=True)
-
-
-def test_every_column() -> None:
-    first, second = rows(
-        pack(message(b"one", "web", "202401020304", 11, k="v", a="b"), message(b"two", number=12)), OffsetRule.ALWAYS
-    )
-    assert first == {
-        "topic": "clicks",
-        "partitionKey": "7:clicks:10003",
-        "brokerId": 7,
-        "partition": 10003,
-        "offset": 280,
-        "messageId": 11,
-        "messageType": "web",
-        "messageTime": datetime(2024, 1, 2, 3, 4, tzinfo=UTC),
-        "value": b"one",
-        "attributes": [("k", "v"), ("a", "b")],
-    }
-    assert second["offset"] == 308
-    assert (second["messageType"], second["messageTime"], second["value"]) == (None, None, b"two")
-    assert second["attributes"] == []
 
 
 def test_texts_that_never_repeat_are_not_remembered_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:

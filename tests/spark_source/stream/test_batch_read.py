@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -42,15 +41,3 @@ def test_every_row_and_column(delta_spark: SparkSession, plain_feed: Feed) -> No
     assert sorted((row.partition, row.offset) for row in rows) == [
         (partition, number * ENTRY) for partition in (0, 10000) for number in range(20)
     ]
-
-
-def test_an_exact_range(delta_spark: SparkSession, plain_feed: Feed) -> None:
-    feed = plain_feed
-    feed.send(100, partitions=[0])
-    name = f"1:{feed.topic}:0"
-    between = feed.options(
-        startingOffsets=json.dumps({name: 10 * ENTRY, "default": "earliest"}),
-        endingOffsets=json.dumps({name: 35 * ENTRY, "default": "latest"}),
-    )
-    rows = batch(delta_spark, between).collect()
-    assert sorted(bytes(row.value) for row in rows) == feed.sent[10:35]

@@ -148,20 +148,3 @@ def test_a_new_checkpoint_takes_along_what_is_known_of_a_broker_that_is_away(
     end = one.latest(at, None)
     assert in_rows(one.partitions(at, end)) == {1: [("2:t:0", 5, 10)]}
     one.close()
-
-
-@pytest.mark.parametrize(("starting", "entered"), [("latest", 12), ("earliest", 0)])
-@pytest.mark.parametrize("fail", ["true", "false"])
-def test_where_the_group_stood_is_nothing_to_a_query_that_begins_elsewhere(
-    starting: str, entered: int, fail: str, tmp_path: Path
-) -> None:
-    clock, cluster = FakeClock(), Pair()
-    recorded(cluster, tmp_path / "table", {"1:t:0": 6, "2:t:0": 5})
-    cluster.away()
-    one = planner(cluster, clock, offsetsTable=tmp_path / "table", startingOffsets=starting, failOnDataLoss=fail)
-    at = one.latest(one.initial(), None)
-    cluster.back()
-    cluster.rows[FAR] = (0, 12)
-    clock.now += 60
-    assert one.latest(at, None) == as_json({"1:t:0": 10, "2:t:0": entered})
-    one.close()

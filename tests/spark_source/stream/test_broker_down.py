@@ -106,22 +106,6 @@ def test_the_kept_first_answer_knows_who_waits(tmp_path: Path) -> None:
     assert again.latest(start, None) == as_json({"1:t:0": 10, "2:t:0": 12})
 
 
-def test_a_broker_that_goes_down_is_planned_nothing_of(caplog: pytest.LogCaptureFixture) -> None:
-    """Its tasks would end the query."""
-    clock, both = FakeClock(), cluster(down=False)
-    one = planner(both, clock)
-    start = one.latest(as_json({"1:t:0": 4, "2:t:0": 4}), 2)
-    assert start == as_json({"1:t:0": 5, "2:t:0": 5})
-    both.silent = {2}
-    clock.now += 60
-    end = one.latest(start, None)
-    assert end == as_json({"1:t:0": 10, "2:t:0": 5})
-    assert one.reported_latest() == as_json({"1:t:0": 10, "2:t:0": 10})  # what was told last
-    both.silent = set()
-    clock.now += 60
-    assert one.latest(end, None) == as_json({"1:t:0": 10, "2:t:0": 10})
-
-
 def test_a_partition_that_appears_on_a_broker_that_is_down_enters_at_its_beginning_later() -> None:
     clock, one_down = FakeClock(), cluster()
     one_down.layouts.pop()
@@ -196,7 +180,6 @@ def test_a_batch_read_is_whole_or_an_error(fail: str) -> None:
         ({"startingOffsets": "latest"}, True),
         ({"startingOffsets": "group:latest"}, True),
         ({"startingOffsets": "group"}, False),
-        ({"startingTimestamp": MINUTE_5}, False),
     ],
 )
 def test_what_is_not_read_of_a_partition_that_enters_at_latest_is_said(

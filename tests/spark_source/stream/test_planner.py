@@ -6,7 +6,6 @@ import json
 
 import pytest
 
-from spark_source.offsets.offsets import Offsets
 from spark_source.plan.read_task import OffsetRule
 from spark_source.stream.snapshot import MIN_REFRESH_SECONDS
 from tests.spark_source.fakes import ROW, STORE, FakeClock, FakeCluster, as_json, in_rows, key, planner
@@ -68,26 +67,6 @@ def test_an_idle_query_gets_its_own_start_back_and_asks_little() -> None:
         assert one.latest(start, None) is start
         assert json.dumps(one.reported_latest()) == json.dumps(start)
     assert cluster.count("bounds") - asked <= 1 / MIN_REFRESH_SECONDS
-
-
-@pytest.mark.parametrize("available_now", [False, True])
-def test_an_idle_query_plans_little(monkeypatch: pytest.MonkeyPatch, available_now: bool) -> None:
-    clock, cluster = FakeClock(), FakeCluster()
-    one = planner(cluster, clock)
-    if available_now:
-        one.freeze_target()
-    start = one.initial()
-    planned = []
-
-    def count_and_find_nothing(begin: Offsets, *_: object) -> Offsets:
-        planned.append(begin)
-        return begin
-
-    monkeypatch.setattr("spark_source.stream.planner.plan", count_and_find_nothing)
-    for _ in range(90):
-        clock.now += 1 / 90
-        assert one.latest(start, None) is start
-    assert len(planned) <= 2 + 1 / MIN_REFRESH_SECONDS
 
 
 def test_a_slow_lookup_is_made_less_often() -> None:
@@ -170,14 +149,6 @@ def test_the_group_is_joined_and_told_what_its_nodes_have() -> None:
     reports = cluster.count("report")
     one.partitions(start, start)
     assert cluster.count("report") == reports
-
-
-def test_source_count_defaults_to_partitions_and_cores(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("os.cpu_count", lambda: 3)
-    few, many = FakeCluster(partitions=2), FakeCluster(partitions=8)
-    for cluster in (few, many):
-        planner(cluster, sourceCount=None).initial()
-    assert (few.source_count, many.source_count) == (2, 3)
 
 
 def test_a_group_that_is_held_is_an_error_and_leaves_nothing_behind() -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from offsets_store import GroupKey, OffsetsTable, PartitionProgress, PartRead
+from offsets_store import GroupKey, OffsetsTable
 from tests.spark_source.fakes import ROW, STORE, FakeClock, FakeCluster, as_json, key, planner
 from tests.waiting import wait_for
 from tubeclient.keys import StoreKey, TopicLayout
@@ -37,22 +37,6 @@ def test_the_first_answer_survives_a_crash_of_the_first_batch(tmp_path: Path, ca
         assert planner(cluster, offsetsTable=tmp_path, **other).initial() == as_json(begin)
 
 
-def test_the_first_batch_from_latest_can_be_replayed_without_a_table() -> None:
-    """Spark records where a first batch ends, but not where it began."""
-    clock, cluster = FakeClock(), FakeCluster(rows=(0, 10))
-    first = planner(cluster, clock)
-    start = first.initial()
-    cluster.rows[STORE] = (0, 13)
-    clock.now += 60  # long enough for another look
-    end = first.latest(start, None)
-    assert end == start
-    restarted = planner(cluster, clock)
-    moved = restarted.initial()
-    assert moved == as_json({"1:t:0": 13, "1:t:1": 13})
-    assert restarted.partitions(moved, end) == []
-    assert restarted.latest(end, None) == as_json({"1:t:0": 13, "1:t:1": 13})
-
-
 def test_without_a_table_a_moving_beginning_is_warned_of(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     planner(FakeCluster(), startingOffsets="earliest").initial()
     planner(FakeCluster(), startingOffsets="latest", offsetsTable=tmp_path).initial()
@@ -71,66 +55,6 @@ def test_the_table_holds_what_is_complete_and_what_is_behind(tmp_path: Path) -> 
         ("1:t:1", 4 * ROW, 10 * ROW, 1),
     ]
     assert (kept.source_count, kept.rows_behind) == (2, 6)
-
-
-def kept_rows(folder: Path) -> dict[str, PartitionProgress]:
-    kept = table(folder).latest(GroupKey("g", ["t"]))
-    assert kept is not None
-    return {str(row.partition): row for row in kept.partitions}
-
-
-def test_the_table_tells_who_read_what_and_why(tmp_path: Path) -> None:
-    clock, cluster = FakeClock(), FakeCluster(partitions=1, stores=3, rows=(0, 10))
-    cluster.rows[STORE] = (0, 100)
-    takeover = {"backlogTakeover": True, "backlogTakeoverMinRows": 50, "assignmentStrategy": "averagely"}
-    query = planner(cluster, clock, offsetsTable=tmp_path, startingOffsets="earliest", **takeover)
-    start = query.initial()
-    end = query.latest(start, None)
-    query.partitions(start, end)
-    query.complete(end)
-    # Stores 0 and 1 are node 0's; of their 110 rows node 1, which has 10, takes 50.
-    row = kept_rows(tmp_path)["1:t:0"]
-    parts = (PartRead(0, 0, 50 * ROW), PartRead(1, 50 * ROW, 100 * ROW))
-    assert (row.node_id, row.start_offset, row.readers, row.reason) == (0, 0, parts, "averagely; backlog taken over")
-    row = kept_rows(tmp_path)["1:t:20000"]
-    assert (row.node_id, row.start_offset, row.readers, row.reason) == (1, 0, (), "averagely")
-    clock.now += 10
-    cluster.rows[STORE] = (0, 120)
-    begin, end = end, query.latest(end, None)
-    query.partitions(begin, end)
-    query.complete(end)
-    found = {name: (one.start_offset, one.next_offset, one.readers) for name, one in kept_rows(tmp_path).items()}
-    assert found == {
-        "1:t:0": (100 * ROW, 120 * ROW, ()),
-        "1:t:10000": (10 * ROW, 10 * ROW, ()),
-        "1:t:20000": (10 * ROW, 10 * ROW, ()),
-    }
-
-
-@pytest.mark.parametrize("strategy", ["sticky", "backlog"])
-def test_partitions_stay_with_the_nodes_that_the_table_names(tmp_path: Path, strategy: str) -> None:
-    cluster = FakeCluster(partitions=6, rows=(0, 10))
-
-    def nodes(source_count: int) -> list[int | None]:
-        chosen = {"assignmentStrategy": strategy, "sourceCount": source_count, "startingOffsets": "earliest"}
-        query = planner(cluster, None, offsetsTable=tmp_path, **chosen)
-        start = query.initial()
-        end = query.latest(start, None)
-        read_by = {str(one.ranges[0].partition): one.node_id for one in query.partitions(start, end)}
-        query.complete(end)
-        query.close()
-        found = [row.node_id for row in kept_rows(tmp_path).values()]
-        assert read_by == {f"1:t:{found.index(node)}": node for node in set(found)}
-        return found
-
-    run = table(tmp_path).open_run(GroupKey("g", ["t"]), 2)
-    run.record([PartitionProgress(key(f"1:t:{number}"), 0, node_id=1 - number // 3) for number in range(6)])
-    assert nodes(2) == [1, 1, 1, 0, 0, 0]  # modulo's would be 0, 1, 0, 1, 0, 1
-    cluster.rows[STORE] = (0, 20)
-    of_three = nodes(3)
-    assert (of_three.count(2), of_three[:3].count(1), of_three[3:].count(0)) == (2, 2, 2)
-    cluster.rows[STORE] = (0, 30)
-    assert set(nodes(1)) == {0}
 
 
 def test_group_takes_each_topic_from_one_place(tmp_path: Path) -> None:
