@@ -10,6 +10,7 @@ from typing import Any
 from aiohttp import web
 
 from embedded_tubemq.common.admin import Parameters, failed
+from embedded_tubemq.net.server import listen
 
 __all__ = ["HttpServer"]
 
