@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from heapq import heapify, heappop, heappush
 from typing import NamedTuple
 
 from spark_source.offsets.offsets import Offsets
 from spark_source.plan.assigning import PartitionAssignment
 from spark_source.plan.planning import ranges
 from tubeclient.keys import INDEX_ENTRY_BYTES, OffsetRange, PartitionKey
+from tubeclient.names import MAX_READER_GROUPS
 
 __all__ = ["BatchPlan", "TakenOver", "take_over"]
 
@@ -88,30 +90,48 @@ def take_over(
 ) -> tuple[dict[int, Sequence[OffsetRange]], list[TakenOver]]:
     """Return what each of the nodes 0 to `node_count` - 1 reads instead of `by_node`, and what was taken over.
 
-    The end of a range of more than `min_rows` index entries may go to another node; the rest stays with its owner. The
-    sizes level the nodes' loads as far as possible: longest range first, least busy node first. Parts of less than half
-    of `min_rows` are not worth a reader. Nodes with nothing to read are left out.
+    The end of a range of more than `min_rows` index entries may go to another node, and so may the end of what is left
+    and of what went. The sizes level the nodes' loads as far as possible: longest range first, least busy node first.
+    Parts of less than half of `min_rows` are not worth a reader, and a partition has one for each reader group at most.
+    Nodes with nothing to read are left out.
     """
+    owner_of = {one.partition: node for node, of_node in by_node.items() for one in of_node}
     loads = {node: sum(one.max_messages for one in by_node.get(node, ())) for node in range(node_count)}
-    long = sorted(
-        (-one.max_messages, one, node)  # longest first
-        for node, of_node in by_node.items()
-        for one in of_node
-        if one.max_messages > min_rows
-    )
-    moved: dict[int, list[OffsetRange]] = {node: list(of_node) for node, of_node in by_node.items()}
-    taken: list[TakenOver] = []
-    for minus_entries, whole, owner in long if node_count > 1 else ():
-        load, reader = min((load, node) for node, load in loads.items() if node != owner)
-        entries = min((loads[owner] - load) // 2, -minus_entries)
-        if entries < max(1, min_rows // 2):
+    parts = Counter(owner_of.keys())
+    longest = [(-one.max_messages, one, node) for node, of_node in by_node.items() for one in of_node]
+    heapify(longest)
+    read: dict[int, list[OffsetRange]] = defaultdict(list)
+    while longest:
+        minus_entries, whole, holder = heappop(longest)
+        load, reader = min((load, node) for node, load in loads.items())
+        entries = min((loads[holder] - load) // 2, -minus_entries)
+        too_short = -minus_entries <= min_rows or entries < max(1, min_rows // 2)
+        if too_short or parts[whole.partition] == MAX_READER_GROUPS:
+            read[holder].append(whole)
             continue
         cut_at = whole.end - entries * INDEX_ENTRY_BYTES
-        part = whole._replace(start=cut_at)
-        taken.append(TakenOver(part, owner, reader))
-        moved[owner].remove(whole)
-        moved[owner] += [whole._replace(end=cut_at)] if whole.start < cut_at else []
-        moved.setdefault(reader, []).append(part)
         loads[reader] += entries
-        loads[owner] -= entries
-    return {node: sorted(of_node) for node, of_node in sorted(moved.items()) if of_node}, sorted(taken)
+        loads[holder] -= entries
+        heappush(longest, (-entries, whole._replace(start=cut_at), reader))
+        if whole.start < cut_at:
+            parts[whole.partition] += 1
+            heappush(longest, (minus_entries + entries, whole._replace(end=cut_at), holder))
+    found = {node: _joined(of_node) for node, of_node in sorted(read.items())}
+    taken = [
+        TakenOver(one, owner_of[one.partition], node)
+        for node, of_node in found.items()
+        for one in of_node
+        if owner_of[one.partition] != node
+    ]
+    return found, sorted(taken)
+
+
+def _joined(ranges: Sequence[OffsetRange]) -> Sequence[OffsetRange]:
+    """In order, with neighbours as one."""
+    found: list[OffsetRange] = []
+    for one in sorted(ranges):
+        if found and (found[-1].partition, found[-1].end) == (one.partition, one.start):
+            found[-1] = found[-1]._replace(end=one.end)
+        else:
+            found.append(one)
+    return found
