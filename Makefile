@@ -28,7 +28,7 @@ help: ## List the targets
 
 setup: $(STAMPS)/packages $(STAMPS)/spark-home $(STAMPS)/apache $(STAMPS)/protoc ## Make .venv and fetch what `make test` needs
 
-setup-all: setup $(STAMPS)/spark40 $(STAMPS)/prometheus $(STAMPS)/chromium ## The same for `make test-all`: Spark 4.0, Prometheus, a browser
+setup-all: setup $(STAMPS)/spark40 $(STAMPS)/prometheus ## The same for `make test-all`: Spark 4.0, Prometheus
 
 demo: $(STAMPS)/packages $(STAMPS)/delta ## Run the demonstration: embedded TubeMQ, Spark, Delta, on this machine
 	$(BIN)/python jobs/demo.py
@@ -50,7 +50,7 @@ test-fast: $(STAMPS)/packages $(STAMPS)/protoc ## Three minutes: the tests that 
 test: setup ## A quarter of an hour: each guarantee once; before a change is merged. PYTEST_ARGS="-n 0 -k word" runs some
 	$(BIN)/python -m pytest $(PARALLEL) -n 3 --dist loadgroup --hypothesis-profile fast -m "not nightly" $(PYTEST_ARGS)
 
-test-all: setup-all ## An hour: all tests, storms, seeds and browsers too
+test-all: setup-all ## An hour: all tests, storms and seeds too
 	$(BIN)/python -m pytest $(PARALLEL) -n 2 --dist loadfile $(PYTEST_ARGS)
 
 lint: $(STAMPS)/packages ## Check for likely mistakes and security holes, and for the common style
@@ -135,11 +135,6 @@ $(STAMPS)/apache: $(STAMPS)/packages tests/apache/artifacts.py tools/maven_jars.
 
 $(STAMPS)/kafka: $(STAMPS)/packages bench/kafka_jars.py tools/maven_jars.py
 	$(BIN)/python -m bench.kafka_jars
-	@touch $@
-
-# The tests of the dashboard look at it with a browser.
-$(STAMPS)/chromium: $(STAMPS)/packages tools/install_chromium.sh
-	@tools/install_chromium.sh
 	@touch $@
 
 $(STAMPS)/protoc: $(STAMPS)/packages tools/generate_proto.py

@@ -44,8 +44,6 @@ CORE = [
 SPEED = [
     # Checksums of payloads in a quarter of zlib's time. Optional: it is compiled, and not for every platform.
     "isal>=1.7,<2",
-    # A broker's page of thousands of partitions in a third of the time. Optional for the same reason.
-    "orjson>=3.10,<4",
 ]
 
 SPARK = [
@@ -151,8 +149,6 @@ DEV = [
     "cyclonedx-bom>=6,<8",  # lists what a release depends on (make sbom)
     "twine>=6,<8",  # checks and uploads a release
     "moto[s3]>=5.1,<6",  # an S3 server, for the offsets table
-    # Drives the machine's Chromium, to test the dashboard as a user sees it. It downloads no browser.
-    "playwright>=1.49,<2",
     # Runs the notebooks, in a kernel as Jupyter's; nothing else of Jupyter.
     "nbclient>=0.10,<1",
     "ipykernel>=6.29,<8",

@@ -319,6 +319,7 @@ LAYERS = {
             "tubeclient.assignment",
             "tubeclient.errors",
             "tubeclient.keys",
+            "tubeclient.names",
             "tubeclient.metadata",
             "tubeclient.positions.store_growth",
             "spark_source",

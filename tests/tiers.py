@@ -1,6 +1,6 @@
 """Which tests `make test` leaves to `make test-all`: those that get the mark `nightly`.
 
-Three tiers, each with all of the one before: `make test-fast` (no Spark, no servers of Apache's, no browser), `make
+Three tiers, each with all of the one before: `make test-fast` (no Spark, no servers of Apache's), `make
 test` (each guarantee once, on embedded servers and one Spark session, and a short run on Apache's), `make test-all`. A
 test that starts one of the three is nightly unless `MERGE` names it. So what is written anew cannot make the merge tier
 long unless somebody wants it there.
@@ -19,7 +19,7 @@ __all__ = ["HEAVY", "LONG", "MERGE", "NIGHTLY", "group_of", "is_nightly", "rank_
 
 ROOT: Final = Path(__file__).resolve().parent
 
-HEAVY: Final = ("spark", "apache", "browser")
+HEAVY: Final = ("spark", "apache")
 """The marks of tests that start something large."""
 
 ALL: Final = ("",)

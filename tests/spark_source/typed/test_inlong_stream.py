@@ -70,7 +70,7 @@ def test_formats_of_fields() -> None:
         (stream(("id", "int"), dataSeparator="1" * 30), "dataSeparator 11111111111111111111, which is no character"),
         (stream(("id", "int"), dataEscapeChar="1114112"), "dataEscapeChar 1114112, which is no character"),
         (stream(), "has no fields"),
-        (stream(("id", "int"), dataType="canal"), "has dataType 'canal'; say --format"),
+        (stream(("id", "int"), dataType="canal"), "has dataType 'canal'; say format"),
         (stream(("x", "MAP")), "the field x of type MAP"),
         (stream(("x", "DECIMAL")), "precision of the DECIMAL field x"),
         (stream({"fieldType": "int"}), "a field without fieldName"),
