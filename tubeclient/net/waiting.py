@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import _thread
 import logging
 import threading
 from collections.abc import Callable
@@ -108,8 +109,23 @@ class Bell:
             wait(left)
 
 
+class _FuturesLock(_thread.RLock):  # type: ignore[misc]  # typeshed says final
+    """Instead of a future's Condition, whose `__enter__` is Python: a signal's exception in it would leave the lock
+    taken, and whoever settles the future would wait for ever. Nobody waits on this one."""
+
+    def notify_all(self) -> None:
+        pass
+
+    def wait(self, timeout: float | None = None) -> bool:
+        return False
+
+
 class Outcome(Future[T]):
     """A future whose waiters hold no lock, and whose callbacks cannot end the thread that settles it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._condition = _FuturesLock()  # type: ignore[assignment]
 
     def result(self, timeout: float | None = None) -> T:
         self._await(timeout)
@@ -125,9 +141,9 @@ class Outcome(Future[T]):
 
     def _await(self, timeout: float | None) -> None:
         if not self.done():
-            over = threading.Event()
+            over = Alarm()
             super().add_done_callback(lambda _: over.set())
-            over.wait(None if timeout is None else _wait_seconds(timeout))
+            over.wait(_LONGEST_SECONDS if timeout is None else timeout)
 
 
 class OneThread:
