@@ -68,12 +68,15 @@ def test_times_are_in_the_sessions_zone(delta_spark: SparkSession) -> None:
     ("arguments", "said"),
     [
         ({"format": "xml"}, "format is 'xml'; there are raw, json"),
-        ({"format": "raw"}, "the format is raw; add format json"),
+        ({"format": "raw"}, "the format is raw; set format to json"),
         ({"schema": "id BIGNUM"}, "the schema cannot be parsed"),
         ({"schema": "badReason STRING"}, "the schema has a column badReason"),
         ({"schema": "tubemq STRING"}, "the schema has a column tubemq"),
         ({"separator": ","}, "separator is for csv and kv"),
-        ({"options": {"timeZone": "UTC"}}, "options has timeZone, .* the session's spark.sql.session.timeZone"),
+        (
+            {"options": {"timeZone": "UTC"}},
+            "the format options have timeZone, which has a setting of its own, time-zone",
+        ),
         ({"options": {"datFormat": "y"}}, "did you mean dateFormat"),
         ({"encoding": "GBK"}, "javaCharsets is false, and must be true; .*codingErrorAction"),
         ({"schema": "v VARIANT"}, "spark.sql.variant"),
