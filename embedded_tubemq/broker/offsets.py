@@ -11,10 +11,9 @@ from typing import NamedTuple
 
 from tubeclient.keys import INDEX_ENTRY_BYTES, StoreBounds
 
-__all__ = ["READ_FROM_MAX", "READ_FROM_MAX_ALWAYS", "READ_NORMAL", "Cursor", "GroupOffsets"]
+__all__ = ["READ_FROM_MAX_ALWAYS", "READ_NORMAL", "Cursor", "GroupOffsets"]
 
 READ_NORMAL = 0
-READ_FROM_MAX = 1
 READ_FROM_MAX_ALWAYS = 2
 
 

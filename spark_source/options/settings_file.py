@@ -9,16 +9,14 @@ import difflib
 import os
 import tomllib
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import MISSING, fields
+from dataclasses import fields
 from pathlib import Path
-from typing import Any, Final, NoReturn, TypeVar
+from typing import Any, Final, NoReturn
 
 from tubeclient.errors import ConfigurationError
 from tubeclient.passwords import looks_like_variable
 
 __all__ = ["NUMBER_OR_TEXT", "SettingsFile", "check_own", "kinds_of", "missing_settings", "nearest"]
-
-_Settings = TypeVar("_Settings")
 
 NUMBER_OR_TEXT: Final = "int | str"
 """The kind of a setting that may be a whole number without quotes; it becomes a text."""
@@ -83,24 +81,6 @@ class SettingsFile:
                 )
             values[known[name]] = self._checked(table, name, value, kinds[known[name]])
         return values
-
-    def filled(
-        self,
-        table: str,
-        kind: type[_Settings],
-        overrides: Mapping[str, Any],
-        defaults: Mapping[str, Any],
-        **options: Mapping[str, str],
-    ) -> _Settings:
-        """A dataclass with the settings of `table`. `overrides` that are not None override them; `defaults` are for
-        settings that are not given; `options` are its other fields. ConfigurationError if one without a default is not
-        given."""
-        values = {**defaults, **self.settings(table, kinds_of(kind, options))}
-        values |= {name: value for name, value in overrides.items() if value is not None} | options
-        needed = [one.name for one in fields(kind) if one.default is MISSING]  # type: ignore[arg-type]
-        if missing := [_dashed(name) for name in needed if name not in values]:
-            raise ConfigurationError(f"{self.path}: [{table}] lacks {', '.join(missing)}")
-        return kind(**values)
 
     def options(self, table: str) -> dict[str, str]:
         """Options as Spark's .option() takes them. {env = "NAME"} is the value of that environment variable."""

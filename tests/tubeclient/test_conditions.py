@@ -1,4 +1,4 @@
-"""The names of errors: each error has one, each is described, and none is lost or renamed."""
+"""The names of errors: each error has one, and each is described."""
 
 from __future__ import annotations
 

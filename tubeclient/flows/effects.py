@@ -117,16 +117,14 @@ def call(address: str, method: Method, request: Message) -> Flow[Any]:
     return response
 
 
-def checked(response: Any, context: str, *, address: str = "", partition: str = "", topic: str = "") -> Any:
+def checked(response: Any, context: str, *, address: str = "", partition: str = "") -> Any:
     """Return a response whose code is 200. Any other code raises its StatusError.
 
     `context` says who wanted what. The others go into the error if they are known. ProtocolError for an offset that no
     index has: callers search by offsets and need each answer to bring them further.
     """
     if response.errCode != 200:
-        raise status_error(
-            response.errCode, response.errMsg, context=context, address=address, partition=partition, topic=topic
-        )
+        raise status_error(response.errCode, response.errMsg, context=context, address=address, partition=partition)
     for name in ("currOffset", "maxOffset"):
         offset = getattr(response, name, 0)
         if not is_index_offset(offset):

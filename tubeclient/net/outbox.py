@@ -102,12 +102,6 @@ class Outbox:
         Waits while too many messages are in flight. A message that is still waiting at its deadline fails with
         DeadlineExceeded.
         """
-        for _ in self.entering(sendings):
-            self._room.wait_for(self.lock, self._has_room, sendings[0].deadline - monotonic())
-
-    def entering(self, sendings: Sequence[Sending]) -> Iterator[int]:
-        """As `submit`, for a caller that waits by itself: yields how many have entered each time that there is no room
-        for the next. See `tell_of_room`."""
         self._thread.ensure()
         position = 0
         while position < len(sendings):
@@ -121,20 +115,12 @@ class Outbox:
             elif closing or sendings[0].deadline <= monotonic():
                 break
             else:
-                yield position
+                self._room.wait_for(self.lock, self._has_room, sendings[0].deadline - monotonic())
         for sending in sendings[position:]:
             error = self._no_room(sending)
             with self.lock:
                 self._counts.given_up(sending.topic, error)
             sending.result.set_exception(error)
-
-    def tell_of_room(self, call: Callable[[], object]) -> None:
-        """Have `call` called once there is room, or none will come; see Bell.tell."""
-        with self.lock:
-            if not self._has_room():
-                self._room.tell(call)
-                return
-        call()
 
     def flush(self, timeout: float) -> bool:
         """Wait until all messages now in flight are settled; False if that takes more than `timeout` s."""

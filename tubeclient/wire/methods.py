@@ -29,8 +29,6 @@ class Method(Enum):
     PRODUCER_REGISTER = MethodSpec(1, MASTER, master_pb2.RegisterRequestP2M, master_pb2.RegisterResponseM2P)
     PRODUCER_HEARTBEAT = MethodSpec(2, MASTER, master_pb2.HeartRequestP2M, master_pb2.HeartResponseM2P)
     PRODUCER_CLOSE = MethodSpec(3, MASTER, master_pb2.CloseRequestP2M, master_pb2.CloseResponseM2P)
-    CONSUMER_REGISTER = MethodSpec(4, MASTER, master_pb2.RegisterRequestC2M, master_pb2.RegisterResponseM2C)
-    CONSUMER_HEARTBEAT = MethodSpec(5, MASTER, master_pb2.HeartRequestC2M, master_pb2.HeartResponseM2C)
     CONSUMER_CLOSE = MethodSpec(6, MASTER, master_pb2.CloseRequestC2M, master_pb2.CloseResponseM2C)
     SEND_MESSAGE = MethodSpec(13, BROKER_WRITE, broker_pb2.SendMessageRequestP2B, broker_pb2.SendMessageResponseB2P)
     PARTITION_REGISTER = MethodSpec(15, BROKER_READ, broker_pb2.RegisterRequestC2B, broker_pb2.RegisterResponseB2C)
