@@ -29,7 +29,7 @@ VALUES = StructType([StructField("value", StringType())])
 OF_READS: list[tuple[str, dict[str, str | None], str, str]] = [
     # What the user did, changes of options, the error's name, a part of its text.
     ("a misspelt option", {"sourceCuont": "2"}, "UNKNOWN_OPTION", "did you mean sourceCount?"),
-    ("an option of Kafka's", {"kafka.bootstrap.servers": "b:9"}, "UNKNOWN_OPTION", "did you mean masterServers?"),
+    ("an option of Kafka's", {"kafka.bootstrap.servers": "b:9"}, "UNKNOWN_OPTION", "here it is masterServers"),
     ("a path", {"path": "/lake"}, "UNKNOWN_OPTION", "call .load(), .save() or .start() without one"),
     ("no masters", {"masterServers": None}, "MISSING_OPTION", "option masterServers is required"),
     ("no group", {"consumerGroup": None}, "MISSING_OPTION", "option consumerGroup is required"),

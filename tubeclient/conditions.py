@@ -49,7 +49,7 @@ CONDITIONS: Final[dict[str, Condition]] = {
     ),
     # Installation
     "PACKAGE_MISSING": Condition(
-        "A Python package is not installed where it is needed: on the driver, or on the executor that the text names.",
+        "A Python package is not installed where it is needed: on the driver or on executors.",
         "Install it into the Python that the text names, or set PYSPARK_PYTHON to a Python that has it.",
     ),
     "NEEDS_NEWER_PYTHON": Condition(

@@ -293,8 +293,9 @@ class NodeIdConflict(StatusError):
 
     condition = "NODE_OCCUPIED"
     advice = (
-        "Another live client holds this node of the group, for example a second query on the same group, or another "
-        "source of this query; stop it or use another consumerGroup"
+        "Another live client holds this node of the group, for example a second query on the same group, another "
+        "source of this query, or a consumer with the same node_id; stop it, give each its own node, or use another "
+        "group"
     )
 
 

@@ -127,12 +127,12 @@ def reader_groups_of(group: str) -> tuple[str, ...]:
 def checked_reader_groups(groups: Iterable[str]) -> tuple[str, ...]:
     """The reader groups, distinct, in the given order; ConfigurationError for none, and as for `group_name`."""
     if isinstance(groups, str):
-        raise ConfigurationError(f"readerGroups are given as a list of names, [{groups!r}], not as a text")
+        raise ConfigurationError(f"reader groups are given as a list of names, [{groups!r}], not as a text")
     if not isinstance(groups, Iterable):
-        raise ConfigurationError(f'readerGroups are given as a list of names, ["etl-r0"], not as {groups!r}')
+        raise ConfigurationError(f'reader groups are given as a list of names, ["etl-r0"], not as {groups!r}')
     found = tuple(dict.fromkeys(map(group_name, groups)))
     if not found:
-        raise ConfigurationError("readerGroups names no group")
+        raise ConfigurationError("there is no reader group; name at least one")
     return found
 
 

@@ -99,7 +99,8 @@ def list_groups(
         elif rows:
             print_rows(table_console(), rows)
         else:
-            typer.echo("no group has clients online; --all shows also those without, `offsets list` those of queries")
+            more = "" if everyone else "--all shows also those without, "
+            typer.echo(f"no group has clients online; {more}`offsets list` shows those of queries")
 
 
 @groups_app.command("show")

@@ -93,7 +93,7 @@ _OTHER_PYTHON = "PYTHON_VERSION_MISMATCH"
 _PYTHONS = re.compile(r"different version[^\d]*([\d.]+\d)\D+?([\d.]+\d)")
 _SET_PYTHON = (
     "Set PYSPARK_PYTHON to a Python with pyspark-tubeclient, of the driver's version, at the same path on the driver"
-    " and on all executors; `tubeclient doctor` shows what each has"
+    " and on all executors"
 )
 
 

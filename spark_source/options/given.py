@@ -115,7 +115,20 @@ def _is_of_a_table(key: str) -> bool:
     return key.lower().startswith("option.")
 
 
+_OF_KAFKAS: Final = {
+    "kafka.bootstrap.servers": "masterServers",
+    "kafka.group.id": "consumerGroup",
+    "groupidprefix": "consumerGroup",
+    "minpartitions": "sourceCount, with backlogTakeover",
+    "includeheaders": 'columns, as in "*, attributes"',
+    "startingoffsetsbytimestampstrategy": "nothing instead: a start later than all messages is no error",
+}
+"""What Kafka's source has, in lower case, and what is meant by it here."""
+
+
 def _unknown(key: str) -> str:
+    if key.lower() in _OF_KAFKAS:
+        return f"option {key} is of Spark's Kafka source; here it is {_OF_KAFKAS[key.lower()]}"
     if key.lower() == "path":
         return (
             "tubeclient has no path: call .load(), .save() or .start() without one. Name the topics to read with "

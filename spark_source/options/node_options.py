@@ -101,7 +101,7 @@ class NodeOptions:
         "backlogTakeoverMinRows",
         to.integer(1),
         "10000",
-        "With `backlogTakeover`, partitions with more rows than this in a batch may be read by two nodes.",
+        "With `backlogTakeover`, partitions with more rows than this in a batch may be read by several nodes.",
         internal=True,
     )
     group_join_timeout_ms: int = option(
@@ -115,12 +115,12 @@ class NodeOptions:
 
     @property
     def takeover(self) -> int | None:
-        """Partitions with more rows in a batch are shared by two nodes; None: none are."""
+        """Partitions with more rows in a batch may be shared by several nodes; None: none are."""
         return self.backlog_takeover_min_rows if self.backlog_takeover else None
 
     @property
     def readers_per_partition(self) -> int:
-        """How many nodes may read one partition in parallel."""
+        """How many nodes there are for each partition where the user does not say."""
         return 2 if self.backlog_takeover else 1
 
     def check_assignment(self) -> None:

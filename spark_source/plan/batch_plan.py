@@ -15,9 +15,12 @@ from spark_source.plan.planning import ranges
 from tubeclient.keys import INDEX_ENTRY_BYTES, OffsetRange, PartitionKey
 from tubeclient.names import MAX_READER_GROUPS
 
-__all__ = ["BatchPlan", "TakenOver", "take_over"]
+__all__ = ["MOST_PARTS", "BatchPlan", "TakenOver", "take_over"]
 
 _LOGGED_RANGES = 20
+
+MOST_PARTS = MAX_READER_GROUPS // 2
+"""Of a partition, each read in a reader group of its own. The other groups are for looks, which readers make too."""
 
 
 @dataclass(frozen=True)
@@ -92,7 +95,7 @@ def take_over(
 
     The end of a range of more than `min_rows` index entries may go to another node, and so may the end of what is left
     and of what went. The sizes level the nodes' loads as far as possible: longest range first, least busy node first.
-    Parts of less than half of `min_rows` are not worth a reader, and a partition has one for each reader group at most.
+    Parts of less than half of `min_rows` are not worth a reader, and a partition has `MOST_PARTS` at most.
     Nodes with nothing to read are left out.
     """
     owner_of = {one.partition: node for node, of_node in by_node.items() for one in of_node}
@@ -106,7 +109,7 @@ def take_over(
         load, reader = min((load, node) for node, load in loads.items())
         entries = min((loads[holder] - load) // 2, -minus_entries)
         too_short = -minus_entries <= min_rows or entries < max(1, min_rows // 2)
-        if too_short or parts[whole.partition] == MAX_READER_GROUPS:
+        if too_short or parts[whole.partition] == MOST_PARTS:
             read[holder].append(whole)
             continue
         cut_at = whole.end - entries * INDEX_ENTRY_BYTES

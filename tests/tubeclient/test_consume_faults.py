@@ -44,7 +44,8 @@ def test_a_broker_that_answers_empty_from_one_position_is_not_asked_all_the_time
     assert client.drain() == bench.of(bench.key())
 
 
-def test_messages_that_expired_are_an_error_once(bench: Bench) -> None:
+@pytest.mark.parametrize("busy", [False, True], ids=["looked at", "no reader group is free for a look"])
+def test_messages_that_expired_are_an_error_once(bench: Bench, busy: bool) -> None:
     client, key = bench.connected(reader_groups=LOOKERS), bench.key()
     client.confirm(client.get())
     position = bench.committed(key)
@@ -52,6 +53,8 @@ def test_messages_that_expired_are_an_error_once(bench: Bench) -> None:
     gone = position + 5 * 28
     drop_prefetched(client)
     bench.store(key).expire(gone)
+    if busy:
+        bench.brokers[1].faults.force(Method.PARTITION_REGISTER, 410, times=1_000)
     with pytest.raises(DataLoss, match=r"up to 5 messages of 1:clicks:0\[.*expired") as caught:
         client.get()
     assert (caught.value.partition, caught.value.wanted, caught.value.found) == (str(key), position, gone)

@@ -97,6 +97,23 @@ def test_siblings_filters_and_silent_partitions_are_no_loss(
     assert counts == {0: COUNT // 2, 1: COUNT // 2, 2: 0, 3: 0, 4: 0}
 
 
+def test_what_expires_before_a_pack_is_cut_gives_no_row_of_the_next_range(
+    cluster: EmbeddedTubeMQ, settings: ClientSettings, broker: BrokerInfo
+) -> None:
+    """The caller is slow; meanwhile goes what is around the end of its range, in the middle of a pack."""
+    with RangeReader(settings, GROUPS, fail_on_data_loss=False) as reader:
+        packs = [(pack.start, pack.end) for pack in reader.read(broker, span(SHARED, 0, COUNT))]
+        (_, handed_on), (_, end) = packs[0], packs[1]
+        cut = (handed_on + end) // 2 // ENTRY
+        gone = (cut * ENTRY + end) // 2 // ENTRY
+        rows = []
+        for pack in reader.read(broker, span(SHARED, 0, cut)):
+            rows += [int(message.body[:6]) for message in pack]
+            cluster.expire_data("clicks", gone * ENTRY)
+        assert rows == of(SHARED, 0, handed_on // ENTRY)
+        assert reader.losses != []
+
+
 @pytest.mark.parametrize("fail", [True, False])
 @pytest.mark.parametrize("gone", [700, 2_900])
 @pytest.mark.parametrize("expire", [EmbeddedTubeMQ.expire, EmbeddedTubeMQ.expire_data])

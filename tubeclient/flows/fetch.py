@@ -193,7 +193,12 @@ class Fetching:
             if expected is not None and response.currOffset > expected:
                 # Messages expired, or somebody moved the group on purpose. The pack is asked for again after a look.
                 holding.has_gap(expected, response.currOffset)
+                doubt = holding.doubt
                 yield from self.settle_doubt(holding, messages=0, end=None)
+                if holding.doubt is doubt and self._plan.reader_groups:
+                    # The look failed. Nobody else will tell of this gap, so it counts as a loss.
+                    self._note_lost(holding, OffsetRange(holding.key, expected, response.currOffset))
+                    holding.doubt_settled()
                 yield from self._tell_losses()
                 return None
             return (yield from self._deliver(holding, response, fetch.sent_ms))

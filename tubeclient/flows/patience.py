@@ -51,8 +51,8 @@ class Patience:
         if self.is_over(now_ms):
             raise DeadlineExceeded(
                 f"no progress for {(now_ms - self._progress_ms) / 1000:.0f} s {doing} from broker {broker}: {error}. "
-                "Check that broker and the network, or allow a longer retry limit; if others read the partition, name "
-                "more readerGroups",
+                "Check that broker and the network, or allow a longer retry limit, or wait until others have read "
+                "the partition",
                 address=broker.address,
                 condition="BROKER_UNREACHABLE",
             ) from error

@@ -368,6 +368,7 @@ class RangeRead:
         while at < bound:
             messages, _, position, limit = yield from self._stay.step(at, f"finding the end of {self.task.range}")
             if messages is not None:
+                yield from self._check_nothing_expired(held)
                 first_beyond = messages.messageId[0]
                 ours = list(ids).index(first_beyond) if first_beyond in ids else len(ids)
                 before, behind = (end - held.start) // INDEX_ENTRY_BYTES, (bound - end) // INDEX_ENTRY_BYTES
@@ -378,7 +379,20 @@ class RangeRead:
             if limit <= position < bound:
                 raise _LookAgain(f"the broker's data ends at {limit}, and a pack reached to {bound}")
             at = position
+        yield from self._check_nothing_expired(held)
         return len(ids)
+
+    def _check_nothing_expired(self, held: _Held) -> Flow[None]:
+        """What expired behind `end` while it was looked at would be passed over, and the pack cut too late. Data
+        expires from its beginning on, so the pack's first message would be gone too. Without leave to go on after a
+        loss the end of the read finds that out.
+        """
+        if self.task.fail_on_data_loss:
+            return
+        yield from self._seek(held.start)
+        messages, *_ = yield from self._stay.step(held.start, f"reading {self.task.range} at {held.start} again")
+        if messages is None or messages.messageId[0] != held.messages.messageId[0]:
+            raise _LookAgain(f"messages from {held.start} on expired while the end of {self.task.range} was looked for")
 
     def _hand_on(self, what: Pack | LostRange) -> Flow[None]:
         further = what.end > self.position

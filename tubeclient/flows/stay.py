@@ -44,7 +44,7 @@ class ReaderNames:
 
     def __post_init__(self) -> None:
         if not self.groups:
-            raise ConfigurationError("there is no reader group; readerGroups must name at least one")
+            raise ConfigurationError("there is no reader group; name at least one")
 
 
 class Step(NamedTuple):
