@@ -78,7 +78,7 @@ def doctor(
         from tubeclient.conditions import said
         from tubeclient.errors import TubeError
 
-        options = further_options(option, {})
+        options = further_options(option)
         if (consumer_group is None) is not (topic is None):
             raise ConfigurationError("give --consumer-group and --topic together")
         if consumer_group is not None and master_servers is None:

@@ -239,7 +239,7 @@ def move(
         check_can_ask(as_json=json, yes=yes, dry_run=dry_run)
         zone = zone_named(time_zone)
         spec = parse_place(to, "--to", zone)
-        settings = settings_of(master_servers, further_options(option, {}))
+        settings = settings_of(master_servers, further_options(option))
         admin = admin_of(master_servers, option)
         if not (dry_run or force):
             _check_offline(admin, group)

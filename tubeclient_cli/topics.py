@@ -174,7 +174,7 @@ def _changing_admin(master_servers: str, option: list[str] | None, token_file: s
             "changes need the masters' confModAuthToken, of master.ini (of `tubeclient server`: embedded); give a file "
             f"with --token-file, or set the environment variable {_TOKEN_VARIABLE}"
         )
-    settings = own_web(settings_of(master_servers, further_options(option, {})))
+    settings = own_web(settings_of(master_servers, further_options(option)))
     if token_file is not None:
         return Admin(settings, modify_token_file=token_file)
     return Admin(settings, modify_token_env=_TOKEN_VARIABLE)

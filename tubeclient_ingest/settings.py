@@ -16,6 +16,7 @@ from spark_source.options.settings_file import (
     NUMBER_OR_TEXT,
     SettingsFile,
     check_own,
+    dashed,
     kinds_of,
     missing_settings,
 )
@@ -135,10 +136,10 @@ class IngestSettings:
         check_own(self.source_options, _OF_THEIR_OWN)
         places = ("bad_records", "target", "offsets_table")
         given_places = check_folders(
-            {_dashed(name): getattr(self, name) for name in places}, {_dashed(name) for name in places[:2]}
+            {dashed(name): getattr(self, name) for name in places}, {dashed(name) for name in places[:2]}
         )
         for name in places:
-            object.__setattr__(self, name, given_places.get(_dashed(name)))
+            object.__setattr__(self, name, given_places.get(dashed(name)))
         if self.partition_by and self.cluster_by:
             raise ConfigurationError("partition-by and cluster-by exclude each other in Delta; remove one")
         if self.bad_records is None and self.max_bad_records is not None:
@@ -184,13 +185,13 @@ class IngestSettings:
             try:
                 found.parse(",".join(topic_names(value)) if name == "topics" else str(value))
             except ValueError as error:
-                raise ConfigurationError(f"{_dashed(name)} {error}") from None
+                raise ConfigurationError(f"{dashed(name)} {error}") from None
         if _says_offsets(self.starting_offsets):
             OffsetSpec.parse(self.fallback, "starting-offsets")
 
     def _masters(self, name: str) -> tuple[str, ...]:
         text = getattr(self, name)
-        return () if text is None else parse_master_servers(text, setting=_dashed(name), user_setting="authUser")
+        return () if text is None else parse_master_servers(text, setting=dashed(name), user_setting="authUser")
 
     @property
     def bad_share(self) -> BadShare | None:
@@ -305,16 +306,12 @@ _IN_FILE: Final = {
 
 
 def _of_arguments(given: Mapping[str, Any]) -> SettingsFile:
-    own = {_dashed(name): _as_in_toml(value) for name, value in given.items() if name not in _OPTION_FIELDS}
-    options = {_TABLE_OF.get(name, _dashed(name)): given[name] for name in _OPTION_FIELDS if name in given}
+    own = {dashed(name): _as_in_toml(value) for name, value in given.items() if name not in _OPTION_FIELDS}
+    options = {_TABLE_OF.get(name, dashed(name)): given[name] for name in _OPTION_FIELDS if name in given}
     return SettingsFile("Ingest", _TABLES, {"ingest": own, **options})
 
 
 _TABLE_OF: Final = {"source_options": "source"}
-
-
-def _dashed(name: str) -> str:
-    return name.replace("_", "-")
 
 
 def _as_in_toml(value: object) -> object:

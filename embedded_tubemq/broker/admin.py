@@ -31,8 +31,6 @@ class BrokerAdmin:
             "admin_get_booked_groupname": self._group_names,
             "admin_set_offset": self._set_offsets,
             "admin_manual_set_current_offset": self._set_current_offset,
-            "admin_clone_offset": self._clone_offset,
-            "admin_rmv_offset": self._remove_offset,
         }
 
     def call(self, parameters: Parameters) -> dict[str, Any]:
@@ -126,31 +124,6 @@ class BrokerAdmin:
         if not store.min_offset <= offset <= store.max_offset:
             raise AdminError(f"manualOffset {offset} is not in [{store.min_offset}, {store.max_offset}]")
         return succeeded(oldOffset=self._broker.offsets.reset(cursor, offset, store.bounds))
-
-    def _clone_offset(self, parameters: Parameters) -> dict[str, Any]:
-        source = parameters.text("sourceGroupName")
-        targets = parameters.texts("targetGroupName", required=True)
-        topics = parameters.texts("topicName")
-        parameters.text("modifyUser")
-        wanted = {
-            (cursor.topic, cursor.partition_id): self._broker.offsets.committed(cursor) or 0
-            for cursor in self._broker.offsets.cursors()
-            if cursor.group == source
-            and (not topics or cursor.topic in topics)
-            and self._has_partition(cursor.topic, cursor.partition_id)  # positions outlive their topic
-        }
-        if not wanted:
-            raise AdminError(f"group {source} has no offsets for these topics on this broker")
-        self._reset(targets, wanted)
-        return succeeded()
-
-    def _remove_offset(self, parameters: Parameters) -> dict[str, Any]:
-        groups, topics = parameters.texts("groupName", required=True), parameters.texts("topicName")
-        parameters.text("modifyUser")
-        for cursor in self._broker.offsets.cursors():
-            if cursor.group in groups and (not topics or cursor.topic in topics):
-                self._broker.offsets.forget(cursor)
-        return succeeded()
 
     def _reset(self, groups: list[str], wanted: Mapping[tuple[str, int], int]) -> None:
         """Set the positions of all groups; AdminError, and none is set, if a partition is unknown."""

@@ -104,11 +104,6 @@ class GroupOffsets:
         self._set(cursor, clamp(offset, bounds))
         return former
 
-    def forget(self, cursor: Cursor) -> None:
-        self._in_flight.pop(cursor, None)
-        if self._committed.pop(cursor, None) is not None:
-            self.changed = True
-
     def dump(self) -> list[list[str | int]]:
         """The committed positions in JSON form: [group, topic, partition id, offset] each."""
         return [[*cursor, offset] for cursor, offset in sorted(self._committed.items())]

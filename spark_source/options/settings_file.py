@@ -16,7 +16,7 @@ from typing import Any, Final, NoReturn
 from tubeclient.errors import ConfigurationError
 from tubeclient.passwords import looks_like_variable
 
-__all__ = ["NUMBER_OR_TEXT", "SettingsFile", "check_own", "kinds_of", "missing_settings", "nearest"]
+__all__ = ["NUMBER_OR_TEXT", "SettingsFile", "check_own", "dashed", "kinds_of", "missing_settings", "nearest"]
 
 NUMBER_OR_TEXT: Final = "int | str"
 """The kind of a setting that may be a whole number without quotes; it becomes a text."""
@@ -43,7 +43,7 @@ def kinds_of(settings: type, leave_out: Iterable[str] = ()) -> dict[str, str]:
 
 def missing_settings(names: Collection[str], values: Mapping[str, object]) -> None:
     """ConfigurationError for those of the fields `names` that have no value."""
-    missing = ", ".join(_dashed(name) for name in names if name not in values)
+    missing = ", ".join(dashed(name) for name in names if name not in values)
     if missing:
         raise ConfigurationError(f"these settings are not given: {missing}")
 
@@ -72,7 +72,7 @@ class SettingsFile:
 
     def settings(self, table: str, kinds: Mapping[str, str]) -> dict[str, Any]:
         """The settings that are given, by field. `kinds` is of `kinds_of`; in the file names have dashes."""
-        known = {_dashed(name): name for name in kinds}
+        known = {dashed(name): name for name in kinds}
         values = {}
         for name, value in self._table(table).items():
             if name not in known:
@@ -156,7 +156,8 @@ def _names_variable(value: object) -> bool:
     return isinstance(value, Mapping) and set(value) == {"env"} and isinstance(value["env"], str)
 
 
-def _dashed(name: str) -> str:
+def dashed(name: str) -> str:
+    """A field's name as a file and errors have it."""
     return name.replace("_", "-")
 
 

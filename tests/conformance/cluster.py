@@ -32,8 +32,6 @@ class Cluster(ABC):
     master_address: str
     master_web_port: int
     brokers: Mapping[int, BrokerInfo]
-    broker_webs: Mapping[int, str]
-    """Where each broker's web port is."""
 
     @property
     def masters(self) -> list[tuple[str, str]]:
@@ -132,7 +130,6 @@ class ApacheCluster(Cluster):
         self.master_address = self.servers.master_address
         self.master_web_port = self.servers.master_web_port
         self.brokers = _infos(zip(self.servers.broker_ids, self.servers.broker_addresses, strict=True))
-        self.broker_webs = dict(zip(self.servers.broker_ids, self.servers.broker_web_addresses, strict=True))
 
     def stop_broker(self, broker_id: int) -> None:
         self.servers.stop_broker(broker_id - 1)
@@ -181,7 +178,6 @@ class EmbeddedCluster(Cluster):
         self.master_address = self.servers.master_address
         self.master_web_port = self.servers.master_web_port
         self.brokers = _infos(self.servers.broker_addresses.items())
-        self.broker_webs = {one: f"127.0.0.1:{port}" for one, port in self.servers.broker_web_ports.items()}
 
     def stop_broker(self, broker_id: int) -> None:
         self.servers.stop_broker(broker_id)

@@ -83,7 +83,8 @@ class MessagePack:
         return len(self.columns.ids)
 
 
-_READINGS: Final = 5
+READINGS: Final = 5
+"""How often a pack is read that comes differently each time."""
 
 
 class DamageCheck:
@@ -98,7 +99,7 @@ class DamageCheck:
     def came_again(self, columns: Columns, damaged: Mapping[int, str]) -> bool:
         """Whether all damaged messages of a pack came so in the last reading. If not, their pack must be read again.
 
-        CorruptMessage after `_READINGS` readings of which each had other bytes than the one before.
+        CorruptMessage after `READINGS` readings of which each had other bytes than the one before.
         """
         found = {columns.ids[number]: (columns.payloads[number], reason) for number, reason in damaged.items()}
         if all(self._seen.get(one) == came for one, came in found.items()):
@@ -106,19 +107,15 @@ class DamageCheck:
             return True
         self._seen = found
         self._readings += 1
-        if self._readings < _READINGS:
+        if self._readings < READINGS:
             return False
         self._seen, self._readings = {}, 0
         number, reason = next(iter(damaged.items()))
         raise CorruptMessage(
-            f"the message with id {columns.ids[number]} came with other bytes in each of {_READINGS} readings: "
-            f"{reason}",
+            f"the message with id {columns.ids[number]} came with other bytes in each of {READINGS} readings: {reason}",
             number=number,
         )
 
-
-READINGS = 5
-"""How often a pack is read that comes differently each time."""
 
 _NONE: frozenset[int] = frozenset()
 

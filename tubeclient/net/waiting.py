@@ -63,27 +63,22 @@ class Alarm:
 
 
 class Bell:
-    """Wakes all who wait for a change of a lock's data. Call `expect`, `tell` and `ring` with the lock held."""
+    """Wakes all who wait for a change of a lock's data. Call `expect` and `ring` with the lock held."""
 
     def __init__(self) -> None:
-        self._waiters: list[Callable[[], object]] = []
+        self._waiters: list[SimpleQueue[None]] = []
 
     def ring(self) -> None:
         """Wake all waiters."""
         while self._waiters:
-            self._waiters[-1]()  # before removing it, so that the next ring repeats an interrupted one
+            self._waiters[-1].put(None)  # before removing it, so that the next ring repeats an interrupted one
             self._waiters.pop()
-
-    def tell(self, call: Callable[[], object]) -> None:
-        """Have `call` called at the next ring, on the thread that rings, with the lock held. It neither waits nor
-        raises, and may be called again."""
-        self._waiters.append(call)
 
     def expect(self) -> Callable[[float], bool]:
         """Returns a function, to be called without the lock, that waits up to so many seconds for the next ring and
         returns whether it came."""
         waiter: SimpleQueue[None] = SimpleQueue()
-        self.tell(partial(waiter.put, None))
+        self._waiters.append(waiter)
 
         def wait(seconds: float) -> bool:
             try:

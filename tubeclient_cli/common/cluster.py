@@ -80,7 +80,7 @@ def admin_of(master_servers: str, option: list[str] | None) -> Admin:
     from tubeclient.admin import Admin
     from tubeclient.web_port import own_web
 
-    return Admin(own_web(settings_of(master_servers, further_options(option, {}))))
+    return Admin(own_web(settings_of(master_servers, further_options(option))))
 
 
 def no_topic(name: str, near: str) -> ConfigurationError:

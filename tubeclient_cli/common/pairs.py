@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Final
 
 from tubeclient.errors import ConfigurationError
@@ -24,18 +25,17 @@ def pairs(flag: str, texts: list[str] | None) -> dict[str, str]:
     return found
 
 
-def spark_confs(texts: list[str] | None, zone: str = "time-zone") -> dict[str, str]:
-    """Spark's settings given with `--conf`. ConfigurationError for one that ingest jobs have a setting for, which the
-    command calls `zone`."""
+def spark_confs(texts: list[str] | None) -> dict[str, str]:
+    """Spark's settings given with `--conf`. ConfigurationError for one that ingest jobs have a setting for."""
     from spark_source.session_confs import SESSION_ZONE
 
     found = pairs("--conf", texts)
     if SESSION_ZONE in found:
-        raise ConfigurationError(f"--conf {SESSION_ZONE} has a setting of its own, {zone}; set it there")
+        raise ConfigurationError(f"--conf {SESSION_ZONE} has a setting of its own, time-zone; set it there")
     return found
 
 
-def further_options(texts: list[str] | None, flags: Mapping[str, str]) -> dict[str, str]:
+def further_options(texts: list[str] | None, flags: Mapping[str, str] = MappingProxyType({})) -> dict[str, str]:
     """The source's options given with `--option`.
 
     ConfigurationError for an option that has a flag. `flags` maps the command's options, in lower case, to their flags;

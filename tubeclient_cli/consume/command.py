@@ -87,7 +87,7 @@ def consume(
         if start == "latest" and not follow:
             raise ConfigurationError("--from latest ends at once, before any message; add --follow")
         output = Output(sys.stdout, decoder_of(payload, zone), tags, max_messages, as_json=json)
-        settings = settings_of(master_servers, further_options(option, {}))
+        settings = settings_of(master_servers, further_options(option))
         with until_interrupted():
             read_topic(settings, wanted, output)
         for text in output.warnings:

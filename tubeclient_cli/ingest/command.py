@@ -18,7 +18,7 @@ from tubeclient_cli.common.terminal import ExitCode, SparkConf, SparkMaster, exi
 from tubeclient_cli.ingest.json_events import JsonEvents, error_event
 
 if TYPE_CHECKING:
-    from spark_source.spark_log import SparkLog
+    pass
 
 __all__ = ["ingest"]
 
@@ -311,6 +311,7 @@ def _ingest(
     from tubeclient_cli.common.session import end_session, has_ended, hush_py4j, make_session
     from tubeclient_cli.ingest.display import Display
     from tubeclient_cli.ingest.first_look import look_first
+    from tubeclient_cli.ingest.on_spark import leave
     from tubeclient_ingest.advice import short_cause, with_advice
 
     display: Display | JsonEvents = JsonEvents() if as_json else Display()
@@ -351,7 +352,7 @@ def _ingest(
                 display.stopped(_ENDED_BEFORE)
                 return 0
             why = start_failure(log.text()) if log is not None else None
-            _leave(log)
+            leave(log)
             return failed(why or short_cause(said(error)), ExitCode.UNREACHABLE)
         # Again: the session installed a SIGINT handler that cancels the running round.
         stop_on_signals(stop)
@@ -371,7 +372,7 @@ def _ingest(
             if stop.is_set() and has_ended(spark, _ENDING_SECONDS):
                 display.stopped(_ENDED_WITH_SPARK)
                 return 0
-            _leave(log)
+            leave(log)
             code = exit_code_of(said(error)) if isinstance(error, IngestFailed) else exit_code(error)
             return failed(said(error), ExitCode.FAILED if code is ExitCode.USAGE and shown.reading else code)
         finally:
@@ -387,9 +388,3 @@ _ENDED_WITH_SPARK = (
     " nothing is lost or repeated"
 )
 _ENDING_SECONDS = 10.0
-
-
-def _leave(log: SparkLog | None) -> None:
-    if log is not None:
-        log.keep()
-        tell(f"Spark's output is in {log.path}")

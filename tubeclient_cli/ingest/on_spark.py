@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from spark_source.spark_log import SparkLog
 
-__all__ = ["on_spark"]
+__all__ = ["leave", "on_spark"]
 
 
 @contextlib.contextmanager
@@ -47,14 +47,14 @@ def on_spark(
             with live_line(lambda: STARTING_SPARK):
                 spark = make_session(name, master, confs or {}, log)
         except errors as error:
-            _leave(log)
+            leave(log)
             raise Unreachable(start_failure(log.text()) or short_cause(said(error))) from None
         try:
             yield spark
         except errors as error:
             if isinstance(error, OSError):
                 raise
-            _leave(log)
+            leave(log)
             cause = short_cause(said(error))
             tell(f"{name}: {cause}")
             raise typer.Exit(exit_code_of(cause)) from None
@@ -62,6 +62,8 @@ def on_spark(
             end_session(spark)
 
 
-def _leave(log: SparkLog) -> None:
-    log.keep()
-    tell(f"Spark's output is in {log.path}")
+def leave(log: SparkLog | None) -> None:
+    """Keep the file of Spark's output, and name it."""
+    if log is not None:
+        log.keep()
+        tell(f"Spark's output is in {log.path}")

@@ -78,7 +78,7 @@ def produce(
 
         zone = zone_named(time_zone)
         parse = parser_of(format, topic, tag, pairs("--attribute", attribute), zone)
-        settings = settings_of(master_servers, further_options(option, {}))
+        settings = settings_of(master_servers, further_options(option))
         sending: Sending | None = None
         with until_interrupted(), _opened(file) as stream:
             if file is None and stream.isatty():
