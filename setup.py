@@ -227,9 +227,6 @@ setup(
         "quickstart": union(*(EXTRAS[name] for name in QUICKSTART)),
         "all": union(*EXTRAS.values()),
     },
-    entry_points={
-        "console_scripts": ["tubeclient = tubeclient_cli.__main__:main"],
-        "pytest11": ["tubemq = embedded_tubemq.pytest_plugin"],
-    },
+    entry_points={"console_scripts": ["tubeclient = tubeclient_cli.__main__:main"]},
     zip_safe=False,
 )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.metadata
-import re
 import tarfile
 from collections.abc import Callable
 from pathlib import Path
@@ -13,8 +12,6 @@ import pytest
 from tests.distributions import Distributions
 from tests.empty_environment import EmptyEnvironment
 from tools.dependencies import needed_by
-
-ROOT = Path(__file__).resolve().parents[1]
 
 
 def requirements(wheel: Path, *extras: str) -> set[str]:
@@ -31,13 +28,13 @@ Install = Callable[..., EmptyEnvironment]
 
 @pytest.fixture
 def install(distributions: Distributions, tmp_path: Path) -> Install:
-    """An environment with the wheel and its extras, and with `others`."""
+    """An environment with the wheel and its extras."""
 
-    def make(*extras: str, others: tuple[str, ...] = ()) -> EmptyEnvironment:
+    def make(*extras: str) -> EmptyEnvironment:
         environment = EmptyEnvironment(tmp_path / "environment")
-        environment.link(requirements(distributions.wheel, *extras) | needed_by(others))
+        environment.link(requirements(distributions.wheel, *extras))
         suffix = f"[{','.join(extras)}]" if extras else ""
-        done = environment.install(f"{distributions.wheel}{suffix}", *others)
+        done = environment.install(f"{distributions.wheel}{suffix}")
         assert done.returncode == 0, done.stderr
         return environment
 
@@ -65,33 +62,23 @@ def test_the_bare_wheel_has_the_client_and_says_what_brings_the_rest(install: In
     assert "the package rich is missing; pip install 'pyspark-tubeclient[cli]' brings it" in line
 
 
-def test_pytest_finds_the_fixtures(install: Install, tmp_path: Path) -> None:
-    environment = install("embedded", others=("pytest",))
-    project = tmp_path / "project"
-    project.mkdir()
-    write_examples(project, "test_orders.py")
-    for arguments, words in [((), "1 passed"), (("-p", "no:tubemq"), "fixture 'tubemq_topic' not found")]:
-        done = environment.run("python", "-m", "pytest", "-W", "error", *arguments, cwd=project)
-        assert words in done.stdout
+READ = """
+import tempfile
+from embedded_tubemq import EmbeddedTubeMQ, NewMessage, TopicConfig
+from pyspark_tubeclient import session
+
+with EmbeddedTubeMQ(tempfile.mkdtemp(), [TopicConfig("clicks")]) as tube:
+    tube.load("clicks", [NewMessage(0, b"one"), NewMessage(0, b"two")])
+    options = {"masterServers": tube.master_address, "consumerGroup": "g", "subscribe": "clicks"}
+    read = session(master="local[2]").read.format("tubeclient").options(**options, masterWebPort=tube.master_web_port)
+    print([bytes(row.value) for row in read.load().orderBy("offset").collect()])
+"""
 
 
 @pytest.mark.spark
 def test_plain_spark_reads_a_topic_without_a_call_to_register(install: Install, tmp_path: Path) -> None:
-    """As the documents say to test with Spark."""
-    environment = install("spark", "embedded", others=("pytest",))
-    project = tmp_path / "project"
-    project.mkdir()
-    write_examples(project, "conftest.py", "test_clicks.py")
-    done = environment.run("python", "-m", "pytest", "--tubemq-brokers", "2", cwd=project)
-    assert "1 passed" in done.stdout, done.stdout
-
-
-def write_examples(folder: Path, *names: str) -> None:
-    """Files of docs/testing.md; of several with one name the last."""
-    page = (ROOT / "docs" / "testing.md").read_text(encoding="utf-8")
-    files = dict(re.findall(r"```python\n# (\S+)\n(.*?)```", page, re.DOTALL))
-    for name in names:
-        (folder / name).write_text(files[name])
+    done = install("spark", "embedded").run("python", "-c", READ, cwd=tmp_path)
+    assert done.stdout == "[b'one', b'two']\n", done.stderr
 
 
 # The source archive

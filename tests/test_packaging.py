@@ -66,13 +66,12 @@ def test_the_wheel_holds_the_packages_with_their_files_and_nothing_else(names: l
     assert {f"{package}/py.typed" for package in PACKAGES} <= wanted
 
 
-def test_the_wheel_installs_the_command_and_the_plugin_of_pytest(distributions: Distributions) -> None:
+def test_the_wheel_installs_the_command(distributions: Distributions) -> None:
     with zipfile.ZipFile(distributions.wheel) as archive:
         [name] = [name for name in archive.namelist() if name.endswith("entry_points.txt")]
         points = configparser.ConfigParser()
         points.read_string(archive.read(name).decode())
     assert dict(points["console_scripts"]) == {"tubeclient": "tubeclient_cli.__main__:main"}
-    assert dict(points["pytest11"]) == {"tubemq": "embedded_tubemq.pytest_plugin"}
 
 
 def test_the_version_is_the_packages(metadata: email.message.Message) -> None:
@@ -251,8 +250,6 @@ class Layer(NamedTuple):
     forbidden: set[str]
 
 
-PYTEST_PLUGIN = "embedded_tubemq/pytest_plugin.py"
-
 LAYERS = {
     # isal is optional; pyarrow and numpy are for tubeclient.inlong alone, prometheus_client for metrics.
     "tubeclient": Layer({"google.protobuf", "isal", "pyarrow", "numpy", "prometheus_client"}, set()),
@@ -295,8 +292,6 @@ LAYERS = {
         },
         set(),
     ),
-    # Fixtures are above the servers: they have a client too.
-    PYTEST_PLUGIN: Layer({"pytest", "embedded_tubemq", "tubeclient"}, OUTSIDE_WORLD - {"time"}),
     # delta and py4j are for session.py alone, which starts Spark.
     "spark_source": Layer(
         {"pyspark", "py4j", "delta", "pyarrow", "numpy", "tubeclient", "offsets_store"}, NETWORK | {"tubeclient.net"}
@@ -342,7 +337,7 @@ LAYERS = {
 ORDER = {
     "spark_source": "boundary java_parent engine spark_log session session_confs typed offsets options cluster "
     "plan progress read write stream source",
-    "embedded_tubemq": "common storage master broker net nodes cluster pytest_plugin",
+    "embedded_tubemq": "common storage master broker net nodes cluster",
     "tubeclient_cli": "common ingest offsets bad_records dashboard doctor server topics produce consume groups "
     "app __main__",
 }
@@ -354,7 +349,7 @@ def test_a_layer_imports_only_what_it_may_know(folder: str) -> None:
     layer = LAYERS[folder]
     own = folder.removesuffix(".py").replace("/", ".")
     allowed = layer.allowed | {own} | set(sys.stdlib_module_names)
-    found = [item for item in imports_of(folder) if item.file != PYTEST_PLUGIN or folder == PYTEST_PLUGIN]
+    found = imports_of(folder)
     assert found, f"{folder} has no imports at all; is it empty?"
     wrong = [item for item in found if not below(item.module, allowed) or below(item.module, layer.forbidden)]
     assert not wrong, "\n".join(map(str, wrong))

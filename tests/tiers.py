@@ -117,7 +117,6 @@ MERGE: Final[Mapping[str, tuple[str, ...]]] = {
 
 NIGHTLY: Final = (
     "bench/",
-    "embedded_tubemq/test_pytest_plugin.py",
     "prometheus/test_prometheus.py",
     "test_image.py",
     "test_install.py",
