@@ -4,28 +4,19 @@
         consume_from(tube.master_address)
 
 Or from a shell: `tubeclient server --data-dir DIR --topic flights:2:4`. For tests, demos and benchmarks: it is
-one process without replication and flow control, so do not keep important data in it. `embedded_tubemq.pytest_plugin`
-has fixtures for pytest.
-
-Each name is imported on first use: pytest loads the plugin in every project, also without the extra `embedded`.
+one process without replication and flow control, so do not keep important data in it.
 """
 
-from __future__ import annotations
+from tubeclient.extras import brought_by
 
-import importlib
-from typing import TYPE_CHECKING
+with brought_by("embedded"):
+    import aiohttp  # noqa: F401
+    import numpy  # noqa: F401
 
-if TYPE_CHECKING:
-    from embedded_tubemq.cluster import (
-        DEFAULT_TOKEN,
-        Appended,
-        ConnectionFault,
-        EmbeddedTubeMQ,
-        Faults,
-        NewMessage,
-        ServerTls,
-        TopicConfig,
-    )
+from embedded_tubemq.cluster import DEFAULT_TOKEN, EmbeddedTubeMQ
+from embedded_tubemq.common.catalogue import TopicConfig
+from embedded_tubemq.common.refusal import ConnectionFault, Faults
+from embedded_tubemq.storage.store import Appended, NewMessage
 
 __all__ = [
     "DEFAULT_TOKEN",
@@ -34,25 +25,5 @@ __all__ = [
     "EmbeddedTubeMQ",
     "Faults",
     "NewMessage",
-    "ServerTls",
     "TopicConfig",
 ]
-
-if not TYPE_CHECKING:  # for type checkers a name that is not there is an error
-
-    def __getattr__(name: str) -> object:
-        """MissingPackage if the extra `embedded` is not installed."""
-        if name not in __all__:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        from tubeclient.extras import brought_by
-
-        with brought_by("embedded"):
-            import aiohttp  # noqa: F401
-            import numpy  # noqa: F401
-
-        value = globals()[name] = getattr(importlib.import_module("embedded_tubemq.cluster"), name)
-        return value
-
-
-def __dir__() -> list[str]:
-    return __all__

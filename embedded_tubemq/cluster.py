@@ -6,35 +6,25 @@ import asyncio
 import fcntl
 import json
 import os
+import ssl
 import time
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from types import TracebackType
 from typing import Self, TypeVar
 
-from embedded_tubemq.broker.broker import Broker, BrokerSettings
-from embedded_tubemq.common.catalogue import Catalogue, TopicConfig
-from embedded_tubemq.common.faults import ConnectionFault, Faults
-from embedded_tubemq.master.master import MasterSettings
-from embedded_tubemq.net.loop_thread import LoopThread
-from embedded_tubemq.net.tls import ServerTls
+from embedded_tubemq.broker.broker import Broker
+from embedded_tubemq.common.catalogue import Catalogue, ServerSettings, TopicConfig
+from embedded_tubemq.common.refusal import Faults
+from embedded_tubemq.net.server import LoopThread
 from embedded_tubemq.nodes import BrokerNode, MasterNode, Ports
 from embedded_tubemq.storage.store import Appended, NewMessage, Store, write_atomically
 from tubeclient.errors import ConfigurationError
 from tubeclient.keys import MAX_STORE_PARTITIONS, StoreBounds
 
-__all__ = [
-    "DEFAULT_TOKEN",
-    "Appended",
-    "ConnectionFault",
-    "EmbeddedTubeMQ",
-    "Faults",
-    "NewMessage",
-    "ServerTls",
-    "TopicConfig",
-]
+__all__ = ["DEFAULT_TOKEN", "EmbeddedTubeMQ"]
 
 T = TypeVar("T")
 
@@ -55,8 +45,8 @@ class EmbeddedTubeMQ:
     `data_dir` keeps topics, messages and groups' offsets for the next start. The system chooses ports given as 0 at
     the first start of this object; they stay the same when it starts again. Brokers have the ids 1 to `brokers`;
     with a `broker_port`, broker n listens on `broker_port + n - 1`. With `users` (name to password) clients must
-    sign their requests. With `tls` there are also ports for TLS. With `check_visit_token` brokers require the
-    master's token. Times are in ms. Methods may be called from any thread; each takes at most 30 s.
+    sign their requests. With `tls`, a context for servers, there are also ports for TLS. With `check_visit_token`
+    brokers require the master's token. Times are in ms. Methods may be called from any thread; each takes at most 30 s.
     """
 
     def __init__(
@@ -71,42 +61,29 @@ class EmbeddedTubeMQ:
         broker_port: int = 0,
         token: str = DEFAULT_TOKEN,
         users: Mapping[str, str] | None = None,
-        tls: ServerTls | None = None,
+        tls: ssl.SSLContext | None = None,
         check_visit_token: bool = False,
         lease_ms: int = 30_000,
         clock: Callable[[], int] = _now_ms,
     ) -> None:
         if brokers < 1:
             raise ConfigurationError(f"a cluster has at least one broker, not {brokers}")
-        tls_ports = (tls.master_port, tls.broker_port) if tls is not None else (0, 0)
-        last_ports = [first and first + brokers - 1 for first in (broker_port, tls_ports[1])]
-        for port in (master_port, master_web_port, tls_ports[0], *last_ports):
+        for port in (master_port, master_web_port, broker_port and broker_port + brokers - 1):
             if not 0 <= port < 65536:  # the system would take it modulo 65536
                 raise ConfigurationError(f"port {port} is not from 0 to 65535")
         self.data_dir = Path(data_dir)
+        self._topics_path = self.data_dir / "topics.json"
         self._wanted_topics = list(topics)
         self._clock = clock
         self._catalogue = Catalogue(clock())
-        accounts = dict(users or {})
-        self._master = MasterNode(
-            Ports(host, master_port, master_web_port, tls, tls_ports[0]),
-            self._catalogue,
-            MasterSettings(lease_ms, users=accounts),
-            clock,
-            self._put,
-            token,
-        )
+        settings = ServerSettings(lease_ms, dict(users or {}), check_visit_token)
+        ports = Ports(host, master_port, master_web_port, tls)
+        self._master = MasterNode(ports, self._catalogue, settings, clock, self._put, token)
 
         def make_broker(broker_id: int) -> BrokerNode:
-            port, tls_port = (first and first + broker_id - 1 for first in (broker_port, tls_ports[1]))
-            return BrokerNode(
-                broker_id,
-                Ports(host, port, 0, tls, tls_port),
-                self.data_dir / f"broker-{broker_id}",
-                self._catalogue,
-                BrokerSettings(lease_ms, accounts, check_visit_token),
-                clock,
-            )
+            ports = Ports(host, broker_port and broker_port + broker_id - 1, 0, tls)
+            folder = self.data_dir / f"broker-{broker_id}"
+            return BrokerNode(broker_id, ports, folder, self._catalogue, settings, clock)
 
         self._make_broker = make_broker
         self._brokers = {broker_id: make_broker(broker_id) for broker_id in range(1, brokers + 1)}
@@ -143,9 +120,7 @@ class EmbeddedTubeMQ:
     def __enter__(self) -> Self:
         return self.start()
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.stop()
 
     # Where it is
@@ -200,28 +175,39 @@ class EmbeddedTubeMQ:
 
     def create_topic(self, topic: TopicConfig) -> None:
         """Create a topic on all brokers. An existing topic is an error."""
-        self._thread.call(lambda: self._create(topic))
+
+        def create() -> None:
+            if self._catalogue.topic(topic.name) is not None:
+                raise ConfigurationError(f"topic {topic.name} exists already")
+            self._put(topic)
+
+        self._thread.call(create)
 
     def grow_topic(self, name: str, *, stores: int | None = None, partitions: int | None = None) -> None:
         """Give a topic more stores, or more partitions per store."""
-        self._thread.call(lambda: self._grow(name, stores, partitions))
 
-    def change_topic(self, topic: TopicConfig) -> None:
-        """Replace a topic's configuration; it may not shrink."""
-        self._thread.call(lambda: self._put(topic))
+        def grow() -> None:
+            self._catalogue.grow_topic(name, stores, partitions)
+            self._save_topics()
+
+        self._thread.call(grow)
 
     def delete_topic(self, name: str) -> None:
         """Delete a topic and its messages; groups keep their offsets."""
-        self._thread.call(lambda: self._remove(name))
+
+        def delete() -> None:
+            self._catalogue.remove_topic(name)
+            for node in self._brokers.values():
+                node.forget_topic(name)
+            self._save_topics()
+
+        self._thread.call(delete)
 
     # Brokers and master
 
     def stop_broker(self, broker_id: int = 1, *, clean: bool = True) -> None:
-        """Stop one broker.
-
-        Clients lose their connections. `clean=False` is a crash: the broker does not commit what is in flight, offsets
-        fall back by up to a second, and the master is not told.
-        """
+        """Stop one broker. `clean=False` is a crash: the broker does not commit what is in flight, offsets fall back by
+        up to a second, and the master is not told."""
         self._thread.run(self._node(broker_id).stop(clean=clean))
 
     def start_broker(self, broker_id: int = 1) -> None:
@@ -231,25 +217,38 @@ class EmbeddedTubeMQ:
     def add_broker(self) -> int:
         """Start another broker with all topics; returns its id, one above the largest."""
         node = self._make_broker(max(self._brokers, default=0) + 1)
-        self._thread.run(self._start_more(node))
+
+        async def start() -> None:
+            await node.start()
+            self._brokers[node.broker_id] = node
+
+        self._thread.run(start())
         return node.broker_id
 
     def remove_broker(self, broker_id: int) -> None:
         """Stop a broker and remove it from the cluster: the master no longer lists it."""
         self.stop_broker(broker_id)
-        self._thread.call(lambda: self._forget(broker_id))
+
+        def forget() -> None:
+            self._catalogue.remove_broker(broker_id)
+            self._brokers.pop(broker_id).ports.give_up()
+
+        self._thread.call(forget)
 
     def restart_master(self) -> None:
         """Restart the master on its former ports: it forgets all clients, and its versions are new."""
-        self._thread.run(self._restart_master())
+
+        async def restart() -> None:
+            await self._master.stop()
+            self._catalogue.renew_versions(self._clock())
+            await self._master.start()
+
+        self._thread.run(restart())
 
     # Messages
 
     def load(self, topic: str, messages: Iterable[NewMessage], *, broker_id: int = 1) -> list[Appended]:
-        """Append messages without a client, for tests and benchmarks.
-
-        Much faster than sending them. Keeps the order within each store.
-        """
+        """Append messages without a client, much faster than sending them; keeps the order within each store."""
         appended: list[Appended] = []
         rest = iter(messages)
         while batch := list(islice(rest, _LOAD_BATCH)):
@@ -267,13 +266,6 @@ class EmbeddedTubeMQ:
     def damage(self, topic: str, offset: int, *, byte: int = -1, store_id: int = 0, broker_id: int = 1) -> None:
         """Change one byte of the payload of the message at an offset: its checksum is wrong from then on."""
         self._thread.call(lambda: self._store(topic, store_id, broker_id).damage(offset, byte=byte))
-
-    def truncate(self, topic: str, end_offset: int, *, store_id: int = 0, broker_id: int = 1) -> None:
-        """Lose everything from an offset on, as a crash before a flush does.
-
-        Later messages get these offsets again.
-        """
-        self._thread.call(lambda: self._store(topic, store_id, broker_id).truncate(end_offset))
 
     def bounds(self, topic: str, *, store_id: int = 0, broker_id: int = 1) -> StoreBounds:
         """A store's bounds."""
@@ -305,22 +297,10 @@ class EmbeddedTubeMQ:
         if self._ticker is not None:
             self._ticker.cancel()
         await self._master.stop()
-        for node in self._brokers.values():
-            await node.stop()
-            node.ports.give_up()
-
-    async def _start_more(self, node: BrokerNode) -> None:
-        await node.start()
-        self._brokers[node.broker_id] = node
-
-    def _forget(self, broker_id: int) -> None:
-        self._catalogue.remove_broker(broker_id)
-        self._brokers.pop(broker_id).ports.give_up()
-
-    async def _restart_master(self) -> None:
-        await self._master.stop()
-        self._catalogue.renew_versions(self._clock())
-        await self._master.start()
+        for broker in self._brokers.values():
+            await broker.stop()
+        for ports in (self._master.ports, *(broker.ports for broker in self._brokers.values())):
+            ports.give_up()
 
     async def _tick_forever(self) -> None:
         while True:
@@ -341,31 +321,12 @@ class EmbeddedTubeMQ:
                 f"another embedded TubeMQ uses {self.data_dir}; stop it or choose another folder"
             ) from error
 
-    def _create(self, topic: TopicConfig) -> None:
-        if self._catalogue.topic(topic.name) is not None:
-            raise ConfigurationError(f"topic {topic.name} exists already")
-        self._put(topic)
-
     def _put(self, topic: TopicConfig) -> None:
         self._catalogue.put_topic(topic)
         self._save_topics()
 
-    def _grow(self, name: str, stores: int | None, partitions: int | None) -> None:
-        self._catalogue.grow_topic(name, stores, partitions)
-        self._save_topics()
-
-    def _remove(self, name: str) -> None:
-        self._catalogue.remove_topic(name)
-        for node in self._brokers.values():
-            node.forget_topic(name)
-        self._save_topics()
-
-    @property
-    def _topics_path(self) -> Path:
-        return self.data_dir / "topics.json"
-
     def _save_topics(self) -> None:
-        rows = [topic.to_json() for topic in self._catalogue.topics()]
+        rows = [asdict(topic) for topic in self._catalogue.topics()]
         write_atomically(self._topics_path, json.dumps(rows, indent=1).encode())
 
     def _append(self, topic: str, batch: list[NewMessage], broker_id: int) -> list[Appended]:

@@ -9,24 +9,20 @@ import json
 import logging
 import shutil
 import socket
+import ssl
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
-from embedded_tubemq.broker.admin import BrokerAdmin
-from embedded_tubemq.broker.broker import Broker, BrokerSettings
+from embedded_tubemq.broker.broker import Broker
 from embedded_tubemq.broker.offsets import GroupOffsets
-from embedded_tubemq.common.admin import Parameters
-from embedded_tubemq.common.catalogue import BrokerState, Catalogue, TopicConfig
-from embedded_tubemq.common.faults import Faults
-from embedded_tubemq.master.admin import MasterAdmin
-from embedded_tubemq.master.master import Master, MasterSettings
-from embedded_tubemq.net.http_api import HttpServer
-from embedded_tubemq.net.server import Endpoint, Machine, TcpServer
-from embedded_tubemq.net.tls import ServerTls
-from embedded_tubemq.storage.store import write_atomically
-from embedded_tubemq.storage.stores import StoreDirectory
+from embedded_tubemq.common.catalogue import BrokerState, Catalogue, ServerSettings, TopicConfig
+from embedded_tubemq.common.refusal import Faults
+from embedded_tubemq.master.master import Master
+from embedded_tubemq.net.admin import BrokerAdmin, Call, MasterAdmin
+from embedded_tubemq.net.server import Endpoint, HttpServer, TcpServer, bind
+from embedded_tubemq.storage.store import StoreDirectory, write_atomically
 from tubeclient.keys import BrokerInfo
 
 __all__ = ["BrokerNode", "MasterNode", "Ports"]
@@ -41,39 +37,35 @@ class Ports:
     host: str
     port: int = 0
     web_port: int = 0
-    tls: ServerTls | None = None
+    tls: ssl.SSLContext | None = field(default=None, repr=False)
     tls_port: int = 0
     _servers: list[TcpServer | HttpServer] = field(default_factory=list)
     _held: list[socket.socket] = field(default_factory=list)
-    """Of a stopped server: they keep its ports."""
+    """Of a stopped server: nobody else gets its ports, and connections to them are refused."""
 
-    async def open(
-        self, name: str, machine: Machine, web: Callable[[Parameters], dict[str, Any]], clock: Callable[[], int]
-    ) -> None:
+    async def open(self, name: str, endpoint: Endpoint, web: Call) -> None:
         self.give_up()
-        endpoint = Endpoint(machine, clock)
         tcp, http = TcpServer(endpoint, name), HttpServer(web)
         self._servers = [tcp, http]
         self.port = await tcp.start(self.host, self.port)
         self.web_port = await http.start(self.host, self.web_port)
         if self.tls is not None:
-            over_tls = TcpServer(endpoint, f"{name} over TLS", self.tls.context())
+            over_tls = TcpServer(endpoint, f"{name} over TLS", self.tls)
             self._servers.append(over_tls)
             self.tls_port = await over_tls.start(self.host, self.tls_port)
 
-    async def close(self, *, hold: bool = False) -> None:
-        """Cut all connections. With `hold` nobody else gets the ports, and connections to them are refused."""
+    async def close(self) -> None:
+        """Cut all connections, and hold the ports."""
         servers, self._servers = self._servers, []
         for server in servers:
             await server.stop()
-        if hold:
-            held = [_hold(self.host, port) for port in (self.port, self.web_port, self.tls_port) if port]
-            self._held = [holder for holder in held if holder is not None]
+        for port in filter(None, (self.port, self.web_port, self.tls_port)):
+            with suppress(OSError):  # somebody has it already
+                self._held.append(bind(self.host, port))
 
     def give_up(self) -> None:
-        for holder in self._held:
-            holder.close()
-        self._held = []
+        while self._held:
+            self._held.pop().close()
 
 
 @dataclass(slots=True)
@@ -82,7 +74,7 @@ class MasterNode:
 
     ports: Ports
     catalogue: Catalogue
-    settings: MasterSettings
+    settings: ServerSettings
     clock: Callable[[], int]
     put_topic: Callable[[TopicConfig], None]
     token: str = field(repr=False)
@@ -92,7 +84,7 @@ class MasterNode:
     async def start(self) -> None:
         self.machine = Master(self.catalogue, self.settings, self.faults)
         admin = MasterAdmin(self.machine, self.put_topic, self.token, self.clock)
-        await self.ports.open("master", self.machine, admin.call, self.clock)
+        await self.ports.open("master", Endpoint(self.machine, self.clock), admin.call)
 
     async def stop(self) -> None:
         self.machine = None
@@ -107,7 +99,7 @@ class BrokerNode:
     ports: Ports
     folder: Path
     catalogue: Catalogue
-    settings: BrokerSettings
+    settings: ServerSettings
     clock: Callable[[], int]
     faults: Faults = field(default_factory=Faults)
     machine: Broker | None = None
@@ -117,23 +109,21 @@ class BrokerNode:
         if self.machine is not None:
             return
         self.folder.mkdir(parents=True, exist_ok=True)
-        path = self._offsets_path
+        path = self.folder / "offsets.json"
         offsets = GroupOffsets.load(json.loads(path.read_text())) if path.exists() else GroupOffsets()
-        stores = StoreDirectory(self._stores_folder, self.catalogue, self.clock)
+        stores = StoreDirectory(self.folder / "stores", self.catalogue, self.clock)
         self.machine = Broker(self.broker_id, self.catalogue, stores, offsets, self.settings, self.faults)
-        await self.ports.open(f"broker {self.broker_id}", self.machine, BrokerAdmin(self.machine).call, self.clock)
+        endpoint = Endpoint(self.machine, self.clock)
+        await self.ports.open(f"broker {self.broker_id}", endpoint, BrokerAdmin(self.machine).call)
         self._announce(online=True)
 
     async def stop(self, *, clean: bool = True) -> None:
-        """Cut all connections.
-
-        A clean stop commits what is in flight and reports to the master; otherwise offsets fall back to the last saved
-        ones.
-        """
+        """Cut all connections. A clean stop commits what is in flight and reports to the master; after another one
+        offsets are those last saved."""
         machine, self.machine = self.machine, None
         if machine is None:
             return
-        await self.ports.close(hold=True)
+        await self.ports.close()
         try:
             if clean:
                 machine.offsets.commit_all()
@@ -147,7 +137,7 @@ class BrokerNode:
         if self.machine is not None:
             self.machine.forget_topic(topic)
         else:
-            shutil.rmtree(self._stores_folder / topic, ignore_errors=True)
+            shutil.rmtree(self.folder / "stores" / topic, ignore_errors=True)
 
     def tick(self) -> None:
         """Handle leases and offsets; call it every second. Offsets that a full disk does not take are saved later."""
@@ -159,32 +149,10 @@ class BrokerNode:
                 except OSError as error:
                     _LOG.error("broker %d: the groups' offsets could not be saved: %s", self.broker_id, error)
 
-    @property
-    def _stores_folder(self) -> Path:
-        return self.folder / "stores"
-
-    @property
-    def _offsets_path(self) -> Path:
-        return self.folder / "offsets.json"
-
     def _save(self, machine: Broker) -> None:
-        write_atomically(self._offsets_path, json.dumps(machine.offsets.dump()).encode())
+        write_atomically(self.folder / "offsets.json", json.dumps(machine.offsets.dump()).encode())
         machine.offsets.changed = False
 
     def _announce(self, *, online: bool) -> None:
         info = BrokerInfo(self.broker_id, self.ports.host, self.ports.port)
         self.catalogue.put_broker(BrokerState(info, self.ports.web_port, online, self.ports.tls_port))
-
-
-def _hold(host: str, port: int) -> socket.socket | None:
-    """A socket that has the port and does not listen. None if somebody has it already."""
-    family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
-    holder = socket.socket(family, socket.SOCK_STREAM)
-    try:
-        # Connections that were cut a moment ago still count as users of the port.
-        holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        holder.bind(address)
-    except OSError:
-        holder.close()
-        return None
-    return holder

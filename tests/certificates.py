@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import shutil
+import ssl
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["Certificate", "CertificateAuthority"]
+__all__ = ["Certificate", "CertificateAuthority", "server_context"]
 
 _SECONDS = 30
 
@@ -18,6 +19,16 @@ class Certificate:
 
     certificate_file: str
     key_file: str
+
+
+def server_context(shown: Certificate, client_ca_file: str | None = None) -> ssl.SSLContext:
+    """For a server that shows a certificate and wants one of its clients, where somebody who signs them is given."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(shown.certificate_file, shown.key_file)
+    if client_ca_file is not None:
+        context.load_verify_locations(client_ca_file)
+        context.verify_mode = ssl.CERT_REQUIRED
+    return context
 
 
 class CertificateAuthority:

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Mapping
 from enum import Enum
 
-from embedded_tubemq.net.loop_thread import LoopThread
+from embedded_tubemq.net.server import LoopThread
 from tubeclient.errors import ProtocolError
 from tubeclient.net.connection import split_address
 from tubeclient.wire.envelope import decode_request, encode_error

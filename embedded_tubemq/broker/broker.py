@@ -9,27 +9,22 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any
 
 from google.protobuf.message import Message
 
-from embedded_tubemq.broker.offsets import Cursor, GroupOffsets
-from embedded_tubemq.broker.ownership import Ownership, Reader
-from embedded_tubemq.common.catalogue import Catalogue, TopicConfig
-from embedded_tubemq.common.codes import Code
-from embedded_tubemq.common.faults import Faults
-from embedded_tubemq.common.peer import NOBODY, Peer
-from embedded_tubemq.common.refusal import MAX_CLIENT_CHARS, MAX_GROUP_CHARS, Authenticator, Refusal, checked_name
+from embedded_tubemq.broker.offsets import Cursor, GroupOffsets, Ownership, Reader
+from embedded_tubemq.common.catalogue import MAX_MESSAGE_BYTES, NOBODY, Catalogue, Peer, ServerSettings, TopicConfig
+from embedded_tubemq.common.refusal import Authenticator, Code, Faults, Refusal, checked_name, refused
 from embedded_tubemq.storage.store import (
     CHECKSUM_BYTE,
     FIRST_FETCH_BYTES,
     LATER_FETCH_BYTES,
     NewMessage,
+    StoreDirectory,
     choose_pack,
     entry_budget,
 )
-from embedded_tubemq.storage.stores import StoreDirectory
 from tubeclient.errors import ProtocolError
 from tubeclient.keys import INDEX_ENTRY_BYTES
 from tubeclient.wire.methods import Method
@@ -37,27 +32,15 @@ from tubeclient.wire.payload import checksum, java_string_hash
 from tubeclient.wire.proto import broker_pb2
 from tubeclient.wire.strings import encode_subscription, parse_subscription
 
-__all__ = ["Broker", "BrokerSettings"]
+__all__ = ["Broker"]
 
 _LOG = logging.getLogger(__name__)
 
 OP_REGISTER = 31
 OP_UNREGISTER = 32
-SIZE_TOLERANCE = 10 * 1024  # bytes a payload may exceed the topic's limit (TubeMQ allows attributes as much)
+SIZE_TOLERANCE = 10 * 1024  # bytes a payload may exceed the limit (TubeMQ allows attributes as much)
 SLOW_BUDGETS = 10  # a filtered reader must slow down when fewer budgets of index entries are left
-
-
-@dataclass(frozen=True, slots=True)
-class BrokerSettings:
-    """`lease_ms` is how long an owner may be silent.
-
-    `users` maps names to passwords; without users there is no authentication. With `check_visit_token` clients need a
-    token of the master.
-    """
-
-    lease_ms: int = 30_000
-    users: dict[str, str] = field(default_factory=dict, repr=False)
-    check_visit_token: bool = False
+_WELL: dict[str, Any] = {"success": True, "errCode": Code.SUCCESS, "errMsg": "OK!"}
 
 
 class Broker:
@@ -69,72 +52,64 @@ class Broker:
         catalogue: Catalogue,
         stores: StoreDirectory,
         offsets: GroupOffsets,
-        settings: BrokerSettings | None = None,
+        settings: ServerSettings | None = None,
         faults: Faults | None = None,
     ) -> None:
         self.broker_id = broker_id
         self.catalogue = catalogue
         self.stores = stores
         self.offsets = offsets
-        self.settings = settings or BrokerSettings()
+        self.settings = settings or ServerSettings()
         self.faults = faults or Faults()
         self.ownership = Ownership(self.settings.lease_ms)
         self._authenticator = Authenticator(self.settings.users)
-        self._calls: dict[Method, Callable[[Any, int, Peer], Message]] = {
+        self._calls: dict[Method, Callable[[Any, int], Message | bytes]] = {
             Method.SEND_MESSAGE: self._send,
             Method.PARTITION_REGISTER: self._register,
             Method.PARTITION_HEARTBEAT: self._heartbeat,
             Method.COMMIT_OFFSET: self._commit,
+            Method.GET_MESSAGES: self._fetch,
         }
-        self.methods = frozenset(self._calls) | {Method.GET_MESSAGES}
+        self.methods = frozenset(self._calls)
 
     def handle(self, method: Method, request: Message, now_ms: int, peer: Peer = NOBODY) -> Message:
         answer = self.serve(method, request, now_ms, peer)
-        if isinstance(answer, Message):
-            return answer
-        return broker_pb2.GetMessageResponseB2C.FromString(answer)
+        return answer if isinstance(answer, Message) else broker_pb2.GetMessageResponseB2C.FromString(answer)
 
-    def serve(self, method: Method, request: Any, now_ms: int, peer: Peer = NOBODY) -> Message | bytes:
+    def serve(self, method: Method, request: Any, now_ms: int, peer: Peer) -> Message | bytes:
         """Answer one call. A successful fetch is answered as bytes, for speed."""
-        forced = self.faults.take_forced(method)
         try:
-            if forced is not None:
-                raise Refusal(forced.code, "forced by a fault", wait_ms=forced.wait_ms)
-            self._check_open(method)
-            if method is Method.GET_MESSAGES:
-                return self._fetch(request, now_ms)
-            return self._calls[method](request, now_ms, peer)
+            self.faults.refuse_if_forced(method)
+            if self.faults.stop_writing and method is Method.SEND_MESSAGE:
+                raise Refusal(Code.SERVICE_UNAVAILABLE, "the broker takes no messages")
+            return self._calls[method](request, now_ms)
         except Refusal as refusal:
-            return _refused(method, refusal)
+            return refused(method, refusal)
 
     def tick(self, now_ms: int) -> None:
-        """Free the partitions of silent owners; call it every second.
-
-        What they had fetched and not committed is rolled back.
-        """
-        for cursor in self.ownership.expire(now_ms):
-            self.offsets.commit(cursor, consumed=False)
+        """Free the partitions of silent owners; call it every second."""
+        self._free(lambda _, reader: now_ms >= reader.deadline_ms)
 
     def forget_topic(self, topic: str) -> None:
         """Handle a deleted topic: its readers must register again, its messages are gone, committed offsets stay."""
-        for cursor in self.ownership.release_topic(topic):
-            self.offsets.commit(cursor, consumed=False)
+        self._free(lambda cursor, _: cursor.topic == topic)
         self.stores.delete_topic(topic)
+
+    def _free(self, is_gone: Callable[[Cursor, Reader], bool]) -> None:
+        for cursor in self.ownership.drop(is_gone):
+            self.offsets.commit(cursor, consumed=False)  # what they had fetched comes again
 
     # Producers
 
-    def _send(self, request: Any, now_ms: int, peer: Peer) -> Message:
+    def _send(self, request: Any, now_ms: int) -> Message:
         self._authenticate(request, now_ms)
-        checked_name(request.clientId, "clientId", MAX_CLIENT_CHARS)
+        checked_name(request.clientId, "clientId")
         topic = self._topic_of_partition(request.topicName, request.partitionId)
         payload: bytes = request.data
         if not payload:
             raise Refusal(Code.BAD_REQUEST, "the message is empty")
-        if len(payload) > topic.max_message_bytes + SIZE_TOLERANCE:
-            raise Refusal(
-                Code.BAD_REQUEST,
-                f"a message of {len(payload)} bytes; topic {topic.name} takes {topic.max_message_bytes}",
-            )
+        if len(payload) > MAX_MESSAGE_BYTES + SIZE_TOLERANCE:
+            raise Refusal(Code.BAD_REQUEST, f"a message of {len(payload)} bytes; {MAX_MESSAGE_BYTES} are allowed")
         if request.checkSum not in (-1, checksum(payload)):
             raise Refusal(
                 Code.FORBIDDEN, f"checksum {request.checkSum} is wrong; the message's checksum is {checksum(payload)}"
@@ -142,7 +117,7 @@ class Broker:
         tag = request.msgType.strip()
         message = NewMessage(request.partitionId, payload, request.flag, java_string_hash(tag) if tag else -1)
         try:
-            appended = self.stores.of_partition(topic.name, request.partitionId).append(message, now_ms)
+            [appended] = self.stores.of_partition(topic.name, request.partitionId).append_all([message], now_ms)
         except OSError as error:  # as Apache's broker answers (source: BrokerServiceServer.sendMessageP2B)
             _LOG.error("a message to %s could not be written: %s", topic.name, error)
             raise Refusal(Code.INTERNAL_SERVER_ERROR, f"Put message failed: {error}") from error
@@ -158,44 +133,28 @@ class Broker:
 
     # Consumers
 
-    def _register(self, request: Any, now_ms: int, peer: Peer) -> Message:
+    def _register(self, request: Any, now_ms: int) -> Message:
         self._authenticate(request, now_ms)
         cursor, client_id = self._cursor_and_client(request)
         if request.opType == OP_UNREGISTER:
-            return self._unregister(request, cursor, client_id)
+            self.ownership.owned_by(cursor, client_id)
+            self.offsets.commit(cursor, consumed=request.readStatus == 0)
+            self.ownership.release(cursor)
+            return broker_pb2.RegisterResponseB2C(**_WELL, currOffset=-1)
         if request.opType != OP_REGISTER:
             raise Refusal(Code.BAD_REQUEST, f"opType {request.opType} is neither {OP_REGISTER} nor {OP_UNREGISTER}")
         store = self.stores.of_partition(cursor.topic, cursor.partition_id)
         tags = {tag.strip() for tag in request.filterCondStr if tag.strip()}
-        reader = Reader(
-            client_id,
-            tuple(sorted(map(java_string_hash, tags))) if tags else None,
-            request.qryPriorityId if request.HasField("qryPriorityId") else -2,
-            0,
-            peer,
-        )
-        self.ownership.take(cursor, reader, now_ms)
+        hashes = tuple(sorted(map(java_string_hash, tags))) if tags else None
+        self.ownership.take(cursor, Reader(client_id, hashes, 0), now_ms)
         wanted = request.currOffset if request.HasField("currOffset") else -1
         position = self.offsets.register(cursor, store.bounds, request.readStatus, wanted)
-        return broker_pb2.RegisterResponseB2C(
-            success=True,
-            errCode=Code.SUCCESS,
-            errMsg="OK!",
-            currOffset=position,
-            maxOffset=store.max_offset,
-        )
+        return broker_pb2.RegisterResponseB2C(**_WELL, currOffset=position, maxOffset=store.max_offset)
 
-    def _unregister(self, request: Any, cursor: Cursor, client_id: str) -> Message:
-        self.ownership.owned_by(cursor, client_id)
-        self.offsets.commit(cursor, consumed=request.readStatus == 0)
-        self.ownership.release(cursor)
-        return broker_pb2.RegisterResponseB2C(success=True, errCode=Code.SUCCESS, errMsg="OK!", currOffset=-1)
-
-    def _heartbeat(self, request: Any, now_ms: int, peer: Peer) -> Message:
+    def _heartbeat(self, request: Any, now_ms: int) -> Message:
         self._authenticate(request, now_ms)
-        client_id = checked_name(request.clientId, "clientId", MAX_CLIENT_CHARS)
-        group = checked_name(request.groupName, "groupName", MAX_GROUP_CHARS)
-        priority = request.qryPriorityId if request.HasField("qryPriorityId") else -2
+        client_id = checked_name(request.clientId, "clientId")
+        group = checked_name(request.groupName, "groupName")
         failures = []
         for text in request.partitionInfo:
             try:
@@ -208,11 +167,8 @@ class Broker:
                 failures.append(f"{int(refusal.code)}:{encode_subscription(broker, key)}")
                 continue
             self.ownership.extend(reader, now_ms)
-            reader.priority = priority  # as TubeMQ does: a heartbeat without a priority resets the registered one
         return broker_pb2.HeartBeatResponseB2C(
-            success=True,
-            errCode=Code.SUCCESS,
-            errMsg="OK!",
+            **_WELL,
             hasPartFailure=bool(failures),
             failureInfo=failures,
             requireAuth=self._authenticator.enabled,
@@ -253,9 +209,7 @@ class Broker:
             changed[CHECKSUM_BYTE] ^= 1
             messages = bytes(changed)
         around = broker_pb2.GetMessageResponseB2C(
-            success=True,
-            errCode=Code.SUCCESS,
-            errMsg="OK!",
+            **_WELL,
             currOffset=position,
             minLimitTime=0,
             escFlowCtrl=False,
@@ -267,33 +221,18 @@ class Broker:
         # The store has the messages in wire form, and the order of fields is free.
         return around.SerializeToString() + messages
 
-    def _commit(self, request: Any, now_ms: int, peer: Peer) -> Message:
-        client_id = checked_name(request.clientId, "clientId", MAX_CLIENT_CHARS)
-        group = checked_name(request.groupName, "groupName", MAX_GROUP_CHARS)
-        topic = self._topic_of_partition(request.topicName, request.partitionId)
-        cursor = Cursor(group, topic.name, request.partitionId)
+    def _commit(self, request: Any, now_ms: int) -> Message:
+        cursor, client_id = self._cursor_and_client(request)
+        self._topic_of_partition(cursor.topic, cursor.partition_id)
         reader = self.ownership.owner(cursor)
         if reader is None or reader.client_id != client_id:
-            raise Refusal(
-                Code.UNAUTHORIZED,
-                f"{client_id} is not registered for {topic.name}:{request.partitionId} in group {group}",
-            )
+            raise Refusal(Code.UNAUTHORIZED, f"{client_id} is not registered for {cursor}")
         consumed = request.lastPackConsumed if request.HasField("lastPackConsumed") else True
         store = self.stores.of_partition(cursor.topic, cursor.partition_id)
-        return broker_pb2.CommitOffsetResponseB2C(
-            success=True,
-            errCode=Code.SUCCESS,
-            errMsg="OK!",
-            currOffset=self.offsets.commit(cursor, consumed=consumed),
-            maxOffset=store.max_offset,
-        )
+        position = self.offsets.commit(cursor, consumed=consumed)
+        return broker_pb2.CommitOffsetResponseB2C(**_WELL, currOffset=position, maxOffset=store.max_offset)
 
     # Checks
-
-    def _check_open(self, method: Method) -> None:
-        stopped = self.faults.stop_writing if method is Method.SEND_MESSAGE else self.faults.stop_reading
-        if stopped:
-            raise Refusal(Code.SERVICE_UNAVAILABLE, "this service of the broker is stopped")
 
     def _authenticate(self, request: Any, now_ms: int) -> None:
         token = request.authInfo.visitAuthorizedToken
@@ -303,8 +242,8 @@ class Broker:
             self._authenticator.check_joined(request.authInfo.authAuthorizedToken, now_ms)
 
     def _cursor_and_client(self, request: Any) -> tuple[Cursor, str]:
-        client_id = checked_name(request.clientId, "clientId", MAX_CLIENT_CHARS)
-        group = checked_name(request.groupName, "groupName", MAX_GROUP_CHARS)
+        client_id = checked_name(request.clientId, "clientId")
+        group = checked_name(request.groupName, "groupName")
         return Cursor(group, self._topic(request.topicName).name, request.partitionId), client_id
 
     def _topic(self, name: str) -> TopicConfig:
@@ -322,12 +261,3 @@ class Broker:
 
 def _nothing_to_read(text: str) -> Refusal:
     return Refusal(Code.NOT_FOUND, text, wait_ms=-1)  # the broker does not say how long to wait
-
-
-def _refused(method: Method, refusal: Refusal) -> Message:
-    fields = {"success": False, "errCode": int(refusal.code), "errMsg": refusal.text}
-    if "currOffset" in method.spec.response.DESCRIPTOR.fields_by_name:
-        fields["currOffset"] = -1
-    if method is Method.GET_MESSAGES:
-        fields |= {"minLimitTime": refusal.wait_ms, "escFlowCtrl": False, "currDataDlt": -1}
-    return method.spec.response(**fields)

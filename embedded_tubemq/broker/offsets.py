@@ -1,4 +1,4 @@
-"""The positions of consumer groups: what is committed, and what is in flight.
+"""Who reads a partition for a group, and how far: owners with their leases, committed positions, and what is in flight.
 
 Each step follows TubeMQ (source: DefaultOffsetManager), including what clients must cope with: an automatic commit
 before a read, positions past the end that snap back, positions before the start that move forward and are committed.
@@ -6,15 +6,19 @@ before a read, positions past the end that snap back, positions before the start
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import NamedTuple
 
+from embedded_tubemq.common.refusal import Code, Refusal
 from tubeclient.keys import INDEX_ENTRY_BYTES, StoreBounds
 
-__all__ = ["READ_FROM_MAX_ALWAYS", "READ_NORMAL", "Cursor", "GroupOffsets"]
+__all__ = ["Cursor", "GroupOffsets", "Ownership", "Reader"]
 
 READ_NORMAL = 0
 READ_FROM_MAX_ALWAYS = 2
+NO_DATA_POSITION = -2
+"""TBaseConstants.META_VALUE_UNDEFINED; TubeMQ computes lags from it as if it were a position."""
 
 
 class Cursor(NamedTuple):
@@ -23,6 +27,65 @@ class Cursor(NamedTuple):
     group: str
     topic: str
     partition_id: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}:{self.partition_id} in group {self.group}"
+
+
+@dataclass(slots=True)
+class Reader:
+    """The owner of a partition, as it registered."""
+
+    client_id: str
+    tag_hashes: tuple[int, ...] | None
+    deadline_ms: int
+    data_position: int = NO_DATA_POSITION
+    """Data file position after the last fetch that read any data."""
+
+
+class Ownership:
+    """The owners of one broker's partitions. The id identifies a client: two connections with one id are the same
+    client."""
+
+    def __init__(self, lease_ms: int) -> None:
+        self.lease_ms = lease_ms
+        self._readers: dict[Cursor, Reader] = {}
+
+    def take(self, cursor: Cursor, reader: Reader, now_ms: int) -> None:
+        """Make `reader` the owner. Another one is a 410; with an expired lease it is removed for the next attempt."""
+        owner = self._readers.get(cursor)
+        if owner is not None and owner.client_id != reader.client_id:
+            if now_ms >= owner.deadline_ms:
+                del self._readers[cursor]
+                raise Refusal(Code.PARTITION_OCCUPIED, f"the lease of {owner.client_id} has just expired; try again")
+            raise Refusal(Code.PARTITION_OCCUPIED, f"{owner.client_id} reads {cursor}")
+        self.extend(reader, now_ms)
+        self._readers[cursor] = reader
+
+    def owner(self, cursor: Cursor) -> Reader | None:
+        return self._readers.get(cursor)
+
+    def owned_by(self, cursor: Cursor, client_id: str) -> Reader:
+        """The owner, who must be `client_id`: 411 if nobody is registered, 412 if another client is."""
+        owner = self._readers.get(cursor)
+        if owner is None:
+            raise Refusal(Code.HB_NO_NODE, f"{client_id} is not registered for {cursor}")
+        if owner.client_id != client_id:
+            raise Refusal(Code.DUPLICATE_PARTITION, f"{owner.client_id} reads {cursor}, not {client_id}")
+        return owner
+
+    def extend(self, reader: Reader, now_ms: int) -> None:
+        reader.deadline_ms = now_ms + self.lease_ms
+
+    def release(self, cursor: Cursor) -> None:
+        self._readers.pop(cursor, None)
+
+    def drop(self, is_gone: Callable[[Cursor, Reader], bool]) -> list[Cursor]:
+        """Free the partitions of those who are gone; returns them."""
+        gone = [cursor for cursor, reader in self._readers.items() if is_gone(cursor, reader)]
+        for cursor in gone:
+            del self._readers[cursor]
+        return gone
 
 
 class GroupOffsets:
@@ -52,7 +115,7 @@ class GroupOffsets:
         if read_status == READ_FROM_MAX_ALWAYS:
             self._set(cursor, bounds.max_offset)
         elif wanted >= 0:
-            self._set(cursor, clamp(wanted, bounds))
+            self._set(cursor, _clamp(wanted, bounds))
         return self._committed[cursor]
 
     def begin_read(self, cursor: Cursor, bounds: StoreBounds, *, manual: bool, last_consumed: bool) -> tuple[int, bool]:
@@ -101,7 +164,7 @@ class GroupOffsets:
         """Set a position from outside, clamped; returns the former one (0 if there was none)."""
         self._in_flight.pop(cursor, None)
         former = self._committed.get(cursor, 0)
-        self._set(cursor, clamp(offset, bounds))
+        self._set(cursor, _clamp(offset, bounds))
         return former
 
     def dump(self) -> list[list[str | int]]:
@@ -125,5 +188,5 @@ class GroupOffsets:
         self._in_flight[cursor] = index_bytes - index_bytes % INDEX_ENTRY_BYTES
 
 
-def clamp(offset: int, bounds: StoreBounds) -> int:
+def _clamp(offset: int, bounds: StoreBounds) -> int:
     return max(bounds.min_offset, min(offset, bounds.max_offset))

@@ -1,1 +1,1 @@
-"""Shared by master, broker and stores: topics, codes, refusals, injected faults."""
+"""Shared by master, broker and stores."""

@@ -1,4 +1,4 @@
-"""The content of the cluster: topics, brokers, and version numbers that tell clients when to refresh."""
+"""The content of the cluster: topics, brokers, settings, and version numbers that tell clients when to refresh."""
 
 from __future__ import annotations
 
@@ -6,37 +6,49 @@ import re
 from collections import deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from embedded_tubemq.common.peer import Peer
 from tubeclient.errors import ConfigurationError
 from tubeclient.keys import MAX_STORE_PARTITIONS, BrokerInfo, TopicLayout
 
-__all__ = ["DEFAULT_MAX_MESSAGE_BYTES", "BrokerState", "Catalogue", "FlowRules", "TopicConfig"]
+__all__ = ["MAX_MESSAGE_BYTES", "NOBODY", "BrokerState", "Catalogue", "Peer", "ServerSettings", "TopicConfig"]
 
-DEFAULT_MAX_MESSAGE_BYTES = 1 << 20
-"""A cluster's default for the largest payload, including attributes (TubeMQ's maxMsgSizeInMB = 1)."""
-
+MAX_MESSAGE_BYTES = 1 << 20
+"""The largest payload, including attributes (TubeMQ's default of maxMsgSizeInMB)."""
 _REMEMBERED_TOKENS = 6
-
 _TOPIC_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}")
+
+
+class Peer(NamedTuple):
+    """A client's "host:port", and whether it uses TLS: then it gets the brokers' TLS ports."""
+
+    address: str = ""
+    tls: bool = False
+
+
+NOBODY = Peer()
+"""For calls without a connection."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServerSettings:
+    """`lease_ms` is how long a client may be silent. `users` maps names to passwords; without users nobody has to sign.
+    With `check_visit_token` brokers want a token of the master."""
+
+    lease_ms: int = 30_000
+    users: Mapping[str, str] = field(default_factory=dict, repr=False)
+    check_visit_token: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class TopicConfig:
-    """A topic, the same on every broker: `stores` stores of `partitions` partitions each.
-
-    With `authorized_groups` None every group may read. `allowed_tags` restricts groups, by name, to some filter tags.
-    """
+    """A topic, the same on every broker: `stores` stores of `partitions` partitions each."""
 
     name: str
     stores: int = 1
     partitions: int = 1
     accept_publish: bool = True
     accept_subscribe: bool = True
-    max_message_bytes: int = DEFAULT_MAX_MESSAGE_BYTES
-    authorized_groups: frozenset[str] | None = None
-    allowed_tags: Mapping[str, frozenset[str]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if not _TOPIC_NAME.fullmatch(self.name):
@@ -69,31 +81,15 @@ class TopicConfig:
         first = store * MAX_STORE_PARTITIONS
         return range(first, first + self.partitions)
 
-    def to_json(self) -> dict[str, Any]:
-        """The fields to persist: all but those that restrict groups."""
-        return {
-            name: getattr(self, name) for name in self.__slots__ if name not in ("authorized_groups", "allowed_tags")
-        }
-
 
 @dataclass(frozen=True, slots=True)
 class BrokerState:
+    """Where a broker is; `tls_port` is 0 without TLS."""
+
     info: BrokerInfo
     web_port: int
     online: bool = True
     tls_port: int = 0
-    """0 if it has no TLS port."""
-
-    def info_for(self, peer: Peer) -> BrokerInfo:
-        return self.info._replace(port=self.tls_port) if peer.tls else self.info
-
-
-class FlowRules(NamedTuple):
-    """A group's flow-control rules. These servers throttle nobody; clients are told of them, and follow them."""
-
-    version: int = 0
-    enabled: bool = False
-    text: str = "[]"
 
 
 class Catalogue:
@@ -103,15 +99,12 @@ class Catalogue:
     """
 
     def __init__(self, now_ms: int, topics: Iterable[TopicConfig] = ()) -> None:
-        self._topics: dict[str, TopicConfig] = {}
+        self._topics = {topic.name: topic for topic in topics}
         self._brokers: dict[int, BrokerState] = {}
         self.broker_version = now_ms
         self.topic_version = now_ms
         self.visit_tokens = deque([now_ms], maxlen=_REMEMBERED_TOKENS)
         """What masters gave their clients, the newest last: brokers that check tokens want one of these."""
-        self.flow_rules: dict[str, FlowRules] = {}
-        for topic in topics:
-            self._topics[topic.name] = topic
 
     def topics(self) -> list[TopicConfig]:
         return [self._topics[name] for name in sorted(self._topics)]
@@ -123,34 +116,24 @@ class Catalogue:
         """All brokers by id, also those that are down."""
         return [self._brokers[broker_id] for broker_id in sorted(self._brokers)]
 
-    def broker(self, broker_id: int) -> BrokerState | None:
-        return self._brokers.get(broker_id)
-
-    def check_topic(self, topic: TopicConfig) -> None:
-        """ConfigurationError if `put_topic` would refuse it."""
+    def put_topic(self, topic: TopicConfig) -> None:
+        """Add a topic or replace its configuration; it may grow, never shrink."""
         former = self._topics.get(topic.name)
         if former and (topic.stores < former.stores or topic.partitions < former.partitions):
             raise ConfigurationError(
                 f"topic {topic.name} has {former.stores} stores of {former.partitions} partitions and cannot shrink to "
                 f"{topic.stores} of {topic.partitions}; delete it and create it again"
             )
-
-    def put_topic(self, topic: TopicConfig) -> None:
-        """Add a topic or replace its configuration; it may grow, never shrink."""
-        self.check_topic(topic)
-        former = self._topics.get(topic.name)
         if topic != former:
             self._topics[topic.name] = topic
             self.topic_version += 1
 
-    def grow_topic(self, name: str, stores: int | None = None, partitions: int | None = None) -> TopicConfig:
-        """Give a topic more stores, or more partitions per store; returns it."""
+    def grow_topic(self, name: str, stores: int | None = None, partitions: int | None = None) -> None:
+        """Give a topic more stores, or more partitions per store."""
         former = self._topics.get(name)
         if former is None:
             raise ConfigurationError(f"there is no topic {name} to grow")
-        grown = replace(former, stores=stores or former.stores, partitions=partitions or former.partitions)
-        self.put_topic(grown)
-        return grown
+        self.put_topic(replace(former, stores=stores or former.stores, partitions=partitions or former.partitions))
 
     def remove_topic(self, name: str) -> None:
         if self._topics.pop(name, None) is None:
@@ -158,25 +141,18 @@ class Catalogue:
         self.topic_version += 1
 
     def put_broker(self, state: BrokerState) -> None:
-        """Add a broker, or record that it moved, went down or came back.
-
-        Readers' lists change too: they show which brokers can be read from.
-        """
+        """Add a broker, or record that it moved, went down or came back."""
         if self._brokers.get(state.info.broker_id) != state:
             self._brokers[state.info.broker_id] = state
-            self.broker_version += 1
-            self.topic_version += 1
+            self._brokers_changed()
 
     def remove_broker(self, broker_id: int) -> None:
         del self._brokers[broker_id]
-        self.broker_version += 1
-        self.topic_version += 1
+        self._brokers_changed()
 
-    def put_flow_rules(self, group: str, now_ms: int, text: str, enabled: bool | None) -> None:
-        """Change a group's rules; None leaves it unchanged whether they are handed out."""
-        former = self.flow_rules.get(group, FlowRules())
-        version = max(former.version + 1, now_ms)
-        self.flow_rules[group] = FlowRules(version, former.enabled if enabled is None else enabled, text)
+    def _brokers_changed(self) -> None:
+        self.broker_version += 1
+        self.topic_version += 1  # readers' lists of topics show which brokers can be read from
 
     def renew_versions(self, now_ms: int) -> None:
         """Start new version numbers, as a restarted master does."""
@@ -185,20 +161,14 @@ class Catalogue:
         self.visit_tokens.append(now_ms)
 
     def consumer_layouts(self, names: Iterable[str]) -> list[TopicLayout]:
-        """The topics' layout for readers.
-
-        Lists every broker; those that cannot be read from are not subscribable.
-        """
+        """The topics' layout for readers: on every broker; those that cannot be read from are not subscribable."""
         return [
             TopicLayout(
-                topic.name,
-                broker.info.broker_id,
-                topic.stores,
-                topic.partitions,
+                *(name, broker.info.broker_id, topic.stores, topic.partitions),
                 broker.online and topic.accept_subscribe,
             )
-            for topic in map(self._topics.get, sorted(names))
-            if topic
+            for name in sorted(names)
+            if (topic := self._topics.get(name))
             for broker in self.brokers()
         ]
 

@@ -6,65 +6,39 @@ assign their partitions themselves (client-balance: RPC 20 to 22). Groups that l
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable
 from typing import Any
 
 from google.protobuf.message import Message
 
-from embedded_tubemq.common.catalogue import DEFAULT_MAX_MESSAGE_BYTES, Catalogue
-from embedded_tubemq.common.codes import Code
-from embedded_tubemq.common.faults import Faults
-from embedded_tubemq.common.peer import NOBODY, Peer
-from embedded_tubemq.common.refusal import (
-    MAX_CLIENT_CHARS,
-    MAX_HOST_CHARS,
-    Authenticator,
-    Refusal,
-    StandbyRefusal,
-    checked_name,
-)
-from embedded_tubemq.master.groups import (
-    Consumer,
-    ConsumerGroup,
-    client_and_group,
-    joining_of,
-    refused,
-    topic_set,
-)
+from embedded_tubemq.common.catalogue import MAX_MESSAGE_BYTES, NOBODY, Catalogue, Peer, ServerSettings
+from embedded_tubemq.common.refusal import Authenticator, Code, Faults, Refusal, StandbyRefusal, checked_name, refused
+from embedded_tubemq.master.groups import Consumer, ConsumerGroup, client_and_group, joining_of, topic_set
 from tubeclient.errors import ProtocolError
 from tubeclient.wire.methods import Method
 from tubeclient.wire.proto import master_pb2
 from tubeclient.wire.signature import Signed
 from tubeclient.wire.strings import encode_consumer_layouts, encode_producer_layouts, parse_report
 
-__all__ = ["Master", "MasterSettings"]
+__all__ = ["Master"]
 
-_QUERY_PRIORITY = 301
-"""A group's default (TServerConstants.QRY_PRIORITY_DEF_VALUE)."""
-
-
-@dataclass(frozen=True, slots=True)
-class MasterSettings:
-    """Times in ms. `users` maps names to passwords; without users there is no authentication."""
-
-    lease_ms: int = 30_000
-    metadata_push_ms: int = 180_000
-    users: Mapping[str, str] = field(default_factory=dict, repr=False)
+_WELL: dict[str, Any] = {"errCode": Code.SUCCESS, "errMsg": "OK!"}
 
 
 class Master:
+    """One master."""
+
     def __init__(
-        self, catalogue: Catalogue, settings: MasterSettings | None = None, faults: Faults | None = None
+        self, catalogue: Catalogue, settings: ServerSettings | None = None, faults: Faults | None = None
     ) -> None:
         self.catalogue = catalogue
-        self.settings = settings or MasterSettings()
+        self.settings = settings or ServerSettings()
         self.faults = faults or Faults()
         self.groups: dict[str, ConsumerGroup] = {}
         self.producers: dict[str, int] = {}
         """When their leases end, in ms, by client id."""
         self._authenticator = Authenticator(self.settings.users)
-        self._calls: dict[Method, Callable[[Any, int, Peer], Message]] = {
+        self._calls: dict[Method, Callable[[Any, int, Peer], Any]] = {
             Method.PRODUCER_REGISTER: self._register_producer,
             Method.PRODUCER_HEARTBEAT: self._heartbeat_producer,
             Method.PRODUCER_CLOSE: self._close_producer,
@@ -78,12 +52,11 @@ class Master:
     def handle(self, method: Method, request: Message, now_ms: int, peer: Peer = NOBODY) -> Message:
         """Answer one call. Raises StandbyRefusal if the master acts as a standby."""
         self.tick(now_ms)
-        forced = self.faults.take_forced(method)
         try:
-            if forced is not None:
-                raise Refusal(forced.code, "forced by a fault")
+            self.faults.refuse_if_forced(method)
             self._authenticate(request, now_ms)
-            return self._calls[method](request, now_ms, peer)
+            answer: Message = self._calls[method](request, now_ms, peer)
+            return answer
         except Refusal as refusal:
             return refused(method, refusal)
 
@@ -91,50 +64,39 @@ class Master:
 
     def tick(self, now_ms: int) -> None:
         for group in list(self.groups.values()):
-            group.expire(now_ms)
+            for consumer in [one for one in group.consumers.values() if now_ms >= one.deadline_ms]:
+                del group.consumers[consumer.client_id]
             self._drop_if_empty(group)
         self.producers = {client_id: ends for client_id, ends in self.producers.items() if now_ms < ends}
-
-    def order_jump_to_end(self, group_name: str, now_ms: int) -> bool:
-        """Tell a group's clients to continue from the end; False if there is no such group."""
-        group = self.groups.get(group_name)
-        if group is None:
-            return False
-        group.jump_to_end_id = now_ms
-        return True
 
     # Producers
 
     def _register_producer(self, request: Any, now_ms: int, peer: Peer) -> Message:
-        client_id = checked_name(request.clientId, "clientId", MAX_CLIENT_CHARS)
-        checked_name(request.hostName, "hostName", MAX_HOST_CHARS)
-        topic_set(request.topicList)
+        client_id = checked_name(request.clientId, "clientId")
+        checked_name(request.hostName, "hostName")
         self._check_active()
         self.producers[client_id] = now_ms + self.settings.lease_ms
-        response = master_pb2.RegisterResponseM2P(success=True, errCode=Code.SUCCESS, errMsg="OK!")
-        response.brokerCheckSum = self.catalogue.broker_version
+        response = master_pb2.RegisterResponseM2P(**_WELL, success=True, brokerCheckSum=self.catalogue.broker_version)
         response.brokerInfos.extend(self._broker_list(peer))
         self._grant(response.authorizedInfo)
         self._client_config(request, response)
         return response
 
     def _heartbeat_producer(self, request: Any, now_ms: int, peer: Peer) -> Message:
-        client_id = checked_name(request.clientId, "clientId", MAX_CLIENT_CHARS)
-        checked_name(request.hostName, "hostName", MAX_HOST_CHARS)
+        client_id = checked_name(request.clientId, "clientId")
+        checked_name(request.hostName, "hostName")
         topics = topic_set(request.topicList)
         self._check_active()
         if client_id not in self.producers:
             raise Refusal(Code.HB_NO_NODE, f"producer {client_id} is not registered")
         self.producers[client_id] = now_ms + self.settings.lease_ms
-        response = master_pb2.HeartResponseM2P(success=True, errCode=Code.SUCCESS, errMsg="OK!")
-        response.brokerCheckSum = self.catalogue.broker_version
+        response = master_pb2.HeartResponseM2P(**_WELL, success=True, brokerCheckSum=self.catalogue.broker_version)
         if request.brokerCheckSum != self.catalogue.broker_version:
             response.brokerInfos.extend(self._broker_list(peer))
         for name in sorted(topics):
-            topic = self.catalogue.topic(name)
-            if topic is not None:
+            if self.catalogue.topic(name) is not None:
                 layouts = self.catalogue.producer_layouts(name)
-                response.topicInfos.extend(encode_producer_layouts(layouts, topic.max_message_bytes))
+                response.topicInfos.extend(encode_producer_layouts(layouts, MAX_MESSAGE_BYTES))
         self._grant(response.authorizedInfo)
         if self._authenticator.enabled:  # as in Apache's answers, absent otherwise
             response.requireAuth = True
@@ -142,52 +104,39 @@ class Master:
         return response
 
     def _close_producer(self, request: Any, now_ms: int, peer: Peer) -> Message:
-        client_id = checked_name(request.clientId, "clientId", MAX_CLIENT_CHARS)
+        client_id = checked_name(request.clientId, "clientId")
         self._check_active()
         self.producers.pop(client_id, None)
-        return master_pb2.CloseResponseM2P(success=True, errCode=Code.SUCCESS, errMsg="OK!")
+        return master_pb2.CloseResponseM2P(**_WELL, success=True)
 
     # Consumers
 
-    def _register_consumer(self, request: Any, now_ms: int, peer: Peer) -> Message:
-        group, consumer = self._admit(request, now_ms, peer)
-        self._take_report(consumer, request)
-        response = master_pb2.RegisterResponseM2CV2(errCode=Code.SUCCESS, errMsg="OK!")
-        self._add_brokers(response, _known_brokers(request), peer)
-        self._add_orders(response.opsTaskInfo, group, request.opsTaskInfo)
-        self._grant(response.authorizedInfo)
-        return response
-
-    def _heartbeat_consumer(self, request: Any, now_ms: int, peer: Peer) -> Message:
-        group, consumer = self._known_consumer(request, now_ms)
-        self._take_report(consumer, request)
-        response = master_pb2.HeartResponseM2CV2(errCode=Code.SUCCESS, errMsg="OK!")
-        self._add_brokers(response, _known_brokers(request), peer)
-        if consumer.partitions and 0 <= consumer.assigned_ms < now_ms - self.settings.metadata_push_ms:
-            self._add_topics(response, group, request.subRepInfo.topicMetaInfoId)
-        self._add_orders(response.opsTaskInfo, group, request.opsTaskInfo)
-        self._grant(response.authorizedInfo)
-        return response
-
-    def _partition_metadata(self, request: Any, now_ms: int, peer: Peer) -> Message:
-        group, _ = self._known_consumer(request, now_ms)
-        response = master_pb2.GetPartMetaResponseM2C(errCode=Code.SUCCESS, errMsg="OK!")
-        self._add_topics(response, group, request.topicMetaInfoId)
-        self._add_brokers(response, request.brokerConfigId, peer)
-        return response
-
-    def _admit(self, request: Any, now_ms: int, peer: Peer) -> tuple[ConsumerGroup, Consumer]:
-        client_id = checked_name(request.clientId, "clientId", MAX_CLIENT_CHARS)
-        checked_name(request.hostName, "hostName", MAX_HOST_CHARS)
-        _, group_name = client_and_group(request)
+    def _register_consumer(self, request: Any, now_ms: int, peer: Peer) -> Any:
+        client_id, group_name = client_and_group(request)
+        checked_name(request.hostName, "hostName")
         self._check_active()
-        joining = joining_of(request, client_id, group_name, self.catalogue)
+        joining = joining_of(request, client_id, self.catalogue)
         group = self.groups.get(group_name)
         if group is None:
             group = self.groups[group_name] = ConsumerGroup(group_name, joining)
         else:
             group.check(joining)
-        return group, group.join(joining, peer, now_ms + self.settings.lease_ms)
+        consumer = group.join(joining, peer, now_ms + self.settings.lease_ms)
+        return self._reported(consumer, request, master_pb2.RegisterResponseM2CV2(**_WELL), peer)
+
+    def _heartbeat_consumer(self, request: Any, now_ms: int, peer: Peer) -> Any:
+        _, consumer = self._known_consumer(request, now_ms)
+        return self._reported(consumer, request, master_pb2.HeartResponseM2CV2(**_WELL), peer)
+
+    def _partition_metadata(self, request: Any, now_ms: int, peer: Peer) -> Message:
+        group, _ = self._known_consumer(request, now_ms)
+        response = master_pb2.GetPartMetaResponseM2C(**_WELL)
+        response.topicMetaInfoId = self.catalogue.topic_version
+        if request.topicMetaInfoId != self.catalogue.topic_version:
+            shown = self.catalogue.consumer_layouts(group.first.topics)
+            response.topicMetaInfoList.extend(encode_consumer_layouts(shown))
+        self._add_brokers(response, request.brokerConfigId, peer)
+        return response
 
     def _close_consumer(self, request: Any, now_ms: int, peer: Peer) -> Message:
         client_id, group_name = client_and_group(request)
@@ -196,7 +145,7 @@ class Master:
         if group is not None:
             group.consumers.pop(client_id, None)
             self._drop_if_empty(group)
-        return master_pb2.CloseResponseM2C(success=True, errCode=Code.SUCCESS, errMsg="OK!")
+        return master_pb2.CloseResponseM2C(**_WELL, success=True)
 
     def _known_consumer(self, request: Any, now_ms: int) -> tuple[ConsumerGroup, Consumer]:
         client_id, group_name = client_and_group(request)
@@ -224,47 +173,36 @@ class Master:
         info = request.authInfo.authInfo
         self._authenticator.check(Signed(info.userName, info.timestamp, info.nonce, info.signature), now_ms)
 
-    def _take_report(self, consumer: Consumer, request: Any) -> None:
-        if not request.HasField("subRepInfo"):
-            return
-        report = request.subRepInfo
-        if report.HasField("lstAssignedTime"):
-            consumer.assigned_ms = report.lstAssignedTime
-        if report.reportSubInfo:
-            try:
-                consumer.partitions = tuple(sorted(parse_report(report.partSubInfo)))
-            except ProtocolError as error:
-                raise Refusal(Code.BAD_REQUEST, str(error)) from error
+    def _reported(self, consumer: Consumer, request: Any, response: Any, peer: Peer) -> Any:
+        """Take a consumer's report, and answer it."""
+        known_version = None
+        if request.HasField("subRepInfo"):
+            report = request.subRepInfo
+            known_version = report.brokerConfigId
+            if report.reportSubInfo:
+                try:
+                    consumer.partitions = tuple(sorted(parse_report(report.partSubInfo)))
+                except ProtocolError as error:
+                    raise Refusal(Code.BAD_REQUEST, str(error)) from error
+        self._add_brokers(response, known_version, peer)
+        response.opsTaskInfo.SetInParent()
+        if self._authenticator.enabled:
+            response.opsTaskInfo.requireAuth = True
+        self._grant(response.authorizedInfo)
+        return response
 
     def _drop_if_empty(self, group: ConsumerGroup) -> None:
         if not group.consumers:
             self.groups.pop(group.name, None)
 
     def _broker_list(self, peer: Peer) -> list[str]:
-        return [str(broker.info_for(peer)) for broker in self.catalogue.brokers()]
+        brokers = self.catalogue.brokers()
+        return [str(one.info._replace(port=one.tls_port) if peer.tls else one.info) for one in brokers]
 
     def _add_brokers(self, response: Any, known_version: int | None, peer: Peer) -> None:
         response.brokerConfigId = self.catalogue.broker_version
         if known_version != self.catalogue.broker_version:
             response.brokerConfigList.extend(self._broker_list(peer))
-
-    def _add_topics(self, response: Any, group: ConsumerGroup, known_version: int) -> None:
-        response.topicMetaInfoId = self.catalogue.topic_version
-        if known_version != self.catalogue.topic_version:
-            shown = self.catalogue.consumer_layouts(group.topics)
-            response.topicMetaInfoList.extend(encode_consumer_layouts(shown))
-
-    def _add_orders(self, orders: Any, group: ConsumerGroup, known: Any) -> None:
-        orders.SetInParent()
-        if self._authenticator.enabled:
-            orders.requireAuth = True
-        if group.jump_to_end_id >= 0:
-            orders.csmFrmMaxOffsetCtrlId = group.jump_to_end_id
-        rules = self.catalogue.flow_rules.get(group.name)
-        if rules is not None and rules.enabled:
-            orders.groupFlowCheckId, orders.qryPriorityId = rules.version, _QUERY_PRIORITY
-            if known.groupFlowCheckId != rules.version:
-                orders.groupFlowControlInfo = rules.text
 
     def _grant(self, grant: Any) -> None:
         grant.visitAuthorizedToken = self.catalogue.visit_tokens[-1]
@@ -273,8 +211,4 @@ class Master:
         # Clients get the largest message size unless they have this version of it already.
         response.appdConfig.configId = self.catalogue.broker_version
         if request.appdConfig.configId != self.catalogue.broker_version:
-            response.appdConfig.maxMsgSize = DEFAULT_MAX_MESSAGE_BYTES
-
-
-def _known_brokers(request: Any) -> int | None:
-    return request.subRepInfo.brokerConfigId if request.HasField("subRepInfo") else None
+            response.appdConfig.maxMsgSize = MAX_MESSAGE_BYTES

@@ -1,50 +1,77 @@
-"""TCP and TLS: frames in, frames out; each connection's requests are answered in order.
-
-`Endpoint` is between the streams of requests and answers and a state machine, without sockets.
-"""
+"""TCP, TLS and HTTP in front of the state machines: frames in, frames out; each connection's requests are answered in
+order. All of it runs on one asyncio loop, which may have a thread of its own."""
 
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import socket
 import ssl
-from collections.abc import Callable
-from typing import NamedTuple, Protocol
+import threading
+from collections.abc import Callable, Coroutine
+from typing import Any, NamedTuple, TypeVar
 
+from aiohttp import web
 from google.protobuf.message import Message
 
-from embedded_tubemq.common.faults import ConnectionFault, Faults
-from embedded_tubemq.common.peer import NOBODY, Peer
-from embedded_tubemq.common.refusal import StandbyRefusal
+from embedded_tubemq.broker.broker import Broker
+from embedded_tubemq.common.catalogue import Peer
+from embedded_tubemq.common.refusal import ConnectionFault, StandbyRefusal
+from embedded_tubemq.master.master import Master
+from embedded_tubemq.net.admin import Call, Parameters, failed
 from tubeclient.errors import ProtocolError
 from tubeclient.wire.envelope import Request, decode_request, encode_error, encode_response, parse_message
 from tubeclient.wire.framing import FrameDecoder, encode_frame
 from tubeclient.wire.methods import BROKER_READ, BROKER_WRITE, Method, method_of
 
-__all__ = ["Endpoint", "Machine", "Reply", "TcpServer", "listen"]
+__all__ = ["Endpoint", "HttpServer", "LoopThread", "Reply", "TcpServer", "bind"]
 
+T = TypeVar("T")
 _LOG = logging.getLogger(__name__)
 
 _STANDBY = "org.apache.inlong.tubemq.corerpc.exception.StandbyException"
 _HANDLER_FAILED = "java.lang.reflect.InvocationTargetException"
 _WRONG_TOKEN = b"\x00\x00\x00\x00"
 _READ_BYTES = 64 << 10
-_ACCEPT_PAUSE_SECONDS = 1.0
-_HANDSHAKE_SECONDS = 5.0
 _BACKLOG = 1024
+_CALL_SECONDS = 30.0
+_HANDSHAKE_SECONDS = 5.0
+_HTTP_STOP_SECONDS = 1.0
 
 
-class Machine(Protocol):
-    """The state machine behind an endpoint: a master or a broker."""
+class LoopThread:
+    """An asyncio loop on its own thread, from its construction to `stop`. Every wait for it has an end."""
 
-    faults: Faults
+    def __init__(self, name: str) -> None:
+        self._runner = asyncio.Runner(loop_factory=asyncio.new_event_loop)
+        self._loop = self._runner.get_loop()
+        self._stopped = asyncio.Event()
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self._thread.start()
 
-    @property
-    def methods(self) -> frozenset[Method]: ...
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """Run a coroutine on the loop and return its result. TimeoutError after 30 s."""
+        future = asyncio.run_coroutine_threadsafe(work, self._loop)
+        try:
+            return future.result(_CALL_SECONDS)
+        except TimeoutError:
+            future.cancel()
+            raise
 
-    def serve(self, method: Method, request: Message, now_ms: int, peer: Peer = NOBODY) -> Message | bytes:
-        """Answer one call."""
+    def call(self, work: Callable[[], T]) -> T:
+        async def run() -> T:
+            return work()
+
+        return self.run(run())
+
+    def stop(self) -> None:
+        self._loop.call_soon_threadsafe(self._stopped.set)
+        self._thread.join(_CALL_SECONDS)
+
+    def _run(self) -> None:
+        with self._runner:
+            self._runner.run(self._stopped.wait())
 
 
 class Reply(NamedTuple):
@@ -52,36 +79,33 @@ class Reply(NamedTuple):
 
     stream: bytes | None
     fault: ConnectionFault | None = None
-    delay_ms: int = 0
 
 
 class Endpoint:
-    """Answers the requests of all connections to one server."""
+    """Between the streams of requests and answers of all connections and a state machine, without sockets."""
 
-    def __init__(self, machine: Machine, clock: Callable[[], int]) -> None:
-        self._machine = machine
+    def __init__(self, machine: Master | Broker, clock: Callable[[], int]) -> None:
+        self.machine = machine
         self._clock = clock
 
     def answer(self, stream: bytes, peer: Peer) -> Reply:
-        delay_ms = self._machine.faults.answer_delay_ms
         try:
             request = decode_request(stream)
         except ProtocolError as error:
-            return Reply(encode_error("java.io.IOException", str(error), fatal=True), None, delay_ms)
+            return Reply(encode_error("java.io.IOException", str(error), fatal=True))
         method = method_of(request.method_id)
         if method is None:
             text = f"unknown method {request.method_id}"
-            return Reply(encode_error("java.lang.UnsupportedOperationException", text, fatal=True), None, delay_ms)
-        fault = self._machine.faults.take_connection_fault(method)
+            return Reply(encode_error("java.lang.UnsupportedOperationException", text, fatal=True))
+        fault = self.machine.faults.take_connection_fault(method)
         if fault is ConnectionFault.DROP_BEFORE:
             return Reply(None, fault)
         answer = self._call(method, request, peer)
-        if fault in (ConnectionFault.DROP_AFTER, ConnectionFault.SILENCE):
-            return Reply(None, fault, delay_ms)
-        return Reply(answer, fault, delay_ms)
+        return Reply(None if fault is ConnectionFault.DROP_AFTER else answer, fault)
 
     def _call(self, method: Method, request: Request, peer: Peer) -> bytes:
-        if method not in self._machine.methods or not _service_fits(method, request.service):
+        services = (BROKER_READ, BROKER_WRITE) if method is Method.SEND_MESSAGE else (method.spec.service,)
+        if method not in self.machine.methods or request.service not in services:
             text = f"No method {request.method_id} in service {request.service} found on the server"
             return encode_error("java.lang.Exception", text)
         try:
@@ -89,7 +113,7 @@ class Endpoint:
         except ProtocolError as error:
             return encode_error("java.io.IOException", str(error), fatal=True)
         try:
-            answer = self._machine.serve(method, message, self._clock(), peer)
+            answer = self.machine.serve(method, message, self._clock(), peer)
         except StandbyRefusal as refusal:
             return encode_error(_STANDBY, str(refusal))
         except Exception:
@@ -99,20 +123,25 @@ class Endpoint:
         return encode_response(request.method_id, answer.SerializeToString() if isinstance(answer, Message) else answer)
 
 
-def _service_fits(method: Method, service: int) -> bool:
-    if method is Method.SEND_MESSAGE:
-        return service in (BROKER_READ, BROKER_WRITE)
-    return service == method.spec.service
-
-
-async def listen(host: str, port: int) -> socket.socket:
-    """A listening socket that does not block, at the first address of `host`. With `port` 0 the system chooses it.
-
-    Raises OSError where the address is unknown, foreign or in use.
-    """
-    found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+def bind(host: str, port: int) -> socket.socket:
+    """A socket at the first address of `host`; with `port` 0 the system chooses it. OSError where that is not to be
+    had."""
+    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     family, _, _, _, address = found[0]
-    listener = socket.create_server(address[:2], family=family, backlog=_BACKLOG)
+    bound = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        # Connections that were cut a moment ago still count as users of the port.
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        bound.bind(address)
+    except OSError as error:
+        bound.close()
+        raise OSError(error.errno, f"{error.strerror}: {host}:{port}") from None
+    return bound
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    listener = bind(host, port)
+    listener.listen(_BACKLOG)
     listener.setblocking(False)
     return listener
 
@@ -129,7 +158,7 @@ class TcpServer:
 
     async def start(self, host: str, port: int) -> int:
         """Listen; returns the port."""
-        self._listener = await listen(host, port)
+        self._listener = _listen(host, port)
         asyncio.get_running_loop().add_reader(self._listener, self._accept, self._listener)
         bound: int = self._listener.getsockname()[1]
         return bound
@@ -139,7 +168,6 @@ class TcpServer:
         if self._listener is not None:
             asyncio.get_running_loop().remove_reader(self._listener)
             self._listener.close()
-            self._listener = None
         # Connections accepted a moment ago are cut as soon as they have a transport, in their first turn: none is
         # missed. This does not wait for a handshake that the peer holds up.
         await asyncio.sleep(0)
@@ -152,30 +180,28 @@ class TcpServer:
     def _accept(self, listener: socket.socket) -> None:
         # Not asyncio's own server: when closed, it forgets connections accepted at the same moment and leaves them open
         # (seen with CPython 3.11).
-        loop = asyncio.get_running_loop()
         try:
             accepted, _ = listener.accept()
-        except (BlockingIOError, ConnectionAbortedError):
-            return
-        except OSError as error:
-            _LOG.warning("%s: cannot accept connections for a while: %s", self._name, error)
-            loop.remove_reader(listener)
-            loop.call_later(_ACCEPT_PAUSE_SECONDS, self._accept_again, listener)
-            return
-        task = loop.create_task(self._serve(accepted))
+        except OSError:
+            return  # it has gone again, or no file descriptor is free: the loop calls again
+        task = asyncio.get_running_loop().create_task(self._serve(accepted))
         self._connections.add(task)
         task.add_done_callback(self._connections.discard)
 
-    def _accept_again(self, listener: socket.socket) -> None:
-        if self._listener is listener:
-            asyncio.get_running_loop().add_reader(listener, self._accept, listener)
-
     async def _serve(self, accepted: socket.socket) -> None:
+        accepted.setblocking(False)
+        loop = asyncio.get_running_loop()
+        reader = asyncio.StreamReader(_READ_BYTES, loop)
+        protocol = asyncio.StreamReaderProtocol(reader, loop=loop)
+        seconds = None if self._tls is None else _HANDSHAKE_SECONDS
         try:
-            reader, writer = await self._streams(accepted)
+            transport, _ = await loop.connect_accepted_socket(
+                lambda: protocol, accepted, ssl=self._tls, ssl_handshake_timeout=seconds
+            )
         except OSError as error:
             _LOG.warning("%s: a connection failed: %s", self._name, str(error) or type(error).__name__)
             return
+        writer = asyncio.StreamWriter(transport, protocol, reader, loop)
         try:
             await self._answer_all(reader, writer)
         except OSError:
@@ -183,24 +209,11 @@ class TcpServer:
         finally:
             writer.transport.abort()
 
-    async def _streams(self, accepted: socket.socket) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        accepted.setblocking(False)
-        loop = asyncio.get_running_loop()
-        reader = asyncio.StreamReader(_READ_BYTES, loop)
-        protocol = asyncio.StreamReaderProtocol(reader, loop=loop)
-        transport, _ = await loop.connect_accepted_socket(
-            lambda: protocol,
-            accepted,
-            ssl=self._tls,
-            ssl_handshake_timeout=_HANDSHAKE_SECONDS if self._tls is not None else None,
-        )
-        return reader, asyncio.StreamWriter(transport, protocol, reader, loop)
-
     async def _answer_all(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Until the peer has sent all; while it does not read its answers, its further requests stay in the socket."""
         host, port = writer.get_extra_info("peername")[:2]
         peer = Peer(f"{host}:{port}", self._tls is not None)
-        decoder = FrameDecoder()
+        decoder, faults = FrameDecoder(), self._endpoint.machine.faults
         while data := await reader.read(_READ_BYTES):
             try:
                 frames = list(decoder.feed(data))
@@ -209,10 +222,11 @@ class TcpServer:
                 return
             answers = bytearray()  # one write for many small answers
             for frame in frames:
+                delay_ms = faults.answer_delay_ms
                 reply = self._endpoint.answer(frame.stream, peer)
-                if reply.delay_ms:
+                if delay_ms:
                     await self._send(writer, answers)
-                    await asyncio.sleep(reply.delay_ms / 1000)
+                    await asyncio.sleep(delay_ms / 1000)
                 if reply.fault in (ConnectionFault.DROP_BEFORE, ConnectionFault.DROP_AFTER):
                     await self._send(writer, answers)
                     return
@@ -231,3 +245,34 @@ class TcpServer:
             writer.write(bytes(answers))
             answers.clear()
             await writer.drain()
+
+
+class HttpServer:
+    """One HTTP interface: any path, GET or a posted form; passes the parameters of each request to `call`."""
+
+    def __init__(self, call: Call) -> None:
+        self._call = call
+        app = web.Application()
+        app.router.add_route("*", "/{path:.*}", self._answer)
+        self._runner = web.AppRunner(app, handle_signals=False, access_log=None, shutdown_timeout=_HTTP_STOP_SECONDS)
+
+    async def start(self, host: str, port: int) -> int:
+        """Listen; returns the port."""
+        await self._runner.setup()
+        await web.SockSite(self._runner, _listen(host, port)).start()
+        bound: int = self._runner.addresses[0][1]
+        return bound
+
+    async def stop(self) -> None:
+        await self._runner.cleanup()
+
+    async def _answer(self, request: web.Request) -> web.Response:
+        values = dict(request.query)
+        if request.method == "POST":
+            values.update({key: value for key, value in (await request.post()).items() if isinstance(value, str)})
+        try:
+            answer = self._call(Parameters(values))
+        except Exception as error:
+            _LOG.exception("%s failed", request.path)
+            answer = failed(error, 500)
+        return web.Response(body=json.dumps(answer).encode(), content_type="application/json", charset="utf-8")

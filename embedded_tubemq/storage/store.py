@@ -1,4 +1,4 @@
-"""One store: an append-only index file and data file that all partitions of a (topic, store id) share.
+"""Stores: an append-only index file and data file each, which all partitions of a (topic, store id) share.
 
 The data file has the messages as they go over the wire: each is a field `messages` of a GetMessageResponseB2C, payload
 last, so that an answer to a fetch is slices of the file. Lengths and numbers before the payload are varints padded to
@@ -14,33 +14,22 @@ from __future__ import annotations
 import json
 import logging
 import os
+import shutil
 import struct
 import weakref
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tubeclient.keys import INDEX_ENTRY_BYTES, StoreBounds
+from embedded_tubemq.common.catalogue import Catalogue
+from embedded_tubemq.common.refusal import Code, Refusal
+from tubeclient.keys import INDEX_ENTRY_BYTES, MAX_STORE_PARTITIONS, StoreBounds
 from tubeclient.wire.payload import checksum
-from tubeclient.wire.proto import broker_pb2
 
-__all__ = [
-    "CHECKSUM_BYTE",
-    "FIRST_FETCH_BYTES",
-    "LATER_FETCH_BYTES",
-    "PREFIX_BYTES",
-    "Appended",
-    "NewMessage",
-    "Pack",
-    "Record",
-    "Store",
-    "choose_pack",
-    "entry_budget",
-    "write_atomically",
-]
+__all__ = ["Appended", "NewMessage", "Pack", "Store", "StoreDirectory", "choose_pack", "write_atomically"]
 
 _LOG = logging.getLogger(__name__)
 
@@ -61,7 +50,6 @@ LATER_FETCH_BYTES = 524_288
 
 _ID_FACTOR = 0x9E37_79B9_7F4A_7C15
 _ID_MASK = (1 << 63) - 1
-_LOAD_BATCH = 2000
 _NOTHING = np.empty(0, np.int64)
 
 
@@ -79,16 +67,6 @@ class Appended(NamedTuple):
 
     message_id: int
     index_offset: int  # bytes
-
-
-class Record(NamedTuple):
-    partition_id: int
-    index_offset: int  # bytes
-    received_ms: int
-    tag_hash: int  # -1 without a tag
-    message_id: int
-    flag: int
-    payload: bytes
 
 
 class Pack(NamedTuple):
@@ -116,8 +94,8 @@ class Store:
         self._state_path = folder / "state.json"
         self._index_fd = os.open(folder / "index", os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
         self._data_fd = os.open(folder / "data", os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
-        self._close_files = weakref.finalize(self, _close_all, self._index_fd, self._data_fd)
-        self._close_files.atexit = False  # a thread may still use them then, and the process closes them anyway
+        self.close = weakref.finalize(self, _close_all, self._index_fd, self._data_fd)
+        self.close.atexit = False  # a thread may still use them then, and the process closes them anyway
         self.max_offset = self.data_max = 0
         self._recover()
         state = json.loads(self._state_path.read_text()) if self._state_path.exists() else {}
@@ -132,12 +110,8 @@ class Store:
     def bounds(self) -> StoreBounds:
         return StoreBounds(self.min_offset, self.max_offset)
 
-    def append(self, message: NewMessage, now_ms: int) -> Appended:
-        """Append one message; it is in the files when this returns."""
-        return self.append_all([message], now_ms)[0]
-
     def append_all(self, messages: Iterable[NewMessage], now_ms: int) -> list[Appended]:
-        """Append messages in order, many with one write."""
+        """Append messages in order, with one write; they are in the files when this returns."""
         appended: list[Appended] = []
         data: list[bytes] = []
         index: list[bytes] = []
@@ -151,11 +125,14 @@ class Store:
             appended.append(Appended(message_id, offset))
             offset += INDEX_ENTRY_BYTES
             position += len(wire)
-            if len(data) == _LOAD_BATCH:
-                self._write(data, index, offset, position)
-                data, index = [], []
-        if data:
-            self._write(data, index, offset, position)
+        try:
+            _write_fully(self._data_fd, b"".join(data))
+            _write_fully(self._index_fd, b"".join(index))
+        except OSError:  # a full disk takes a part; the next messages must not come after it
+            os.ftruncate(self._index_fd, self.max_offset)
+            os.ftruncate(self._data_fd, self.data_max)
+            raise
+        self.max_offset, self.data_max = offset, position
         return appended
 
     def entries(self, start: int, end: int) -> NDArray[Any]:
@@ -172,35 +149,19 @@ class Store:
             starts, sizes = starts[:1], [sum(sizes)]
         return b"".join(os.pread(self._data_fd, size, start) for start, size in zip(starts, sizes, strict=True))
 
-    def records(self, start: int, end: int) -> list[Record]:
-        found = []
-        for number, (partition, position, size, tag_hash, received_ms) in enumerate(self.entries(start, end).tolist()):
-            if position >= self.data_min:
-                wire = os.pread(self._data_fd, size, position)
-                message = broker_pb2.TransferedMessage.FromString(wire[5:])
-                offset = start + number * INDEX_ENTRY_BYTES
-                rest = (message.messageId, message.flag, message.payLoadData)
-                found.append(Record(partition, offset, received_ms, tag_hash, *rest))
-        return found
-
     def expire(self, up_to: int) -> None:
         """Drop index entries and messages below the offset `up_to`, at most up to the end."""
         self.min_offset = max(self.min_offset, self._bounded(up_to))
         self.expire_data(up_to)
 
     def expire_data(self, up_to: int) -> None:
-        """Drop the messages below the offset `up_to`, and keep their index entries.
-
-        TubeMQ's brokers drop full segments of the two files, each by its own age (MsgFileStore.runClearupPolicy).
-        """
+        """Drop the messages below the offset `up_to`, and keep their index entries: TubeMQ's brokers drop full segments
+        of the two files, each by its own age (MsgFileStore.runClearupPolicy)."""
         self.data_min = max(self.data_min, self._position(self._bounded(up_to)))
         self._write_state()
 
     def truncate(self, end: int) -> None:
-        """Lose everything from the offset `end` on, as a broker that dies before a flush does.
-
-        Later messages get these offsets again.
-        """
+        """Lose everything from the offset `end` on, as a broker that dies before a flush does."""
         end = max(self.min_offset, end - end % INDEX_ENTRY_BYTES)
         if end >= self.max_offset:
             return
@@ -221,9 +182,6 @@ class Store:
             old = file.read(1)[0]
             file.seek(place)
             file.write(bytes([old ^ 0xFF]))
-
-    def close(self) -> None:
-        self._close_files()
 
     def _recover(self) -> None:
         """Find the ends of both files, and cut off what was not acknowledged: entries that are not whole or have no
@@ -256,15 +214,60 @@ class Store:
         entries = self.entries(offset, offset + INDEX_ENTRY_BYTES)
         return int(entries["position"][0]) if len(entries) else self.data_max
 
-    def _write(self, data: list[bytes], index: list[bytes], offset: int, position: int) -> None:
-        try:
-            _write_fully(self._data_fd, b"".join(data))
-            _write_fully(self._index_fd, b"".join(index))
-        except OSError:  # a full disk takes a part; the next messages must not come after it
-            os.ftruncate(self._index_fd, self.max_offset)
-            os.ftruncate(self._data_fd, self.data_max)
-            raise
-        self.max_offset, self.data_max = offset, position
+
+class StoreDirectory:
+    """The stores of one broker below `folder`: one sub-folder per topic, and in it one per store id; each is opened on
+    first use."""
+
+    def __init__(self, folder: Path, catalogue: Catalogue, clock: Callable[[], int]) -> None:
+        self._folder = folder
+        self._catalogue = catalogue
+        self._clock = clock
+        self._open: dict[tuple[str, int], Store] = {}
+
+    def of_partition(self, topic: str, partition_id: int) -> Store:
+        """The store of a partition; 403 without the topic, 500 if the topic does not have the partition."""
+        config = self._catalogue.topic(topic)
+        if config is None:
+            raise Refusal(Code.FORBIDDEN, f"topic {topic} does not exist on this broker")
+        if not config.has_partition(partition_id):
+            # TubeMQ's text: clients recognise a permanent refusal by it.
+            raise Refusal(
+                Code.INTERNAL_SERVER_ERROR,
+                f"Wrong partition value {partition_id},valid partitions in (0,{config.partitions - 1})",
+            )
+        return self.get(topic, partition_id // MAX_STORE_PARTITIONS)
+
+    def get(self, topic: str, store_id: int) -> Store:
+        store = self._open.get((topic, store_id))
+        if store is None:
+            store = self._open[topic, store_id] = Store(self._folder / topic / str(store_id), self._clock())
+        return store
+
+    def append_all(self, topic: str, messages: Iterable[NewMessage], now_ms: int) -> list[Appended]:
+        """Append messages of any partitions of a topic, with a write for each store; keeps the order within each."""
+        all_messages = list(messages)
+        by_store: dict[Store, list[NewMessage]] = {}
+        for message in all_messages:
+            by_store.setdefault(self.of_partition(topic, message.partition_id), []).append(message)
+        done = {store: iter(store.append_all(part, now_ms)) for store, part in by_store.items()}
+        return [next(done[self.of_partition(topic, message.partition_id)]) for message in all_messages]
+
+    def existing(self, topic: str, store_id: int) -> Store | None:
+        """The store if it was ever used."""
+        if (topic, store_id) in self._open or (self._folder / topic / str(store_id)).is_dir():
+            return self.get(topic, store_id)
+        return None
+
+    def delete_topic(self, topic: str) -> None:
+        for name, store_id in [key for key in self._open if key[0] == topic]:
+            self._open.pop((name, store_id)).close()
+        shutil.rmtree(self._folder / topic, ignore_errors=True)
+
+    def close(self) -> None:
+        for store in self._open.values():
+            store.close()
+        self._open.clear()
 
 
 def entry_budget(partitions: int, *, filtered: bool) -> int:

@@ -1,4 +1,4 @@
-"""Each test of this folder runs twice: on the embedded cluster and on Apache's."""
+"""Each test of this folder runs on the embedded cluster and on Apache's, but for some that need Apache's."""
 
 from __future__ import annotations
 
@@ -10,23 +10,26 @@ import pytest
 
 from embedded_tubemq import EmbeddedTubeMQ
 from tests.apache.fixtures import apache, java_consumer, java_producer, java_vm
-from tests.conformance.cluster import ApacheCluster, Cluster, EmbeddedCluster, to_config
+from tests.conformance.cluster import Cluster, to_config
 from tests.conformance.topics import TOPICS
 from tubeclient import ClientBalanceConsumer, ClientSettings, Producer
 
-__all__ = ["apache", "java_consumer", "java_producer", "java_vm"]
+__all__ = ["ON_APACHE", "apache", "java_consumer", "java_producer", "java_vm"]
+
+ON_APACHE = pytest.mark.parametrize("tube", [pytest.param("apache", marks=pytest.mark.apache)], indirect=True)
+"""For what the embedded servers do not have."""
 
 
 @pytest.fixture(scope="session", params=["embedded", pytest.param("apache", marks=pytest.mark.apache)])
 def tube(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """A master, two brokers and TOPICS. All tests share the two; they keep apart by their topics and groups."""
     if request.param == "apache":
-        yield ApacheCluster(request.getfixturevalue("apache"))
+        yield Cluster(request.getfixturevalue("apache"))
         return
     # Its brokers want the master's visit token, as on a cluster that checks them: every client has to show it.
     folder = tmp_path_factory.mktemp("embedded")
     with EmbeddedTubeMQ(folder, to_config(TOPICS), brokers=2, check_visit_token=True) as servers:
-        yield EmbeddedCluster(servers)
+        yield Cluster(servers)
 
 
 @pytest.fixture

@@ -50,7 +50,7 @@ def test_readers_keep_their_ranges_and_the_planner_begins_where_the_store_was(
             one._held().snapshots.get(fresh=True)
         packs = (pack for _, pack in reader.read_all(halves) if pack is not None)
         got = bodies_of(next(packs))
-        tube.grow_topic("grown", partitions=2)
+        tube.servers.grow_topic("grown", partitions=2)
         wait_for(lambda: (query.batch(one), at(query, ADDED.partition_id) is not None)[1], "the new partition")
         assert at(query, ADDED.partition_id) == OLD * ROW
         new = [b"new-%d" % number for number in range(20)]

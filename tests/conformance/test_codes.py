@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
+from tests.apache.server import ApacheTubeMQ
 from tests.conformance.clients import partition_of
 from tests.conformance.cluster import Cluster
-from tests.conformance.conftest import MakeConsumer
-from tests.conformance.topics import GUARDED, TAGGED
+from tests.conformance.conftest import ON_APACHE, MakeConsumer
 from tests.embedded_tubemq.raw_client import RawClient
 from tubeclient import (
     BadRequest,
@@ -76,11 +76,17 @@ def test_who_does_not_fit_the_group(
     refused(code, kind, lambda: join(*other))
 
 
+@ON_APACHE
 def test_groups_and_tags_without_leave(tube: Cluster, consumer_of: MakeConsumer) -> None:
-    tube.restrict(GUARDED, {"insiders": []})
+    assert isinstance(tube.servers, ApacheTubeMQ)
+    modify = tube.servers.admin.modify
+    for topic in ("guarded", "guarded_tags"):
+        modify("admin_set_topic_authorize_control", topicName=topic, isEnable=True)
+    modify("admin_add_authorized_consumergroup_info", topicName="guarded", groupName="insiders")
     consumer_of("insiders", ["guarded"])
     refused(450, GroupForbidden, lambda: consumer_of("strangers", ["guarded"]))
-    tube.restrict(TAGGED, {"tagged": ["one", "two"]})
+    may = {"consumeEnable": True, "filterEnable": True, "filterConds": ["one", "two"]}
+    modify("admin_add_group_csmctrl_info", topicName="guarded_tags", groupName="tagged", **may)
     consumer_of("tagged", {"guarded_tags": ["two"]}).close()
     refused(455, GroupForbidden, lambda: consumer_of("tagged", {"guarded_tags": ["three"]}))
 

@@ -9,12 +9,13 @@ import pytest
 
 from tests.conformance.clients import partition_of, take
 from tests.conformance.cluster import Cluster
+from tests.conformance.conftest import ON_APACHE
 from tests.waiting import wait_for
 from tubeclient import ClientSettings, PartitionKey, PullConsumer
 from tubeclient.flows.throttling import EmptyPolls, FetchPauses, FlowRules
 from tubeclient.net.http import query_master
 
-pytestmark = pytest.mark.apache
+pytestmark = [pytest.mark.apache, ON_APACHE]
 
 KEYS = [partition_of("orders", 1), partition_of("orders", 2)]
 

@@ -10,7 +10,6 @@ from tests.apache.assorted import assert_read_back, send_assorted
 from tests.apache.java_client import JavaBalanceConsumer, JavaClientError, JavaProducer
 from tests.conformance.cluster import Cluster
 from tests.group_page import group_page
-from tubeclient.keys import INDEX_ENTRY_BYTES
 
 pytestmark = pytest.mark.apache
 
@@ -32,18 +31,6 @@ def test_java_reads_back_what_java_wrote(
     assert_read_back(consumer.drain(len(sent)), sent)
     assert consumer.get_message() is None
     assert list(group_page(tube.master_web_port, "java_back")) == [0]
-
-
-def test_what_java_did_not_consume_comes_again(java_producer: JavaProducers, java_consumer: JavaConsumers) -> None:
-    where = java_producer("java_rollback").send("java_rollback", b"twice")
-    consumer = java_consumer("java_rollback").start({"java_rollback": []})
-    consumer.await_partitions(2)
-    consumer.connect(where.partition_key)
-    pack = consumer.next_pack()
-    assert consumer.confirm(pack.confirm_context, consumed=False) == pack.curr_offset
-    again = consumer.next_pack()
-    assert [message.payload for message in again.messages] == [message.payload for message in pack.messages]
-    assert consumer.confirm(again.confirm_context) == where.append_offset + INDEX_ENTRY_BYTES
 
 
 def test_what_is_held_is_refused(java_consumer: JavaConsumers) -> None:

@@ -110,7 +110,7 @@ def test_restarts_while_consuming_lose_nothing_and_repeat_nothing_confirmed(
                 # Not the producer: it leaves a broker in peace for 50 s that answered 503, as a stopping one may.
                 tube.put(PartitionKey(1, "restarts", 1), [b"back again"])
                 wait_for(lambda: b"back again" in reader.bodies, "a new message of broker 1", seconds=SECONDS)
-                tube.restart_master()
+                tube.servers.restart_master()
                 wait_for(lambda: is_listed(tube), "the node at the new master", seconds=SECONDS)
                 before = len(reader.bodies)
                 wait_for(lambda: len(reader.bodies) > before, "messages after the master's restart", seconds=SECONDS)

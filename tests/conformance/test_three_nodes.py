@@ -16,7 +16,7 @@ from tests.conformance.cluster import Cluster
 from tests.conformance.conftest import MakeConsumer
 from tests.group_page import group_page
 from tests.waiting import wait_for
-from tubeclient import ClientBalanceConsumer, ClientSettings, PartitionKey, Producer, PullConsumer, SendResult, assign
+from tubeclient import ClientBalanceConsumer, ClientSettings, Producer, SendResult, assign
 
 pytestmark = pytest.mark.apache
 
@@ -69,24 +69,30 @@ def producer(settings: ClientSettings) -> Iterator[Producer]:
         yield running
 
 
-@pytest.fixture
-def java_nodes(java_vm: JavaVM, java_consumer: Callable[..., JavaBalanceConsumer]) -> Callable[[str], list[JavaNode]]:
-    return lambda topic: [JavaNode(java_vm, java_consumer(topic), topic, node_id) for node_id in (0, 1)]
-
-
-def check_that_they_share(
-    tube: Cluster, producer: Producer, topic: str, ours: ClientBalanceConsumer, java: list[JavaNode]
+def test_each_message_comes_to_one_node_once(
+    tube: Cluster,
+    producer: Producer,
+    consumer_of: MakeConsumer,
+    java_vm: JavaVM,
+    java_consumer: Callable[..., JavaBalanceConsumer],
 ) -> None:
-    """Send while all three read: nothing is lost, nothing comes twice, and each partition has one reader."""
+    """Sent while all three read: nothing is lost, nothing comes twice, and each partition has one reader."""
+    java = [JavaNode(java_vm, java_consumer("three_nodes"), "three_nodes", node_id) for node_id in (0, 1)]
+    ours = consumer_of("three_nodes", ["three_nodes"], source_count=NODES, node_id=2)
+    for key in assign("hash_modulo", ours.partitions(), NODES)[2]:
+        ours.connect(key)
+    held = [*(key for node in java for key in node.consumer.connected()), *map(str, ours.registered())]
+    assert sorted(held) == sorted(map(str, ours.partitions()))
+    assert sorted(group_page(tube.master_web_port, "three_nodes")) == [0, 1, 2]
     nodes: list[JavaNode | OurNode] = [*java, OurNode(ours)]
-    producer.publish([topic])
+    producer.publish(["three_nodes"])
     stop = threading.Event()
     sent: list[Future[SendResult]] = []
     with ThreadPoolExecutor() as threads:
         readers = [threads.submit(node.run, stop) for node in nodes]
         try:
             for start in range(0, MESSAGES, 100):
-                sent += producer.submit_many(topic, [b"%d" % number for number in range(start, start + 100)])
+                sent += producer.submit_many("three_nodes", [b"%d" % number for number in range(start, start + 100)])
             placed = [future.result(60) for future in sent]
             wait_for(
                 lambda: sum(len(node.read) for node in nodes) >= MESSAGES or any(one.done() for one in readers),
@@ -106,28 +112,3 @@ def check_that_they_share(
     readers_of = Counter(key for node in nodes for key in {key for key, _, _ in node.read})
     assert set(readers_of.values()) == {1}
     assert all(node.read for node in nodes)
-
-
-def test_each_message_comes_to_one_node_once(
-    tube: Cluster, producer: Producer, consumer_of: MakeConsumer, java_nodes: Callable[[str], list[JavaNode]]
-) -> None:
-    java = java_nodes("three_nodes")
-    ours = consumer_of("three_nodes", ["three_nodes"], source_count=NODES, node_id=2)
-    for key in assign("hash_modulo", ours.partitions(), NODES)[2]:
-        ours.connect(key)
-    held = [*(key for node in java for key in node.consumer.connected()), *map(str, ours.registered())]
-    assert sorted(held) == sorted(map(str, ours.partitions()))
-    assert sorted(group_page(tube.master_web_port, "three_nodes")) == [0, 1, 2]
-    check_that_they_share(tube, producer, "three_nodes", ours, java)
-
-
-def test_a_pull_consumer_takes_its_share_by_itself(
-    tube: Cluster, settings: ClientSettings, producer: Producer, java_nodes: Callable[[str], list[JavaNode]]
-) -> None:
-    java = java_nodes("pulled")
-    with PullConsumer(
-        settings, "pulled", ["pulled"], source_count=NODES, node_id=2, strategy="hash_modulo", start_from="earliest"
-    ) as ours:
-        share: list[PartitionKey] = assign("hash_modulo", ours.partitions(), NODES)[2]
-        wait_for(lambda: ours.registered() == share, "all partitions of node 2")
-        check_that_they_share(tube, producer, "pulled", ours, java)

@@ -6,16 +6,10 @@ from typing import Final
 
 from tests.apache.server import TopicSpec
 
-__all__ = ["GUARDED", "TAGGED", "TOPICS"]
+__all__ = ["TOPICS"]
 
-GUARDED: Final = TopicSpec("guarded")
-"""For a test that lets only some groups read it."""
-
-TAGGED: Final = TopicSpec("guarded_tags")
-"""For a test that lets a group read only some tags of it."""
-
-_PLAIN = "java_rollback java_held ranges_late ranges_cut grown calls calls_filtered positions seeks tags held shared "
-_PLAIN += "codes codes_raw orders"
+_PLAIN = "java_held ranges_late ranges_cut grown calls calls_filtered positions seeks tags codes codes_raw orders "
+_PLAIN += "guarded guarded_tags"
 
 TOPICS: Final = (
     *map(TopicSpec, _PLAIN.split()),
@@ -28,8 +22,5 @@ TOPICS: Final = (
     TopicSpec("written_by_java", num_partitions=2, num_stores=2),
     TopicSpec("written_by_us", num_partitions=2, num_stores=2),
     TopicSpec("three_nodes", num_partitions=3, num_stores=2),
-    TopicSpec("pulled", num_partitions=3, num_stores=2),
     TopicSpec("restarts", num_partitions=2),
-    GUARDED,
-    TAGGED,
 )

@@ -8,7 +8,7 @@ from typing import Any
 from embedded_tubemq.broker.broker import Broker
 from embedded_tubemq.broker.offsets import GroupOffsets
 from embedded_tubemq.common.catalogue import Catalogue, TopicConfig
-from embedded_tubemq.storage.stores import StoreDirectory
+from embedded_tubemq.storage.store import StoreDirectory
 from tubeclient.wire.methods import Method
 from tubeclient.wire.payload import encode_payload
 

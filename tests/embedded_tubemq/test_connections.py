@@ -9,7 +9,6 @@ import pytest
 from embedded_tubemq import ConnectionFault, EmbeddedTubeMQ, NewMessage
 from embedded_tubemq.broker.offsets import Cursor
 from tests.embedded_tubemq.raw_client import RawClient
-from tubeclient.errors import RemoteError
 from tubeclient.wire.envelope import encode_request
 from tubeclient.wire.framing import encode_frame
 from tubeclient.wire.methods import Method
@@ -52,32 +51,6 @@ def test_the_server_waits_for_a_slow_reader(tube: EmbeddedTubeMQ, to_broker: Raw
     assert [int(body.rstrip(b"\0")) for body in bodies] == list(range(count))
 
 
-def test_what_is_no_frame_ends_the_connection_without_an_answer(
-    to_broker: RawClient, tube: EmbeddedTubeMQ, caplog: pytest.LogCaptureFixture
-) -> None:
-    to_broker.socket.sendall(b"GET / HTTP/1.1\r\n\r\n")
-    with pytest.raises(ConnectionError):
-        to_broker.next_frame()
-    (record,) = caplog.records
-    assert (record.name, record.levelname) == ("embedded_tubemq.net.server", "WARNING")
-    assert "127.0.0.1:" in record.getMessage()
-
-
-def test_a_handler_that_throws_is_an_error_and_keeps_the_connection(
-    tube: EmbeddedTubeMQ, to_broker: RawClient, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    def fail(topic: str, partition_id: int) -> None:
-        raise RuntimeError("a mistake of the server")
-
-    tube.inspect(lambda broker: monkeypatch.setattr(broker.stores, "of_partition", fail))
-    with pytest.raises(RemoteError) as caught:
-        to_broker.call(Method.SEND_MESSAGE, **SEND, data=b"m")
-    assert caught.value.exception_name == "java.lang.reflect.InvocationTargetException"
-    assert "a mistake of the server" in caplog.text
-    monkeypatch.undo()
-    assert to_broker.call(Method.SEND_MESSAGE, **SEND, data=b"m").success
-
-
 def test_a_connection_that_the_stop_overtakes_ends_too(tube: EmbeddedTubeMQ) -> None:
     for _ in range(20):
         client = RawClient(tube.master_address)
@@ -96,40 +69,3 @@ def test_a_connection_drops_before_or_after_the_nth_call(
     with pytest.raises(ConnectionError):
         to_broker.next_frame()
     assert tube.bounds("flights").max_offset == 28 * carried_out
-
-
-def test_silence_answers_later_requests_only(tube: EmbeddedTubeMQ, to_broker: RawClient) -> None:
-    tube.broker_faults().break_connection(Method.SEND_MESSAGE, ConnectionFault.SILENCE)
-    to_broker.send(Method.SEND_MESSAGE, **SEND, data=b"m")
-    assert to_broker.call(Method.SEND_MESSAGE, **SEND, data=b"m").appendOffset == 28
-
-
-def test_a_delayed_answer_holds_up_its_connection_and_nobody_else(tube: EmbeddedTubeMQ, to_broker: RawClient) -> None:
-    faults = tube.broker_faults()
-    faults.answer_delay_ms = 300
-    started = time.monotonic()
-    to_broker.socket.sendall(frame_of(1, b"m") + frame_of(2, b"m"))
-    while tube.bounds("flights").max_offset == 0:
-        assert time.monotonic() < started + 10
-    # The first call was carried out and its answer waits; the second has not even been looked at.
-    assert tube.bounds("flights").max_offset == 28
-    faults.answer_delay_ms = 0
-    with RawClient(tube.broker_addresses[1]) as other:
-        assert other.call(Method.SEND_MESSAGE, **SEND, data=b"m").appendOffset == 28
-    assert to_broker.answer(Method.SEND_MESSAGE, 1).appendOffset == 0
-    assert time.monotonic() - started >= 0.3
-    assert to_broker.answer(Method.SEND_MESSAGE, 2).appendOffset == 56
-
-
-def test_a_stop_while_an_answer_is_due_is_no_trouble(
-    tube: EmbeddedTubeMQ, to_broker: RawClient, caplog: pytest.LogCaptureFixture
-) -> None:
-    tube.broker_faults().answer_delay_ms = 10_000
-    to_broker.send(Method.SEND_MESSAGE, **SEND, data=b"m")
-    deadline = time.monotonic() + 10
-    while tube.bounds("flights").max_offset == 0:
-        assert time.monotonic() < deadline
-    tube.stop_broker()
-    with pytest.raises(ConnectionError):
-        to_broker.next_frame()
-    assert not caplog.records

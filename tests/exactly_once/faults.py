@@ -69,7 +69,7 @@ def hold_up_python_worker(scene: Scene) -> str:
 
 def restart_master(scene: Scene) -> str:
     """TubeMQ's, which forgets the group's nodes and the producers."""
-    scene.tube.restart_master()
+    scene.tube.servers.restart_master()
     return state_of(scene.job)
 
 

@@ -16,7 +16,7 @@ from typing import Final
 
 from embedded_tubemq import EmbeddedTubeMQ
 from tests.apache.server import ApacheTubeMQ, TopicSpec
-from tests.conformance.cluster import ApacheCluster, Cluster, EmbeddedCluster, to_config
+from tests.conformance.cluster import Cluster, to_config
 from tests.exactly_once.faults import FAULTS, kill_in_first_round
 from tests.exactly_once.job import Job
 from tests.exactly_once.judge import Row, Verdict, judge
@@ -92,12 +92,12 @@ def _serving(server: str, folder: Path) -> Iterator[Cluster]:
     """TubeMQ with two brokers and the topic."""
     if server == "embedded":
         with EmbeddedTubeMQ(folder, to_config([TOPIC]), brokers=2) as embedded:
-            yield EmbeddedCluster(embedded)
+            yield Cluster(embedded)
         return
     apache = ApacheTubeMQ(folder, brokers=2)
     apache.start([TOPIC])
     try:
-        yield ApacheCluster(apache)
+        yield Cluster(apache)
     finally:
         apache.stop(clean=False)
 
@@ -119,7 +119,7 @@ def job_of(folder: Path, mark: str, tube: Cluster, spark: SparkCluster, **more: 
     """The job, yet to be started, killed after the block if it still runs; `more` are further settings."""
     settings = {
         **more,
-        "master-servers": tube.master_servers,
+        "master-servers": tube.master_address,
         "consumer-group": "numbers_etl",
         "topic": TOPIC.name,
         "source-count": "4",

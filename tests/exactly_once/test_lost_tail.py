@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conformance.cluster import ApacheCluster
+from tests.apache.server import ApacheTubeMQ
 from tests.exactly_once.job import Job
 from tests.exactly_once.judge import judge
 from tests.exactly_once.looking import held_by_brokers, in_table, row_count
@@ -35,7 +35,7 @@ def write_and_have_read(writers: Writers, job: Job) -> None:
 
 def test_what_a_killed_broker_lost_is_an_error_and_all_that_it_holds_comes_once(tmp_path: Path) -> None:
     with scenery(tmp_path, "apache") as (tube, spark, mark), job_of(tmp_path, mark, tube, spark) as job:
-        assert isinstance(tube, ApacheCluster)
+        assert isinstance(tube.servers, ApacheTubeMQ)
         writers = Writers(tube.settings, TOPIC.name)
         job.start()
         for _ in range(ATTEMPTS):

@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 
 from embedded_tubemq import EmbeddedTubeMQ
 from embedded_tubemq.broker.offsets import Cursor
-from embedded_tubemq.broker.ownership import Reader as RivalReader
+from embedded_tubemq.broker.offsets import Reader as RivalReader
 from jobs.consume_from_table import consume
 from offsets_store import GroupKey, OffsetsTable, PartitionProgress, SupersededRun
 from tests.spark_source.feed import Feed

@@ -7,17 +7,13 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from embedded_tubemq.broker.admin import BrokerAdmin
 from embedded_tubemq.broker.broker import Broker
 from embedded_tubemq.broker.offsets import GroupOffsets
-from embedded_tubemq.common.admin import Parameters
-from embedded_tubemq.common.catalogue import BrokerState, Catalogue, TopicConfig
-from embedded_tubemq.common.peer import Peer
-from embedded_tubemq.master.admin import MasterAdmin
+from embedded_tubemq.common.catalogue import BrokerState, Catalogue, Peer, TopicConfig
 from embedded_tubemq.master.master import Master
+from embedded_tubemq.net.admin import BrokerAdmin, MasterAdmin, Parameters
 from embedded_tubemq.net.server import Endpoint
-from embedded_tubemq.storage.store import Store
-from embedded_tubemq.storage.stores import StoreDirectory
+from embedded_tubemq.storage.store import Store, StoreDirectory
 from tests.simulation.hub import EPOCH_SECONDS, Hub, Stoppable
 from tests.simulation.network import Network
 from tubeclient.keys import BrokerInfo

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from embedded_tubemq import EmbeddedTubeMQ
-from embedded_tubemq.common.faults import ConnectionFault
+from embedded_tubemq.common.refusal import ConnectionFault
 from tests.spark_source.feed import Feed
 from tests.spark_source.queries import Batches, batch, run_available, running, stream, wait_for_rows
 from tests.waiting import wait_for

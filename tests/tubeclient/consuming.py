@@ -9,8 +9,7 @@ from typing import Any
 from embedded_tubemq.broker.broker import Broker
 from embedded_tubemq.broker.offsets import Cursor, GroupOffsets
 from embedded_tubemq.common.catalogue import Catalogue, TopicConfig
-from embedded_tubemq.storage.store import NewMessage, Store
-from embedded_tubemq.storage.stores import StoreDirectory
+from embedded_tubemq.storage.store import NewMessage, Store, StoreDirectory
 from tests.tubeclient.simulation import Actor, Simulation, Weather
 from tubeclient.errors import StalePack, TransportError
 from tubeclient.flows.consume import Consumption, Unconfirmed

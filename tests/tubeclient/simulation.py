@@ -17,7 +17,7 @@ from typing import Any, Protocol, cast
 
 from google.protobuf.message import Message
 
-from embedded_tubemq.common.peer import NOBODY, Peer
+from embedded_tubemq.common.catalogue import NOBODY, Peer
 from embedded_tubemq.common.refusal import StandbyRefusal
 from tubeclient.errors import ConnectionLost, DeadlineExceeded, StandbyMaster, TubeError
 from tubeclient.flows.effects import (

@@ -8,16 +8,48 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
+from typing import NamedTuple
 
 from embedded_tubemq.broker.broker import Broker
 from embedded_tubemq.cluster import EmbeddedTubeMQ
-from embedded_tubemq.storage.store import Record
+from embedded_tubemq.storage.store import Pack, Store
 from tubeclient import StoreKey
 from tubeclient.wire.payload import decode_payload
+from tubeclient.wire.proto import broker_pb2
+
+
+class Record(NamedTuple):
+    """A message, as its store has it."""
+
+    partition_id: int
+    index_offset: int  # bytes
+    tag_hash: int  # -1 without a tag
+    message_id: int
+    flag: int
+    payload: bytes
+
+
+def records_of(store: Store, start: int = 0, end: int = 1 << 40) -> list[Record]:
+    """The messages whose offsets are in a range, without those that expired."""
+    entries = store.entries(start, end)
+    there = (entries["position"] >= store.data_min).nonzero()[0]
+    kept = entries[there]
+    starts = kept["position"].astype(int)
+    pack = Pack(starts, starts + kept["size"], len(entries), None)
+    messages = broker_pb2.GetMessageResponseB2C.FromString(_AROUND + store.wire_bytes(pack)).messages
+    return [
+        Record(partition, start + number * 28, tag_hash, one.messageId, one.flag, one.payLoadData)
+        for partition, tag_hash, number, one in zip(
+            kept["partition"].tolist(), kept["tag_hash"].tolist(), there.tolist(), messages, strict=True
+        )
+    ]
+
+
+_AROUND = broker_pb2.GetMessageResponseB2C(success=True, errCode=200, errMsg="").SerializeToString()
 
 
 def _everything(broker: Broker, topic: str, store_id: int) -> list[Record]:
-    return broker.stores.get(topic, store_id).records(0, 1 << 40)
+    return records_of(broker.stores.get(topic, store_id))
 
 
 def stored(cluster: EmbeddedTubeMQ, topic: str = "clicks") -> dict[StoreKey, list[Record]]:

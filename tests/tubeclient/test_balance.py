@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from embedded_tubemq.common.codes import Code
+from embedded_tubemq.common.refusal import Code
 from tests.tubeclient.consuming import Bench, Client
 from tests.tubeclient.simulation import RPC_TIMEOUT_MS, Actor
 from tubeclient.errors import GroupForbidden, TransportError

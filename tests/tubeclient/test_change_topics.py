@@ -69,7 +69,7 @@ class Bench:
     def members(self) -> tuple[tuple[str, ...], int]:
         """The group's topics at the master, and how many nodes are in."""
         group = self.master.groups["etl"]
-        return tuple(sorted(group.topics)), len(group.consumers)
+        return tuple(sorted(group.first.topics)), len(group.consumers)
 
 
 def test_the_group_reads_the_new_topics_once_the_last_node_wants_them() -> None:

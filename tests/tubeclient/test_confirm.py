@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from embedded_tubemq.broker.ownership import Reader
+from embedded_tubemq.broker.offsets import Reader
 from tests.tubeclient.consuming import LOOKERS, Bench, Client
 from tubeclient.errors import DataLoss, PartitionTaken, StalePack
 from tubeclient.flows.registrations import Lost

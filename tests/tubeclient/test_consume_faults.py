@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from google.protobuf.message import Message
 
-from embedded_tubemq.common.peer import NOBODY, Peer
+from embedded_tubemq.common.catalogue import NOBODY, Peer
 from tests.tubeclient.consuming import LOOKERS, Bench, Client
 from tubeclient.errors import (
     CorruptMessage,

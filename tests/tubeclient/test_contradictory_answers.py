@@ -12,9 +12,10 @@ from google.protobuf.message import Message
 
 from embedded_tubemq.broker.broker import Broker
 from embedded_tubemq.cluster import EmbeddedTubeMQ
-from embedded_tubemq.common.peer import NOBODY, Peer
+from embedded_tubemq.common.catalogue import NOBODY, Peer
 from embedded_tubemq.storage.store import NewMessage
 from tests.tubeclient import consuming
+from tests.tubeclient.stored import records_of
 from tests.tubeclient.test_read_range import Bench, assert_no_gaps, payloads
 from tests.tubeclient.test_read_range_limits import instead
 from tubeclient import ClientSettings, ContradictoryAnswers, OffsetRange, PartitionKey, RangeReader, fetch_view
@@ -116,7 +117,7 @@ def test_messages_that_do_not_fit_on_their_side_of_the_end_are_an_error(tmp_path
     """Where a pack goes past the range, the first message behind its end has a place in the pack: here too late."""
     bench = Bench(tmp_path, partitions=2, seed=1)
     bench.append(60)
-    last = [one for one in bench.store.records(0, 60 * 28) if one.partition_id == 0][-1]
+    last = [one for one in records_of(bench.store, 0, 60 * 28) if one.partition_id == 0][-1]
 
     def last_first(answer: Any, _: int) -> None:
         if answer.messages and answer.currOffset:

@@ -14,7 +14,7 @@ from google.protobuf.message import Message
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from embedded_tubemq.common.peer import NOBODY, Peer
+from embedded_tubemq.common.catalogue import NOBODY, Peer
 from embedded_tubemq.storage.store import NewMessage
 from tests.tubeclient import test_read_range
 from tests.tubeclient.simulation import Actor, Weather
@@ -155,7 +155,7 @@ def test_an_empty_partition_and_one_that_is_all_older(bench: Bench) -> None:
 @pytest.mark.parametrize("text", ["", "2024", "202413010000"])
 def test_messages_without_a_time_are_named(bench: Bench, text: str) -> None:
     payload, flag = encode_payload(b"body", encode_attributes({}, "tag", text))
-    bench.store.append(NewMessage(1, payload, flag), 0)
+    bench.store.append_all([NewMessage(1, payload, flag)], 0)
     said = f"'{text}' for its time, which is not yyyyMMddHHmm" if text else "carries no time"
     with pytest.raises(NoMessageTime, match=rf"of partition 1:clicks:1 \(topic clicks\).*{said}") as caught:
         bench.find(1, 5)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from embedded_tubemq.broker.ownership import Ownership
+from embedded_tubemq.broker.offsets import Ownership
 from tests.tubeclient.consuming import Bench, Client
 from tests.tubeclient.simulation import Weather
 from tubeclient.errors import PartitionOccupied

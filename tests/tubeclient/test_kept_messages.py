@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.tubeclient.stored import records_of
 from tests.tubeclient.test_read_range import Bench, assert_no_gaps
 from tests.tubeclient.test_read_range_limits import instead
 from tubeclient.errors import CorruptMessage
@@ -23,7 +24,7 @@ from tubeclient.wire.payload import encode_attributes, encode_payload
 
 def own_offsets(bench: Bench, whole: OffsetRange) -> list[int]:
     """The index offsets of the first partition's messages."""
-    return [one.index_offset for one in bench.store.records(whole.start, whole.end) if one.partition_id == 0]
+    return [one.index_offset for one in records_of(bench.store, whole.start, whole.end) if one.partition_id == 0]
 
 
 def rows(emitted: list[Any]) -> list[tuple[int, bytes, str | None]]:
@@ -51,7 +52,7 @@ def test_every_reading_of_a_range_has_the_same_bad_messages(
     bench.append(200)
     whole = bench.range(0, 0, 200)
     own = own_offsets(bench, whole)
-    well = bench.store.records(whole.start, whole.end)
+    well = records_of(bench.store, whole.start, whole.end)
     victims = data.draw(st.lists(st.sampled_from(own), unique=True, max_size=5))
     for victim in victims:
         bench.store.damage(victim, byte=data.draw(st.integers(0, 7)))

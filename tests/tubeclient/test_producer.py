@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from embedded_tubemq.cluster import EmbeddedTubeMQ
-from embedded_tubemq.common.faults import ConnectionFault
+from embedded_tubemq.common.refusal import ConnectionFault
 from tests.tubeclient.stored import bodies, stored
 from tubeclient import (
     ClientSettings,

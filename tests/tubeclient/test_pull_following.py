@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from embedded_tubemq.broker.offsets import Cursor
-from embedded_tubemq.broker.ownership import Reader as RivalReader
+from embedded_tubemq.broker.offsets import Reader as RivalReader
 from embedded_tubemq.cluster import EmbeddedTubeMQ
 from embedded_tubemq.storage.store import NewMessage
 from tests.group_page import group_page

@@ -12,7 +12,7 @@ import pytest
 from embedded_tubemq.broker.offsets import Cursor
 from embedded_tubemq.cluster import EmbeddedTubeMQ
 from embedded_tubemq.common.catalogue import TopicConfig
-from embedded_tubemq.common.faults import ConnectionFault
+from embedded_tubemq.common.refusal import ConnectionFault
 from embedded_tubemq.storage.store import NewMessage
 from tests.tubeclient.stored import silent
 from tests.waiting import wait_for

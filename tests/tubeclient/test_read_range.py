@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from embedded_tubemq.broker.broker import Broker
 from embedded_tubemq.broker.offsets import Cursor, GroupOffsets
 from embedded_tubemq.common.catalogue import Catalogue, TopicConfig
-from embedded_tubemq.storage.store import NewMessage, Store
-from embedded_tubemq.storage.stores import StoreDirectory
+from embedded_tubemq.storage.store import NewMessage, Store, StoreDirectory
 from tests.tubeclient.simulation import Simulation, Weather
+from tests.tubeclient.stored import records_of
 from tubeclient.errors import CorruptMessage, DataLoss, DeadlineExceeded, TubeError
 from tubeclient.flows.effects import Emit, Sleep
 from tubeclient.flows.read_range import LostRange, Pack, RangeRead, RangeTask
@@ -64,7 +64,7 @@ class Bench:
         self.store.append_all(messages, int(self.simulation.now_ms))
 
     def expected(self, offset_range: OffsetRange) -> list[bytes]:
-        records = self.store.records(offset_range.start, offset_range.end)
+        records = records_of(self.store, offset_range.start, offset_range.end)
         return [r.payload for r in records if r.partition_id == offset_range.partition.partition_id]
 
     def reading(self, offset_range: OffsetRange, **options: Any) -> RangeRead:
@@ -301,7 +301,7 @@ def test_a_damaged_message_is_named_and_not_let_through(bench: Bench, end: int) 
 
 def test_no_progress_ends_with_an_error_that_says_why(bench: Bench) -> None:
     bench.append(10)
-    bench.broker.faults.stop_reading = True
+    bench.broker.faults.force(Method.GET_MESSAGES, 503, times=1_000)
     with pytest.raises(DeadlineExceeded, match=r"no progress for 5 s reading 1:clicks:0\[0, 280\).*503"):
         bench.read(bench.range(0, 0, 10), retry_limit_ms=5_000)
 

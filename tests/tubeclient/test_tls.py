@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from embedded_tubemq import EmbeddedTubeMQ, ServerTls, TopicConfig
-from tests.certificates import Certificate, CertificateAuthority
+from embedded_tubemq import EmbeddedTubeMQ, TopicConfig
+from tests.certificates import Certificate, CertificateAuthority, server_context
 from tubeclient import (
     Admin,
     ClientSettings,
@@ -41,7 +41,7 @@ def trusting(authority: CertificateAuthority) -> TlsSettings:
 
 @contextmanager
 def cluster(folder: Path, shown: Certificate, client_ca_file: str | None = None) -> Iterator[EmbeddedTubeMQ]:
-    tls = ServerTls(shown.certificate_file, shown.key_file, client_ca_file)
+    tls = server_context(shown, client_ca_file)
     with EmbeddedTubeMQ(folder / "tubemq", [TopicConfig("clicks")], tls=tls) as running:
         yield running
 

@@ -21,9 +21,8 @@ from deltalake import DeltaTable
 from typer.testing import CliRunner
 
 from embedded_tubemq import EmbeddedTubeMQ, NewMessage, TopicConfig
-from embedded_tubemq.net.tls import ServerTls
 from spark_source.options.table import OPTIONS
-from tests.certificates import Certificate, CertificateAuthority
+from tests.certificates import Certificate, CertificateAuthority, server_context
 from tests.exactly_once.processes import Child, marked, none_left
 from tests.spark_home import delta_confs
 from tests.tubeclient_cli.ingest.command import START_SECONDS
@@ -182,7 +181,7 @@ def job(
 ) -> Iterator[tuple[Job, EmbeddedTubeMQ]]:
     """The command, or with a parameter that script."""
     own = authority.issue("ingest", password=KEY_PASSWORD)
-    tls = ServerTls(server_certificate.certificate_file, server_certificate.key_file, client_ca_file=authority.ca_file)
+    tls = server_context(server_certificate, authority.ca_file)
     users = {"alice": SECRETS["authPassword"]}
     clicks = [TopicConfig("clicks")]
     with EmbeddedTubeMQ(tmp_path / "tube", clicks, users=users, tls=tls, check_visit_token=True) as tube:

@@ -7,16 +7,15 @@ import os
 
 import pytest
 
-from embedded_tubemq.common.catalogue import TopicConfig
-from embedded_tubemq.common.codes import Code
+from embedded_tubemq.common.catalogue import MAX_MESSAGE_BYTES
+from embedded_tubemq.common.refusal import Code
 from tests.embedded_tubemq.machines import FakeBroker
 
 
 def test_empty_and_oversized_messages_are_a_400(broker: FakeBroker) -> None:
-    broker.catalogue.put_topic(TopicConfig("flights", 1, 2, max_message_bytes=100))
     assert broker.send(b"").errCode == Code.BAD_REQUEST
-    assert broker.send(bytes(100 + 10_240)).success
-    assert broker.send(bytes(100 + 10_241)).errCode == Code.BAD_REQUEST
+    assert broker.send(bytes(MAX_MESSAGE_BYTES + 10_240)).success
+    assert broker.send(bytes(MAX_MESSAGE_BYTES + 10_241)).errCode == Code.BAD_REQUEST
 
 
 def test_a_message_that_a_full_disk_does_not_take_is_a_500(

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from embedded_tubemq.broker.offsets import GroupOffsets
-from embedded_tubemq.common.codes import Code
+from embedded_tubemq.common.refusal import Code
 from tests.embedded_tubemq.machines import FakeBroker
 
 UNIT = 28

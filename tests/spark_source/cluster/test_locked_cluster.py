@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from embedded_tubemq import EmbeddedTubeMQ
-from embedded_tubemq.net.tls import ServerTls
-from tests.certificates import Certificate, CertificateAuthority
+from tests.certificates import Certificate, CertificateAuthority, server_context
 from tests.spark_source.feed import Feed
 from tests.spark_source.queries import Batches, batch, run_available, running, stream, wait_for_rows
 from tests.waiting import wait_for
@@ -45,7 +44,7 @@ class Locked:
 def locked_tube(
     tmp_path_factory: pytest.TempPathFactory, authority: CertificateAuthority, server_certificate: Certificate
 ) -> Iterator[EmbeddedTubeMQ]:
-    tls = ServerTls(server_certificate.certificate_file, server_certificate.key_file, client_ca_file=authority.ca_file)
+    tls = server_context(server_certificate, authority.ca_file)
     folder = tmp_path_factory.mktemp("locked")
     with EmbeddedTubeMQ(
         folder, users={"alice": SECRET, "bob": sys.executable}, tls=tls, check_visit_token=True

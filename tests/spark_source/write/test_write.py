@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from embedded_tubemq import EmbeddedTubeMQ
-from embedded_tubemq.common.faults import ConnectionFault
+from embedded_tubemq.common.refusal import ConnectionFault
 from tests.spark_source.feed import Feed
 from tests.spark_source.queries import batch
 from tubeclient.wire.methods import Method
