@@ -129,7 +129,7 @@ $(STAMPS)/spark-home: $(STAMPS)/delta tests/spark_home.py
 	$(BIN)/python -m tests.spark_home
 	@touch $@
 
-$(STAMPS)/apache: $(STAMPS)/packages tests/apache/artifacts.py tools/maven_jars.py
+$(STAMPS)/apache: $(STAMPS)/packages tests/apache/jars.py tools/maven_jars.py
 	$(BIN)/python -m tests.apache.jars
 	@touch $@
 

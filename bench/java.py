@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from bench.measuring import cpu_seconds, timed
-from tests.apache.java_client import JavaBalanceConsumer, JavaClientError, JavaProducer
-from tests.apache.java_gateway import JavaVM
+from tests.apache.java_client import JavaBalanceConsumer, JavaClientError, JavaProducer, JavaVM
 
 __all__ = ["ATTRIBUTES", "IN_FLIGHT", "TAG", "TIME", "JavaReader", "JavaWriter"]
 

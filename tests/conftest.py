@@ -15,8 +15,7 @@ from xdist.scheduler import LoadScopeScheduling
 
 from tests.certificates import Certificate, CertificateAuthority
 from tests.distributions import Distributions, build_distributions
-from tests.java_options import JAVA_OPTIONS
-from tests.spark_home import SPARK_HOME, delta_confs
+from tests.spark_home import JAVA_OPTIONS, SPARK_HOME, delta_confs
 from tests.tiers import group_of, is_nightly, rank_of
 
 if TYPE_CHECKING:

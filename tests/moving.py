@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from embedded_tubemq.cluster import EmbeddedTubeMQ
 
-__all__ = ["move_broker", "move_web_port", "swap_brokers"]
+__all__ = ["move_broker", "swap_brokers"]
 
 
 def move_broker(tube: EmbeddedTubeMQ, broker_id: int) -> None:
@@ -16,13 +16,6 @@ def move_broker(tube: EmbeddedTubeMQ, broker_id: int) -> None:
     tube.start_broker(broker_id)
     assert before[0] != node.port
     assert before[1] != node.web_port
-
-
-def move_web_port(tube: EmbeddedTubeMQ, broker_id: int) -> None:
-    """The same with the port of its HTTP interface only."""
-    tube.stop_broker(broker_id)
-    tube._node(broker_id).ports.web_port = 0
-    tube.start_broker(broker_id)
 
 
 def swap_brokers(tube: EmbeddedTubeMQ) -> None:

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["PIP_SPARK_HOME", "SPARK_HOME", "class_archive", "delta_confs"]
+__all__ = ["JAVA_OPTIONS", "PIP_SPARK_HOME", "SPARK_HOME", "bare_python", "class_archive", "delta_confs"]
 
 ROOT = Path(__file__).resolve().parents[1]
 _MAKE_SECONDS = 300.0
@@ -64,9 +64,34 @@ def class_archive() -> Path | None:
     return found if found.exists() and not any(map(str.isspace, str(found))) else None
 
 
+QUIET: Final = "-Xlog:cds=off -Xlog:cds+dynamic=off"
+"""Says nothing about archives of classes."""
+
+
+_COMPILER: Final = ("-XX:TieredStopAtLevel=1", "-XX:ReservedCodeCacheSize=240m")
+"""With this compiler alone Java reserves 48 MB for its code. Some twenty runs of the ingest job fill that; from then on
+Java throws code away and compiles it anew, at up to twice the cost."""
+
+_CLASSES: Final = class_archive()
+_SHARING: Final = [] if _CLASSES is None else [f"-XX:SharedArchiveFile={_CLASSES}", QUIET]
+
+JAVA_OPTIONS: Final = " ".join([*_COMPILER, "-XX:+UseSerialGC", "-XX:-UsePerfData", *_SHARING])
+"""For JVMs that live for minutes at most: compile soon, not thoroughly, and with one thread each; and load classes that
+were parsed and verified before, where they fit."""
+
+
 def delta_confs() -> dict[str, str]:
     """Settings of a session that makes do with the jars in SPARK_HOME; none where Delta is not among them."""
     return {} if SPARK_HOME == PIP_SPARK_HOME else {"spark.jars.packages": ""}
+
+
+def bare_python(folder: Path) -> Path:
+    """A folder with a python3 that finds no installed packages."""
+    folder.mkdir()
+    python = folder / "python3"
+    python.write_text(f'#!/bin/sh\nexec {sys.executable} -S "$@"\n')
+    python.chmod(0o755)
+    return folder
 
 
 def _session(confs: dict[str, str]) -> SparkSession:
@@ -97,7 +122,6 @@ def _archive() -> None:
     from pyspark import SparkContext
 
     from embedded_tubemq import EmbeddedTubeMQ, TopicConfig
-    from tests.java_options import JAVA_OPTIONS, QUIET
     from tests.tubeclient_ingest.bench import Bench
 
     made = SPARK_HOME / "unfinished.jsa"

@@ -116,7 +116,6 @@ MERGE: Final[Mapping[str, tuple[str, ...]]] = {
 """Of the files with heavy tests, those of the merge tier: how a test's name begins, without its module."""
 
 NIGHTLY: Final = (
-    "bench/",
     "prometheus/test_prometheus.py",
     "test_image.py",
     "test_install.py",

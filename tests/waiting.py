@@ -1,4 +1,4 @@
-"""Waits for a condition, with a time limit."""
+"""Waits for a condition, with a time limit; and what some tests wait for."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import select
 import time
 from collections.abc import Callable
 from typing import IO
+
+from tubeclient import Admin, ClientSettings
 
 POLL_SECONDS = 0.02
 
@@ -24,3 +26,13 @@ def wait_for(condition: Callable[[], object], what: str, *, seconds: float = 30.
         if time.monotonic() >= deadline:
             raise AssertionError(f"waited {seconds:g} s in vain for {what}")
         time.sleep(POLL_SECONDS)
+
+
+def group_page(master_web_port: int, group: str) -> dict[int, list[str]]:
+    """A group on the master's HTTP page: its nodes, and the partition keys that each reported; {} without members."""
+    admin = Admin(ClientSettings(("127.0.0.1:8715",), master_web_port=master_web_port))
+    return {
+        member.node_id: [str(key) for key in member.partitions]
+        for member in admin.group(group).members
+        if member.node_id is not None
+    }

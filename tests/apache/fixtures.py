@@ -14,21 +14,19 @@ from typing import Any, Final
 import pytest
 
 from tests.apache.jars import JarsError, class_path
-from tests.apache.java_client import JavaBalanceConsumer, JavaProducer
-from tests.apache.java_gateway import JavaVM
+from tests.apache.java_client import JavaBalanceConsumer, JavaProducer, JavaVM
 from tests.apache.jvm import ServerError
 from tests.apache.masters import AdminError
 from tests.apache.server import ApacheTubeMQ, TopicSpec
 from tests.conformance.topics import TOPICS as CONFORMANCE_TOPICS
 
-__all__ = ["TOPICS", "apache", "java_consumer", "java_producer", "java_vm"]
+__all__ = ["apache", "java_consumer", "java_producer", "java_vm", "options"]
 
 # All made before the brokers start: topics that come later cost a test about 3 s.
 TOPICS: Final = (
     TopicSpec("apache_stream", num_partitions=2, num_stores=2),
     # One partition per index: the case in which every offset is a message's own.
     TopicSpec("apache_single", num_partitions=1, num_stores=4),
-    TopicSpec("apache_packs", num_partitions=1, num_stores=1),
     TopicSpec("apache_times", num_partitions=3, num_stores=1),
     TopicSpec("apache_position", num_partitions=2, num_stores=1),
     TopicSpec("apache_members", num_partitions=2, num_stores=1),
@@ -91,3 +89,16 @@ def java_consumer(master_address: str, java_vm: JavaVM) -> Iterator[Callable[...
             return consumer
 
         yield make
+
+
+def options(apache: ApacheTubeMQ, topic: str, group: str, **more: object) -> dict[str, str]:
+    """The source's options for a query of two nodes of `group` on `topic`."""
+    given = {
+        "masterServers": apache.master_address,
+        "masterWebPort": apache.master_web_port,
+        "subscribe": topic,
+        "consumerGroup": group,
+        "sourceCount": 2,
+        **more,
+    }
+    return {name: str(value) for name, value in given.items()}

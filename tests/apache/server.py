@@ -13,7 +13,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from types import TracebackType
 from typing import Final
 
 from tests.apache.jvm import POLL_S, JvmProcess, ServerError, accepts, free_ports
@@ -169,9 +168,7 @@ class ApacheTubeMQ:
         self.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.stop()
 
     def tail(self, lines: int = 25) -> str:
@@ -182,17 +179,11 @@ class ApacheTubeMQ:
 
     def restart_master(self) -> None:
         """Clean stop and start on the same ports and data; returns when the running brokers and topics are back."""
-        self.stop_master()
-        self.start_master()
-
-    def stop_master(self) -> None:
         for process in self._masters.processes:
             process.request_stop()
         for process in self._masters.processes:
             self._end(process)
-
-    def start_master(self) -> None:
-        """Starts a stopped master; running brokers register again by themselves and bring their topics."""
+        # Running brokers register again by themselves and bring their topics.
         self._masters.start()
         self._await_topics([i for i, process in enumerate(self._brokers) if process.running], hurry=True)
 
@@ -225,15 +216,12 @@ class ApacheTubeMQ:
 
     # --- topics
 
-    def create_topics(self, topics: Sequence[TopicSpec], *, hurry: bool = True) -> None:
-        """Deploys topics and waits until clients can publish and subscribe them: about 3 s, 35 s without `hurry`.
-
-        With `hurry` the master shows no topics of a broker for up to half a second (`_forget_broker`); pass False where
-        other clients run through it and must not notice.
-        """
+    def create_topics(self, topics: Sequence[TopicSpec]) -> None:
+        """Deploys topics and waits until clients can publish and subscribe them: about 3 s, in which the master shows
+        no topics of a broker for up to half a second (`_forget_broker`)."""
         self._deploy(topics)
         self.admin.modify("admin_reload_broker_configure", brokerId=self.broker_ids)
-        self._await_topics([i for i, process in enumerate(self._brokers) if process.running], hurry)
+        self._await_topics([i for i, process in enumerate(self._brokers) if process.running], hurry=True)
 
     def grow_topic(self, name: str, *, partitions: int) -> None:
         """Gives each store of a topic so many partitions, and waits until clients are shown them: about 35 s.

@@ -20,8 +20,8 @@ from spark_source.plan.read_task import ReadTask
 from spark_source.progress.progress_table import ProgressTable
 from spark_source.read.task_read import read_task
 from spark_source.stream.planner import StreamPlanner
+from tests.apache.fixtures import options
 from tests.apache.server import ApacheTubeMQ, TopicSpec
-from tests.apache.spark_options import options
 from tests.waiting import wait_for
 from tubeclient import (
     Admin,
@@ -30,9 +30,7 @@ from tubeclient import (
     ClusterView,
     DataLoss,
     OffsetLookup,
-    OffsetRange,
     Producer,
-    RangeReader,
     StoreBounds,
     StoreKey,
     fetch_view,
@@ -138,23 +136,6 @@ def test_the_index_is_all_there_and_stores_begin_where_data_does(ageing: Ageing)
         assert low // ENTRY == files[store].data_min // RECORD
     shown = Admin(ageing.settings).store_bounds(topic.name for topic in TOPICS)
     assert shown == {store: files[store].index_bounds for store in bounds}
-
-
-@pytest.mark.parametrize("topic", [topic.name for topic in TOPICS])
-def test_a_range_over_expired_data_is_loss(ageing: Ageing, topic: str) -> None:
-    low, high = ageing.bounds()[StoreKey(1, topic, 0)]
-    partitions = [key for key in ageing.view.partitions() if key.topic == topic]
-    behind, lenient_rows = 0, 0
-    for key in partitions:
-        with RangeReader(ageing.settings, GROUPS) as strict:
-            behind += sum(len(pack) for pack in strict.read(ageing.broker, OffsetRange(key, low, high)))
-            with pytest.raises(DataLoss, match=f"partition {key} only from {low}") as caught:
-                list(strict.read(ageing.broker, OffsetRange(key, 0, high)))
-        assert (caught.value.wanted, caught.value.found) == (0, low)
-        with RangeReader(ageing.settings, GROUPS, fail_on_data_loss=False) as lenient:
-            lenient_rows += sum(len(pack) for pack in lenient.read(ageing.broker, OffsetRange(key, 0, high)))
-            assert [(loss.partition, loss.start, loss.end) for loss in lenient.losses] == [(key, 0, low)]
-    assert behind == lenient_rows == (high - low) // ENTRY
 
 
 @pytest.mark.parametrize("topic", [topic.name for topic in TOPICS])

@@ -15,12 +15,11 @@ from pyspark.sql import SparkSession
 from spark_source.options.given import parse_options
 from spark_source.plan.read_task import ReadTask
 from spark_source.stream.stream_reader import TubeStreamReader
-from tests.apache import spark_options
+from tests.apache import fixtures
 from tests.apache.java_client import JavaBalanceConsumer
 from tests.apache.server import ApacheTubeMQ
-from tests.group_page import group_page
 from tests.spark_source.queries import Batches, run_available, stream
-from tests.waiting import wait_for
+from tests.waiting import group_page, wait_for
 from tubeclient import Admin, ClientSettings, PartitionKey, PartitionPosition, Producer, UnknownGroup, reader_groups_of
 
 pytestmark = [pytest.mark.apache, pytest.mark.spark]
@@ -39,7 +38,7 @@ print(sum(batch.num_rows for batch in batches), flush=True)
 
 
 def options(apache: ApacheTubeMQ, topic: str, group: str, **more: object) -> dict[str, str]:
-    return spark_options.options(apache, topic, group, **{"startingOffsets": "group:earliest", **more})
+    return fixtures.options(apache, topic, group, **{"startingOffsets": "group:earliest", **more})
 
 
 @pytest.fixture

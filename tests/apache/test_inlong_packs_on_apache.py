@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.apache.java_gateway import JavaVM
+from tests.apache.java_client import JavaVM
 from tests.tubeclient.inlong.packs import GROUPS, OWN_GROUPS, Group, attribute_maps, encode_bin_pack
 from tubeclient.inlong import OwnRecord, RecordGroup, encode_pack, records_of
 from tubeclient.inlong.attributes import attribute_text, parse_pairs

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
@@ -13,10 +12,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from offsets_store import GroupKey, OffsetsTable
-from tests.apache.java_client import JavaProducer
-from tests.apache.java_gateway import JavaVM
+from tests.apache.fixtures import options
 from tests.apache.server import ApacheTubeMQ
-from tests.apache.spark_options import options
 from tubeclient import ClientSettings, OffsetLookup, Producer, fetch_view, reader_groups_of
 
 pytestmark = [pytest.mark.apache, pytest.mark.spark]
@@ -137,18 +134,3 @@ def test_what_is_written_comes_back_with_all_that_belongs_to_it(
 
     with pytest.raises(Exception, match="publishing to no_such_topic: the master lists no partition to write to"):
         write.options(**{**to, "topic": "no_such_topic", "retryLimit": "1s"}).save()
-
-
-def test_records_that_java_packed_are_read(
-    apache: ApacheTubeMQ, delta_spark: SparkSession, java_vm: JavaVM, java_producer: Callable[..., JavaProducer]
-) -> None:
-    pack = java_vm.jvm.org.apache.inlong.common.msg.InLongMsg.newInLongMsg(True, 1)
-    for stream in ("clicks", "views"):
-        for number in range(100):
-            pack.addMsg(f"groupId=web&streamId={stream}&dt=1700000000600", str(number).encode())
-    sent = {"msgEnType": "2", "version": "2"}
-    java_producer("apache_packs").send("apache_packs", bytes(pack.buildArray()), sent, "clicks")
-    given = options(apache, "apache_packs", "packs")
-    records = delta_spark.read.format("tubeclient").options(**given, payload="inlong", filters="clicks").load()
-    times = records.selectExpr("cast(value AS string) AS value", "unix_millis(dataTime) AS time").collect()
-    assert sorted(map(tuple, times)) == sorted((str(number), 1_700_000_000_600) for number in range(100))

@@ -7,8 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.apache.server import ApacheTubeMQ, TopicSpec
-from tests.group_page import group_page
-from tests.waiting import wait_for
+from tests.waiting import group_page, wait_for
 from tubeclient import ClientSettings, GroupMembership, Producer, PullConsumer
 
 pytestmark = [pytest.mark.apache, pytest.mark.timeout(400)]

@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from tests.apache.jars import java_executable
-from tests.apache.java_gateway import JavaVM
+from tests.apache.java_client import JavaVM
 from tests.apache.server import ApacheTubeMQ, TopicSpec
 from tests.apache.settings import ServerTls
 from tests.certificates import Certificate, CertificateAuthority

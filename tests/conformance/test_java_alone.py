@@ -1,20 +1,46 @@
-"""Apache's own Java client cannot tell the embedded cluster from Apache's servers."""
+"""Apache's own Java client cannot tell the embedded cluster from Apache's servers; and what our client or Java's wrote,
+the other reads byte for byte."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
+from typing import NamedTuple
 
 import pytest
 
-from tests.apache.assorted import assert_read_back, send_assorted
-from tests.apache.java_client import JavaBalanceConsumer, JavaClientError, JavaProducer
+from tests.apache.java_client import JavaBalanceConsumer, JavaClientError, JavaProducer, JavaSent
+from tests.conformance.clients import GROUPS, ends, read
 from tests.conformance.cluster import Cluster
-from tests.group_page import group_page
+from tests.waiting import group_page
+from tubeclient import ClientSettings, OffsetRange, Producer, fetch_view
+from tubeclient.wire.payload import parse_attributes
 
 pytestmark = pytest.mark.apache
 
 JavaProducers = Callable[..., JavaProducer]
 JavaConsumers = Callable[..., JavaBalanceConsumer]
+
+
+class Sent(NamedTuple):
+    """What was sent with a body, and where it went."""
+
+    where: JavaSent
+    attributes: dict[str, str]
+    tag: str | None
+    time: str | None
+
+
+def send_assorted(producer: JavaProducer, topic: str, count: int) -> dict[bytes, Sent]:
+    """Send `count` messages, all different, with and without attributes, tag and time; return them by body."""
+    bodies = [bytes(range(256)), b"\x00", "päyload".encode(), os.urandom(100_000)]
+    sent = {}
+    for number in range(count):
+        body = bodies[number % len(bodies)] + number.to_bytes(4, "big")
+        tag, time = (f"tag{number % 3}", "202611211030") if number % 2 else (None, None)
+        attributes = {"number": str(number), "text": "grün und gut"} if number % 4 < 3 else {}
+        sent[body] = Sent(producer.send(topic, body, attributes or None, tag, time), attributes, tag, time)
+    return sent
 
 
 def test_java_reads_back_what_java_wrote(
@@ -28,7 +54,13 @@ def test_java_reads_back_what_java_wrote(
     for key in keys:
         consumer.connect(key)
     assert consumer.connected() == set(keys)
-    assert_read_back(consumer.drain(len(sent)), sent)
+    found = list(consumer.drain(len(sent)))
+    assert {message.payload for _, message in found} == set(sent)
+    for key, message in found:
+        where, attributes, tag, time = sent[message.payload]
+        assert (key, message.message_id) == (where.partition_key, where.message_id)
+        own = {name: value for name, value in message.attributes.items() if not name.startswith("$")}
+        assert (own, message.tag, message.msg_time) == (attributes, tag, time)
     assert consumer.get_message() is None
     assert list(group_page(tube.master_web_port, "java_back")) == [0]
 
@@ -53,3 +85,52 @@ def test_what_is_held_is_refused(java_consumer: JavaConsumers) -> None:
     third.await_partitions(2)  # the second's client itself asks nobody for a partition twice within 5 s
     third.connect(key)
     assert third.connected() == {key}
+
+
+def test_what_javas_producer_wrote_our_range_reader_reads_byte_for_byte(
+    tube: Cluster, settings: ClientSettings, java_producer: JavaProducers
+) -> None:
+    view = fetch_view(settings, ["written_by_java"], GROUPS)
+    before = ends(settings, view)
+    sent: dict[str, list[tuple[int, bytes, dict[str, str]]]] = {}
+    for body, (where, attributes, tag, time) in send_assorted(
+        java_producer("written_by_java"), "written_by_java", 60
+    ).items():
+        system = {"$msgType$": tag, "$msgTime$": time} if tag and time else {}
+        sent.setdefault(where.partition_key, []).append((where.message_id, body, {**system, **attributes}))
+    after = ends(settings, view)
+    got = {
+        str(key): [
+            (message_id, body, parse_attributes(text))
+            for message_id, body, text in read(tube, view, OffsetRange(key, before[key.store], after[key.store]))
+        ]
+        for key in view.partitions()
+    }
+    assert {key: messages for key, messages in got.items() if messages} == sent
+
+
+def test_what_our_producer_wrote_javas_consumer_reads_byte_for_byte(
+    producer: Producer, java_consumer: JavaConsumers
+) -> None:
+    producer.publish(["written_by_us"])
+    sent = {}
+    for number in range(60):
+        body = os.urandom(number * 100) + b"%d" % number
+        tag, time = (f"tag{number % 3}", "202611211030") if number % 2 else ("", "")
+        attributes = {"number": str(number), "text": "grün"} if number % 3 else {}
+        result = producer.send("written_by_us", body, tag=tag, time=time, attributes=attributes)
+        sent[body] = (str(result.partition), result.message_id, attributes, tag or None, time or None)
+    consumer = java_consumer("java_readers").start({"written_by_us": []}, source_count=1, node_id=0)
+    for key in consumer.await_partitions(8):
+        consumer.connect(key)
+    got = {
+        message.payload: (
+            key,
+            message.message_id,
+            {name: value for name, value in message.attributes.items() if not name.startswith("$")},
+            message.tag,
+            message.msg_time,
+        )
+        for key, message in consumer.drain(len(sent))
+    }
+    assert got == sent

@@ -14,8 +14,7 @@ import pytest
 
 from tests.conformance.cluster import Cluster
 from tests.conformance.conftest import MakeConsumer
-from tests.group_page import group_page
-from tests.waiting import wait_for
+from tests.waiting import group_page, wait_for
 from tubeclient import ClientBalanceConsumer, PartitionKey, Producer, SendResult, StalePack, TransportError, TubeError
 
 pytestmark = pytest.mark.apache

@@ -10,12 +10,10 @@ from dataclasses import replace
 
 import pytest
 
-from tests.apache.java_client import JavaBalanceConsumer
-from tests.apache.java_gateway import JavaVM
+from tests.apache.java_client import JavaBalanceConsumer, JavaVM
 from tests.conformance.cluster import Cluster
 from tests.conformance.conftest import MakeConsumer
-from tests.group_page import group_page
-from tests.waiting import wait_for
+from tests.waiting import group_page, wait_for
 from tubeclient import ClientBalanceConsumer, ClientSettings, Producer, SendResult, assign
 
 pytestmark = pytest.mark.apache

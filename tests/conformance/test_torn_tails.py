@@ -19,8 +19,7 @@ from typing import NamedTuple
 import pytest
 from py4j.protocol import Py4JJavaError
 
-from tests.apache.java_client import JavaClientError, JavaProducer, JavaSent
-from tests.apache.java_gateway import JavaVM
+from tests.apache.java_client import JavaClientError, JavaProducer, JavaSent, JavaVM
 from tests.apache.jvm import free_ports
 from tests.waiting import wait_for
 from tubeclient import ClientSettings, OffsetLookup, OffsetRange, RangeReader, fetch_view

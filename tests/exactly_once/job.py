@@ -12,8 +12,7 @@ from pathlib import Path
 
 from tests.exactly_once.looking import Positions, records
 from tests.exactly_once.processes import Child, Found, marked, send_signal
-from tests.java_options import JAVA_OPTIONS
-from tests.spark_home import delta_confs
+from tests.spark_home import JAVA_OPTIONS, delta_confs
 from tests.waiting import wait_for
 
 __all__ = ["SPARK", "Job"]

@@ -11,8 +11,7 @@ from typing import Self
 
 from tests.apache.jvm import accepts, free_ports
 from tests.exactly_once.processes import Child, Found, marked
-from tests.java_options import JAVA_OPTIONS
-from tests.spark_home import SPARK_HOME
+from tests.spark_home import JAVA_OPTIONS, SPARK_HOME
 from tests.waiting import wait_for
 
 __all__ = ["SparkCluster"]
@@ -23,7 +22,7 @@ _STOP_SECONDS = 30.0
 
 class SparkCluster:
     """A master and workers with two cores each; a context manager that fails, never skips, where they cannot run.
-    `more` is for their environment, as for a Child, and `home` the Spark that they start from.
+    `more` is for their environment, as for a Child.
     """
 
     def __init__(
@@ -32,14 +31,12 @@ class SparkCluster:
         mark: str,
         workers: int = 2,
         more: Mapping[str, str | None] | None = None,
-        home: Path = SPARK_HOME,
     ) -> None:
         folder.mkdir(parents=True)
         self._folder = folder
         self._mark = mark
         self._count = workers
         self._more = dict(more or {})
-        self._home = home
         self._children: list[Child] = []
         self._port, self._web_port = free_ports(2)
 
@@ -101,12 +98,12 @@ class SparkCluster:
     def _start(self, kind: str, arguments: list[str]) -> None:
         name = f"{kind.lower()}-{len(self._children)}"
         command = [
-            str(self._home / "bin" / "spark-class"),
+            str(SPARK_HOME / "bin" / "spark-class"),
             f"org.apache.spark.deploy.{kind.lower()}.{kind}",
             *arguments,
         ]
         daemon = {"SPARK_DAEMON_MEMORY": "256m", "SPARK_DAEMON_JAVA_OPTS": JAVA_OPTIONS}
-        more = {"SPARK_HOME": str(self._home), **self._more, **daemon}
+        more = {**self._more, **daemon}
         self._children.append(Child(name, command, self._folder / f"{name}.log", self._mark, more))
 
     def _await(self, ready: Callable[[], bool], what: str) -> None:

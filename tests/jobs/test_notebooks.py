@@ -12,9 +12,7 @@ import nbformat
 import pytest
 
 from spark_source.session import STARTING_SPARK
-from tests.exactly_once.test_other_python import bare_python
-from tests.java_options import JAVA_OPTIONS
-from tests.spark_home import PIP_SPARK_HOME
+from tests.spark_home import JAVA_OPTIONS, PIP_SPARK_HOME, bare_python
 
 ROOT = Path(__file__).resolve().parents[2]
 NOTEBOOK = ROOT / "jobs" / "notebooks" / "quickstart.ipynb"

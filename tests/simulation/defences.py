@@ -26,7 +26,6 @@ __all__ = ["DEFENCES", "Defence", "switched_off"]
 
 BAD = {"bad_share": 0.15, "bad_records": True}
 TABLE = {"offsets_table": True}
-STORM = {"breaks": 0.03, "slow": 0.0}
 TWO = ("a second driver", "the driver stands still")
 
 
@@ -41,14 +40,11 @@ class Defence:
     line: str = ""
     """A line of it; "" if `off` replaces the whole."""
     instead: str = ""
-    seed: int | None = None
-    """None: no seed is known that sees it."""
+    seed: int = 0
     kinds: tuple[str, ...] = ()
     """The kinds of faults in that run; none: as the seed draws them."""
     given: dict[str, Any] = field(default_factory=dict)
     """Conditions of the run that are not the seed's."""
-    unseen: str = ""
-    """Why no seed is known that sees it."""
     off: Callable[[Any], Any] | None = None
     """Makes what stands there instead, of what is there."""
 
@@ -131,14 +127,6 @@ DEFENCES = (
         seed=0,
     ),
     Defence(
-        "bad records of a run that lost do not count",
-        "tests.simulation.target:committed",
-        off=lambda real: lambda state, column: real(replace(state, run_of={}), column),
-        kinds=("the driver dies",),
-        given=BAD,
-        unseen="a start removes the rows of a run that lost: it takes a reader between the two",
-    ),
-    Defence(
         "a position past a lost tail goes back",
         "spark_source.stream.loss_judge:LossJudge.held",
         'one.kind == "tail" and one.found is not None',
@@ -161,25 +149,6 @@ DEFENCES = (
         "if run.offset < held.min_offset",
         2,
         ("a broker loses its tail",),
-    ),
-    Defence(
-        "a position before the broker's first offset is a loss",
-        "spark_source.plan.losses:find_lost",
-        "if not held.min_offset <= run.offset <= held.max_offset",
-        "if run.offset > held.max_offset",
-        None,
-        ("retention",),
-        unseen="none in 160 seeds: the batch is planned, and the reader of the range reports what has expired",
-    ),
-    Defence(
-        "partitions that left the cluster are a loss",
-        "spark_source.plan.losses:find_gone",
-        "if number not in listed",
-        "if False",
-        None,
-        ("a topic comes anew",),
-        {"topics": ("t", "u")},
-        unseen="none in 15 seeds: topics come back, and their end is then before the position, which is a loss too",
     ),
     Defence(
         "a batch may go back over an accepted loss",
@@ -254,26 +223,6 @@ DEFENCES = (
         "if False:",
         7,
         ("a broker loses its tail",),
-    ),
-    Defence(
-        "a pack from elsewhere is not taken",
-        RANGE + "_read_on",
-        "if held is None and start != self.position:",
-        "if False:",
-        None,
-        (),
-        STORM,
-        unseen="none in 25 seeds: late requests come under an id that no longer has the partition",
-    ),
-    Defence(
-        "after a fault a partition is taken under a new id",
-        "tubeclient.flows.stay:Stay.seek",
-        "if self._unanswered:",
-        "if False:",
-        None,
-        (),
-        STORM,
-        unseen="none in 25 seeds: a pack from elsewhere is not taken all the same",
     ),
     Defence(
         "messages that expired while they were read are a loss",
@@ -351,7 +300,7 @@ def _function(place: str) -> Any:
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.simulation.defences", description=__doc__)
-    parser.add_argument("--search", type=int, default=0, help="how many seeds to try where none is known")
+    parser.add_argument("--search", type=int, default=0, help="how many seeds to try where its own does not see it")
     parser.add_argument("--only", default="", help="a part of what the defence does")
     parser.add_argument(
         "--piece", type=int, nargs=2, default=(0, 1), metavar=("NUMBER", "PIECES"), help="a share of all"
@@ -371,11 +320,7 @@ def main() -> int:
     for defence in DEFENCES[number::pieces]:
         if given.only not in defence.what:
             continue
-        if defence.unseen:
-            print(f"no seed is known: {defence.what}: {defence.unseen}", flush=True)
-            continue
-        seeds = [*([] if defence.seed is None else [defence.seed]), *range(given.search)]
-        for seed in seeds:
+        for seed in (defence.seed, *range(given.search)):
             with switched_off(defence):
                 outcome = simulate(seed, defence.kinds, defence.given)
             if outcome.wrongs and not simulate(seed, defence.kinds, defence.given).wrongs:

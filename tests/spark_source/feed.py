@@ -6,8 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from embedded_tubemq import EmbeddedTubeMQ, NewMessage, TopicConfig
-from tests.group_page import group_page
-from tests.waiting import wait_for
+from tests.waiting import group_page, wait_for
 from tubeclient.wire.payload import encode_attributes, encode_payload, java_string_hash
 
 TIME = "202401020304"

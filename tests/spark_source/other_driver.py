@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.apache.jvm import tail
-from tests.java_options import JAVA_OPTIONS
-from tests.spark_home import SPARK_HOME
+from tests.spark_home import JAVA_OPTIONS, SPARK_HOME
 from tests.spark_source.feed import Feed
 from tests.waiting import wait_for
 

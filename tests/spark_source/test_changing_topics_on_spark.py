@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from embedded_tubemq import EmbeddedTubeMQ
-from tests.group_page import group_page
 from tests.spark_source.feed import Feed
 from tests.spark_source.queries import Batches, running, stream, wait_for_rows
-from tests.waiting import wait_for
+from tests.waiting import group_page, wait_for
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

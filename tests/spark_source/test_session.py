@@ -19,9 +19,7 @@ from spark_source.session import (
     check_spark,
     session,
 )
-from tests.exactly_once.test_other_python import bare_python
-from tests.java_options import JAVA_OPTIONS
-from tests.spark_home import SPARK_HOME, delta_confs
+from tests.spark_home import JAVA_OPTIONS, SPARK_HOME, bare_python, delta_confs
 from tubeclient.errors import ConfigurationError
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -9,8 +9,7 @@ import pytest
 
 from embedded_tubemq.broker.offsets import Cursor
 from embedded_tubemq.cluster import EmbeddedTubeMQ
-from tests.group_page import group_page
-from tests.waiting import wait_for
+from tests.waiting import group_page, wait_for
 from tubeclient import (
     ClientBalanceConsumer,
     ClientSettings,

@@ -9,8 +9,7 @@ import pytest
 
 from embedded_tubemq.cluster import EmbeddedTubeMQ
 from tests.front_door import FrontDoor, Manner
-from tests.group_page import group_page
-from tests.waiting import wait_for
+from tests.waiting import group_page, wait_for
 from tubeclient import ClientSettings, GroupMembership, PartitionKey, Producer
 
 BAD = [manner for manner in Manner if manner is not Manner.GOOD]

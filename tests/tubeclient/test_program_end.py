@@ -14,8 +14,8 @@ import pytest
 
 from embedded_tubemq.broker.offsets import Cursor
 from embedded_tubemq.cluster import EmbeddedTubeMQ
-from tests.group_page import group_page
 from tests.tubeclient.stored import bodies
+from tests.waiting import group_page
 
 ROOT = Path(__file__).parents[2]
 

@@ -13,9 +13,8 @@ from embedded_tubemq.broker.offsets import Cursor
 from embedded_tubemq.broker.offsets import Reader as RivalReader
 from embedded_tubemq.cluster import EmbeddedTubeMQ
 from embedded_tubemq.storage.store import NewMessage
-from tests.group_page import group_page
 from tests.tubeclient.reading import Reader, Writer, counted
-from tests.waiting import wait_for
+from tests.waiting import group_page, wait_for
 from tubeclient import Admin, ClientSettings, PartitionKey, PullConsumer
 
 Start = Callable[..., PullConsumer]

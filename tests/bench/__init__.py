@@ -1,1 +1,0 @@
-"""Tests of the benchmark code; they measure no speed."""
