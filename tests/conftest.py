@@ -7,7 +7,7 @@ import os
 import signal
 import sys
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import settings
@@ -37,33 +37,8 @@ for _name in ("TUBECLIENT_MASTER_SERVERS", "TUBECLIENT_MASTER_WEB_PORT", "TUBECL
     os.environ.pop(_name, None)
 
 
-DEFAULT_PORTS: Final = frozenset({8715, 8716, 8080, 8123, 8124, 8081})
-"""Of masters and brokers, TCP, TLS and web. Anybody may listen there, such as the quickstart's server."""
-
-_at_default_ports: list[object] = []
-
-
-def _watch_ports(event: str, arguments: tuple[object, ...]) -> None:
-    if event in ("socket.connect", "socket.bind"):
-        address = arguments[1]
-        if isinstance(address, tuple) and address[1] in DEFAULT_PORTS:
-            _at_default_ports.append((event, address))
-
-
-sys.addaudithook(_watch_ports)
-
 # Whoever starts something in the background may have it ignore Ctrl-C, and so would the programs that tests start.
 signal.signal(signal.SIGINT, signal.default_int_handler)
-
-
-@pytest.fixture(autouse=True)
-def no_default_port(request: pytest.FixtureRequest) -> Iterator[None]:
-    """No test of `make test-fast` needs a certain port, or one to be free: it names one of its own, the masters' web
-    port too."""
-    _at_default_ports.clear()
-    yield
-    if {"spark", "apache"}.isdisjoint(marker.name for marker in request.node.iter_markers()):
-        assert _at_default_ports == []
 
 
 class ByGroup(LoadScopeScheduling):  # type: ignore[misc]

@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.distributions import Distributions
-from tests.empty_environment import EmptyEnvironment
+from tests.distributions import Distributions, EmptyEnvironment
 from tools.dependencies import needed_by
 
 

@@ -11,8 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.distributions import ROOT, Distributions
-from tests.empty_environment import link_packages
+from tests.distributions import ROOT, Distributions, link_packages
 from tests.test_install import requirements
 
 SECONDS = 240
