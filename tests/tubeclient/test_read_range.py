@@ -301,7 +301,7 @@ def test_a_damaged_message_is_named_and_not_let_through(bench: Bench, end: int) 
 
 def test_no_progress_ends_with_an_error_that_says_why(bench: Bench) -> None:
     bench.append(10)
-    bench.broker.faults.force(Method.GET_MESSAGES, 503, times=1_000)
+    bench.broker.faults.force(Method.PARTITION_REGISTER, 503, times=1_000)
     with pytest.raises(DeadlineExceeded, match=r"no progress for 5 s reading 1:clicks:0\[0, 280\).*503"):
         bench.read(bench.range(0, 0, 10), retry_limit_ms=5_000)
 
