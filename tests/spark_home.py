@@ -20,6 +20,8 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from tools.fetch_jars import resolve
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -28,8 +30,6 @@ __all__ = ["JAVA_OPTIONS", "PIP_SPARK_HOME", "SPARK_HOME", "bare_python", "class
 ROOT = Path(__file__).resolve().parents[1]
 _MAKE_SECONDS = 300.0
 _ARCHIVE: Final = "classes.jsa"
-_DELTA_JARS: Final = ("io.delta_", "io.unitycatalog_")
-"""How the names of the jars begin that Delta needs and Spark lacks."""
 
 
 def _pip_spark() -> Path:
@@ -107,12 +107,7 @@ def _make() -> None:
     (home / "jars").mkdir(parents=True)
     for jar in sorted((PIP_SPARK_HOME / "jars").glob("*.jar")):
         (home / "jars" / jar.name).symlink_to(jar)
-    spark = _session({})
-    found = [Path(jar.removeprefix("file://")) for jar in spark.sparkContext.getConf().get("spark.jars", "").split(",")]
-    spark.stop()
-    for jar in found:
-        if jar.name.startswith(_DELTA_JARS):
-            shutil.copy2(jar, home / "jars")
+    resolve(home / "jars")
     (home / "sbin").symlink_to(PIP_SPARK_HOME / "sbin")
     (home / "bin").symlink_to(PIP_SPARK_HOME / "bin")
 

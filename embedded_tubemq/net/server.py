@@ -10,7 +10,7 @@ import socket
 import ssl
 import threading
 from collections.abc import Callable, Coroutine
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 from aiohttp import web
 from google.protobuf.message import Message
@@ -25,7 +25,7 @@ from tubeclient.wire.envelope import Request, decode_request, encode_error, enco
 from tubeclient.wire.framing import FrameDecoder, encode_frame
 from tubeclient.wire.methods import BROKER_READ, BROKER_WRITE, Method, method_of
 
-__all__ = ["Endpoint", "HttpServer", "LoopThread", "Reply", "TcpServer", "bind"]
+__all__ = ["Endpoint", "HttpServer", "LoopThread", "TcpServer", "bind"]
 
 T = TypeVar("T")
 _LOG = logging.getLogger(__name__)
@@ -37,7 +37,6 @@ _READ_BYTES = 64 << 10
 _BACKLOG = 1024
 _CALL_SECONDS = 30.0
 _HANDSHAKE_SECONDS = 5.0
-_HTTP_STOP_SECONDS = 1.0
 
 
 class LoopThread:
@@ -74,13 +73,6 @@ class LoopThread:
             self._runner.run(self._stopped.wait())
 
 
-class Reply(NamedTuple):
-    """An answer: a stream, and a fault for the connection (`stream` None: send nothing)."""
-
-    stream: bytes | None
-    fault: ConnectionFault | None = None
-
-
 class Endpoint:
     """Between the streams of requests and answers of all connections and a state machine, without sockets."""
 
@@ -88,20 +80,21 @@ class Endpoint:
         self.machine = machine
         self._clock = clock
 
-    def answer(self, stream: bytes, peer: Peer) -> Reply:
+    def answer(self, stream: bytes, peer: Peer) -> tuple[bytes | None, ConnectionFault | None]:
+        """The answer's stream, or None to send nothing; and a fault for the connection."""
         try:
             request = decode_request(stream)
         except ProtocolError as error:
-            return Reply(encode_error("java.io.IOException", str(error), fatal=True))
+            return encode_error("java.io.IOException", str(error), fatal=True), None
         method = method_of(request.method_id)
         if method is None:
             text = f"unknown method {request.method_id}"
-            return Reply(encode_error("java.lang.UnsupportedOperationException", text, fatal=True))
+            return encode_error("java.lang.UnsupportedOperationException", text, fatal=True), None
         fault = self.machine.faults.take_connection_fault(method)
         if fault is ConnectionFault.DROP_BEFORE:
-            return Reply(None, fault)
+            return None, fault
         answer = self._call(method, request, peer)
-        return Reply(None if fault is ConnectionFault.DROP_AFTER else answer, fault)
+        return None if fault is ConnectionFault.DROP_AFTER else answer, fault
 
     def _call(self, method: Method, request: Request, peer: Peer) -> bytes:
         services = (BROKER_READ, BROKER_WRITE) if method is Method.SEND_MESSAGE else (method.spec.service,)
@@ -223,16 +216,16 @@ class TcpServer:
             answers = bytearray()  # one write for many small answers
             for frame in frames:
                 delay_ms = faults.answer_delay_ms
-                reply = self._endpoint.answer(frame.stream, peer)
+                stream, fault = self._endpoint.answer(frame.stream, peer)
                 if delay_ms:
                     await self._send(writer, answers)
                     await asyncio.sleep(delay_ms / 1000)
-                if reply.fault in (ConnectionFault.DROP_BEFORE, ConnectionFault.DROP_AFTER):
+                if fault in (ConnectionFault.DROP_BEFORE, ConnectionFault.DROP_AFTER):
                     await self._send(writer, answers)
                     return
-                if reply.stream is not None:
-                    answer = encode_frame(frame.serial, reply.stream)
-                    if reply.fault is ConnectionFault.CORRUPT_FRAME:
+                if stream is not None:
+                    answer = encode_frame(frame.serial, stream)
+                    if fault is ConnectionFault.CORRUPT_FRAME:
                         answer = _WRONG_TOKEN + answer[len(_WRONG_TOKEN) :]
                     answers += answer
                     if len(answers) >= _READ_BYTES:
@@ -254,7 +247,7 @@ class HttpServer:
         self._call = call
         app = web.Application()
         app.router.add_route("*", "/{path:.*}", self._answer)
-        self._runner = web.AppRunner(app, handle_signals=False, access_log=None, shutdown_timeout=_HTTP_STOP_SECONDS)
+        self._runner = web.AppRunner(app, handle_signals=False, access_log=None, shutdown_timeout=1.0)
 
     async def start(self, host: str, port: int) -> int:
         """Listen; returns the port."""

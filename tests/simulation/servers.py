@@ -42,8 +42,7 @@ class _Machine(Stoppable):
 
     def answer(self, stream: bytes, peer: str) -> bytes | None:
         assert self._endpoint is not None
-        reply = self._endpoint.answer(stream, Peer(peer))
-        return reply.stream
+        return self._endpoint.answer(stream, Peer(peer))[0]
 
     def web(self, path: str, values: dict[str, str]) -> bytes:
         return json.dumps(self._admin.call(Parameters(values))).encode()
