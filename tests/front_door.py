@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import re
 import socket
-import time
-from collections.abc import Callable, Mapping
 from enum import Enum
 
 from embedded_tubemq.net.server import LoopThread
@@ -17,15 +14,13 @@ from tubeclient.wire.envelope import decode_request, encode_error
 from tubeclient.wire.framing import Frame, FrameDecoder, encode_frame
 from tubeclient.wire.methods import Method
 
-__all__ = ["LATE_SECONDS", "FrontDoor", "Manner"]
+__all__ = ["FrontDoor", "Manner"]
 
 LATE_SECONDS = 1.5
 _PIECE_BYTES = 1 << 16
 _PIECES_ON_THE_WAY = 64
 _GARBAGE = b"HTTP/1.1 400 Bad Request\r\n\r\n"
 _STANDBY = encode_error("org.apache.inlong.tubemq.corerpc.exception.StandbyException", "")
-# A standby's web port sends everybody to the active master's.
-_STANDBY_PAGE = b"HTTP/1.1 302 Found\r\nLocation: http://127.0.0.1/\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
 
 
 class Manner(Enum):
@@ -34,42 +29,21 @@ class Manner(Enum):
     GOOD = "hands everything on to the server"
     DEAD = "nobody listens"
     SILENT = "hands nothing on, in either direction; what was sent arrives when the manner changes"
-    LATE = f"hands everything on later; answers come {LATE_SECONDS} s late, if nothing else is said"
+    LATE = f"hands everything on later; answers come {LATE_SECONDS} s late"
     GARBAGE = "answers what is not TubeMQ"
     STANDBY = "answers that it is a standby"
 
 
 class FrontDoor:
-    """Listens on a port of its own from the start; a context manager. All methods may be called from any thread.
+    """Listens on a port of its own from the start; a context manager. All methods may be called from any thread."""
 
-    `renamed` are texts of the server's answers that are others outside, such as an address; both have one length. With
-    `web` the server speaks HTTP, one request a connection.
-    """
-
-    def __init__(
-        self,
-        address: str,
-        manner: Manner = Manner.GOOD,
-        *,
-        host: str = "127.0.0.1",
-        port: int = 0,
-        renamed: Mapping[str, str] | None = None,
-        web: bool = False,
-    ) -> None:
+    def __init__(self, address: str) -> None:
         self.asked = 0
         """Requests, or parts of such, that arrived here."""
-        self.last_asked = 0.0
-        """When the last one came, by the monotonic clock."""
-        self.manner = manner
-        self.late_seconds = LATE_SECONDS / 2
-        """How much later everything arrives while the manner is LATE, in each direction."""
+        self.manner = Manner.GOOD
         self._server = split_address(address)
-        self._web = web
-        outside = dict(renamed or {})
-        self._answer = _renaming(outside, web)
-        self._request = _renaming({there: here for here, there in outside.items()}, web)
-        self._listener = socket.create_server((host, port))
-        self.address = f"{host}:{self._listener.getsockname()[1]}"
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.address = f"127.0.0.1:{self._listener.getsockname()[1]}"
         self._accepting: asyncio.Task[None] | None = None
         self._serving: set[asyncio.Task[None]] = set()
         self._passable = asyncio.Event()
@@ -185,10 +159,6 @@ class FrontDoor:
         decoder, held = FrameDecoder(), list[Frame]()
         while data := await asyncio.get_running_loop().sock_recv(client, _PIECE_BYTES):
             self.asked += 1
-            self.last_asked = time.monotonic()
-            if self._web:
-                await (to_client.put(_STANDBY_PAGE) if self.manner is Manner.STANDBY else to_server.put(data))
-                continue
             for frame in decoder.feed(data):
                 if self.manner is Manner.GARBAGE:
                     await to_client.put(_GARBAGE)
@@ -198,7 +168,7 @@ class FrontDoor:
                     held.append(frame)
                 else:
                     self._unanswered += 1
-                    await to_server.put(encode_frame(frame.serial, self._request(frame.stream)))
+                    await to_server.put(encode_frame(frame.serial, frame.stream))
             if held:
                 self._held, to_client.ended = held, True
                 client.shutdown(socket.SHUT_RDWR)
@@ -209,16 +179,11 @@ class FrontDoor:
         await to_server.put(b"")
 
     async def _answers(self, server: socket.socket, to_client: _Way) -> None:
-        decoder, page = FrameDecoder(), bytearray()
+        decoder = FrameDecoder()
         while data := await asyncio.get_running_loop().sock_recv(server, _PIECE_BYTES):
-            if self._web:
-                page += data
-                continue
             for frame in decoder.feed(data):
                 self._unanswered -= 1
-                await to_client.put(encode_frame(frame.serial, self._answer(frame.stream)))
-        if page:
-            await to_client.put(self._answer(bytes(page)))
+                await to_client.put(encode_frame(frame.serial, frame.stream))
         await to_client.put(b"")
 
 
@@ -234,7 +199,7 @@ class _Way:
 
     async def put(self, data: bytes) -> None:
         """Add what has come; b"" is the end. Waits while too much is on its way."""
-        late = self._door.late_seconds if self._door.manner is Manner.LATE else 0.0
+        late = LATE_SECONDS / 2 if self._door.manner is Manner.LATE else 0.0
         await self._pieces.put((asyncio.get_running_loop().time() + late, data))
 
     async def go(self, passable: asyncio.Event) -> None:
@@ -251,14 +216,3 @@ class _Way:
                     self._end.shutdown(socket.SHUT_WR)
                 return
             await loop.sock_sendall(self._end, data)
-
-
-def _renaming(texts: Mapping[str, str], readable: bool) -> Callable[[bytes], bytes]:
-    """Replaces the texts where they stand; in what people can read not where they are a part of a longer number."""
-    if not texts:
-        return lambda data: data
-    pairs = {here.encode(): there.encode() for here, there in texts.items()}
-    assert all(len(here) == len(there) for here, there in pairs.items()), texts
-    any_of = b"|".join(map(re.escape, pairs))
-    pattern = re.compile(rb"(?<!\d)(?:%b)(?!\d)" % any_of if readable else any_of)
-    return lambda data: pattern.sub(lambda found: pairs[found[0]], data)

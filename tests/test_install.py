@@ -90,16 +90,3 @@ def test_the_source_archive_holds_the_repository(distributions: Distributions) -
     source = distributions.source
     wanted = {path.relative_to(source).as_posix() for path in source.rglob("*") if path.is_file()}
     assert held - made == {name for name in wanted if ".egg-info/" not in name}
-
-
-def test_tests_run_from_the_source_archive(distributions: Distributions, tmp_path: Path) -> None:
-    with tarfile.open(distributions.sdist) as archive:
-        archive.extractall(tmp_path, filter="data")
-    [source] = tmp_path.iterdir()
-    environment = EmptyEnvironment(tmp_path / "environment")
-    # All that the extra `dev` and its neighbours bring, and nothing of this repository.
-    environment.link({one.metadata["Name"] for one in importlib.metadata.distributions()} - {"pyspark-tubeclient"})
-    done = environment.run(
-        "python", "-m", "pytest", "-q", "tests/wire/test_framing.py", "tests/wire/test_keys.py", cwd=source
-    )
-    assert done.returncode == 0, done.stdout

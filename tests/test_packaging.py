@@ -88,20 +88,6 @@ def test_the_extras(metadata: email.message.Message) -> None:
         assert any(mark in requirement for mark in ("<", "==", ">")), f"{requirement} has no range"
 
 
-def test_pip_knows_the_narrowest_range_for_spark_first(metadata: email.message.Message) -> None:
-    """It fetches the newest of the first range that it reads, 450 MB, and another one if a later range is narrower."""
-    for extras in ({"spark", "delta"}, {"quickstart"}, {"all"}):
-        ranges = [
-            item.partition(";")[0].strip()
-            for item in metadata.get_all("Requires-Dist", [])
-            if item.startswith("pyspark") and item.partition('extra == "')[2].rstrip('"') in extras
-        ]
-        assert len(ranges) > 1
-        assert "<=4.2.0" in ranges[0], f"{sorted(extras)}: {ranges}"
-        # pip chooses for a requirement with extras of its own without a look at the others.
-        assert all("<=4.2.0" in one for one in ranges if "[" in one), ranges
-
-
 # Imports without the optional parts
 
 

@@ -6,8 +6,6 @@ import re
 from html.parser import HTMLParser
 from pathlib import Path
 
-import pytest
-
 from tests.test_packaging import run_python
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -26,22 +24,11 @@ class Tags(HTMLParser):
         self.found.append((tag, dict(attrs)))
 
 
-def build(config: Path, target: Path) -> tuple[int, str]:
-    """Build the site strictly; returns mkdocs' exit code and what it said. (With --quiet nothing would be refused.)"""
-    arguments = ["build", "--strict", "--config-file", str(config), "--site-dir", str(target)]
-    done = run_python("-m", "mkdocs", *arguments, timeout=200)
-    return done.returncode, done.stderr
-
-
-@pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    target = tmp_path_factory.mktemp("site")
-    code, said = build(ROOT / "mkdocs.yml", target)
-    assert code == 0, said
-    return target
-
-
-def test_the_site_loads_nothing_from_elsewhere(site: Path) -> None:
+def test_the_site_loads_nothing_from_elsewhere(tmp_path: Path) -> None:
+    site = tmp_path / "site"
+    # With --quiet nothing would be refused.
+    done = run_python("-m", "mkdocs", "build", "--strict", "--site-dir", str(site), timeout=200)
+    assert done.returncode == 0, done.stderr
     wrong = []
     for path in sorted(site.rglob("*.html")):
         for tag, attributes in Tags(path.read_text(encoding="utf-8")).found:

@@ -56,12 +56,11 @@ velocimacro.library.path=macro.vm
 
 @dataclass(frozen=True)
 class ServerTls:
-    """What servers show and trust over TLS, in Java's key stores. With `two_way` clients have to show something too."""
+    """What servers show and trust over TLS, in Java's key stores; clients have to show something too."""
 
     key_store: Path
     trust_store: Path
     password: str
-    two_way: bool
 
     def section(self, port: int) -> dict[str, object]:
         """The ini file's section of a server whose TLS port is `port`."""
@@ -70,7 +69,7 @@ class ServerTls:
             "tlsPort": port,
             "tlsKeyStorePath": self.key_store,
             "tlsKeyStorePassword": self.password,
-            "tlsTwoWayAuthEnable": str(self.two_way).lower(),
+            "tlsTwoWayAuthEnable": "true",
             "tlsTrustStorePath": self.trust_store,
             "tlsTrustStorePassword": self.password,
         }

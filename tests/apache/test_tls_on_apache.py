@@ -48,9 +48,9 @@ ROWS = 500
 PASSWORD = "fixture"  # of stores in a test's folder; six characters are the least that keytool takes
 
 
-def server_tls(folder: Path, shown: Certificate, trusted: CertificateAuthority, *, two_way: bool) -> ServerTls:
+def server_tls(folder: Path, shown: Certificate, trusted: CertificateAuthority) -> ServerTls:
     """What lets a server show `shown` and trust clients whom `trusted` signed."""
-    tls = ServerTls(folder / "keys.p12", folder / "trusted.p12", PASSWORD, two_way)
+    tls = ServerTls(folder / "keys.p12", folder / "trusted.p12", PASSWORD)
     # Java reads PKCS12 where TubeMQ asks for "JKS".
     _run(
         *("openssl", "pkcs12", "-export", "-in", shown.certificate_file, "-inkey", shown.key_file),
@@ -79,7 +79,7 @@ def locked(
         brokers=1,
         heap_mb=256,
         master_settings=dict.fromkeys(checks, "true"),
-        tls=server_tls(folder, server_certificate, authority, two_way=True),
+        tls=server_tls(folder, server_certificate, authority),
     )
     cluster.start([TopicSpec("locked")])
     yield cluster

@@ -1,4 +1,4 @@
-"""A cluster's life: starts and stops, clean and not, topics that come, grow and go, and its ports."""
+"""A cluster's life: starts and stops, clean and not, topics that come, grow and go, its ports and connections."""
 
 from __future__ import annotations
 
@@ -15,6 +15,8 @@ import pytest
 from embedded_tubemq import EmbeddedTubeMQ, NewMessage, TopicConfig
 from tests.embedded_tubemq.raw_client import RawClient
 from tubeclient.errors import ConfigurationError
+from tubeclient.wire.envelope import encode_request
+from tubeclient.wire.framing import encode_frame
 from tubeclient.wire.methods import Method
 
 READER = {"clientId": "c", "groupName": "g", "topicName": "flights", "partitionId": 0}
@@ -168,3 +170,23 @@ def test_nobody_gets_the_ports_of_a_stopped_broker_until_the_end(tmp_path: Path,
         tube.stop_broker(1, clean=clean)
     with given_away(ports[1][0]), given_away(ports[1][1]):
         pass
+
+
+def test_requests_may_be_cut_anywhere_and_are_answered_in_their_order(to_broker: RawClient) -> None:
+    spec = Method.SEND_MESSAGE.spec
+    fields = {"clientId": "p", "topicName": "flights", "partitionId": 0, "flag": 0, "checkSum": -1, "sentAddr": 0}
+    request = spec.request(**fields, data=bytes(20_000)).SerializeToString()
+    stream = encode_request(spec.service, spec.method_id, request, 10_000)
+    frames = b"".join(encode_frame(serial, stream) for serial in range(50))
+    for start in range(0, len(frames), 77_001):
+        to_broker.socket.sendall(frames[start : start + 77_001])
+    offsets = [to_broker.answer(Method.SEND_MESSAGE, serial).appendOffset for serial in range(50)]
+    assert offsets == [n * 28 for n in range(50)]
+
+
+def test_a_connection_that_the_stop_overtakes_ends_too(tube: EmbeddedTubeMQ) -> None:
+    for _ in range(20):
+        client = RawClient(tube.master_address)
+        tube.restart_master()
+        with client, pytest.raises(ConnectionError):
+            client.next_frame()

@@ -29,16 +29,10 @@ __all__ = [
     "FAULTS",
     "LONG_FAULTS",
     "OTHER_FAULTS",
-    "RARE_FAULTS",
     "broker_stays_down",
     "kill_in_first_round",
     "zombie_driver",
 ]
-
-
-_SHORT: Final = (2.0, 12.0)
-_LONG: Final = (LEASE_SECONDS + 3, LEASE_SECONDS + 10)
-"""Seconds for which something stands still."""
 
 
 def kill_in_first_round(scene: Scene) -> str:
@@ -165,30 +159,11 @@ def broker_stays_down(scene: Scene) -> str:
     return f"broker {broker_id}, down for {seconds:.1f} s, the driver killed with {state}"
 
 
-def hold_up_driver(scene: Scene) -> str:
-    """The driver and its JVM stand still in a round, for less than a lease; the same driver goes on."""
-    run = scene.job.run
-    in_mid_round(scene)
-    seconds = scene.rng.uniform(*_SHORT)
-    with scene.job.standing_still():
-        time.sleep(seconds)
-        state = state_of(scene.job)
-    assert scene.job.run is run
-    return f"for {seconds:.1f} s with {state}"
-
-
 def hold_up_server(scene: Scene) -> str:
-    """A broker or the master stands still for some seconds; the embedded ones are one process, so all of them do."""
-    return _hold_up_server(scene, _SHORT)
-
-
-def hold_up_server_for_long(scene: Scene) -> str:
-    """The same for longer than all leases: then the server goes on, and knows that it has lost everybody."""
-    return _hold_up_server(scene, _LONG)
-
-
-def _hold_up_server(scene: Scene, between: tuple[float, float]) -> str:
-    server, seconds = scene.rng.choice((0, *sorted(scene.tube.brokers))), scene.rng.uniform(*between)
+    """A broker or the master stands still for longer than all leases; then it goes on, and knows that it has lost
+    everybody. The embedded ones are one process, so all of them do."""
+    server = scene.rng.choice((0, *sorted(scene.tube.brokers)))
+    seconds = scene.rng.uniform(LEASE_SECONDS + 3, LEASE_SECONDS + 10)
     state = state_of(scene.job)
     with scene.tube.standing_still(server):
         time.sleep(seconds)
@@ -226,10 +201,7 @@ DRIVER_FAULTS: Final = (
 
 OTHER_FAULTS: Final = (kill_executor, kill_python_worker, hold_up_python_worker, restart_master, restart_broker)
 
-LONG_FAULTS: Final[tuple[Fault, ...]] = (zombie_driver, broker_stays_down)
+LONG_FAULTS: Final[tuple[Fault, ...]] = (zombie_driver, broker_stays_down, hold_up_server)
 """Each of them takes minutes where a driver starts slowly, so that a run might end before the seed draws them."""
 
-RARE_FAULTS: Final[tuple[Fault, ...]] = (hold_up_driver, hold_up_server, hold_up_server_for_long)
-"""Of these a short run has one or two."""
-
-FAULTS: Final[tuple[Fault, ...]] = (*DRIVER_FAULTS, *OTHER_FAULTS, *RARE_FAULTS)
+FAULTS: Final[tuple[Fault, ...]] = (*DRIVER_FAULTS, *OTHER_FAULTS, hold_up_server)

@@ -6,8 +6,7 @@ import contextlib
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from tests.exactly_once.looking import Positions, records
@@ -20,8 +19,6 @@ __all__ = ["SPARK", "Job"]
 _COMMAND = "tubeclient ingest: "
 _END_SECONDS = 120.0
 _KILLED_SECONDS = 10.0
-_STOPPED_SECONDS = 0.05
-"""All threads of a driver stand still so long after SIGSTOP."""
 SPARK = {
     "spark.driver.extraJavaOptions": JAVA_OPTIONS,
     "spark.executor.extraJavaOptions": JAVA_OPTIONS,
@@ -141,19 +138,6 @@ class Job:
             send_signal(process, signal.SIGKILL)
         self.run.kill()
         wait_for(lambda: not self._drivers(), "the driver to be gone", seconds=_KILLED_SECONDS)
-
-    @contextmanager
-    def standing_still(self) -> Iterator[None]:
-        """The driver does nothing for the length of the block (SIGSTOP), and go on after it."""
-        processes = self._processes()
-        for process in processes:
-            send_signal(process, signal.SIGSTOP)
-        try:
-            time.sleep(_STOPPED_SECONDS)
-            yield
-        finally:
-            for process in processes:
-                send_signal(process, signal.SIGCONT)
 
     def set_aside(self) -> Zombie:
         """Stop the driver where it stands (SIGSTOP). The next start is one beside it; the one that stands still is the

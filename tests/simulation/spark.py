@@ -33,7 +33,6 @@ Reading = Callable[[], Iterator[Any]]
 """What a task does, in a process of its own: gives its Arrow batches."""
 
 MAX_ATTEMPTS = 4
-SPECULATION_SECONDS = 2.0
 POLL_SECONDS = 0.25
 
 
@@ -63,9 +62,6 @@ class CheckpointFiles:
 
     def copy(self) -> CheckpointFiles:
         return CheckpointFiles(self.query_id, dict(self.offsets), set(self.commits))
-
-    def replace_by(self, other: CheckpointFiles) -> None:
-        self.query_id, self.offsets, self.commits = other.query_id, dict(other.offsets), set(other.commits)
 
 
 @dataclass
