@@ -15,16 +15,15 @@ import re
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 from urllib.parse import unquote, urlsplit
 
 from offsets_store.errors import CommitConflict, OffsetsTableError, SchemaMismatch, display_uri, scrub
 from offsets_store.progress import GroupKey
 from offsets_store.rows import Row, checked, rows_from_arrow, rows_to_arrow
+from offsets_store.run import Conflict
 from offsets_store.schema import PARTITION_COLUMN, TABLE_PROPERTIES, arrow_schema, check_schema
-from offsets_store.storage import Conflict, TableCommit
 from tubeclient.names import GroupName
 
 if TYPE_CHECKING:
@@ -50,9 +49,6 @@ _LONGEST_PAUSE_S: Final = 2.0
 
 _NOT_IN_PATHS: Final = re.compile(r"[\[\]^|]|%[0-9A-Fa-f]{2}")
 """With some of them delta-rs panics. With a percent sign before two digits it writes one folder and reads another."""
-
-# The predicate of `replace` as the log shows it.
-_OWN_PREDICATE: Final = re.compile(rf"\"{PARTITION_COLUMN}\" = '((?:[^']|'')*)'")
 
 
 class _Seen(NamedTuple):
@@ -92,9 +88,9 @@ class DeltaRsStorage:
 
     def transaction_version(self, key: GroupKey) -> int | None:
         with self._explained("read"):
-            if self._table is not None and key.group_transaction_id not in self._sequences:
-                self._sequences[key.group_transaction_id] = self._table.transaction_version(key.group_transaction_id)
-        return self._sequences.get(key.group_transaction_id)
+            if self._table is not None and key.transaction_id not in self._sequences:
+                self._sequences[key.transaction_id] = self._table.transaction_version(key.transaction_id)
+        return self._sequences.get(key.transaction_id)
 
     def replace(self, key: GroupKey, rows: Sequence[Row], sequence: int) -> None:
         if self._seen is None or self._seen.consumer_group != key.consumer_group:
@@ -112,7 +108,7 @@ class DeltaRsStorage:
             after = table.version()
             self._mark = self._mark_of(table)
         self._seen = _Seen(key.consumer_group, after, written)
-        self._sequences[key.group_transaction_id] = sequence
+        self._sequences[key.transaction_id] = sequence
         if before // UPKEEP_COMMITS != after // UPKEEP_COMMITS:
             self._begin_upkeep()
 
@@ -213,11 +209,9 @@ class DeltaRsStorage:
         self._upkeep = threading.Thread(target=work, name="offsets-table-upkeep", daemon=True)
         self._upkeep.start()
 
-    def commits(self, limit: int) -> list[TableCommit]:
-        """The table's last commits, newest first, at most `limit`; [] if there is no table."""
-        with self._explained("read the log of"):
-            table = self._open()
-            return [] if table is None else [_commit_of(entry) for entry in table.history(limit)]
+    def exists(self) -> bool:
+        with self._explained("read"):
+            return self._open() is not None
 
     def groups(self) -> list[str]:
         """The groups that have rows, sorted; [] if there is no table."""
@@ -225,25 +219,6 @@ class DeltaRsStorage:
             table = self._open()
             found = [] if table is None else table.partitions()
             return sorted({name for one in found if (name := one[PARTITION_COLUMN]) is not None})
-
-    def rows_at(self, consumer_group: GroupName, version: int) -> list[Row] | None:
-        """The group's rows at a version of the table; None if that version can no longer be read."""
-        with self._explained("read"):
-            table = self._open()
-            if table is None:
-                return None
-            newest = table.version()
-            try:
-                table.load_as_version(version)
-                return _rows_of(table, consumer_group)
-            except Exception:
-                # Removed log entries and removed files fail with different errors. Any other fault, such as missing
-                # permission, also shows on the newest version.
-                table = self._open()
-                if version == newest or table is None:
-                    raise
-                _rows_of(table, consumer_group)
-                return None
 
     def _newest(self) -> DeltaTable | None:
         if self._table is None or self._mark_of(self._table) != self._mark:
@@ -384,13 +359,8 @@ def _rows_of(table: DeltaTable, consumer_group: GroupName) -> list[Row]:
 def _properties(key: GroupKey, sequence: int) -> CommitProperties:
     from deltalake import CommitProperties, Transaction
 
-    # The second identity fences all runs of the group, whatever their topics: delta-rs refuses a commit if another
-    # commit used one of its identities since.
-    identities = [key.transaction_id, key.group_transaction_id]
-    return CommitProperties(
-        app_transactions=[Transaction(identity, sequence) for identity in identities],
-        custom_metadata={"sequence": str(sequence)},
-    )
+    # It fences all runs of the group, whatever their topics: delta-rs refuses a commit if another used it since.
+    return CommitProperties(app_transactions=[Transaction(key.transaction_id, sequence)])
 
 
 def _no_hooks() -> PostCommitHookProperties:
@@ -403,25 +373,6 @@ def _no_hooks() -> PostCommitHookProperties:
 def _of_group(consumer_group: GroupName) -> str:
     name = consumer_group.replace("'", "''")
     return f"\"{PARTITION_COLUMN}\" = '{name}'"  # unquoted, the column would be lower-cased
-
-
-def _commit_of(entry: Mapping[str, Any]) -> TableCommit:
-    """A commit as its log entry describes it; other writers may leave fields out."""
-    sequence = str(entry.get("sequence", ""))
-    predicate = (entry.get("operationParameters") or {}).get("predicate")
-    return TableCommit(
-        version=entry["version"],
-        committed_at=datetime.fromtimestamp(entry.get("timestamp", 0) / 1000, UTC),
-        operation=str(entry.get("operation", "")),
-        group=_group_of(predicate),
-        sequence=int(sequence) if sequence.isdecimal() else None,
-    )
-
-
-def _group_of(predicate: str | None) -> str | None:
-    """The group that a commit of `replace` rewrote; None for any other predicate."""
-    found = _OWN_PREDICATE.fullmatch(predicate or "")
-    return found[1].replace("''", "'") if found else None
 
 
 def _local_folder(uri: str) -> Path | None:

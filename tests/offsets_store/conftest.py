@@ -10,7 +10,7 @@ import pytest
 
 from offsets_store import GroupKey, OffsetsTable, PartitionProgress
 from offsets_store.rows import Row
-from offsets_store.storage import Storage
+from offsets_store.run import Storage
 from tubeclient.keys import PartitionKey
 from tubeclient.names import GroupName
 

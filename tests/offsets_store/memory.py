@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from offsets_store.progress import GroupKey
 from offsets_store.rows import Row
-from offsets_store.storage import Conflict
+from offsets_store.run import Conflict
 
 __all__ = ["Commit", "Log", "MemoryStorage"]
 

@@ -13,7 +13,7 @@ from deltalake import DeltaTable, write_deltalake
 
 from offsets_store import CommitConflict, GroupKey, OffsetsTable, OffsetsTableError, RunAlive, SupersededRun
 from offsets_store.delta_rs import DeltaRsStorage
-from offsets_store.storage import Conflict
+from offsets_store.run import Conflict
 from tests.offsets_store.conftest import FIRST, KEY, SECOND, Between, Clock, at
 
 Open = Callable[[], OffsetsTable]

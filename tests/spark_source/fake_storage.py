@@ -9,8 +9,8 @@ from typing import Any
 
 from offsets_store import GroupKey, OffsetsTable, OffsetsTableError
 from offsets_store.rows import Row
+from offsets_store.run import Conflict
 from offsets_store.schema import POSITION
-from offsets_store.storage import Conflict
 from spark_source.progress.follower import Waits
 from spark_source.stream.planner import StreamPlanner
 from tests.spark_source.fakes import ROW, FakeClock, FakeCluster, as_json, planner_with
