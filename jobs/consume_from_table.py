@@ -33,8 +33,7 @@ from tubeclient import (
     assign,
 )
 from tubeclient.settings import parse_master_servers
-from tubeclient_cli.common.signals import stop_on_signals
-from tubeclient_cli.common.terminal import clear_errors, script_app
+from tubeclient_cli.common.terminal import clear_errors, script_app, stop_on_signals
 
 __all__ = ["consume"]
 

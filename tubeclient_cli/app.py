@@ -12,10 +12,8 @@ with brought_by("cli"):
 
 from tubeclient._version import __version__
 from tubeclient_cli.bad_records.command import bad_records_app
-from tubeclient_cli.common.help import plain_help
-from tubeclient_cli.common.terminal import Program
+from tubeclient_cli.common.terminal import Program, plain_help
 from tubeclient_cli.consume.command import consume
-from tubeclient_cli.dashboard.command import dashboard
 from tubeclient_cli.doctor import doctor
 from tubeclient_cli.groups import groups_app
 from tubeclient_cli.ingest.command import ingest
@@ -31,7 +29,6 @@ app.add_typer(bad_records_app)
 app.add_typer(groups_app)
 app.add_typer(offsets_app)
 app.add_typer(topics_app)
-app.command()(dashboard)
 app.command()(ingest)
 app.command()(produce)
 app.command()(consume)

@@ -16,9 +16,7 @@ from typing import Annotated, Final
 import typer
 
 from tubeclient.errors import ConfigurationError
-from tubeclient_cli.common.cluster import MASTERS_VARIABLE, settings_of, with_web_port
-from tubeclient_cli.common.pairs import further_options
-from tubeclient_cli.common.printable import counted, one_line
+from tubeclient_cli.common.cluster import MASTERS_VARIABLE, further_options, settings_of, with_web_port
 from tubeclient_cli.common.terminal import (
     AsJson,
     ExitCode,
@@ -26,7 +24,9 @@ from tubeclient_cli.common.terminal import (
     StorageOptions,
     Unreachable,
     clear_errors,
+    counted,
     exit_code,
+    one_line,
     print_json,
 )
 
@@ -199,7 +199,7 @@ def _reach(address: str) -> None:
 
 
 def _table(uri: str, storage_options: list[str] | None) -> str:
-    from tubeclient_cli.common.offsets_tables import table_at
+    from tubeclient_cli.common.cluster import table_at
 
     table = table_at(uri, storage_options, may_be_new=True)
     if not table.exists():

@@ -10,26 +10,25 @@ import typer
 
 from tubeclient.errors import ConfigurationError, UnknownGroup
 from tubeclient.keys import PartitionKey
-from tubeclient_cli.common.cluster import Masters, admin_of, settings_of
-from tubeclient_cli.common.pairs import further_options
+from tubeclient_cli.common.cluster import Masters, admin_of, further_options, settings_of
 from tubeclient_cli.common.places import (
     DryRun,
-    PositionMove,
+    Moves,
     Yes,
     ask,
     check_can_ask,
-    held,
-    offsets_of,
+    moves_to,
     parse_place,
     print_moves,
 )
-from tubeclient_cli.common.printable import counted
 from tubeclient_cli.common.terminal import (
     AsJson,
     FurtherOptions,
     TimeZone,
     clear_errors,
+    counted,
     named_group,
+    one_line,
     print_json,
     table_console,
 )
@@ -243,17 +242,19 @@ def move(
         admin = admin_of(master_servers, option)
         if not (dry_run or force):
             _check_offline(admin, group)
-        moves = _planned(settings, admin, group, topic or [], spec, zone.key)
+        plan = _planned(settings, admin, group, topic or [], spec, zone.key)
         if not json:
-            print_moves(table_console(), f"group {group}", moves, dry_run=dry_run)
-        changed = bool(moves) and not dry_run
+            for warning in plan.warnings:
+                typer.echo(one_line(f"warning: {warning}"))
+            print_moves(table_console(), f"group {group}", plan.moves, dry_run=dry_run)
+        changed = bool(plan.moves) and not dry_run
         if changed:
             ask(f"Move group {group}?", yes=yes)
             if not force:  # the search for a time may take long, and so may the user
                 _check_offline(admin, group)
-            admin.set_offsets(group, {move.partition: move.end for move in moves if move.end is not None})
+            admin.set_offsets(group, {move.partition: move.end for move in plan.moves})
         if json:
-            print_json({"group": group, "changed": changed, "moves": [move.row() for move in moves]})
+            print_json({"group": group, "changed": changed, "moves": [move.row() for move in plan.moves]})
         elif changed:
             typer.echo(f"group {group} was moved at the brokers")
 
@@ -268,8 +269,8 @@ def _check_offline(admin: Admin, group: str) -> None:
 
 def _planned(
     settings: ClientSettings, admin: Admin, group: str, topics: Sequence[str], spec: OffsetSpec, time_zone: str
-) -> list[PositionMove]:
-    """The partitions that would move to `spec`, sorted. Raises TubeError."""
+) -> Moves:
+    """What would move to `spec`. Raises TubeError."""
     from tubeclient.consumers.group import fetch_view
     from tubeclient.names import reader_groups_of
     from tubeclient.positions.offset_lookup import OffsetLookup
@@ -287,6 +288,4 @@ def _planned(
         )
     view = fetch_view(settings, wanted, readers)
     with contextlib.closing(OffsetLookup(settings, readers)) as lookup:
-        bounds = lookup.bounds(view)
-        after = held(offsets_of(spec, view.partitions(), lookup, view, bounds, time_zone), bounds)
-    return [PositionMove(key, before.get(key), at) for key, at in sorted(after.items()) if before.get(key) != at]
+        return moves_to(spec, before, view, lookup, lookup.bounds(view), time_zone)

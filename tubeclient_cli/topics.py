@@ -12,14 +12,13 @@ import typer
 from tubeclient.errors import ConfigurationError
 from tubeclient.keys import INDEX_ENTRY_BYTES, StoreBounds, StoreKey
 from tubeclient.names import near_names, new_topic_name
-from tubeclient_cli.common.cluster import Masters, admin_of, no_topic, settings_of
-from tubeclient_cli.common.pairs import further_options
-from tubeclient_cli.common.printable import counted
+from tubeclient_cli.common.cluster import Masters, admin_of, further_options, no_topic, settings_of
 from tubeclient_cli.common.terminal import (
     AsJson,
     ExitCode,
     FurtherOptions,
     clear_errors,
+    counted,
     print_json,
     table_console,
 )

@@ -96,7 +96,7 @@ def test_a_look_at_an_offsets_table_imports_neither_spark_nor_pandas(tmp_path: P
     where = ("--offsets-table", uri)
     with EmbeddedTubeMQ(tmp_path / "tube", [TopicConfig("clicks")]) as tube:
         cluster = (*ClusterCommands.of(tube).where, "--consumer-group", "etl")
-        for words in (("list", *where), ("status", *where, *cluster)):
+        for words in (("list", *where), ("show", *where, *cluster)):
             assert imported("offsets", *words) & {"pyspark", "py4j", "delta", "pandas"} == set()
 
 

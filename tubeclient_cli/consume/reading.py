@@ -19,8 +19,8 @@ from tubeclient.positions.offset_lookup import OffsetLookup
 from tubeclient.range_reader import RangeReader, WantedRange
 from tubeclient.settings import ClientSettings
 from tubeclient_cli.common.cluster import no_topic
-from tubeclient_cli.common.places import held, offsets_of
-from tubeclient_cli.common.printable import printable
+from tubeclient_cli.common.places import moves_to
+from tubeclient_cli.common.terminal import printable
 
 if TYPE_CHECKING:
     from datetime import tzinfo
@@ -83,7 +83,7 @@ def read_topic(settings: ClientSettings, wanted: Wanted, output: Output) -> None
         ) as reader,
     ):
         bounds: Mapping[StoreKey, StoreBounds] = lookup.bounds(view)
-        begins = held(offsets_of(wanted.start, view.partitions(), lookup, view, bounds, wanted.time_zone), bounds)
+        begins = {**moves_to(wanted.start, {}, view, lookup, bounds, wanted.time_zone).positions}
         looked = time.monotonic()
         while True:
             ends = {key: bounds[key.store].max_offset for key in begins if key.store in bounds}

@@ -11,10 +11,17 @@ import typer
 from tubeclient.conditions import said
 from tubeclient.errors import ConfigurationError, TubeError
 from tubeclient.extras import MissingPackage, brought_by
-from tubeclient_cli.common.cluster import MASTERS_VARIABLE, WEB_PORT_VARIABLE, of_environment
-from tubeclient_cli.common.pairs import pairs, spark_confs
-from tubeclient_cli.common.signals import stop_on_signals
-from tubeclient_cli.common.terminal import ExitCode, SparkConf, SparkMaster, exit_code, exit_code_of, print_json, tell
+from tubeclient_cli.common.cluster import MASTERS_VARIABLE, WEB_PORT_VARIABLE, of_environment, pairs, spark_confs
+from tubeclient_cli.common.terminal import (
+    ExitCode,
+    SparkConf,
+    SparkMaster,
+    exit_code,
+    exit_code_of,
+    print_json,
+    stop_on_signals,
+    tell,
+)
 from tubeclient_cli.ingest.json_events import JsonEvents, error_event
 
 if TYPE_CHECKING:
@@ -308,10 +315,9 @@ def _ingest(
     from offsets_store import OffsetsTableError
     from spark_source.session import STARTING_SPARK
     from spark_source.spark_log import SparkLog, start_failure
-    from tubeclient_cli.common.session import end_session, has_ended, hush_py4j, make_session
+    from tubeclient_cli.common.session import end_session, has_ended, hush_py4j, leave, make_session
     from tubeclient_cli.ingest.display import Display
     from tubeclient_cli.ingest.first_look import look_first
-    from tubeclient_cli.ingest.on_spark import leave
     from tubeclient_ingest.advice import short_cause, with_advice
 
     display: Display | JsonEvents = JsonEvents() if as_json else Display()

@@ -11,8 +11,7 @@ from typing import Annotated, BinaryIO
 import typer
 
 from tubeclient.errors import ConfigurationError
-from tubeclient_cli.common.cluster import Masters, settings_of
-from tubeclient_cli.common.pairs import further_options, pairs
+from tubeclient_cli.common.cluster import Masters, further_options, pairs, settings_of
 from tubeclient_cli.common.terminal import ExitCode, FurtherOptions, clear_errors, exit_code, tell
 
 __all__ = ["produce"]
@@ -73,7 +72,7 @@ def produce(
     with clear_errors("produce"):
         from tubeclient.producing.producer import Producer
         from tubeclient.wire.message_time import zone_named
-        from tubeclient_cli.common.signals import until_interrupted
+        from tubeclient_cli.common.terminal import until_interrupted
         from tubeclient_cli.produce.sending import Sending, parser_of
 
         zone = zone_named(time_zone)

@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from tubeclient.conditions import said
 from tubeclient.errors import ConfigurationError, TubeError
 from tubeclient.producing.outgoing import OutgoingMessage
-from tubeclient_cli.common.printable import counted
-from tubeclient_cli.common.terminal import ExitCode, exit_code
+from tubeclient_cli.common.terminal import ExitCode, counted, exit_code
 
 if TYPE_CHECKING:
     from datetime import tzinfo

@@ -58,7 +58,7 @@ def server(
     """
     with clear_errors("server"):
         from embedded_tubemq import EmbeddedTubeMQ, TopicConfig
-        from tubeclient_cli.common.listening import check_address
+        from tubeclient_cli.common.cluster import check_address
         from tubeclient_cli.server.serving import load_sample, serve
 
         check_address("--host", host)
