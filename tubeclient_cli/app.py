@@ -19,7 +19,7 @@ from tubeclient_cli.groups import groups_app
 from tubeclient_cli.ingest.command import ingest
 from tubeclient_cli.offsets.command import offsets_app
 from tubeclient_cli.produce.command import produce
-from tubeclient_cli.server.command import server
+from tubeclient_cli.server import server
 from tubeclient_cli.topics import topics_app
 
 __all__ = ["app", "ingest", "main"]
