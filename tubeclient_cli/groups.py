@@ -10,7 +10,7 @@ import typer
 
 from tubeclient.errors import ConfigurationError, UnknownGroup
 from tubeclient.keys import PartitionKey
-from tubeclient_cli.common.cluster import Masters, admin_of, further_options, settings_of
+from tubeclient_cli.common.cluster import Masters, admin_of, further_options, settings_of, topics_known
 from tubeclient_cli.common.places import (
     DryRun,
     Moves,
@@ -286,6 +286,7 @@ def _planned(
             f"the brokers have no position of group {group}; name its topics with --topic, or use `tubeclient offsets "
             "reset` for a query with an offsets table"
         )
-    view = fetch_view(settings, wanted, readers)
+    with topics_known(settings, wanted):
+        view = fetch_view(settings, wanted, readers)
     with contextlib.closing(OffsetLookup(settings, readers)) as lookup:
         return moves_to(spec, before, view, lookup, lookup.bounds(view), time_zone)

@@ -11,7 +11,7 @@ import typer
 
 from tubeclient.errors import ConfigurationError
 from tubeclient.keys import INDEX_ENTRY_BYTES, StoreBounds, StoreKey
-from tubeclient.names import near_names, new_topic_name
+from tubeclient.names import new_topic_name
 from tubeclient_cli.common.cluster import Masters, admin_of, further_options, no_topic, settings_of
 from tubeclient_cli.common.terminal import (
     AsJson,
@@ -182,7 +182,7 @@ def _changing_admin(master_servers: str, option: list[str] | None, token_file: s
 def _one(admin: Admin, name: str) -> DeployedTopic:
     for topic in admin.topics([name]):
         return topic
-    raise no_topic(name, near_names([name], admin.topic_names()))
+    raise no_topic(name, admin.topic_names())
 
 
 def _json(topic: DeployedTopic, bounds: Mapping[StoreKey, StoreBounds] | None = None) -> dict[str, Any]:

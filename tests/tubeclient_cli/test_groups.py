@@ -148,7 +148,7 @@ def test_a_group_that_starts_while_the_question_waits_is_refused(
     [
         (["move", "reads", "--to", "yesterday", "--yes"], "--to is 'yesterday'; write earliest"),
         (["move", "reads", "--to", "latest", "--json"], "--json does not prompt; add --yes"),
-        (["move", "reads", "--to", "latest", "--topic", "klicks", "--yes"], "klicks"),
+        (["move", "reads", "--to", "latest", "--topic", "klicks", "--yes"], "no topic klicks; did you mean clicks?"),
         (["move", "reads", "--to", '{"1:clicks:9": 0}', "--yes"], "--to names partition 1:clicks:9, which there is"),
         (["move", "nobody", "--to", "latest", "--yes"], "`tubeclient offsets reset` for a query with an offsets table"),
     ],

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -32,6 +33,7 @@ __all__ = [
     "settings_of",
     "spark_confs",
     "table_at",
+    "topics_known",
     "with_web_port",
 ]
 
@@ -93,12 +95,29 @@ def admin_of(master_servers: str, option: list[str] | None) -> Admin:
     return Admin(own_web(settings_of(master_servers, further_options(option))))
 
 
-def no_topic(name: str, near: str) -> ConfigurationError:
-    """The error for a topic that the cluster does not have. `near` is what `tubeclient.names.near_names` gave."""
+def no_topic(name: str, there: Collection[str]) -> ConfigurationError:
+    """The error for a topic that is not among those that are `there`; it names those that are spelled alike."""
+    near = near_names([name], there)
     return ConfigurationError(
         f"the cluster has no topic {name}; {f'{near} ' if near else ''}`tubeclient topics list` shows what there is",
         condition="TOPIC_NOT_FOUND",
     )
+
+
+@contextlib.contextmanager
+def topics_known(settings: ClientSettings, names: Sequence[str]) -> Iterator[None]:
+    """If the cluster lacks one of these topics, which ends the block, `no_topic` is raised in its stead."""
+    from tubeclient.admin import Admin
+    from tubeclient.errors import TopicNotDeployed, TubeError
+    from tubeclient.web_port import own_web
+
+    try:
+        yield
+    except TopicNotDeployed:
+        there: list[str] = []
+        with contextlib.suppress(TubeError):
+            there = Admin(own_web(settings)).topic_names()
+        raise no_topic(next((name for name in names if name not in there), names[0]), there) from None
 
 
 def pairs(flag: str, texts: list[str] | None) -> dict[str, str]:

@@ -127,7 +127,7 @@ def test_records_that_inlong_packed(cluster: ClusterCommands) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["klicks"], "[TOPIC_NOT_FOUND] the cluster has no topic klicks; `tubeclient topics"),
+        (["klicks"], "[TOPIC_NOT_FOUND] the cluster has no topic klicks; did you mean clicks? `tubeclient topics"),
         (["clicks", "--from", '{"1:clicks:7": 28}'], "[PARTITION_NOT_FOUND] --from names partition 1:clicks:7"),
         (["clicks", "--from", "yesterday"], "--from is 'yesterday'; write earliest, latest, a time as 2026"),
         (["clicks", "--from", "29"], "--from"),
