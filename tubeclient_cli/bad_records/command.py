@@ -118,15 +118,18 @@ def retry(
 def _job(command: str, file: Path, master: str | None, conf: list[str] | None, what: str) -> Iterator[Ingest]:
     """The job of a settings file, with a session of Spark; a terminal shows `what` it does, with the group's name."""
     from tubeclient_cli.common.cluster import of_environment
-    from tubeclient_cli.common.session import on_spark
+    from tubeclient_cli.common.live import live_tasks
+    from tubeclient_cli.ingest.on_spark import on_spark
     from tubeclient_ingest.settings import load_settings
 
     confs = spark_confs(conf)
     job = load_settings(file, {}, of_environment())
     if job.bad_records is None:
         raise ConfigurationError(f"{file} has no bad-records in [ingest]; name the table")
-    what = what.format(job.consumer_group)
-    with on_spark(f"tubeclient bad-records {command}", master, confs, what) as spark:
+    with (
+        on_spark(f"tubeclient bad-records {command}", master, confs) as spark,
+        live_tasks(spark, what.format(job.consumer_group)),
+    ):
         from tubeclient_ingest.job import Ingest
 
         yield Ingest.of(spark, job)

@@ -1,4 +1,4 @@
-"""The SparkSession of a command, with Delta: how it starts, what of its errors users see, and how it ends."""
+"""The SparkSession of a command, with Delta."""
 
 from __future__ import annotations
 
@@ -9,16 +9,13 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
-
-import typer
 
 from spark_source.java_parent import java_parent
 from spark_source.session import (
-    STARTING_SPARK,
     asks_for_connect,
     check_spark,
     has_delta,
@@ -27,28 +24,15 @@ from spark_source.session import (
     session_builder,
     start_jvm,
 )
-from tubeclient.conditions import said
 from tubeclient.errors import ConfigurationError
 from tubeclient.extras import brought_by
-from tubeclient_cli.common.terminal import Unreachable, exit_code_of, live_line, tell
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from spark_source.spark_log import SparkLog
 
-__all__ = [
-    "end_after_jvm",
-    "end_session",
-    "has_ended",
-    "hush_py4j",
-    "leave",
-    "make_session",
-    "on_spark",
-    "within",
-]
-
-_Result = TypeVar("_Result")
+__all__ = ["end_after_jvm", "end_session", "has_ended", "hush_py4j", "make_session"]
 
 
 _POLL_SECONDS = 0.1
@@ -60,73 +44,6 @@ _END_SECONDS = 20.0
 """How long the command may take to say by itself what failed, and to end."""
 _TELL_SECONDS = 1.0
 _FAILED: Final = 1
-
-
-@contextlib.contextmanager
-def on_spark(name: str, master: str | None, confs: Mapping[str, str], what: str) -> Iterator[SparkSession]:
-    """The session of `make_session` for one piece of work, `what` to a terminal and Spark's UI. It ends with the block.
-
-    Unreachable if it does not start. An error of Spark within the block becomes a line that begins with `name`, and the
-    exit code of `exit_code_of`. Then the file of Spark's output is left, and named.
-    """
-    with brought_by("spark"):
-        from tubeclient_ingest.target import spark_errors
-
-        errors = spark_errors()
-
-    from spark_source.spark_log import SparkLog, start_failure
-    from tubeclient_ingest.advice import short_cause
-
-    with SparkLog() as log:
-        try:
-            with live_line(lambda: STARTING_SPARK):
-                spark = make_session(name, master, confs, log)
-        except errors as error:
-            leave(log)
-            raise Unreachable(start_failure(log.text()) or short_cause(said(error))) from None
-        try:
-            if not is_connect(spark):  # whose client is not told of jobs
-                spark.sparkContext.setJobDescription(what)
-            with live_line(lambda: what):
-                yield spark
-        except errors as error:
-            if isinstance(error, OSError):
-                raise
-            leave(log)
-            cause = short_cause(said(error))
-            tell(f"{name}: {cause}")
-            raise typer.Exit(exit_code_of(cause)) from None
-        finally:
-            end_session(spark)
-
-
-def leave(log: SparkLog | None) -> None:
-    """Keep the file of Spark's output, and name it."""
-    if log is not None:
-        log.keep()
-        tell(f"Spark's output is in {log.path}")
-
-
-def within(seconds: float, call: Callable[[], _Result]) -> _Result:
-    """What `call` returns or raises. TimeoutError after `seconds`; the call then goes on in its thread, and so may one
-    that never returns, as Spark's start on a cluster without free memory."""
-    results: list[_Result] = []
-    errors: list[BaseException] = []
-
-    def run() -> None:
-        try:
-            results.append(call())
-        except BaseException as error:
-            errors.append(error)
-
-    thread = threading.Thread(target=run, name="tubeclient-deadline", daemon=True)
-    thread.start()
-    thread.join(seconds)
-    if thread.is_alive():
-        raise TimeoutError(f"no answer within {seconds:g} s")
-    if errors:
-        raise errors[0]
-    return results[0]
 
 
 def make_session(

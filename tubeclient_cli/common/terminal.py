@@ -39,7 +39,6 @@ __all__ = [
     "counted",
     "exit_code",
     "exit_code_of",
-    "live_line",
     "named_group",
     "one_line",
     "plain_help",
@@ -125,19 +124,6 @@ def print_json(document: dict[str, Any]) -> None:
 def tell(text: str) -> None:
     """Print one line on standard error."""
     typer.echo(one_line(text), err=True)
-
-
-@contextlib.contextmanager
-def live_line(text: Callable[[], str]) -> Iterator[None]:
-    """While the block runs, show `text()` if standard error is a terminal."""
-    if not sys.stderr.isatty():
-        yield
-        return
-    from rich.console import Console
-    from rich.text import Text
-
-    with Console(stderr=True).status(Text(text())):
-        yield
 
 
 class Unreachable(Exception):

@@ -315,9 +315,10 @@ def _ingest(
     from offsets_store import OffsetsTableError
     from spark_source.session import STARTING_SPARK
     from spark_source.spark_log import SparkLog, start_failure
-    from tubeclient_cli.common.session import end_session, has_ended, hush_py4j, leave, make_session
+    from tubeclient_cli.common.session import end_session, has_ended, hush_py4j, make_session
     from tubeclient_cli.ingest.display import Display
     from tubeclient_cli.ingest.first_look import look_first
+    from tubeclient_cli.ingest.on_spark import leave
     from tubeclient_ingest.advice import short_cause, with_advice
 
     display: Display | JsonEvents = JsonEvents() if as_json else Display()

@@ -10,7 +10,7 @@ from spark_source.cluster.cluster import TubeCluster, check_scope
 from spark_source.options.access import client_settings
 from spark_source.options.given import parse_options
 from tubeclient.errors import TubeError
-from tubeclient_cli.common.session import within
+from tubeclient_cli.common.deadline import within
 from tubeclient_ingest.settings import IngestSettings
 
 __all__ = ["look_first"]

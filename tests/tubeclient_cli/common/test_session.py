@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import socket
-import threading
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -14,7 +13,7 @@ from py4j.java_gateway import JavaPackage
 from spark_source.session import REDACTION_REGEX
 from tubeclient.errors import ConfigurationError
 from tubeclient_cli.common import session
-from tubeclient_cli.common.session import make_session, within
+from tubeclient_cli.common.session import make_session
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -41,16 +40,6 @@ def test_a_spark_without_deltas_jars_is_refused_before_the_first_batch(monkeypat
 def spark_with(delta_table: object) -> Any:
     tables = SimpleNamespace(DeltaTable=delta_table)
     return SimpleNamespace(_jvm=SimpleNamespace(io=SimpleNamespace(delta=SimpleNamespace(tables=tables))))
-
-
-def test_a_call_that_does_not_end_is_left() -> None:
-    assert within(10, lambda: 7) == 7
-    with pytest.raises(ValueError, match="invalid literal"):
-        within(10, lambda: int("x"))
-    let_go = threading.Event()
-    with pytest.raises(TimeoutError, match=r"no answer within 0\.01 s"):
-        within(0.01, let_go.wait)
-    let_go.set()
 
 
 SERVER = "the server's URL"
