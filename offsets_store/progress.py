@@ -60,13 +60,13 @@ class GroupKey:
             return re.fullmatch(self.pattern, topic) is not None
         return topic in self.topics
 
-    @property
-    def transaction_id(self) -> str:
-        """The application id of all Delta transactions of the group. Their version is the rows' `sequence`."""
-        return f"tubeclient:{self.consumer_group}"
-
     def __str__(self) -> str:
         return f"group {self.consumer_group!r} on {self.topic_set}"
+
+
+def transaction_id(consumer_group: str) -> str:
+    """The application id of all Delta transactions of the group. Their version is the rows' `sequence`."""
+    return f"tubeclient:{consumer_group}"
 
 
 class PartRead(NamedTuple):

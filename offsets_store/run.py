@@ -48,8 +48,8 @@ class Storage(Protocol):
     def rows(self, consumer_group: GroupName) -> list[Row]:
         """The group's rows, of all its topic sets, in the table's newest version; [] if there is no table."""
 
-    def transaction_version(self, key: GroupKey) -> int | None:
-        """The sequence of the group's last commit, from the Delta transactions of the version that `rows` read last.
+    def transaction_version(self) -> int | None:
+        """The sequence of the group's last commit, from the Delta transactions of what `rows` read last.
 
         None if there is none or it is unknown; then rows deleted by hand take the sequence with them.
         """
@@ -191,7 +191,7 @@ class OffsetsRun:
             for _ in range(_TRIES):
                 found = self._storage.rows(self._key.consumer_group)
                 self._check_epoch(found)
-                sequence = next_sequence(found, self._storage.transaction_version(self._key))
+                sequence = next_sequence(found, self._storage.transaction_version())
                 updated_at = as_of or datetime.fromtimestamp(self._clock_ms() / 1000, UTC)
                 stamp = Stamp(self._source_count, self._epoch, sequence, updated_at, self._client_version)
                 rows = make_rows([row for row in found if row.belongs_to(self._key)], stamp)
@@ -207,8 +207,9 @@ class OffsetsRun:
                 else:
                     return True
         raise CommitConflict(
-            f"{self._key}: {_TRIES} commits in a row lost against another writer of the group ({reason});"
-            " stop the other query of this group, or give one of the two a consumerGroup of its own"
+            f"{self._key}: {_TRIES} commits in a row lost against another writer ({reason});"
+            " stop the other query of this group, or give one of the two a consumerGroup of its own. If it is other"
+            " groups that write so much, give some of them a table of their own"
         )
 
     def _check_epoch(self, found: Sequence[Row]) -> None:
@@ -238,7 +239,4 @@ def _superseded(epoch: int, newer: Row) -> SupersededRun:
 
 def moment(epoch_ms: int) -> str:
     """A run's start for people."""
-    try:
-        return datetime.fromtimestamp(epoch_ms / 1000, UTC).isoformat(timespec="milliseconds")
-    except (ValueError, OverflowError, OSError):
-        return "no time that there is"  # another tool wrote the epoch
+    return datetime.fromtimestamp(epoch_ms / 1000, UTC).isoformat(timespec="milliseconds")

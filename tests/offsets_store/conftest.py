@@ -46,8 +46,8 @@ class Between:
     def rows(self, consumer_group: GroupName) -> list[Row]:
         return self._storage.rows(consumer_group)
 
-    def transaction_version(self, key: GroupKey) -> int | None:
-        return self._storage.transaction_version(key)
+    def transaction_version(self) -> int | None:
+        return self._storage.transaction_version()
 
     def replace(self, key: GroupKey, rows: Sequence[Row], sequence: int) -> None:
         act, self.act = self.act, None

@@ -13,7 +13,6 @@ from tubeclient.keys import PartitionKey
 def test_equal_topic_sets_are_one_key_in_whatever_order_they_come() -> None:
     assert GroupKey("g", ["b", "a", "b"]) == GroupKey("g", ("a", "b"))
     assert GroupKey("g", ["b", "a"]).topic_set == "a,b"
-    assert GroupKey("g", ["b", "a"]).transaction_id == "tubeclient:g"
 
 
 def test_a_pattern_is_one_key_whatever_it_matches() -> None:
