@@ -180,25 +180,6 @@ def _faults(
 
 
 @offsets_app.command()
-def maintain(
-    offsets_table: _Table,
-    retention_hours: Annotated[
-        int | None,
-        typer.Option(metavar="N", min=1, help="How long older versions of the table stay readable (default: a day)."),
-    ] = None,
-    storage_option: StorageOptions = None,
-) -> None:
-    """Clean an offsets table up: a checkpoint of its log, and no files that no kept version needs.
-
-    Queries go on meanwhile. There is nothing to compact: each commit replaces
-    a group's one file. What grows is the history.
-    """
-    with clear_errors("offsets maintain"):
-        deleted = table_at(offsets_table, storage_option).maintain(retention_hours)
-        typer.echo(f"done: {deleted:,} files deleted")
-
-
-@offsets_app.command()
 def reset(
     offsets_table: _Table,
     consumer_group: _Group,

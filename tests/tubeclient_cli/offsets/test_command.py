@@ -1,9 +1,9 @@
-"""`tubeclient offsets list`, `show` and `maintain`, on real tables and an embedded cluster."""
+"""`tubeclient offsets list` and `show`, on real tables and an embedded cluster."""
 
 from __future__ import annotations
 
 import json
-import os
+import re
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,7 +21,6 @@ from tubeclient_cli.app import app
 
 ROOT = Path(__file__).resolve().parents[3]
 KEY = GroupKey(GROUP, ["clicks"])
-WEEKS_S = 14 * 24 * 3600
 # Two stores; the first has two partitions that share its index.
 A, B, C, D = (PartitionKey(1, "clicks", number) for number in (0, 1, 10_000, 10_001))
 
@@ -154,26 +153,12 @@ def test_a_commit_that_is_too_old_is_exit_code_1_if_messages_wait(offsets: Offse
     record({A: 28, B: 280, C: 56, D: 280})
     assert offsets.run("show", "--max-silence", "1h", *offsets.cluster).exit_code == 0
     done = offsets.run("show", "--max-silence", "29m", *offsets.cluster)
-    assert (done.exit_code, done.stderr) == (1, "clicks: no commit for 1,800 s while messages wait\n")
+    assert done.exit_code == 1
+    assert re.fullmatch(r"clicks: no commit for 1,8\d\d s while messages wait\n", done.stderr)
     record({A: 280, B: 280, C: 280, D: 280})
     assert offsets.run("show", "--max-silence", "29m", *offsets.cluster).exit_code == 0
     assert "add --master-servers" in offsets.error("show", "--max-silence", "1h")
     assert "--max-silence is 'soon'" in offsets.error("show", "--max-silence", "soon", *offsets.cluster)
-
-
-def test_maintain_deletes_old_files_and_makes_a_checkpoint(offsets: OffsetsCommands) -> None:
-    words = ["offsets", "maintain", "--offsets-table", offsets.uri]
-    assert "there is no Delta table at" in CliRunner().invoke(app, words).stderr
-    assert not Path(offsets.uri).exists()
-    offsets.table.open_run(KEY, 2).record(at({A: 28}))
-    orphan = next(Path(offsets.uri).glob("consumerGroup=*")) / "part-orphan.parquet"
-    orphan.write_bytes(b"")
-    os.utime(orphan, (time.time() - WEEKS_S,) * 2)
-    done = CliRunner().invoke(app, words)
-    assert (done.exit_code, done.output) == (0, "done: 1 files deleted\n")
-    assert not orphan.exists()
-    assert list((Path(offsets.uri) / "_delta_log").glob("*.checkpoint.parquet"))
-    assert CliRunner().invoke(app, [*words, "--retention-hours", "0"]).exit_code == 2
 
 
 def test_errors_of_the_user_are_one_line(offsets: OffsetsCommands, tmp_path: Path) -> None:
