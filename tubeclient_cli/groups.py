@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tubeclient.errors import ConfigurationError, UnknownGroup
+from tubeclient.errors import BrokerFailed, ConfigurationError, UnknownGroup
 from tubeclient.keys import PartitionKey
 from tubeclient_cli.common.cluster import Masters, admin_of, further_options, settings_of, topics_known
 from tubeclient_cli.common.places import (
@@ -31,6 +31,7 @@ from tubeclient_cli.common.terminal import (
     one_line,
     print_json,
     table_console,
+    tell,
 )
 
 if TYPE_CHECKING:
@@ -62,19 +63,12 @@ _Topics = Annotated[
 
 
 @groups_app.command("list")
-def list_groups(
-    master_servers: Masters,
-    everyone: Annotated[
-        bool, typer.Option("--all", help="Also groups without clients online of which the brokers keep positions.")
-    ] = False,
-    option: FurtherOptions = None,
-    json: AsJson = False,
-) -> None:
-    """List the groups with clients online: consumers, and queries of Spark.
+def list_groups(master_servers: Masters, option: FurtherOptions = None, json: AsJson = False) -> None:
+    """List the groups with clients online, and those of which the brokers keep positions.
 
-    Of groups without clients, which --all adds, brokers know the positions
-    but not the topics. Reader groups, with which queries read ranges, are
-    left out. `offsets list` lists the groups of an offsets table.
+    Of groups without clients the topics are not known. Reader groups, with
+    which queries read ranges, are left out. `offsets list` lists the groups
+    of an offsets table.
 
     Example:
 
@@ -88,18 +82,18 @@ def list_groups(
         rows: list[dict[str, Any]] = [
             {"group": one.name, "clients": one.members, "topics": sorted(one.topics)} for one in admin.groups()
         ]
-        if everyone:
+        try:
             others = set(admin.stored_groups()) - {row["group"] for row in rows}
-            rows += [
-                {"group": name, "clients": 0, "topics": []} for name in sorted(others) if why_no_group(name) is None
-            ]
+        except BrokerFailed as error:
+            tell(f"groups without clients online are left out: {error}")
+            others = set()
+        rows += [{"group": name, "clients": 0, "topics": []} for name in sorted(others) if why_no_group(name) is None]
         if json:
             print_json({"groups": rows})
         elif rows:
             print_rows(table_console(), rows)
         else:
-            more = "" if everyone else "--all shows also those without, "
-            typer.echo(f"no group has clients online; {more}`offsets list` shows those of queries")
+            typer.echo("the cluster knows no group; `offsets list` shows those of queries")
 
 
 @groups_app.command("show")

@@ -110,7 +110,8 @@ def test_a_broker_that_is_slow_to_load_is_waited_for(
     monkeypatch.setattr(Admin, "topics", slow)
     assert "was altered: 16 partitions" in cluster.text("topics", "alter", "clicks", "--partitions", "4", env=TOKEN)
     late += [before] * 9
-    done = cluster.run("topics", "alter", "clicks", "--partitions", "5", "--wait", "0.01", env=TOKEN)
+    monkeypatch.setattr("tubeclient_cli.topics._WAIT_SECONDS", 0.0)
+    done = cluster.run("topics", "alter", "clicks", "--partitions", "5", env=TOKEN)
     assert (done.exit_code, "not all brokers have loaded it yet" in done.stdout) == (1, True), done.output
 
 
