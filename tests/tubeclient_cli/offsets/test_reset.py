@@ -79,14 +79,6 @@ def test_where_a_group_goes(offsets: OffsetsCommands, where: str, expected: dict
     ]
 
 
-def test_times_are_by_the_zone_that_is_named(offsets: OffsetsCommands) -> None:
-    # The producers' clocks wrote 03:05, wherever they were.
-    more = ["--time-zone", "Asia/Shanghai", "--dry-run", *offsets.cluster]
-    for where in ("2024-01-02T03:05", "2024-01-01T19:05Z"):
-        moves = offsets.json("reset", "--to", where, *more)["moves"]
-        assert [(m["partition"], m["to"]) for m in moves] == [(str(B), 140)], where
-
-
 def test_what_would_move_is_printed_and_a_dry_run_touches_nothing(offsets: OffsetsCommands) -> None:
     before = files(offsets.uri)
     text = offsets.text("reset", "--to", '{"1:clicks:0": 84, "1:clicks:10000": 140}', "--dry-run", *offsets.cluster)
@@ -215,14 +207,3 @@ def test_bad_input_is_one_line_and_changes_nothing(offsets: OffsetsCommands, arg
     before = files(offsets.uri)
     assert text in offsets.error("reset", "--yes", "--json", *arguments)
     assert files(offsets.uri) == before
-
-
-def test_messages_without_a_time_are_said_with_what_to_name_instead(tmp_path: Path) -> None:
-    with EmbeddedTubeMQ(tmp_path / "tube") as tube:
-        Feed.create(tube, "clicks", stores=1, partitions=1).send(10, time="")
-        offsets = OffsetsCommands(str(tmp_path / "offsets"), tube)
-        said = offsets.error("reset", "--to", "2024-01-02T03:05Z", "--topic", "clicks", "--yes", *offsets.cluster)
-    assert said.startswith("--to uses the times that producers write on messages, but the message with id ")
-    assert said.endswith(
-        '(topic clicks) carries no time. Name earliest, latest, or an offset by partition: {"1:clicks:0": 2800}'
-    )
