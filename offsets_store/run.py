@@ -207,9 +207,9 @@ class OffsetsRun:
                 else:
                     return True
         raise CommitConflict(
-            f"{self._key}: {_TRIES} commits in a row lost against another writer ({reason});"
-            " stop the other query of this group, or give one of the two a consumerGroup of its own. If it is other"
-            " groups that write so much, give some of them a table of their own"
+            f"{self._key}: {_TRIES} commits in a row lost against another writer of the group or, where many groups"
+            f" share the table, of others ({reason}); stop the other query of this group, or give one of the two a"
+            " consumerGroup of its own; or give some of the groups a table of their own"
         )
 
     def _check_epoch(self, found: Sequence[Row]) -> None:
