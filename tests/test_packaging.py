@@ -339,8 +339,7 @@ ORDER = {
     "spark_source": "boundary java_parent engine spark_log session session_confs typed offsets options cluster "
     "plan progress read write stream source",
     "embedded_tubemq": "common storage master broker net nodes cluster pytest_plugin",
-    "tubeclient_cli": "common ingest offsets bad_records doctor server topics produce consume groups "
-    "app __main__",
+    "tubeclient_cli": "common ingest offsets bad_records doctor server topics produce consume groups app __main__",
 }
 """The folders and files of a package: each may import those before it."""
 
