@@ -17,17 +17,17 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from rich.console import Console
 
 from jobs.flights import SCHEMA, STREAM, flight_records, flight_table, is_cut, packs_of
 from offsets_store import OffsetsTable
 from tubeclient import ClientSettings, OffsetLookup, PartitionKey, Producer, fetch_view, reader_groups_of
-from tubeclient.keys import INDEX_ENTRY_BYTES, MAX_STORE_PARTITIONS
+from tubeclient.keys import INDEX_ENTRY_BYTES
 
 if TYPE_CHECKING:
     import pyarrow
@@ -62,41 +62,97 @@ class DemoError(RuntimeError):
     """The demonstration cannot continue; the text says why."""
 
 
-@contextlib.contextmanager
-def process(name: str, arguments: list[str]) -> Iterator[subprocess.Popen[bytes]]:
-    """Run a Python program with its output in demo-output/NAME.log; it is ended when the block is left, by force if
-    needed."""
-    with (OUTPUT / f"{name}.log").open("wb") as log:
-        child = subprocess.Popen(
-            [sys.executable, *arguments],
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=subprocess.STDOUT,
-            # Only this program gets Ctrl-C; it then ends its children one by one.
-            start_new_session=True,
-            env={**os.environ, "PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable},
-        )
-        try:
-            yield child
-        finally:
-            if child.poll() is None:
-                child.terminate()
-                try:
-                    child.wait(_END_SECONDS)
-                except subprocess.TimeoutExpired:
-                    child.kill()
-                    child.wait(10)
+class Child:
+    """A Python program with its output in demo-output/NAME.log; it is ended with the block, by force if needed."""
+
+    def __init__(self, name: str, arguments: list[str]) -> None:
+        self.log = OUTPUT / f"{name}.log"
+        with self.log.open("wb") as log:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "tubeclient_cli.app", *arguments],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                # Only this program gets Ctrl-C; it then ends its children one by one.
+                start_new_session=True,
+                env={**os.environ, "PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable},
+            )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.process.poll() is None:
+            self.process.terminate()
+            try:
+                self.process.wait(_END_SECONDS)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+                self.process.wait(10)
+
+    def said(self) -> str:
+        return self.log.read_text(errors="replace")
+
+    def wait(self, what: str, done: Callable[[], bool]) -> None:
+        """Wait until `done` is true. DemoError if the process ends before that, or if it takes too long."""
+        give_up = time.monotonic() + _WAIT_SECONDS
+        while not done():
+            if self.process.poll() is not None and not done():
+                raise DemoError(f"{self.log.stem} ended with {self.process.returncode} before {what}; see {self.log}")
+            if time.monotonic() >= give_up:
+                raise DemoError(f"{what} did not come within {_WAIT_SECONDS:.0f} s; see {self.log}")
+            time.sleep(0.2)
 
 
-def wait_for(what: str, done: Callable[[], bool], child: subprocess.Popen[bytes], name: str) -> None:
-    """Wait until `done` is true. DemoError if the process ends before that, or if it takes too long."""
-    give_up = time.monotonic() + _WAIT_SECONDS
-    while not done():
-        if child.poll() is not None and not done():
-            raise DemoError(f"{name} ended with {child.returncode} before {what}; see {OUTPUT / name}.log")
-        if time.monotonic() >= give_up:
-            raise DemoError(f"{what} did not come within {_WAIT_SECONDS:.0f} s; see {OUTPUT / name}.log")
-        time.sleep(0.2)
+class Job(Child):
+    """One run of `tubeclient ingest`, whose rounds are printed as they come."""
+
+    def __init__(self, addresses: dict[str, Any], run: int, trigger: str) -> None:
+        self._run, self._progress = run, OUTPUT / f"progress-{run}.jsonl"
+        self._told = 0
+        flags = {
+            "master-servers": addresses["master"],
+            "consumer-group": GROUP,
+            "topic": TOPIC,
+            "target": OUTPUT / "table",
+            "offsets-table": OUTPUT / "offsets",
+            "source-count": 2,
+            "bad-records": OUTPUT / "bad_records",
+            "format": "json",
+            "schema": SCHEMA,
+            "time-zone": "UTC",
+            "max-offsets-per-trigger": MESSAGES_PER_ROUND,
+            "trigger": trigger,
+            "progress-file": self._progress,
+            "spark-master": "local[2]",
+        }
+        options = [f"masterWebPort={addresses['masterWebPort']}", "payload=inlong", f"filters={STREAM}"]
+        # A run ends before it is worth the time to compile Spark's code a second time, better.
+        compiler = "spark.driver.extraJavaOptions=-XX:TieredStopAtLevel=1"
+        confs = ["spark.driver.memory=1g", "spark.sql.shuffle.partitions=2", compiler]
+        words = [f"--{name}={value}" for name, value in flags.items()]
+        words += [f"--option={one}" for one in options] + [f"--conf={one}" for one in confs]
+        super().__init__(f"ingest-{run}", ["ingest", *words])
+
+    def rows(self) -> int:
+        """How many rows the run has written; prints what is new."""
+        # A line that is still being written has no line end.
+        lines = self._progress.read_text().splitlines(keepends=True) if self._progress.exists() else []
+        events = [json.loads(line) for line in lines if line[-1] == "\n"]
+        for event in events[self._told :]:
+            behind = "unknown" if event["rows_behind"] is None else f"at most {event['rows_behind']:,}"
+            say(
+                f"  commit {event['sequence']}: {event['rows']:,} records, {event['bad_rows']:,} of them bad; messages"
+                f" behind: {behind}"
+            )
+        self._told = len(events)
+        return int(events[-1]["total_rows"]) if events else 0
+
+    def wait_for_end(self) -> int:
+        """Wait until it has ended with 0; returns the rows that it has written."""
+        self.wait("its end", lambda: (self.process.poll() == 0, self.rows())[0])
+        say(f"run {self._run}: {self.said().strip().splitlines()[-1]}")
+        return self.rows()
 
 
 def send(master: str, packs: list[bytes]) -> float:
@@ -114,83 +170,17 @@ def send(master: str, packs: list[bytes]) -> float:
     return time.monotonic() - started
 
 
-def ingest_arguments(addresses: dict[str, Any], run: int, trigger: str) -> list[str]:
-    """The command line of one run of the job; each run has its own progress file."""
-    settings = {
-        "--master-servers": addresses["master"],
-        "--consumer-group": GROUP,
-        "--topic": TOPIC,
-        "--target": str(OUTPUT / "table"),
-        "--offsets-table": str(OUTPUT / "offsets"),
-        "--source-count": "2",
-        "--bad-records": str(OUTPUT / "bad_records"),
-        "--format": "json",
-        "--schema": SCHEMA,
-        "--time-zone": "UTC",
-        "--max-offsets-per-trigger": str(MESSAGES_PER_ROUND),
-        "--trigger": trigger,
-        "--progress-file": str(OUTPUT / f"progress-{run}.jsonl"),
-        "--spark-master": "local[2]",
-    }
-    flags = [part for pair in settings.items() for part in pair]
-    confs = ["spark.driver.memory=1g", "spark.sql.shuffle.partitions=2"]
-    # A run ends before it is worth the time to compile Spark's code a second time, better.
-    confs.append("spark.driver.extraJavaOptions=-XX:TieredStopAtLevel=1")
-    flags += [part for conf in confs for part in ("--conf", conf)]
-    options = [f"masterWebPort={addresses['masterWebPort']}", "payload=inlong", f"filters={STREAM}"]
-    flags += [part for option in options for part in ("--option", option)]
-    return ["-m", "tubeclient_cli.app", "ingest", *flags]
-
-
-def read_progress(path: Path) -> list[dict[str, Any]]:
-    """The events of a progress file of `tubeclient ingest --progress-file`; [] without a file."""
-    if not path.exists():
-        return []
-    # A line that is still being written has no line end.
-    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines(keepends=True) if line[-1] == "\n"]
-
-
-def log_of(name: str) -> str:
-    """What a process printed."""
-    return (OUTPUT / f"{name}.log").read_text(errors="replace")
-
-
-class Rounds:
-    """Prints the rounds of a run as they come."""
-
-    def __init__(self, run: int) -> None:
-        self._path = OUTPUT / f"progress-{run}.jsonl"
-        self._told = 0
-
-    def rows(self) -> int:
-        """How many rows the run has written; prints what is new."""
-        events = read_progress(self._path)
-        for event in events[self._told :]:
-            behind = "unknown" if event["rows_behind"] is None else f"at most {event['rows_behind']:,}"
-            say(
-                f"  commit {event['sequence']}: {event['rows']:,} records, {event['bad_rows']:,} of them bad; messages"
-                f" behind: {behind}"
-            )
-        self._told = len(events)
-        return events[-1]["total_rows"] if events else 0
-
-    def ended(self, job: subprocess.Popen[bytes]) -> Callable[[], bool]:
-        """Says whether the run has ended with 0; prints its rounds."""
-        return lambda: (job.poll() == 0, self.rows())[0]
-
-
 def demonstrate() -> list[Check]:
     """Run everything and return the checks."""
     shutil.rmtree(OUTPUT, ignore_errors=True)
     OUTPUT.mkdir()
     ready = OUTPUT / "ready.json"
-    served = ["-m", "tubeclient_cli.app", "server", "--data-dir", str(OUTPUT / "tubemq"), "--topic", f"{TOPIC}:2:2"]
-    served += ["--brokers", str(BROKERS), "--ready-file", str(ready)]
-    with process("tubemq", served) as tubemq, ThreadPoolExecutor(1) as sender:
-        wait_for("it was ready", ready.exists, tubemq, "tubemq")
+    words = ["server", f"--data-dir={OUTPUT / 'tubemq'}", f"--topic={TOPIC}:2:2", f"--brokers={BROKERS}"]
+    with Child("tubemq", [*words, f"--ready-file={ready}"]) as tubemq, ThreadPoolExecutor(1) as sender:
+        tubemq.wait("it was ready", ready.exists)
         addresses = json.loads(ready.read_text())
         say(f"embedded TubeMQ: {BROKERS} brokers, topic {TOPIC} with 2 stores of 2 partitions on each")
-        with process("ingest-1", ingest_arguments(addresses, 1, "1s")) as job:
+        with Job(addresses, 1, "1s") as job:
             say("`tubeclient ingest`")
             records = flight_records()
             packs = list(packs_of(records))
@@ -199,35 +189,28 @@ def demonstrate() -> list[Check]:
                 f" InLong packs of {sum(map(len, packs)) / 1e6:.0f} MB"
             )
             sent: Future[float] = sender.submit(send, addresses["master"], packs)
-            wait_for("it was in the group", lambda: "begins " in log_of("ingest-1"), job, "ingest-1")
-            first = Rounds(1)
+            job.wait("it was in the group", lambda: "begins " in job.said())
 
             def far_enough() -> bool:
                 if sent.done():
                     sent.result()  # raises what went wrong
-                return first.rows() >= STOP_AFTER_ROWS
+                return job.rows() >= STOP_AFTER_ROWS
 
-            wait_for("it was halfway", far_enough, job, "ingest-1")
+            job.wait("it was halfway", far_enough)
             say("SIGINT to the job, which ends after the running round")
-            job.send_signal(signal.SIGINT)
-            wait_for("its end", first.ended(job), job, "ingest-1")
-        say(f"run 1: {log_of('ingest-1').strip().splitlines()[-1]}")
+            job.process.send_signal(signal.SIGINT)
+            written = [job.wait_for_end()]
         say(f"sent {len(packs):,} messages, {len(packs) / sent.result(_WAIT_SECONDS):,.0f} a second")
 
-        with process("ingest-2", ingest_arguments(addresses, 2, "available-now")) as job:
+        with Job(addresses, 2, "available-now") as job:
             say("`tubeclient ingest` again")
-            second = Rounds(2)
-            wait_for("its end", second.ended(job), job, "ingest-2")
-        say(f"run 2: {log_of('ingest-2').strip().splitlines()[-1]}")
+            written.append(job.wait_for_end())
 
         ends, held = broker_ends(addresses)
 
-    runs = [read_progress(OUTPUT / f"progress-{run}.jsonl") for run in (1, 2)]
-    both_ran = all(events and events[-1]["total_rows"] > 0 for events in runs)
-    share = " and ".join(f"{events[-1]['total_rows'] if events else 0:,}" for events in runs)
     broken = {seq: record for seq, record in enumerate(records) if is_cut(seq)}
     return [
-        Check("both runs wrote rows", both_ran, share),
+        Check("both runs wrote rows", all(written), " and ".join(f"{rows:,}" for rows in written)),
         *prove_rows(OUTPUT / "table", OUTPUT / "bad_records", flight_table(), broken, held),
         Check(
             "the offsets table ends where the brokers end",
@@ -265,7 +248,8 @@ def prove_rows(
         for name in ("partitionKey", "messageId", "recordIndex")
     ]
     # Ids are unique within a store, not within a partition.
-    places = [(store_of(key), message, index) for key, message, index in zip(*columns, strict=True)]
+    keys = [PartitionKey.parse(key).store for key in columns[0]]
+    places = [(*key, message, index) for key, (_, message, index) in zip(keys, zip(*columns, strict=True), strict=True)]
     messages = {place[:-1] for place in places}
 
     typed = rows.drop_columns("tubemq").cast(flights.schema)
@@ -295,12 +279,6 @@ def prove_rows(
             f"{len(found_bad):,} of {len(broken):,}",
         ),
     ]
-
-
-def store_of(partition_key: str) -> tuple[str, str, int]:
-    """Broker, topic and store of a partition."""
-    broker, topic, partition = partition_key.split(":")
-    return broker, topic, int(partition) // MAX_STORE_PARTITIONS
 
 
 def read(table: Path) -> pyarrow.Table:

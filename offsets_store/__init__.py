@@ -14,25 +14,19 @@ from __future__ import annotations
 import tubeclient._version  # noqa: F401 - a Python that is too old is told
 from offsets_store.errors import (
     CommitConflict,
-    NoSuchCommit,
     OffsetsTableError,
     RunAlive,
     SchemaMismatch,
     SupersededRun,
 )
-from offsets_store.history import GroupCommit, GroupHistory, Move
-from offsets_store.progress import GroupKey, GroupProgress, PartitionProgress, PartRead, moved_to
-from offsets_store.run import OffsetsRun, SharedRun
+from offsets_store.progress import GroupKey, GroupProgress, PartitionProgress, PartRead
+from offsets_store.run import OffsetsRun
 from offsets_store.table import OffsetsTable
 
 __all__ = [
     "CommitConflict",
-    "GroupCommit",
-    "GroupHistory",
     "GroupKey",
     "GroupProgress",
-    "Move",
-    "NoSuchCommit",
     "OffsetsRun",
     "OffsetsTable",
     "OffsetsTableError",
@@ -40,7 +34,5 @@ __all__ = [
     "PartitionProgress",
     "RunAlive",
     "SchemaMismatch",
-    "SharedRun",
     "SupersededRun",
-    "moved_to",
 ]

@@ -8,23 +8,19 @@ from __future__ import annotations
 
 import atexit
 import contextlib
-import itertools
 import logging
-import random
 import re
 import threading
-import time
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 from urllib.parse import unquote, urlsplit
 
-from offsets_store.errors import CommitConflict, OffsetsTableError, SchemaMismatch, display_uri, scrub
-from offsets_store.progress import GroupKey
+from offsets_store.errors import OffsetsTableError, SchemaMismatch, display_uri, scrub
+from offsets_store.progress import GroupKey, transaction_id
 from offsets_store.rows import Row, checked, rows_from_arrow, rows_to_arrow
+from offsets_store.run import Conflict
 from offsets_store.schema import PARTITION_COLUMN, TABLE_PROPERTIES, arrow_schema, check_schema
-from offsets_store.storage import Conflict, TableCommit
 from tubeclient.names import GroupName
 
 if TYPE_CHECKING:
@@ -43,16 +39,11 @@ _EXIT_SECONDS: Final = 10.0
 # values win.
 _REMOTE_LIMITS: Final = {"connect_timeout": "5s", "timeout": "20s", "max_retries": "3", "retry_timeout": "30s"}
 
-_PATIENCE_S: Final = 60.0
-"""How long a commit is tried while writers of other groups are faster."""
-_FIRST_PAUSE_S: Final = 0.02
-_LONGEST_PAUSE_S: Final = 2.0
+_RETRIES: Final = 200
+"""How often a commit is tried while writers of other groups are faster."""
 
 _NOT_IN_PATHS: Final = re.compile(r"[\[\]^|]|%[0-9A-Fa-f]{2}")
 """With some of them delta-rs panics. With a percent sign before two digits it writes one folder and reads another."""
-
-# The predicate of `replace` as the log shows it.
-_OWN_PREDICATE: Final = re.compile(rf"\"{PARTITION_COLUMN}\" = '((?:[^']|'')*)'")
 
 
 class _Seen(NamedTuple):
@@ -61,6 +52,8 @@ class _Seen(NamedTuple):
     consumer_group: GroupName
     version: int | None
     rows: list[Row]
+    sequence: int | None
+    """The group's last, by the Delta transactions."""
 
 
 class DeltaRsStorage:
@@ -74,7 +67,6 @@ class DeltaRsStorage:
         self._options = dict(storage_options)
         self._table: DeltaTable | None = None
         self._seen: _Seen | None = None
-        self._sequences: dict[str, int | None] = {}
         self._mark: tuple[int, int] | None = None
         self._upkeep: threading.Thread | None = None
 
@@ -87,14 +79,12 @@ class DeltaRsStorage:
             version = None if table is None else table.version()
             if self._seen is None or self._seen[:2] != (consumer_group, version):
                 rows = [] if table is None else checked(_rows_of(table, consumer_group))
-                self._seen = _Seen(consumer_group, version, rows)
+                sequence = None if table is None else table.transaction_version(transaction_id(consumer_group))
+                self._seen = _Seen(consumer_group, version, rows, sequence)
         return list(self._seen.rows)
 
-    def transaction_version(self, key: GroupKey) -> int | None:
-        with self._explained("read"):
-            if self._table is not None and key.group_transaction_id not in self._sequences:
-                self._sequences[key.group_transaction_id] = self._table.transaction_version(key.group_transaction_id)
-        return self._sequences.get(key.group_transaction_id)
+    def transaction_version(self) -> int | None:
+        return None if self._seen is None else self._seen.sequence
 
     def replace(self, key: GroupKey, rows: Sequence[Row], sequence: int) -> None:
         if self._seen is None or self._seen.consumer_group != key.consumer_group:
@@ -108,54 +98,36 @@ class DeltaRsStorage:
                 if table.version() > 0:
                     raise Conflict("another writer created the table at the same moment")
             before = table.version()
-            self._commit(table, key, written, sequence, self._seen.rows)
+            self._commit(table, key, written, sequence)
             after = table.version()
             self._mark = self._mark_of(table)
-        self._seen = _Seen(key.consumer_group, after, written)
-        self._sequences[key.group_transaction_id] = sequence
+        self._seen = _Seen(key.consumer_group, after, written, sequence)
         if before // UPKEEP_COMMITS != after // UPKEEP_COMMITS:
             self._begin_upkeep()
 
-    def _commit(
-        self, table: DeltaTable, key: GroupKey, written: Sequence[Row], sequence: int, before: Sequence[Row]
-    ) -> None:
-        """Replace the group's rows `before`. Conflict if they are others by now; CommitConflict if other groups'
-        writers are faster for too long. delta-rs itself gives up after fifteen tries."""
+    def _commit(self, table: DeltaTable, key: GroupKey, written: Sequence[Row], sequence: int) -> None:
+        """Replace the group's rows `before`. Conflict if another writer's came first."""
         from deltalake import write_deltalake
         from deltalake.exceptions import CommitFailedError
 
-        until = time.monotonic() + _PATIENCE_S
-        for number in itertools.count():
-            newest = table.version()
-            try:
-                write_deltalake(
-                    table,
-                    rows_to_arrow(written),
-                    mode="overwrite",
-                    predicate=_of_group(key.consumer_group),
-                    commit_properties=_properties(key, sequence),
-                    post_commithook_properties=_no_hooks(),
-                )
-                return
-            except CommitFailedError as error:
-                self._forget()
-                table.update_incremental()
-                if table.version() == newest:
-                    raise  # nobody else committed: this table cannot be written
-                found = set(_rows_of(table, key.consumer_group))
-                # Some stores report a commit as failed although it succeeded. The retry then loses against the first
-                # try.
-                if found == set(written):
-                    return
-                if found != set(before):
-                    raise Conflict(self._scrub(error)) from None
-            if time.monotonic() > until:
-                raise CommitConflict(
-                    f"{key}: for {_PATIENCE_S:g} s writers of other groups were faster each time at the offsets table"
-                    f" at {display_uri(self._uri)}; give some of its groups a table of their own"
-                )
-            # By chance, and longer each time: of many that lost, few try again at once.
-            time.sleep(random.uniform(0, min(_LONGEST_PAUSE_S, _FIRST_PAUSE_S * 2**number)))
+        newest = table.version()
+        try:
+            write_deltalake(
+                table,
+                rows_to_arrow(written),
+                mode="overwrite",
+                predicate=_of_group(key.consumer_group),
+                commit_properties=_properties(key, sequence),
+                post_commithook_properties=_no_hooks(),
+            )
+        except CommitFailedError as error:
+            self._seen = None
+            table.update_incremental()
+            if table.version() == newest:
+                raise  # nobody else committed: this table cannot be written
+            # Some stores report a commit as failed although it succeeded. The retry then loses against the first try.
+            if set(_rows_of(table, key.consumer_group)) != set(written):
+                raise Conflict(self._scrub(error)) from None
 
     def maintain(self, retention_hours: int | None) -> int:
         with self._explained("clean up"):
@@ -213,11 +185,9 @@ class DeltaRsStorage:
         self._upkeep = threading.Thread(target=work, name="offsets-table-upkeep", daemon=True)
         self._upkeep.start()
 
-    def commits(self, limit: int) -> list[TableCommit]:
-        """The table's last commits, newest first, at most `limit`; [] if there is no table."""
-        with self._explained("read the log of"):
-            table = self._open()
-            return [] if table is None else [_commit_of(entry) for entry in table.history(limit)]
+    def exists(self) -> bool:
+        with self._explained("read"):
+            return self._open() is not None
 
     def groups(self) -> list[str]:
         """The groups that have rows, sorted; [] if there is no table."""
@@ -226,35 +196,16 @@ class DeltaRsStorage:
             found = [] if table is None else table.partitions()
             return sorted({name for one in found if (name := one[PARTITION_COLUMN]) is not None})
 
-    def rows_at(self, consumer_group: GroupName, version: int) -> list[Row] | None:
-        """The group's rows at a version of the table; None if that version can no longer be read."""
-        with self._explained("read"):
-            table = self._open()
-            if table is None:
-                return None
-            newest = table.version()
-            try:
-                table.load_as_version(version)
-                return _rows_of(table, consumer_group)
-            except Exception:
-                # Removed log entries and removed files fail with different errors. Any other fault, such as missing
-                # permission, also shows on the newest version.
-                table = self._open()
-                if version == newest or table is None:
-                    raise
-                _rows_of(table, consumer_group)
-                return None
-
     def _newest(self) -> DeltaTable | None:
         if self._table is None or self._mark_of(self._table) != self._mark:
-            self._forget()
+            self._seen = None
             self._table = None
             self._table = self._open()
         elif self._may_have_moved(self._table):
             before = self._table.version()
             self._table.update_incremental()
             if self._table.version() != before:
-                self._forget()
+                self._seen = None
         self._mark = self._mark_of(self._table)
         return self._table
 
@@ -276,10 +227,6 @@ class DeltaRsStorage:
         """Whether there may be a newer version. On a local disk this needs no listing of the log's folder."""
         folder = _local_folder(self._uri)
         return folder is None or _entry(folder, table.version() + 1).exists()
-
-    def _forget(self) -> None:
-        self._seen = None
-        self._sequences = {}
 
     def _open(self) -> DeltaTable | None:
         from deltalake import DeltaTable
@@ -355,7 +302,7 @@ class DeltaRsStorage:
         except Exception as error:  # also plain Exception: delta-rs raises it for a missing file
             # The handle may be between two versions.
             self._table = None
-            self._forget()
+            self._seen = None
             # No "from error": its text may hold values of the storage options.
             raise OffsetsTableError(
                 f"could not {action} the offsets table at {display_uri(self._uri)}: {type(error).__name__}:"
@@ -384,12 +331,9 @@ def _rows_of(table: DeltaTable, consumer_group: GroupName) -> list[Row]:
 def _properties(key: GroupKey, sequence: int) -> CommitProperties:
     from deltalake import CommitProperties, Transaction
 
-    # The second identity fences all runs of the group, whatever their topics: delta-rs refuses a commit if another
-    # commit used one of its identities since.
-    identities = [key.transaction_id, key.group_transaction_id]
+    # It fences all runs of the group, whatever their topics: delta-rs refuses a commit if another used it since.
     return CommitProperties(
-        app_transactions=[Transaction(identity, sequence) for identity in identities],
-        custom_metadata={"sequence": str(sequence)},
+        app_transactions=[Transaction(transaction_id(key.consumer_group), sequence)], max_commit_retries=_RETRIES
     )
 
 
@@ -403,25 +347,6 @@ def _no_hooks() -> PostCommitHookProperties:
 def _of_group(consumer_group: GroupName) -> str:
     name = consumer_group.replace("'", "''")
     return f"\"{PARTITION_COLUMN}\" = '{name}'"  # unquoted, the column would be lower-cased
-
-
-def _commit_of(entry: Mapping[str, Any]) -> TableCommit:
-    """A commit as its log entry describes it; other writers may leave fields out."""
-    sequence = str(entry.get("sequence", ""))
-    predicate = (entry.get("operationParameters") or {}).get("predicate")
-    return TableCommit(
-        version=entry["version"],
-        committed_at=datetime.fromtimestamp(entry.get("timestamp", 0) / 1000, UTC),
-        operation=str(entry.get("operation", "")),
-        group=_group_of(predicate),
-        sequence=int(sequence) if sequence.isdecimal() else None,
-    )
-
-
-def _group_of(predicate: str | None) -> str | None:
-    """The group that a commit of `replace` rewrote; None for any other predicate."""
-    found = _OWN_PREDICATE.fullmatch(predicate or "")
-    return found[1].replace("''", "'") if found else None
 
 
 def _local_folder(uri: str) -> Path | None:

@@ -4,7 +4,6 @@
     ├── SchemaMismatch          what is at that place is not an offsets table
     ├── CommitConflict          another writer won every try
     ├── RunAlive                another run of the group wrote a moment ago
-    ├── NoSuchCommit            a group has no such commit, or the table no longer keeps it
     └── SupersededRun           a newer run of the same group has taken over
 
 No message holds the value of a storage option, but for an endpoint's address. No error has delta-rs's error as its
@@ -22,7 +21,6 @@ from tubeclient.printable import without_passwords
 
 __all__ = [
     "CommitConflict",
-    "NoSuchCommit",
     "OffsetsTableError",
     "RunAlive",
     "SchemaMismatch",
@@ -49,12 +47,6 @@ class CommitConflict(OffsetsTableError):
     """Other writers changed the group's rows during every try."""
 
     condition = "OFFSETS_TABLE_CONFLICT"
-
-
-class NoSuchCommit(OffsetsTableError):
-    """The group has no commit of this number, or the table no longer keeps it."""
-
-    condition = "COMMIT_NOT_FOUND"
 
 
 class RunAlive(OffsetsTableError):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final, NamedTuple
@@ -12,7 +12,7 @@ from tubeclient.html_table import html_table
 from tubeclient.keys import INDEX_ENTRY_BYTES, PartitionKey, rows_behind
 from tubeclient.names import GroupName, group_name, topic_names
 
-__all__ = ["GroupKey", "GroupProgress", "PartRead", "PartitionProgress", "moved_to"]
+__all__ = ["GroupKey", "GroupProgress", "PartRead", "PartitionProgress"]
 
 _PATTERN_MARK: Final = "pattern:"
 """Topic names have no colon."""
@@ -60,18 +60,13 @@ class GroupKey:
             return re.fullmatch(self.pattern, topic) is not None
         return topic in self.topics
 
-    @property
-    def transaction_id(self) -> str:
-        """The application id of this key's Delta transactions. Their version is the row's `sequence`."""
-        return f"tubeclient:{self.consumer_group}:{self.topic_set}"
-
-    @property
-    def group_transaction_id(self) -> str:
-        """The application id of all Delta transactions of the group. Their version is `sequence` too."""
-        return f"tubeclient:{self.consumer_group}"
-
     def __str__(self) -> str:
         return f"group {self.consumer_group!r} on {self.topic_set}"
+
+
+def transaction_id(consumer_group: str) -> str:
+    """The application id of all Delta transactions of the group. Their version is the rows' `sequence`."""
+    return f"tubeclient:{consumer_group}"
 
 
 class PartRead(NamedTuple):
@@ -157,15 +152,3 @@ class GroupProgress:
         rows = ((one.partition, one.next_offset, one.end_offset, one.lag, one.node_id) for one in self.partitions)
         columns = ("partition", "next offset", "end", "at most behind", "node")
         return html_table(title, columns, rows, count=len(self.partitions))
-
-
-def moved_to(
-    kept: GroupProgress | None,
-    positions: Mapping[PartitionKey, int],
-    ends: Mapping[PartitionKey, int | None] | None = None,
-) -> list[PartitionProgress]:
-    """Return `positions` as progress. Nodes come from `kept`, ends from `ends` or else from `kept`."""
-    nodes = {} if kept is None else {row.partition: row.node_id for row in kept.partitions}
-    if ends is None:
-        ends = {} if kept is None else {row.partition: row.end_offset for row in kept.partitions}
-    return [PartitionProgress(p, at, ends.get(p), nodes.get(p)) for p, at in positions.items()]

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from operator import attrgetter, itemgetter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from offsets_store.errors import OffsetsTableError, SchemaMismatch
+from offsets_store.errors import SchemaMismatch
 from offsets_store.progress import GroupKey, GroupProgress, PartitionProgress, PartRead
 from offsets_store.schema import COLUMNS, INITIAL, POSITION, VERSION, WAITING, arrow_schema
 from tubeclient.keys import INDEX_ENTRY_BYTES, PartitionKey
@@ -21,7 +20,7 @@ __all__ = [
     "RESET",
     "Row",
     "Stamp",
-    "begun_of",
+    "all_progress",
     "checked",
     "initial_of",
     "initial_rows",
@@ -34,7 +33,6 @@ __all__ = [
     "progress_of",
     "rows_from_arrow",
     "rows_to_arrow",
-    "topic_sets_of",
     "waiting_in",
     "waiting_of",
     "waiting_rows",
@@ -102,14 +100,6 @@ def checked(rows: list[Row]) -> list[Row]:
             if row.kind != POSITION and row.next_offset == _NO_OFFSET:
                 continue
             raise _foreign(row, f"nextOffset {row.next_offset}, and offsets are multiples of {INDEX_ENTRY_BYTES}")
-    places = {(row.topic_set, row.topic): row for row in rows if row.topic or row.kind == POSITION}
-    for (topic_set, topic), row in places.items():
-        try:
-            covers = GroupKey.of(row.consumer_group, topic_set).covers(topic)
-        except (ValueError, re.error) as error:
-            raise _foreign(row, f"topicSet {topic_set!r:.200}: {error}") from error
-        if not covers:
-            raise _foreign(row, f"topicSet {topic_set!r:.200}, which has no such topic")
     return rows
 
 
@@ -183,18 +173,12 @@ def _text(readers: Iterable[PartRead]) -> str | None:
 
 
 def _parts(row: Row) -> tuple[PartRead, ...]:
-    """The parts in the column `readers`. OffsetsTableError: another tool wrote something else there."""
+    """The parts in the column `readers`."""
     try:
         found = json.loads(row.readers) if row.readers else ()
-        parts = tuple(PartRead(part["nodeId"], part["startOffset"], part["endOffset"]) for part in found)
-        if all(type(number) is int for part in parts for number in part):
-            return parts
-    except (ValueError, TypeError, KeyError, RecursionError):
-        pass
-    raise OffsetsTableError(
-        f"the offsets table has readers of partition {row.partition} that are no JSON list of nodeId, startOffset and"
-        f" endOffset: {(row.readers or '')[:50]!r}; another tool wrote them. Set the column to null there"
-    )
+        return tuple(PartRead(part["nodeId"], part["startOffset"], part["endOffset"]) for part in found)
+    except (ValueError, TypeError, KeyError) as error:
+        raise _foreign(row, f"readers {row.readers!r:.50}, which are no JSON list of parts") from error
 
 
 def newest_run(group_rows: Iterable[Row]) -> Row | None:
@@ -209,33 +193,32 @@ def next_sequence(group_rows: Iterable[Row], transaction_version: int | None) ->
 
 def progress_of(key: GroupKey, group_rows: Iterable[Row]) -> GroupProgress | None:
     """The progress of `key` in the group's rows; None if it has no position."""
-    rows = sorted((r for r in group_rows if r.belongs_to(key) and r.kind == POSITION), key=lambda r: r.partition)
+    rows = [row for row in group_rows if row.belongs_to(key) and row.kind == POSITION]
     return _progress(key, rows, rows) if rows else None
 
 
-def begun_of(group_rows: Sequence[Row]) -> GroupProgress | None:
-    """Where the group's newest run begins, from its initial offsets; None if it has positions by now, or the group has
-    no rows."""
+def all_progress(group_rows: Sequence[Row]) -> list[GroupProgress]:
+    """The progress of each topic set of the group, sorted by its text; of the newest run also where it begins, while
+    none of its batches is complete."""
+    sets = sorted({(row.consumer_group, row.topic_set) for row in group_rows if row.kind == POSITION})
+    found = [one for names in sets if (one := progress_of(GroupKey.of(*names), group_rows)) is not None]
     newest = newest_run(group_rows)
-    if newest is None:
-        return None
+    if newest is None or (newest.consumer_group, newest.topic_set) in sets:
+        return found
     key = GroupKey.of(newest.consumer_group, newest.topic_set)
     mine = [row for row in group_rows if row.belongs_to(key)]
-    if any(row.kind == POSITION for row in mine):
-        return None
-    begun = {row.partition: row for row in sorted(mine, key=_BY_RUN) if row.topic and row.next_offset != _NO_OFFSET}
-    return _progress(key, [begun[partition]._replace(reason=_BEGINS) for partition in sorted(begun)], mine)
+    begins = [row._replace(reason=_BEGINS) for row in mine if row.topic and row.next_offset != _NO_OFFSET]
+    return [*found, _progress(key, begins, mine)]
 
 
-def _progress(key: GroupKey, rows: Sequence[Row], written: Iterable[Row]) -> GroupProgress:
-    """The progress in `rows`, sorted by partition, as of the last commit of `written`."""
-    # Consumers that share a run write only the rows of their own partitions.
+def _progress(key: GroupKey, rows: Iterable[Row], written: Iterable[Row]) -> GroupProgress:
+    """The progress in `rows`, as of the last commit of `written`."""
     last = max(written, key=_BY_RUN)
     return GroupProgress(
         group=key,
         partitions=tuple(
             PartitionProgress(r.partition, r.next_offset, r.end_offset, r.node_id, r.start_offset, _parts(r), r.reason)
-            for r in rows
+            for r in sorted(rows, key=lambda row: row.partition)
         ),
         source_count=last.source_count,
         run_epoch=last.run_epoch,
@@ -243,12 +226,6 @@ def _progress(key: GroupKey, rows: Sequence[Row], written: Iterable[Row]) -> Gro
         updated_at=last.updated_at,
         client_version=last.client_version,
     )
-
-
-def topic_sets_of(group_rows: Iterable[Row]) -> list[GroupKey]:
-    """The topic sets with positions of the group, sorted by their text."""
-    names = {(row.consumer_group, row.topic_set) for row in group_rows if row.kind == POSITION}
-    return [GroupKey.of(group, topic_set) for group, topic_set in sorted(names)]
 
 
 def initial_of(key: GroupKey, starting: str, group_rows: Iterable[Row]) -> dict[PartitionKey, int] | None:

@@ -1,17 +1,14 @@
 """Writes a group's rows: read the newest version, decide, commit, and repeat if another writer was faster.
 
-An `OffsetsRun` is the one writer of a query, until a newer run writes. The consumers that share a run write beside each
-other: TubeMQ decides which of them may read a partition (the master lets one client be a node, a broker lets one client
-have a partition). So they need not fence each other, and one epoch fences them together.
+An `OffsetsRun` is the one writer of a group, until a newer run writes.
 """
 
 from __future__ import annotations
 
 import threading
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from offsets_store.errors import CommitConflict, SupersededRun
 from offsets_store.progress import GroupKey, PartitionProgress
@@ -28,14 +25,40 @@ from offsets_store.rows import (
     waiting_rows,
 )
 from offsets_store.schema import INITIAL, POSITION, WAITING
-from offsets_store.storage import Conflict, Storage
 from tubeclient.keys import PartitionKey
+from tubeclient.names import GroupName
 
-__all__ = ["TRIES", "GroupWriter", "OffsetsRun", "SharedRun", "TableAccess", "moment"]
+__all__ = ["Conflict", "OffsetsRun", "Storage", "TableAccess", "moment"]
 
 # A lost commit means that another writer of the group committed in the few milliseconds since our read. The next read
 # shows who. More than a few in a row mean that two runs compete.
-TRIES = 8
+_TRIES = 8
+
+
+class Conflict(Exception):
+    """The commit lost against another writer's; nothing was written. The text fits into an error message."""
+
+
+class Storage(Protocol):
+    """One Delta table; the first write creates it. For one thread at a time.
+
+    Every method raises `OffsetsTableError` if the table cannot be used. Its text holds no secret.
+    """
+
+    def rows(self, consumer_group: GroupName) -> list[Row]:
+        """The group's rows, of all its topic sets, in the table's newest version; [] if there is no table."""
+
+    def transaction_version(self) -> int | None:
+        """The sequence of the group's last commit, from the Delta transactions of what `rows` read last.
+
+        None if there is none or it is unknown; then rows deleted by hand take the sequence with them.
+        """
+
+    def replace(self, key: GroupKey, rows: Sequence[Row], sequence: int) -> None:
+        """Replace all rows of `key` by `rows`, in one commit on top of the version that `rows` read last.
+
+        Raises Conflict if the group was written since, under any topic set. Commits of other groups do not matter.
+        """
 
 
 class TableAccess(NamedTuple):
@@ -48,73 +71,7 @@ class TableAccess(NamedTuple):
     client_version: str
 
 
-class GroupWriter(ABC):
-    """What all writers of one key's rows share. Subclasses choose the epoch and the rows."""
-
-    def __init__(self, access: TableAccess, key: GroupKey, source_count: int) -> None:
-        self._storage, self._lock, self._clock_ms, self._client_version = access
-        self._key = key
-        self._source_count = source_count
-
-    @property
-    def group(self) -> GroupKey:
-        return self._key
-
-    @abstractmethod
-    def _epoch_over(self, found: Sequence[Row]) -> int:
-        """The epoch for the next commit, given the group's rows `found`. Raises if this writer may not commit."""
-
-    def _trying(self, sequence: int) -> None:  # noqa: B027 - most need not know
-        """Called before each try of the commit `sequence`."""
-
-    def _lost(self, sequence: int) -> None:  # noqa: B027 - most need not know
-        """Called when the try lost: another writer used that sequence."""
-
-    def _commit(self, make_rows: Callable[[list[Row], Stamp], list[Row] | None], as_of: datetime | None = None) -> bool:
-        """Replace the key's rows by the result of `make_rows`; returns False, without a commit, if that is None.
-        `as_of` (UTC, default now) goes into the rows."""
-        reason = ""
-        with self._lock:
-            for _ in range(TRIES):
-                found = self._storage.rows(self._key.consumer_group)
-                epoch = self._epoch_over(found)
-                sequence = next_sequence(found, self._storage.transaction_version(self._key))
-                updated_at = as_of or self._now()
-                stamp = Stamp(self._source_count, epoch, sequence, updated_at, self._client_version)
-                rows = make_rows([row for row in found if row.belongs_to(self._key)], stamp)
-                if rows is None:
-                    return False
-                self._trying(sequence)
-                try:
-                    self._storage.replace(self._key, rows, sequence)
-                except Conflict as conflict:
-                    self._lost(sequence)
-                    reason = str(conflict)
-                else:
-                    return True
-        raise CommitConflict(
-            f"{self._key}: {TRIES} commits in a row lost against another writer of the group ({reason});"
-            " stop the other query of this group, or give one of the two a consumerGroup of its own"
-        )
-
-    def _now(self) -> datetime:
-        return datetime.fromtimestamp(self._clock_ms() / 1000, UTC)
-
-    def _wanted(self, progress: Sequence[PartitionProgress]) -> dict[PartitionKey, int]:
-        """Partition to next offset. ValueError for a partition that is named twice or is not the key's."""
-        wanted = {p.partition: p.next_offset for p in progress}
-        if len(wanted) != len(progress):
-            raise ValueError("a partition is named twice in the recorded progress")
-        self._check_topics(wanted)
-        return wanted
-
-    def _check_topics(self, partitions: Iterable[PartitionKey]) -> None:
-        strange = sorted(topic for topic in {p.topic for p in partitions} if not self._key.covers(topic))
-        if strange:
-            raise ValueError(f"{self._key}: partitions of other topics were handed in: {', '.join(strange)}")
-
-
-class OffsetsRun(GroupWriter):
+class OffsetsRun:
     """The writer of one query's run. Made by `OffsetsTable.open_run`.
 
     Each commit replaces all rows of the run's group and topic set, so the table stays small; older states are versions
@@ -123,7 +80,9 @@ class OffsetsRun(GroupWriter):
     """
 
     def __init__(self, access: TableAccess, key: GroupKey, source_count: int, epoch: int) -> None:
-        super().__init__(access, key, source_count)
+        self._storage, self._lock, self._clock_ms, self._client_version = access
+        self._key = key
+        self._source_count = source_count
         self._epoch = epoch
         self._last, self._last_but_one = 0, 0
         """The sequences of this run's last commits, whose answers may be lost."""
@@ -151,8 +110,10 @@ class OffsetsRun(GroupWriter):
         Raises SupersededRun if a newer run of the group has written, OffsetsTableError if the table cannot be used; the
         table is then unchanged.
         """
-        wanted = self._wanted(progress)
-        self._check_topics(waiting or ())
+        wanted = {p.partition: p.next_offset for p in progress}
+        if len(wanted) != len(progress):
+            raise ValueError("a partition is named twice in the recorded progress")
+        self._check_topics([*wanted, *(waiting or ())])
 
         def rows(mine: list[Row], stamp: Stamp) -> list[Row] | None:
             kept = [] if self._clear_initial else [row for row in mine if row.kind == INITIAL]
@@ -222,7 +183,36 @@ class OffsetsRun(GroupWriter):
         """Let the next `record` drop the kept initial offsets in its commit: the first batch is complete."""
         self._clear_initial = True
 
-    def _epoch_over(self, found: Sequence[Row]) -> int:
+    def _commit(self, make_rows: Callable[[list[Row], Stamp], list[Row] | None], as_of: datetime | None = None) -> bool:
+        """Replace the key's rows by the result of `make_rows`; returns False, without a commit, if that is None.
+        `as_of` (UTC, default now) goes into the rows."""
+        reason = ""
+        with self._lock:
+            for _ in range(_TRIES):
+                found = self._storage.rows(self._key.consumer_group)
+                self._check_epoch(found)
+                sequence = next_sequence(found, self._storage.transaction_version())
+                updated_at = as_of or datetime.fromtimestamp(self._clock_ms() / 1000, UTC)
+                stamp = Stamp(self._source_count, self._epoch, sequence, updated_at, self._client_version)
+                rows = make_rows([row for row in found if row.belongs_to(self._key)], stamp)
+                if rows is None:
+                    return False
+                # Before the try: if the answer is lost, the commit is ours all the same.
+                self._last, self._last_but_one = sequence, self._last
+                try:
+                    self._storage.replace(self._key, rows, sequence)
+                except Conflict as conflict:
+                    self._last = self._last_but_one  # another writer used that sequence
+                    reason = str(conflict)
+                else:
+                    return True
+        raise CommitConflict(
+            f"{self._key}: {_TRIES} commits in a row lost against another writer of the group or, where many groups"
+            f" share the table, of others ({reason}); stop the other query of this group, or give one of the two a"
+            " consumerGroup of its own; or give some of the groups a table of their own"
+        )
+
+    def _check_epoch(self, found: Sequence[Row]) -> None:
         newest = newest_run(found)
         if newest is not None and newest.run_epoch > self._epoch:
             raise _superseded(self._epoch, newest)
@@ -231,72 +221,11 @@ class OffsetsRun(GroupWriter):
         twin = newest_run(row for row in found if row.run_epoch == self._epoch)
         if twin is not None and twin.sequence > self._last:
             raise _superseded(self._epoch, twin)
-        return self._epoch
 
-    def _trying(self, sequence: int) -> None:
-        # Before the try: if the answer is lost, the commit is ours all the same.
-        self._last, self._last_but_one = sequence, self._last
-
-    def _lost(self, sequence: int) -> None:
-        self._last = self._last_but_one
-
-
-class SharedRun(GroupWriter):
-    """One consumer's part in its group's run. Made by `OffsetsTable.share_run`.
-
-    It uses the newest epoch that the group had when it was made. If the group had none, it uses the epoch of the first
-    consumer that writes. A Spark query that still runs under this epoch stops at its next commit.
-    """
-
-    def __init__(self, access: TableAccess, key: GroupKey, source_count: int, epoch: int | None) -> None:
-        super().__init__(access, key, source_count)
-        self._epoch = self._clock_ms() if epoch is None else epoch
-        self._adopts = epoch is None
-
-    @property
-    def epoch(self) -> int:
-        """Milliseconds since 1970 at the start of the shared run."""
-        return self._epoch
-
-    def record(self, progress: Sequence[PartitionProgress]) -> bool:
-        """Move the partitions of `progress` forward, and no others. A partition moves back only if its row equals
-        `start_offset`: the consumer accepted that messages are lost.
-
-        So a consumer that has not yet noticed the loss of a partition cannot undo its successor's record. Returns False
-        and writes nothing if no partition moves. Raises SupersededRun if a newer run took the group over,
-        OffsetsTableError if the table cannot be used.
-        """
-        self._wanted(progress)
-
-        def rows(mine: list[Row], stamp: Stamp) -> list[Row] | None:
-            known = {row.partition: row for row in mine if row.kind == POSITION}
-            news = [p for p in progress if (row := known.get(p.partition)) is None or self._follows(p, row)]
-            if not news:
-                return None
-            entered = {p.partition for p in news}
-            # Without the kept initial offsets: a new query begins where the consumers are.
-            stay = [known[partition] for partition in sorted(known.keys() - entered)]
-            waiting = [row for row in mine if row.kind == WAITING and row.partition not in entered]
-            return [*position_rows(self._key, news, stamp), *stay, *waiting]
-
-        changed = self._commit(rows)
-        if changed:
-            self._adopts = False
-        return changed
-
-    @staticmethod
-    def _follows(progress: PartitionProgress, row: Row) -> bool:
-        return progress.next_offset > row.next_offset or (
-            progress.next_offset != row.next_offset and progress.start_offset == row.next_offset
-        )
-
-    def _epoch_over(self, found: Sequence[Row]) -> int:
-        newest = newest_run(found)
-        if newest is not None and self._adopts:
-            self._epoch, self._adopts = newest.run_epoch, False
-        elif newest is not None and newest.run_epoch > self._epoch:
-            raise _superseded(self._epoch, newest)
-        return self._epoch
+    def _check_topics(self, partitions: Iterable[PartitionKey]) -> None:
+        strange = sorted(topic for topic in {p.topic for p in partitions} if not self._key.covers(topic))
+        if strange:
+            raise ValueError(f"{self._key}: partitions of other topics were handed in: {', '.join(strange)}")
 
 
 def _superseded(epoch: int, newer: Row) -> SupersededRun:
@@ -310,7 +239,4 @@ def _superseded(epoch: int, newer: Row) -> SupersededRun:
 
 def moment(epoch_ms: int) -> str:
     """A run's start for people."""
-    try:
-        return datetime.fromtimestamp(epoch_ms / 1000, UTC).isoformat(timespec="milliseconds")
-    except (ValueError, OverflowError, OSError):
-        return "no time that there is"  # another tool wrote the epoch
+    return datetime.fromtimestamp(epoch_ms / 1000, UTC).isoformat(timespec="milliseconds")

@@ -10,21 +10,9 @@ from datetime import UTC
 
 from offsets_store.delta_rs import DeltaRsStorage
 from offsets_store.errors import RunAlive, display_uri
-from offsets_store.health import WINDOW, GroupPast, past_of
-from offsets_store.history import GroupHistory, history_of, rows_at_sequence, states_of
 from offsets_store.progress import GroupKey, GroupProgress
-from offsets_store.rows import (
-    Row,
-    begun_of,
-    keeps_initial,
-    newest_run,
-    positions_of,
-    progress_of,
-    topic_sets_of,
-    waiting_in,
-)
-from offsets_store.run import OffsetsRun, SharedRun, TableAccess, moment
-from offsets_store.storage import Storage, TableCommit
+from offsets_store.rows import Row, all_progress, keeps_initial, newest_run, positions_of, progress_of, waiting_in
+from offsets_store.run import OffsetsRun, Storage, TableAccess, moment
 from tubeclient.keys import PartitionKey
 from tubeclient.names import group_name, topic_names
 
@@ -71,52 +59,20 @@ class OffsetsTable:
 
     def exists(self) -> bool:
         """Whether the Delta table exists; the first write creates it."""
-        return bool(self._past().commits(1))
-
-    def commits(self, limit: int) -> list[TableCommit]:
-        """The table's last commits of all groups, newest first, at most `limit`; [] if there is no table. Reads the log
-        only."""
-        return self._past().commits(limit)
+        return DeltaRsStorage(self._uri, self._options).exists()
 
     def latest(self, key: GroupKey) -> GroupProgress | None:
         """The progress of exactly this group and topic set; None if there is none."""
         return progress_of(key, self._rows(key.consumer_group))
 
     def all_latest(self, consumer_group: str) -> list[GroupProgress]:
-        """The progress of each topic set of the group, sorted by the topic set's text."""
-        rows = self._rows(consumer_group)
-        return [found for key in topic_sets_of(rows) if (found := progress_of(key, rows)) is not None]
-
-    def begun(self, consumer_group: str) -> GroupProgress | None:
-        """Where the group's newest run begins, if none of its batches is complete yet: its initial offsets. None if its
-        topic set has positions, which `all_latest` returns, or the table has nothing of the group."""
-        return begun_of(self._rows(consumer_group))
-
-    def history(self, consumer_group: str, limit: int = 20) -> GroupHistory:
-        """The last commits that changed the group's rows, newest first, at most `limit`.
-
-        Read with delta-rs from the Delta log and by time travel: some milliseconds per commit on a local disk.
-        """
-        return history_of(self._past(), group_name(consumer_group), limit)
-
-    def past(self, consumer_group: str, limit: int = WINDOW) -> GroupPast | None:
-        """The last positions of the group's newest run, at most `limit` for each partition: what
-        `offsets_store.health` judges. None if the table has nothing of the group.
-
-        Read as `history` is.
-        """
-        return past_of(states_of(self._past(), group_name(consumer_group)), limit)
+        """The progress of each topic set of the group, sorted by the topic set's text. A run that has completed no
+        batch yet comes last, with its initial offsets."""
+        return all_progress(self._rows(consumer_group))
 
     def groups(self) -> list[str]:
         """The names of all groups in the table, sorted; [] if there is no table."""
-        return self._past().groups()
-
-    def at_sequence(self, key: GroupKey, sequence: int) -> GroupProgress | None:
-        """The progress of `key` right after the group's commit `sequence`; None if there was none.
-
-        Raises NoSuchCommit if the group has no such commit, or the table no longer keeps it.
-        """
-        return progress_of(key, rows_at_sequence(self._past(), key.consumer_group, sequence))
+        return DeltaRsStorage(self._uri, self._options).groups()
 
     def positions(self, consumer_group: str, topics: Iterable[str]) -> dict[PartitionKey, int]:
         """Next offset of each known partition of `topics`, under any topic set; empty if none is known.
@@ -161,14 +117,6 @@ class OffsetsTable:
             )
         return OffsetsRun(self._access, key, source_count, now if newest is None else max(now, newest.run_epoch + 1))
 
-    def share_run(self, key: GroupKey, source_count: int) -> SharedRun:
-        """Join the group's newest run as one of several consumers; each records its own partitions.
-
-        Call it after the group's master has accepted the consumer: the master decides who may read. Writes nothing yet.
-        """
-        newest = newest_run(self._rows(key.consumer_group))
-        return SharedRun(self._access, key, source_count, None if newest is None else newest.run_epoch)
-
     def maintain(self, retention_hours: int | None = None) -> int:
         """Write a checkpoint and delete log entries and files that no kept version needs; returns the number of files
         deleted.
@@ -178,11 +126,7 @@ class OffsetsTable:
         `retention_hours` None keeps what the table's properties say, a day as it is made; time travel reaches as far
         back.
         """
-        return self._past().maintain(retention_hours)
-
-    def _past(self) -> DeltaRsStorage:
-        """A handle of its own, because it loads older versions."""
-        return DeltaRsStorage(self._uri, self._options)
+        return DeltaRsStorage(self._uri, self._options).maintain(retention_hours)
 
     def _rows(self, consumer_group: str) -> Sequence[Row]:
         with self._access.lock:

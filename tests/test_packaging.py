@@ -278,10 +278,6 @@ LAYERS = {
         NETWORK | {"spark_source"},
     ),
     # The verdict on a group, for commands, pages and metrics.
-    "offsets_store/health.py": Layer(
-        {"tubeclient.keys", "offsets_store.progress", "offsets_store.rows", "offsets_store.schema"},
-        OUTSIDE_WORLD | {"random"},
-    ),
     "spark_source/plan": Layer(
         {
             "pyspark.sql.datasource",

@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
 from tests.test_docs_examples import Place, indented_commands, page_of
-from tests.tubeclient_cli.server.test_command import running
+from tests.tubeclient_cli.test_server import running
 from tubeclient_cli.app import app
 from tubeclient_ingest.job import Ingest
 from tubeclient_ingest.settings import load_settings

@@ -10,7 +10,7 @@ from typing import Any, Final
 import typer
 
 from tubeclient_cli.app import app
-from tubeclient_cli.common.help import EXIT_CODES
+from tubeclient_cli.common.terminal import EXIT_CODES
 
 _SEVERAL: Final = 3
 """So many commands with an option make it one of several commands."""

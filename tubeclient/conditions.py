@@ -170,9 +170,6 @@ CONDITIONS: Final[dict[str, Condition]] = {
         "Name another path, or do what the text says.",
     ),
     "OFFSETS_TABLE_CONFLICT": Condition("Other writers won every try.", "Try again; use one table for fewer writers."),
-    "COMMIT_NOT_FOUND": Condition(
-        "The group has no commit of this number, or it is no longer kept.", "`history` lists those kept."
-    ),
     "RUN_ALIVE": Condition("Another run of the group may be alive.", "Stop it, and wait as long as the text says."),
     "RUN_SUPERSEDED": Condition("A newer run of the group took over.", "Stop one of the two, or use two groups."),
     # tubeclient ingest

@@ -12,16 +12,14 @@ with brought_by("cli"):
 
 from tubeclient._version import __version__
 from tubeclient_cli.bad_records.command import bad_records_app
-from tubeclient_cli.common.help import plain_help
-from tubeclient_cli.common.terminal import Program
+from tubeclient_cli.common.terminal import Program, plain_help
 from tubeclient_cli.consume.command import consume
-from tubeclient_cli.dashboard.command import dashboard
 from tubeclient_cli.doctor import doctor
 from tubeclient_cli.groups import groups_app
 from tubeclient_cli.ingest.command import ingest
 from tubeclient_cli.offsets.command import offsets_app
 from tubeclient_cli.produce.command import produce
-from tubeclient_cli.server.command import server
+from tubeclient_cli.server import server
 from tubeclient_cli.topics import topics_app
 
 __all__ = ["app", "ingest", "main"]
@@ -31,7 +29,6 @@ app.add_typer(bad_records_app)
 app.add_typer(groups_app)
 app.add_typer(offsets_app)
 app.add_typer(topics_app)
-app.command()(dashboard)
 app.command()(ingest)
 app.command()(produce)
 app.command()(consume)

@@ -8,7 +8,7 @@ import shutil
 import socket
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Annotated, Final
@@ -16,18 +16,16 @@ from typing import Annotated, Final
 import typer
 
 from tubeclient.errors import ConfigurationError
-from tubeclient_cli.common.cluster import MASTERS_VARIABLE, settings_of, with_web_port
-from tubeclient_cli.common.pairs import further_options
-from tubeclient_cli.common.printable import counted, one_line
+from tubeclient_cli.common.cluster import MASTERS_VARIABLE, further_options, settings_of, with_web_port
 from tubeclient_cli.common.terminal import (
-    AsJson,
     ExitCode,
     FurtherOptions,
     StorageOptions,
     Unreachable,
     clear_errors,
+    counted,
     exit_code,
-    print_json,
+    one_line,
 )
 
 __all__ = ["doctor"]
@@ -59,7 +57,6 @@ def doctor(
     offsets_table: Annotated[str | None, typer.Option(metavar="PATH", help="The groups' offsets table.")] = None,
     option: FurtherOptions = None,
     storage_option: StorageOptions = None,
-    json: AsJson = False,
 ) -> None:
     """Check what a query needs: Java, Python, packages, cluster, table.
 
@@ -89,23 +86,17 @@ def doctor(
             checks += _of_cluster(master_servers, {"rpcTimeout": "5s", "retryLimit": "10s", **options}, of_group)
         if offsets_table is not None:
             checks.append(("offsets table", lambda: _table(offsets_table, storage_option)))
-        findings: list[tuple[str, ExitCode, str]] = []
+        codes = []
         for name, check in checks:
             try:
-                found = name, ExitCode.DONE, check()
+                code, text = ExitCode.DONE, check()
             except (TubeError, OffsetsTableError, Unreachable) as error:
-                found = name, exit_code(error), said(error)
-            findings.append(found)
-            if not json:
-                typer.echo(one_line(f"{'PROBLEM' if found[1] else 'OK     '}  {name}: {found[2]}"))
-        worst = max(code for _, code, _ in findings)
-        if json:
-            rows = [{"check": name, "ok": not code, "code": int(code), "text": text} for name, code, text in findings]
-            print_json({"ok": not worst, "findings": rows})
-        else:
-            wrong = sum(code is not ExitCode.DONE for _, code, _ in findings)
-            typer.echo(counted(wrong, "problem") if wrong else "all is well")
-        raise typer.Exit(worst)
+                code, text = exit_code(error), said(error)
+            codes.append(code)
+            typer.echo(one_line(f"{'PROBLEM' if code else 'OK     '}  {name}: {text}"))
+        wrong = sum(code is not ExitCode.DONE for code in codes)
+        typer.echo(counted(wrong, "problem") if wrong else "all is well")
+        raise typer.Exit(max(codes))
 
 
 def _java() -> str:
@@ -154,14 +145,11 @@ def _packages() -> str:
     return ", ".join(f"{name} {number}" for name, number in there.items())
 
 
-def _of_cluster(master_servers: str, options: Mapping[str, str], of_group: Mapping[str, str]) -> Iterator[_Check]:
+def _of_cluster(master_servers: str, options: Mapping[str, str], of_group: Mapping[str, str]) -> list[_Check]:
     from tubeclient.admin import Admin
     from tubeclient.web_port import named_brokers, own_web
 
     settings = settings_of(master_servers, options)
-
-    def masters() -> str:
-        return f"they name {counted(len(named_brokers(settings)), 'broker')}"
 
     def web_port() -> str:
         listed = [broker for broker in Admin(own_web(settings)).brokers() if broker.is_in_service]
@@ -183,11 +171,12 @@ def _of_cluster(master_servers: str, options: Mapping[str, str], of_group: Mappi
         check_scope(parsed, view)
         return f"its reader groups may read {counted(len(view.partitions()), 'partition')}"
 
-    yield "masters", masters
-    yield "masters' web port", web_port
-    yield "brokers", brokers
-    if of_group:
-        yield f"topics of group {of_group['consumerGroup']}", topics
+    checks: list[_Check] = [
+        ("masters", lambda: f"they name {counted(len(named_brokers(settings)), 'broker')}"),
+        ("masters' web port", web_port),
+        ("brokers", brokers),
+    ]
+    return [*checks, (f"topics of group {of_group['consumerGroup']}", topics)] if of_group else checks
 
 
 def _reach(address: str) -> None:
@@ -199,7 +188,7 @@ def _reach(address: str) -> None:
 
 
 def _table(uri: str, storage_options: list[str] | None) -> str:
-    from tubeclient_cli.common.offsets_tables import table_at
+    from tubeclient_cli.common.cluster import table_at
 
     table = table_at(uri, storage_options, may_be_new=True)
     if not table.exists():

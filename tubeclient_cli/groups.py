@@ -8,30 +8,30 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tubeclient.errors import ConfigurationError, UnknownGroup
+from tubeclient.errors import BrokerFailed, ConfigurationError, UnknownGroup
 from tubeclient.keys import PartitionKey
-from tubeclient_cli.common.cluster import Masters, admin_of, settings_of
-from tubeclient_cli.common.pairs import further_options
+from tubeclient_cli.common.cluster import Masters, admin_of, further_options, settings_of, topics_known
 from tubeclient_cli.common.places import (
     DryRun,
-    PositionMove,
+    Moves,
     Yes,
     ask,
     check_can_ask,
-    held,
-    offsets_of,
+    moves_to,
     parse_place,
     print_moves,
 )
-from tubeclient_cli.common.printable import counted
 from tubeclient_cli.common.terminal import (
     AsJson,
     FurtherOptions,
     TimeZone,
     clear_errors,
+    counted,
     named_group,
+    one_line,
     print_json,
     table_console,
+    tell,
 )
 
 if TYPE_CHECKING:
@@ -63,19 +63,12 @@ _Topics = Annotated[
 
 
 @groups_app.command("list")
-def list_groups(
-    master_servers: Masters,
-    everyone: Annotated[
-        bool, typer.Option("--all", help="Also groups without clients online of which the brokers keep positions.")
-    ] = False,
-    option: FurtherOptions = None,
-    json: AsJson = False,
-) -> None:
-    """List the groups with clients online: consumers, and queries of Spark.
+def list_groups(master_servers: Masters, option: FurtherOptions = None, json: AsJson = False) -> None:
+    """List the groups with clients online, and those of which the brokers keep positions.
 
-    Of groups without clients, which --all adds, brokers know the positions
-    but not the topics. Reader groups, with which queries read ranges, are
-    left out. `offsets list` lists the groups of an offsets table.
+    Of groups without clients the topics are not known. Reader groups, with
+    which queries read ranges, are left out. `offsets list` lists the groups
+    of an offsets table.
 
     Example:
 
@@ -89,18 +82,18 @@ def list_groups(
         rows: list[dict[str, Any]] = [
             {"group": one.name, "clients": one.members, "topics": sorted(one.topics)} for one in admin.groups()
         ]
-        if everyone:
+        try:
             others = set(admin.stored_groups()) - {row["group"] for row in rows}
-            rows += [
-                {"group": name, "clients": 0, "topics": []} for name in sorted(others) if why_no_group(name) is None
-            ]
+        except BrokerFailed as error:
+            tell(f"groups without clients online are left out: {error}")
+            others = set()
+        rows += [{"group": name, "clients": 0, "topics": []} for name in sorted(others) if why_no_group(name) is None]
         if json:
             print_json({"groups": rows})
         elif rows:
             print_rows(table_console(), rows)
         else:
-            more = "" if everyone else "--all shows also those without, "
-            typer.echo(f"no group has clients online; {more}`offsets list` shows those of queries")
+            typer.echo("the cluster knows no group; `offsets list` shows those of queries")
 
 
 @groups_app.command("show")
@@ -243,17 +236,19 @@ def move(
         admin = admin_of(master_servers, option)
         if not (dry_run or force):
             _check_offline(admin, group)
-        moves = _planned(settings, admin, group, topic or [], spec, zone.key)
+        plan = _planned(settings, admin, group, topic or [], spec, zone.key)
         if not json:
-            print_moves(table_console(), f"group {group}", moves, dry_run=dry_run)
-        changed = bool(moves) and not dry_run
+            for warning in plan.warnings:
+                typer.echo(one_line(f"warning: {warning}"))
+            print_moves(table_console(), f"group {group}", plan.moves, dry_run=dry_run)
+        changed = bool(plan.moves) and not dry_run
         if changed:
             ask(f"Move group {group}?", yes=yes)
             if not force:  # the search for a time may take long, and so may the user
                 _check_offline(admin, group)
-            admin.set_offsets(group, {move.partition: move.end for move in moves if move.end is not None})
+            admin.set_offsets(group, {move.partition: move.end for move in plan.moves})
         if json:
-            print_json({"group": group, "changed": changed, "moves": [move.row() for move in moves]})
+            print_json({"group": group, "changed": changed, "moves": [move.row() for move in plan.moves]})
         elif changed:
             typer.echo(f"group {group} was moved at the brokers")
 
@@ -268,8 +263,8 @@ def _check_offline(admin: Admin, group: str) -> None:
 
 def _planned(
     settings: ClientSettings, admin: Admin, group: str, topics: Sequence[str], spec: OffsetSpec, time_zone: str
-) -> list[PositionMove]:
-    """The partitions that would move to `spec`, sorted. Raises TubeError."""
+) -> Moves:
+    """What would move to `spec`. Raises TubeError."""
     from tubeclient.consumers.group import fetch_view
     from tubeclient.names import reader_groups_of
     from tubeclient.positions.offset_lookup import OffsetLookup
@@ -285,8 +280,7 @@ def _planned(
             f"the brokers have no position of group {group}; name its topics with --topic, or use `tubeclient offsets "
             "reset` for a query with an offsets table"
         )
-    view = fetch_view(settings, wanted, readers)
+    with topics_known(settings, wanted):
+        view = fetch_view(settings, wanted, readers)
     with contextlib.closing(OffsetLookup(settings, readers)) as lookup:
-        bounds = lookup.bounds(view)
-        after = held(offsets_of(spec, view.partitions(), lookup, view, bounds, time_zone), bounds)
-    return [PositionMove(key, before.get(key), at) for key, at in sorted(after.items()) if before.get(key) != at]
+        return moves_to(spec, before, view, lookup, lookup.bounds(view), time_zone)

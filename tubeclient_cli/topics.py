@@ -11,15 +11,14 @@ import typer
 
 from tubeclient.errors import ConfigurationError
 from tubeclient.keys import INDEX_ENTRY_BYTES, StoreBounds, StoreKey
-from tubeclient.names import near_names, new_topic_name
-from tubeclient_cli.common.cluster import Masters, admin_of, no_topic, settings_of
-from tubeclient_cli.common.pairs import further_options
-from tubeclient_cli.common.printable import counted
+from tubeclient.names import new_topic_name
+from tubeclient_cli.common.cluster import Masters, admin_of, further_options, no_topic, settings_of
 from tubeclient_cli.common.terminal import (
     AsJson,
     ExitCode,
     FurtherOptions,
     clear_errors,
+    counted,
     print_json,
     table_console,
 )
@@ -32,6 +31,8 @@ __all__ = ["topics_app"]
 _TOKEN_VARIABLE = "TUBECLIENT_MODIFY_TOKEN"  # noqa: S105 - the variable's name
 
 _POLL_SECONDS = 1.0
+_WAIT_SECONDS = 120.0
+"""Apache's brokers load a change within 35 s, and within 80 s if they are still loading an earlier one."""
 
 topics_app = typer.Typer(
     name="topics",
@@ -47,15 +48,6 @@ _TokenFile = Annotated[
         metavar="FILE",
         help="A file with the masters' confModAuthToken, which changes need. Default: the environment variable "
         f"{_TOKEN_VARIABLE}. It is never printed.",
-    ),
-]
-_Wait = Annotated[
-    float,
-    typer.Option(
-        metavar="SECONDS",
-        min=0,
-        help="How long to wait until all brokers have loaded the change; Apache's take up to 35 s, and up to 80 s if "
-        "they are still loading an earlier one. 0: do not wait.",
     ),
 ]
 
@@ -113,7 +105,6 @@ def create_topic(
     stores: Annotated[int, typer.Option(metavar="N", min=1, help="Stores on each broker.")] = 1,
     partitions: Annotated[int, typer.Option(metavar="N", min=1, help="Partitions of each store.")] = 1,
     token_file: _TokenFile = None,
-    wait: _Wait = 120,
     option: FurtherOptions = None,
 ) -> None:
     """Create a topic on all brokers in service, and wait until they have loaded it.
@@ -129,7 +120,7 @@ def create_topic(
         if admin.topics([topic]):
             raise ConfigurationError(f"topic {topic} exists already; `tubeclient topics alter` changes it")
         admin.create_topic(topic, stores=stores, partitions_per_store=partitions)
-        _after(admin, topic, "created", wait, stores, partitions)
+        _after(admin, topic, "created", stores, partitions)
 
 
 @topics_app.command("alter")
@@ -139,7 +130,6 @@ def alter_topic(
     stores: Annotated[int | None, typer.Option(metavar="N", min=1, help="Stores on each broker.")] = None,
     partitions: Annotated[int | None, typer.Option(metavar="N", min=1, help="Partitions of each store.")] = None,
     token_file: _TokenFile = None,
-    wait: _Wait = 120,
     option: FurtherOptions = None,
 ) -> None:
     """Change a topic on all its brokers, and wait until they have loaded it.
@@ -162,7 +152,7 @@ def alter_topic(
                     "cannot shrink"
                 )
         admin.alter_topic(topic, stores=stores, partitions_per_store=partitions)
-        _after(admin, topic, "altered", wait, stores, partitions)
+        _after(admin, topic, "altered", stores, partitions)
 
 
 def _changing_admin(master_servers: str, option: list[str] | None, token_file: str | None) -> Admin:
@@ -183,7 +173,7 @@ def _changing_admin(master_servers: str, option: list[str] | None, token_file: s
 def _one(admin: Admin, name: str) -> DeployedTopic:
     for topic in admin.topics([name]):
         return topic
-    raise no_topic(name, near_names([name], admin.topic_names()))
+    raise no_topic(name, admin.topic_names())
 
 
 def _json(topic: DeployedTopic, bounds: Mapping[StoreKey, StoreBounds] | None = None) -> dict[str, Any]:
@@ -217,22 +207,19 @@ def _json(topic: DeployedTopic, bounds: Mapping[StoreKey, StoreBounds] | None = 
     return found
 
 
-def _after(admin: Admin, name: str, what: str, wait_s: float, stores: int | None, partitions: int | None) -> None:
+def _after(admin: Admin, name: str, what: str, stores: int | None, partitions: int | None) -> None:
     """Wait until all brokers have loaded the change, and tell. Exit code 1 if that takes too long."""
-    deadline = time.monotonic() + wait_s
+    deadline = time.monotonic() + _WAIT_SECONDS
     while True:
         topic = _one(admin, name)
-        loaded = all(
+        if all(
             on.is_loaded and stores in (None, on.stores) and partitions in (None, on.partitions_per_store)
             for on in topic.on_brokers
-        )
-        if loaded or time.monotonic() >= deadline:
-            break
-        time.sleep(min(_POLL_SECONDS, max(0.0, deadline - time.monotonic())))
-    if loaded:
-        there = counted(len(topic.partitions()), "partition")
-        typer.echo(f"topic {name} was {what}: {there} on {counted(len(topic.on_brokers), 'broker')}")
-    else:
-        typer.echo(f"topic {name} was {what}; not all brokers have loaded it yet, `topics show` tells")
-    if not loaded and wait_s:
-        raise typer.Exit(ExitCode.FAILED)
+        ):
+            there = counted(len(topic.partitions()), "partition")
+            typer.echo(f"topic {name} was {what}: {there} on {counted(len(topic.on_brokers), 'broker')}")
+            return
+        if time.monotonic() >= deadline:
+            typer.echo(f"topic {name} was {what}; not all brokers have loaded it yet, `topics show` tells")
+            raise typer.Exit(ExitCode.FAILED)
+        time.sleep(_POLL_SECONDS)

@@ -10,7 +10,7 @@ import pytest
 
 from offsets_store import GroupKey, OffsetsTable, PartitionProgress
 from offsets_store.rows import Row
-from offsets_store.storage import Storage
+from offsets_store.run import Storage
 from tubeclient.keys import PartitionKey
 from tubeclient.names import GroupName
 
@@ -46,8 +46,8 @@ class Between:
     def rows(self, consumer_group: GroupName) -> list[Row]:
         return self._storage.rows(consumer_group)
 
-    def transaction_version(self, key: GroupKey) -> int | None:
-        return self._storage.transaction_version(key)
+    def transaction_version(self) -> int | None:
+        return self._storage.transaction_version()
 
     def replace(self, key: GroupKey, rows: Sequence[Row], sequence: int) -> None:
         act, self.act = self.act, None

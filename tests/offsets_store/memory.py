@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from offsets_store.progress import GroupKey
 from offsets_store.rows import Row
-from offsets_store.storage import Conflict
+from offsets_store.run import Conflict
 
 __all__ = ["Commit", "Log", "MemoryStorage"]
 
@@ -62,11 +62,11 @@ class MemoryStorage:
 
     def rows(self, consumer_group: str) -> list[Row]:
         self._pause("read")
-        self._seen = len(self._log.versions)
+        self._seen, self._group = len(self._log.versions), consumer_group
         return [row for row in self._log.rows if row.consumer_group == consumer_group]
 
-    def transaction_version(self, key: GroupKey) -> int | None:
-        seen = [one.sequence for one in self._log.versions[: self._seen] if one.group == key.consumer_group]
+    def transaction_version(self) -> int | None:
+        seen = [one.sequence for one in self._log.versions[: self._seen] if one.group == self._group]
         return seen[-1] if seen else None
 
     def replace(self, key: GroupKey, rows: Sequence[Row], sequence: int) -> None:

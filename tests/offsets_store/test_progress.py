@@ -6,19 +6,18 @@ from datetime import UTC, datetime
 
 import pytest
 
-from offsets_store import GroupKey, GroupProgress, PartitionProgress, moved_to
+from offsets_store import GroupKey, GroupProgress, PartitionProgress
 from tubeclient.keys import PartitionKey
 
 
 def test_equal_topic_sets_are_one_key_in_whatever_order_they_come() -> None:
     assert GroupKey("g", ["b", "a", "b"]) == GroupKey("g", ("a", "b"))
     assert GroupKey("g", ["b", "a"]).topic_set == "a,b"
-    assert GroupKey("g", ["b", "a"]).transaction_id == "tubeclient:g:a,b"
 
 
 def test_a_pattern_is_one_key_whatever_it_matches() -> None:
     key = GroupKey("g", pattern="a|b,c")
-    assert (key.topics, key.topic_set, key.transaction_id) == ((), "pattern:a|b,c", "tubeclient:g:pattern:a|b,c")
+    assert (key.topics, key.topic_set) == ((), "pattern:a|b,c")
     assert key == GroupKey("g", pattern="a|b,c") != GroupKey("g", ["a"])
     assert [topic for topic in ("a", "ab", "b,c") if key.covers(topic)] == ["a", "b,c"]
     assert str(key) == "group 'g' on pattern:a|b,c"
@@ -50,24 +49,3 @@ def test_rows_behind_counts_a_store_once() -> None:
     store_1 = PartitionProgress(PartitionKey(1, "a", 10_000), 0, 28)
     assert behind(*store_0, store_1) == 10 + 1
     assert behind(*store_0, PartitionProgress(PartitionKey(1, "a", 10_000), 0)) is None
-
-
-def test_moved_positions_keep_their_nodes_and_ends_unless_ends_are_told() -> None:
-    first, second, third = (PartitionKey(1, "a", number) for number in range(3))
-    kept = GroupProgress(
-        GroupKey("g", ["a"]),
-        (PartitionProgress(first, 28, 280, 3), PartitionProgress(second, 28, None, None)),
-        source_count=4,
-        run_epoch=1,
-        sequence=1,
-        updated_at=datetime(2026, 11, 21, tzinfo=UTC),
-        client_version="1",
-    )
-    to = {first: 56, third: 0}
-    assert moved_to(kept, to) == [PartitionProgress(first, 56, 280, 3), PartitionProgress(third, 0, None, None)]
-    assert moved_to(kept, to, {third: 84}) == [
-        PartitionProgress(first, 56, None, 3),
-        PartitionProgress(third, 0, 84, None),
-    ]
-    assert moved_to(kept, {first: 56}, {}) == [PartitionProgress(first, 56, None, 3)]  # asked, and nothing learnt
-    assert moved_to(None, {first: 28}) == [PartitionProgress(first, 28)]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -124,9 +122,3 @@ def test_maintenance_leaves_what_is_not_the_tables(
     assert DeltaTable(str(Path(uri, "clicks"))).count() == 2
     assert checkpoint.exists()
     assert run.record(at({FIRST: 280})) is True
-
-
-def test_importing_the_package_does_not_load_deltalake() -> None:
-    code = "import sys, offsets_store; print(sorted({'deltalake', 'pyarrow', 'pyspark'} & set(sys.modules)))"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
-    assert done.stdout.strip() == "[]"

@@ -11,9 +11,8 @@ from pathlib import Path
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from offsets_store import CommitConflict, GroupKey, OffsetsTable, OffsetsTableError, RunAlive, SupersededRun
+from offsets_store import GroupKey, OffsetsTable, OffsetsTableError, RunAlive, SupersededRun
 from offsets_store.delta_rs import DeltaRsStorage
-from offsets_store.storage import Conflict
 from tests.offsets_store.conftest import FIRST, KEY, SECOND, Between, Clock, at
 
 Open = Callable[[], OffsetsTable]
@@ -151,16 +150,6 @@ def test_a_late_commit_of_an_older_run_is_overruled(open_table: Open, uri: str, 
     assert found is not None
     assert (found.run_epoch, found.sequence, found.positions) == (new.epoch, 3, {FIRST: 84})
     assert DeltaTable(uri).to_pyarrow_table().num_rows == 1
-
-
-def test_a_war_of_writers_ends_in_an_error(open_table: Open, monkeypatch: pytest.MonkeyPatch) -> None:
-    def always_lose(storage: DeltaRsStorage, key: GroupKey, rows: object, sequence: int) -> None:
-        raise Conflict("concurrent transaction")
-
-    run = open_table().open_run(KEY, 1)
-    monkeypatch.setattr(DeltaRsStorage, "replace", always_lose)
-    with pytest.raises(CommitConflict, match="lost against another writer of the group"):
-        run.record(at({FIRST: 56}))
 
 
 def test_a_commit_whose_answer_got_lost_is_still_ones_own(open_table: Open, monkeypatch: pytest.MonkeyPatch) -> None:

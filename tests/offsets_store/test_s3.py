@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from deltalake import DeltaTable
 
-from offsets_store import GroupKey, OffsetsRun, OffsetsTable, OffsetsTableError, SupersededRun
+from offsets_store import OffsetsRun, OffsetsTable, OffsetsTableError
 from tests.offsets_store.conftest import FIRST, KEY, SECOND, at
 from tests.offsets_store.s3_server import BUCKET, S3Server, s3_server
 
@@ -38,31 +37,6 @@ def test_a_table_is_made_written_read_and_kept_up(server: S3Server) -> None:
     assert anew.maintain(retention_hours=0) == 2
     assert run.record(at({FIRST: 112, SECOND: 28})) is True
     assert anew.positions("clicks_etl", ["clicks"]) == {FIRST: 112, SECOND: 28}
-
-
-def test_of_two_runs_the_older_one_stops(server: S3Server) -> None:
-    old = OffsetsTable(URI, server.options).open_run(KEY, 1)
-    old.record(at({FIRST: 28}))
-    new = OffsetsTable(URI, server.options).open_run(KEY, 1, force=True)
-    new.record(at({FIRST: 84}))
-    with pytest.raises(SupersededRun, match=f"epoch {new.epoch}"):
-        old.record(at({FIRST: 56}))
-    assert OffsetsTable(URI, server.options).positions("clicks_etl", ["clicks"]) == {FIRST: 84}
-
-
-def test_groups_write_at_the_same_time_and_lose_nothing(server: S3Server) -> None:
-    OffsetsTable(URI, server.options).open_run(KEY, 1).record(at({FIRST: 28}))
-    groups = [f"group{number}" for number in range(3)]
-
-    def record(group: str) -> int:
-        run = OffsetsTable(URI, server.options).open_run(GroupKey(group, ["clicks"]), 1)
-        return sum(run.record(at({FIRST: 28 * step})) for step in range(1, 6))
-
-    with ThreadPoolExecutor(len(groups)) as threads:
-        assert list(threads.map(record, groups)) == [5] * len(groups)
-    table = OffsetsTable(URI, server.options)
-    assert [table.positions(group, ["clicks"]) for group in groups] == [{FIRST: 140}] * len(groups)
-    assert DeltaTable(URI, storage_options=server.options).version() == 1 + 5 * len(groups)
 
 
 def test_a_store_that_does_not_answer_is_an_error_with_an_end_and_no_secret(server: S3Server) -> None:
@@ -119,22 +93,3 @@ def _goes_on(run: OffsetsRun, server: S3Server) -> None:
     assert found is not None
     assert (found.positions, found.sequence) == ({FIRST: 84}, 3)
     assert DeltaTable(URI, storage_options=server.options).version() == 3
-
-
-@pytest.mark.parametrize(
-    ("uri", "options", "told"),
-    [
-        # What each needs and what a refused value looks like: the options reach the store's own client.
-        (
-            "abfss://files@account.dfs.core.windows.net/o",
-            {"azure_storage_account_key": "not base64!"},
-            "Invalid Access Key",
-        ),
-        ("gs://bucket/o", {"google_service_account_key": "{not json"}, "credential"),
-        ("s3://bucket/o", {"aws_conditional_put": "perhaps"}, "[Cc]onditional"),
-    ],
-)
-def test_options_reach_the_client_of_each_kind_of_store(uri: str, options: dict[str, str], told: str) -> None:
-    with pytest.raises(OffsetsTableError, match=told) as caught:
-        OffsetsTable(uri, {**options, **IMPATIENT}).latest(KEY)
-    assert [value for value in options.values() if value in str(caught.value)] == []

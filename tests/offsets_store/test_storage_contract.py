@@ -13,8 +13,8 @@ from deltalake import DeltaTable, write_deltalake
 
 from offsets_store import GroupKey, OffsetsTable, PartitionProgress, PartRead, SchemaMismatch, SupersededRun
 from offsets_store.delta_rs import DeltaRsStorage
+from offsets_store.run import Storage
 from offsets_store.schema import COLUMNS, TABLE_PROPERTIES
-from offsets_store.storage import Storage
 from tests.offsets_store.conftest import FIRST, KEY, SECOND, Between, Clock, at
 from tests.offsets_store.memory import Log, MemoryStorage
 

@@ -177,7 +177,7 @@ DEFENCES = (
     ),
     Defence(
         "an older run gives way in the offsets table",
-        "offsets_store.run:OffsetsRun._epoch_over",
+        "offsets_store.run:OffsetsRun._check_epoch",
         "newest.run_epoch > self._epoch",
         "False",
         4,

@@ -9,8 +9,8 @@ from typing import Any
 
 from offsets_store import GroupKey, OffsetsTable, OffsetsTableError
 from offsets_store.rows import Row
+from offsets_store.run import Conflict
 from offsets_store.schema import POSITION
-from offsets_store.storage import Conflict
 from spark_source.progress.follower import Waits
 from spark_source.stream.planner import StreamPlanner
 from tests.spark_source.fakes import ROW, FakeClock, FakeCluster, as_json, planner_with
@@ -24,7 +24,7 @@ class FakeStorage:
 
     def __init__(self) -> None:
         self.kept: list[Row] = []
-        self.sequences: dict[str, int] = {}
+        self.sequence: int | None = None
         self.commits: list[dict[str, int]] = []
         """Positions in rows, of each commit that has any."""
         self.before_read: Callable[[], None] = lambda: None
@@ -62,14 +62,14 @@ class FakeStorage:
         self.before_read()
         return [row for row in self.kept if row.consumer_group == consumer_group]
 
-    def transaction_version(self, key: GroupKey) -> int | None:
-        return self.sequences.get(key.transaction_id)
+    def transaction_version(self) -> int | None:
+        return self.sequence
 
     def replace(self, key: GroupKey, rows: Sequence[Row], sequence: int) -> None:
         self.writes += 1
         self.before_write()
         self.kept = [*(row for row in self.kept if not row.belongs_to(key)), *rows]
-        self.sequences[key.transaction_id] = sequence
+        self.sequence = sequence
         if found := positions(rows):
             self.commits.append(found)
         self.after_write()

@@ -96,32 +96,5 @@ def test_a_look_at_an_offsets_table_imports_neither_spark_nor_pandas(tmp_path: P
     where = ("--offsets-table", uri)
     with EmbeddedTubeMQ(tmp_path / "tube", [TopicConfig("clicks")]) as tube:
         cluster = (*ClusterCommands.of(tube).where, "--consumer-group", "etl")
-        for words in (("list", *where), ("status", *where, *cluster)):
+        for words in (("list", *where), ("show", *where, *cluster)):
             assert imported("offsets", *words) & {"pyspark", "py4j", "delta", "pandas"} == set()
-
-
-@pytest.mark.parametrize("environment", [{}, {"NO_COLOR": "1"}, {"TERM": "xterm-256color"}])
-def test_without_a_terminal_there_are_no_escapes(tmp_path: Path, environment: dict[str, str]) -> None:
-    with EmbeddedTubeMQ(tmp_path, [TopicConfig("clicks")]) as tube:
-        text = ClusterCommands.of(tube).text("topics", "list", env=environment)
-    assert "clicks" in text
-    assert "\x1b" not in text
-
-
-def test_a_shell_completes_the_names_of_commands() -> None:
-    words = {"_TUBECLIENT_COMPLETE": "complete_bash", "COMP_WORDS": "tubeclient to", "COMP_CWORD": "1"}
-    assert CliRunner().invoke(app, [], prog_name="tubeclient", env=words).output == "topics\n"
-
-
-@pytest.mark.parametrize(
-    ("typed", "completed"),
-    [
-        ("produce clicks --format ", ["json", "lines"]),
-        ("ingest --format ", ["csv", "json", "kv", "raw"]),
-        ("consume clicks --payload i", ["inlong"]),
-    ],
-)
-def test_a_shell_completes_values(typed: str, completed: list[str]) -> None:
-    words = f"tubeclient {typed}"
-    env = {"_TUBECLIENT_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": str(words.count(" "))}
-    assert sorted(CliRunner().invoke(app, [], prog_name="tubeclient", env=env).output.split()) == completed

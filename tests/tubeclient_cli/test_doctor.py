@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import socket
 from collections.abc import Iterator
 from pathlib import Path
@@ -31,9 +30,10 @@ def run(*arguments: str) -> Result:
 
 def problems(code: int, *arguments: str) -> dict[str, str]:
     """By check: the text of each that is not well."""
-    done = run(*arguments, "--json")
+    done = run(*arguments)
     assert done.exit_code == code, done.output
-    return {one["check"]: one["text"] for one in json.loads(done.stdout)["findings"] if not one["ok"]}
+    lines = [line.partition(": ") for line in done.stdout.splitlines() if line.startswith("PROBLEM  ")]
+    return {name.removeprefix("PROBLEM  "): text for name, _, text in lines}
 
 
 def test_a_machine_and_a_cluster_that_are_well(tube: EmbeddedTubeMQ, tmp_path: Path) -> None:

@@ -36,7 +36,6 @@ def lines(text: str) -> list[str]:
 
 
 def test_who_holds_what(cluster: ClusterCommands) -> None:
-    assert cluster.text("groups", "list").startswith("no group has clients online")
     assert cluster.text("groups", "show", "reads").startswith("group reads has no clients online")
     with PullConsumer(cluster.settings, "reads", ["clicks"], source_count=2, node_id=1) as consumer:
         assert consumer.wait_ready(30_000)
@@ -52,7 +51,7 @@ def test_who_holds_what(cluster: ClusterCommands) -> None:
         text = lines(cluster.text("groups", "show", "reads"))
         assert text[0] == "reads: 1 client, topics clicks"
         assert "held by nobody: 1:clicks:0" in text
-        assert lines(cluster.text("groups", "list"))[-1] == "reads 1 clicks"
+        assert "reads 1 clicks" in lines(cluster.text("groups", "list"))
         line = cluster.error("groups", "move", "reads", "--to", "earliest", "--yes")
         assert "group reads has 1 client online" in line
         cluster.text("groups", "move", "reads", "--to", "earliest", "--yes", "--force")
@@ -62,13 +61,12 @@ def test_groups_without_clients_are_listed_too(cluster: ClusterCommands) -> None
     Admin(cluster.settings).set_offsets("ranges-r0", {A: 28})
     with PullConsumer(cluster.settings, "live", ["clicks"]) as consumer:
         assert consumer.wait_ready(30_000)
-        assert [one["group"] for one in cluster.json("groups", "list")["groups"]] == ["live"]
-        found = cluster.json("groups", "list", "--all")["groups"]
+        found = cluster.json("groups", "list")["groups"]
         assert {one["group"]: (one["clients"], one["topics"]) for one in found} == {
             "live": (1, ["clicks"]),
             "reads": (0, []),
         }
-        assert "reads 0 -" in lines(cluster.text("groups", "list", "--all"))
+        assert "reads 0 -" in lines(cluster.text("groups", "list"))
 
 
 def test_positions_at_the_brokers(cluster: ClusterCommands, tmp_path: Path) -> None:
@@ -148,7 +146,7 @@ def test_a_group_that_starts_while_the_question_waits_is_refused(
     [
         (["move", "reads", "--to", "yesterday", "--yes"], "--to is 'yesterday'; write earliest"),
         (["move", "reads", "--to", "latest", "--json"], "--json does not prompt; add --yes"),
-        (["move", "reads", "--to", "latest", "--topic", "klicks", "--yes"], "klicks"),
+        (["move", "reads", "--to", "latest", "--topic", "klicks", "--yes"], "no topic klicks; did you mean clicks?"),
         (["move", "reads", "--to", '{"1:clicks:9": 0}', "--yes"], "--to names partition 1:clicks:9, which there is"),
         (["move", "nobody", "--to", "latest", "--yes"], "`tubeclient offsets reset` for a query with an offsets table"),
     ],

@@ -205,7 +205,7 @@ def command_output(job: Job, tube: EmbeddedTubeMQ) -> str:
     offsets = ["--offsets-table", str(job.folder / "offsets")]
     said = ""
     for words in (
-        ["offsets", "status", *offsets, *store, *cluster],
+        ["offsets", "show", *offsets, *store, *cluster, "--consumer-group", "clicks_etl"],
         ["offsets", "show", *offsets, *store, "--consumer-group", "clicks_etl"],
         ["doctor", *offsets, *store, *cluster, "--consumer-group", "clicks_etl", "--topic", "clicks"],
     ):

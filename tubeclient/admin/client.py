@@ -281,7 +281,7 @@ def _without(token: str, error: TubeError) -> TubeError:
         return type(error)(error.exception_name, text, address=error.address)
     return RemoteError(
         error.exception_name,
-        f"{text}; check modify_token, it must be the confModAuthToken of master.ini",
+        f"{text}; the token that was given must be the confModAuthToken of master.ini",
         address=error.address,
         condition="AUTHENTICATION_FAILED",
     )

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tubeclient.errors import ConfigurationError
-from tubeclient_cli.common.pairs import spark_confs
+from tubeclient_cli.common.cluster import spark_confs
 from tubeclient_cli.common.terminal import (
     AsJson,
     SparkConf,

@@ -1,17 +1,20 @@
-"""How commands reach a cluster."""
+"""How commands reach a cluster and an offsets table, and the options NAME=VALUE for that."""
 
 from __future__ import annotations
 
+import contextlib
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
 from tubeclient.errors import ConfigurationError
-from tubeclient_cli.common.pairs import further_options
+from tubeclient.names import near_names
 
 if TYPE_CHECKING:
+    from offsets_store import OffsetsTable
     from tubeclient.admin import Admin
     from tubeclient.settings import ClientSettings
 
@@ -20,10 +23,17 @@ __all__ = [
     "WEB_PORT_VARIABLE",
     "Masters",
     "admin_of",
+    "check_address",
+    "further_options",
     "masters_of_environment",
     "no_topic",
+    "nothing_kept",
     "of_environment",
+    "pairs",
     "settings_of",
+    "spark_confs",
+    "table_at",
+    "topics_known",
     "with_web_port",
 ]
 
@@ -31,6 +41,8 @@ MASTERS_VARIABLE: Final = "TUBECLIENT_MASTER_SERVERS"
 """The environment variable with the masters for commands that are not given `--master-servers`."""
 WEB_PORT_VARIABLE: Final = "TUBECLIENT_MASTER_WEB_PORT"
 """The environment variable with the masters' web port for commands that are not given `--option masterWebPort`."""
+
+_FLAGS: Final = {"masterservers": "--master-servers", "consumergroup": "--consumer-group", "subscribe": "--topic"}
 
 Masters = Annotated[
     str,
@@ -83,9 +95,103 @@ def admin_of(master_servers: str, option: list[str] | None) -> Admin:
     return Admin(own_web(settings_of(master_servers, further_options(option))))
 
 
-def no_topic(name: str, near: str) -> ConfigurationError:
-    """The error for a topic that the cluster does not have. `near` is what `tubeclient.names.near_names` gave."""
+def no_topic(name: str, there: Collection[str]) -> ConfigurationError:
+    """The error for a topic that is not among those that are `there`; it names those that are spelled alike."""
+    near = near_names([name], there)
     return ConfigurationError(
         f"the cluster has no topic {name}; {f'{near} ' if near else ''}`tubeclient topics list` shows what there is",
         condition="TOPIC_NOT_FOUND",
     )
+
+
+@contextlib.contextmanager
+def topics_known(settings: ClientSettings, names: Sequence[str]) -> Iterator[None]:
+    """If the cluster lacks one of these topics, which ends the block, `no_topic` is raised in its stead."""
+    from tubeclient.admin import Admin
+    from tubeclient.errors import TopicNotDeployed, TubeError
+    from tubeclient.web_port import own_web
+
+    try:
+        yield
+    except TopicNotDeployed:
+        there: list[str] = []
+        with contextlib.suppress(TubeError):
+            there = Admin(own_web(settings)).topic_names()
+        raise no_topic(next((name for name in names if name not in there), names[0]), there) from None
+
+
+def pairs(flag: str, texts: list[str] | None) -> dict[str, str]:
+    """Names to values. ConfigurationError if a text is not a pair."""
+    found = {}
+    for text in texts or []:
+        name, equals, value = text.partition("=")
+        if not equals or not name.strip():
+            # Without the text: it may hold a secret.
+            raise ConfigurationError(f"{flag} takes NAME=VALUE, and one of its values has no name or no equals sign")
+        found[name.strip()] = value
+    return found
+
+
+def spark_confs(texts: list[str] | None) -> dict[str, str]:
+    """Spark's settings given with `--conf`. ConfigurationError for one that ingest jobs have a setting for."""
+    from spark_source.session_confs import SESSION_ZONE
+
+    found = pairs("--conf", texts)
+    if SESSION_ZONE in found:
+        raise ConfigurationError(f"--conf {SESSION_ZONE} has a setting of its own, time-zone; set it there")
+    return found
+
+
+def further_options(texts: list[str] | None, flags: Mapping[str, str] = MappingProxyType({})) -> dict[str, str]:
+    """The source's options given with `--option`.
+
+    ConfigurationError for an option that has a flag. `flags` maps the command's options, in lower case, to their flags;
+    flags that all commands share need not be in it.
+    """
+    found = pairs("--option", texts)
+    for name in found:
+        flag = {**_FLAGS, **flags}.get(name.lower())
+        if flag is not None:
+            raise ConfigurationError(f"--option {name} has a flag of its own, {flag}")
+    return found
+
+
+def table_at(
+    uri: str, storage_options: list[str] | None, *, may_be_new: bool = False, client_version: str | None = None
+) -> OffsetsTable:
+    """The table at `uri`. ConfigurationError if there is none, and for an option that is not NAME=VALUE."""
+    from offsets_store import OffsetsTable
+    from offsets_store.errors import display_uri
+    from spark_source.options.table_uris import limited
+
+    options = limited(uri, pairs("--storage-option", storage_options))
+    table = OffsetsTable(uri, options, client_version=client_version)
+    if not (may_be_new or table.exists()):
+        raise ConfigurationError(
+            f"there is no Delta table at {display_uri(uri)}; check --offsets-table. The first batch of a query with "
+            "the option offsetsTable creates the table"
+        )
+    return table
+
+
+def nothing_kept(table: OffsetsTable, consumer_group: str) -> ConfigurationError:
+    """The error for a group of which the table has nothing; it names groups that are spelled alike."""
+    groups = table.groups()
+    advice = near_names([consumer_group], groups, most=3) or (
+        "check both names" if groups else "it has no group yet: a query writes to it when it starts"
+    )
+    return ConfigurationError(f"the offsets table has nothing of group {consumer_group}; {advice}")
+
+
+def check_address(option: str, address: str) -> None:
+    """ConfigurationError if it is empty, as an unset variable is: a socket would listen on all of the machine's. Also
+    for a name that resolvers do not take."""
+    fault = "" if address.strip() else "empty"
+    try:
+        address.encode("idna")
+    except UnicodeError:
+        fault = f"{address!r}, which is no host's name"
+    if fault:
+        raise ConfigurationError(
+            f"{option} is {fault}; give an address: 127.0.0.1 for this machine alone, 0.0.0.0 for all that reach it"
+        )

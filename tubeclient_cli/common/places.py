@@ -3,7 +3,7 @@ the questions before."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from datetime import tzinfo
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
@@ -21,15 +21,14 @@ if TYPE_CHECKING:
     from tubeclient.metadata import ClusterView
     from tubeclient.positions.offset_lookup import OffsetLookup
 
-__all__ = ["DryRun", "PositionMove", "Yes", "ask", "check_can_ask", "held", "offsets_of", "parse_place", "print_moves"]
+__all__ = ["DryRun", "Moves", "Yes", "ask", "check_can_ask", "moves_to", "parse_place", "print_moves"]
 
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Print what would move, and change nothing.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 
 
-def parse_place(text: str, where: str, zone: tzinfo, others: str = "") -> OffsetSpec:
-    """`where` is the option's name, `zone` that of times without one, `others` what else the option takes.
-    ConfigurationError."""
+def parse_place(text: str, where: str, zone: tzinfo) -> OffsetSpec:
+    """`where` is the option's name, `zone` that of times without one. ConfigurationError."""
     from spark_source.offsets.offset_spec import Moment, OffsetSpec
     from spark_source.options.moment import moment_ms
     from tubeclient.keys import checked_offset, is_plain_number
@@ -42,29 +41,51 @@ def parse_place(text: str, where: str, zone: tzinfo, others: str = "") -> Offset
     timestamp_ms = moment_ms(text, where, zone)
     if timestamp_ms is None:
         raise ConfigurationError(
-            f"{where} is {text!r}; write earliest, latest, a time as 2026-11-21T10:31Z, {others}an offset, or JSON "
-            'from partition keys to offsets, as in {"1:clicks:0": 2800}'
+            f"{where} is {text!r}; write earliest, latest, a time as 2026-11-21T10:31Z, an offset, or JSON from "
+            'partition keys to offsets, as in {"1:clicks:0": 2800}'
         )
     return OffsetSpec(where, Moment(timestamp_ms))
 
 
-def offsets_of(
+class PositionMove(NamedTuple):
+    """One partition; index offsets, None if there was no position."""
+
+    partition: PartitionKey
+    start: int | None
+    end: int
+
+    def row(self) -> dict[str, Any]:
+        """For JSON and tables. `rowsAtMost` lie between, less than 0 for a move back; None if there was none."""
+        known = None if self.start is None else (self.end - self.start) // INDEX_ENTRY_BYTES
+        return {"partition": str(self.partition), "from": self.start, "to": self.end, "rowsAtMost": known}
+
+
+class Moves(NamedTuple):
+    """What moves if a group goes to a place."""
+
+    positions: Mapping[PartitionKey, int]
+    """All of the group's positions afterwards."""
+    ends: Mapping[PartitionKey, int]
+    """The ends of the brokers' data."""
+    moves: Sequence[PositionMove]
+    """The partitions that move, sorted."""
+    warnings: Sequence[str]
+
+
+def moves_to(
     spec: OffsetSpec,
-    partitions: Collection[PartitionKey],
-    lookup: OffsetLookup,
+    before: Mapping[PartitionKey, int],
     view: ClusterView,
+    lookup: OffsetLookup,
     bounds: Mapping[StoreKey, StoreBounds],
     time_zone: str,
-    *,
-    before: Mapping[PartitionKey, int] | None = None,
-) -> Mapping[PartitionKey, int]:
-    """The offsets of those of `partitions` that `spec` means; those that are named may lie outside `bounds`.
-
-    `before` has the group's positions. Raises ConfigurationError and TubeError.
-    """
+) -> Moves:
+    """What moves if a group at `before` goes to `spec`; partitions that it does not mean stay. An offset that a broker
+    does not hold becomes the nearest that it holds. Raises ConfigurationError and TubeError."""
     from spark_source.offsets.offset_spec import GroupPositions, resolve
     from spark_source.offsets.timestamps import without_times
 
+    partitions = view.partitions()
     if unknown := spec.unknown(partitions):
         raise ConfigurationError(
             f"{spec.option} names partition {unknown[0]}, which there is not", condition="PARTITION_NOT_FOUND"
@@ -77,25 +98,19 @@ def offsets_of(
             f"{spec.option} uses the times that producers write on messages, but {error}. Name earliest, latest, or an "
             f'offset by partition: {{"{error.partition}": 2800}}'
         ) from error
-    return resolve(spec, meant, bounds, lambda: GroupPositions(before or {}))
-
-
-def held(positions: Mapping[PartitionKey, int], bounds: Mapping[StoreKey, StoreBounds]) -> dict[PartitionKey, int]:
-    """The nearest offsets that the brokers hold."""
-    return {key: bounds[key.store].nearest(at) for key, at in positions.items()}
-
-
-class PositionMove(NamedTuple):
-    """One partition; index offsets, None if there is no position."""
-
-    partition: PartitionKey
-    start: int | None
-    end: int | None
-
-    def row(self) -> dict[str, Any]:
-        """For JSON and tables. `rowsAtMost` lie between, less than 0 for a move back; None if one side is unknown."""
-        known = None if self.start is None or self.end is None else (self.end - self.start) // INDEX_ENTRY_BYTES
-        return {"partition": str(self.partition), "from": self.start, "to": self.end, "rowsAtMost": known}
+    wanted = {**before, **resolve(spec, meant, bounds, lambda: GroupPositions(before))}
+    held = {key: bounds[key.store] for key in partitions}
+    after = {key: held[key].nearest(at) if key in held else at for key, at in wanted.items()}
+    warnings = [f"{key} is not in the cluster any more" for key in wanted if key not in held]
+    warnings += [
+        f"{key} would be at {at}, but the broker holds {held[key].min_offset} to {held[key].max_offset}; using "
+        f"{after[key]}"
+        for key, at in wanted.items()
+        if after[key] != at
+    ]
+    ends = {key: held[key].max_offset for key in after if key in held}
+    moves = [PositionMove(key, before.get(key), at) for key, at in sorted(after.items()) if before.get(key) != at]
+    return Moves(after, ends, moves, warnings)
 
 
 def check_can_ask(*, as_json: bool, yes: bool, dry_run: bool) -> None:
@@ -111,7 +126,7 @@ def ask(question: str, *, yes: bool) -> None:
         raise typer.Exit(ExitCode.FAILED)
 
 
-def print_moves(console: Console, group: str, moves: Iterable[PositionMove], *, dry_run: bool) -> None:
+def print_moves(console: Console, group: str, moves: Sequence[PositionMove], *, dry_run: bool) -> None:
     """The moves as a table; a line if nothing moves."""
     from tubeclient_cli.common.tables import print_rows
 

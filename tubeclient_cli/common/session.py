@@ -32,7 +32,8 @@ if TYPE_CHECKING:
 
     from spark_source.spark_log import SparkLog
 
-__all__ = ["check_delta", "end_after_jvm", "end_session", "has_ended", "hush_py4j", "make_session"]
+__all__ = ["end_after_jvm", "end_session", "has_ended", "hush_py4j", "make_session"]
+
 
 _POLL_SECONDS = 0.1
 _CONNECT_SECONDS = 5.0
@@ -66,7 +67,13 @@ def make_session(
         start_jvm(builder, log)
     spark = builder.getOrCreate()
     end_after_jvm()
-    check_delta(spark)
+    if not has_delta(spark):
+        end_session(spark)
+        raise ConfigurationError(
+            "Spark runs without Delta's jars. With spark-submit give --properties-file conf/spark-defaults.conf, or "
+            "the spark.jars.packages that it has; or name copies of the jars with --conf spark.jars=PATH,...",
+            condition="JARS_NOT_FOUND",
+        )
     return spark
 
 
@@ -97,17 +104,6 @@ def _check_answers(url: str) -> None:
         socket.create_connection((host, port), _CONNECT_SECONDS).close()
     except OSError as error:
         raise ConnectionError(f"no server of Spark Connect answers at {host}:{port}: {error}") from None
-
-
-def check_delta(spark: SparkSession) -> None:
-    """Raise ConfigurationError if the session has no classes of Delta, and end it."""
-    if not has_delta(spark):
-        end_session(spark)
-        raise ConfigurationError(
-            "Spark runs without Delta's jars. With spark-submit give --properties-file conf/spark-defaults.conf, or "
-            "the spark.jars.packages that it has; or name copies of the jars with --conf spark.jars=PATH,...",
-            condition="JARS_NOT_FOUND",
-        )
 
 
 def has_ended(spark: SparkSession, within_s: float) -> bool:

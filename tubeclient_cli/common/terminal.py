@@ -1,21 +1,23 @@
-"""Output of the commands: tables as wide as the terminal, one JSON object, one line for an error, and exit codes."""
+"""What all commands do alike: output, one line for an error, exit codes, help, and how signals end them."""
 
 from __future__ import annotations
 
 import contextlib
+import inspect
 import json
 import os
+import signal
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from enum import IntEnum
 from io import TextIOWrapper
+from types import FrameType
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from tubeclient_cli.common.help import plain_help
-from tubeclient_cli.common.printable import one_line
-from tubeclient_cli.common.signals import discard_output
+from tubeclient.printable import counted, printable, without_passwords
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from tubeclient.names import GroupName
 
 __all__ = [
+    "EXIT_CODES",
     "AsJson",
     "ExitCode",
     "FurtherOptions",
@@ -33,13 +36,19 @@ __all__ = [
     "TimeZone",
     "Unreachable",
     "clear_errors",
+    "counted",
     "exit_code",
     "exit_code_of",
     "named_group",
+    "one_line",
+    "plain_help",
     "print_json",
+    "printable",
     "script_app",
+    "stop_on_signals",
     "table_console",
     "tell",
+    "until_interrupted",
 ]
 
 
@@ -102,6 +111,11 @@ def table_console() -> Console:
     return PlainConsole(width=None if sys.stdout.isatty() else 10_000)
 
 
+def one_line(text: str) -> str:
+    """The text, printable, without passwords of URIs, and on one line: its lines are joined with blanks."""
+    return printable(without_passwords(" ".join(text.splitlines())))
+
+
 def print_json(document: dict[str, Any]) -> None:
     """One object on one line."""
     typer.echo(json.dumps(document))
@@ -119,7 +133,6 @@ class Unreachable(Exception):
 _CODES: Final = {
     ExitCode.USAGE: [
         "AUTHENTICATION_FAILED",
-        "COMMIT_NOT_FOUND",
         "FILE_NOT_READABLE",
         "GROUP_FORBIDDEN",
         "GROUP_NOT_FOUND",
@@ -206,6 +219,73 @@ def _told() -> tuple[type[Exception], ...]:
     tables = sys.modules.get("offsets_store.errors")
     always = (TubeError, MissingPackage, Unreachable)
     return always if tables is None else (*always, tables.OffsetsTableError)
+
+
+@contextlib.contextmanager
+def until_interrupted() -> Iterator[None]:
+    """Ctrl-C, SIGTERM and a closed pipe (`| head`) end the block quietly."""
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+        sys.stdout.flush()
+    except KeyboardInterrupt:
+        pass
+    except BrokenPipeError:
+        discard_output()
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def discard_output() -> None:
+    """Standard output goes nowhere from now on. Python flushes it at its end, which would fail again."""
+    with contextlib.suppress(OSError):  # it has no file
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def stop_on_signals(stop: threading.Event) -> None:
+    """Ctrl-C and SIGTERM set `stop`, from now on; a second one ends the process at once, whatever holds it up, such as
+    output that nobody takes. A Spark session that starts later puts its own handler in place; then call it again."""
+
+    def handle(number: int, frame: FrameType | None) -> None:
+        if stop.is_set():
+            signal.signal(number, signal.SIG_DFL)
+            os.kill(os.getpid(), number)
+        stop.set()
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, handle)
+
+
+EXIT_CODES = """\b
+Exit codes:
+  0  done
+  1  the work failed, or the answer is that something is not well
+  2  wrong usage or settings
+  3  the cluster, a table or Spark cannot be reached
+"""
+"""The end of each help."""
+
+
+def plain_help(app: typer.Typer) -> None:
+    """Give all commands of `app`, and of the apps in it, their help from their docstrings.
+
+    An indented paragraph stays as it is. A list of commands has whole first sentences.
+    """
+    app.rich_markup_mode = None
+    app.info.epilog = EXIT_CODES
+    for command in app.registered_commands:
+        paragraphs = (inspect.getdoc(command.callback) or "").split("\n\n")
+        command.short_help = " ".join(paragraphs[0].split())
+        command.help = "\n\n".join("\b\n" * text.startswith(" ") + text for text in paragraphs)
+        command.epilog = EXIT_CODES
+    for group in app.registered_groups:
+        assert group.typer_instance is not None
+        group.short_help = group.typer_instance.info.help
+        plain_help(group.typer_instance)
 
 
 class Program(typer.Typer):

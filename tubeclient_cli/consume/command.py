@@ -8,8 +8,7 @@ from typing import Annotated
 import typer
 
 from tubeclient.errors import ConfigurationError
-from tubeclient_cli.common.cluster import Masters, settings_of
-from tubeclient_cli.common.pairs import further_options
+from tubeclient_cli.common.cluster import Masters, further_options, settings_of
 from tubeclient_cli.common.terminal import FurtherOptions, TimeZone, clear_errors, tell
 
 __all__ = ["consume"]
@@ -77,8 +76,7 @@ def consume(
     with clear_errors("consume"):
         from tubeclient.wire.message_time import zone_named
         from tubeclient_cli.common.places import parse_place
-        from tubeclient_cli.common.printable import counted
-        from tubeclient_cli.common.signals import until_interrupted
+        from tubeclient_cli.common.terminal import counted, until_interrupted
         from tubeclient_cli.consume.reading import Output, Wanted, decoder_of, read_topic
 
         zone = zone_named(time_zone)

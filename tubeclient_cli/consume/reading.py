@@ -11,16 +11,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TextIO
 
 from tubeclient.consumers.group import fetch_view
-from tubeclient.errors import ConfigurationError, TopicNotDeployed
+from tubeclient.errors import ConfigurationError
 from tubeclient.keys import INDEX_ENTRY_BYTES, OffsetRange, PartitionKey, StoreBounds, StoreKey
 from tubeclient.metadata import ClusterView
 from tubeclient.names import reader_groups_of, topic_name
 from tubeclient.positions.offset_lookup import OffsetLookup
 from tubeclient.range_reader import RangeReader, WantedRange
 from tubeclient.settings import ClientSettings
-from tubeclient_cli.common.cluster import no_topic
-from tubeclient_cli.common.places import held, offsets_of
-from tubeclient_cli.common.printable import printable
+from tubeclient_cli.common.cluster import no_topic, topics_known
+from tubeclient_cli.common.places import moves_to
+from tubeclient_cli.common.terminal import printable
 
 if TYPE_CHECKING:
     from datetime import tzinfo
@@ -65,12 +65,10 @@ def decoder_of(payload: str, zone: tzinfo) -> RecordDecoder | None:
 def read_topic(settings: ClientSettings, wanted: Wanted, output: Output) -> None:
     """Read ranges under reader groups: no position of a user's group moves. Raises TubeError."""
     topic = topic_name(wanted.topic)
-    try:
+    with topics_known(settings, [topic]):
         view = fetch_view(settings, [topic], _GROUPS)
-    except TopicNotDeployed:
-        raise no_topic(topic, "") from None
     if not view.partitions():
-        raise no_topic(topic, "")
+        raise no_topic(topic, ())
     with (
         contextlib.closing(OffsetLookup(settings, _GROUPS, bad_messages="keep")) as lookup,
         RangeReader(
@@ -83,7 +81,7 @@ def read_topic(settings: ClientSettings, wanted: Wanted, output: Output) -> None
         ) as reader,
     ):
         bounds: Mapping[StoreKey, StoreBounds] = lookup.bounds(view)
-        begins = held(offsets_of(wanted.start, view.partitions(), lookup, view, bounds, wanted.time_zone), bounds)
+        begins = {**moves_to(wanted.start, {}, view, lookup, bounds, wanted.time_zone).positions}
         looked = time.monotonic()
         while True:
             ends = {key: bounds[key.store].max_offset for key in begins if key.store in bounds}

@@ -11,10 +11,17 @@ import typer
 from tubeclient.conditions import said
 from tubeclient.errors import ConfigurationError, TubeError
 from tubeclient.extras import MissingPackage, brought_by
-from tubeclient_cli.common.cluster import MASTERS_VARIABLE, WEB_PORT_VARIABLE, of_environment
-from tubeclient_cli.common.pairs import pairs, spark_confs
-from tubeclient_cli.common.signals import stop_on_signals
-from tubeclient_cli.common.terminal import ExitCode, SparkConf, SparkMaster, exit_code, exit_code_of, print_json, tell
+from tubeclient_cli.common.cluster import MASTERS_VARIABLE, WEB_PORT_VARIABLE, of_environment, pairs, spark_confs
+from tubeclient_cli.common.terminal import (
+    ExitCode,
+    SparkConf,
+    SparkMaster,
+    exit_code,
+    exit_code_of,
+    print_json,
+    stop_on_signals,
+    tell,
+)
 from tubeclient_cli.ingest.json_events import JsonEvents, error_event
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Self
 
 from spark_source.progress.query_metrics import QueryBatch, QueryMetrics
 from tubeclient.errors import ConfigurationError
-from tubeclient_cli.common.listening import check_address
+from tubeclient_cli.common.cluster import check_address
 from tubeclient_ingest.progress import Events
 
 if TYPE_CHECKING:

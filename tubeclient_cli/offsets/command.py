@@ -5,16 +5,16 @@ The commands as typer shows them. Imports nothing heavy until a command runs.
 
 from __future__ import annotations
 
-from datetime import timedelta
-from typing import Annotated
+import contextlib
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Annotated, Any
 
 import typer
 
 from tubeclient.errors import ConfigurationError
-from tubeclient_cli.common.cluster import MASTERS_VARIABLE, Masters
-from tubeclient_cli.common.offsets_tables import nothing_kept, progress_in, table_at
+from tubeclient_cli.common.cluster import MASTERS_VARIABLE, Masters, nothing_kept, table_at
 from tubeclient_cli.common.places import DryRun, Yes, ask, check_can_ask, print_moves
-from tubeclient_cli.common.printable import one_line
 from tubeclient_cli.common.terminal import (
     AsJson,
     ExitCode,
@@ -22,8 +22,8 @@ from tubeclient_cli.common.terminal import (
     StorageOptions,
     TimeZone,
     clear_errors,
-    exit_code,
     named_group,
+    one_line,
     print_json,
     table_console,
     tell,
@@ -71,17 +71,24 @@ def list_groups(offsets_table: _Table, storage_option: StorageOptions = None, js
     """
     with clear_errors("offsets list"):
         from offsets_store import SchemaMismatch
-        from tubeclient_cli.common.tables import print_rows
-        from tubeclient_cli.offsets import display as display
+        from tubeclient_cli.common.tables import print_rows, time_text
 
         table = table_at(offsets_table, storage_option)
-        found = {}
+        rows = []
         for name in table.groups():
             try:
-                found[name] = progress_in(table, name)
+                rows += [
+                    {
+                        "consumerGroup": name,
+                        "topicSet": progress.group.topic_set,
+                        "partitions": len(progress.partitions),
+                        "updatedAt": time_text(progress.updated_at),
+                        "rowsBehindAtMost": progress.rows_behind,
+                    }
+                    for progress in table.all_latest(name)
+                ]
             except (ConfigurationError, SchemaMismatch, ValueError) as error:
                 tell(f"group {name!r} is left out: {error}")
-        rows = display.group_rows(found)
         if json:
             print_json({"groups": rows})
         elif rows:
@@ -98,6 +105,10 @@ def show(
     max_lag: Annotated[
         int | None, typer.Option(metavar="N", min=0, help="Exit with 1 if more rows are left to read than this.")
     ] = None,
+    max_silence: Annotated[
+        str | None,
+        typer.Option(metavar="DURATION", help="Exit with 1 if rows wait and the last commit is older, as in 30m."),
+    ] = None,
     option: FurtherOptions = None,
     storage_option: StorageOptions = None,
     json: AsJson = False,
@@ -108,156 +119,64 @@ def show(
     store's partitions share its index, so the rows of one partition are an
     upper bound. A store counts by its partition that is furthest behind.
 
-    Probes and alerts can use --max-lag; each topic set that the group reads
-    counts by itself. `status` needs no bound.
+    Probes and alerts can use --max-lag and --max-silence, which look at the
+    topics of the group's newest run. A query does not commit while there is
+    nothing to read: choose a silence that is longer than the topic's quiet hours.
+
+    Examples:
+
+      tubeclient offsets show --offsets-table /lake/_offsets \\
+        --consumer-group clicks_etl
+
+      tubeclient offsets show --offsets-table /lake/_offsets \\
+        --consumer-group clicks_etl --master-servers 10.0.0.1:8715 \\
+        --max-silence 30m
     """
     with clear_errors("offsets show"):
-        from tubeclient_cli.offsets import display as display
-        from tubeclient_cli.offsets.brokers import brokers_of
-        from tubeclient_cli.offsets.status import lag_at_commit, lag_now
+        from spark_source.options.moment import duration_ms
+        from tubeclient_cli.offsets.lag import brokers_of, print_progress, progress_json
 
+        if max_silence is not None and master_servers is None:
+            raise ConfigurationError("--max-silence asks the brokers whether messages wait; add --master-servers")
+        silence = None if max_silence is None else timedelta(milliseconds=duration_ms("--max-silence", max_silence))
         table = table_at(offsets_table, storage_option)
         if option and master_servers is None:
             raise ConfigurationError("--option is for the connection to the cluster; add --master-servers")
-        sets, above = [], False
-        for progress in progress_in(table, consumer_group):
-            if master_servers is None:
-                lag = lag_at_commit(progress)
-            else:
-                with brokers_of(master_servers, progress.group, option) as brokers:
-                    lag = lag_now(progress, brokers)
-            sets.append(display.progress_json(progress, lag))
+        found = table.all_latest(consumer_group)
+        sets, faults = [], []
+        for progress in found:
+            with contextlib.ExitStack() as stack:
+                brokers = master_servers and stack.enter_context(brokers_of(master_servers, progress.group, option))
+                sets.append(progress_json(progress, brokers or None))
             if not json:
-                display.print_progress(table_console(), consumer_group, sets[-1])
-            if max_lag is None:
-                continue
-            if lag.rows_behind is None:
-                raise ConfigurationError("--max-lag needs the ends of all partitions; add --master-servers")
-            if lag.beyond or lag.rows_behind > max_lag:
-                why = f"{lag.rows_behind:,} messages behind, more than --max-lag {max_lag:,}"
-                tell(f"{progress.group.topic_set}: {'a position is beyond its end' if lag.beyond else why}")
-                above = True
+                print_progress(table_console(), consumer_group, sets[-1])
+            if progress.run_epoch == max(one.run_epoch for one in found):
+                faults = _faults(sets[-1], max_lag, silence, datetime.now(UTC) - progress.updated_at)
         if not sets:
             raise nothing_kept(table, consumer_group)
         if json:
             print_json({"consumerGroup": consumer_group, "topicSets": sets})
-        if above:
+        for fault in faults:
+            tell(fault)
+        if faults:
             raise typer.Exit(ExitCode.FAILED)
 
 
-@offsets_app.command()
-def history(
-    offsets_table: _Table,
-    consumer_group: _Group,
-    limit: Annotated[int, typer.Option(metavar="N", min=1, help="The most commits to show.")] = 20,
-    storage_option: StorageOptions = None,
-    json: AsJson = False,
-) -> None:
-    """Show who moved a group when: its commits, newest first.
-
-    From the table's log and its older versions, as long as they are kept: a
-    day by default. Use a commit's number in `reset --to batch:N`.
-    """
-    with clear_errors("offsets history"):
-        from tubeclient_cli.offsets import display as display
-
-        table = table_at(offsets_table, storage_option)
-        found = table.history(consumer_group, limit)
-        if not found.commits:
-            raise nothing_kept(table, consumer_group)
-        rows = [*map(display.commit_row, found.commits)]
-        if json:
-            print_json({"consumerGroup": consumer_group, "cut": found.cut, "commits": rows})
-        else:
-            display.print_history(table_console(), rows, cut=found.cut)
-
-
-@offsets_app.command()
-def status(
-    offsets_table: _Table,
-    master_servers: Masters,
-    consumer_group: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help="The consumer group (default: all of the table).", parser=named_group),
-    ] = None,
-    max_silence: Annotated[
-        str | None,
-        typer.Option(
-            metavar="DURATION",
-            help="How long the group may leave rows unread without a commit, such as 30m (default: as long as the "
-            "last ten commits took without their longest pause, at least 5m).",
-        ),
-    ] = None,
-    option: FurtherOptions = None,
-    time_zone: TimeZone = "UTC",
-    storage_option: StorageOptions = None,
-    json: AsJson = False,
-) -> None:
-    """Say whether a group is well, by its last commits and what is unread.
-
-    There is no number of rows to choose: a group is judged by how it moves.
-
-      OK       nothing to read, or it keeps pace
-      WARN     it moves, but its lag never falls: it is too slow
-      REWIND   it went back, and is not yet where it was
-      STALL    it commits, but a partition with unread rows stays
-      STOP     rows wait, and it does not commit any more; or what it read
-               is no longer at the brokers
-      UNKNOWN  cannot be judged: a broker does not answer
-
-    The group has the worst verdict of its partitions. Exit code 0 is for OK, 1
-    for WARN, REWIND, STALL and STOP. It is 3 if all is OK as far as known, but
-    some partitions cannot be judged. Of all groups the worst counts.
-    """
-    with clear_errors("offsets status"):
-        from offsets_store.health import Verdict
-        from spark_source.options.moment import duration_ms
-        from tubeclient.conditions import said
-        from tubeclient_cli.offsets import display as display
-        from tubeclient_cli.offsets.status import statuses
-
-        silence = None if max_silence is None else timedelta(milliseconds=duration_ms("--max-silence", max_silence))
-        table = table_at(offsets_table, storage_option)
-        names = table.groups() if consumer_group is None else [consumer_group]
-        codes, found = {ExitCode.DONE}, []
-        for name, one in statuses(table, names, master_servers, option, max_silence=silence, time_zone=time_zone):
-            if isinstance(one, Exception):
-                if consumer_group is not None:
-                    raise one
-                tell(f"{name}: {said(one)}")  # no reason to leave out the others
-                codes.add(exit_code(one))
-                continue
-            found.append(display.status_json(one))
-            if not json:
-                display.print_status(table_console(), found[-1])
-            if one.health.verdict not in (Verdict.OK, Verdict.UNKNOWN):
-                codes.add(ExitCode.FAILED)
-            elif one.health.unjudged:
-                codes.add(ExitCode.UNREACHABLE)
-        if json:
-            print_json({"groups": found})
-        raise typer.Exit(min(codes - {ExitCode.DONE}, default=ExitCode.DONE))
-
-
-@offsets_app.command()
-def maintain(
-    offsets_table: _Table,
-    retention_hours: Annotated[
-        int | None,
-        typer.Option(
-            metavar="N", min=1, help="How long older versions stay readable, as for `history` (default: a day)."
-        ),
-    ] = None,
-    storage_option: StorageOptions = None,
-) -> None:
-    """Clean an offsets table up: a checkpoint of its log, and no files that no kept version needs.
-
-    Queries go on meanwhile. There is nothing to compact: each commit replaces
-    a group's one file. What grows is the history.
-    """
-    with clear_errors("offsets maintain"):
-        deleted = table_at(offsets_table, storage_option).maintain(retention_hours)
-        typer.echo(f"done: {deleted:,} files deleted")
+def _faults(
+    shown: Mapping[str, Any], max_lag: int | None, max_silence: timedelta | None, silent: timedelta
+) -> list[str]:
+    """Which bounds the progress of `progress_json` exceeds. A position beyond its end exceeds each."""
+    if max_lag is None and max_silence is None:
+        return []
+    behind, topics = shown["rowsBehindAtMost"], shown["topicSet"]
+    if behind is None:
+        raise ConfigurationError("--max-lag needs the ends of all partitions; add --master-servers")
+    found = [f"{topics}: a position is beyond its end"] if shown["beyondEnd"] else []
+    if max_lag is not None and behind > max_lag:
+        found.append(f"{topics}: {behind:,} messages behind, more than --max-lag {max_lag:,}")
+    if max_silence is not None and behind and silent > max_silence:
+        found.append(f"{topics}: no commit for {silent.total_seconds():,.0f} s while messages wait")
+    return found
 
 
 @offsets_app.command()
@@ -268,8 +187,8 @@ def reset(
         str,
         typer.Option(
             metavar="WHERE",
-            help="earliest, latest, a time such as 2026-11-21T10:31Z, batch:N, an offset, or JSON as in "
-            'startingOffsets, {"1:clicks:0": 2800}: partitions that are not named stay.',
+            help="earliest, latest, a time such as 2026-11-21T10:31Z, an offset, or JSON as in startingOffsets, "
+            '{"1:clicks:0": 2800}: partitions that are not named stay.',
         ),
     ],
     master_servers: Masters,
@@ -292,9 +211,8 @@ def reset(
     checkpoint, and sets the table back; `tubeclient ingest` continues from its
     target.
 
-    batch:N is the group's position after its commit N, see `history`. If the
-    brokers no longer hold a position, the nearest one that they hold is used,
-    with a warning.
+    If the brokers no longer hold a position, the nearest one that they hold is
+    used, with a warning.
 
     A live group is refused: one that recorded something in the last 30
     seconds, or that has consumers at the master. --force resets it anyway,
@@ -309,30 +227,27 @@ def reset(
     with clear_errors("offsets reset"):
         from offsets_store.rows import RESET
         from tubeclient._version import __version__
-        from tubeclient_cli.offsets.brokers import brokers_of
-        from tubeclient_cli.offsets.reset import Reset, choose_key
+        from tubeclient_cli.offsets.lag import brokers_of
+        from tubeclient_cli.offsets.reset import apply, choose_key, plan_of
 
         check_can_ask(as_json=json, yes=yes, dry_run=dry_run)
         is_named = bool(topic or topic_pattern)
         table = table_at(offsets_table, storage_option, may_be_new=is_named, client_version=f"{__version__} {RESET}")
-        found = progress_in(table, consumer_group)
+        found = table.all_latest(consumer_group)
         if not (found or is_named):
             raise nothing_kept(table, consumer_group)
         key = choose_key(found, consumer_group, topic or [], topic_pattern)
         with brokers_of(master_servers, key, option) as brokers:
-            work = Reset(table, key, brokers, force=force)
-            plan = work.plan(to, time_zone)
+            plan = plan_of(table, key, brokers, to, time_zone)
             if not json:
                 for warning in plan.warnings:
                     typer.echo(one_line(f"warning: {warning}"))
-                print_moves(table_console(), str(key), plan.moves, dry_run=dry_run)
+                print_moves(table_console(), str(key), plan.to.moves, dry_run=dry_run)
             changed = plan.changes and not dry_run
             if changed:
-                run = work.take_over(plan)  # before the question: it refuses a live group
-                ask("Reset the group?", yes=yes)
-                work.apply(plan, run)
+                apply(plan, table, key, brokers, lambda: ask("Reset the group?", yes=yes), force=force)
         if json:
-            moves = [move.row() for move in plan.moves]
+            moves = [move.row() for move in plan.to.moves]
             told = {"consumerGroup": key.consumer_group, "topicSet": key.topic_set, "to": to, "changed": changed}
             print_json({**told, "moves": moves, "warnings": list(plan.warnings)})
         elif plan.changes:

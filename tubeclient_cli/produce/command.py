@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
 import sys
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, BinaryIO
+from typing import Annotated
 
 import typer
 
 from tubeclient.errors import ConfigurationError
-from tubeclient_cli.common.cluster import Masters, settings_of
-from tubeclient_cli.common.pairs import further_options, pairs
-from tubeclient_cli.common.terminal import ExitCode, FurtherOptions, clear_errors, exit_code, tell
+from tubeclient_cli.common.cluster import Masters, further_options, pairs, settings_of, topics_known
+from tubeclient_cli.common.terminal import ExitCode, FurtherOptions, TimeZone, clear_errors, exit_code, tell
 
 __all__ = ["produce"]
 
@@ -39,14 +36,7 @@ def produce(
         list[str] | None,
         typer.Option(metavar="NAME=VALUE", help="An attribute of all messages; may be given several times."),
     ] = None,
-    time_zone: Annotated[
-        str,
-        typer.Option(
-            metavar="ZONE",
-            help="The zone in which the present time is written, as messages carry no zone. Readers need the same "
-            "--time-zone, or messageTimeZone.",
-        ),
-    ] = "UTC",
+    time_zone: TimeZone = "UTC",
     option: FurtherOptions = None,
 ) -> None:
     """Send the lines of a file, or of standard input, to a topic.
@@ -59,7 +49,7 @@ def produce(
     as lines.
 
     Messages get the present time, to the minute, unless a JSON line has its
-    own: `consume --from TIME` and `offsets status` go by it.
+    own: `consume --from TIME` goes by it.
 
     Delivery is at least once: after a fault a message may be there twice.
 
@@ -73,18 +63,23 @@ def produce(
     with clear_errors("produce"):
         from tubeclient.producing.producer import Producer
         from tubeclient.wire.message_time import zone_named
-        from tubeclient_cli.common.signals import until_interrupted
+        from tubeclient_cli.common.terminal import until_interrupted
         from tubeclient_cli.produce.sending import Sending, parser_of
 
         zone = zone_named(time_zone)
         parse = parser_of(format, topic, tag, pairs("--attribute", attribute), zone)
         settings = settings_of(master_servers, further_options(option))
+        try:
+            stream = sys.stdin.buffer if file is None else file.open("rb")
+        except OSError as error:
+            raise ConfigurationError(f"--file {file} cannot be read: {error.strerror or error}") from None
         sending: Sending | None = None
-        with until_interrupted(), _opened(file) as stream:
+        with until_interrupted(), stream:
             if file is None and stream.isatty():
                 typer.echo("reading from the terminal, one message a line; Ctrl-D ends it", err=True)
             with Producer(settings) as producer:
-                producer.publish([topic])
+                with topics_known(settings, [topic]):
+                    producer.publish([topic])
                 sending = Sending(producer, parse, lambda text: tell(f"tubeclient produce: {text}"))
                 sending.send_all(stream)
                 typer.echo(sending.summary())
@@ -95,16 +90,3 @@ def produce(
             raise typer.Exit(exit_code(sending.stopped_by))
         if sending.failed or not sending.is_complete:
             raise typer.Exit(ExitCode.FAILED)
-
-
-@contextlib.contextmanager
-def _opened(file: Path | None) -> Iterator[BinaryIO]:
-    if file is None:
-        yield sys.stdin.buffer
-        return
-    try:
-        stream = file.open("rb")
-    except OSError as error:
-        raise ConfigurationError(f"--file {file} cannot be read: {error.strerror or error}") from None
-    with stream:
-        yield stream

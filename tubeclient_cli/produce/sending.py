@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from tubeclient.conditions import said
 from tubeclient.errors import ConfigurationError, TubeError
 from tubeclient.producing.outgoing import OutgoingMessage
-from tubeclient_cli.common.printable import counted
-from tubeclient_cli.common.terminal import ExitCode, exit_code
+from tubeclient_cli.common.terminal import ExitCode, counted, exit_code
 
 if TYPE_CHECKING:
     from datetime import tzinfo
@@ -32,8 +31,6 @@ _FIELDS: Final = frozenset({"value", "base64", "tag", "attributes", "time"})
 # What `tubeclient consume --json` tells besides; a message gets these anew.
 _OF_READERS: Final = frozenset({"partition", "offset", "packStart", "packEnd", "messageId", "inlong"})
 _AS_THEY_ARE: Final = "to send lines as they are, leave out --format json"
-_TOLD: Final = 20
-"""So many failed lines are told one by one."""
 _AT_ONCE: Final = 1_000
 
 
@@ -98,19 +95,17 @@ def _text(found: Mapping[str, Any], name: str) -> str:
 
 
 class Sending:
-    """One run over the lines of a stream; `tell` gets a text for each failed line."""
+    """One run over the lines of a stream; `tell` gets a text for each line that failed."""
 
     def __init__(self, producer: Producer, parse: Parse, tell: Callable[[str], None]) -> None:
         self._producer = producer
         self._parse = parse
         self._tell = tell
         self._open: deque[tuple[int, Future[SendResult]]] = deque()
-        self._unreached: int | None = None
-        """The first line whose message no broker took in time."""
+        self._unreached: list[int] = []
+        """The lines whose messages no broker took in time."""
         self.read = 0
-        """Lines that were sent, told or skipped: a further run begins after them."""
-        self.skipped = 0
-        """Empty lines."""
+        """Lines that were sent, told or skipped as empty."""
         self.acknowledged = 0
         self.failed = 0
         self.is_complete = False
@@ -121,54 +116,48 @@ class Sending:
     def send_all(self, lines: Iterable[bytes]) -> None:
         """Send each line, and wait for all answers. Ctrl-C and a stream that cannot be read end the reading; what was
         read is sent."""
+        ended = False
         try:
-            self._send_each(lines)
-            self.is_complete = self.stopped_by is None
+            for line in lines:
+                mark = codecs.BOM_UTF8 if self.read == 0 else b""
+                self._send(line.removeprefix(mark).rstrip(b"\r\n"))
+                self._settle(_AT_ONCE)
+                if self.stopped_by is not None:
+                    break
+            else:
+                ended = True
         except KeyboardInterrupt:
             pass
         except OSError as error:
             self._tell(f"the input cannot be read after line {self.read:,}: {error.strerror or error}")
         self._settle(0)
-        self.is_complete = self.is_complete and self.stopped_by is None
+        self.is_complete = ended and self.stopped_by is None
 
     @property
     def next_line(self) -> int:
         """The line from which a further run goes on. Of the lines before it all were acknowledged, refused or empty."""
-        return min(self._unreached or self.read + 1, self._open[0][0] if self._open else self.read + 1)
+        return min([*self._unreached, *(number for number, _ in self._open), self.read + 1])
 
     def summary(self) -> str:
         """The last line of a run."""
         text = f"{counted(self.acknowledged, 'message')} acknowledged"
         if self.failed:
             text += f"; {self.failed:,} failed"
-        if self.skipped:
-            text += f"; {counted(self.skipped, 'empty line')} skipped"
         if not self.is_complete:
             text += f"; stopped after line {self.read:,}, go on from line {self.next_line:,}"
         return text
 
-    def _send_each(self, lines: Iterable[bytes]) -> None:
-        for line in lines:
-            mark = codecs.BOM_UTF8 if self.read == 0 else b""
-            self._send(self.read + 1, line.removeprefix(mark).rstrip(b"\r\n"))
-            self._settle(_AT_ONCE)
-            if self.stopped_by is not None:
-                return
-
-    def _send(self, number: int, line: bytes) -> None:
-        """Send a line; it counts as read once it is sent, told or skipped."""
-        if not line:
-            self.read, self.skipped = number, self.skipped + 1
-            return
+    def _send(self, line: bytes) -> None:
+        """Send a line, unless it is empty; it counts as read once that is done."""
+        number = self.read + 1
         try:
-            message = self._parse(line)
-            # If this is interrupted, the message may be there or not. Its line does not count, and comes again.
-            [answer] = self._producer.submit_each([message])
-            self._open.append((number, answer))
-            self.read = number
+            if line:
+                # If this is interrupted, the message may be there or not. Its line does not count, and comes again.
+                [answer] = self._producer.submit_each([self._parse(line)])
+                self._open.append((number, answer))
         except TubeError as error:
-            self.read = number
             self._failed(number, error)
+        self.read = number
 
     def _settle(self, at_most: int) -> None:
         """Take answers, in order, until at most so many messages are open. Every message has its own time limit."""
@@ -185,10 +174,7 @@ class Sending:
 
     def _failed(self, number: int, error: TubeError) -> None:
         self.failed += 1
-        if self.failed <= _TOLD:
-            self._tell(f"line {number:,}: {said(error)}")
-        elif self.failed == _TOLD + 1:
-            self._tell("further failed lines are only counted")
+        self._tell(f"line {number:,}: {said(error)}")
         if exit_code(error) is ExitCode.UNREACHABLE:
             self.stopped_by = error
-            self._unreached = min(self._unreached or number, number)
+            self._unreached.append(number)

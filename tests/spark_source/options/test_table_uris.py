@@ -28,7 +28,7 @@ def test_a_store_gets_limits_and_what_the_user_gave_stays() -> None:
     "words",
     [
         ["offsets", "list", "--offsets-table"],
-        ["offsets", "status", "--master-servers", "127.0.0.1:1", "--offsets-table"],
+        ["offsets", "show", "--consumer-group", "g", "--offsets-table"],
     ],
 )
 @pytest.mark.parametrize(("place", "why"), [("", "blank;"), (" ", "blank;"), ("mydb.visits", "'mydb.visits', without")])

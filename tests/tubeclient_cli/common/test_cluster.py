@@ -1,4 +1,4 @@
-"""Which cluster commands reach, without --master-servers."""
+"""Which cluster commands reach, without --master-servers; and addresses to listen on."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from typer.testing import CliRunner
 
 from embedded_tubemq import EmbeddedTubeMQ, TopicConfig
 from tests.tubeclient_cli.common.test_help import commands, helped
+from tubeclient.errors import ConfigurationError
 from tubeclient_cli.app import app
-from tubeclient_cli.common.cluster import MASTERS_VARIABLE, WEB_PORT_VARIABLE
+from tubeclient_cli.common.cluster import MASTERS_VARIABLE, WEB_PORT_VARIABLE, check_address
 
 REACHING = [words for words in commands(app) if "--master-servers HOST" in helped(*words)]
 
@@ -51,3 +52,12 @@ def test_what_is_no_port_is_told_with_the_name_of_the_variable() -> None:
     done = CliRunner().invoke(app, ["topics", "list", "--master-servers", "127.0.0.1:1"], env={WEB_PORT_VARIABLE: "x"})
     assert done.exit_code == 2
     assert f"the environment variable {WEB_PORT_VARIABLE} is 'x'; write a whole number from 1 to 65535" in done.output
+
+
+@pytest.mark.parametrize("address", ["", " ", "a..b", "a" * 64])
+def test_an_address_that_is_none_is_refused(address: str) -> None:
+    """A socket would take an empty one for all of the machine's."""
+    for taken in ("127.0.0.1", "::1", "localhost", "a.b."):
+        check_address("--host", taken)
+    with pytest.raises(ConfigurationError, match=r"^--host is .*give an address: 127\.0\.0\.1"):
+        check_address("--host", address)

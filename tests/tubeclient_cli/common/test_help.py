@@ -9,7 +9,7 @@ import typer
 from typer.testing import CliRunner
 
 from tubeclient_cli.app import app
-from tubeclient_cli.common.help import EXIT_CODES
+from tubeclient_cli.common.terminal import EXIT_CODES
 
 
 def commands(group: typer.Typer, *path: str) -> Iterator[list[str]]:

@@ -8,11 +8,12 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from py4j.java_gateway import JavaClass, JavaPackage
+from py4j.java_gateway import JavaPackage
 
 from spark_source.session import REDACTION_REGEX
 from tubeclient.errors import ConfigurationError
-from tubeclient_cli.common.session import check_delta, make_session
+from tubeclient_cli.common import session
+from tubeclient_cli.common.session import make_session
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -23,20 +24,22 @@ def test_spark_submit_gets_the_same_redaction_as_the_command() -> None:
     assert line.split(maxsplit=1)[1] == REDACTION_REGEX
 
 
-def session_with(delta_table: object) -> Any:
-    tables = SimpleNamespace(DeltaTable=delta_table)
-    return SimpleNamespace(_jvm=SimpleNamespace(io=SimpleNamespace(delta=SimpleNamespace(tables=tables))))
-
-
 def test_a_spark_without_deltas_jars_is_refused_before_the_first_batch(monkeypatch: pytest.MonkeyPatch) -> None:
     """Py4J has a package in place of each name that the JVM does not know."""
+    without = spark_with(JavaPackage("io.delta.tables.DeltaTable", None))
     ended: list[object] = []
-    monkeypatch.setattr("tubeclient_cli.common.session.end_session", ended.append)
-    without = session_with(JavaPackage("io.delta.tables.DeltaTable", None))
+    monkeypatch.setattr(session, "session_builder", lambda *_, **__: SimpleNamespace(getOrCreate=lambda: without))
+    monkeypatch.setattr(session, "end_session", ended.append)
+    for name in ("start_jvm", "end_after_jvm"):
+        monkeypatch.setattr(session, name, lambda *_: None)
     with pytest.raises(ConfigurationError, match="Spark runs without Delta's jars") as caught:
-        check_delta(without)
+        make_session("ingest", None, {})
     assert (caught.value.condition, ended) == ("JARS_NOT_FOUND", [without])
-    check_delta(session_with(JavaClass.__new__(JavaClass)))
+
+
+def spark_with(delta_table: object) -> Any:
+    tables = SimpleNamespace(DeltaTable=delta_table)
+    return SimpleNamespace(_jvm=SimpleNamespace(io=SimpleNamespace(delta=SimpleNamespace(tables=tables))))
 
 
 SERVER = "the server's URL"

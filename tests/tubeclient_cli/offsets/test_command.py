@@ -1,9 +1,9 @@
-"""`tubeclient offsets list`, `show`, `history` and `maintain`, on real tables and an embedded cluster."""
+"""`tubeclient offsets list` and `show`, on real tables and an embedded cluster."""
 
 from __future__ import annotations
 
 import json
-import os
+import re
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,14 +14,13 @@ from typer.testing import CliRunner, Result
 
 from embedded_tubemq import EmbeddedTubeMQ, TopicConfig
 from embedded_tubemq.storage.store import NewMessage
-from offsets_store import GroupKey, PartitionProgress, PartRead
+from offsets_store import GroupKey, OffsetsTable, PartitionProgress, PartRead
 from tests.tubeclient_cli.offsets.runner import GROUP, OffsetsCommands, at
 from tubeclient.keys import PartitionKey
 from tubeclient_cli.app import app
 
 ROOT = Path(__file__).resolve().parents[3]
 KEY = GroupKey(GROUP, ["clicks"])
-WEEKS_S = 14 * 24 * 3600
 # Two stores; the first has two partitions that share its index.
 A, B, C, D = (PartitionKey(1, "clicks", number) for number in (0, 1, 10_000, 10_001))
 
@@ -110,24 +109,6 @@ def test_show_has_each_partition_and_all_topic_sets(offsets: OffsetsCommands) ->
     }
 
 
-def test_history_has_who_moved_what_newest_first(offsets: OffsetsCommands) -> None:
-    run = offsets.table.open_run(KEY, 2)
-    run.record(at({A: 28}))
-    run.record(at({A: 56, B: 28}))
-    lines = [line for line in offsets.text("history").splitlines() if "clicks" in line]
-    assert len(lines) == 2
-    assert lines[0].startswith("2 2 20")
-    assert lines[0].endswith("clicks 1:clicks:0 28 -> 56, 1:clicks:1 - -> 28")
-    assert f" {run.epoch} " in lines[0]
-    found = offsets.json("history", "--limit", "1")
-    [commit] = found["commits"]
-    assert (commit["sequence"], commit["version"], commit["runEpoch"]) == (2, 2, run.epoch)
-    assert commit["moves"] == [
-        {"partition": "1:clicks:0", "from": 28, "to": 56, "rowsAtMost": 1},
-        {"partition": "1:clicks:1", "from": None, "to": 28, "rowsAtMost": None},
-    ]
-
-
 def test_show_asks_the_brokers_for_the_lag_of_now(offsets: OffsetsCommands) -> None:
     # The first partition of each store is behind; of the second store, the table does not know the other one.
     offsets.table.open_run(KEY, 2).record(at({A: 28, B: 280, C: 28}, 28))
@@ -163,28 +144,31 @@ def test_a_lag_above_a_bound_is_exit_code_1(offsets: OffsetsCommands) -> None:
     assert offsets.json("show", *offsets.cluster)["topicSets"][0]["beyondEnd"] == ["1:clicks:1"]
 
 
-def test_maintain_deletes_old_files_and_makes_a_checkpoint(offsets: OffsetsCommands) -> None:
-    words = ["offsets", "maintain", "--offsets-table", offsets.uri]
-    assert "there is no Delta table at" in CliRunner().invoke(app, words).stderr
-    assert not Path(offsets.uri).exists()
-    offsets.table.open_run(KEY, 2).record(at({A: 28}))
-    orphan = next(Path(offsets.uri).glob("consumerGroup=*")) / "part-orphan.parquet"
-    orphan.write_bytes(b"")
-    os.utime(orphan, (time.time() - WEEKS_S,) * 2)
-    done = CliRunner().invoke(app, words)
-    assert (done.exit_code, done.output) == (0, "done: 1 files deleted\n")
-    assert not orphan.exists()
-    assert list((Path(offsets.uri) / "_delta_log").glob("*.checkpoint.parquet"))
-    assert CliRunner().invoke(app, [*words, "--retention-hours", "0"]).exit_code == 2
+def test_a_commit_that_is_too_old_is_exit_code_1_if_messages_wait(offsets: OffsetsCommands) -> None:
+    def record(positions: dict[PartitionKey, int]) -> None:
+        """Half an hour ago."""
+        clock = int(time.time() * 1000) - 1_800_000
+        OffsetsTable(offsets.uri, clock_ms=lambda: clock).open_run(KEY, 2, force=True).record(at(positions))
+
+    record({A: 28, B: 280, C: 56, D: 280})
+    assert offsets.run("show", "--max-silence", "1h", *offsets.cluster).exit_code == 0
+    done = offsets.run("show", "--max-silence", "29m", *offsets.cluster)
+    assert done.exit_code == 1
+    assert re.fullmatch(r"clicks: no commit for 1,8\d\d s while messages wait\n", done.stderr)
+    record({A: 280, B: 280, C: 280, D: 280})
+    assert offsets.run("show", "--max-silence", "29m", *offsets.cluster).exit_code == 0
+    assert "add --master-servers" in offsets.error("show", "--max-silence", "1h")
+    assert "--max-silence is 'soon'" in offsets.error("show", "--max-silence", "soon", *offsets.cluster)
 
 
 def test_errors_of_the_user_are_one_line(offsets: OffsetsCommands, tmp_path: Path) -> None:
-    for command, more in (("show", ()), ("history", ()), ("reset", ("--to", "earliest", "--yes"))):
+    for command, more in (("show", ()), ("reset", ("--to", "earliest", "--yes"))):
         said = offsets.error(command, *more)
         assert f"there is no Delta table at {offsets.uri}; check --offsets-table. The first batch" in said
     offsets.table.open_run(GroupKey("other", ["clicks"]), 2).record(at({A: 28}))
     assert "has nothing of group clicks_etl; check both names" in offsets.error("show")
-    assert "has nothing of group clicks_etl; check both names" in offsets.error("history")
+    offsets.table.open_run(GroupKey("click_etl", ["clicks"]), 2).record(at({A: 28}))
+    assert offsets.error("show").endswith("has nothing of group clicks_etl; did you mean click_etl?")
     offsets.table.open_run(KEY, 2).record(at({A: 28}))
     assert "--option is for the connection to the cluster; add --master" in offsets.error(
         "show", "--option", "masterWebPort=1"
@@ -213,6 +197,6 @@ def test_the_storage_options_reach_the_table_and_their_secrets_are_not_printed(o
     }
     more = [word for name, value in options.items() for word in ("--storage-option", f"{name}={value}")]
     text = offsets.error("show", *more, code=3)
-    assert "could not read the log of the offsets table at s3://bucket/offsets" in text
+    assert "could not read the offsets table at s3://bucket/offsets" in text
     # What does not answer is named.
     assert [value for value in options.values() if len(value) > 5 and value in text] == ["http://127.0.0.1:9"]

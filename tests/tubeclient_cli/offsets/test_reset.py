@@ -20,6 +20,7 @@ from tubeclient.keys import PartitionKey
 KEY = GroupKey(GROUP, ["clicks"])
 A, B = PartitionKey(1, "clicks", 0), PartitionKey(1, "clicks", 10_000)
 LONG_AGO_MS = 60_000
+BACK, HERE = '{"1:clicks:0": 84, "1:clicks:10000": 28}', '{"1:clicks:0": 140, "1:clicks:10000": 56}'
 
 
 @pytest.fixture(scope="module")
@@ -57,7 +58,6 @@ def files(folder: str) -> list[tuple[str, int]]:
         ("2024-01-02T03:05Z", {A: 140, B: 140}),
         ("2024-01-02T11:05+08:00", {A: 140, B: 140}),
         ("2024-01-02T04:00", {A: 280, B: 280}),  # nothing so late: what comes next
-        ("batch:1", {A: 84, B: 28}),
         ('{"1:clicks:0": 112}', {A: 112, B: 56}),
         ('{"1:clicks:0": 112, "default": "latest"}', {A: 112, B: 280}),
     ],
@@ -79,14 +79,6 @@ def test_where_a_group_goes(offsets: OffsetsCommands, where: str, expected: dict
     ]
 
 
-def test_times_are_by_the_zone_that_is_named(offsets: OffsetsCommands) -> None:
-    # The producers' clocks wrote 03:05, wherever they were.
-    more = ["--time-zone", "Asia/Shanghai", "--dry-run", *offsets.cluster]
-    for where in ("2024-01-02T03:05", "2024-01-01T19:05Z"):
-        moves = offsets.json("reset", "--to", where, *more)["moves"]
-        assert [(m["partition"], m["to"]) for m in moves] == [(str(B), 140)], where
-
-
 def test_what_would_move_is_printed_and_a_dry_run_touches_nothing(offsets: OffsetsCommands) -> None:
     before = files(offsets.uri)
     text = offsets.text("reset", "--to", '{"1:clicks:0": 84, "1:clicks:10000": 140}', "--dry-run", *offsets.cluster)
@@ -95,12 +87,12 @@ def test_what_would_move_is_printed_and_a_dry_run_touches_nothing(offsets: Offse
 
 
 def test_it_asks_and_no_is_no(offsets: OffsetsCommands) -> None:
-    refused = offsets.run("reset", "--to", "batch:1", answer="n\n")
+    refused = offsets.run("reset", "--to", BACK, answer="n\n")
     assert (refused.exit_code, "nothing was changed" in refused.stderr) == (1, True)
     assert offsets.positions() == {"1:clicks:0": 140, "1:clicks:10000": 56}
-    offsets.text("reset", "--to", "batch:1", answer="y\n")
+    offsets.text("reset", "--to", BACK, answer="y\n")
     assert offsets.positions() == {"1:clicks:0": 84, "1:clicks:10000": 28}
-    assert "--json does not prompt; add --yes" in offsets.error("reset", "--to", "batch:2", "--json")
+    assert "--json does not prompt; add --yes" in offsets.error("reset", "--to", HERE, "--json")
 
 
 @pytest.mark.parametrize(("flag", "topics"), [("--topic", "clicks"), ("--topic-pattern", "c.*")])
@@ -111,15 +103,6 @@ def test_a_reset_of_named_topics_creates_the_table(
     offsets.json("reset", "--to", "latest", flag, topics, "--yes", *offsets.cluster)
     [found] = offsets.json("show")["topicSets"]
     assert {each["partition"]: each["nextOffset"] for each in found["partitions"]} == {str(A): 280, str(B): 280}
-
-
-def test_partitions_that_came_later_are_read_from_their_beginning(offsets: OffsetsCommands) -> None:
-    third = PartitionKey(1, "clicks", 20_000)
-    old = OffsetsTable(offsets.uri, clock_ms=lambda: time.time_ns() // 1_000_000 - LONG_AGO_MS // 2 - 1_000)
-    old.open_run(KEY, 2, force=True).record(at({A: 140, B: 56, third: 28}))
-    text = offsets.text("reset", "--to", "batch:1", "--yes")
-    assert "1:clicks:20000 28 - -" in text
-    assert offsets.positions() == {"1:clicks:0": 84, "1:clicks:10000": 28}
 
 
 def test_what_brokers_do_not_hold_becomes_the_nearest_that_they_do(offsets: OffsetsCommands) -> None:
@@ -134,9 +117,9 @@ def test_what_brokers_do_not_hold_becomes_the_nearest_that_they_do(offsets: Offs
 def test_a_group_that_recorded_a_moment_ago_is_refused_unless_forced(offsets: OffsetsCommands) -> None:
     query = offsets.table.open_run(KEY, 2)
     query.record(at({A: 168, B: 56}))
-    assert "less than 30 s ago, and may be alive" in offsets.error("reset", "--to", "batch:1", "--json", "--yes")
+    assert "less than 30 s ago, and may be alive" in offsets.error("reset", "--to", BACK, "--json", "--yes")
     assert offsets.positions() == {"1:clicks:0": 168, "1:clicks:10000": 56}
-    offsets.json("reset", "--to", "batch:1", "--yes", "--force")
+    offsets.json("reset", "--to", BACK, "--yes", "--force")
     assert offsets.positions() == {"1:clicks:0": 84, "1:clicks:10000": 28}
     with pytest.raises(SupersededRun):
         query.record(at({A: 196, B: 56}))
@@ -184,7 +167,7 @@ def test_a_group_that_moves_while_the_user_is_asked_is_left_alone(
         return True
 
     monkeypatch.setattr("typer.confirm", somebody_else)
-    done = offsets.run("reset", "--to", "batch:1")
+    done = offsets.run("reset", "--to", BACK)
     assert (done.exit_code, "another writer moved" in done.stderr) == (2, True)
     assert offsets.positions() == {"1:clicks:0": 168, "1:clicks:10000": 56}
 
@@ -192,17 +175,15 @@ def test_a_group_that_moves_while_the_user_is_asked_is_left_alone(
 def test_a_reset_to_where_the_group_is_changes_nothing(offsets: OffsetsCommands) -> None:
     before = files(offsets.uri)
     # Nor is anything asked.
-    assert "has these positions already, nothing moves" in offsets.text("reset", "--to", "batch:2", answer="")
+    assert "has these positions already, nothing moves" in offsets.text("reset", "--to", HERE, answer="")
     assert files(offsets.uri) == before
 
 
 def test_the_set_of_topics_is_named_where_there_are_several(offsets: OffsetsCommands) -> None:
     offsets.table.open_run(GroupKey(GROUP, pattern="c.*"), 1, force=True).record(at({A: 252}))
     more = ["--yes", "--force", "--json"]
-    assert "has 2 sets of topics, clicks; pattern:c.*; choose one with" in offsets.error(
-        "reset", "--to", "batch:1", *more
-    )
-    offsets.json("reset", "--to", "batch:1", "--topic", "clicks", "--yes", "--force")
+    assert "has 2 sets of topics, clicks; pattern:c.*; choose one with" in offsets.error("reset", "--to", BACK, *more)
+    offsets.json("reset", "--to", BACK, "--topic", "clicks", "--yes", "--force")
     assert offsets.positions() == {"1:clicks:0": 84, "1:clicks:10000": 28}
     offsets.json("reset", "--to", "latest", "--topic-pattern", "c.*", "--yes", "--force", *offsets.cluster)
     assert offsets.positions() == {"1:clicks:0": 280, "1:clicks:10000": 280}
@@ -212,30 +193,17 @@ def test_the_set_of_topics_is_named_where_there_are_several(offsets: OffsetsComm
     ("arguments", "text"),
     [
         (["--to", "yesterday"], "--to is 'yesterday'; write earliest, latest, a time as"),
-        (["--to", "batch:1", "--consumer-group", "nobody"], "has nothing of group nobody; check both names"),
-        (["--to", "batch:x"], "--to is batch: and a commit's number (1 or higher)"),
-        (["--to", "batch:9"], "no commit 9 in the offsets table: its newest is 2"),
+        (["--to", BACK, "--consumer-group", "nobody"], "has nothing of group nobody; check both names"),
         (["--to", "1960-01-01"], "is before 1970; write earliest"),
         (["--to", "2024-01-02T03:05", "--time-zone", "Moon"], "'Moon' is not a time zone; give a name"),
         (["--to", '{"1:clicks:0": 5}'], "28"),
         (["--to", '{"1:clicks:7": 28}'], "--to names partition 1:clicks:7, which there is not"),
-        (["--to", "batch:1", "--topic", "a", "--topic-pattern", "a"], "give --topic or --topic-pattern, not both"),
-        (["--to", "batch:1", "--topic-pattern", "("], "--topic-pattern: "),
-        (["--to", "batch:1", "--topic", "a,b"], "--topic: "),
+        (["--to", BACK, "--topic", "a", "--topic-pattern", "a"], "give --topic or --topic-pattern, not both"),
+        (["--to", BACK, "--topic-pattern", "("], "--topic-pattern: "),
+        (["--to", BACK, "--topic", "a,b"], "--topic: "),
     ],
 )
 def test_bad_input_is_one_line_and_changes_nothing(offsets: OffsetsCommands, arguments: list[str], text: str) -> None:
     before = files(offsets.uri)
     assert text in offsets.error("reset", "--yes", "--json", *arguments)
     assert files(offsets.uri) == before
-
-
-def test_messages_without_a_time_are_said_with_what_to_name_instead(tmp_path: Path) -> None:
-    with EmbeddedTubeMQ(tmp_path / "tube") as tube:
-        Feed.create(tube, "clicks", stores=1, partitions=1).send(10, time="")
-        offsets = OffsetsCommands(str(tmp_path / "offsets"), tube)
-        said = offsets.error("reset", "--to", "2024-01-02T03:05Z", "--topic", "clicks", "--yes", *offsets.cluster)
-    assert said.startswith("--to uses the times that producers write on messages, but the message with id ")
-    assert said.endswith(
-        '(topic clicks) carries no time. Name earliest, latest, or an offset by partition: {"1:clicks:0": 2800}'
-    )

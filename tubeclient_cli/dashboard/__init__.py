@@ -1,1 +1,0 @@
-"""`tubeclient dashboard`: a page of what `tubeclient offsets status` says."""

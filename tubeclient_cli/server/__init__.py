@@ -1,1 +1,0 @@
-"""`tubeclient server`: the embedded cluster, as a process."""
