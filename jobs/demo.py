@@ -114,8 +114,8 @@ def send(master: str, packs: list[bytes]) -> float:
     return time.monotonic() - started
 
 
-def ingest_arguments(addresses: dict[str, Any], run: int, trigger: str) -> list[str]:
-    """The command line of one run of the job; each run has its own progress file."""
+def ingest_arguments(addresses: dict[str, Any], trigger: str) -> list[str]:
+    """The command line of one run of the job, which prints its events as JSON."""
     settings = {
         "--master-servers": addresses["master"],
         "--consumer-group": GROUP,
@@ -129,7 +129,6 @@ def ingest_arguments(addresses: dict[str, Any], run: int, trigger: str) -> list[
         "--time-zone": "UTC",
         "--max-offsets-per-trigger": str(MESSAGES_PER_ROUND),
         "--trigger": trigger,
-        "--progress-file": str(OUTPUT / f"progress-{run}.jsonl"),
         "--spark-master": "local[2]",
     }
     flags = [part for pair in settings.items() for part in pair]
@@ -139,15 +138,25 @@ def ingest_arguments(addresses: dict[str, Any], run: int, trigger: str) -> list[
     flags += [part for conf in confs for part in ("--conf", conf)]
     options = [f"masterWebPort={addresses['masterWebPort']}", "payload=inlong", f"filters={STREAM}"]
     flags += [part for option in options for part in ("--option", option)]
-    return ["-m", "tubeclient_cli.app", "ingest", *flags]
+    return ["-m", "tubeclient_cli.app", "ingest", "--json", *flags]
 
 
-def read_progress(path: Path) -> list[dict[str, Any]]:
-    """The events of a progress file of `tubeclient ingest --progress-file`; [] without a file."""
-    if not path.exists():
-        return []
-    # A line that is still being written has no line end.
-    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines(keepends=True) if line[-1] == "\n"]
+def events_of(run: int) -> list[dict[str, Any]]:
+    """The events that a run of `tubeclient ingest --json` has printed."""
+    # A line that is still being written has no line end, and Spark's warnings are no JSON.
+    lines = log_of(f"ingest-{run}").splitlines(keepends=True)
+    return [json.loads(line) for line in lines if line[0] == "{" and line[-1] == "\n"]
+
+
+def rounds_of(run: int) -> list[dict[str, Any]]:
+    """Those of its rounds."""
+    return [event for event in events_of(run) if event["event"] == "round"]
+
+
+def end_of(run: int) -> str:
+    """What its last event says."""
+    event = events_of(run)[-1]
+    return f"{event['event']}, {event['rows']:,} rows in {event['rounds']} rounds"
 
 
 def log_of(name: str) -> str:
@@ -159,12 +168,12 @@ class Rounds:
     """Prints the rounds of a run as they come."""
 
     def __init__(self, run: int) -> None:
-        self._path = OUTPUT / f"progress-{run}.jsonl"
+        self._run = run
         self._told = 0
 
     def rows(self) -> int:
         """How many rows the run has written; prints what is new."""
-        events = read_progress(self._path)
+        events = rounds_of(self._run)
         for event in events[self._told :]:
             behind = "unknown" if event["rows_behind"] is None else f"at most {event['rows_behind']:,}"
             say(
@@ -190,7 +199,7 @@ def demonstrate() -> list[Check]:
         wait_for("it was ready", ready.exists, tubemq, "tubemq")
         addresses = json.loads(ready.read_text())
         say(f"embedded TubeMQ: {BROKERS} brokers, topic {TOPIC} with 2 stores of 2 partitions on each")
-        with process("ingest-1", ingest_arguments(addresses, 1, "1s")) as job:
+        with process("ingest-1", ingest_arguments(addresses, "1s")) as job:
             say("`tubeclient ingest`")
             records = flight_records()
             packs = list(packs_of(records))
@@ -211,18 +220,18 @@ def demonstrate() -> list[Check]:
             say("SIGINT to the job, which ends after the running round")
             job.send_signal(signal.SIGINT)
             wait_for("its end", first.ended(job), job, "ingest-1")
-        say(f"run 1: {log_of('ingest-1').strip().splitlines()[-1]}")
+        say(f"run 1: {end_of(1)}")
         say(f"sent {len(packs):,} messages, {len(packs) / sent.result(_WAIT_SECONDS):,.0f} a second")
 
-        with process("ingest-2", ingest_arguments(addresses, 2, "available-now")) as job:
+        with process("ingest-2", ingest_arguments(addresses, "available-now")) as job:
             say("`tubeclient ingest` again")
             second = Rounds(2)
             wait_for("its end", second.ended(job), job, "ingest-2")
-        say(f"run 2: {log_of('ingest-2').strip().splitlines()[-1]}")
+        say(f"run 2: {end_of(2)}")
 
         ends, held = broker_ends(addresses)
 
-    runs = [read_progress(OUTPUT / f"progress-{run}.jsonl") for run in (1, 2)]
+    runs = [rounds_of(run) for run in (1, 2)]
     both_ran = all(events and events[-1]["total_rows"] > 0 for events in runs)
     share = " and ".join(f"{events[-1]['total_rows'] if events else 0:,}" for events in runs)
     broken = {seq: record for seq, record in enumerate(records) if is_cut(seq)}
