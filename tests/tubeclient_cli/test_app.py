@@ -117,7 +117,6 @@ def test_a_shell_completes_the_names_of_commands() -> None:
     ("typed", "completed"),
     [
         ("produce clicks --format ", ["json", "lines"]),
-        ("ingest --format ", ["csv", "json", "kv", "raw"]),
         ("consume clicks --payload i", ["inlong"]),
     ],
 )

@@ -5,12 +5,11 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from embedded_tubemq.storage.store import NewMessage
-from spark_source.typed.format_settings import FormatSettings
 from tubeclient_ingest.job import Ingest
 from tubeclient_ingest.target_columns import OtherColumns
 from tubeclient_ingest.writing import Retried
@@ -37,13 +36,13 @@ def test_a_column_is_widened_and_then_replaced(bench: Bench) -> None:
         bench.tube.load("clicks", [NewMessage(0, text) for text in texts])
 
     def run(kind: str) -> None:
-        bench.run(bad_records=settings.bad_records, records=csv(kind))
+        bench.run(bad_records=settings.bad_records, **csv(kind))
 
-    def csv(kind: str) -> FormatSettings:
-        return FormatSettings(format="csv", schema=f"id {kind}, name STRING")
+    def csv(kind: str) -> dict[str, Any]:
+        return {"format": "csv", "schema": f"id {kind}, name STRING"}
 
     def retry(kind: str) -> Retried:
-        return Ingest.of(bench.spark, replace(settings, records=csv(kind))).retry()
+        return Ingest(bench.spark, settings=replace(settings, **csv(kind))).retry()
 
     def rows() -> list[tuple[object, str]]:
         table = bench.spark.read.format("delta").load(settings.target)

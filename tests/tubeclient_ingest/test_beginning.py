@@ -13,7 +13,7 @@ from spark_source.offsets.offsets import Offsets
 from tests.spark_source.fakes import FakeCluster, planner
 from tubeclient.errors import ConfigurationError
 from tubeclient.keys import PartitionKey, StoreBounds
-from tubeclient_ingest.beginning import ahead_of_sink, known_positions, start_text, starting_offsets
+from tubeclient_ingest.beginning import known_positions, start_text, starting_offsets
 
 A, B = PartitionKey(1, "clicks", 0), PartitionKey(1, "clicks", 10_000)
 V = PartitionKey(1, "views", 0)
@@ -47,13 +47,6 @@ def test_with_group_the_later_of_the_two_counts_in_each_partition() -> None:
 def test_topics_that_are_no_longer_read_are_not_known() -> None:
     """The source refuses partitions that the subscribed topics do not have."""
     assert known_positions({A: 280, V: 28}, {}, ("clicks",), None) == {A: 280}
-
-
-def test_a_table_that_is_ahead_of_the_sink_is_known_where_the_sink_has_the_topic() -> None:
-    assert ahead_of_sink({A: 280, B: 56}, {A: 308, B: 56, V: 28}, ("clicks", "views")) == {A: 308}
-    assert ahead_of_sink({A: 280}, {B: 28}, ("clicks",)) == {B: 28}
-    assert ahead_of_sink({A: 280}, {B: 0}, ("clicks",)) == {}
-    assert ahead_of_sink({A: 280}, {A: 308}, ("views",)) == {}
 
 
 def test_a_group_that_nobody_knows_starts_where_the_user_says() -> None:
@@ -125,9 +118,9 @@ AHEAD = (
 @pytest.mark.parametrize(
     ("in_sink", "in_table", "chosen", "text"),
     [
-        ({}, {}, None, "at earliest in clicks, views (as nothing is known of the group there)"),
-        ({}, {}, "target", "at earliest in clicks, views (as nothing is known of the group there)"),
-        ({}, {}, "latest", "at latest in clicks, views (startingOffsets)"),
+        ({}, {}, None, "at earliest in clicks, views"),
+        ({}, {}, "target", "at earliest in clicks, views"),
+        ({}, {}, "latest", "at latest in clicks, views"),
         (
             {A: 280, B: 56, V: 28},
             {},
@@ -145,15 +138,14 @@ AHEAD = (
             {A: 280},
             {A: 560, V: 28},
             "latest",
-            "where the group's rows in the target end, in 1 partition of clicks; at latest in views (startingOffsets)"
-            + AHEAD,
+            "where the group's rows in the target end, in 1 partition of clicks; at latest in views" + AHEAD,
         ),
         (
             {A: 280, B: 280},
             {A: 560, B: 252},
             "group",
             "where the group's rows in the target end, in 1 partition of clicks; where the offsets table has the group,"
-            " in 1 partition of clicks; at group in views (startingOffsets)",
+            " in 1 partition of clicks; at group in views",
         ),
     ],
 )
@@ -163,11 +155,6 @@ def test_it_is_said_where_a_run_begins(
     topics = ("clicks", "views")
     known = known_positions(in_sink, in_table, topics, chosen)
     assert start_text(known, in_sink, in_table, topics, chosen) == f"begins {text}"
-
-
-def test_topics_that_are_begun_anew_are_told_apart() -> None:
-    text = start_text(Offsets({}), {}, {}, ("clicks", "views"), "latest", ["clicks"])
-    assert text.endswith("begins at latest in views (startingOffsets); at latest in clicks (which is begun anew)")
 
 
 def test_a_broker_that_is_away_is_gone_on_with_where_the_table_ends() -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from spark_source.offsets.offsets import Offsets
 from tubeclient.keys import PartitionKey
-from tubeclient_ingest.checks import (
+from tubeclient_ingest.beginning import (
     OtherCluster,
     UnknownRows,
     check_beginning,

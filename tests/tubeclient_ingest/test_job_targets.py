@@ -13,7 +13,7 @@ from deltalake import DeltaTable
 from embedded_tubemq import EmbeddedTubeMQ, TopicConfig
 from tests.tubeclient_ingest.bench import KEYS, Bench
 from tubeclient.errors import ConfigurationError
-from tubeclient_ingest.checks import OtherCluster, UnknownRows
+from tubeclient_ingest.beginning import OtherCluster, UnknownRows
 from tubeclient_ingest.job import IngestFailed
 from tubeclient_ingest.target import SparkTable
 
@@ -162,7 +162,7 @@ def test_a_topic_that_was_made_anew_is_begun_anew_where_the_user_says_so(bench: 
         bench.run()
     with pytest.raises(ConfigurationError, match="does not read views"):
         bench.job().begin_anew(["views"])
-    assert bench.job().begin_anew(["clicks"]) == "begins at earliest in clicks (which is begun anew)"
+    assert bench.job().begin_anew(["clicks"]) == "begins at earliest in clicks"
     assert [one.rows for one in bench.run(max_offsets_per_trigger=10)] == [10, 10]
     assert bench.repeated_or_missing() == {}
     bench.send(20)

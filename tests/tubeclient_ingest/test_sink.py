@@ -14,11 +14,11 @@ from spark_source.offsets.offsets import Offsets
 from tests.tubeclient_ingest.lake import cut_history
 from tests.waiting import wait_for
 from tubeclient.keys import PartitionKey
-from tubeclient_ingest.checks import OvertakenRun, UnknownRows, trusted
+from tubeclient_ingest.beginning import OvertakenRun, UnknownRows, trusted
 from tubeclient_ingest.history import SinkState, TakenOut
 from tubeclient_ingest.record import SinkRecord
 from tubeclient_ingest.sink import Sink
-from tubeclient_ingest.target import NewTable, SparkTable
+from tubeclient_ingest.target import SparkTable
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -37,7 +37,7 @@ class Table:
 
     def sink(self, group: str = "g") -> Sink:
         target = SparkTable(self.spark, str(self.path))
-        target.create(self.rows().schema, NewTable())
+        target.create(self.rows().schema)
         sink = Sink(target, group)
         sink.detail()
         return sink

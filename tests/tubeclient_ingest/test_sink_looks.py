@@ -13,7 +13,7 @@ from spark_source.offsets.offsets import Offsets
 from tests.simulation.target import MemoryTarget, TargetLog
 from tubeclient.errors import ConfigurationError
 from tubeclient.keys import PartitionKey
-from tubeclient_ingest.checks import OvertakenRun, UnknownRows
+from tubeclient_ingest.beginning import OvertakenRun, UnknownRows
 from tubeclient_ingest.history import Commit, SinkState, TakenOut
 from tubeclient_ingest.record import SinkRecord
 from tubeclient_ingest.sink import Sink
@@ -156,14 +156,15 @@ class Bench:
         self._acts: dict[str, Callable[[], object]] = {}
         self.sink().append(None, record(28), SinkState())
 
-    def sink(self) -> Sink:
-        return Sink(MemoryTarget(self.log, self._pause), "g")
+    def sink(self, pause: Callable[[str], None] | None = None) -> Sink:
+        target: Any = MemoryTarget(self.log, pause or self._pause)
+        return Sink(target, "g")
 
     def before(self, point: str, act: Callable[[], object]) -> None:
         self._acts[point] = act
 
     def by_another_run(self) -> None:
-        sink = Sink(MemoryTarget(self.log, lambda _: None), "g")
+        sink = self.sink(lambda _: None)
         sink.append(None, record(56, "r2"), sink.look())
 
     def _pause(self, point: str) -> None:

@@ -42,7 +42,7 @@ def test_a_dry_run_says_what_would_be_moved(tmp_path: Path, monkeypatch: pytest.
     path.write_text(f'{SETTINGS}bad-records = "/b"\n')
     command = ["bad-records", "retry", "--settings", str(path)]
     texts = [
-        CliRunner().invoke(app, [*command, *more]).output
+        CliRunner().invoke(app, [*command, *more]).stdout
         for more in (["--dry-run"], [], ["--dry-run", "--json", "--reason", "x"])
     ]
     assert texts[0] == (
@@ -74,6 +74,6 @@ def test_spark_that_does_not_start_is_one_line_and_its_output_a_file(
     path.write_text(f'{SETTINGS}bad-records = "/b"\n')
     result = CliRunner().invoke(app, ["bad-records", "retry", "--settings", str(path)])
     assert (result.exit_code, result.stdout) == (3, ""), result
-    where, last = result.stderr.splitlines()
+    _, where, last = result.stderr.splitlines()
     assert last.startswith("tubeclient bad-records retry: [JAVA_NOT_USABLE] there is no Java.")
     Path(where.removeprefix("Spark's output is in ")).unlink()

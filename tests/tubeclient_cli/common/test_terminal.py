@@ -35,7 +35,7 @@ from tubeclient.errors import (
     UnknownGroup,
     status_error,
 )
-from tubeclient_cli.common.terminal import _CODES, ExitCode, Unreachable, clear_errors, exit_code, exit_code_of
+from tubeclient_cli.common.terminal import _CODES, ExitCode, Unreachable, clear_errors, exit_code, exit_code_of, tell
 
 
 def at_broker(cause: TubeError | None) -> BrokerFailed:
@@ -184,3 +184,8 @@ def test_an_input_that_has_nothing_for_now_is_waited_for() -> None:
         os.write(into, b"ond")
         os.close(into)
         assert process.stdout.read() == b"[b'first\\n', b'second']\n"
+
+
+def test_no_line_has_a_password_of_a_uri(capsys: pytest.CaptureFixture[str]) -> None:
+    tell("cannot list s3a://KEY:the/secret@lake/t: no such bucket")
+    assert capsys.readouterr().err == "cannot list s3a://lake/t: no such bucket\n"

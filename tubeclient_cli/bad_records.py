@@ -1,15 +1,19 @@
-"""`tubeclient bad-records`: its arguments. Imports nothing heavy until a command runs."""
+"""`tubeclient bad-records`: look at the bad records of `tubeclient ingest`, and try them again. Imports nothing heavy
+until a command runs."""
 
 from __future__ import annotations
 
+import base64
 import contextlib
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
 from tubeclient.errors import ConfigurationError
+from tubeclient.extras import brought_by
 from tubeclient_cli.common.pairs import spark_confs
 from tubeclient_cli.common.terminal import (
     AsJson,
@@ -21,6 +25,8 @@ from tubeclient_cli.common.terminal import (
 )
 
 if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
     from tubeclient_ingest.job import Ingest
 
 __all__ = ["bad_records_app"]
@@ -32,6 +38,9 @@ bad_records_app = typer.Typer(
     pretty_exceptions_show_locals=False,
 )
 
+_SHOWN_BYTES: Final = 60
+_NEWEST: Final = ("time", "reason", "topic", "partitionKey", "offset", "messageId", "recordIndex", "value")
+
 Settings = Annotated[Path, typer.Option(help="The job's TOML file.")]
 PartOfReason = Annotated[
     str | None, typer.Option(metavar="TEXT", help="Only those whose reason has this text in it, in any case.")
@@ -42,14 +51,6 @@ PartOfReason = Annotated[
 def show(
     settings: Settings,
     reason: PartOfReason = None,
-    state: Annotated[
-        str,
-        typer.Option(
-            metavar="STATE",
-            help="bad: not in the target. retried: in the target since a retry. undone: the target does not have their "
-            "commit, as RESTORE took it out, or the job was killed before it. all: every state.",
-        ),
-    ] = "bad",
     newest: Annotated[int, typer.Option(metavar="N", min=1, help="The most records to show.")] = 20,
     spark_master: SparkMaster = None,
     conf: SparkConf = None,
@@ -62,19 +63,21 @@ def show(
       tubeclient bad-records show --settings conf/ingest.toml --reason JSON
     """
     with clear_errors("bad-records show"):
-        from tubeclient_cli.bad_records.display import bad_records_json, find, print_bad_records
-        from tubeclient_ingest.states import STATES
-
-        if state not in (*STATES, "all"):
-            raise ConfigurationError(f"--state is {state!r}; write one of {', '.join(STATES)}, all")
-        with _job("show", settings, spark_master, conf, "bad records of {}") as job:
-            found = find(job.bad_records(), None if state == "all" else state, reason, newest)
+        with _job(settings, spark_master, conf) as job:
+            document = _found(job.bad_records(), reason, newest)
         if json:
-            print_json(bad_records_json(found))
+            print_json(document)
+            return
+        from tubeclient_cli.common.tables import print_rows
+
+        console = table_console()
+        print_rows(console, document["reasons"])
+        print_rows(console, document["newest"], leave_out=["valueBase64"])
+        if document["records"]:
+            shown = len(document["newest"])
+            console.print(f"{document['records']:,} records, of which the newest {shown:,} are shown")
         else:
-            nothing = "there are no records" if reason is None else "no records match"
-            others = "" if state == "all" else f" in the state {state}; --state all shows every state"
-            print_bad_records(table_console(), found, nothing + others)
+            console.print("there are no bad records" if reason is None else "no bad records match")
 
 
 @bad_records_app.command()
@@ -98,7 +101,7 @@ def retry(
       tubeclient bad-records retry --settings conf/ingest.toml --dry-run
     """
     with clear_errors("bad-records retry"):
-        with _job("retry", settings, spark_master, conf, "retry of {}'s bad records") as job:
+        with _job(settings, spark_master, conf) as job:
             retried = job.retry(reason, dry_run=dry_run)
         if json:
             counts = {"moved": retried.moved, "stillBad": retried.still_bad, "notReadable": retried.unread}
@@ -115,10 +118,9 @@ def retry(
 
 
 @contextlib.contextmanager
-def _job(command: str, file: Path, master: str | None, conf: list[str] | None, what: str) -> Iterator[Ingest]:
-    """The job of a settings file, with a session of Spark; a terminal shows `what` it does, with the group's name."""
+def _job(file: Path, master: str | None, conf: list[str] | None) -> Iterator[Ingest]:
+    """The job of a settings file, with a session of Spark."""
     from tubeclient_cli.common.cluster import of_environment
-    from tubeclient_cli.common.live import live_tasks
     from tubeclient_cli.ingest.on_spark import on_spark
     from tubeclient_ingest.settings import load_settings
 
@@ -126,10 +128,46 @@ def _job(command: str, file: Path, master: str | None, conf: list[str] | None, w
     job = load_settings(file, {}, of_environment())
     if job.bad_records is None:
         raise ConfigurationError(f"{file} has no bad-records in [ingest]; name the table")
-    with (
-        on_spark(f"tubeclient bad-records {command}", master, confs) as spark,
-        live_tasks(spark, what.format(job.consumer_group)),
-    ):
+    with brought_by("spark"):
         from tubeclient_ingest.job import Ingest
+        from tubeclient_ingest.spark_errors import explained
+    with on_spark(f"tubeclient bad-records of {job.consumer_group}", master, confs) as spark, explained():
+        yield Ingest(spark, settings=job)
 
-        yield Ingest.of(spark, job)
+
+def _found(records: DataFrame, reason: str | None, newest: int) -> dict[str, Any]:
+    """Of `Ingest.bad_records()` those that are bad, with `reason` in their reason (None: all): how many there are,
+    their reasons, the most frequent first, and the newest records."""
+    from pyspark.sql import functions as F
+
+    records = records.where("state = 'bad'")
+    if reason is not None:
+        records = records.where(F.contains(F.lower("reason"), F.lower(F.lit(reason))))
+    # Seconds and not timestamps, which Python would get in the session's time zone.
+    records = records.withColumn("time", F.unix_micros("time") / 1e6)
+    counts = records.groupBy("reason").agg(F.count("*").alias("records"), F.max("time").alias("newest"))
+    reasons = [row.asDict() for row in counts.orderBy(F.desc("records"), "reason").collect()]
+    order = (F.desc("time"), F.desc("sequence"), "partitionKey", "messageId", "recordIndex")
+    rows = records.orderBy(*order).select(*_NEWEST).limit(newest).collect() if reasons else []
+    shown = []
+    for row in rows:
+        value = row.value
+        text = None if value is None else base64.b64encode(value).decode()
+        shown.append({**row.asDict(), "time": _iso(row.time), "value": _shown(value), "valueBase64": text})
+    return {
+        "records": sum(one["records"] for one in reasons),
+        "reasons": [{**one, "newest": _iso(one["newest"])} for one in reasons],
+        "newest": shown,
+    }
+
+
+def _shown(value: bytes | None) -> str | None:
+    """The first bytes as text; what is not printable ASCII as \\x.."""
+    if value is None:
+        return None
+    text = "".join(chr(byte) if 32 <= byte < 127 else f"\\x{byte:02x}" for byte in value[:_SHOWN_BYTES])
+    return text if len(value) <= _SHOWN_BYTES else f"{text}... ({len(value):,} bytes)"
+
+
+def _iso(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds")
