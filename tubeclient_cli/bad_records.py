@@ -15,14 +15,7 @@ import typer
 from tubeclient.errors import ConfigurationError
 from tubeclient.extras import brought_by
 from tubeclient_cli.common.pairs import spark_confs
-from tubeclient_cli.common.terminal import (
-    AsJson,
-    SparkConf,
-    SparkMaster,
-    clear_errors,
-    print_json,
-    table_console,
-)
+from tubeclient_cli.common.terminal import AsJson, SparkConf, SparkMaster, clear_errors, print_json, table_console
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -42,13 +42,11 @@ def columns_of(record_format: RecordFormat, rows: DataFrame) -> StructType:
         raise ConfigurationError(f"Spark cannot read records of this format and schema: {reason}") from None
 
 
-def check_columns(table: StructType | None, rows: StructType, where: str, *, evolve: bool) -> None:
-    """Raise OtherColumns if Delta would not append `rows` to `table`, which is at `where`; None for no table.
+def check_columns(table: StructType, rows: StructType, where: str, *, evolve: bool) -> None:
+    """Raise OtherColumns if Delta would not append `rows` to `table`, which is at `where`.
 
     A column that the rows lack is null in them.
     """
-    if table is None:
-        return
     missing = []
     for name, kind, wanted in _differences(table, rows):
         if kind is not None:

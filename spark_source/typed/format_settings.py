@@ -127,10 +127,6 @@ class FormatSettings:
     def _check_options(self, settings: StreamFormat) -> None:
         kind = "csv without quotes" if settings.kind == "csv" and not _has_quotes(settings) else settings.kind
         for name in settings.options:
-            if name == "timeZone":
-                raise ConfigurationError(
-                    "the format options have timeZone, which has a setting of its own, time-zone; set it there"
-                )
             if name == "quote" and settings.kind == "csv" and not settings.options[name]:
                 continue
             if name not in _OPTIONS[kind]:

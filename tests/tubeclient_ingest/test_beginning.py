@@ -32,31 +32,11 @@ def test_where_the_user_says_to_start_prevails_over_the_offsets_table() -> None:
     assert known_positions({}, {A: 560}, ("clicks",), "2026-11-21T10:31Z") == {}
 
 
-def test_with_target_both_count_as_if_nothing_were_said() -> None:
-    both = ("clicks", "views")
-    assert known_positions({A: 280}, {A: 560, V: 28}, both, "target") == {A: 280, V: 28}
-
-
 def test_with_group_the_later_of_the_two_counts_in_each_partition() -> None:
     both = ("clicks", "views")
     assert known_positions({A: 280, B: 560}, {A: 560, B: 280, V: 28}, both, "group") == {A: 560, B: 560, V: 28}
     assert known_positions({A: 280}, {B: 84}, both, "group") == {A: 280, B: 84}
     assert known_positions({A: 280, V: 28}, {A: 308, V: 56}, ("views",), "group") == {V: 56}
-
-
-def test_topics_that_are_no_longer_read_are_not_known() -> None:
-    """The source refuses partitions that the subscribed topics do not have."""
-    assert known_positions({A: 280, V: 28}, {}, ("clicks",), None) == {A: 280}
-
-
-def test_a_group_that_nobody_knows_starts_where_the_user_says() -> None:
-    assert starting_offsets(Offsets({}), ("clicks",), "latest") == "latest"
-
-
-def test_known_topics_go_on_and_their_new_partitions_are_read_from_the_beginning() -> None:
-    spec = OffsetSpec.parse(starting_offsets(Offsets.of({A: 280, B: 56}), ("clicks",), "latest"), "startingOffsets")
-    assert dict(spec.named) == {A: 280, B: 56}
-    assert spec.default == "earliest"
 
 
 @pytest.mark.parametrize("fallback", ["latest", '{"1:views:0": 84, "1:clicks:0": 0, "default": "latest"}'])
@@ -119,7 +99,6 @@ AHEAD = (
     ("in_sink", "in_table", "chosen", "text"),
     [
         ({}, {}, None, "at earliest in clicks, views"),
-        ({}, {}, "target", "at earliest in clicks, views"),
         ({}, {}, "latest", "at latest in clicks, views"),
         (
             {A: 280, B: 56, V: 28},
@@ -133,12 +112,6 @@ AHEAD = (
             None,
             "where the group's rows in the target end, in 1 partition of clicks; where the offsets table has the "
             f"group, in 1 partition of views{AHEAD}",
-        ),
-        (
-            {A: 280},
-            {A: 560, V: 28},
-            "latest",
-            "where the group's rows in the target end, in 1 partition of clicks; at latest in views" + AHEAD,
         ),
         (
             {A: 280, B: 280},
@@ -197,10 +170,3 @@ def test_the_source_is_told_who_waits() -> None:
     assert (dict(alone.named), alone.default) == ({FAR: "latest"}, "earliest")
     text = start_text(known, {A: 280}, {}, ("clicks",), None)
     assert "by their starting texts, once their brokers answer, in 1 partition of clicks" in text
-
-
-def test_a_sinks_record_keeps_who_waits_until_it_has_an_offset() -> None:
-    ends = Offsets({A: 28}).merge(Offsets({A: 280}).with_waiting({FAR: "latest"}))
-    assert ends == Offsets({A: 280}).with_waiting({FAR: "latest"})
-    assert ends.merge(Offsets({A: 308}).with_waiting({FAR: "latest"})).waiting == {FAR: "latest"}
-    assert ends.merge(Offsets({A: 308, FAR: 56})) == Offsets({A: 308, FAR: 56})

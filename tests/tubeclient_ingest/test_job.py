@@ -74,15 +74,6 @@ def test_runs_go_on_where_the_table_ends(bench: Bench) -> None:
     assert bench.said[:2] == ["begins at earliest in clicks", by_table]
 
 
-def test_the_offsets_table_is_believed_where_there_is_no_target(bench: Bench) -> None:
-    bench.send(20)
-    bench.run()
-    bench.send(20)
-    bench.run(target=str(bench.folder / "second"))
-    assert DeltaTable(str(bench.folder / "second")).count() == 20
-    assert bench.said[1] == "begins where the offsets table has the group, in 2 partitions of clicks"
-
-
 def test_a_first_round_that_was_killed_begins_at_the_same_place(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     """At `latest`, without an offsets table: the first commit says where that was."""
     bench.send(20)
@@ -249,27 +240,6 @@ def test_a_first_run_begins_at_a_time(bench: Bench) -> None:
     assert bench.said[-1].endswith("where the group's rows in the target end, in 2 partitions of clicks")
 
 
-def test_groups_share_a_table_and_other_commits_do_not_matter(bench: Bench) -> None:
-    bench.send(20)
-    bench.run()
-    DeltaTable(bench.settings.target).optimize.compact()
-    bench.run(consumer_group="other_group")
-    assert DeltaTable(bench.settings.target).count() == 40
-    bench.send(20)
-    assert bench.rows() == 20
-
-
-def test_a_table_may_have_a_name(bench: Bench) -> None:
-    bench.send(20)
-    name = f"default.clicks_{bench.folder.name.replace('-', '_')}"
-    try:
-        assert bench.rows(target=name) == 20
-        assert bench.rows(target=name) == 0
-        assert bench.spark.table(name).count() == 20
-    finally:
-        bench.spark.sql(f"DROP TABLE IF EXISTS {name}")
-
-
 @pytest.mark.parametrize(
     ("target", "reason"),
     [
@@ -301,18 +271,6 @@ def test_a_stop_waits_for_the_running_round_and_the_rest_comes_later(bench: Benc
     assert bench.table_positions() == held
     bench.run()
     assert bench.repeated_or_missing() == {}
-
-
-def test_a_stop_while_nothing_comes_ends_at_once(bench: Bench) -> None:
-    job = bench.job(trigger="1h").start()
-    wait_for(lambda: job.status.startswith("begins"), "the run to begin", seconds=60)
-    with pytest.raises(ConfigurationError, match="runs already"):
-        job.run()
-    assert not job.awaitTermination(0.1)
-    began = time.monotonic()
-    job.stop()
-    assert time.monotonic() - began < 15
-    assert job.awaitTermination()
 
 
 def test_the_session_of_the_user_keeps_its_settings(bench: Bench) -> None:

@@ -31,12 +31,6 @@ def test_a_record_survives_the_commit() -> None:
     }
 
 
-def test_the_transaction_is_the_groups_whatever_the_run() -> None:
-    other = SinkRecord("g", "run-2", Offsets({}), 13)
-    assert RECORD.transaction_id == other.transaction_id == "tubeclient:g"
-    assert SinkRecord("h", "run-1", Offsets({})).transaction_id != RECORD.transaction_id
-
-
 def test_bad_records_a_retry_and_what_restore_undid_survive_the_commit() -> None:
     full = replace(RECORD, bad=3, is_retry=True, undone=((2, 3), (7, 11)), known_from=2, table_id="id-1")
     assert SinkRecord.parse(full.to_json()) == full

@@ -62,18 +62,6 @@ def test_typed_rows_have_the_columns_that_a_job_gives_them(lake: Lake) -> None:
     assert BAD_ID not in rows[0]
 
 
-def test_a_column_with_the_name_id_is_the_users(lake: Lake) -> None:
-    from pyspark.sql.types import IntegerType, StructField, StructType
-
-    schema = StructType([StructField("id", IntegerType())])
-    lake.record_format = RecordFormat("json", schema)
-    lake.run(4)
-    lake.record_format = RecordFormat("csv", schema)
-    assert lake.start().writer.retry(None) == Retried(4, 0)
-    table = DeltaTable(str(lake.target)).to_pyarrow_table()
-    assert (sorted(table.column("id").to_pylist()), table.column_names) == ([0, 1, 2, 3], ["id", "tubemq"])
-
-
 def test_a_retry_keeps_to_its_jobs_topics_columns_and_table(lake: Lake, tmp_path: Path) -> None:
     from pyspark.sql.types import IntegerType, StructField, StructType
 
@@ -91,17 +79,6 @@ def test_a_retry_keeps_to_its_jobs_topics_columns_and_table(lake: Lake, tmp_path
     assert (lake.repeated_or_missing(6), lake.bad()) == ({}, [0, 3])
 
 
-def test_a_retry_adds_columns_where_its_job_may(lake: Lake) -> None:
-    from pyspark.sql.types import IntegerType, StructField, StructType
-
-    lake.record_format = RecordFormat("json", StructType([StructField("id", IntegerType())]))
-    lake.run(2)
-    settings = lake.settings(evolve=True, format="csv", schema="number INT")
-    assert Ingest(lake.spark, settings=settings).retry() == Retried(2, 0)
-    found = DeltaTable(str(lake.target)).to_pyarrow_table().select(["id", "number"]).to_pylist()
-    assert sorted(row["number"] for row in found if row["id"] is None) == [0, 1]
-
-
 def test_after_a_restore_the_job_reads_again_before_a_retry_moves_anything(lake: Lake) -> None:
     lake.run(6, 6)
     lake.restore(1)
@@ -113,15 +90,6 @@ def test_after_a_restore_the_job_reads_again_before_a_retry_moves_anything(lake:
     lake.bad_by = ()
     assert lake.start().writer.retry(None) == Retried(4, 0)
     assert lake.repeated_or_missing(12) == {}
-
-
-def test_bad_records_that_were_removed_after_their_retry_stop_nothing(lake: Lake) -> None:
-    lake.run(6)
-    lake.bad_by = ()
-    assert lake.start().writer.retry(None) == Retried(2, 0)
-    DeltaTable(str(lake.bad_records)).delete()
-    lake.run(6)
-    assert (len(lake.good()), lake.bad()) == (12, [])
 
 
 @pytest.mark.parametrize("goes_on", ["job", "retry"])
@@ -198,8 +166,3 @@ def test_messages_that_the_source_could_not_read_stay(lake: Lake) -> None:
     lake.bad_by = ()
     assert lake.start().writer.retry(None) == Retried(0, 0, unread=2)
     assert lake.start().writer.retry("no such reason") == Retried(0, 0)
-
-
-def test_a_target_without_the_group_is_told(lake: Lake) -> None:
-    with pytest.raises(ConfigurationError, match="has no commit of group g"):
-        lake.start().writer.retry(None)

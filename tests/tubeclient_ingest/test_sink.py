@@ -170,25 +170,6 @@ def test_two_runs_that_write_where_the_table_forgets_transactions_are_told(table
     assert (held.record.run_id, dict(held.ends), table.values()) == ("q2", {A: 28}, [1, 2])
 
 
-def test_a_write_that_fails_by_itself_says_why(table: Table) -> None:
-    from pyspark.errors import PySparkException
-
-    before = table.write(1, 0)
-    with pytest.raises(PySparkException, match=r"(?i)schema"):
-        table.sink().append(table.rows(1).withColumnRenamed("value", "other"), record(1), before)
-
-
-def test_others_commits_between_two_rounds_are_looked_at(table: Table) -> None:
-    for number in range(3):
-        table.write(number, number)
-    DeltaTable(str(table.path)).optimize.compact()
-    held = table.sink().look()
-    assert (dict(held.ends), held.sequence, held.taken_out) == ({A: 28 * 3}, 3, None)
-    assert (after := table.write(3, 3).record) is not None
-    assert after.based_on == 4
-    assert table.values() == [0, 1, 2, 3]
-
-
 def restore(table: Table) -> None:
     table.spark.sql(f"RESTORE TABLE delta.`{table.path}` TO VERSION AS OF 1").collect()
 

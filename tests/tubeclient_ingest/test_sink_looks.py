@@ -13,8 +13,8 @@ from spark_source.offsets.offsets import Offsets
 from tests.simulation.target import MemoryTarget, TargetLog
 from tubeclient.errors import ConfigurationError
 from tubeclient.keys import PartitionKey
-from tubeclient_ingest.beginning import OvertakenRun, UnknownRows
-from tubeclient_ingest.history import Commit, SinkState, TakenOut
+from tubeclient_ingest.beginning import OvertakenRun
+from tubeclient_ingest.history import Commit, SinkState
 from tubeclient_ingest.record import SinkRecord
 from tubeclient_ingest.sink import Sink
 from tubeclient_ingest.target import TableDetail, Transactions
@@ -78,11 +78,6 @@ def test_a_commit_between_two_looks_is_not_one_that_was_undone() -> None:
     assert (state.record.run_id, state.sequence, state.version) == ("other", 8, 13)
     again = state.numbered(state.record)
     assert (again.sequence, again.undone) == (9, state.record.undone)
-
-
-def test_a_quiet_table_is_looked_at_once() -> None:
-    state = look(Cut())
-    assert (state.record, state.sequence, state.version, state.is_whole) == (None, 7, 12, False)
 
 
 @pytest.mark.parametrize("may_forget", [False, True])
@@ -201,46 +196,3 @@ def test_a_commit_is_known_by_its_record_though_its_answer_is_lost() -> None:
         sink.append(None, record(56), state)
     assert sink.look().ends == {KEY: 56}
     assert [one.record.sequence for one in bench.log.commits(9) if one.record] == [2, 1]
-
-
-def test_restore_is_heeded_and_its_numbers_are_not_given_again() -> None:
-    bench = Bench()
-    sink = bench.sink()
-    sink.append(None, record(56), sink.look())
-    bench.log.restore(0)
-    state = sink.look()
-    assert (state.ends, state.sequence, state.undone and state.undone.sequence) == (Offsets({KEY: 28}), 2, 2)
-    after = sink.append(None, record(56, "r2"), state)
-    assert after.record is not None
-    assert (after.sequence, after.undone, after.record.undone) == (3, None, ((2, 2),))
-
-
-def test_a_restore_between_the_look_and_the_commit_is_told() -> None:
-    bench = Bench()
-    sink = bench.sink()
-    state = sink.append(None, record(56), sink.look())
-    bench.before("write", lambda: bench.log.restore(0))
-    assert sink.append(None, record(84), state).taken_out == TakenOut(2, "RESTORE", everything=True)
-
-
-def test_two_runs_that_write_where_the_table_forgets_transactions_are_told() -> None:
-    bench = Bench()
-    late = bench.sink()
-    state = late.look()
-
-    def forget() -> None:
-        bench.by_another_run()
-        for version in bench.log.versions:
-            version.transaction = None
-
-    bench.before("write", forget)
-    with pytest.raises(UnknownRows, match=r"version 2 of target \(WRITE\) was written beside another run of the group"):
-        late.append(None, record(56), state)
-
-
-def test_the_newest_commit_is_found_below_any_number_of_others() -> None:
-    bench = Bench()
-    for _ in range(30):
-        bench.log.optimize()
-    state = bench.sink().look()
-    assert (state.ends, state.version, state.is_whole) == (Offsets({KEY: 28}), 30, True)

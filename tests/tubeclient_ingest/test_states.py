@@ -174,19 +174,3 @@ def test_a_bad_record_counts_if_the_target_has_its_commit(steps: list[tuple[str,
             else:
                 getattr(world, step)()
             world.check()
-
-
-def test_what_a_cut_history_no_longer_tells_counts() -> None:
-    """The group's newest commit says which numbers RESTORE undid, also those of before."""
-    world = World()
-    world.commit()
-    world.commit()
-    world.restore(1)
-    world.commit()
-    world.cut(1)
-    assert world.look().run_of.keys() == {5}
-    assert sorted(number for number, _ in counting(world.look(), world.rows)) == [2, 4, 5]
-
-
-def test_of_a_group_that_never_wrote_nothing_counts() -> None:
-    assert counting(SinkState(), [(1, "r"), (2, "r")]) == set()

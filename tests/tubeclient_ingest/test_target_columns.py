@@ -10,8 +10,7 @@ from tubeclient_ingest.target_columns import OtherColumns, check_columns
 ROWS = StructType().add("id", LongType()).add("tubemq", StructType().add("topic", StringType()))
 
 
-def test_equal_columns_and_a_new_table_are_taken() -> None:
-    check_columns(None, ROWS, "/t", evolve=False)
+def test_equal_columns_are_taken() -> None:
     check_columns(ROWS, ROWS, "/t", evolve=False)
     table = (
         StructType()

@@ -11,7 +11,6 @@ from deltalake import DeltaTable
 from py4j.protocol import Py4JJavaError
 
 from embedded_tubemq.storage.store import NewMessage
-from spark_source.session_confs import session_confs
 from spark_source.typed.format_settings import FormatSettings
 from spark_source.typed.record_format import as_records_mean, target_rows
 from tests.spark_source.typed.rows import source_rows
@@ -95,19 +94,6 @@ def test_a_check_of_numbers_that_delta_gives_is_left_to_delta(delta_spark: Spark
     delta_spark.sql(f"ALTER TABLE delta.`{tmp_path}` ADD CONSTRAINT i CHECK (id > 0)")
     found = judged(delta_spark, tmp_path, "id BIGINT", [{"id": 1}, {"id": -1}])
     assert found == [None, "the target's constraint i refuses it"]
-
-
-@pytest.mark.spark
-def test_names_of_columns_mean_the_same_in_any_case(delta_spark: SparkSession, tmp_path: Path) -> None:
-    delta_spark.sql(f"CREATE TABLE delta.`{tmp_path}` (ID BIGINT NOT NULL, Name VARCHAR(3)) USING delta")
-    records: list[dict[str, Any]] = [{"id": 1, "name": "a"}, {"name": "b"}, {"id": 2, "name": "geheim"}]
-    with session_confs(delta_spark, {"spark.sql.caseSensitive": "true"}):
-        found = judged(delta_spark, tmp_path, "id BIGINT, name STRING", records)
-    assert found == [
-        None,
-        "ID is NOT NULL in the target and has no value",
-        "the value of Name is too long for varchar(3)",
-    ]
 
 
 @pytest.mark.spark

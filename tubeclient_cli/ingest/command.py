@@ -18,15 +18,7 @@ from tubeclient.extras import brought_by
 from tubeclient_cli.common.cluster import of_environment
 from tubeclient_cli.common.pairs import pairs, spark_confs
 from tubeclient_cli.common.signals import stop_on_signals
-from tubeclient_cli.common.terminal import (
-    ExitCode,
-    SparkConf,
-    SparkMaster,
-    Unreachable,
-    clear_errors,
-    exit_code,
-    tell,
-)
+from tubeclient_cli.common.terminal import ExitCode, SparkConf, SparkMaster, Unreachable, clear_errors, exit_code, tell
 from tubeclient_ingest.settings import IngestSettings, load_settings
 
 if TYPE_CHECKING:

@@ -28,10 +28,10 @@ def serve_metrics(consumer_group: str, host: str, port: int) -> Iterator[tuple[C
     ProcessCollector(registry=registry)
     try:
         server, thread = start_http_server(port, host, registry)
-    except (OSError, OverflowError) as error:
-        reason = getattr(error, "strerror", None) or "it must be from 0 to 65535"
+    except OSError as error:
         raise ConfigurationError(
-            f"metrics cannot be served at {host}:{port}: {reason}. Give another --metrics-port or --metrics-host"
+            f"metrics cannot be served at {host}:{port}: {error.strerror}. Give another --metrics-port or"
+            " --metrics-host"
         ) from None
     query = f"ingest {consumer_group}"
     metrics.started(query, time.time())
