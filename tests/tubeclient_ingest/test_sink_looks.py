@@ -11,7 +11,6 @@ from pyspark.errors import PySparkException
 
 from spark_source.offsets.offsets import Offsets
 from tests.simulation.target import MemoryTarget, TargetLog
-from tubeclient.errors import ConfigurationError
 from tubeclient.keys import PartitionKey
 from tubeclient_ingest.beginning import OvertakenRun
 from tubeclient_ingest.history import Commit, SinkState
@@ -84,20 +83,6 @@ def test_a_commit_between_two_looks_is_not_one_that_was_undone() -> None:
 def test_where_the_history_is_cut_the_table_itself_says_whether_the_group_ever_wrote(may_forget: bool) -> None:
     state = look(Cut(sequence=None, may_forget=may_forget))
     assert (state.record, state.sequence, state.is_whole) == (None, 0, not may_forget)
-
-
-def test_a_table_that_never_rests_is_an_error() -> None:
-    class Restless(Cut):
-        def history(self, limit: int) -> list[Commit]:
-            self._commits.append(Commit(self.version + 1, "OPTIMIZE", {}, {}, None))
-            return super().history(limit)
-
-        def transactions(self, transaction_id: str, detail: TableDetail) -> Transactions:
-            self._commits.append(Commit(self.version + 1, "OPTIMIZE", {}, {}, None))
-            return super().transactions(transaction_id, detail)
-
-    with pytest.raises(ConfigurationError, match="changed between two looks at it, 10 times in turn"):
-        look(Restless())
 
 
 class Restless(Table):

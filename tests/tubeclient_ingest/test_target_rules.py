@@ -97,23 +97,6 @@ def test_a_check_of_numbers_that_delta_gives_is_left_to_delta(delta_spark: Spark
 
 
 @pytest.mark.spark
-def test_a_cast_that_fails_ends_no_job(bench: Bench) -> None:
-    """Delta's own computing and checking go by the settings that the record was judged with."""
-    where, bad = bench.settings.target, bench.folder / "bad"
-    columns = "at STRING, code STRING, day DATE GENERATED ALWAYS AS (CAST(at AS DATE))"
-    bench.spark.sql(f"CREATE TABLE delta.`{where}` ({columns}) USING delta")
-    bench.spark.sql(f"ALTER TABLE delta.`{where}` ADD CONSTRAINT num CHECK (CAST(code AS INT) > 0)")
-    rows = [("2026-11-21T10:00:00", "1"), ("geheim", "7.5"), ("2026-11-22", "geheim")]
-    bodies = [json.dumps({"at": at, "code": code}).encode() for at, code in rows]
-    bench.tube.load("clicks", [NewMessage(0, body) for body in bodies])
-    bench.run(format="json", schema="at STRING, code STRING", evolve=True, bad_records=str(bad))
-    found = {row["code"]: row["day"] and str(row["day"]) for row in DeltaTable(where).to_pyarrow_table().to_pylist()}
-    assert found == {"1": "2026-11-21", "7.5": None}
-    [row] = DeltaTable(str(bad)).to_pyarrow_table().to_pylist()
-    assert (row["value"], row["reason"]) == (bodies[2], NUM)
-
-
-@pytest.mark.spark
 def test_raw_rows_are_the_sources_with_rules_as_without(bench: Bench) -> None:
     options, where = bench.settings.source_options, bench.settings.target
     bench.send(4)
@@ -125,15 +108,6 @@ def test_raw_rows_are_the_sources_with_rules_as_without(bench: Bench) -> None:
     rows = DeltaTable(where).to_pyarrow_table().to_pylist()
     assert len(rows) == 6
     assert all(row["badReason"] for row in rows)
-    other = str(bench.folder / "other")
-    bench.spark.sql(f"CREATE TABLE delta.`{other}` (topic STRING NOT NULL, value BINARY) USING delta")
-    few = {**options, "columns": "topic,value"}
-    assert bench.rows(target=other, offsets_table=None, source_options=few) == 6
-    bench.spark.sql(f"ALTER TABLE delta.`{other}` ADD CONSTRAINT o CHECK (value <> X'39')")
-    bench.sent = 9
-    bench.send(1)
-    with pytest.raises(IngestFailed, match="bad record in topic clicks: the target's constraint o refuses it"):
-        bench.run(target=other, offsets_table=None, source_options=few)
 
 
 @pytest.mark.spark
