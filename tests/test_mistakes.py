@@ -84,7 +84,7 @@ OF_COMMANDS: list[tuple[str, str, int, str]] = [
     ("an unknown format", f"{INGEST} --format xml", 2, "xml"),
     ("an unknown start", f"{INGEST} --starting-offsets middle", 2, "write earliest, latest, group, target"),
     ("an encoding that is none", f"{INGEST} --format csv --schema a STRING --encoding moon", 2, "moon"),
-    ("too many bad records of all", f"{INGEST} --max-bad-records many", 2, "max-bad-records"),
+    ("a limit without a table", f"{INGEST} --max-bad-records 5", 2, "max-bad-records"),
     ("the target as table of bad records", f"{INGEST} --bad-records TMP/t", 2, "the same folder"),
     ("a topic that is misspelt", "topics show clikcs --master-servers MASTER --option masterWebPort=WEB", 2, "clikcs"),
     ("a master that is not there", "topics list --master-servers NOBODY --option masterWebPort=NOWEB", 3, "] "),
