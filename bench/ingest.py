@@ -80,9 +80,9 @@ def _round(job: Any, send: Callable[[], object]) -> float:
     deadline = time.monotonic() + _ROUND_SECONDS
     while job.lastProgress is None and job.isActive and time.monotonic() < deadline:
         time.sleep(0.02)
-    before = len(job.recentProgress)
+    before = job.summary.rounds
     send()
-    while len(job.recentProgress) == before:
+    while job.summary.rounds == before:
         if not job.isActive or time.monotonic() >= deadline:
             raise RuntimeError(f"the job made no round: {job.exception()}")
         time.sleep(0.01)

@@ -108,7 +108,7 @@ class Job(Child):
     """One run of `tubeclient ingest`, whose rounds are printed as they come."""
 
     def __init__(self, addresses: dict[str, Any], run: int, trigger: str) -> None:
-        self._run, self._progress = run, OUTPUT / f"progress-{run}.jsonl"
+        self._run = run
         self._told = 0
         flags = {
             "master-servers": addresses["master"],
@@ -123,7 +123,6 @@ class Job(Child):
             "time-zone": "UTC",
             "max-offsets-per-trigger": MESSAGES_PER_ROUND,
             "trigger": trigger,
-            "progress-file": self._progress,
             "spark-master": "local[2]",
         }
         options = [f"masterWebPort={addresses['masterWebPort']}", "payload=inlong", f"filters={STREAM}"]
@@ -132,13 +131,16 @@ class Job(Child):
         confs = ["spark.driver.memory=1g", "spark.sql.shuffle.partitions=2", compiler]
         words = [f"--{name}={value}" for name, value in flags.items()]
         words += [f"--option={one}" for one in options] + [f"--conf={one}" for one in confs]
-        super().__init__(f"ingest-{run}", ["ingest", *words])
+        super().__init__(f"ingest-{run}", ["ingest", "--json", *words])
+
+    def _events(self) -> list[dict[str, Any]]:
+        # A line that is still being written has no line end, and Spark's warnings are no JSON.
+        lines = self.said().splitlines(keepends=True)
+        return [json.loads(line) for line in lines if line[0] == "{" and line[-1] == "\n"]
 
     def rows(self) -> int:
         """How many rows the run has written; prints what is new."""
-        # A line that is still being written has no line end.
-        lines = self._progress.read_text().splitlines(keepends=True) if self._progress.exists() else []
-        events = [json.loads(line) for line in lines if line[-1] == "\n"]
+        events = [event for event in self._events() if event["event"] == "round"]
         for event in events[self._told :]:
             behind = "unknown" if event["rows_behind"] is None else f"at most {event['rows_behind']:,}"
             say(
@@ -151,7 +153,8 @@ class Job(Child):
     def wait_for_end(self) -> int:
         """Wait until it has ended with 0; returns the rows that it has written."""
         self.wait("its end", lambda: (self.process.poll() == 0, self.rows())[0])
-        say(f"run {self._run}: {self.said().strip().splitlines()[-1]}")
+        end = self._events()[-1]
+        say(f"run {self._run}: {end['event']}, {end['rows']:,} rows in {end['rounds']} rounds")
         return self.rows()
 
 

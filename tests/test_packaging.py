@@ -300,7 +300,7 @@ LAYERS = {
     # What a run may rely on is judged without Spark, by what it is given.
     **{
         f"tubeclient_ingest/{name}.py": Layer({"tubeclient", "spark_source", "tubeclient_ingest"}, OUTSIDE_WORLD)
-        for name in ("bad_share", "beginning", "checks", "history", "record", "states")
+        for name in ("beginning", "history", "record")
     },
     "pyspark_tubeclient": Layer({"spark_source", "offsets_store", "tubeclient.extras", "pyspark"}, OUTSIDE_WORLD),
 }

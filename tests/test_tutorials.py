@@ -18,7 +18,7 @@ from tests.test_docs_examples import Place, indented_commands, page_of
 from tests.tubeclient_cli.test_server import running
 from tubeclient_cli.app import app
 from tubeclient_ingest.job import Ingest
-from tubeclient_ingest.settings import load_settings
+from tubeclient_ingest.settings import IngestSettings
 
 pytestmark = pytest.mark.spark
 
@@ -69,9 +69,8 @@ class Reader:
 def ingest_in_this_session(delta_spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     """`tubeclient ingest` without a Spark of its own."""
 
-    def run(file: Path | None, overrides: dict[str, Any], *_: object) -> int:
-        Ingest.of(delta_spark, load_settings(file, overrides)).run()
-        return 0
+    def run(settings: IngestSettings, *_: object, **__: object) -> None:
+        Ingest(delta_spark, settings=settings).run()
 
     monkeypatch.setattr("tubeclient_cli.ingest.command._ingest", run)
 
@@ -107,7 +106,7 @@ def test_an_inlong_stream_with_a_bad_record(
     delta_spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     @contextmanager
-    def this_session(*_: object) -> Iterator[SparkSession]:
+    def this_session(*_: object, **__: object) -> Iterator[SparkSession]:
         yield delta_spark
 
     monkeypatch.setattr("tubeclient_cli.ingest.on_spark.on_spark", this_session)

@@ -71,18 +71,18 @@ Some mistakes show before any code of this project runs. Then Spark's, Python's 
 
 | what is shown | what is wrong | what to do |
 |---|---|---|
-| `[DATA_SOURCE_NOT_FOUND] Failed to find the data source: tubeclient` | Spark's Python has no pyspark-tubeclient. \
-`tubeclient ingest` says `PACKAGE_MISSING` instead. | [Where it runs](running.md#if-spark-says-data_source_not_found). |
+| `[DATA_SOURCE_NOT_FOUND] Failed to find the data source: tubeclient` | Spark's Python has no pyspark-tubeclient. | \
+[Where it runs](running.md#if-spark-says-data_source_not_found). |
 | the same, with pyspark 3.5 | Spark 3 has no Python data sources. | Use Spark 4.2. |
 | `No module named 'pyspark'`, `'pyarrow'` or `'pandas'` in a Python worker | The executors' Python lacks what Spark \
 itself needs. | Install `pyspark-tubeclient[spark]` there. |
-| `[PYTHON_VERSION_MISMATCH]` | Executors run another Python version than the driver. `tubeclient ingest` says \
-`OTHER_PYTHON` instead. | Set `PYSPARK_PYTHON` to a Python of the driver's version, at the same path on all machines. |
+| `[PYTHON_VERSION_MISMATCH]` | Executors run another Python version than the driver. | \
+Set `PYSPARK_PYTHON` to a Python of the driver's version, at the same path on all machines. |
 | `ClassNotFoundException: io.delta...`, `[DATA_SOURCE_NOT_FOUND] Failed to find the data source: delta`, \
 `'JavaPackage' object is not callable` | Spark runs without Delta's jars. `tubeclient ingest` says `JARS_NOT_FOUND` \
 instead. | `spark.jars.packages`, as in `conf/spark-defaults.conf`. |
-| `Cannot run program "/venv/bin/python"` | A machine has no Python at this path. `tubeclient ingest` says \
-`PYTHON_NOT_FOUND` instead. | Set `PYSPARK_PYTHON` to a Python that is at the same path on all machines. |
+| `Cannot run program "/venv/bin/python"` | A machine has no Python at this path. | \
+Set `PYSPARK_PYTHON` to a Python that is at the same path on all machines. |
 | `pyspark-tubeclient needs Python 3.11 or newer`, below pip's `subprocess-exited-with-error`; `requires a different \
 Python: 3.10.12 not in '>=3.11'`; or pip finds no version that fits | The Python is too old. | Use Python 3.11 or \
 newer. |

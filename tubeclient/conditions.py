@@ -56,14 +56,6 @@ CONDITIONS: Final[dict[str, Condition]] = {
         "The package was put on the path of a Python before 3.11.",
         "Run driver and executors with Python 3.11 or newer.",
     ),
-    "OTHER_PYTHON": Condition(
-        "Executors run another Python version than the driver.",
-        "Set PYSPARK_PYTHON to a Python of the driver's version, at the same path on all machines.",
-    ),
-    "PYTHON_NOT_FOUND": Condition(
-        "A machine has no Python at the path that Spark was given.",
-        "Set PYSPARK_PYTHON to a Python that is at the same path on the driver and on all executors.",
-    ),
     "JAVA_NOT_USABLE": Condition(
         "Java is missing, or too old for Spark.", "Install JDK 17 or newer, and set JAVA_HOME to it."
     ),

@@ -11,7 +11,7 @@ with brought_by("cli"):
     import typer
 
 from tubeclient._version import __version__
-from tubeclient_cli.bad_records.command import bad_records_app
+from tubeclient_cli.bad_records import bad_records_app
 from tubeclient_cli.common.terminal import Program, plain_help
 from tubeclient_cli.consume.command import consume
 from tubeclient_cli.doctor import doctor

@@ -19,14 +19,12 @@ from spark_source.read.schema import spark_schema
 from spark_source.typed.record_format import BAD_REASON, UNREAD
 from tubeclient.errors import ConfigurationError
 from tubeclient.printable import without_passwords
-from tubeclient_ingest.delta_spark import without_defaults
-from tubeclient_ingest.history import SinkState
+from tubeclient_ingest.history import BAD, RETRIED, UNDONE, SinkState, committed
 from tubeclient_ingest.record import SinkRecord
-from tubeclient_ingest.states import BAD, RETRIED, UNDONE, committed
-from tubeclient_ingest.target import NewTable, SparkTable, TableDetail, text_in_sql
+from tubeclient_ingest.target import SparkTable, TableDetail, text_in_sql
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
 __all__ = ["BAD_ID", "BadRecords"]
@@ -38,7 +36,6 @@ _ID: Final = "id"
 _REASON: Final = "reason"
 _MARK: Final = "retryOf"
 """The column that is null in a bad record; in a mark it is the id of the record that was moved."""
-_APPEND_ONLY: Final = "delta.appendOnly"
 
 
 class BadRecords:
@@ -49,34 +46,12 @@ class BadRecords:
         self._table = SparkTable(spark, place)
         self._consumer_group = consumer_group
 
-    @property
-    def where(self) -> str:
-        """The table, for messages."""
-        return self._table.where
-
     def open(self, *, create: bool) -> None:
-        """Check the table, and make it if it is missing. ConfigurationError if it has other columns, or is missing
-        without `create`."""
-        detail = self._table.detail()
-        if detail is None:
+        """Make the table if it is missing; without `create` that is a ConfigurationError."""
+        if self._table.detail() is None:
             if not create:
-                raise ConfigurationError(f"there is no table of bad records at {self.where}; check bad-records")
-            with without_defaults(self._spark):
-                self._table.create(_table_schema(), NewTable())
-            detail = self._table.detail()
-            assert detail is not None
-        have = {field.name: field.dataType for field in detail.columns}
-        wrong = [field.name for field in _table_schema() if have.get(field.name) != field.dataType]
-        if wrong:
-            raise ConfigurationError(
-                f"the Delta table {self.where} is not a table of bad records: it has no column {wrong[0]} of that"
-                " table's type. Give bad-records a table of its own"
-            )
-        if detail.properties.get(_APPEND_ONLY, "false") != "false":
-            raise ConfigurationError(
-                f"the table {self.where} has the property {_APPEND_ONLY}, and the job removes rows that no commit of"
-                f" the target stands for. Remove it: ALTER TABLE {self.where} UNSET TBLPROPERTIES ('{_APPEND_ONLY}')"
-            )
+                raise ConfigurationError(f"there is no table of bad records at {self._table.where}; check bad-records")
+            self._table.create(_table_schema())
 
     def add(self, parsed: DataFrame, record: SinkRecord, target: TableDetail) -> None:
         """Add the bad rows of parsed records, for the target's commit `record`, which comes next."""
@@ -111,7 +86,7 @@ class BadRecords:
         from pyspark.sql import functions as F
 
         own = self._own(target)
-        count = F.expr(committed(state, lambda name: f"`{name}`"))
+        count = F.expr(committed(state))
         marks = own.where(F.col(_MARK).isNotNull() & count).select(F.col(_MARK).alias("__moved")).distinct()
         rows = own.where(F.col(_MARK).isNull()).join(marks, F.col(_ID) == F.col("__moved"), "left")
         found = F.when(~count, UNDONE).when(F.col("__moved").isNotNull(), RETRIED).otherwise(BAD)
@@ -126,19 +101,13 @@ class BadRecords:
         *,
         unread: bool = False,
     ) -> DataFrame:
-        """The records that are bad, of what `options` read, with the source's columns and `BAD_ID`: those whose
-        messages the source could read, or with `unread` the others. `reason` is a part of the reason; None chooses
-        all."""
+        """The records that are bad, of the topics that `options` read, with the source's columns and `BAD_ID`: those
+        whose messages the source could read, or with `unread` the others. `reason` is a part of the reason; None
+        chooses all."""
         from pyspark.sql import functions as F
-
-        def picks(column: str, names: Iterable[str]) -> Column:
-            # Of a message that the source could not read, the tag is not known.
-            return F.coalesce(F.col(column).isin(*names), F.lit(unread))
 
         rows = self.with_states(state, target).where((F.col("state") == BAD) & (F.col(UNREAD) == F.lit(unread)))
         rows = rows.where(F.col("topic").isin(*options.topics))
-        for topic, tags in options.tags_by_topic(options.topics).items():
-            rows = rows.where((F.col("topic") != topic) | picks("messageType", tags))
         if reason is not None:
             rows = rows.where(F.contains(F.lower(_REASON), F.lower(F.lit(reason))))
         columns = [name for name in spark_schema(options).names if name != BAD_REASON]
@@ -163,16 +132,14 @@ class BadRecords:
     def _append(self, rows: DataFrame, record: SinkRecord, target: TableDetail) -> None:
         from pyspark.sql import functions as F
 
-        rows = rows.withColumns(
-            {
-                "consumerGroup": F.lit(record.consumer_group),
-                "target": F.lit(without_passwords(target.location)),
-                "targetId": F.lit(target.table_id),
-                "sequence": F.lit(record.sequence).cast("long"),
-                "runId": F.lit(record.run_id),
-            }
-        )
-        rows.writeTo(self._table.sql).append()
+        written_for = {
+            "consumerGroup": F.lit(record.consumer_group),
+            "target": F.lit(without_passwords(target.location)),
+            "targetId": F.lit(target.table_id),
+            "sequence": F.lit(record.sequence).cast("long"),
+            "runId": F.lit(record.run_id),
+        }
+        rows.withColumns(written_for).writeTo(self._table.sql).append()
 
     def _own(self, target: TableDetail) -> DataFrame:
         from pyspark.sql import functions as F
@@ -191,15 +158,13 @@ def _source_schema() -> StructType:
 def _table_schema() -> StructType:
     from pyspark.sql.types import BooleanType, LongType, StringType, StructField, StructType, TimestampType
 
-    texts = ("consumerGroup", "target", "targetId", "runId", _MARK)
-    return StructType(
-        [
-            *(StructField(name, StringType()) for name in texts),
-            StructField("sequence", LongType()),
-            *_source_schema(),
-            StructField(_REASON, StringType()),
-            StructField("time", TimestampType()),
-            StructField(_ID, StringType()),
-            StructField(UNREAD, BooleanType()),
-        ]
-    )
+    kinds = {
+        **dict.fromkeys(("consumerGroup", "target", "targetId", "runId", _MARK), StringType()),
+        "sequence": LongType(),
+        **{field.name: field.dataType for field in _source_schema()},
+        _REASON: StringType(),
+        "time": TimestampType(),
+        _ID: StringType(),
+        UNREAD: BooleanType(),
+    }
+    return StructType([StructField(name, kind) for name, kind in kinds.items()])

@@ -1,19 +1,148 @@
-"""Where a run begins: where the group's rows in the target end. Pure."""
+"""Whether a run may rely on what the target says of its group, and where it begins: where those rows end. Pure."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterable, Mapping
-from typing import Any
+from dataclasses import replace
+from typing import Any, Final
 
 from spark_source.offsets.offsets import Offsets
 from spark_source.options.moment import moment_ms
 from tubeclient.errors import ConfigurationError
 from tubeclient.keys import PartitionKey
 from tubeclient.printable import counted
+from tubeclient_ingest.history import SinkState, TakenOut
+from tubeclient_ingest.record import SinkRecord
 from tubeclient_ingest.settings import GROUP, TARGET
 
-__all__ = ["ahead_of_sink", "known_positions", "of_topics", "start_text", "starting_offsets"]
+__all__ = [
+    "BEGIN_ANEW",
+    "OtherCluster",
+    "OvertakenRun",
+    "UnknownRows",
+    "check_beginning",
+    "check_cluster",
+    "known_positions",
+    "named",
+    "of_topics",
+    "overtaken",
+    "start_text",
+    "starting_offsets",
+    "trusted",
+    "unknown_rows",
+]
+
+BEGIN_ANEW: Final = (
+    "If its brokers lost their newest messages, go on with --option failOnDataLoss=false. If a topic was deleted and "
+    "created again, begin it anew once (--begin-anew TOPIC, or Ingest.begin_anew): by starting-offsets, or at earliest,"
+    " wherever the rows end"
+)
+"""Advice for when the brokers no longer have the offsets at which the target's rows end."""
+_SAY_WHERE: Final = (
+    "Say where to begin, once: begin each topic anew (--begin-anew TOPIC, or Ingest.begin_anew), with offsets of"
+    " partitions as JSON as starting-offsets"
+)
+
+
+class UnknownRows(ConfigurationError):
+    """The table's rows of the group are unknown: its history is cut, or others removed rows."""
+
+    condition = "TARGET_ROWS_UNKNOWN"
+
+
+class OtherCluster(ConfigurationError):
+    """The group's rows in the table come from a cluster with other masters."""
+
+    condition = "OTHER_CLUSTER"
+
+
+class OvertakenRun(ConfigurationError):
+    """Another run of the group wrote to the table during this run's round."""
+
+    condition = "TARGET_TAKEN_OVER"
+
+
+def overtaken(where: str, other: SinkRecord, own: str) -> OvertakenRun:
+    """The error of a run whose place `other` has taken; `own` says where it was itself."""
+    return OvertakenRun(
+        f"another run of group {other.consumer_group} wrote {named(other)} to {where} {own}. Only one job may write a"
+        " group's rows: this one ends, and the other continues. To keep this one instead, stop the other and start this"
+        " one again"
+    )
+
+
+def named(record: SinkRecord) -> str:
+    """A commit, for errors."""
+    return f"commit {record.sequence} of run {record.run_id}"
+
+
+def check_beginning(
+    state: SinkState, where: str, consumer_group: str, chosen: str | None, *, in_offsets_table: bool
+) -> None:
+    """Raise UnknownRows if the group may have rows in the table at `where`, their end is unknown, and the user's
+    `chosen` starting offsets do not say either. JSON does not: it may have stayed in the settings since the first run.
+
+    The offsets table follows the table's rows, so it may replace the history. But not for a copy: the group may have
+    continued in the first table, and the copy lacks those rows.
+    """
+    if state.record is not None or state.is_whole or chosen == GROUP:
+        return
+    if state.is_copy:
+        raise UnknownRows(
+            f"{where} is a copy of another table, so the end of the rows of group {consumer_group} is unknown in it."
+            f" {_SAY_WHERE}, such as the endOffsets in the userMetadata of the version that was copied. Or give"
+            " starting-offsets group, if the group has read nothing since then"
+        )
+    if not (in_offsets_table and chosen in (None, TARGET)):
+        raise UnknownRows(
+            f"{where} may have rows of group {consumer_group}, and its history does not say where they end: Delta "
+            f"removes it after delta.logRetentionDuration. {_SAY_WHERE}. Or give starting-offsets group"
+        )
+
+
+def check_cluster(state: SinkState, where: str, masters: Collection[str], former: Collection[str] = ()) -> None:
+    """Raise OtherCluster if the group's rows in the table at `where` come from a cluster that shares no master with
+    this run: there, equal names of topics and partitions mean other messages.
+
+    Masters may come and go, because each commit names those of its run. `former` are the cluster's earlier masters,
+    given by the user.
+    """
+    record = state.record
+    if record is None or not record.masters or not set(record.masters).isdisjoint({*masters, *former}):
+        return
+    before = ",".join(record.masters)
+    raise OtherCluster(
+        f"the rows of group {record.consumer_group} in {where} come from the cluster with the masters {before}, and "
+        f"masterServers names {','.join(masters)}. Topics of another cluster are other topics, even with equal names: "
+        "read them with another group name, or into another table without the first cluster's offsets table. If it is "
+        f"the same cluster and its masters moved or were renamed, give former-masters {before}"
+    )
+
+
+def trusted(state: SinkState, where: str, consumer_group: str, chosen: str | None) -> SinkState:
+    """The part of `state`, the table's at `where`, that this run can rely on; `chosen` are the user's starting offsets.
+    Raises UnknownRows if the user must choose. Rows that others removed by a predicate were meant to go: where the
+    group's rows end stays known."""
+    taken = state.taken_out
+    if taken is None or chosen == TARGET or not taken.everything:
+        return replace(state, taken_out=None)
+    raise unknown_rows(taken, where, consumer_group)
+
+
+def unknown_rows(taken: TakenOut, where: str, consumer_group: str) -> UnknownRows:
+    """The error for a commit after which it is unknown which rows of the group the table at `where` has."""
+    undo = (
+        f"RESTORE TABLE {where} TO VERSION AS OF {taken.version - 1}"
+        if taken.version
+        else "remove the table, and give starting-offsets earliest"
+    )
+    return UnknownRows(
+        f"version {taken.version} of {where} ({taken.operation}) {taken.how.value}, so it is unknown which rows of"
+        f" group {consumer_group} are there. To undo that commit and what came after it, {undo}, and start again. Or"
+        " take the table as it is, with starting-offsets target: what it lacks is not read again. Or begin"
+        " topics anew"
+    )
 
 
 def known_positions(
@@ -34,19 +163,9 @@ def known_positions(
     if starting == GROUP:
         later = Offsets({p: max(at, sink.get(p, at)) for p, at in table.items()}).with_waiting(table.waiting)
         return of_topics(sink.merge(later), topics)
-    known_topics = {partition.topic for partition in (*sink, *sink.waiting)}
-    others = {partition.topic for partition in (*table, *table.waiting)} - known_topics
+    others = _topics(table) - _topics(sink)
     kept = of_topics(table, others) if starting in (None, TARGET) else Offsets({})
     return of_topics(kept.merge(sink), topics)
-
-
-def ahead_of_sink(
-    in_sink: Mapping[PartitionKey, int], in_table: Mapping[PartitionKey, int], topics: Iterable[str]
-) -> Offsets:
-    """The offsets table's positions past the end of the group's rows, in topics that the sink has."""
-    known_topics = {partition.topic for partition in in_sink}
-    ahead = {p: at for p, at in in_table.items() if p.topic in known_topics and at > in_sink.get(p, 0)}
-    return of_topics(Offsets.of(ahead), topics)
 
 
 def of_topics(offsets: Offsets, topics: Iterable[str]) -> Offsets:
@@ -63,7 +182,7 @@ def starting_offsets(known: Offsets, topics: tuple[str, ...], fallback: str) -> 
     """
     if not (known or known.waiting):
         return fallback
-    unknown = sorted(set(topics).difference(partition.topic for partition in (*known, *known.waiting)))
+    unknown = sorted(set(topics) - _topics(known))
     if not unknown:
         entries: dict[str, Any] = {"default": "earliest"}
     elif moment_ms(fallback, "starting-offsets") is not None:
@@ -84,34 +203,20 @@ def start_text(
     in_table: Mapping[PartitionKey, int],
     topics: tuple[str, ...],
     starting: str | None,
-    begin_anew: Collection[str] = (),
 ) -> str:
-    """Say where a run begins, and why. The arguments are those of the functions above; `begin_anew` are the
-    topics that the user wants to begin anew."""
+    """Say where a run begins. The arguments are those of the functions above."""
     of_sink = [partition for partition, at in known.items() if in_sink.get(partition) == at]
-    of_table = [partition for partition in known if partition not in set(of_sink)]
-    unknown = sorted(set(topics).difference(partition.topic for partition in (*known, *known.waiting)))
-    places = [
-        f"{where}, in {_partitions(partitions)}"
-        for where, partitions in (
-            ("where the group's rows in the target end", of_sink),
-            ("where the offsets table has the group", of_table),
-        )
-        if partitions
-    ]
-    nothing_said = starting in (None, TARGET)
-    chosen = "as nothing is known of the group there" if nothing_said else "startingOffsets"
-    new = [name for name in unknown if name not in begin_anew]
-    anew = [name for name in unknown if name in begin_anew]
-    places += [
-        f"at {'earliest' if nothing_said else starting} in {', '.join(names)} ({why})"
-        for names, why in ((new, chosen), (anew, "which is begun anew"))
-        if names
-    ]
-    if known.waiting:
-        places.append(f"by their starting texts, once their brokers answer, in {_partitions(known.waiting)}")
-    text = f"begins {'; '.join(places)}"
-    ahead = ahead_of_sink(in_sink, in_table, topics)
+    places = {
+        "where the group's rows in the target end, in": of_sink,
+        "where the offsets table has the group, in": [one for one in known if one not in set(of_sink)],
+        "by their starting texts, once their brokers answer, in": list(known.waiting),
+    }
+    said = [f"{where} {_partitions(partitions)}" for where, partitions in places.items() if partitions]
+    if unknown := sorted(set(topics) - _topics(known)):
+        said.append(f"at {'earliest' if starting in (None, TARGET) else starting} in {', '.join(unknown)}")
+    text = f"begins {'; '.join(said)}"
+    in_both = {partition.topic for partition in in_sink}.intersection(topics)
+    ahead = [p for p, at in in_table.items() if p.topic in in_both and at > in_sink.get(p, 0)]
     if ahead and starting != GROUP:
         text += (
             f". The offsets table is ahead of the target in {_partitions(ahead)}: the group was read elsewhere, or"
@@ -121,7 +226,10 @@ def start_text(
     return text
 
 
+def _topics(offsets: Offsets) -> set[str]:
+    return {partition.topic for partition in (*offsets, *offsets.waiting)}
+
+
 def _partitions(partitions: Collection[PartitionKey]) -> str:
-    return (
-        f"{counted(len(partitions), 'partition')} of {', '.join(sorted({partition.topic for partition in partitions}))}"
-    )
+    topics = sorted({partition.topic for partition in partitions})
+    return f"{counted(len(partitions), 'partition')} of {', '.join(topics)}"

@@ -1,4 +1,5 @@
-"""What the history of the job's table says about one group: where its rows end, and what was done to them since. Pure.
+"""What the history of the job's table says about one group: where its rows end, what was done to them since, and which
+bad records count. Pure.
 
 Each commit of the job says where the group's rows end. Others write to the table as well. Maintenance leaves the rows
 unchanged. RESTORE returns to the state of an earlier version. After a delete or an overwrite it is unknown which rows
@@ -14,9 +15,10 @@ from enum import Enum
 from typing import Any, Final, NamedTuple
 
 from spark_source.offsets.offsets import Offsets
+from tubeclient.errors import ConfigurationError
 from tubeclient_ingest.record import SinkRecord
 
-__all__ = ["LATE", "Commit", "SinkState", "TakenOut", "state_of"]
+__all__ = ["BAD", "LATE", "RETRIED", "UNDONE", "Commit", "SinkState", "TakenOut", "committed", "state_of"]
 
 LATE: Final = 100
 """By how many commits a run may have been overtaken that still writes bad records."""
@@ -35,14 +37,20 @@ class Commit(NamedTuple):
     """Whether it may have removed data: False if it is known that no file with data went."""
 
     @classmethod
-    def of(cls, entry: Mapping[str, Any]) -> Commit:
-        """From an entry of Delta's history, by Delta's names. Raises ConfigurationError as SinkRecord.parse."""
+    def of(cls, entry: Mapping[str, Any], where: str) -> Commit:
+        """From an entry of the history of the table at `where`, by Delta's names. Raises ConfigurationError as
+        SinkRecord.parse."""
+        version = int(entry["version"])
+        try:
+            record = SinkRecord.parse(entry.get("userMetadata"))
+        except ConfigurationError as error:
+            raise ConfigurationError(f"version {version} of {where}: {error}", condition=error.condition) from None
         return cls(
-            int(entry["version"]),
+            version,
             entry.get("operation") or "",
             entry.get("operationParameters") or {},
             entry.get("operationMetrics") or {},
-            SinkRecord.parse(entry.get("userMetadata")),
+            record,
             # Not by its name: this is what Delta saw of the commit's files.
             removes=not entry.get("isBlindAppend"),
         )
@@ -253,3 +261,41 @@ def _restored(commit: Commit) -> int | None:
         return int(json.loads(text))
     except ValueError:
         return None
+
+
+BAD: Final = "bad"
+"""State of a record that the target does not have."""
+RETRIED: Final = "retried"
+"""State of a record that could be parsed later: the target has it."""
+UNDONE: Final = "undone"
+"""State of a row whose commit the target does not have: RESTORE took it out, or the run died or lost before it. The job
+reads the record again, or has."""
+
+
+def committed(state: SinkState) -> str:
+    """SQL for rows of a group and a target: whether the target, which says `state` of the group, has their commit.
+
+    What the history no longer has is there, unless later commits say that RESTORE took it out: each start removes what
+    no commit stands for.
+    """
+    record = state.record
+    known_from = record.known_from if record is not None else state.sequence + 1 if not state.is_whole else 1
+    held = record.held if record is not None else ()
+    within = " OR ".join(f"`sequence` BETWEEN {first} AND {last}" for first, last in held)
+    runs: list[tuple[int, int, str]] = []
+    for number in sorted(state.run_of):
+        if runs and runs[-1][1] == number - 1 and runs[-1][2] == state.run_of[number]:
+            runs[-1] = (runs[-1][0], number, runs[-1][2])
+        else:
+            runs.append((number, number, state.run_of[number]))
+    others = " OR ".join(
+        f"(`sequence` BETWEEN {first} AND {last} AND `runId` <> {_literal(of)})" for first, last, of in runs
+    )
+    return (
+        f"(`sequence` <= {state.sequence} AND (`sequence` < {known_from} OR {within or 'false'})"
+        f" AND NOT ({others or 'false'}))"
+    )
+
+
+def _literal(text: str) -> str:
+    return "'" + text.replace("\\", "\\\\").replace("'", "''") + "'"

@@ -2,49 +2,24 @@
 
 from __future__ import annotations
 
-import logging
-import re
 import threading
 import time
-from collections import deque
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from tubeclient.conditions import said
-from tubeclient.errors import ConfigurationError, DataLoss, TubeError
-from tubeclient.html_table import html_table
-from tubeclient_ingest.advice import short_cause, with_advice
-from tubeclient_ingest.on_spark import SparkEngine
-from tubeclient_ingest.progress import Events, IngestSummary, Round, ToAll
-from tubeclient_ingest.run import Run
+from tubeclient.errors import ConfigurationError
+from tubeclient_ingest.run import Begins, Engine, Event, IngestSummary, Reading, Round, Run
 from tubeclient_ingest.settings import IngestSettings, load_settings
-from tubeclient_ingest.target import spark_errors
+from tubeclient_ingest.spark_errors import IngestFailed, explained
 from tubeclient_ingest.writing import Retried, Writer
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["Ingest", "IngestFailed", "explained"]
-
-_log = logging.getLogger(__name__)
-
-_RECENT: Final = 100
-_TAG: Final = "tubeclient-ingest"
-_WATCH_SECONDS: Final = 0.25
-_CUT_SECONDS: Final = 1.0
-_CONDITION: Final = re.compile(r"\[([A-Z_]+)\] (.*)", re.DOTALL)
-
-
-class IngestFailed(TubeError):
-    """A run ended because Spark failed, a record is bad, or the cluster or a table cannot be used. One line says why;
-    `condition` names what has a name."""
-
-    def __init__(self, cause: str) -> None:
-        named = _CONDITION.fullmatch(cause)
-        super().__init__(named[2] if named else cause)
-        self.condition = named[1] if named else None  # type: ignore[assignment]
+__all__ = ["Ingest", "IngestFailed"]
 
 
 class Ingest:
@@ -60,58 +35,54 @@ class Ingest:
     background. A job may run again when it has ended. ConfigurationError for arguments that do not fit.
     """
 
-    def __init__(self, spark: SparkSession, **settings: Any) -> None:
-        self._begin(spark, load_settings(None, settings))
-
-    @classmethod
-    def from_file(cls, spark: SparkSession, path: str | Path, **overrides: Any) -> Ingest:
-        """The job of a settings file, as conf/ingest.toml; `overrides` override it."""
-        return cls.of(spark, load_settings(Path(path), overrides))
-
-    @classmethod
-    def of(cls, spark: SparkSession, settings: IngestSettings, stop: threading.Event | None = None) -> Ingest:
-        """The job with these settings; `stop` ends a run as the method does."""
-        made = cls.__new__(cls)
-        made._begin(spark, settings, stop)
-        return made
-
-    def _begin(self, spark: SparkSession, settings: IngestSettings, stop: threading.Event | None = None) -> None:
+    def __init__(
+        self,
+        spark: SparkSession,
+        *,
+        settings: IngestSettings | None = None,
+        stop: threading.Event | None = None,
+        **given: Any,
+    ) -> None:
+        """`settings` are all arguments as one; `stop` ends a run as the method does."""
         self._spark = spark
-        self.settings = settings
+        self.settings = load_settings(None, given) if settings is None else settings
         self._stops_from_outside = stop is not None
         self._stop = stop or threading.Event()
         self._thread: threading.Thread | None = None
         self._running = threading.Lock()
         self._error: Exception | None = None
-        self._rounds: deque[Round] = deque(maxlen=_RECENT)
+        self._last: Round | None = None
         self._count = 0
         self._began = 0.0
         self._ended: float | None = None
         self._status = "not started"
-        self._begins = ""
 
-    def run(self, events: Events | None = None) -> IngestSummary:
+    @classmethod
+    def from_file(cls, spark: SparkSession, path: str | Path, **overrides: Any) -> Ingest:
+        """The job of a settings file, as conf/ingest.toml; `overrides` override it."""
+        return cls(spark, settings=load_settings(Path(path), overrides))
+
+    def run(self, tell: Callable[[Event], object] = lambda _: None) -> IngestSummary:
         """Run in this thread until all is read that there was, or with `trigger` until another thread calls `stop`.
+        `tell` is called for what happens.
 
         Raises IngestFailed, other TubeErrors, OffsetsTableError.
         """
-        if not self._running.acquire(blocking=False):
-            raise ConfigurationError("this job runs already; stop it first")
+        self._acquire()
         try:
-            self._run(events)
+            self._run(tell)
         finally:
             self._running.release()
         return self.summary
 
     def start(self) -> Ingest:
         """Run in the background. Returns this job."""
-        if not self._running.acquire(blocking=False):
-            raise ConfigurationError("this job runs already; stop it first")
+        self._acquire()
 
         def work() -> None:
             try:
                 with suppress(Exception):  # `exception` has it
-                    self._run(None)
+                    self._run(lambda _: None)
             finally:
                 self._running.release()
 
@@ -119,8 +90,12 @@ class Ingest:
         self._thread.start()
         return self
 
+    def _acquire(self) -> None:
+        if not self._running.acquire(blocking=False):
+            raise ConfigurationError("this job runs already; stop it first")
+
     def stop(self) -> None:
-        """End after the running round, or after stop-timeout-s in its middle. Waits until the run has ended."""
+        """End after the running round. Waits until the run has ended."""
         self._stop.set()
         if self._thread is not None and self._thread is not threading.current_thread():
             self._thread.join()
@@ -152,17 +127,12 @@ class Ingest:
     @property
     def lastProgress(self) -> Round | None:
         """The last complete round."""
-        return self._rounds[-1] if self._rounds else None
-
-    @property
-    def recentProgress(self) -> list[Round]:
-        """The last 100 complete rounds."""
-        return list(self._rounds)
+        return self._last
 
     @property
     def summary(self) -> IngestSummary:
         """What the last run did so far."""
-        last = self.lastProgress
+        last = self._last
         end = time.monotonic() if self._ended is None else self._ended
         return IngestSummary(
             rows=last.total_rows if last else 0,
@@ -178,112 +148,57 @@ class Ingest:
         rows end: for topics that were deleted and created again. Other topics get rows twice. Returns what it says.
         Raises as `run`."""
         topics = [topics] if isinstance(topics, str) else topics
-        strange = sorted(set(topics).difference(self.settings.topics))
-        if strange:
-            raise ConfigurationError(f"the job does not read {', '.join(strange)}, which are to begin anew")
-        with explained(), SparkEngine.on(self._spark, self.settings) as engine:
-            Run(engine, self.settings, _Kept(self)).until_end(threading.Event(), topics)
-        return self._begins
+        self.settings.check_topics(topics)
+        with explained(), Engine.on(self._spark, self.settings) as engine:
+            Run(engine, self.settings, self._keep).until_end(threading.Event(), topics)
+        return self._status
 
     def retry(self, reason: str | None = None, *, dry_run: bool = False) -> Retried:
         """Move the bad records that can be parsed by now to the target; `reason` is a part of their reason, None
         chooses all. With `dry_run` only count them. Another run of the job may go on meanwhile. Raises as `run`."""
-        with explained(), SparkEngine.on(self._spark, self.settings) as engine:
+        with explained(), Engine.on(self._spark, self.settings) as engine:
             return self._writer_of_bad_records(engine).retry(reason, dry_run=dry_run)
 
     def bad_records(self) -> DataFrame:
         """The group's bad records for the target, with the column `state`: bad, retried or undone. Raises as `run`."""
         with explained():
-            return self._writer_of_bad_records(SparkEngine(self._spark)).bad_records()
+            return self._writer_of_bad_records(Engine(self._spark)).bad_records()
 
-    def _writer_of_bad_records(self, engine: SparkEngine) -> Writer:
+    def _writer_of_bad_records(self, engine: Engine) -> Writer:
         if self.settings.bad_records is None:
             raise ConfigurationError("bad-records is not given; name the table")
         writer = Run(engine, self.settings).writer
         writer.open(create=False)
         return writer
 
-    def _run(self, events: Events | None) -> None:
-        self._error, self._count, self._began, self._ended = None, 0, time.monotonic(), None
+    def _run(self, tell: Callable[[Event], object]) -> None:
+        self._error, self._last, self._count, self._began, self._ended = None, None, 0, time.monotonic(), None
         if not self._stops_from_outside:
             self._stop.clear()
-        self._rounds.clear()
         self._status = "starts"
-        over, cut_off = threading.Event(), threading.Event()
+
+        def told(event: Event) -> None:
+            self._keep(event)
+            tell(event)
+
         try:
-            with explained(), SparkEngine.on(self._spark, self.settings) as engine:
-                if engine.spark is self._spark:
-                    self._spark.addTag(_TAG)
-                watch = threading.Thread(
-                    target=self._watch, args=(engine.spark, over, cut_off), name="ingest-stop", daemon=True
-                )
-                watch.start()
-                Run(engine, self.settings, ToAll(_Kept(self), events or Events())).until_end(self._stop)
+            with explained(), Engine.on(self._spark, self.settings) as engine:
+                Run(engine, self.settings, told).until_end(self._stop)
             self._status = "stopped" if self._stop.is_set() else "done"
         except Exception as error:
-            if cut_off.is_set():
-                self._status = "stopped in the middle of a round; the next run begins where the rows end"
-                return
             self._error, self._status = error, f"failed: {said(error)}"
             raise
         finally:
             self._ended = time.monotonic()
-            over.set()
 
-    def _watch(self, own: SparkSession, over: threading.Event, cut_off: threading.Event) -> None:
-        """Interrupt a round that goes on for too long after a stop."""
-        while not self._stop.is_set():
-            if over.wait(_WATCH_SECONDS):
-                return
-        if over.wait(self.settings.stop_timeout_s):
-            return
-        cut_off.set()
-        while not over.wait(_CUT_SECONDS):  # between two of Spark's jobs there is nothing to interrupt
-            with suppress(Exception):
-                if own is self._spark:
-                    own.interruptTag(_TAG)  # the user may do other things in it
-                else:
-                    own.interruptAll()
-
-    def _repr_html_(self) -> str:
-        """For notebooks: where it stands, and the last rounds."""
-        rows = [
-            (one.time, f"{one.rows:,}", f"{one.bad_rows:,}", f"{one.rows_per_second:,.0f}", _behind(one.rows_behind))
-            for one in list(self._rounds)[-10:]
-        ]
-        title = f"ingest {self.settings.consumer_group}: {self._status}"
-        return html_table(title, ("time", "rows", "bad", "rows/s", "messages behind"), rows, count=self._count)
-
-
-class _Kept(Events):
-    """Keeps in its job what the last run did."""
-
-    def __init__(self, job: Ingest) -> None:
-        self._job = job
-
-    def begins(self, text: str) -> None:
-        self._job._begins = self._job._status = text
-
-    def reads(self) -> None:
-        self._job._status = "the first round is being read"
-
-    def done(self, round_: Round) -> None:
-        self._job._rounds.append(round_)
-        self._job._count += 1
-        self._job._status = f"{round_.total_rows:,} rows, {_behind(round_.rows_behind)}"
-
-
-def _behind(rows: int | None) -> str:
-    return "messages behind unknown" if rows is None else f"{rows:,} messages behind"
-
-
-@contextmanager
-def explained() -> Iterator[None]:
-    """Errors of Spark within it become one line; others that the source raises get this job's advice."""
-    try:
-        yield
-    except DataLoss as error:
-        raise IngestFailed(with_advice(said(error))) from None
-    except spark_errors() as error:
-        _log.debug("what Spark said", exc_info=True)
-        raise IngestFailed(with_advice(short_cause(said(error)))) from None
+    def _keep(self, event: Event) -> None:
+        match event:
+            case Begins(text):
+                self._status = text
+            case Reading():
+                self._status = "the first round is being read"
+            case Round():
+                self._last = event
+                self._count += 1
+                behind = "unknown" if event.rows_behind is None else f"{event.rows_behind:,}"
+                self._status = f"{event.total_rows:,} rows, messages behind: {behind}"

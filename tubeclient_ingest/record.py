@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -12,9 +12,8 @@ from tubeclient.errors import ConfigurationError
 
 __all__ = ["SinkRecord"]
 
-_FIELD = "tubeclient"
-_MISSING: Final = object()
-_VERSION = 1
+_FIELD: Final = "tubeclient"
+_VERSION: Final = 1
 """Of the record's form."""
 
 
@@ -44,7 +43,7 @@ class SinkRecord:
     known_from: int = 1
     """The first number of which `undone` tells; the table's history no longer has what was before."""
     table_id: str | None = None
-    """The id of the table that the run had read before; None if the record does not say."""
+    """Delta's id of the table that the run had read before."""
     settled: int = field(default=0, compare=False)
     """Up to this number all rows of the table of bad records are of the runs that wrote the commits."""
 
@@ -63,34 +62,13 @@ class SinkRecord:
 
     @staticmethod
     def transaction_id_of(consumer_group: str) -> str:
-        """The one transaction id of a group's commits. Of two runs that write at once Delta accepts only
-        one."""
+        """The one transaction id of a group's commits. Of two runs that write at once Delta accepts only one."""
         return f"tubeclient:{consumer_group}"
 
     def to_json(self) -> str:
         """The commit's userMetadata."""
-        record: dict[str, Any] = {
-            "version": _VERSION,
-            "consumerGroup": self.consumer_group,
-            "runId": self.run_id,
-            "sequence": self.sequence,
-            "basedOn": self.based_on,
-            "masterServers": self.masters,
-            "endOffsets": self.ends.to_dict(),
-        }
-        if self.bad:
-            record["badRecords"] = self.bad
-        if self.is_retry:
-            record["retry"] = True
-        if self.undone:
-            record["undone"] = self.undone
-        if self.known_from > 1:
-            record["knownFrom"] = self.known_from
-        if self.table_id is not None:
-            record["tableId"] = self.table_id
-        if self.settled:
-            record["settled"] = self.settled
-        return json.dumps({_FIELD: record})
+        values = {key: getattr(self, name) for key, (name, _) in _FIELDS.items()}
+        return json.dumps({_FIELD: {"version": _VERSION, **values, "endOffsets": self.ends.to_dict()}})
 
     @classmethod
     def parse(cls, text: str | None) -> SinkRecord | None:
@@ -100,47 +78,51 @@ class SinkRecord:
             document = json.loads(text or "")
         except (ValueError, RecursionError):
             return None
-        record = document.get(_FIELD) if isinstance(document, Mapping) else None
-        if not isinstance(record, Mapping):
+        given = document.get(_FIELD) if isinstance(document, Mapping) else None
+        if not isinstance(given, Mapping):
             return None
-        check_version(record.get("version"), _VERSION, "the ingest job's commits to the target")
-        return cls(
-            _of(record, "consumerGroup", str),
-            _of(record, "runId", str),
-            Offsets.from_dict(record.get("endOffsets")),
-            _of(record, "sequence", int),
-            _of(record, "basedOn", int, type(None)),
-            tuple(_items(record, "masterServers", str)),
-            _of(record, "badRecords", int) if "badRecords" in record else 0,
-            _of(record, "retry", bool) if "retry" in record else False,
-            tuple(_pair(one) for one in _items(record, "undone", list)) if "undone" in record else (),
-            _of(record, "knownFrom", int) if "knownFrom" in record else 1,
-            _of(record, "tableId", str) if "tableId" in record else None,
-            _of(record, "settled", int) if "settled" in record else 0,
-        )
+        check_version(given.get("version"), _VERSION, "the ingest job's commits to the target")
+        values = {}
+        for key, (name, is_right) in _FIELDS.items():
+            values[name] = value = _frozen(given.get(key))
+            if key not in given or not is_right(value):
+                raise ConfigurationError(
+                    f"the commit's userMetadata has a record of the ingest job, {_FIELD}, with {value!r:.100} as {key}:"
+                    f" somebody else wrote or changed it. Write no {_FIELD} there yourself, and go on in a clone of the"
+                    " version before"
+                )
+        return cls(ends=Offsets.from_dict(given.get("endOffsets")), **values)
 
 
-def _of(record: Mapping[str, Any], name: str, *kinds: type) -> Any:
-    """A field of the record; ConfigurationError if it is of none of `kinds`, or less than 0."""
-    value = record.get(name, _MISSING)
-    if type(value) in kinds and not (type(value) is int and value < 0):
-        return value
-    raise _foreign(f"no {name}" if value is _MISSING else f"{value!r:.100} as {name}")
+def _frozen(value: Any) -> Any:
+    return tuple(map(_frozen, value)) if isinstance(value, list) else value
 
 
-def _items(record: Mapping[str, Any], name: str, kind: type) -> list[Any]:
-    return [_of({name: one}, name, kind) for one in _of(record, name, list)]
+def _is_text(value: object) -> bool:
+    return isinstance(value, str)
 
 
-def _pair(numbers: list[Any]) -> tuple[int, int]:
-    if len(numbers) != 2:
-        raise _foreign(f"{numbers!r:.100} in undone")
-    first, last = _items({"undone": numbers}, "undone", int)
-    return first, last
+def _is_number(value: object) -> bool:
+    return type(value) is int and value >= 0
 
 
-def _foreign(what: str) -> ConfigurationError:
-    return ConfigurationError(
-        f"the commit's userMetadata has a record of the ingest job, {_FIELD}, with {what}: somebody else wrote or"
-        f" changed it. Write no {_FIELD} there yourself, and go on in a clone of the version before"
+def _are_pairs(value: Any) -> bool:
+    return isinstance(value, tuple) and all(
+        isinstance(one, tuple) and [*map(_is_number, one)] == [True] * 2 for one in value
     )
+
+
+_FIELDS: Final[Mapping[str, tuple[str, Callable[[Any], bool]]]] = {
+    "consumerGroup": ("consumer_group", _is_text),
+    "runId": ("run_id", _is_text),
+    "sequence": ("sequence", _is_number),
+    "basedOn": ("based_on", lambda value: value is None or _is_number(value)),
+    "masterServers": ("masters", lambda value: isinstance(value, tuple) and all(map(_is_text, value))),
+    "badRecords": ("bad", _is_number),
+    "retry": ("is_retry", lambda value: isinstance(value, bool)),
+    "undone": ("undone", _are_pairs),
+    "knownFrom": ("known_from", _is_number),
+    "tableId": ("table_id", lambda value: value is None or _is_text(value)),
+    "settled": ("settled", _is_number),
+}
+"""The fields of the JSON, but for `endOffsets`: the class's, and whether this job would write such a value."""

@@ -11,30 +11,49 @@ from __future__ import annotations
 import threading
 import time
 import uuid
-from collections.abc import Sequence
-from contextlib import closing
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
+from spark_source.boundary import passed_on
+from spark_source.cluster.cluster import TubeCluster
 from spark_source.offsets.offsets import Offsets
+from spark_source.options.access import client_settings
 from spark_source.options.given import parse_options
 from spark_source.options.source_options import SourceOptions
 from spark_source.plan.read_task import ReadTask
 from spark_source.progress.progress_table import ProgressTable
+from spark_source.read.schema import spark_schema
+from spark_source.read.task_read import read_task
+from spark_source.session_confs import SESSION_ZONE, own_session
 from spark_source.stream.planner import StreamPlanner
+from spark_source.typed.record_format import MEANING
 from tubeclient.keys import INDEX_ENTRY_BYTES, rows_behind
-from tubeclient_ingest.beginning import known_positions, of_topics, start_text, starting_offsets
-from tubeclient_ingest.checks import check_beginning, check_cluster, named, overtaken, trusted
+from tubeclient_ingest.bad_records import BadRecords
+from tubeclient_ingest.beginning import (
+    check_beginning,
+    check_cluster,
+    known_positions,
+    named,
+    of_topics,
+    overtaken,
+    start_text,
+    starting_offsets,
+    trusted,
+)
 from tubeclient_ingest.history import LATE, SinkState
-from tubeclient_ingest.progress import Events, Round
 from tubeclient_ingest.record import SinkRecord
 from tubeclient_ingest.settings import GROUP, TARGET, IngestSettings
+from tubeclient_ingest.target import SparkTable
 from tubeclient_ingest.writing import Writer, goes_on_from
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    import pyarrow
+    from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["Engine", "Run"]
+__all__ = ["Begins", "Engine", "Event", "IngestSummary", "Looked", "Reading", "Round", "Run"]
 
 _IDLE_SECONDS: Final = 0.1
 """Between two questions whether there is something new, with a trigger without a pause."""
@@ -42,40 +61,81 @@ _LOOK_AGAIN_SECONDS: Final = 2.0
 """A look at the target that is older is taken again before a round is written."""
 
 
-class Engine(Protocol):
-    """What a run asks of Spark and of the cluster."""
+@dataclass(frozen=True, slots=True)
+class Round:
+    """One completed round."""
 
-    def planner(self, options: SourceOptions) -> StreamPlanner:
-        """A planner, which is in the group from its first question on."""
+    time: str
+    """When it completed: ISO 8601, UTC."""
+    sequence: int
+    """The group's number of its commit to the target."""
+    rows: int
+    total_rows: int
+    """Of this run, including this round."""
+    seconds: float
+    """From its planning to the look at its commit."""
+    rows_per_second: float
+    rows_behind: int | None
+    """Upper bound of the rows left to read; exact if all partitions of each store have the same offset."""
+    bad_rows: int = 0
+    """How many of `rows` are bad records."""
+    total_bad_rows: int = 0
+    """Of this run, including this round."""
 
-    def rows(self, options: SourceOptions, tasks: Sequence[ReadTask]) -> DataFrame:
-        """The rows of the tasks' ranges."""
 
-    def writer(self, settings: IngestSettings, options: SourceOptions, run_id: str) -> Writer:
-        """A writer for a run."""
+@dataclass(frozen=True, slots=True)
+class IngestSummary:
+    """What a run did."""
+
+    rows: int
+    rounds: int
+    seconds: float
+    rows_behind: int | None
+    """Upper bound after the last round; None if the run has not looked at the brokers."""
+    stopped: bool
+    """True if it was asked to stop, False if it ended by itself."""
+    bad_rows: int = 0
+    """How many of `rows` are bad records."""
+
+
+class Begins(NamedTuple):
+    """Event: where the run begins."""
+
+    text: str
+
+
+class Reading(NamedTuple):
+    """Event: the first round is being read."""
+
+
+class Looked(NamedTuple):
+    """Event: there was nothing new."""
+
+    at: datetime
+
+
+Event: TypeAlias = Begins | Reading | Looked | Round
+"""What a run tells, from its own thread; a Round is complete then."""
 
 
 class Run:
     """One run; `until_end` is called once."""
 
-    def __init__(self, engine: Engine, settings: IngestSettings, events: Events | None = None) -> None:
+    def __init__(
+        self, engine: Engine, settings: IngestSettings, tell: Callable[[Event], object] = lambda _: None
+    ) -> None:
         self._engine = engine
         self._settings = settings
-        self._events = events or Events()
+        self._tell = tell
         self._run_id = uuid.uuid4().hex
         self._options = parse_options(settings.options("earliest"))
-        self._writer = engine.writer(settings, self._options, self._run_id)
+        self.writer = engine.writer(settings, self._options, self._run_id)
         self._chosen = settings.starting_offsets
         """For the run's first beginning. "group" and "target" are about what others did before it."""
         self._looked_at = 0.0
         self._settled_at: int | None = None
         """The commit after which rows of bad records were removed that no commit stands for."""
         self._last: Round | None = None
-
-    @property
-    def writer(self) -> Writer:
-        """The run's writer."""
-        return self._writer
 
     def until_end(self, stop: threading.Event, begin_anew: Sequence[str] = ()) -> None:
         """Write rounds until all is read that there was (available-now), `stop` is set, or something fails. After
@@ -86,7 +146,7 @@ class Run:
         """
         if stop.is_set():
             return
-        self._writer.open()
+        self.writer.open()
         while not stop.is_set():  # again after the target was put back
             with closing(ProgressTable(self._options)) as table:  # before the look at the rows, which move it
                 topics = self._settings.topics
@@ -109,7 +169,7 @@ class Run:
     def _beginning(self, kept: Offsets, begin_anew: Sequence[str]) -> tuple[SinkState, str, bool]:
         """What the target says that this run can rely on, the source's startingOffsets, and whether the user takes the
         table as others left it."""
-        settings, where = self._settings, self._writer.sink.where
+        settings, where = self._settings, self.writer.sink.where
         group, chosen = settings.consumer_group, self._chosen
         if chosen in (GROUP, TARGET):
             self._chosen = None
@@ -121,7 +181,7 @@ class Run:
             check_beginning(state, where, group, chosen, in_offsets_table=bool(in_table))
         known = known_positions(state.ends, in_table, settings.topics, chosen)
         starting = starting_offsets(known, settings.topics, settings.fallback)
-        self._events.begins(start_text(known, state.ends, in_table, settings.topics, chosen, begin_anew))
+        self._tell(Begins(start_text(known, state.ends, in_table, settings.topics, chosen)))
         return state, starting, found.taken_out is not None and found.taken_out.everything
 
     def _rounds(
@@ -133,19 +193,19 @@ class Run:
             began, began_at = time.monotonic(), datetime.now(UTC)
             end = planner.latest(start, options.max_offsets_per_trigger, options.min_offsets_per_trigger)
             if end == start:
-                self._events.looked(began_at)
+                self._tell(Looked(began_at))
                 if interval_ms is None:
                     return True
                 stop.wait(max(_IDLE_SECONDS, interval_ms / 1000 - (time.monotonic() - began)))
                 continue
             if self._last is None:
-                self._events.reads()
+                self._tell(Reading())
             tasks = planner.partitions(start, end)
             if began - self._looked_at > _LOOK_AGAIN_SECONDS:
                 now = self._look()
                 if not goes_on_from(state, now):
                     self._check_not_overtaken(state, now)
-                    self._writer.open(create=False)
+                    self.writer.open(create=False)
                     return False
                 state = now
             first, last = Offsets.from_dict(start), Offsets.from_dict(end)
@@ -156,7 +216,7 @@ class Run:
             planner.complete(end)
             planned = sum((one.end - one.start) // INDEX_ENTRY_BYTES for task in tasks for one in task.ranges)
             behind = planner.reported_latest()
-            self._tell(
+            self._complete(
                 state,
                 planned if state.rows is None else state.rows + bad,
                 bad,
@@ -165,31 +225,31 @@ class Run:
             )
             start = end
             if interval_ms is not None and not stop.is_set():
-                self._writer.sink.detail()  # Delta reads the table's state for it, and needs that for the next commit
+                self.writer.sink.detail()  # Delta reads the table's state for it, and needs that for the next commit
                 stop.wait(max(0.0, interval_ms / 1000 - (time.monotonic() - began)))
         return True
 
     def _written(self, rows: DataFrame | None, ends: Offsets, state: SinkState) -> tuple[SinkState, int]:
         record = SinkRecord(self._settings.consumer_group, self._run_id, ends, masters=self._options.master_servers)
-        after, bad = self._writer.write(rows, record, state)
+        after, bad = self.writer.write(rows, record, state)
         self._looked_at = time.monotonic()
-        after = trusted(after, self._writer.sink.where, self._settings.consumer_group, self._chosen)
+        after = trusted(after, self.writer.sink.where, self._settings.consumer_group, self._chosen)
         if self._settled_at is None or after.sequence - self._settled_at >= LATE:
-            self._writer.settle(after)
+            self.writer.settle(after)
             self._settled_at = after.sequence
         return after, bad
 
     def _look(self) -> SinkState:
         self._looked_at = time.monotonic()
-        return self._writer.sink.look()
+        return self.writer.sink.look()
 
     def _check_not_overtaken(self, state: SinkState, now: SinkState) -> None:
         """Raise OvertakenRun if another run of the group has written since."""
         own, other = state.record, now.record
         if own is not None and other is not None and other.sequence > own.sequence and not other.is_retry:
-            raise overtaken(self._writer.sink.where, other, f"and this one was at {named(own)}")
+            raise overtaken(self.writer.sink.where, other, f"and this one was at {named(own)}")
 
-    def _tell(self, state: SinkState, rows: int, bad: int, behind: int | None, seconds: float) -> None:
+    def _complete(self, state: SinkState, rows: int, bad: int, behind: int | None, seconds: float) -> None:
         before = self._last
         assert state.record is not None
         self._last = Round(
@@ -203,4 +263,57 @@ class Run:
             bad_rows=bad,
             total_bad_rows=(before.total_bad_rows if before else 0) + bad,
         )
-        self._events.done(self._last)
+        self._tell(self._last)
+
+
+class Engine:
+    """What a run asks of Spark, by the session `spark`, classic or Connect, and of the cluster."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        self.spark = spark
+
+    @classmethod
+    @contextmanager
+    def on(cls, spark: SparkSession, settings: IngestSettings) -> Iterator[Engine]:
+        """An engine in which records mean what `settings` say, whatever the settings of `spark`."""
+        with own_session(spark, {**MEANING, SESSION_ZONE: settings.records.zone}) as own:
+            yield cls(own)
+
+    def planner(self, options: SourceOptions) -> StreamPlanner:
+        cluster = TubeCluster(client_settings(options), options, options.bad_messages)
+        return StreamPlanner(options, cluster, ProgressTable(options))
+
+    def rows(self, options: SourceOptions, tasks: Sequence[ReadTask]) -> DataFrame:
+        """The rows of the tasks' ranges, with the columns of the source; each computation reads the same ones."""
+        # Each partition has one number, its task's: what Spark runs again reads the same ranges.
+        numbers = self.spark.range(0, len(tasks), 1, len(tasks))
+        return numbers.mapInArrow(_Tasks(options, tasks).read_all, spark_schema(options))
+
+    def writer(self, settings: IngestSettings, options: SourceOptions, run_id: str) -> Writer:
+        place = settings.bad_records
+        return Writer(
+            self.spark,
+            settings,
+            options,
+            run_id,
+            SparkTable(self.spark, settings.target),
+            None if place is None else BadRecords(self.spark, place, settings.consumer_group),
+            settings.records.record_format(),
+        )
+
+
+class _Tasks:
+    """What the tasks of a round need: no access to the offsets table."""
+
+    def __init__(self, options: SourceOptions, tasks: Sequence[ReadTask]) -> None:
+        self._options = options.for_tasks()
+        self._tasks = tasks
+
+    def read(self, number: int) -> Iterator[pyarrow.RecordBatch]:
+        return passed_on(read_task(self._options, self._tasks[number]))
+
+    def read_all(self, numbers: Iterator[pyarrow.RecordBatch]) -> Iterator[pyarrow.RecordBatch]:
+        """The function of the round's frame."""
+        for batch in numbers:
+            for number in batch.column(0).to_pylist():
+                yield from self.read(number)

@@ -13,11 +13,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from tubeclient.errors import ConfigurationError
-from tubeclient_ingest.checks import OvertakenRun, UnknownRows, named, overtaken, unknown_rows
-from tubeclient_ingest.delta_spark import is_conflict
+from tubeclient_ingest.beginning import OvertakenRun, UnknownRows, named, overtaken, unknown_rows
 from tubeclient_ingest.history import Commit, Harm, SinkState, state_of
 from tubeclient_ingest.record import SinkRecord
-from tubeclient_ingest.target import TableDetail, Target, spark_errors
+from tubeclient_ingest.spark_errors import is_conflict, spark_errors
+from tubeclient_ingest.target import SparkTable, TableDetail
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -33,7 +33,7 @@ _TRIES: Final = 10
 class Sink:
     """The target for one consumer group; several groups may share it. With `evolve` it gains columns that it lacks."""
 
-    def __init__(self, target: Target, consumer_group: str, *, evolve: bool = False) -> None:
+    def __init__(self, target: SparkTable, consumer_group: str, *, evolve: bool = False) -> None:
         self._target = target
         self._consumer_group = consumer_group
         self._evolve = evolve

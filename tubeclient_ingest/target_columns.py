@@ -7,16 +7,18 @@ are.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from spark_source.typed.record_format import BAD_REASON, RECORD
 from tubeclient.errors import ConfigurationError
+from tubeclient_ingest.target import quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-    from pyspark.sql.types import DataType, StructType
+    from pyspark.sql.types import StructType
 
     from spark_source.typed.record_format import RecordFormat
 
@@ -40,13 +42,11 @@ def columns_of(record_format: RecordFormat, rows: DataFrame) -> StructType:
         raise ConfigurationError(f"Spark cannot read records of this format and schema: {reason}") from None
 
 
-def check_columns(table: StructType | None, rows: StructType, where: str, *, evolve: bool) -> None:
-    """Raise OtherColumns if Delta would not append `rows` to `table`, which is at `where`; None for no table.
+def check_columns(table: StructType, rows: StructType, where: str, *, evolve: bool) -> None:
+    """Raise OtherColumns if Delta would not append `rows` to `table`, which is at `where`.
 
     A column that the rows lack is null in them.
     """
-    if table is None:
-        return
     missing = []
     for name, kind, wanted in _differences(table, rows):
         if kind is not None:
@@ -120,33 +120,19 @@ class TargetRules(NamedTuple):
 
 
 def _of_columns(columns: StructType, names: tuple[str, ...] = ()) -> Iterator[tuple[str, str]]:
-    from pyspark.errors import PySparkException
-    from pyspark.sql.types import DataType, StructType
+    from pyspark.sql.types import StructType
 
     for one in columns:
         path = (*names, one.name)
-        name, sql = ".".join(path), ".".join(f"`{part.replace('`', '``')}`" for part in path)
+        name, sql = ".".join(path), ".".join(map(quoted, path))
         if not one.nullable:
             yield f"{sql} IS NOT NULL", f"{name} is NOT NULL in the target and has no value"
-        if (text := one.metadata.get("__CHAR_VARCHAR_TYPE_STRING")) is not None:
-            with suppress(PySparkException):  # a name in it that DDL would have in backquotes
-                check = _fits(DataType.fromDDL(text), sql)
-                yield f"coalesce({check}, true)", f"the value of {name} is too long for {text}"
+        text = one.metadata.get("__CHAR_VARCHAR_TYPE_STRING", "")
+        if (length := _LENGTH.fullmatch(text)) is not None:
+            yield f"coalesce(length({sql}) <= {length[1]}, true)", f"the value of {name} is too long for {text}"
         if isinstance(one.dataType, StructType):
             yield from _of_columns(one.dataType, path)
 
 
-def _fits(kind: DataType, sql: str) -> str:
-    """SQL that is false for a value with a text that is too long; null or true for others."""
-    from pyspark.sql.types import ArrayType, CharType, MapType, StructType, VarcharType
-
-    if isinstance(kind, CharType | VarcharType):
-        return f"length({sql}) <= {kind.length}"
-    if isinstance(kind, StructType):
-        return " AND ".join(_fits(one.dataType, f"{sql}.`{one.name}`") for one in kind) or "true"
-    if isinstance(kind, ArrayType):
-        return f"forall({sql}, x -> {_fits(kind.elementType, 'x')})"
-    if isinstance(kind, MapType):
-        parts = {"keys": kind.keyType, "values": kind.valueType}
-        return " AND ".join(f"forall(map_{name}({sql}), x -> {_fits(one, 'x')})" for name, one in parts.items())
-    return "true"
+_LENGTH: Final = re.compile(r"(?:var)?char\((\d+)\)")
+"""Of a text; lengths within lists and maps are left to Delta."""

@@ -13,26 +13,31 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from spark_source.options.source_options import SourceOptions
 from spark_source.read.schema import spark_schema
-from spark_source.typed.record_format import BAD_REASON, LINEAGE, RecordFormat, or_fail, target_rows
+from spark_source.typed.record_format import BAD_REASON, LINEAGE, RecordFormat, or_fail, place_of, target_rows
 from tubeclient.errors import ConfigurationError
 from tubeclient_ingest.bad_records import BAD_ID, BadRecords
-from tubeclient_ingest.bad_share import TooManyBadRecords
-from tubeclient_ingest.checks import OvertakenRun
-from tubeclient_ingest.delta_spark import is_conflict
+from tubeclient_ingest.beginning import OvertakenRun
 from tubeclient_ingest.history import LATE, SinkState
 from tubeclient_ingest.record import SinkRecord
 from tubeclient_ingest.settings import IngestSettings
 from tubeclient_ingest.sink import Sink
-from tubeclient_ingest.target import NewTable, TableDetail, Target, spark_errors
+from tubeclient_ingest.spark_errors import is_conflict, spark_errors
+from tubeclient_ingest.target import SparkTable, TableDetail
 from tubeclient_ingest.target_columns import TargetRules, check_columns, columns_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["Retried", "Writer", "goes_on_from"]
+__all__ = ["Retried", "TooManyBadRecords", "Writer", "goes_on_from"]
 
 _TRIES: Final = 3
 """How often a round may be overtaken by retries of bad records, and how often a retry is begun."""
+
+
+class TooManyBadRecords(ConfigurationError):
+    """A round has more bad records than the user accepts; nothing of it was written."""
+
+    condition = "TOO_MANY_BAD_RECORDS"
 
 
 class _Counted(NamedTuple):
@@ -62,7 +67,7 @@ class Writer:
         settings: IngestSettings,
         options: SourceOptions,
         run_id: str,
-        target: Target,
+        target: SparkTable,
         bad_records: BadRecords | None,
         record_format: RecordFormat,
     ) -> None:
@@ -97,9 +102,7 @@ class Writer:
         if detail is not None:
             check_columns(detail.columns, columns, self.sink.where, evolve=self._settings.evolve)
         elif create:
-            settings = self._settings
-            how = NewTable(settings.partition_by, settings.cluster_by, settings.table_properties)
-            self._target.create(columns, how)
+            self._target.create(columns)
             detail = self.sink.detail()
         if detail is None:
             raise ConfigurationError(
@@ -184,7 +187,7 @@ class Writer:
         before = self._of_retry(state)
         chosen = table.to_retry(state, self.detail, self._options, reason)
         unread = table.to_retry(state, self.detail, self._options, reason, unread=True).count()
-        with kept(self._rules.checked(self._format.parse(chosen))) as parsed:
+        with _kept(self._rules.checked(self._format.parse(chosen))) as parsed:
             counted = _count(parsed)
             good = counted.total - counted.bad
             if good and not dry_run:
@@ -229,22 +232,19 @@ class Writer:
             else:
                 good = self._format.only_good(rows)
             return self.sink.append(good, record, state), 0
-        with kept(self._rules.checked(self._format.parse(rows))) as parsed:
+        with _kept(self._rules.checked(self._format.parse(rows))) as parsed:
             counted = _count(parsed)
-            self._check_share(counted)
+            most = self._settings.max_bad_records
+            if most is not None and counted.bad > most:
+                raise TooManyBadRecords(
+                    f"{counted.bad:,} of {counted.total:,} records of the round are bad, and max-bad-records is {most};"
+                    f" nothing of the round was written. One of them is {counted.example}. Correct the format, or raise"
+                    " max-bad-records, and start again"
+                )
             record = replace(record, bad=counted.bad)
             if counted.bad:
                 table.add(parsed, state.numbered(record), self.detail)
             return self.sink.append(target_rows(parsed), record, state), counted.bad
-
-    def _check_share(self, counted: _Counted) -> None:
-        share = self._settings.bad_share
-        if share is not None and not share.allows(counted.bad, counted.total):
-            raise TooManyBadRecords(
-                f"{counted.bad:,} of {counted.total:,} records of the round are bad, and max-bad-records is"
-                f" {share.text}; nothing of the round was written. One of them is {counted.example}."
-                " Correct the format, or raise max-bad-records, and start again"
-            )
 
 
 def goes_on_from(state: SinkState, now: SinkState) -> bool:
@@ -258,7 +258,7 @@ def goes_on_from(state: SinkState, now: SinkState) -> bool:
 
 
 @contextlib.contextmanager
-def kept(frame: DataFrame) -> Iterator[DataFrame]:
+def _kept(frame: DataFrame) -> Iterator[DataFrame]:
     """A frame that is computed once, where the session lets it be kept; elsewhere, as in serverless ones, each use
     reads the same ranges again."""
     from pyspark.errors import PySparkException
@@ -279,9 +279,6 @@ def _count(parsed: DataFrame) -> _Counted:
     from pyspark.sql import functions as F
 
     reason = F.col(BAD_REASON)
-    place = F.struct("topic", "partitionKey", "messageId", BAD_REASON)
-    row = parsed.agg(F.count("*"), F.count(reason), F.min(F.when(reason.isNotNull(), place))).collect()[0]
-    total, bad, first = int(row[0]), int(row[1]), row[2]
-    if first is None:
-        return _Counted(total, bad, "")
-    return _Counted(total, bad, f"message {first.messageId} of partition {first.partitionKey}: {first.badReason}")
+    example = F.when(reason.isNotNull(), F.concat(place_of(parsed), F.lit(": "), reason))
+    total, bad, first = parsed.agg(F.count("*"), F.count(reason), F.min(example)).collect()[0]
+    return _Counted(int(total), int(bad), first or "")

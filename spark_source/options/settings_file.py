@@ -16,22 +16,17 @@ from typing import Any, Final, NoReturn
 from tubeclient.errors import ConfigurationError
 from tubeclient.passwords import looks_like_variable
 
-__all__ = ["NUMBER_OR_TEXT", "SettingsFile", "check_own", "dashed", "kinds_of", "missing_settings", "nearest"]
-
-NUMBER_OR_TEXT: Final = "int | str"
-"""The kind of a setting that may be a whole number without quotes; it becomes a text."""
+__all__ = ["SettingsFile", "check_own", "dashed", "kinds_of", "missing_settings", "nearest"]
 
 _KINDS: Final[dict[str, tuple[tuple[type, ...], str]]] = {
     "str": ((str,), "a text in quotes"),
     "int": ((int,), "a whole number"),
-    "float": ((int, float), "a number"),
     "bool": ((bool,), "true or false"),
-    NUMBER_OR_TEXT: ((int, str), "a text in quotes"),
 }
 
 
 def kinds_of(settings: type, leave_out: Iterable[str] = ()) -> dict[str, str]:
-    """The kinds of a dataclass's fields: "str", "int", "float", "bool" or "tuple", by the field's name. Its module has
+    """The kinds of a dataclass's fields: "str", "int", "bool" or "tuple", by the field's name. Its module has
     its annotations as texts, such as "int | None"."""
     out = set(leave_out)
     return {
@@ -59,13 +54,13 @@ def check_own(options: Mapping[str, str], own: Mapping[str, str]) -> None:
 class SettingsFile:
     """A file that may have these tables. ConfigurationError if it cannot be read, is not TOML, or has others.
 
-    `document` are tables instead of the file's; then `path` is what errors call them.
+    Without a path `document` are the tables: arguments, which errors name alone.
     """
 
-    def __init__(self, path: Path | str, tables: Sequence[str], document: Mapping[str, Any] | None = None) -> None:
-        self.path = path
+    def __init__(self, path: Path | None, tables: Sequence[str], document: Mapping[str, Any] | None = None) -> None:
+        self._of_file = "" if path is None else f"{path}: "
         self._tables = tables
-        self._document = _toml(Path(path)) if document is None else document
+        self._document = document or {} if path is None else _toml(path)
         for name in self._document:
             if name not in tables:
                 raise ConfigurationError(f"{path}: [{name}] is unknown; {nearest(name, tables)}")
@@ -76,9 +71,7 @@ class SettingsFile:
         values = {}
         for name, value in self._table(table).items():
             if name not in known:
-                raise ConfigurationError(
-                    f"{self.path}: {name} in [{table}] is unknown; {self._place(name, list(known))}"
-                )
+                raise ConfigurationError(f"{self._named(table, name)} is unknown; {self._place(name, list(known))}")
             values[known[name]] = self._checked(table, name, value, kinds[known[name]])
         return values
 
@@ -98,19 +91,21 @@ class SettingsFile:
         found = {}
         for name, value in self._table(table).items():
             if not isinstance(value, str) and not _names_variable(value):
-                raise ConfigurationError(f'{self.path}: {name} in [{table}] must be a text, or {{env = "NAME"}}')
+                raise ConfigurationError(f'{self._named(table, name)} must be a text, or {{env = "NAME"}}')
             found[name] = self._option(name, value)
         return found
 
     def _table(self, name: str) -> Mapping[str, Any]:
         table = self._document.get(name, {})
         if not isinstance(table, Mapping):
-            raise ConfigurationError(f"{self.path}: {name} is not a table; write [{name}] and its entries below")
+            raise ConfigurationError(f"{self._of_file}{name} is not a table; write [{name}] and its entries below")
         return table
 
     def _place(self, name: str, known: Sequence[str]) -> str:
         """What to write instead of `name`: a setting, or a table of its own for what the command line has as `--option`
         or `--format-option`."""
+        if not self._of_file:
+            return nearest(name, known)
         place = "source" if name in ("option", "options") else f"{name.removesuffix('s')}s"
         if place in self._tables:
             return f"write each NAME = VALUE below [{place}]"
@@ -125,19 +120,22 @@ class SettingsFile:
         types, said = _KINDS[kind]
         if not isinstance(value, types) or (isinstance(value, bool) and kind != "bool"):
             self._refuse(table, name, said)
-        if kind == "float":
-            return float(value)  # type: ignore[arg-type]
-        return str(value) if kind == NUMBER_OR_TEXT else value
+        return value
+
+    def _named(self, table: str, name: str) -> str:
+        return f"{self._of_file}{name} in [{table}]" if self._of_file else name
 
     def _refuse(self, table: str, name: str, wanted: str) -> NoReturn:
-        raise ConfigurationError(f"{self.path}: {name} in [{table}] must be {wanted}")
+        raise ConfigurationError(f"{self._named(table, name)} must be {wanted}")
 
     def _option(self, name: str, value: object) -> str:
         if _names_variable(value):
             variable: str = value["env"]  # type: ignore[index]
             if variable not in os.environ:
                 shown = f" {variable}" if looks_like_variable(variable) else ""  # it may be a secret by mistake
-                raise ConfigurationError(f"{self.path}: {name} names the environment variable{shown}, which is not set")
+                raise ConfigurationError(
+                    f"{self._of_file}{name} names the environment variable{shown}, which is not set"
+                )
             return os.environ[variable]
         return str(value).lower() if isinstance(value, bool) else str(value)
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import codecs
 import difflib
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
-from spark_source.typed.inlong_stream import parse_stream
+from spark_source.typed.inlong_stream import StreamFormat, parse_stream
 from spark_source.typed.record_format import RecordFormat, as_records_mean
 from tubeclient.errors import ConfigurationError
 from tubeclient.wire.message_time import zone_named
@@ -18,19 +19,19 @@ __all__ = ["ENCODINGS", "FormatSettings"]
 
 _KINDS: Final = ("raw", "json", "csv", "kv")
 _TIMES: Final = ("timestampFormat", "dateFormat")
-_READERS: Final = (*_TIMES, "timestampNTZFormat", "locale")
+_READERS: Final = (*_TIMES, "timestampNTZFormat")
 _OPTIONS: Final[Mapping[str, tuple[str, ...]]] = {
     "json": (
         *_READERS,
         *("allowComments", "allowSingleQuotes", "allowUnquotedFieldNames", "allowNumericLeadingZeros"),
-        *("allowBackslashEscapingAnyCharacter", "allowUnquotedControlChars", "allowNonNumericNumbers"),
+        *("allowUnquotedControlChars", "allowNonNumericNumbers"),
     ),
     "csv": (
         *_READERS,
         *("quote", "escape", "charToEscapeQuoteEscaping", "nullValue", "emptyValue", "nanValue", "positiveInf"),
         *("negativeInf", "ignoreLeadingWhiteSpace", "ignoreTrailingWhiteSpace"),
     ),
-    "csv with an escape character": (*_TIMES, "nullValue"),
+    "csv without quotes": (*_TIMES, "nullValue"),
     "kv": (*_TIMES, "nullValue", "kvSeparator"),
 }
 """Spark's options of each format. Those are left out that change what a bad record is."""
@@ -77,11 +78,6 @@ class FormatSettings:
             raise ConfigurationError(
                 f"format {complete.kind} needs a schema, as 'id BIGINT, name STRING', or schema-from-inlong"
             )
-        if len(complete.ddl.replace(":", " ").split()) == 1:
-            raise ConfigurationError(
-                f"schema is {complete.ddl!r}; write columns with their types, as in 'id BIGINT, name"
-                " STRING', or name a file that ends in .ddl"
-            )
         self._check_separators(complete)
         self._check_options(complete)
         _encoding_named(complete.encoding)
@@ -91,7 +87,6 @@ class FormatSettings:
         complete = self._complete()
         if complete.kind == "raw":
             return RecordFormat()
-        from py4j.protocol import Py4JJavaError
         from pyspark.errors import PySparkException
         from pyspark.sql import SparkSession
         from pyspark.sql.types import StructType
@@ -99,16 +94,14 @@ class FormatSettings:
         try:
             with as_records_mean(SparkSession.active()):
                 schema = StructType.fromDDL(complete.ddl)
-        except (PySparkException, Py4JJavaError) as error:
-            # pyspark has no class of its own for some of Spark's refusals, as that of an unknown collation.
-            text = str(error.java_exception.getMessage() if isinstance(error, Py4JJavaError) else error)
-            reason = " ".join(line.strip() for line in text.split("== SQL")[0].split("\n"))
+        except PySparkException as error:
+            reason = " ".join(line.strip() for line in str(error).split("== SQL")[0].split("\n"))
             raise ConfigurationError(f"the schema cannot be parsed: {reason.strip()}") from None
         if not isinstance(schema, StructType):
             raise ConfigurationError(f"the schema {complete.ddl!r} names no column; write names and types")
         options = {name: value for name, value in complete.options.items() if name != "kvSeparator"}
         return RecordFormat(
-            complete.kind,  # type: ignore[arg-type]
+            complete.kind,
             schema,
             separator=complete.separator or ",",
             kv_separator=complete.options.get("kvSeparator", _KV_SEPARATOR),
@@ -118,85 +111,66 @@ class FormatSettings:
             options=options,
         )
 
-    def _check_separators(self, settings: _Complete) -> None:
-        if settings.kind == "json":
-            for name, value in (("separator", settings.separator), ("escape", settings.escape)):
-                if value is not None:
-                    raise ConfigurationError(f"{name} is for csv and kv, and the format is json; remove it")
-            return
+    def _check_separators(self, settings: StreamFormat) -> None:
         characters = {"separator": settings.separator, "escape": settings.escape}
         if settings.kind == "kv":
             characters["kvSeparator"] = settings.options.get("kvSeparator", _KV_SEPARATOR)
-        plain_csv = settings.kind == "csv" and settings.escape is None
-        for name, value in characters.items():
-            if value is not None and (not value or (len(value) > 1 and not plain_csv)):
+        given = {name: value for name, value in characters.items() if value is not None}
+        for name, value in given.items():
+            if settings.kind == "json":
+                raise ConfigurationError(f"{name} is for csv and kv, and the format is json; remove it")
+            if not value or (len(value) > 1 and not _has_quotes(settings)):
                 raise ConfigurationError(f"{name} is {value!r}; it must be one character")
-        given = [value for value in characters.values() if value is not None]
-        if len(set(given)) < len(given):
+        if len(set(given.values())) < len(given):
             raise ConfigurationError(f"{' and '.join(characters)} must be different characters")
 
-    def _check_options(self, settings: _Complete) -> None:
-        has_escape = settings.kind == "csv" and settings.escape is not None
-        kind = "csv with an escape character" if has_escape else settings.kind
+    def _check_options(self, settings: StreamFormat) -> None:
+        kind = "csv without quotes" if settings.kind == "csv" and not _has_quotes(settings) else settings.kind
         for name in settings.options:
-            if name == "timeZone":
-                raise ConfigurationError(
-                    "the format options have timeZone, which has a setting of its own, time-zone; set it there"
-                )
+            if name == "quote" and settings.kind == "csv" and not settings.options[name]:
+                continue
             if name not in _OPTIONS[kind]:
                 near = difflib.get_close_matches(name, _OPTIONS[kind], n=1)
                 there = f"did you mean {near[0]}?" if near else f"there are {', '.join(_OPTIONS[kind])}"
                 raise ConfigurationError(f"{name} is no format option of {kind}; {there}")
-
-    def _ddl(self, schema: str) -> str:
-        return _read(Path(schema), "schema") if schema.strip().lower().endswith(".ddl") else schema
 
     @property
     def zone(self) -> str:
         """Java's and Python's name of the time zone."""
         return "UTC" if self.time_zone is None else zone_named(self.time_zone).key
 
-    def _complete(self) -> _Complete:
+    def _complete(self) -> StreamFormat:
         """The settings with what the InLong stream says where they say nothing."""
         if self.schema_from_inlong is None:
-            kind = self.format or "raw"
-            found = _Complete(kind, self._ddl(self.schema or ""), _SEPARATORS.get(kind))
+            schema = self.schema or ""
+            ddl = _read(schema, "schema") if schema.strip().lower().endswith(".ddl") else schema
+            found = StreamFormat(self.format or "raw", ddl)
         else:
-            path = Path(self.schema_from_inlong)
-            definition = _read(path, "schema-from-inlong")
+            text = _read(self.schema_from_inlong, "schema-from-inlong")
             try:
-                stream = parse_stream(definition, self.format)
+                found = parse_stream(text, self.format)
             except ValueError as error:
-                raise ConfigurationError(f"{path} {error}") from None
-            separator = stream.separator or self.separator
-            if separator is None and stream.kind in _SEPARATORS:
-                raise ConfigurationError(f"{path} has no dataSeparator; say separator")
-            # A stream without an escape character has no quotes either; with the user's it needs no word on them.
-            options = {name: text for name, text in stream.options.items() if self.escape is None or name != "quote"}
-            found = _Complete(stream.kind, stream.ddl, separator, stream.escape, stream.encoding, options)
+                raise ConfigurationError(f"{self.schema_from_inlong} {error}") from None
+            if self.separator is None and found.separator is None and found.kind in _SEPARATORS:
+                raise ConfigurationError(f"{self.schema_from_inlong} has no dataSeparator; say separator")
+        options = dict(found.options)
+        if self.escape is not None:
+            options.pop("quote", None)  # a stream without an escape character has no quotes either
+        for name, text in self.format_options.items():
+            options[name] = _character(text) if name in _CHARACTERS else text
         return replace(
             found,
-            separator=found.separator if self.separator is None else _character(self.separator),
+            separator=found.separator or _SEPARATORS.get(found.kind)
+            if self.separator is None
+            else _character(self.separator),
             escape=found.escape if self.escape is None else _character(self.escape),
             encoding=self.encoding or found.encoding,
-            options={
-                **found.options,
-                **{
-                    name: _character(text) if name in _CHARACTERS else text
-                    for name, text in self.format_options.items()
-                },
-            },
+            options=options,
         )
 
 
-@dataclass(frozen=True, slots=True)
-class _Complete:
-    kind: str
-    ddl: str
-    separator: str | None = None
-    escape: str | None = None
-    encoding: str = "UTF-8"
-    options: Mapping[str, str] = field(default_factory=dict)
+def _has_quotes(settings: StreamFormat) -> bool:
+    return settings.kind == "csv" and settings.escape is None and settings.options.get("quote") != ""
 
 
 _NEED_A_FORMAT: Final = ("schema", "separator", "escape", "encoding", "format_options")
@@ -204,17 +178,8 @@ _NEED_A_FORMAT: Final = ("schema", "separator", "escape", "encoding", "format_op
 
 def _character(text: str) -> str:
     """A character as it is, or as \\t or \\u0001, which shells and TOML do not change."""
-    if text == "\\t":
-        return "\t"
-    if text.startswith("\\u") and len(text) == _UNICODE_LENGTH:
-        try:
-            return chr(int(text[2:], 16))
-        except ValueError:
-            return text
-    return text
-
-
-_UNICODE_LENGTH: Final = len("\\u0001")
+    found = re.fullmatch(r"\\u([0-9a-fA-F]{4})", text)
+    return "\t" if text == "\\t" else text if found is None else chr(int(found[1], 16))
 
 
 def _encoding_named(name: str) -> str:
@@ -225,9 +190,9 @@ def _encoding_named(name: str) -> str:
         raise ConfigurationError(f"encoding is {name!r}; there are {', '.join(ENCODINGS)}") from None
 
 
-def _read(path: Path, name: str) -> str:
+def _read(path: str, name: str) -> str:
     try:
-        return path.read_text(encoding="utf-8-sig")
+        return Path(path).read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
         raise ConfigurationError(f"{name} names the file {path}, which cannot be read: {reason}") from None

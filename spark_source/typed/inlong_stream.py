@@ -5,16 +5,17 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal
+from typing import Any, Final
 
-__all__ = ["InLongStream", "parse_stream"]
+__all__ = ["StreamFormat", "parse_stream"]
 
 
 @dataclass(frozen=True, slots=True)
-class InLongStream:
-    """What a stream says of its records."""
+class StreamFormat:
+    """What is said of a stream's records."""
 
-    kind: Literal["json", "csv", "kv"]
+    kind: str
+    """raw, json, csv or kv."""
     ddl: str
     """The columns as in CREATE TABLE."""
     separator: str | None = None
@@ -24,7 +25,7 @@ class InLongStream:
     """Options of the format."""
 
 
-def parse_stream(text: str, kind: str | None = None) -> InLongStream:
+def parse_stream(text: str, kind: str | None = None) -> StreamFormat:
     """Parse a stream's JSON, or the Manager's answer with the stream in `data`. `kind` overrides its dataType.
 
     Fields that are not in a record's body are left out: meta fields, and predefined ones, which are attributes. Raises
@@ -41,9 +42,8 @@ def parse_stream(text: str, kind: str | None = None) -> InLongStream:
     kind = kind or str(document.get("dataType") or "").lower()
     if kind not in ("json", "csv", "kv"):
         raise ValueError(f"has dataType {document.get('dataType')!r}; say format json, csv or kv if records have it")
-    if not all(isinstance(one, Mapping) for one in document["fieldList"]):
-        raise ValueError("has something in fieldList that is no field, a JSON object")
-    fields = [one for one in document["fieldList"] if not (_is_set(one, "isMetaField", "isPredefinedField"))]
+    fields = [one for one in document["fieldList"] if isinstance(one, Mapping)]
+    fields = [one for one in fields if not _is_set(one, "isMetaField", "isPredefinedField")]
     if not fields:
         raise ValueError("has no fields in fieldList")
     options = _time_options(fields)
@@ -58,21 +58,25 @@ def parse_stream(text: str, kind: str | None = None) -> InLongStream:
         options["quote"] = ""
     ddl = ", ".join(f"{_quoted(_name(one))} {_type(one)}" for one in fields)
     encoding = str(document.get("dataEncoding") or "UTF-8")
-    return InLongStream(kind, ddl, separator, escape, encoding, options)  # type: ignore[arg-type]
+    return StreamFormat(kind, ddl, separator, escape, encoding, options)
 
 
 _TYPES: Final[Mapping[str, str]] = {
-    "BOOLEAN": "BOOLEAN",
-    **dict.fromkeys(("TINYINT", "BYTE", "INT8"), "TINYINT"),
-    **dict.fromkeys(("SMALLINT", "SHORT", "INT16"), "SMALLINT"),
-    **dict.fromkeys(("INT", "INTEGER", "INT32"), "INT"),
-    **dict.fromkeys(("BIGINT", "LONG", "INT64"), "BIGINT"),
-    "LARGEINT": "DECIMAL(38,0)",
-    **dict.fromkeys(("FLOAT", "FLOAT4", "FLOAT32"), "FLOAT"),
-    **dict.fromkeys(("DOUBLE", "FLOAT8", "FLOAT64"), "DOUBLE"),
-    **dict.fromkeys(("STRING", "TEXT", "CHAR", "VARCHAR", "TIME", "JSON"), "STRING"),
-    "DATE": "DATE",
-    **dict.fromkeys(("TIMESTAMP", "DATETIME", "TIMESTAMPTZ", "LOCAL_ZONE_TIMESTAMP"), "TIMESTAMP"),
+    one: spark
+    for spark, names in {
+        "BOOLEAN": "BOOLEAN",
+        "TINYINT": "TINYINT BYTE INT8",
+        "SMALLINT": "SMALLINT SHORT INT16",
+        "INT": "INT INTEGER INT32",
+        "BIGINT": "BIGINT LONG INT64",
+        "DECIMAL(38,0)": "LARGEINT",
+        "FLOAT": "FLOAT FLOAT4 FLOAT32",
+        "DOUBLE": "DOUBLE FLOAT8 FLOAT64",
+        "STRING": "STRING TEXT CHAR VARCHAR TIME JSON",
+        "DATE": "DATE",
+        "TIMESTAMP": "TIMESTAMP DATETIME TIMESTAMPTZ LOCAL_ZONE_TIMESTAMP",
+    }.items()
+    for one in names.split()
 }
 
 _SPARKS_OWN: Final = ("", "SQL", "ISO_8601")

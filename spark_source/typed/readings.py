@@ -42,7 +42,7 @@ def reading_of(form: RecordFormat, text: Column, read: Column) -> Reading:
     """How `form` reads `text`; `read` is the column in which the caller keeps `Reading.read`."""
     if form.kind == "json":
         return _json(form, text, read)
-    if form.kind == "csv" and form.escape is None:
+    if form.kind == "csv" and form.escape is None and form.options.get("quote") != "":
         return _csv(form, text, read)
     return _split(form, text, read)
 
@@ -53,7 +53,7 @@ def _json(form: RecordFormat, text: Column, read: Column) -> Reading:
     Spark reads one value and takes no notice of what follows it. So the text becomes the one element of a list within
     an object: the list must have one element, and the object must go on behind it.
     """
-    schema = _schema(form)
+    schema = form.columns
     options = _options(form, _CORRUPT)
     wrapped = F.concat(F.lit(f'{{"{_LIST}":['), text, F.lit(f'],"{_END}":1}}'))
     # A text with a bracket may close the list and open another one, which the wrapper ends. Between other brackets it
@@ -66,7 +66,7 @@ def _json(form: RecordFormat, text: Column, read: Column) -> Reading:
     is_wild = F.when(tamed != wrapped, F.from_json(tamed, _wrapper(decimals), options)[_CORRUPT].isNotNull())
     wild = F.coalesce(is_wild, F.lit(False)) if decimals else F.lit(False)
     bounded = numbers_of(schema)
-    numbers = F.from_json(suspect_text(text, schema), bounded, options) if bounded.names else None
+    numbers = F.from_json(suspect_text(text, schema), bounded, options) if isinstance(bounded, StructType) else None
     both = F.struct(
         F.from_json(F.when(~wild, wrapped), _wrapper(_nullable(schema).fields), options).alias("read"),
         F.when(F.contains(text, F.lit("]")), ends).otherwise(F.lit(True)).alias("ends"),
@@ -76,7 +76,7 @@ def _json(form: RecordFormat, text: Column, read: Column) -> Reading:
     far = [
         F.when(has_far(read["numbers"][field.name], field.dataType), _not_of_type(field))
         for field in schema.fields
-        if field.name in bounded.names
+        if numbers_of(field.dataType) is not None
     ]
     read, closes, wild = read["read"], ~read["ends"], read["wild"]
     record = F.get(read[_LIST], F.lit(0))
@@ -94,7 +94,7 @@ def _json(form: RecordFormat, text: Column, read: Column) -> Reading:
         F.when(~F.startswith(F.ltrim(text), F.lit("{")), "the text is not a JSON object"),
         F.when(follows | closes, "something follows the JSON object"),
         F.when(wild, f"the value of {' or '.join(field.name for field in decimals)} is not of its type"),
-        *_misfits(schema, given, columns),
+        *map(_misfit, schema.fields, given, columns),
         F.lit("a value is not of its type"),
     )
     fault = F.coalesce(F.when(~F.coalesce(whole, F.lit(False)), broken), *far, *_limits(schema, columns))
@@ -112,7 +112,7 @@ def _csv(form: RecordFormat, text: Column, read: Column) -> Reading:
     Spark reads one line and takes no notice of what follows it. So a last field is added to the text, which must be
     there when Spark has read the line.
     """
-    schema = _schema(form)
+    schema = form.columns
     corrupt, end = _CORRUPT, _END
     while corrupt.lower() in map(str.lower, schema.names):
         corrupt += "_"
@@ -120,42 +120,32 @@ def _csv(form: RecordFormat, text: Column, read: Column) -> Reading:
         end += "_"
     # Spark ends the query, and shows the text, if there are more fields than its parser has place for.
     options = {**_options(form, corrupt), "sep": form.separator, "maxColumns": str(_MOST_SEPARATORS + 2)}
-    odd = F.lit(None)
-    if options.get("quote") == "":
-        # Spark takes U+0000 for the quote then, and values may have that.
-        options["quote"] = _NO_QUOTE
-        odd = F.when(F.contains(text, F.lit(_NO_QUOTE)), "the text has the character U+FFFF")
     shorter = F.length(F.replace(text, F.lit(form.separator), F.lit("")))
     separators = (F.length(text) - shorter) / len(form.separator)
     too_many = (F.length(text) > _MOST_SEPARATORS) & (separators > _MOST_SEPARATORS)
     ended = F.when(~too_many, F.concat(text, F.lit(form.separator + _END)))
-    # Decimals are read as texts first, but in other locales, where Spark's own reading differs.
-    decimals = [f for f in schema.fields if f.dataType.typeName() == "decimal"]
-    first = [] if "locale" in form.options else decimals
-    columns = [_cast(form, _ungrouped(read[f.name]), f) if f in first else read[f.name] for f in schema.fields]
+    # Decimals are read as texts first: their numbers may be wild. Spark's csv takes 1,234.5.
+    first = [f for f in schema.fields if f.dataType.typeName() == "decimal"]
+    columns = [
+        _cast(form, F.replace(read[f.name], F.lit(","), F.lit("")), f) if f in first else read[f.name]
+        for f in schema.fields
+    ]
     misfits = (_misfit(f, read[f.name], column) for f, column in zip(schema.fields, columns, strict=True) if f in first)
     names = [f"c{number}" for number in range(len(columns))]
     texts = F.from_csv(ended, ", ".join(f"{name} STRING" for name in (*names, end, corrupt)), options)
-    wild = [
-        F.when(_is_wild(ended) & _is_wild(texts[name]), _not_of_type(f))
-        for name, f in zip(names, schema.fields, strict=True)
-        if f in decimals and f not in first
-    ]
     beyond = [
-        F.when(_is_infinite(read[f.name]) & _has_digits(texts[name]), _not_of_type(f))
+        F.when(_is_beyond(read[f.name], texts[name]), _not_of_type(f))
         for name, f in zip(names, schema.fields, strict=True)
         if f.dataType.typeName() in ("float", "double")
     ]
     broken = F.coalesce(
         F.when(F.rlike(ended, F.lit(r"[\r\n]")) & texts[corrupt].isNotNull(), "the text has several lines"),
-        F.when(texts[corrupt].isNotNull(), _other_count(schema)),
-        *_misfits(schema, [texts[name] for name in names], columns),
+        F.when(texts[corrupt].isNotNull(), f"the number of fields is not {len(schema)}"),
+        *map(_misfit, schema.fields, [texts[name] for name in names], columns),
         F.lit("a value is not of its type"),
     )
     fault = F.coalesce(
         F.when(too_many, f"the text has more than {_MOST_SEPARATORS} separators"),
-        odd,
-        *wild,
         F.when(read[corrupt].isNotNull(), broken),
         F.when(F.coalesce(read[end] != _END, F.lit(True)), "the text is not csv"),
         *misfits,
@@ -165,17 +155,16 @@ def _csv(form: RecordFormat, text: Column, read: Column) -> Reading:
     added = [StructField(end, StringType()), StructField(corrupt, StringType())]
     own = [StructField(f.name, StringType() if f in first else f.dataType) for f in schema.fields]
     wanted = StructType([*own, *added])
-    tame = F.when(F.coalesce(*wild, F.lit(None)).isNull(), ended)
-    return Reading(F.from_csv(tame, _ddl(wanted), options), _named(schema, columns), fault)
+    return Reading(F.from_csv(ended, _ddl(wanted), options), _named(schema, columns), fault)
 
 
 def _split(form: RecordFormat, text: Column, read: Column) -> Reading:
-    """kv, and csv with an escape character, which Spark's csv knows in quotes only. `read` has the columns' texts."""
-    schema = _schema(form)
+    """kv, and csv without quotes: with an escape character Spark's csv has them. `read` has the columns' texts."""
+    schema = form.columns
     if form.kind == "csv":
         split = fields_of(text, form.separator, form.escape)
         texts = [F.get(read, F.lit(place)) for place in range(len(schema))]
-        faults = [F.when(F.size(read) != len(schema), _other_count(schema))]
+        faults = [F.when(F.size(read) != len(schema), f"the number of fields is not {len(schema)}")]
     else:
         split = pairs_of(text, form.separator, form.kv_separator, form.escape)
         # The list of each field, of a list of structs.
@@ -194,7 +183,7 @@ def _split(form: RecordFormat, text: Column, read: Column) -> Reading:
     fault = F.coalesce(
         *fault_of_escapes(text, form.escape),
         *faults,
-        *_misfits(schema, given, columns),
+        *map(_misfit, schema.fields, given, columns),
         *_limits(schema, columns),
     )
     return Reading(split, _named(schema, columns), fault)
@@ -204,10 +193,10 @@ def _cast(form: RecordFormat, text: Column, field: StructField) -> Column:
     """A field's text as its column; null if it does not fit."""
     kind = field.dataType.typeName()
     if kind == "decimal":
-        return F.when(~_is_wild(text), text).try_cast(field.dataType)
+        return F.when(~F.rlike(text, F.lit(WILD_NUMBER)), text).try_cast(field.dataType)
     if kind in ("float", "double"):
         number = text.try_cast(field.dataType)
-        return F.when(~(_is_infinite(number) & _has_digits(text)), number)
+        return F.when(~_is_beyond(number, text), number)
     if kind in ("timestamp", "date") and f"{kind}Format" in form.options:
         # As JSON has it: with a format, Spark's functions for times end the query at a year beyond its timestamps.
         as_json = F.to_json(F.struct(text.alias(field.name)))
@@ -215,22 +204,9 @@ def _cast(form: RecordFormat, text: Column, field: StructField) -> Column:
     return text.try_cast(field.dataType)
 
 
-def _ungrouped(number: Column) -> Column:
-    """A decimal without commas: Spark's csv takes 1,234.5."""
-    return F.replace(number, F.lit(","), F.lit(""))
-
-
-def _is_infinite(number: Column) -> Column:
-    return F.abs(number) == F.lit(math.inf)
-
-
-def _has_digits(number: Column) -> Column:
-    """Whether it is no word for infinity."""
-    return F.rlike(number, F.lit(r"\d"))
-
-
-def _is_wild(number: Column) -> Column:
-    return F.rlike(number, F.lit(WILD_NUMBER))
+def _is_beyond(number: Column, text: Column) -> Column:
+    """Whether Spark made infinity of a text that is no word for it."""
+    return (F.abs(number) == F.lit(math.inf)) & F.rlike(text, F.lit(r"\d"))
 
 
 _CORRUPT: Final = "_corrupt_record"
@@ -238,16 +214,8 @@ _LIST: Final = "__tubeclient_list"
 _END: Final = "__tubeclient_end"
 """Names that no record has by accident."""
 
-_NO_QUOTE: Final = "\uffff"
-"""No character, by Unicode."""
-
 _MOST_SEPARATORS: Final = 250_000
 """Of a csv text. Spark's parser has 8 bytes for each, in each task."""
-
-
-def _schema(form: RecordFormat) -> StructType:
-    assert form.schema is not None
-    return form.schema
 
 
 def _nullable(schema: StructType) -> StructType:
@@ -268,10 +236,6 @@ def _named(schema: StructType, columns: Sequence[Column]) -> tuple[Column, ...]:
     return tuple(column.alias(name) for column, name in zip(columns, schema.names, strict=True))
 
 
-def _misfits(schema: StructType, given: Sequence[Column], columns: Sequence[Column]) -> Iterator[Column]:
-    yield from map(_misfit, schema.fields, given, columns)
-
-
 def _misfit(field: StructField, text: Column, column: Column) -> Column:
     return F.when(text.isNotNull() & column.isNull(), _not_of_type(field))
 
@@ -288,7 +252,3 @@ def _limits(schema: StructType, columns: Sequence[Column]) -> Iterator[Column]:
             yield F.when(~F.year(column).between(1, 9999), f"{field.name} is not of the years 1 to 9999")
         if not field.nullable:
             yield F.when(column.isNull(), f"{field.name} is NOT NULL and has no value")
-
-
-def _other_count(schema: StructType) -> str:
-    return f"the number of fields is not {len(schema)}"

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from functools import cached_property, reduce
 from operator import or_
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final
 
 from spark_source.session_confs import SESSION_ZONE, session_confs
 from tubeclient.errors import ConfigurationError
@@ -30,14 +30,12 @@ __all__ = [
     "RECORD",
     "UNREAD",
     "VALUE",
-    "Kind",
     "RecordFormat",
     "as_records_mean",
     "or_fail",
+    "place_of",
     "target_rows",
 ]
-
-Kind = Literal["raw", "json", "csv", "kv"]
 
 RECORD: Final = "record"
 """The parsed rows' struct of the columns that go to the target; null in a bad row."""
@@ -101,7 +99,8 @@ class RecordFormat:
     `raw` has no schema: its columns are the source's. The others have one, and `LINEAGE` beside its columns.
     """
 
-    kind: Kind = "raw"
+    kind: str = "raw"
+    """raw, json, csv or kv."""
     schema: StructType | None = None
     separator: str = ","
     """Between the fields of csv, and between the pairs of kv."""
@@ -142,6 +141,12 @@ class RecordFormat:
             )
         if '"nullable":false' in one.dataType.json() or '"containsNull":false' in one.dataType.json():
             raise ConfigurationError(f"NOT NULL within column {one.name} is not checked; it is for whole columns")
+
+    @property
+    def columns(self) -> StructType:
+        """The schema, of a format that has one."""
+        assert self.schema is not None
+        return self.schema
 
     def parse(self, rows: DataFrame, *, keep: bool = False) -> DataFrame:
         """Add to the source's rows `RECORD` and `BAD_REASON`, of which each row has one and not the other, and
@@ -239,7 +244,7 @@ def as_records_mean(spark: SparkSession, more: Mapping[str, str] = MappingProxyT
 
 def target_rows(parsed: DataFrame) -> DataFrame:
     """The good rows of `RecordFormat.parse`, as the target has them: the record's columns."""
-    return _columns(parsed.where(f"{BAD_REASON} IS NULL"))
+    return parsed.where(f"{BAD_REASON} IS NULL").select(f"{RECORD}.*")
 
 
 def or_fail(parsed: DataFrame) -> DataFrame:
@@ -247,12 +252,15 @@ def or_fail(parsed: DataFrame) -> DataFrame:
     a look at each record whether it is null."""
     from pyspark.sql import functions as F
 
+    text = F.concat(F.lit(BAD_RECORD), place_of(parsed), F.lit(": "), F.col(BAD_REASON))
+    return parsed.withColumn(RECORD, F.coalesce(F.col(RECORD), F.raise_error(text))).select(f"{RECORD}.*")
+
+
+def place_of(parsed: DataFrame) -> Column:
+    """Where a record is, for people. What is null, as the index of a message that the source could not read, is left
+    out."""
+    from pyspark.sql import functions as F
+
     words = {"topic": "topic", "partitionKey": "partition", "messageId": "message id", "recordIndex": "record"}
-    # What is null, as the index of a message that the source could not read, is left out.
     place = [F.concat(F.lit(f"{word} "), F.col(name)) for name, word in words.items() if name in parsed.columns]
-    text = F.concat(F.lit(BAD_RECORD), F.concat_ws(", ", *place or [F.lit("a batch")]), F.lit(": "), F.col(BAD_REASON))
-    return _columns(parsed.withColumn(RECORD, F.coalesce(F.col(RECORD), F.raise_error(text))))
-
-
-def _columns(parsed: DataFrame) -> DataFrame:
-    return parsed.select(f"{RECORD}.*")
+    return F.concat_ws(", ", *place or [F.lit("a batch")])

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -55,8 +54,7 @@ def typed(
     # Spark has more names of zones than Python.
     form = replace(settings.record_format(), time_zone=str(frame.sparkSession.conf.get(SESSION_ZONE)))
     _check_session(frame, form)
-    assert form.schema is not None
-    names = form.schema.names
+    names = form.columns.names
     if BAD_REASON.lower() in map(str.lower, names):
         raise ConfigurationError(f"the schema has a column {BAD_REASON}, which says why a record is bad; rename it")
     # As one column, so that no name in the frame clashes with the parser's.
@@ -68,25 +66,15 @@ def typed(
 
 def _check_session(frame: DataFrame, form: RecordFormat) -> None:
     """Spark reads these settings when the query runs, which may be at any time, and on a server."""
-    conf = frame.sparkSession.conf
-    wrong = [
-        f"{name} is {value}, and must be {MEANING[name]}"
-        for name in _that_matter(form)
-        if (value := conf.get(name)) != MEANING[name]
-    ]
+    unread = {"spark.sql.ansi.enabled"}  # it is for the rules of a target
+    if form.encoding == "UTF-8":
+        unread |= {"spark.sql.legacy.javaCharsets", "spark.sql.legacy.codingErrorAction"}
+    if "variant" not in form.columns.simpleString():
+        unread |= {name for name in MEANING if name.startswith("spark.sql.variant.")}
+    found = {name: frame.sparkSession.conf.get(name) for name in MEANING if name not in unread}
+    wrong = [f"{name} is {text}, and must be {MEANING[name]}" for name, text in found.items() if text != MEANING[name]]
     if wrong:
         raise ConfigurationError(
             f"the session's settings give records another meaning: {'; '.join(wrong)}. Change them with spark.conf.set",
             condition="SESSION_DOES_NOT_FIT",
         )
-
-
-def _that_matter(form: RecordFormat) -> Iterator[str]:
-    """Those of the settings that Spark reads for this format and these types."""
-    assert form.schema is not None
-    unread = {"spark.sql.ansi.enabled"}  # it is for the rules of a target
-    if form.encoding == "UTF-8":
-        unread |= {"spark.sql.legacy.javaCharsets", "spark.sql.legacy.codingErrorAction"}
-    if not re.search(r'[tT]ype":"variant"', form.schema.json()):
-        unread |= {name for name in MEANING if name.startswith("spark.sql.variant.")}
-    return (name for name in MEANING if name not in unread)

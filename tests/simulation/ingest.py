@@ -29,13 +29,11 @@ from tests.simulation import network, stand_ins
 from tests.simulation.spark import Rows, Session
 from tests.simulation.target import MemoryBadRecords, MemoryTarget, is_bad
 from tests.simulation.world import DiskFailure, World
-from tubeclient_ingest.on_spark import _Tasks
-from tubeclient_ingest.run import Run
+from tubeclient_ingest.run import Run, _Tasks
 from tubeclient_ingest.settings import IngestSettings
-from tubeclient_ingest.target import NewTable
 from tubeclient_ingest.writing import Writer
 
-__all__ = ["Records", "install", "run_job", "set_world"]
+__all__ = ["Settings", "install", "run_job", "set_world"]
 
 _world: World | None = None
 
@@ -50,9 +48,15 @@ def the_world() -> World:
     return _world
 
 
-class Records(FormatSettings):
-    """Records that are bad if they end with "!"."""
+class Settings(IngestSettings):
+    """Of a job whose records are bad if they end with "!"."""
 
+    @property
+    def records(self) -> Any:
+        return _Records()
+
+
+class _Records(FormatSettings):
     def record_format(self) -> Any:
         return _Format()
 
@@ -94,7 +98,7 @@ class _Writer(Writer):
         self._detail = self.sink.detail()
         if self._detail is None:
             columns: Any = None
-            self._target.create(columns, NewTable())
+            self._target.create(columns)
             self._detail = self.sink.detail()
         if self._bad_records is not None:
             self._bad_records.open(create=create)

@@ -12,7 +12,7 @@ from typing import Any
 from tests.simulation.conditions import Conditions, JobSettings
 from tests.simulation.faults import ACTIVE_SECONDS
 from tests.simulation.hub import Fiber, Process
-from tests.simulation.ingest import Records, run_job
+from tests.simulation.ingest import Settings, run_job
 from tests.simulation.judge import Judge
 from tests.simulation.own_query import run_own_query
 from tests.simulation.spark import (
@@ -28,7 +28,6 @@ from tests.simulation.stand_ins import Event
 from tests.simulation.target import ConcurrentWrite
 from tests.simulation.world import DiskFailure, World
 from tubeclient.errors import DataLoss, TubeError
-from tubeclient_ingest.settings import IngestSettings
 
 __all__ = ["Life", "Operator"]
 
@@ -126,19 +125,17 @@ class Operator:
 
     def _ingest(self, session: Session, stop: Any) -> Any:
         conditions = self._conditions
-        settings = IngestSettings(
+        settings = Settings(
             master_servers=self._world.cluster.addresses,
             consumer_group=GROUP,
             topics=conditions.topics,
             target="./target",
             offsets_table="./offsets" if conditions.offsets_table else None,
-            records=Records(),
             bad_records="./bad" if conditions.bad_records else None,
             source_count=self.settings.source_count,
             max_offsets_per_trigger=self.settings.max_offsets_per_trigger,
             trigger="available-now" if self._interval_ms is None else f"{self._interval_ms}ms",
             source_options=self._options,
-            stop_timeout_s=10.0,
         )
         return lambda: run_job(session, settings, stop)
 

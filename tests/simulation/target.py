@@ -9,10 +9,9 @@ from typing import Any, NamedTuple
 
 from pyspark.errors import PySparkException
 
-from tubeclient_ingest.history import Commit, SinkState, state_of
+from tubeclient_ingest.history import Commit, SinkState, committed, state_of
 from tubeclient_ingest.record import SinkRecord
-from tubeclient_ingest.states import committed
-from tubeclient_ingest.target import NewTable, TableDetail, Transactions
+from tubeclient_ingest.target import TableDetail, Transactions
 
 __all__ = ["BadLog", "BadRow", "ConcurrentWrite", "MemoryBadRecords", "MemoryTarget", "Row", "TargetLog"]
 
@@ -113,7 +112,7 @@ class TargetLog:
 
 
 class MemoryTarget:
-    """One driver's way to a `TargetLog`; a `Target`."""
+    """One driver's way to a `TargetLog`; in place of a `SparkTable`."""
 
     where = TABLE
 
@@ -127,7 +126,7 @@ class MemoryTarget:
         columns: Any = None
         return TableDetail(TABLE, TABLE, columns, {}) if self._log.versions else None
 
-    def create(self, columns: Any, how: NewTable) -> None:
+    def create(self, columns: Any) -> None:
         self._pause("create")
         if not self._log.versions:
             self._log.put(0, _Version("CREATE TABLE", ()))
@@ -183,11 +182,10 @@ class BadLog:
     def counting(self, state: SinkState) -> list[Row]:
         """The rows of commits that the target has, by the product's own SQL."""
         with sqlite3.connect(":memory:") as table:
-            table.execute('CREATE TABLE bad ("number", "sequence", "runId")')
+            table.execute("CREATE TABLE bad (number, sequence, runId)")
             rows = [(number, one.sequence, one.run_id) for number, one in enumerate(self.rows)]
             table.executemany("INSERT INTO bad VALUES (?, ?, ?)", rows)
-            where = committed(state, lambda name: f'"{name}"')
-            found = table.execute(f'SELECT "number" FROM bad WHERE {where}').fetchall()
+            found = table.execute(f"SELECT number FROM bad WHERE {committed(state)}").fetchall()
         table.close()
         return [self.rows[number].row for (number,) in found]
 

@@ -16,7 +16,7 @@ from embedded_tubemq.storage.store import NewMessage
 from offsets_store import OffsetsTable
 from tubeclient.keys import PartitionKey
 from tubeclient_ingest.job import Ingest
-from tubeclient_ingest.progress import Events, Round
+from tubeclient_ingest.run import Begins, Event, Round
 from tubeclient_ingest.settings import IngestSettings
 
 if TYPE_CHECKING:
@@ -27,20 +27,21 @@ __all__ = ["KEYS", "Bench", "Seen"]
 KEYS = [PartitionKey(1, "clicks", 0), PartitionKey(1, "clicks", 10_000)]
 
 
-class Seen(Events):
-    """What a run told; `on_round` is called for each round."""
+class Seen:
+    """Takes what a run tells; `on_round` is called for each round."""
 
     def __init__(self, bench: Bench, on_round: Callable[[Round], object] = lambda _: None) -> None:
         self._bench = bench
         self._on_round = on_round
         self.rounds: list[Round] = []
 
-    def begins(self, text: str) -> None:
-        self._bench.said.append(text)
-
-    def done(self, round_: Round) -> None:
-        self.rounds.append(round_)
-        self._on_round(round_)
+    def __call__(self, event: Event) -> None:
+        match event:
+            case Begins(text):
+                self._bench.said.append(text)
+            case Round():
+                self.rounds.append(event)
+                self._on_round(event)
 
 
 class Bench:
@@ -78,7 +79,7 @@ class Bench:
         return seen.rounds
 
     def job(self, **changes: Any) -> Ingest:
-        return Ingest.of(self.spark, replace(self.settings, **changes))
+        return Ingest(self.spark, settings=replace(self.settings, **changes))
 
     def rows(self, **changes: Any) -> int:
         """Run the job; returns how many rows it has written."""

@@ -19,9 +19,9 @@ from spark_source.read.schema import spark_schema
 from spark_source.typed.record_format import BAD_REASON, RECORD, UNREAD, RecordFormat
 from tubeclient.keys import INDEX_ENTRY_BYTES, PartitionKey
 from tubeclient_ingest.bad_records import BadRecords
+from tubeclient_ingest.history import BAD
 from tubeclient_ingest.record import SinkRecord
 from tubeclient_ingest.settings import IngestSettings
-from tubeclient_ingest.states import BAD
 from tubeclient_ingest.target import SparkTable
 from tubeclient_ingest.writing import Writer
 

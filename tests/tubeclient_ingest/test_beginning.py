@@ -13,7 +13,7 @@ from spark_source.offsets.offsets import Offsets
 from tests.spark_source.fakes import FakeCluster, planner
 from tubeclient.errors import ConfigurationError
 from tubeclient.keys import PartitionKey, StoreBounds
-from tubeclient_ingest.beginning import ahead_of_sink, known_positions, start_text, starting_offsets
+from tubeclient_ingest.beginning import known_positions, start_text, starting_offsets
 
 A, B = PartitionKey(1, "clicks", 0), PartitionKey(1, "clicks", 10_000)
 V = PartitionKey(1, "views", 0)
@@ -32,38 +32,11 @@ def test_where_the_user_says_to_start_prevails_over_the_offsets_table() -> None:
     assert known_positions({}, {A: 560}, ("clicks",), "2026-11-21T10:31Z") == {}
 
 
-def test_with_target_both_count_as_if_nothing_were_said() -> None:
-    both = ("clicks", "views")
-    assert known_positions({A: 280}, {A: 560, V: 28}, both, "target") == {A: 280, V: 28}
-
-
 def test_with_group_the_later_of_the_two_counts_in_each_partition() -> None:
     both = ("clicks", "views")
     assert known_positions({A: 280, B: 560}, {A: 560, B: 280, V: 28}, both, "group") == {A: 560, B: 560, V: 28}
     assert known_positions({A: 280}, {B: 84}, both, "group") == {A: 280, B: 84}
     assert known_positions({A: 280, V: 28}, {A: 308, V: 56}, ("views",), "group") == {V: 56}
-
-
-def test_topics_that_are_no_longer_read_are_not_known() -> None:
-    """The source refuses partitions that the subscribed topics do not have."""
-    assert known_positions({A: 280, V: 28}, {}, ("clicks",), None) == {A: 280}
-
-
-def test_a_table_that_is_ahead_of_the_sink_is_known_where_the_sink_has_the_topic() -> None:
-    assert ahead_of_sink({A: 280, B: 56}, {A: 308, B: 56, V: 28}, ("clicks", "views")) == {A: 308}
-    assert ahead_of_sink({A: 280}, {B: 28}, ("clicks",)) == {B: 28}
-    assert ahead_of_sink({A: 280}, {B: 0}, ("clicks",)) == {}
-    assert ahead_of_sink({A: 280}, {A: 308}, ("views",)) == {}
-
-
-def test_a_group_that_nobody_knows_starts_where_the_user_says() -> None:
-    assert starting_offsets(Offsets({}), ("clicks",), "latest") == "latest"
-
-
-def test_known_topics_go_on_and_their_new_partitions_are_read_from_the_beginning() -> None:
-    spec = OffsetSpec.parse(starting_offsets(Offsets.of({A: 280, B: 56}), ("clicks",), "latest"), "startingOffsets")
-    assert dict(spec.named) == {A: 280, B: 56}
-    assert spec.default == "earliest"
 
 
 @pytest.mark.parametrize("fallback", ["latest", '{"1:views:0": 84, "1:clicks:0": 0, "default": "latest"}'])
@@ -125,9 +98,8 @@ AHEAD = (
 @pytest.mark.parametrize(
     ("in_sink", "in_table", "chosen", "text"),
     [
-        ({}, {}, None, "at earliest in clicks, views (as nothing is known of the group there)"),
-        ({}, {}, "target", "at earliest in clicks, views (as nothing is known of the group there)"),
-        ({}, {}, "latest", "at latest in clicks, views (startingOffsets)"),
+        ({}, {}, None, "at earliest in clicks, views"),
+        ({}, {}, "latest", "at latest in clicks, views"),
         (
             {A: 280, B: 56, V: 28},
             {},
@@ -142,18 +114,11 @@ AHEAD = (
             f"group, in 1 partition of views{AHEAD}",
         ),
         (
-            {A: 280},
-            {A: 560, V: 28},
-            "latest",
-            "where the group's rows in the target end, in 1 partition of clicks; at latest in views (startingOffsets)"
-            + AHEAD,
-        ),
-        (
             {A: 280, B: 280},
             {A: 560, B: 252},
             "group",
             "where the group's rows in the target end, in 1 partition of clicks; where the offsets table has the group,"
-            " in 1 partition of clicks; at group in views (startingOffsets)",
+            " in 1 partition of clicks; at group in views",
         ),
     ],
 )
@@ -163,11 +128,6 @@ def test_it_is_said_where_a_run_begins(
     topics = ("clicks", "views")
     known = known_positions(in_sink, in_table, topics, chosen)
     assert start_text(known, in_sink, in_table, topics, chosen) == f"begins {text}"
-
-
-def test_topics_that_are_begun_anew_are_told_apart() -> None:
-    text = start_text(Offsets({}), {}, {}, ("clicks", "views"), "latest", ["clicks"])
-    assert text.endswith("begins at latest in views (startingOffsets); at latest in clicks (which is begun anew)")
 
 
 def test_a_broker_that_is_away_is_gone_on_with_where_the_table_ends() -> None:
@@ -210,10 +170,3 @@ def test_the_source_is_told_who_waits() -> None:
     assert (dict(alone.named), alone.default) == ({FAR: "latest"}, "earliest")
     text = start_text(known, {A: 280}, {}, ("clicks",), None)
     assert "by their starting texts, once their brokers answer, in 1 partition of clicks" in text
-
-
-def test_a_sinks_record_keeps_who_waits_until_it_has_an_offset() -> None:
-    ends = Offsets({A: 28}).merge(Offsets({A: 280}).with_waiting({FAR: "latest"}))
-    assert ends == Offsets({A: 280}).with_waiting({FAR: "latest"})
-    assert ends.merge(Offsets({A: 308}).with_waiting({FAR: "latest"})).waiting == {FAR: "latest"}
-    assert ends.merge(Offsets({A: 308, FAR: 56})) == Offsets({A: 308, FAR: 56})

@@ -73,19 +73,12 @@ def test_what_leaves_the_rows_in_the_table_does_not_matter(commit: Commit) -> No
     ("commit", "everything"),
     [
         (by_others(3, "DELETE", {"numDeletedRows": "2"}, predicate='["(a = 1)"]'), False),
-        (by_others(3, "DELETE", {"num_deleted_rows": "2"}, predicate="a = 1"), False),
         (by_others(3, "DELETE", {"numDeletedRows": "2"}, predicate='["true"]'), True),
         (by_others(3, "DELETE"), True),
         (by_others(3, "MERGE", {"numTargetRowsDeleted": "1"}), False),
         (by_others(3, "MERGE"), False),
         (by_others(3, "WRITE", {"numRemovedFiles": "3"}, mode="Overwrite"), True),
-        (by_others(3, "WRITE", {"num_removed_files": "3"}, mode="Overwrite"), True),
         (by_others(3, "WRITE", mode="Overwrite", predicate="day = 1"), False),
-        # With deletion vectors, as Delta 4 writes it.
-        (
-            by_others(3, "WRITE", {"numRemovedFiles": "0", "numDeletedRows": "4"}, mode="Overwrite", predicate="a"),
-            False,
-        ),
         (by_others(3, "WRITE", mode="Overwrite", isDynamicPartitionOverwrite="true"), False),
         (by_others(3, "STREAMING UPDATE", outputMode="Complete"), True),
         (by_others(3, "TRUNCATE"), True),
@@ -144,27 +137,12 @@ def test_topics_that_restore_took_away_are_told() -> None:
     assert found == SinkState(None, 3, None, frozenset({"clicks", "views"}), undone=record_of(both))
 
 
-def test_the_newest_commit_is_known_where_restore_undid_it() -> None:
-    history = [CREATED, *(ours(version) for version in (1, 2, 3))]
-    for back_to, kept in ((2, record_of(ours(2))), (0, None)):
-        found = state(*history, by_others(4, "RESTORE", version=str(back_to)))
-        assert (found.record, found.undone) == (kept, record_of(ours(3)))
-    forth = state(*history, by_others(4, "RESTORE", version="1"), by_others(5, "RESTORE", version="3"))
-    assert (forth.record, forth.undone) == (record_of(ours(3)), None)
-
-
 def test_numbers_that_a_history_no_longer_tells_of_are_not_judged() -> None:
     cut = SinkState(None, 7, is_whole=False, version=30)
     first = cut.numbered(SinkRecord("g", "r", Offsets({})))
     assert (first.sequence, first.based_on, first.undone, first.known_from) == (8, 30, (), 8)
     second = SinkState(first, 9, version=31).numbered(first)
     assert (second.sequence, second.based_on, second.undone, second.known_from) == (10, 31, ((9, 9),), 8)
-
-
-def test_the_version_and_the_rows_of_the_newest_commit_are_told() -> None:
-    written = ours(1)._replace(metrics={"numOutputRows": "7"})
-    found = [state(), state(CREATED), state(CREATED, written), state(CREATED, ours(1), kept(2, "OPTIMIZE"))]
-    assert [(one.version, one.rows) for one in found] == [(None, None), (0, None), (1, 7), (2, None)]
 
 
 def test_each_number_has_the_run_that_wrote_it() -> None:

@@ -22,13 +22,11 @@ from tests.waiting import wait_for
 from tubeclient.conditions import said
 from tubeclient.errors import ConfigurationError
 from tubeclient.wire.payload import encode_payload
-from tubeclient_ingest.checks import OvertakenRun, UnknownRows
+from tubeclient_ingest.beginning import OvertakenRun, UnknownRows
 from tubeclient_ingest.history import SinkState
 from tubeclient_ingest.job import IngestFailed
-from tubeclient_ingest.on_spark import SparkEngine
-from tubeclient_ingest.progress import Round
 from tubeclient_ingest.record import SinkRecord
-from tubeclient_ingest.run import Run
+from tubeclient_ingest.run import Engine, Event, Reading, Round, Run
 from tubeclient_ingest.sink import Sink
 from tubeclient_ingest.target import SparkTable
 
@@ -73,16 +71,7 @@ def test_runs_go_on_where_the_table_ends(bench: Bench) -> None:
     assert bench.repeated_or_missing() == {}
     assert bench.table_positions() == dict.fromkeys(KEYS, 28 * 40)
     by_table = "begins where the group's rows in the target end, in 2 partitions of clicks"
-    assert bench.said[:2] == ["begins at earliest in clicks (as nothing is known of the group there)", by_table]
-
-
-def test_the_offsets_table_is_believed_where_there_is_no_target(bench: Bench) -> None:
-    bench.send(20)
-    bench.run()
-    bench.send(20)
-    bench.run(target=str(bench.folder / "second"))
-    assert DeltaTable(str(bench.folder / "second")).count() == 20
-    assert bench.said[1] == "begins where the offsets table has the group, in 2 partitions of clicks"
+    assert bench.said[:2] == ["begins at earliest in clicks", by_table]
 
 
 def test_a_first_round_that_was_killed_begins_at_the_same_place(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -132,7 +121,7 @@ def test_a_run_that_another_one_has_overtaken_ends(bench: Bench) -> None:
     bench.run()
     bench.send(20)
     settings = bench.settings
-    engine = SparkEngine(bench.spark)
+    engine = Engine(bench.spark)
     late = Run(engine, settings)
     late.writer.open()
     before = late.writer.sink.look()
@@ -251,34 +240,6 @@ def test_a_first_run_begins_at_a_time(bench: Bench) -> None:
     assert bench.said[-1].endswith("where the group's rows in the target end, in 2 partitions of clicks")
 
 
-def test_groups_share_a_table_and_other_commits_do_not_matter(bench: Bench) -> None:
-    bench.send(20)
-    bench.run()
-    DeltaTable(bench.settings.target).optimize.compact()
-    bench.run(consumer_group="other_group")
-    assert DeltaTable(bench.settings.target).count() == 40
-    bench.send(20)
-    assert bench.rows() == 20
-
-
-def test_a_table_by_name_is_made_as_the_user_says(bench: Bench) -> None:
-    bench.send(20)
-    name = f"default.clicks_{bench.folder.name.replace('-', '_')}"
-    made = {"partition_by": ("partitionKey",), "table_properties": {"delta.logRetentionDuration": "interval 60 days"}}
-    try:
-        assert bench.rows(target=name, **made) == 20
-        assert bench.rows(target=name, **made) == 0
-        detail = bench.spark.sql(f"DESCRIBE DETAIL {name}").collect()[0]
-        assert detail.partitionColumns == ["partitionKey"]
-        assert detail.properties["delta.logRetentionDuration"] == "interval 60 days"
-        assert bench.spark.table(name).count() == 20
-    finally:
-        bench.spark.sql(f"DROP TABLE IF EXISTS {name}")
-    clustered = str(bench.folder / "clustered")
-    bench.run(target=clustered, consumer_group="other", cluster_by=("topic",))
-    assert bench.spark.sql(f"DESCRIBE DETAIL delta.`{clustered}`").collect()[0].clusteringColumns == ["topic"]
-
-
 @pytest.mark.parametrize(
     ("target", "reason"),
     [
@@ -312,46 +273,16 @@ def test_a_stop_waits_for_the_running_round_and_the_rest_comes_later(bench: Benc
     assert bench.repeated_or_missing() == {}
 
 
-def test_a_stop_while_nothing_comes_ends_at_once(bench: Bench) -> None:
-    job = bench.job(trigger="1h").start()
-    wait_for(lambda: job.status.startswith("begins"), "the run to begin", seconds=60)
-    with pytest.raises(ConfigurationError, match="runs already"):
-        job.run()
-    assert not job.awaitTermination(0.1)
-    began = time.monotonic()
-    job.stop()
-    assert time.monotonic() - began < 15
-    assert job.awaitTermination()
-
-
-def test_a_round_that_does_not_end_is_cut_off_after_a_stop(bench: Bench) -> None:
-    bench.send(20)
-    bench.run()
-    bench.send(20)
-    faults = bench.tube.broker_faults()
-    faults.answer_delay_ms = 3_000
-    try:
-        job = bench.job(stop_timeout_s=0.1).start()
-        wait_for(lambda: job.status.startswith("the first round"), "the round to begin", seconds=90)
-        job.stop()
-    finally:
-        faults.answer_delay_ms = 0
-    assert job.status == "stopped in the middle of a round; the next run begins where the rows end"
-    assert job.exception() is None
-    bench.run()
-    assert bench.repeated_or_missing() == {}
-
-
 def test_the_session_of_the_user_keeps_its_settings(bench: Bench) -> None:
     seen: list[str] = []
 
-    class Looks(Seen):
-        def reads(self) -> None:
+    def look(event: Event) -> None:
+        if isinstance(event, Reading):
             seen.append(bench.spark.conf.get("spark.sql.ansi.enabled") or "")
 
     bench.send(4)
     with session_confs(bench.spark, {"spark.sql.ansi.enabled": "true"}):
-        bench.job().run(Looks(bench))
+        bench.job().run(look)
     assert seen == ["true"]
 
 
@@ -360,5 +291,4 @@ def test_a_job_that_waits_in_another_thread_says_what_ended_it(bench: Bench) -> 
     with pytest.raises(Exception, match="nothing"):
         job.awaitTermination(60)
     assert getattr(job.exception(), "condition", None) == "TOPIC_NOT_FOUND"
-    assert "TOPIC_NOT_FOUND" in job._repr_html_()
     assert threading.active_count() < 200

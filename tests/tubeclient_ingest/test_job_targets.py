@@ -13,20 +13,11 @@ from deltalake import DeltaTable
 from embedded_tubemq import EmbeddedTubeMQ, TopicConfig
 from tests.tubeclient_ingest.bench import KEYS, Bench
 from tubeclient.errors import ConfigurationError
-from tubeclient_ingest.checks import OtherCluster, UnknownRows
+from tubeclient_ingest.beginning import OtherCluster, UnknownRows
 from tubeclient_ingest.job import IngestFailed
 from tubeclient_ingest.target import SparkTable
 
 pytestmark = pytest.mark.spark
-
-
-def test_a_target_that_was_dropped_is_begun_where_the_user_says(bench: Bench) -> None:
-    bench.send(20)
-    bench.run()
-    shutil.rmtree(bench.settings.target)
-    bench.send(20)
-    assert bench.rows(starting_offsets="earliest") == 40
-    assert bench.repeated_or_missing() == {}
 
 
 @pytest.mark.parametrize("when", ["between two rounds", "in mid-round"])
@@ -115,17 +106,6 @@ def test_a_catalog_that_is_not_there_is_named(bench: Bench) -> None:
         bench.run(target="nocat.lake.clicks")
 
 
-def test_a_copy_has_all_that_the_group_has_read_where_the_user_says_so(bench: Bench) -> None:
-    copy = str(bench.folder / "copy")
-    bench.send(20)
-    bench.run()
-    bench.spark.sql(f"CREATE TABLE delta.`{copy}` SHALLOW CLONE delta.`{bench.settings.target}`").collect()
-    bench.send(20)
-    bench.settings = replace(bench.settings, target=copy)
-    assert bench.rows(starting_offsets="group") == 20
-    assert bench.repeated_or_missing() == {}
-
-
 def test_another_cluster_is_refused_and_one_that_moved_is_gone_on_with(bench: Bench) -> None:
     east = bench.tube.master_address
     bench.send(20)
@@ -162,31 +142,12 @@ def test_a_topic_that_was_made_anew_is_begun_anew_where_the_user_says_so(bench: 
         bench.run()
     with pytest.raises(ConfigurationError, match="does not read views"):
         bench.job().begin_anew(["views"])
-    assert bench.job().begin_anew(["clicks"]) == "begins at earliest in clicks (which is begun anew)"
+    assert bench.job().begin_anew(["clicks"]) == "begins at earliest in clicks"
     assert [one.rows for one in bench.run(max_offsets_per_trigger=10)] == [10, 10]
     assert bench.repeated_or_missing() == {}
     bench.send(20)
     assert bench.rows() == 20
     assert bench.table_positions() == dict.fromkeys(KEYS, 28 * 20)
-    assert bench.repeated_or_missing() == {}
-
-
-def test_after_a_lost_tail_what_comes_is_read_once(bench: Bench) -> None:
-    bench.send(60)
-    bench.run()
-    bench.tube.delete_topic("clicks")
-    bench.tube.create_topic(TopicConfig("clicks", 2, 1))
-    bench.sent = 0
-    bench.send(40)  # the brokers have the first 40 only
-    with pytest.raises(IngestFailed, match="lost their newest messages, go on with --option failOnDataLoss=false"):
-        bench.run()
-    lax = {**bench.settings.source_options, "failOnDataLoss": "false"}
-    assert bench.rows(source_options=lax) == 0
-    bench.sent = 60
-    bench.send(20)
-    assert bench.rows(source_options=lax) == 20
-    bench.send(20)
-    assert bench.rows() == 20
     assert bench.repeated_or_missing() == {}
 
 

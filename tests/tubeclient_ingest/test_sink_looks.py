@@ -11,10 +11,9 @@ from pyspark.errors import PySparkException
 
 from spark_source.offsets.offsets import Offsets
 from tests.simulation.target import MemoryTarget, TargetLog
-from tubeclient.errors import ConfigurationError
 from tubeclient.keys import PartitionKey
-from tubeclient_ingest.checks import OvertakenRun, UnknownRows
-from tubeclient_ingest.history import Commit, SinkState, TakenOut
+from tubeclient_ingest.beginning import OvertakenRun
+from tubeclient_ingest.history import Commit, SinkState
 from tubeclient_ingest.record import SinkRecord
 from tubeclient_ingest.sink import Sink
 from tubeclient_ingest.target import TableDetail, Transactions
@@ -80,29 +79,10 @@ def test_a_commit_between_two_looks_is_not_one_that_was_undone() -> None:
     assert (again.sequence, again.undone) == (9, state.record.undone)
 
 
-def test_a_quiet_table_is_looked_at_once() -> None:
-    state = look(Cut())
-    assert (state.record, state.sequence, state.version, state.is_whole) == (None, 7, 12, False)
-
-
 @pytest.mark.parametrize("may_forget", [False, True])
 def test_where_the_history_is_cut_the_table_itself_says_whether_the_group_ever_wrote(may_forget: bool) -> None:
     state = look(Cut(sequence=None, may_forget=may_forget))
     assert (state.record, state.sequence, state.is_whole) == (None, 0, not may_forget)
-
-
-def test_a_table_that_never_rests_is_an_error() -> None:
-    class Restless(Cut):
-        def history(self, limit: int) -> list[Commit]:
-            self._commits.append(Commit(self.version + 1, "OPTIMIZE", {}, {}, None))
-            return super().history(limit)
-
-        def transactions(self, transaction_id: str, detail: TableDetail) -> Transactions:
-            self._commits.append(Commit(self.version + 1, "OPTIMIZE", {}, {}, None))
-            return super().transactions(transaction_id, detail)
-
-    with pytest.raises(ConfigurationError, match="changed between two looks at it, 10 times in turn"):
-        look(Restless())
 
 
 class Restless(Table):
@@ -156,14 +136,15 @@ class Bench:
         self._acts: dict[str, Callable[[], object]] = {}
         self.sink().append(None, record(28), SinkState())
 
-    def sink(self) -> Sink:
-        return Sink(MemoryTarget(self.log, self._pause), "g")
+    def sink(self, pause: Callable[[str], None] | None = None) -> Sink:
+        target: Any = MemoryTarget(self.log, pause or self._pause)
+        return Sink(target, "g")
 
     def before(self, point: str, act: Callable[[], object]) -> None:
         self._acts[point] = act
 
     def by_another_run(self) -> None:
-        sink = Sink(MemoryTarget(self.log, lambda _: None), "g")
+        sink = self.sink(lambda _: None)
         sink.append(None, record(56, "r2"), sink.look())
 
     def _pause(self, point: str) -> None:
@@ -200,46 +181,3 @@ def test_a_commit_is_known_by_its_record_though_its_answer_is_lost() -> None:
         sink.append(None, record(56), state)
     assert sink.look().ends == {KEY: 56}
     assert [one.record.sequence for one in bench.log.commits(9) if one.record] == [2, 1]
-
-
-def test_restore_is_heeded_and_its_numbers_are_not_given_again() -> None:
-    bench = Bench()
-    sink = bench.sink()
-    sink.append(None, record(56), sink.look())
-    bench.log.restore(0)
-    state = sink.look()
-    assert (state.ends, state.sequence, state.undone and state.undone.sequence) == (Offsets({KEY: 28}), 2, 2)
-    after = sink.append(None, record(56, "r2"), state)
-    assert after.record is not None
-    assert (after.sequence, after.undone, after.record.undone) == (3, None, ((2, 2),))
-
-
-def test_a_restore_between_the_look_and_the_commit_is_told() -> None:
-    bench = Bench()
-    sink = bench.sink()
-    state = sink.append(None, record(56), sink.look())
-    bench.before("write", lambda: bench.log.restore(0))
-    assert sink.append(None, record(84), state).taken_out == TakenOut(2, "RESTORE", everything=True)
-
-
-def test_two_runs_that_write_where_the_table_forgets_transactions_are_told() -> None:
-    bench = Bench()
-    late = bench.sink()
-    state = late.look()
-
-    def forget() -> None:
-        bench.by_another_run()
-        for version in bench.log.versions:
-            version.transaction = None
-
-    bench.before("write", forget)
-    with pytest.raises(UnknownRows, match=r"version 2 of target \(WRITE\) was written beside another run of the group"):
-        late.append(None, record(56), state)
-
-
-def test_the_newest_commit_is_found_below_any_number_of_others() -> None:
-    bench = Bench()
-    for _ in range(30):
-        bench.log.optimize()
-    state = bench.sink().look()
-    assert (state.ends, state.version, state.is_whole) == (Offsets({KEY: 28}), 30, True)

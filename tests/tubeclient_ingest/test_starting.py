@@ -16,7 +16,6 @@ from pyspark.errors import PySparkRuntimeError
 from typer.testing import CliRunner, Result
 
 from embedded_tubemq import EmbeddedTubeMQ, TopicConfig
-from spark_source.spark_log import SparkLog
 from tubeclient_cli.app import app
 
 STARTING = "starting Spark, which takes 10 to 60 s; the first start on a machine downloads Delta's jars\n"
@@ -98,35 +97,6 @@ def test_events_for_programs_are_json_to_the_end(
     wrong = run(tube, monkeypatch, tmp_path, no_java, "--json", "--trigger", "soon")
     [only] = map(json.loads, wrong.stdout.splitlines())
     assert (wrong.exit_code, only["event"], only["condition"]) == (2, "error", "INVALID_SETTING")
-
-
-def test_why_java_did_not_start_is_read_from_its_output(
-    tube: EmbeddedTubeMQ, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    def fail(_name: str, _master: object, _confs: object, log: SparkLog) -> NoReturn:
-        os.write(log.fileno(), b"JAVA_HOME is not set\n")
-        no_java()
-
-    done = run(tube, monkeypatch, tmp_path, no_java, session=fail)
-    assert done.exit_code == 3, done
-    where, last = done.stderr.splitlines()
-    assert last.startswith("tubeclient ingest: [JAVA_NOT_USABLE] there is no Java.")
-    Path(where.removeprefix("Spark's output is in ")).unlink()
-
-
-@pytest.mark.parametrize(
-    ("given", "said"),
-    [
-        (("--option", "sourcecount=3"), "option sourcecount has a setting of its own, source-count"),
-        (("--conf", "spark.sql.session.timeZone=UTC"), "--conf spark.sql.session.timeZone has a setting of its own,"),
-    ],
-)
-def test_what_has_a_setting_is_not_said_in_a_second_way(
-    tube: EmbeddedTubeMQ, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, given: tuple[str, str], said: str
-) -> None:
-    done = run(tube, monkeypatch, tmp_path, no_java, *given)
-    assert (done.exit_code, done.stdout) == (2, ""), done
-    assert done.stderr.startswith(f"tubeclient ingest: [INVALID_SETTING] {said}")
 
 
 def test_a_spark_that_does_not_start_writes_to_the_file_alone(tube: EmbeddedTubeMQ, tmp_path: Path) -> None:

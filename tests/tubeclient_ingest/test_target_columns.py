@@ -3,25 +3,14 @@
 from __future__ import annotations
 
 import pytest
-from pyspark.sql.types import (
-    ArrayType,
-    DecimalType,
-    IntegerType,
-    LongType,
-    MapType,
-    StringType,
-    StructField,
-    StructType,
-)
+from pyspark.sql.types import IntegerType, LongType, StringType, StructType
 
-from tubeclient_ingest.target import _ddl
 from tubeclient_ingest.target_columns import OtherColumns, check_columns
 
 ROWS = StructType().add("id", LongType()).add("tubemq", StructType().add("topic", StringType()))
 
 
-def test_equal_columns_and_a_new_table_are_taken() -> None:
-    check_columns(None, ROWS, "/t", evolve=False)
+def test_equal_columns_are_taken() -> None:
     check_columns(ROWS, ROWS, "/t", evolve=False)
     table = (
         StructType()
@@ -46,14 +35,3 @@ def test_another_type_is_refused(evolve: bool) -> None:
     table = StructType().add("id", IntegerType())
     with pytest.raises(OtherColumns, match="column id of /t has type int, and the job's rows have bigint"):
         check_columns(table, ROWS, "/t", evolve=evolve)
-
-
-def test_the_text_of_columns_for_create_table() -> None:
-    columns = StructType(
-        [
-            StructField("a b", LongType()),
-            StructField("l", ArrayType(StructType([StructField("x`y", StringType())]))),
-            StructField("m", MapType(StringType(), DecimalType(10, 2))),
-        ]
-    )
-    assert _ddl(columns) == "`a b` bigint, `l` ARRAY<STRUCT<`x``y`: string>>, `m` MAP<string, decimal(10,2)>"

@@ -10,7 +10,6 @@ import pytest
 from deltalake import DeltaTable
 
 from embedded_tubemq.storage.store import NewMessage
-from spark_source.typed.format_settings import FormatSettings
 from tests.tubeclient_ingest.bench import Bench
 from tubeclient.conditions import said
 from tubeclient_ingest.job import IngestFailed
@@ -19,8 +18,8 @@ from tubeclient_ingest.target_columns import OtherColumns
 
 pytestmark = pytest.mark.spark
 
-IDS = FormatSettings(format="json", schema="id BIGINT NOT NULL")
-NAMED = FormatSettings(format="json", schema="id BIGINT NOT NULL, name STRING")
+IDS = {"format": "json", "schema": "id BIGINT NOT NULL"}
+NAMED = {"format": "json", "schema": "id BIGINT NOT NULL, name STRING"}
 
 
 def send(bench: Bench, *bodies: bytes) -> None:
@@ -42,46 +41,46 @@ def ids(bench: Bench) -> list[int]:
 
 def test_a_restart_with_another_schema_keeps_each_record_once(bench: Bench) -> None:
     send(bench, *records(0))
-    bench.run(records=IDS)
+    bench.run(**IDS)
     assert set(rows(bench)[0]) == {"id", "tubemq"}
     assert Counter(row["tubemq"]["partitionKey"] for row in rows(bench)) == {"1:clicks:0": 10, "1:clicks:10000": 10}
     send(bench, *records(20))
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(Sink, "look", lambda _: pytest.fail("the history was read first, which takes long"))
         with pytest.raises(OtherColumns, match=r"lacks columns of the job's rows: name string\. .* evolve"):
-            bench.run(records=NAMED)
+            bench.run(**NAMED)
         with pytest.raises(OtherColumns, match=r"column id of .* has type bigint, and the job's rows have string"):
-            bench.run(records=FormatSettings(format="json", schema="id STRING"), evolve=True)
-    bench.run(records=NAMED, evolve=True)
+            bench.run(format="json", schema="id STRING", evolve=True)
+    bench.run(**NAMED, evolve=True)
     assert ids(bench) == list(range(40))
     assert {row["id"]: row["name"] for row in rows(bench)} == {n: f"n{n}" if n >= 20 else None for n in range(40)}
     # Fewer columns again, also within the struct: null in the new rows.
     more = {**bench.settings.source_options, "columns": "*, attributes"}
     send(bench, *records(40))
-    bench.run(records=NAMED, evolve=True, source_options=more)
+    bench.run(**NAMED, evolve=True, source_options=more)
     send(bench, *records(60))
-    bench.run(records=IDS)
+    bench.run(**IDS)
     assert ids(bench) == list(range(80))
     assert {row["tubemq"]["attributes"] is None for row in rows(bench) if row["id"] >= 60} == {True}
 
 
 def test_a_bad_record_ends_the_job_and_nothing_of_its_round_is_written(bench: Bench) -> None:
     send(bench, *records(0))
-    bench.run(records=IDS)
+    bench.run(**IDS)
     version = DeltaTable(bench.settings.target).version()
     send(bench, *records(20), b'{"name":"secret"}')
     with pytest.raises(IngestFailed) as caught:
-        bench.run(records=IDS)
+        bench.run(**IDS)
     cause = said(caught.value)
     assert cause.startswith("[BAD_RECORD] bad record in topic clicks, partition 1:clicks:0, message id ")
     assert ": id is NOT NULL and has no value. Nothing of its round was written. Correct the format" in cause
     assert "secret" not in cause
     assert DeltaTable(bench.settings.target).version() == version
-    bench.run(records=FormatSettings(format="json", schema="id BIGINT"))
+    bench.run(format="json", schema="id BIGINT")
     assert Counter(row["id"] for row in rows(bench)) == Counter([None, *range(40)])
 
 
 def test_a_wrong_schema_makes_no_table(bench: Bench) -> None:
     with pytest.raises(Exception, match="the schema cannot be parsed"):
-        bench.run(records=FormatSettings(format="json", schema="id DECIMAL(50)"))
+        bench.run(format="json", schema="id DECIMAL(50)")
     assert not DeltaTable.is_deltatable(bench.settings.target)

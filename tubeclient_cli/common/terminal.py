@@ -129,6 +129,10 @@ def tell(text: str) -> None:
 class Unreachable(Exception):
     """A table or Spark that cannot be reached; the text is the line for the user."""
 
+    def __init__(self, text: str, condition: str | None = None) -> None:
+        super().__init__(text)
+        self.condition = condition
+
 
 _CODES: Final = {
     ExitCode.USAGE: [

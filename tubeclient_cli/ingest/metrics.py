@@ -3,62 +3,50 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import datetime
-from typing import TYPE_CHECKING, Self
 
 from spark_source.progress.query_metrics import QueryBatch, QueryMetrics
 from tubeclient.errors import ConfigurationError
 from tubeclient_cli.common.cluster import check_address
-from tubeclient_ingest.progress import Events
+from tubeclient_ingest.run import Event, Looked, Round
 
-if TYPE_CHECKING:
-    from types import TracebackType
-
-    from tubeclient_ingest.progress import Round
-
-__all__ = ["IngestMetrics"]
+__all__ = ["serve_metrics"]
 
 
-class IngestMetrics(Events):
-    """Serves a group's figures at /metrics on host and port (0 takes a free one) until the block's end.
+@contextmanager
+def serve_metrics(consumer_group: str, host: str, port: int) -> Iterator[tuple[Callable[[Event], None], int]]:
+    """Serve a group's figures at /metrics of host and port (0 takes a free one) until the block's end. Gives the
+    function that counts what a run tells, and the port. ConfigurationError if the port cannot be had."""
+    check_address("--metrics-host", host)
+    metrics = QueryMetrics()
+    from prometheus_client import CollectorRegistry, ProcessCollector, start_http_server
 
-    ConfigurationError if the port cannot be had.
-    """
+    registry = CollectorRegistry()
+    registry.register(metrics)
+    ProcessCollector(registry=registry)
+    try:
+        server, thread = start_http_server(port, host, registry)
+    except OSError as error:
+        raise ConfigurationError(
+            f"metrics cannot be served at {host}:{port}: {error.strerror}. Give another --metrics-port or"
+            " --metrics-host"
+        ) from None
+    query = f"ingest {consumer_group}"
+    metrics.started(query, time.time())
 
-    def __init__(self, consumer_group: str, host: str, port: int) -> None:
-        check_address("--metrics-host", host)
-        metrics = QueryMetrics()
-        from prometheus_client import CollectorRegistry, ProcessCollector, start_http_server
+    def count(event: Event) -> None:
+        match event:
+            case Looked(at):
+                metrics.looked(query, at.timestamp())
+            case Round():
+                ended = datetime.fromisoformat(event.time).timestamp()
+                metrics.batch(query, QueryBatch(event.rows, event.seconds, ended, event.rows_behind, event.bad_rows))
 
-        registry = CollectorRegistry()
-        registry.register(metrics)
-        ProcessCollector(registry=registry)
-        try:
-            self._server, self._thread = start_http_server(port, host, registry)
-        except (OSError, OverflowError) as error:
-            reason = getattr(error, "strerror", None) or "it must be from 0 to 65535"
-            raise ConfigurationError(
-                f"metrics cannot be served at {host}:{port}: {reason}. Give another --metrics-port or --metrics-host"
-            ) from None
-        self.port: int = self._server.server_port
-        self._metrics = metrics
-        self._query = f"ingest {consumer_group}"
-        self._metrics.started(self._query, time.time())
-
-    def done(self, round_: Round) -> None:
-        ended = datetime.fromisoformat(round_.time).timestamp()
-        batch = QueryBatch(round_.rows, round_.seconds, ended, round_.rows_behind, round_.bad_rows)
-        self._metrics.batch(self._query, batch)
-
-    def looked(self, at: datetime) -> None:
-        self._metrics.looked(self._query, at.timestamp())
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
+    try:
+        yield count, server.server_port
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from spark_source.typed.inlong_stream import InLongStream, parse_stream
+from spark_source.typed.inlong_stream import StreamFormat, parse_stream
 
 
 def stream(*fields: tuple[str, str] | dict[str, Any], **more: Any) -> str:
@@ -20,7 +20,7 @@ def stream(*fields: tuple[str, str] | dict[str, Any], **more: Any) -> str:
 def test_a_stream_says_columns_separator_escape_and_encoding() -> None:
     text = stream(("id", "bigint"), ("na`me", "VARCHAR"), dataSeparator="124", dataEscapeChar="92", dataEncoding="GBK")
     found = parse_stream(text)
-    assert found == InLongStream("csv", "`id` BIGINT, `na``me` STRING", "|", "\\", "GBK", {})
+    assert found == StreamFormat("csv", "`id` BIGINT, `na``me` STRING", "|", "\\", "GBK", {})
     assert parse_stream(json.dumps({"success": True, "data": json.loads(text)})) == found
 
 
@@ -30,8 +30,8 @@ def test_csv_of_inlong_has_no_quotes() -> None:
 
 def test_kv_and_json() -> None:
     text = stream(("id", "int"), dataType="KV", dataSeparator="38", kvSeparator="58")
-    assert parse_stream(text) == InLongStream("kv", "`id` INT", "&", options={"kvSeparator": ":"})
-    assert parse_stream(text, "json") == InLongStream("json", "`id` INT")
+    assert parse_stream(text) == StreamFormat("kv", "`id` INT", "&", options={"kvSeparator": ":"})
+    assert parse_stream(text, "json") == StreamFormat("json", "`id` INT")
 
 
 @pytest.mark.parametrize(
@@ -66,7 +66,6 @@ def test_formats_of_fields() -> None:
         ("{", "is not JSON"),
         ("[]", "has no fieldList"),
         ("[" * 100_000, "is not JSON"),
-        ('{"dataType": "csv", "fieldList": ["id"]}', "something in fieldList that is no field"),
         (stream(("id", "int"), dataSeparator="1" * 30), "dataSeparator 11111111111111111111, which is no character"),
         (stream(("id", "int"), dataEscapeChar="1114112"), "dataEscapeChar 1114112, which is no character"),
         (stream(), "has no fields"),

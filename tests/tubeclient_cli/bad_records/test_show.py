@@ -12,7 +12,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from tubeclient_cli.app import app
-from tubeclient_cli.bad_records.display import find
+from tubeclient_cli.bad_records import _found
 from tubeclient_ingest.job import Ingest
 
 if TYPE_CHECKING:
@@ -53,55 +53,41 @@ def show(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, records: DataFrame) ->
 
 @pytest.mark.spark
 @pytest.mark.parametrize(
-    ("state", "reason", "newest", "found"),
-    [
-        ("bad", None, 20, [103, 102, 101, 100]),
-        ("bad", "IT'S", 20, [103]),
-        ("bad", "%", 20, []),
-        ("bad", None, 2, [103, 102]),
-        ("undone", None, 20, [104]),
-        (None, "json", 1, [104]),
-    ],
+    ("reason", "newest", "found"),
+    [(None, 20, [103, 102, 101, 100]), ("IT'S", 20, [103]), ("%", 20, []), (None, 2, [103, 102])],
 )
 def test_the_newest_of_those_that_are_chosen(
-    records: DataFrame, state: str | None, reason: str | None, newest: int, found: list[int]
+    records: DataFrame, reason: str | None, newest: int, found: list[int]
 ) -> None:
-    assert [one["messageId"] for one in find(records, state, reason, newest).newest] == found
+    assert [one["messageId"] for one in _found(records, reason, newest)["newest"]] == found
 
 
 @pytest.mark.spark
 def test_programs_get_all_reasons_with_counts_and_all_bytes(show: Any) -> None:
-    document = json.loads(show("--newest", "2", "--json").output)
+    document = json.loads(show("--newest", "2", "--json").stdout)
     assert document["records"] == 4
     assert document["reasons"] == [
-        {"state": "bad", "reason": "the text is not JSON", "records": 3, "newest": "2026-11-23T10:02:00+00:00"},
-        {"state": "bad", "reason": "it's [bold]empty[/bold]", "records": 1, "newest": "2026-11-23T10:03:00+00:00"},
+        {"reason": "the text is not JSON", "records": 3, "newest": "2026-11-23T10:02:00.000+00:00"},
+        {"reason": "it's [bold]empty[/bold]", "records": 1, "newest": "2026-11-23T10:03:00.000+00:00"},
     ]
     assert document["newest"][1] == {
-        "time": "2026-11-23T10:02:00+00:00",
-        "state": "bad",
+        "time": "2026-11-23T10:02:00.000+00:00",
         "reason": "the text is not JSON",
         "topic": "clicks",
         "partitionKey": "1:clicks:0",
         "offset": None,
         "messageId": 102,
         "recordIndex": 2,
+        "value": "{broken\\x002",
         "valueBase64": "e2Jyb2tlbgAy",
     }
 
 
 @pytest.mark.spark
 def test_people_get_tables_in_which_nothing_is_taken_for_markup(show: Any) -> None:
-    text = show("--state", "all").output
+    text = show().stdout
     assert "it's [bold]empty[/bold]" in text
     assert "{broken\\x002" in text
     assert "x... (100 bytes)" in text
-    assert text.splitlines()[-1] == "5 records, of which the newest 5 are shown"
-    nothing = show("--reason", "xml").output
-    assert nothing == "no records match in the state bad; --state all shows every state\n"
-
-
-def test_a_state_that_there_is_not_is_refused() -> None:
-    result = CliRunner().invoke(app, ["bad-records", "show", "--settings", "f", "--state", "lost"])
-    assert result.exit_code == 2
-    assert "--state is 'lost'; write one of bad, retried, undone, all" in result.output
+    assert text.splitlines()[-1] == "4 records, of which the newest 4 are shown"
+    assert show("--reason", "xml").stdout == "no bad records match\n"

@@ -29,7 +29,7 @@ from tubeclient.errors import (
     UnknownGroup,
     status_error,
 )
-from tubeclient_cli.common.terminal import ExitCode, Unreachable, clear_errors, exit_code, exit_code_of
+from tubeclient_cli.common.terminal import ExitCode, Unreachable, clear_errors, exit_code, exit_code_of, tell
 
 
 def at_broker(cause: TubeError | None) -> BrokerFailed:
@@ -175,3 +175,8 @@ def test_a_signal_ends_it_and_a_second_one_at_once(number: signal.Signals) -> No
             printing.wait(1)
         printing.send_signal(number)
         assert printing.wait(30) == -number
+
+
+def test_no_line_has_a_password_of_a_uri(capsys: pytest.CaptureFixture[str]) -> None:
+    tell("cannot list s3a://KEY:the/secret@lake/t: no such bucket")
+    assert capsys.readouterr().err == "cannot list s3a://lake/t: no such bucket\n"

@@ -16,7 +16,7 @@ from tests.spark_home import delta_confs
 from tests.waiting import wait_for
 from tubeclient import reader_groups_of
 
-__all__ = ["START_SECONDS", "hold_next_round", "ingest", "settings_file", "started"]
+__all__ = ["START_SECONDS", "hold_next_round", "ingest", "rounds_in", "settings_file", "started"]
 
 START_SECONDS = 240.0
 
@@ -41,8 +41,8 @@ def settings_file(tube: EmbeddedTubeMQ, folder: Path, trigger: str) -> Path:
 
 
 def ingest(tube: EmbeddedTubeMQ, folder: Path, *more: str, trigger: str = "1s") -> Child:
-    """Start the job on two cores; what it has done is in the file progress.jsonl of its folder."""
-    command = [sys.executable, "-m", "tubeclient_cli.app", "ingest", "--progress-file", str(folder / "progress.jsonl")]
+    """Start the job on two cores."""
+    command = [sys.executable, "-m", "tubeclient_cli.app", "ingest"]
     command += ["--settings", str(settings_file(tube, folder, trigger)), "--spark-master", "local[2]"]
     command += ["--conf", "spark.driver.memory=1g", "--conf", "spark.sql.shuffle.partitions=2"]
     command += [word for name, value in delta_confs().items() for word in ("--conf", f"{name}={value}")]
@@ -51,17 +51,21 @@ def ingest(tube: EmbeddedTubeMQ, folder: Path, *more: str, trigger: str = "1s") 
     return Child("ingest", command, folder / f"log-{mark}", mark)
 
 
+def rounds_in(table: Path) -> int:
+    """How many rounds a new table has: its first two commits have no rows."""
+    return len(list((table / "_delta_log").glob("*.json"))) - 2
+
+
 @contextlib.contextmanager
 def started(tube: EmbeddedTubeMQ, folder: Path, *more: str, rounds: int) -> Iterator[Child]:
     """The job, once so many rounds are complete; it is killed in the end, and nothing of it may be left."""
-    progress = folder / "progress.jsonl"
     job = ingest(tube, folder, *more)
     with none_left(job.mark):
         try:
 
             def done() -> bool:
                 assert job.running, job.tail()
-                return progress.exists() and progress.read_text().count("\n") >= rounds
+                return rounds_in(folder / "table") >= rounds
 
             wait_for(done, f"{rounds} rounds", seconds=START_SECONDS)
             yield job

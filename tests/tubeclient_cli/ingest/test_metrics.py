@@ -6,7 +6,7 @@ import socket
 import threading
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -17,8 +17,10 @@ from typer.testing import CliRunner
 from tests.waiting import wait_for
 from tubeclient.errors import ConfigurationError
 from tubeclient_cli.app import app
-from tubeclient_cli.ingest.metrics import IngestMetrics
-from tubeclient_ingest.progress import Round
+from tubeclient_cli.ingest.metrics import serve_metrics
+from tubeclient_ingest.run import Event, Looked, Round
+
+Metrics = tuple[Callable[[Event], None], int]
 
 # After the start of any job.
 AT = "2100-11-23T10:00:00.000+00:00"
@@ -26,14 +28,14 @@ TEN = datetime(2100, 11, 23, 10, tzinfo=UTC).timestamp()
 
 
 @pytest.fixture
-def metrics() -> Iterator[IngestMetrics]:
-    with IngestMetrics("clicks_etl", "127.0.0.1", 0) as serving:
+def metrics() -> Iterator[Metrics]:
+    with serve_metrics("clicks_etl", "127.0.0.1", 0) as serving:
         yield serving
 
 
-def scrape(metrics: IngestMetrics) -> dict[str, float]:
+def scrape(metrics: Metrics) -> dict[str, float]:
     """The samples of the job's query."""
-    with urllib.request.urlopen(f"http://127.0.0.1:{metrics.port}/metrics", timeout=10) as answer:
+    with urllib.request.urlopen(f"http://127.0.0.1:{metrics[1]}/metrics", timeout=10) as answer:
         text = answer.read().decode()
     return {
         sample.name.removeprefix("tubeclient_query_"): sample.value
@@ -43,10 +45,10 @@ def scrape(metrics: IngestMetrics) -> dict[str, float]:
     }
 
 
-def test_the_jobs_rounds_are_served(metrics: IngestMetrics) -> None:
-    metrics.done(Round(AT, 1, 10, 10, 1.5, 6.7, 30, bad_rows=2, total_bad_rows=2))
-    metrics.done(Round(AT, 2, 30, 40, 0.5, 60.0, 0, bad_rows=1, total_bad_rows=3))
-    metrics.looked(datetime(2100, 11, 23, 10, 0, 10, tzinfo=UTC))
+def test_the_jobs_rounds_are_served(metrics: Metrics) -> None:
+    metrics[0](Round(AT, 1, 10, 10, 1.5, 6.7, 30, bad_rows=2, total_bad_rows=2))
+    metrics[0](Round(AT, 2, 30, 40, 0.5, 60.0, 0, bad_rows=1, total_bad_rows=3))
+    metrics[0](Looked(datetime(2100, 11, 23, 10, 0, 10, tzinfo=UTC)))
     found = scrape(metrics)
     assert (found["rows_total"], found["batches_total"], found["bad_records_total"]) == (40, 2, 3)
     assert (found["rows_behind"], found["batch_duration_seconds_sum"]) == (0, 2.0)
@@ -55,7 +57,7 @@ def test_the_jobs_rounds_are_served(metrics: IngestMetrics) -> None:
 
 def test_a_job_that_never_completes_a_round_has_times() -> None:
     before = time.time()
-    with IngestMetrics("clicks_etl", "127.0.0.1", 0) as metrics:
+    with serve_metrics("clicks_etl", "127.0.0.1", 0) as metrics:
         found = scrape(metrics)
     names = [name for name in found if name.endswith("timestamp_seconds")]
     assert names == [f"{what}_timestamp_seconds" for what in ("last_batch", "last_trigger")]
@@ -64,8 +66,8 @@ def test_a_job_that_never_completes_a_round_has_times() -> None:
 
 def test_nothing_is_served_after_the_end() -> None:
     before = {thread.name for thread in threading.enumerate()}
-    with IngestMetrics("clicks_etl", "127.0.0.1", 0) as metrics:
-        port = metrics.port
+    with serve_metrics("clicks_etl", "127.0.0.1", 0) as metrics:
+        _, port = metrics
     with pytest.raises(ConnectionRefusedError):
         socket.create_connection(("127.0.0.1", port), 5)
     wait_for(lambda: {thread.name for thread in threading.enumerate()} <= before, "the end of its threads")
@@ -86,11 +88,10 @@ def test_a_taken_port_is_one_clear_error_before_spark_starts(tmp_path: Path) -> 
     )
 
 
-def test_an_address_that_is_not_ours_is_an_error() -> None:
-    with pytest.raises(ConfigurationError, match=r"cannot be served at 192\.0\.2\.1:0: .+ Give another"):
-        IngestMetrics("clicks_etl", "192.0.2.1", 0)
-
-
-def test_an_empty_address_is_not_all_of_them() -> None:
-    with pytest.raises(ConfigurationError, match="--metrics-host is empty"):
-        IngestMetrics("clicks_etl", "", 0)
+@pytest.mark.parametrize(
+    ("host", "said"),
+    [("192.0.2.1", r"cannot be served at 192\.0\.2\.1:0: .+ Give another"), ("", "--metrics-host is empty")],
+)
+def test_an_address_that_is_not_ours_is_an_error(host: str, said: str) -> None:
+    with pytest.raises(ConfigurationError, match=said), serve_metrics("clicks_etl", host, 0):
+        pass

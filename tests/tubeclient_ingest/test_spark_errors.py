@@ -1,0 +1,102 @@
+"""What is told of an error of Spark's."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+
+from tubeclient.conditions import said
+from tubeclient.errors import DataLoss
+from tubeclient_cli.app import app
+from tubeclient_ingest.spark_errors import IngestFailed, explained, failure
+
+ROOT = Path(__file__).resolve().parents[2]
+BAD = "bad record in topic clicks, partition 1:clicks:0, message id 7, record 3: the text is not JSON"
+NAMED = "[TOPIC_NOT_FOUND] no broker of the cluster has topic t; create and deploy it"
+FAILED = "org.apache.spark.SparkException: [TASK_WRITE_FAILED] Task failed while writing rows to file:/lake."
+
+
+@pytest.mark.parametrize(
+    ("text", "cause"),
+    [
+        ("[TABLE_NOT_FOUND] no\nmore", "[TABLE_NOT_FOUND] no"),
+        ("An error occurred while calling o1.load.\n: java.lang.X: no s3a\n\tat a.b", "java.lang.X: no s3a"),
+        (
+            "Job aborted: Task 0 failed:\nTraceback (most recent call last):\n  File x.py\nValueError: first\n"
+            "tubeclient.errors.X: lost\n\tat org.apache.spark.Foo\norg.apache.spark.SparkException: Job aborted\n",
+            "tubeclient.errors.X: lost",
+        ),
+        # Spark writes its own text before it, on the same line, and others below it.
+        (f"Failed: tubeclient.errors.ConfigurationError: {NAMED} SQLSTATE: 38000\nRuntimeError: later\n", NAMED),
+        (f"a.b.C: {NAMED} of s3a://me:geheim@lake/t", f"{NAMED} of s3a://lake/t"),
+        (
+            f"An error occurred while calling o95.append.\n: {FAILED}\n\tat org.apache.spark.sql.Dataset\n"
+            "Caused by: org.apache.hadoop.fs.FSError: java.io.IOException: No space left on device\n\t... 40 more\n"
+            "Caused by: java.io.IOException: No space left on device\n\tat java.base/java.io\n",
+            f"{FAILED}; caused by java.io.IOException: No space left on device",
+        ),
+        ("[PATH_NOT_FOUND] s3a://me:geheim@lake/t is gone", "[PATH_NOT_FOUND] s3a://lake/t is gone"),
+    ],
+)
+def test_the_cause_is_told_in_one_line(text: str, cause: str) -> None:
+    assert said(failure(text)) == cause
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        "[DELTA_VIOLATE_CONSTRAINT_WITH_VALUES] CHECK constraint c (id > 0) violated by row with:\n - id : geheim",
+        '[DELTA_EXCEED_CHAR_VARCHAR_LIMIT] Value "a "geheim"" exceeds char/varchar type length limitation. Failed',
+        '[DELTA_EXCEED_CHAR_VARCHAR_LIMIT] Value "geheim\nb" exceeds char/varchar type length limitation. Failed',
+        '[CAST_INVALID_INPUT] The value \'a of the type geheim\' of the type "STRING" cannot be cast to "DATE".',
+        '[CAST_INVALID_INPUT] The value \'geheim\nb\' of the type "STRING" cannot be cast to "DATE".',
+    ],
+)
+def test_no_value_of_a_row_is_told(error: str) -> None:
+    """The job knows the table's rules as they were at its start."""
+    cause = str(failure(f"An error occurred while calling o1.append.\n: org.apache.X: {error}\n\tat a.b"))
+    assert cause.startswith(f"org.apache.X: {error.split()[0]} ")
+    assert "geheim" not in cause
+
+
+def test_of_a_bad_record_its_place_and_the_ways_out_are_told() -> None:
+    """Spark's text has it among Java's traces and Python's."""
+    java = f"org.apache.spark.SparkRuntimeException: [USER_RAISED_EXCEPTION] {BAD} SQLSTATE: P0001\n\tat org.X\n"
+    found = failure(f"An error occurred while calling o1.append.\n: Job aborted: {java}RuntimeError: later\n")
+    assert said(found).startswith(f"[BAD_RECORD] {BAD}. Nothing of its round was written. Correct the format or")
+
+
+def test_of_a_loss_this_jobs_way_out_is_told() -> None:
+    with pytest.raises(IngestFailed) as caught, explained():
+        raise DataLoss("1:clicks:0 ends at 28", partition="1:clicks:0", wanted=560, found=None)
+    for told in (
+        said(caught.value),
+        said(failure("Traceback\ntubeclient.errors.DataLoss: [DATA_LOSS] 1:clicks:0 ends at 28")),
+    ):
+        assert told.startswith("[DATA_LOSS] 1:clicks:0 ends at 28. If its brokers lost their newest messages, ")
+        assert "--begin-anew TOPIC" in told
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Traceback (most recent call last):\nModuleNotFoundError: No module named 'pyspark'\n\n\tat org.x\n",
+        "Lost task 1.0: Error from python worker:\n  /usr/bin/python3: Error while finding module specification for "
+        "'pyspark.daemon' (ModuleNotFoundError: No module named 'pyspark')\nPYTHONPATH was:\n  /x.zip\n",
+    ],
+)
+def test_an_executor_without_a_package_is_told_with_what_to_do(text: str) -> None:
+    cause = "[PACKAGE_MISSING] the Python of an executor lacks the package pyspark. Set PYSPARK_PYTHON"
+    assert said(failure(text)).startswith(cause)
+
+
+def test_each_option_that_a_text_names_is_one_of_the_command() -> None:
+    command: Any = typer.main.get_command(app)
+    known = {option for parameter in command.commands["ingest"].params for option in parameter.opts}
+    for module in [*(ROOT / "tubeclient_ingest").glob("*.py"), *(ROOT / "tubeclient_cli" / "ingest").glob("*.py")]:
+        named = set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", module.read_text(encoding="utf-8")))
+        assert named <= known, module

@@ -1,0 +1,166 @@
+"""`tubeclient bad-records`: look at the bad records of `tubeclient ingest`, and try them again. Imports nothing heavy
+until a command runs."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from tubeclient.errors import ConfigurationError
+from tubeclient.extras import brought_by
+from tubeclient_cli.common.cluster import spark_confs
+from tubeclient_cli.common.terminal import AsJson, SparkConf, SparkMaster, clear_errors, print_json, table_console
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from tubeclient_ingest.job import Ingest
+
+__all__ = ["bad_records_app"]
+
+bad_records_app = typer.Typer(
+    name="bad-records",
+    help="Look at the bad records of `tubeclient ingest --bad-records`, and try them again.",
+    no_args_is_help=True,
+    pretty_exceptions_show_locals=False,
+)
+
+_SHOWN_BYTES: Final = 60
+_NEWEST: Final = ("time", "reason", "topic", "partitionKey", "offset", "messageId", "recordIndex", "value")
+
+Settings = Annotated[Path, typer.Option(help="The job's TOML file.")]
+PartOfReason = Annotated[
+    str | None, typer.Option(metavar="TEXT", help="Only those whose reason has this text in it, in any case.")
+]
+
+
+@bad_records_app.command()
+def show(
+    settings: Settings,
+    reason: PartOfReason = None,
+    newest: Annotated[int, typer.Option(metavar="N", min=1, help="The most records to show.")] = 20,
+    spark_master: SparkMaster = None,
+    conf: SparkConf = None,
+    json: AsJson = False,
+) -> None:
+    """Show why a job's records are bad, with counts, and the newest records.
+
+    Example:
+
+      tubeclient bad-records show --settings conf/ingest.toml --reason JSON
+    """
+    with clear_errors("bad-records show"):
+        with _job(settings, spark_master, conf) as job:
+            document = _found(job.bad_records(), reason, newest)
+        if json:
+            print_json(document)
+            return
+        from tubeclient_cli.common.tables import print_rows
+
+        console = table_console()
+        print_rows(console, document["reasons"])
+        print_rows(console, document["newest"], leave_out=["valueBase64"])
+        if document["records"]:
+            shown = len(document["newest"])
+            console.print(f"{document['records']:,} records, of which the newest {shown:,} are shown")
+        else:
+            console.print("there are no bad records" if reason is None else "no bad records match")
+
+
+@bad_records_app.command()
+def retry(
+    settings: Settings,
+    reason: PartOfReason = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would move, and change nothing.")] = False,
+    spark_master: SparkMaster = None,
+    conf: SparkConf = None,
+    json: AsJson = False,
+) -> None:
+    """Parse a job's bad records again, and move those that are good now to the target.
+
+    Correct the format or the schema in the settings first.
+    Each record is moved once. If the command is killed, nothing was moved, or
+    all: start it again. The job may run meanwhile. Messages that the source
+    itself cannot read stay bad.
+
+    Example:
+
+      tubeclient bad-records retry --settings conf/ingest.toml --dry-run
+    """
+    with clear_errors("bad-records retry"):
+        with _job(settings, spark_master, conf) as job:
+            retried = job.retry(reason, dry_run=dry_run)
+        if json:
+            counts = {"moved": retried.moved, "stillBad": retried.still_bad, "notReadable": retried.unread}
+            print_json({"dryRun": dry_run, **counts})
+            return
+        others = "" if reason is None else "; those with other reasons were not tried"
+        if retried.unread:
+            others += f"; {retried.unread:,} more were not tried, as the source itself cannot read their messages"
+        moved = "would be moved to the target, if this were no dry run" if dry_run else "were moved to the target"
+        typer.echo(
+            f"{retried.moved + retried.still_bad:,} bad records were tried: {retried.moved:,} {moved},"
+            f" {retried.still_bad:,} are still bad{others}"
+        )
+
+
+@contextlib.contextmanager
+def _job(file: Path, master: str | None, conf: list[str] | None) -> Iterator[Ingest]:
+    """The job of a settings file, with a session of Spark."""
+    from tubeclient_cli.common.cluster import of_environment
+    from tubeclient_cli.ingest.on_spark import on_spark
+    from tubeclient_ingest.settings import load_settings
+
+    confs = spark_confs(conf)
+    job = load_settings(file, {}, of_environment())
+    if job.bad_records is None:
+        raise ConfigurationError(f"{file} has no bad-records in [ingest]; name the table")
+    with brought_by("spark"):
+        from tubeclient_ingest.job import Ingest
+        from tubeclient_ingest.spark_errors import explained
+    with on_spark(f"tubeclient bad-records of {job.consumer_group}", master, confs) as spark, explained():
+        yield Ingest(spark, settings=job)
+
+
+def _found(records: DataFrame, reason: str | None, newest: int) -> dict[str, Any]:
+    """Of `Ingest.bad_records()` those that are bad, with `reason` in their reason (None: all): how many there are,
+    their reasons, the most frequent first, and the newest records."""
+    from pyspark.sql import functions as F
+
+    records = records.where("state = 'bad'")
+    if reason is not None:
+        records = records.where(F.contains(F.lower("reason"), F.lower(F.lit(reason))))
+    # Seconds and not timestamps, which Python would get in the session's time zone.
+    records = records.withColumn("time", F.unix_micros("time") / 1e6)
+    counts = records.groupBy("reason").agg(F.count("*").alias("records"), F.max("time").alias("newest"))
+    reasons = [row.asDict() for row in counts.orderBy(F.desc("records"), "reason").collect()]
+    order = (F.desc("time"), F.desc("sequence"), "partitionKey", "messageId", "recordIndex")
+    rows = records.orderBy(*order).select(*_NEWEST).limit(newest).collect() if reasons else []
+    shown = []
+    for row in rows:
+        value = row.value
+        text = None if value is None else base64.b64encode(value).decode()
+        shown.append({**row.asDict(), "time": _iso(row.time), "value": _shown(value), "valueBase64": text})
+    return {
+        "records": sum(one["records"] for one in reasons),
+        "reasons": [{**one, "newest": _iso(one["newest"])} for one in reasons],
+        "newest": shown,
+    }
+
+
+def _shown(value: bytes | None) -> str | None:
+    """The first bytes as text; what is not printable ASCII as \\x.."""
+    if value is None:
+        return None
+    text = "".join(chr(byte) if 32 <= byte < 127 else f"\\x{byte:02x}" for byte in value[:_SHOWN_BYTES])
+    return text if len(value) <= _SHOWN_BYTES else f"{text}... ({len(value):,} bytes)"
+
+
+def _iso(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds")

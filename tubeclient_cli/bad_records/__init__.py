@@ -1,1 +1,0 @@
-"""`tubeclient bad-records`: look at the table of bad records of `tubeclient ingest`."""

@@ -1,0 +1,89 @@
+"""What `tubeclient ingest` prints of a job: lines for people, or a JSON object for each event."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import asdict
+
+import typer
+
+from tubeclient.conditions import said
+from tubeclient.printable import counted
+from tubeclient_cli.common.terminal import one_line, print_json
+from tubeclient_ingest.run import Begins, Event, IngestSummary, Reading, Round
+
+__all__ = ["Output", "print_error", "summary_line"]
+
+_EVERY_SECONDS = 5.0
+"""Rounds are often shorter, and people need no line for each."""
+
+
+class Output:
+    """Prints events; `count` gets them too."""
+
+    def __init__(self, *, as_json: bool) -> None:
+        self._as_json = as_json
+        self._next = 0.0
+        self._rounds = 0
+        self.reading = False
+        """Whether the first round has begun."""
+        self.count: Callable[[Event], object] = lambda _: None
+
+    def say(self, text: str, event: str = "starting") -> None:
+        """Print a line, or the event with this text."""
+        if self._as_json:
+            print_json({"event": event, "text": text})
+        else:
+            typer.echo(one_line(text))
+
+    def __call__(self, event: Event) -> None:
+        self.count(event)
+        match event:
+            case Begins(text):
+                self.say(text, "begin")
+            case Reading():
+                self.reading = True
+            case Round() if self._as_json:
+                print_json({"event": "round", **asdict(event)})
+            case Round():
+                self._rounds += 1
+                if time.monotonic() >= self._next:
+                    self._next = time.monotonic() + _EVERY_SECONDS
+                    typer.echo(
+                        f"{event.total_rows:,} rows{_bad(event.total_bad_rows)} in {counted(self._rounds, 'round')},"
+                        f" {event.rows_per_second:,.0f} rows/s, {_behind(event.rows_behind)}"
+                    )
+
+    def end(self, summary: IngestSummary) -> None:
+        """Print the last line of a run."""
+        if self._as_json:
+            fields = asdict(summary)
+            print_json({"event": "stopped" if fields.pop("stopped") else "done", **fields})
+        else:
+            typer.echo(summary_line(summary))
+
+
+def print_error(error: BaseException) -> None:
+    """The event of a job that failed; `condition` is the error's name, null if it has none."""
+    print_json({"event": "error", "condition": getattr(error, "condition", None), "text": said(error)})
+
+
+def summary_line(summary: IngestSummary) -> str:
+    """The last line of a run."""
+    rate = summary.rows / summary.seconds if summary.seconds else 0.0
+    return (
+        f"{'stopped' if summary.stopped else 'done'}: {summary.rows:,} rows{_bad(summary.bad_rows)} in"
+        f" {counted(summary.rounds, 'round')}, {summary.seconds:.1f} s, {rate:,.0f} rows/s,"
+        f" {_behind(summary.rows_behind)}"
+    )
+
+
+def _bad(rows: int) -> str:
+    return f" ({rows:,} bad)" if rows else ""
+
+
+def _behind(rows: int | None) -> str:
+    if rows is None:
+        return "messages behind unknown"
+    return "nothing behind" if rows == 0 else f"at most {rows:,} messages behind"
