@@ -29,8 +29,7 @@ except ModuleNotFoundError as error:
 
 if TYPE_CHECKING:
     from offsets_store import GroupKey, OffsetsTable, OffsetsTableError, PartitionProgress
-    from spark_source.progress.lag_listener import LagListener, QueryLag, bad_rows
-    from spark_source.progress.query_metrics import QueryMetrics
+    from spark_source.progress.query_metrics import LagListener, QueryLag, QueryMetrics
     from spark_source.session import session
     from spark_source.typed.typed import typed
     from tubeclient_ingest.job import Ingest, IngestFailed
@@ -46,7 +45,6 @@ __all__ = [
     "PartitionProgress",
     "QueryLag",
     "QueryMetrics",
-    "bad_rows",
     "session",
     "typed",
 ]
@@ -55,13 +53,12 @@ _HOMES = {
     "GroupKey": "offsets_store",
     "Ingest": "tubeclient_ingest.job",
     "IngestFailed": "tubeclient_ingest.job",
-    "LagListener": "spark_source.progress.lag_listener",
+    "LagListener": "spark_source.progress.query_metrics",
     "OffsetsTable": "offsets_store",
     "OffsetsTableError": "offsets_store",
     "PartitionProgress": "offsets_store",
-    "QueryLag": "spark_source.progress.lag_listener",
+    "QueryLag": "spark_source.progress.query_metrics",
     "QueryMetrics": "spark_source.progress.query_metrics",
-    "bad_rows": "spark_source.progress.lag_listener",
     "session": "spark_source.session",
     "typed": "spark_source.typed.typed",
 }

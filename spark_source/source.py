@@ -23,8 +23,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from spark_source.options.given import GivenOptions
-    from spark_source.options.sink_options import SinkOptions
-    from spark_source.options.source_options import SourceOptions
+    from spark_source.options.source_options import SinkOptions, SourceOptions
 
 __all__ = ["TubeSource"]
 
@@ -111,7 +110,7 @@ class TubeSource(DataSource):
         return options
 
     def _write_options(self) -> SinkOptions:
-        from spark_source.options.sink_options import SinkOptions
+        from spark_source.options.source_options import SinkOptions
 
         options = self._given.of(SinkOptions)
         options.check_files()

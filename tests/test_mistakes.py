@@ -55,7 +55,7 @@ OF_READS: list[tuple[str, dict[str, str | None], str, str]] = [
     ("a time in words", {"startingTimestamp": "yesterday"}, "INVALID_OPTION_VALUE", "milliseconds"),
     ("a time zone that is none", {"messageTimeZone": "Mars/Base"}, "INVALID_OPTION_VALUE", "is not a time zone"),
     ("an unknown strategy", {"assignmentStrategy": "robin"}, "INVALID_OPTION_VALUE", "write one of averagely"),
-    ("table options alone", {"offsetsTableMode": "strict"}, "INVALID_SETTING", "add offsetsTable"),
+    ("table options alone", {"storageOption.region": "eu"}, "INVALID_SETTING", "add offsetsTable"),
     ("filters of others", {"filters": '{"other": ["x"]}'}, "INVALID_SETTING", "names topic other, which is not read"),
     ("a user alone", {"authUser": "me"}, "INVALID_SETTING", "authUser is given without a password"),
     ("a file that is not there", {"authUser": "m", "authPasswordFile": "/no"}, "FILE_NOT_READABLE", "cannot be read"),

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from spark_source.offsets.offsets import Offsets
-from spark_source.options.moment import moment_ms
+from spark_source.options.parsers import moment_ms
 from tubeclient.errors import ConfigurationError
 from tubeclient.keys import PartitionKey
 from tubeclient.printable import counted

@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from spark_source.offsets.offset_spec import OffsetSpec
-from spark_source.options.given import parse_options
-from spark_source.options.moment import moment_ms
+from spark_source.options.given import find_option, parse_options
 from spark_source.options.option import Masked
-from spark_source.options.parsers import duration_ms
+from spark_source.options.parsers import duration_ms, moment_ms
 from spark_source.options.settings_file import (
     NUMBER_OR_TEXT,
     SettingsFile,
@@ -21,7 +20,6 @@ from spark_source.options.settings_file import (
     missing_settings,
 )
 from spark_source.options.source_options import SourceOptions
-from spark_source.options.table import find_option
 from spark_source.options.table_uris import check_folders
 from spark_source.typed.format_settings import FormatSettings
 from tubeclient.errors import ConfigurationError

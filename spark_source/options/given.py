@@ -1,4 +1,5 @@
-"""From the user's texts to options. Only later does Spark say whether a read or a write follows."""
+"""Every option of reads and writes, and from the user's texts to their values. Only later does Spark say whether a read
+or a write follows."""
 
 from __future__ import annotations
 
@@ -10,17 +11,41 @@ from spark_source.options import parsers as to
 from spark_source.options.access import AccessOptions, asks_for_tls
 from spark_source.options.option import Masked, Option, options_of
 from spark_source.options.settings_file import nearest
-from spark_source.options.sink_options import SinkOptions
-from spark_source.options.source_options import SourceOptions
-from spark_source.options.table import OPTIONS, find_option
+from spark_source.options.source_options import SinkOptions, SourceOptions
 from tubeclient.errors import ConfigurationError
 
-__all__ = ["GivenOptions", "access_options", "parse_given", "parse_options", "write_options"]
+__all__ = ["OPTIONS", "GivenOptions", "access_options", "find_option", "markdown", "parse_given", "parse_options"]
 
 _Kind = TypeVar("_Kind", SourceOptions, SinkOptions, AccessOptions)
 
 _SPARKS_OWN: Final = ("checkpointLocation", "queryName")
 """Options that Spark passes to a sink along with the user's."""
+
+
+_READING: Final = tuple(options_of(SourceOptions).values())
+_WRITING: Final = tuple(options_of(SinkOptions).values())
+
+_ALL: Final = (*_READING, *(option for option in _WRITING if option not in _READING))
+
+OPTIONS: Final[tuple[Option, ...]] = tuple(option for option in _ALL if not option.internal)
+"""Those that users may set, in the order of the documentation."""
+
+
+def find_option(key: str) -> Option | None:
+    """The option of a name in any case, internal ones too; None if unknown."""
+    return next((option for option in _ALL if option.matches(key)), None)
+
+
+def markdown() -> str:
+    """The options as a Markdown table."""
+    lines = ["| option | default | applies to | meaning |", "|---|---|---|---|"]
+    lines += [f"| `{option.name}` | {option.default} | {_uses(option)} | {option.doc} |" for option in OPTIONS]
+    return "\n".join([*lines, ""])
+
+
+def _uses(option: Option) -> str:
+    reads = {None: "reads", "stream": "streaming reads", "batch": "batch reads"}[option.only]
+    return ", ".join([*[reads] * (option in _READING), *["writes"] * (option in _WRITING)])
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,11 +98,6 @@ def parse_given(options: Mapping[str, str]) -> GivenOptions:
         for text in (text for key, text in options.items() if key.lower() == "masterservers"):
             values["masterServers"] = to.servers(text, tls=True)
     return GivenOptions(values)
-
-
-def write_options(given: GivenOptions) -> SinkOptions:
-    """Return the options of a write."""
-    return given.of(SinkOptions)
 
 
 def access_options(options: Mapping[str, str]) -> AccessOptions:

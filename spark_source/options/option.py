@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Final, Literal, TypeVar
 
-__all__ = ["Masked", "Option", "option", "optional", "options_of", "required", "secrets"]
+__all__ = ["Masked", "Option", "option", "optional", "options_of", "required"]
 
 T = TypeVar("T")
 
@@ -73,7 +73,7 @@ def option(
 
 def optional(
     name: str,
-    parse: Callable[[str], T],
+    parse: Callable[[str], Any],
     unset: T,
     unset_doc: str,
     doc: str,
@@ -86,14 +86,6 @@ def optional(
         default_factory=lambda: unset,
         repr=not secret,
         metadata={_OPTION: Option(name=name, parse=parse, default=unset_doc, doc=doc, only=only, secret=secret)},
-    )
-
-
-def secrets(name: str, parse: Callable[[str], str], doc: str) -> Mapping[str, str]:
-    """The field of all options that begin with `name` up to its `*`; their values are secret."""
-    return field(
-        default_factory=lambda: Masked({}),
-        metadata={_OPTION: Option(name=name, parse=parse, default="", doc=doc, secret=True)},
     )
 
 

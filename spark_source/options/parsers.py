@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping
+from datetime import UTC, datetime, timedelta, tzinfo
 from functools import partial
 from typing import Final, TypeVar
 from urllib.parse import urlsplit
@@ -27,6 +28,7 @@ __all__ = [
     "folder",
     "integer",
     "location",
+    "moment_ms",
     "own_group",
     "partition_keys",
     "password",
@@ -198,6 +200,22 @@ def duration_ms(low_ms: int) -> Callable[[str], int]:
         return int(match[1]) * unit
 
     return parse
+
+
+def moment_ms(text: str, where: str, zone: tzinfo = UTC) -> int | None:
+    """Milliseconds since 1970 of a time such as 2026-11-21T10:31Z; None if `text` is not a time.
+
+    `zone` applies to times that name none; `where` is the option's name. ConfigurationError for a time before 1970.
+    """
+    try:
+        moment = datetime.fromisoformat(text.strip())
+    except ValueError:
+        return None
+    aware = moment if moment.tzinfo is not None else moment.replace(tzinfo=zone)
+    since = aware - datetime(1970, 1, 1, tzinfo=UTC)
+    if since.days < 0:
+        raise ConfigurationError(f"{where} is {text!r}, which is before 1970; write earliest")
+    return since // timedelta(milliseconds=1)
 
 
 def choice(*words: Word) -> Callable[[str], Word]:

@@ -1,31 +1,105 @@
-"""Metrics of running queries for Prometheus. Spark takes none from a Python source, but tells listeners of batches.
+"""What Spark's listeners are told of a query's batches: lag for the driver, and metrics for Prometheus. Spark shows the
+offsets of Python sources, but takes no metrics from them.
 
-metrics = QueryMetrics()
-spark.streams.addListener(metrics)
-REGISTRY.register(metrics)
+    spark.streams.addListener(LagListener(print))
+    metrics = QueryMetrics()
+    spark.streams.addListener(metrics)
+    REGISTRY.register(metrics)
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
 from spark_source.offsets.offsets import Offsets
-from spark_source.progress.lag_listener import observed_bad_rows
 from tubeclient.counts import Durations
 from tubeclient.counts import Metric as Counted
 from tubeclient.errors import ConfigurationError
-from tubeclient.keys import rows_behind
+from tubeclient.keys import StoreKey, rows_behind_by_store
 from tubeclient.metrics import families, need_prometheus
 
 if TYPE_CHECKING:
     from prometheus_client.core import Metric
 
-__all__ = ["QUERY_METRICS", "QueryBatch", "QueryMetrics"]
+__all__ = ["QUERY_METRICS", "LagListener", "QueryBatch", "QueryLag", "QueryMetrics"]
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class QueryLag:
+    """How far one source of a query was behind when a batch was planned, in rows. Exact if all partitions of each store
+    are read without filters; otherwise an upper bound."""
+
+    query_id: str
+    query_name: str | None
+    batch_id: int
+    source: int
+    """Number of the source in the query, from 0."""
+    by_store: Mapping[StoreKey, int]
+
+    @property
+    def rows_behind(self) -> int:
+        """Of the group: the sum over all stores."""
+        return sum(self.by_store.values())
+
+
+class LagListener(StreamingQueryListener):
+    """Calls `on_lag` after each batch with the lag of each tubeclient source of all queries; ignores other sources.
+
+    Errors of `on_lag` are logged and do not affect the query.
+    """
+
+    def __init__(self, on_lag: Callable[[QueryLag], object]) -> None:
+        self._on_lag = on_lag
+
+    def onQueryStarted(self, event: Any) -> None:
+        """Nothing is known yet."""
+
+    def onQueryProgress(self, event: Any) -> None:
+        progress = json.loads(event.progress.json)
+        for number, by_store in _behind(progress).items():
+            if by_store is None:
+                continue
+            lag = QueryLag(str(progress["id"]), progress.get("name"), int(progress["batchId"]), number, by_store)
+            try:
+                self._on_lag(lag)
+            except Exception:
+                _log.exception("a callback for the lag of query %s failed", lag.query_id)
+
+    def onQueryIdle(self, event: Any) -> None:
+        """The last lag is still valid: nothing new has come."""
+
+    def onQueryTerminated(self, event: Any) -> None:
+        """Nobody asks for the lag of a query that has ended."""
+
+
+def _behind(progress: Mapping[str, Any]) -> dict[int, Mapping[StoreKey, int] | None]:
+    """The rows that each tubeclient source is behind, by its number and by store; None if the progress does not say:
+    Spark asks for the newest offsets when it plans a batch, and not when it runs one again."""
+    found: dict[int, Mapping[StoreKey, int] | None] = {}
+    for number, source in enumerate(progress["sources"]):
+        end, latest = _offsets(source.get("endOffset")), _offsets(source.get("latestOffset"))
+        if end is not None:
+            # A partition without an end has everything to read; one past its topic's end nothing.
+            found[number] = None if latest is None else rows_behind_by_store(latest, end)
+    return found
+
+
+def _offsets(given: Any) -> Offsets | None:
+    """None if these are no offsets of a tubeclient source."""
+    try:
+        return Offsets.from_dict(given)
+    except ConfigurationError:
+        return None
+
 
 BATCH_SECONDS: Final = (0.5, 1, 2.5, 5, 10, 20, 30, 60, 120, 300, 600, 1800)
 
@@ -39,8 +113,7 @@ _BAD: Final = Counted(
     "tubeclient_query_bad_records_total",
     "counter",
     _LABELS,
-    "Bad records among these rows: of `tubeclient ingest` those that --bad-records took, of other queries those "
-    "that they count with bad_rows().",
+    "Bad records among these rows, of `tubeclient ingest`: those that --bad-records took.",
 )
 _SECONDS: Final = Counted(
     "tubeclient_query_batch_duration_seconds",
@@ -97,12 +170,8 @@ class QueryMetrics(StreamingQueryListener):
     """A listener of Spark, and a collector for a registry of the package prometheus-client: the batches, the lag and
     the failures of all queries that read from TubeMQ.
 
-    The label `query` is the query's name, or its id if it has none. Bad records are counted for queries that observe
-    `bad_rows()`. Needs the extra `metrics`. One thread adds: Spark's, which tells of the events.
-
-    >>> metrics = QueryMetrics()  # doctest: +SKIP
-    >>> spark.streams.addListener(metrics)  # doctest: +SKIP
-    >>> REGISTRY.register(metrics)  # doctest: +SKIP
+    The label `query` is the query's name, or its id if it has none. Needs the extra `metrics`. One thread adds:
+    Spark's, which tells of the events.
     """
 
     def __init__(self) -> None:
@@ -160,7 +229,7 @@ class QueryMetrics(StreamingQueryListener):
 
     def onQueryProgress(self, event: Any) -> None:
         progress = json.loads(event.progress.json)
-        sources = [source for source in progress["sources"] if _offsets(source.get("endOffset")) is not None]
+        sources = _behind(progress)
         if not sources:
             return
         began = datetime.fromisoformat(progress["timestamp"]).timestamp()
@@ -170,17 +239,10 @@ class QueryMetrics(StreamingQueryListener):
         if "addBatch" not in progress["durationMs"]:
             self.looked(query, began)
             return
-        behind = [_rows_behind(source) for source in sources]
-        self.batch(
-            query,
-            QueryBatch(
-                sum(int(source["numInputRows"]) for source in sources),
-                seconds,
-                began + seconds,
-                None if None in behind else sum(rows for rows in behind if rows is not None),
-                observed_bad_rows(progress) or 0,
-            ),
-        )
+        behind = [None if by_store is None else sum(by_store.values()) for by_store in sources.values()]
+        rows = sum(int(progress["sources"][number]["numInputRows"]) for number in sources)
+        known = None if None in behind else sum(one or 0 for one in behind)
+        self.batch(query, QueryBatch(rows, seconds, began + seconds, known))
 
     def onQueryIdle(self, event: Any) -> None:
         query = self._names.get(str(event.id))
@@ -191,18 +253,3 @@ class QueryMetrics(StreamingQueryListener):
         query = self._names.pop(str(event.id), None)
         if query is not None:
             self.ended(query, failed=event.exception is not None)
-
-
-def _rows_behind(source: Mapping[str, Any]) -> int | None:
-    """The most rows that are left to read after a batch, by a source's part of Spark's progress. None if it does not
-    say: Spark asks for the newest offsets when it plans a batch, and not when it runs one again."""
-    end, latest = _offsets(source.get("endOffset")), _offsets(source.get("latestOffset"))
-    return None if end is None or latest is None else rows_behind(latest, end)
-
-
-def _offsets(told: Any) -> Offsets | None:
-    """None if these are no offsets of a tubeclient source."""
-    try:
-        return Offsets.from_dict(told)
-    except ConfigurationError:
-        return None

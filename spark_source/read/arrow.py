@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_source.options.row_options import ATTRIBUTES, RowOptions
+from spark_source.options.source_options import ATTRIBUTES, RowOptions
 from spark_source.plan.read_task import OffsetRule
 from spark_source.read.attributes import NO_ATTRIBUTES, AttributeColumns, Attributes, AttributeTexts, split_alike
 from spark_source.read.schema import OF_PARTITIONS, arrow_schema

@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_source.options.row_options import RowOptions
+from spark_source.options.source_options import RowOptions
 from spark_source.read.schema import OF_PARTITIONS, arrow_schema
 from tubeclient.errors import CorruptMessage
 from tubeclient.inlong import RecordColumns, RecordDecoder

@@ -103,8 +103,8 @@ def _start_and_end(
     from spark_source.stream.loss_judge import told_loss
 
     bounds = _bounds_of_all(lookup, layout.view_read)
-    finder = OffsetFinder(lookup, options)
-    start = beginning(options.start_of("batch"), layout, bounds, finder, progress, waits=False)
+    finder = OffsetFinder(lookup, options, progress)
+    start = beginning(options.start_of("batch"), layout, bounds, finder, waits=False)
     lost = find_lost(start, bounds)
     if lost:
         # A loss counts only if a second look confirms it.

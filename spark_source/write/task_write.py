@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql.datasource import WriterCommitMessage
 
-from spark_source.options.sink_options import SinkOptions
+from spark_source.options.source_options import SinkOptions
 from spark_source.write.sink_columns import SinkColumns
 from tubeclient.errors import DeadlineExceeded
 

@@ -31,7 +31,7 @@ def parse_place(text: str, where: str, zone: tzinfo, others: str = "") -> Offset
     """`where` is the option's name, `zone` that of times without one, `others` what else the option takes.
     ConfigurationError."""
     from spark_source.offsets.offset_spec import Moment, OffsetSpec
-    from spark_source.options.moment import moment_ms
+    from spark_source.options.parsers import moment_ms
     from tubeclient.keys import checked_offset, is_plain_number
 
     bare = text.strip()
@@ -62,8 +62,7 @@ def offsets_of(
 
     `before` has the group's positions. Raises ConfigurationError and TubeError.
     """
-    from spark_source.offsets.offset_spec import GroupPositions, resolve
-    from spark_source.offsets.timestamps import without_times
+    from spark_source.offsets.offset_spec import resolve, without_times
 
     if unknown := spec.unknown(partitions):
         raise ConfigurationError(
@@ -77,7 +76,7 @@ def offsets_of(
             f"{spec.option} uses the times that producers write on messages, but {error}. Name earliest, latest, or an "
             f'offset by partition: {{"{error.partition}": 2800}}'
         ) from error
-    return resolve(spec, meant, bounds, lambda: GroupPositions(before or {}))
+    return resolve(spec, meant, bounds, lambda: before or {})
 
 
 def held(positions: Mapping[PartitionKey, int], bounds: Mapping[StoreKey, StoreBounds]) -> dict[PartitionKey, int]:

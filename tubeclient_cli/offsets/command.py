@@ -211,12 +211,15 @@ def status(
     """
     with clear_errors("offsets status"):
         from offsets_store.health import Verdict
-        from spark_source.options.moment import duration_ms
+        from spark_source.options.parsers import duration_ms
         from tubeclient.conditions import said
         from tubeclient_cli.offsets import display as display
         from tubeclient_cli.offsets.status import statuses
 
-        silence = None if max_silence is None else timedelta(milliseconds=duration_ms("--max-silence", max_silence))
+        try:
+            silence = None if max_silence is None else timedelta(milliseconds=duration_ms(1)(max_silence))
+        except ValueError as error:
+            raise ConfigurationError(f"--max-silence {error}") from None
         table = table_at(offsets_table, storage_option)
         names = table.groups() if consumer_group is None else [consumer_group]
         codes, found = {ExitCode.DONE}, []

@@ -103,7 +103,7 @@ def checked(read: str, **more: object) -> SourceOptions:
     ("more", "message"),
     [
         ({"startingTimestamp": "yesterday"}, "the time 'yesterday' of startingTimestamp is not a number of millisec"),
-        ({"startingTimestamp": 1_700_000_000_000_000}, "the time 1700000000000000 of startingTimestamp is not"),
+        ({"startingTimestamp": 1_700_000_000_000_000}, "the time '1700000000000000' of startingTimestamp is not"),
         (
             {"startingTimestamp": 120_000, "endingTimestamp": 60_000},
             r"endingTimestamp 60000 \(1970-01-01 00:01 UTC\) is before startingTimestamp 120000 .*; swap",

@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spark_source.offsets.offsets import Offsets
-from spark_source.progress.broker_positions import BrokerPositions
-from spark_source.progress.follower import Waits
-from spark_source.progress.position import Position
+from spark_source.progress.progress_table import Position
+from spark_source.progress.writer import Waits
+from spark_source.stream.group_position import BrokerPositions
 from tests.spark_source.fakes import ROW, STORE, FakeClock, FakeCluster, as_json, key, options, planner
 from tests.waiting import wait_for
 from tubeclient.errors import BrokerFailed, ConfigurationError, ConnectError
@@ -47,7 +47,7 @@ def opened(cluster: FakeCluster) -> Iterator[Open]:
     for one in made:
         one.close()
     wait_for(
-        lambda: all(thread.name != "tubeclient-broker-positions" for thread in threading.enumerate()),
+        lambda: not any(thread.name.startswith("commitOffsetsToBroker") for thread in threading.enumerate()),
         "the threads' end",
     )
 

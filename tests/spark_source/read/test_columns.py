@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from embedded_tubemq import EmbeddedTubeMQ, TopicConfig
 from embedded_tubemq.storage.store import NewMessage
 from spark_source.options.given import parse_options
-from spark_source.options.row_options import RowOptions
+from spark_source.options.source_options import RowOptions
 from spark_source.plan.read_task import OffsetRule, ReadTask
 from spark_source.read.schema import COLUMNS, spark_schema
 from spark_source.read.task_read import read_task

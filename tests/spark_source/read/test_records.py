@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from spark_source.options.row_options import ALL_ATTRIBUTES, RowOptions
+from spark_source.options.source_options import ALL_ATTRIBUTES, RowOptions
 from spark_source.plan.read_task import OffsetRule
 from spark_source.read.arrow import PackDecoder
 from spark_source.read.schema import arrow_schema, spark_schema

@@ -8,7 +8,6 @@ import pytest
 
 from offsets_store import GroupKey, OffsetsTable
 from tests.spark_source.fakes import ROW, STORE, FakeClock, FakeCluster, as_json, key, planner
-from tests.waiting import wait_for
 from tubeclient.keys import StoreKey, TopicLayout
 
 
@@ -79,26 +78,24 @@ def test_what_the_table_does_not_know_follows_the_named_fallback(tmp_path: Path,
     assert one.initial() == as_json({"1:t:0": 4, "1:t:1": 1, "1:u:0": begin})
 
 
-@pytest.mark.parametrize("mode", ["strict", "best_effort"])
-def test_where_a_lost_tail_is_accepted_the_table_goes_back_before_a_batch_does(tmp_path: Path, mode: str) -> None:
+def test_where_a_lost_tail_is_accepted_the_table_goes_back_before_a_batch_does(tmp_path: Path) -> None:
     clock, cluster = FakeClock(), FakeCluster(partitions=1, rows=(0, 1000))
-    more = {"offsetsTable": tmp_path, "offsetsTableMode": mode, "failOnDataLoss": "false"}
-    one = planner(cluster, clock, offsetCommitInterval="1h", **more)
+    more = {"offsetsTable": tmp_path, "failOnDataLoss": "false"}
+    one = planner(cluster, clock, **more)
     assert one.initial() == as_json({"1:t:0": 1000})
     cluster.rows[STORE] = (0, 1010)
     one.complete(as_json({"1:t:0": 1010}))
-    wait_for(lambda: positions(tmp_path) == {"1:t:0": 1010}, "the table")
     cluster.rows[STORE] = (0, 8)
     clock.now += 60
     assert one.latest(as_json({"1:t:0": 1010}), None) == as_json({"1:t:0": 8})
-    wait_for(lambda: positions(tmp_path) == {"1:t:0": 8}, "the table to go back")
+    assert positions(tmp_path) == {"1:t:0": 8}
     one.complete(as_json({"1:t:0": 1010}))  # Spark says so once the batch that goes back is planned
     one.close()
     assert positions(tmp_path) == {"1:t:0": 8}
     # Started again before that batch: from a checkpoint that is ahead still.
     again = planner(cluster, clock, **more)
     assert again.latest(as_json({"1:t:0": 1010}), None) == as_json({"1:t:0": 8})
-    wait_for(lambda: positions(tmp_path) == {"1:t:0": 8}, "the table to go back")
+    assert positions(tmp_path) == {"1:t:0": 8}
     again.close()
 
 
@@ -121,7 +118,7 @@ def test_a_query_that_begins_before_positions_past_the_data_sets_the_table_back(
 
 def test_an_older_end_that_spark_confirms_late_moves_nothing_back(tmp_path: Path) -> None:
     """As with asynchronous progress tracking: Spark confirms a batch once a later one is in its log."""
-    one = planner(FakeCluster(partitions=1), offsetsTable=tmp_path, offsetsTableMode="strict")
+    one = planner(FakeCluster(partitions=1), offsetsTable=tmp_path)
     for at, confirmed in ((4, None), (7, None), (10, 4), (10, 7)):
         one.latest(as_json({"1:t:0": at}), 3)
         if confirmed is not None:

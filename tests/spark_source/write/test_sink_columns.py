@@ -18,7 +18,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from spark_source.options.row_options import ATTRIBUTES, RowOptions
+from spark_source.options.source_options import ATTRIBUTES, RowOptions
 from spark_source.read.schema import spark_schema
 from spark_source.write.sink_columns import SinkColumns, find_columns
 from tubeclient.errors import ConfigurationError

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_source.options.row_options import ATTRIBUTES, RowOptions
+from spark_source.options.source_options import ATTRIBUTES, RowOptions
 from spark_source.plan.read_task import OffsetRule
 from spark_source.read.arrow import PackDecoder
 from spark_source.write.sink_columns import SinkColumns

@@ -15,8 +15,8 @@ import pytest
 
 import tubeclient
 from embedded_tubemq import EmbeddedTubeMQ, TopicConfig
-from spark_source.options.given import parse_given, write_options
-from spark_source.options.sink_options import SinkOptions
+from spark_source.options.given import parse_given
+from spark_source.options.source_options import SinkOptions
 from spark_source.write.sink_columns import SinkColumns
 from spark_source.write.task_write import MAX_BYTES, MAX_MESSAGES, write_rows
 from tests.tubeclient.stored import bodies, stored
@@ -33,7 +33,7 @@ def tube(tmp_path: Path) -> Iterator[EmbeddedTubeMQ]:
 
 
 def options(tube: EmbeddedTubeMQ, **more: str) -> SinkOptions:
-    return write_options(parse_given({"masterservers": tube.master_address, "topic": "rows", **more}))
+    return parse_given({"masterservers": tube.master_address, "topic": "rows", **more}).of(SinkOptions)
 
 
 def batches(values: Sequence[bytes], rows: int) -> Iterator[pa.RecordBatch]:
