@@ -16,13 +16,13 @@ import signal
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 from types import FrameType
 from typing import Final
 
 from spark_source.boundary import main_module, show_log
-from spark_source.java_parent import java_parent
 
-__all__ = ["LOG_LEVEL_VARIABLE", "collect_seldom", "let_end_in_peace", "set_up_planner_process"]
+__all__ = ["LOG_LEVEL_VARIABLE", "collect_seldom", "java_parent", "let_end_in_peace", "set_up_planner_process"]
 
 PLANNER_MODULE: Final = "pyspark.sql.streaming.python_streaming_source_runner"
 
@@ -49,7 +49,11 @@ def set_up_planner_process() -> bool:
     if driver_runs is not None:
         threading.Thread(target=_follow, args=(driver_runs,), name="tubeclient-driver-watch", daemon=True).start()
     collect_seldom()
-    _show_log(os.environ.get(LOG_LEVEL_VARIABLE, "INFO"))
+    text = os.environ.get(LOG_LEVEL_VARIABLE, "INFO")
+    level = logging.getLevelNamesMapping().get(text.strip().upper())
+    show_log(logging.INFO if level is None else level)
+    if level is None:
+        logging.getLogger(__name__).warning("%s is %r, which is not a log level", LOG_LEVEL_VARIABLE, text)
     return True
 
 
@@ -68,11 +72,18 @@ def collect_seldom() -> None:
     gc.set_threshold(100_000, 50, 100)
 
 
-def _show_log(level: str) -> None:
-    known = logging.getLevelNamesMapping().get(level.strip().upper())
-    show_log(logging.INFO if known is None else known)
-    if known is None:
-        logging.getLogger(__name__).warning("%s is %r, which is not a log level", LOG_LEVEL_VARIABLE, level)
+def java_parent() -> Callable[[], bool] | None:
+    """Returns a function that says whether this process still has the parent that it has now: a process that dies
+    leaves its children to another one.
+
+    None if the parent is no JVM: a launcher may end early. None too where there is no /proc, which is on Linux alone.
+    """
+    parent = os.getppid()
+    try:
+        name = Path(f"/proc/{parent}/comm").read_text().strip()
+    except OSError:
+        return None
+    return (lambda: os.getppid() == parent) if name == "java" else None
 
 
 def _leave(_signal: int, _frame: FrameType | None) -> None:
