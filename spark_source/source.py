@@ -84,7 +84,7 @@ class TubeSource(DataSource):
     @as_one_line()
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         from spark_source.write.sink import TubeBatchWriter
-        from spark_source.write.sink_columns import find_columns
+        from spark_source.write.sink_rows import find_columns
 
         options = self._write_options()
         if overwrite:
@@ -94,7 +94,7 @@ class TubeSource(DataSource):
     @as_one_line()
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
         from spark_source.write.sink import TubeStreamWriter, check_streams
-        from spark_source.write.sink_columns import find_columns
+        from spark_source.write.sink_rows import find_columns
 
         options = self._write_options()
         check_streams()

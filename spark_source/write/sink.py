@@ -15,7 +15,7 @@ from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from spark_source.boundary import as_one_line
 from spark_source.engine import HAS_ARROW_STREAM_WRITES, VERSION, DataSourceStreamArrowWriter
 from spark_source.options.source_options import SinkOptions
-from spark_source.write.sink_columns import SinkColumns
+from spark_source.write.sink_rows import SinkColumns
 from spark_source.write.task_write import describe, write_rows
 from tubeclient.errors import ConfigurationError
 

@@ -9,12 +9,24 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pyspark.sql.types import (
+    BinaryType,
+    DataType,
+    IntegerType,
+    LongType,
+    MapType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampNTZType,
+    TimestampType,
+)
 
 from spark_source.options.source_options import ATTRIBUTES, RowOptions
 from spark_source.plan.read_task import OffsetRule
 from spark_source.read.arrow import PackDecoder
-from spark_source.write.sink_columns import SinkColumns
-from spark_source.write.sink_rows import MessageMaker
+from spark_source.read.schema import spark_schema
+from spark_source.write.sink_rows import MessageMaker, SinkColumns, find_columns
 from tubeclient.errors import ConfigurationError
 from tubeclient.keys import PartitionKey
 from tubeclient.producing.outgoing import OutgoingMessage
@@ -133,3 +145,69 @@ def test_years_that_have_no_four_digits() -> None:
     assert MessageMaker(COLUMNS, None, "UTC").make(rows)[0].time == "999912312359"
     with pytest.raises(ConfigurationError, match="messageTime is outside of the years 1 to 9999"):
         MessageMaker(COLUMNS, None, "Asia/Shanghai").make(rows)
+
+
+# Columns, by the schema alone
+
+TYPES: dict[str, DataType] = {
+    "value": BinaryType(),
+    "topic": StringType(),
+    "tag": StringType(),
+    "attributes": MapType(StringType(), StringType()),
+    "messageTime": TimestampType(),
+}
+
+
+def schema(**columns: DataType) -> StructType:
+    return StructType([StructField(name, kind) for name, kind in columns.items()])
+
+
+def test_columns_are_found_in_any_order_and_case() -> None:
+    columns = schema(TAG=StringType(), messagetime=TimestampType(), Value=BinaryType(), topic=StringType())
+    assert find_columns(columns, None) == SinkColumns(value=2, topic=3, tag=0, message_time=1)
+    assert find_columns(schema(**TYPES), "t") == SinkColumns(0, 1, 2, 3, 4)
+
+
+def test_a_value_may_be_text() -> None:
+    assert find_columns(schema(value=StringType()), "t") == SinkColumns(0)
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        (schema(tag=StringType()), "needs a column value, of type binary or string; the columns are tag"),
+        (schema(value=LongType()), "column value has the type bigint; a write takes binary or string there, so cast"),
+        (
+            schema(Value=BinaryType(), TOPIC=BinaryType()),
+            "column TOPIC has the type binary; a write takes string there",
+        ),
+        (schema(value=BinaryType(), tag=IntegerType()), "column tag has the type int; a write takes string there"),
+        (
+            schema(value=BinaryType(), attributes=MapType(StringType(), LongType())),
+            "column attributes has the type map<string,bigint>; a write takes map<string,string> there",
+        ),
+        (
+            schema(value=BinaryType(), messageTime=TimestampNTZType()),
+            "column messageTime has the type timestamp_ntz; a write takes timestamp there",
+        ),
+        (schema(value=BinaryType(), VALUE=BinaryType()), "columns value and VALUE are the same, because a write"),
+        (
+            schema(value=BinaryType(), size=LongType()),
+            "column size cannot be written; select among value, topic, tag, attributes, messageTime",
+        ),
+        (schema(value=BinaryType(), messageType=StringType()), "column messageType .*; rename messageType to tag"),
+        (schema(key=BinaryType(), value=BinaryType()), "column key .*; TubeMQ has no keys"),
+        (schema(value=BinaryType(), headers=BinaryType()), "column headers .*; give them as attributes, a map"),
+        (schema(value=BinaryType(), partition=LongType()), "column partition .*; rows go to all partitions in turn"),
+        (schema(value=BinaryType(), timestamp=LongType()), "column timestamp .*; rename timestamp to messageTime"),
+        (spark_schema(RowOptions(columns=ATTRIBUTES)), "column partitionKey cannot be written"),
+    ],
+)
+def test_other_columns_are_refused(columns: StructType, message: str) -> None:
+    with pytest.raises(ConfigurationError, match=message):
+        find_columns(columns, "t")
+
+
+def test_the_topic_has_to_come_from_somewhere() -> None:
+    with pytest.raises(ConfigurationError, match="neither an option topic nor a column topic"):
+        find_columns(schema(value=BinaryType()), None)

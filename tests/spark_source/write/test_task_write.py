@@ -17,8 +17,8 @@ import tubeclient
 from embedded_tubemq import EmbeddedTubeMQ, TopicConfig
 from spark_source.options.given import parse_given
 from spark_source.options.source_options import SinkOptions
-from spark_source.write.sink_columns import SinkColumns
-from spark_source.write.task_write import MAX_BYTES, MAX_MESSAGES, write_rows
+from spark_source.write.sink_rows import SinkColumns
+from spark_source.write.task_write import MAX_SLICES, SLICE_BYTES, SLICE_MESSAGES, write_rows
 from tests.tubeclient.stored import bodies, stored
 from tubeclient import ConfigurationError, OutgoingMessage, Producer, SendResult
 from tubeclient.wire.payload import decode_payload
@@ -114,9 +114,9 @@ def test_a_slow_broker_holds_the_task_up_and_takes_no_memory(
 
     assert write_rows(options(tube), COLUMNS, source()).rows == {"rows": count}
     (producer,) = producers
-    limit = min(MAX_MESSAGES, MAX_BYTES // size)
+    limit = MAX_SLICES * min(SLICE_MESSAGES, SLICE_BYTES // size)
     assert limit * 0.7 < producer.most_messages <= limit
-    assert producer.most_bytes <= MAX_BYTES
+    assert producer.most_bytes <= MAX_SLICES * SLICE_BYTES
     # Before it takes the next batch, all rows of those before are sent or on their way.
     assert most_ahead <= limit
     assert sum(bodies(tube, "rows").values()) == count
