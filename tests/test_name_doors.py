@@ -12,8 +12,7 @@ import pytest
 from offsets_store import GroupKey
 from spark_source.options.given import parse_given, parse_options
 from spark_source.options.source_options import SinkOptions
-from spark_source.write.sink_rows import SinkColumns
-from spark_source.write.sink_rows import MessageMaker
+from spark_source.write.sink_rows import MessageMaker, SinkColumns
 from tubeclient import (
     Admin,
     BrokerInfo,

@@ -75,47 +75,24 @@ class Assigner:
         self._changed = changed
         self._by_lag = goes_by_lag(strategy)
         self._assignment: PartitionAssignment | None = None
-        self._assigned: tuple[PartitionSet, frozenset[PartitionKey]] | None = None
-        self._batch: tuple[Offsets, Offsets] | None = None
-
-    def newest(self, configured: PartitionSet, offsets: Offsets) -> PartitionAssignment:
-        """The assignment of the configured partitions, and of those that only `offsets` have."""
-        if self._assignment is not None and self._is_of(configured, offsets):
-            return self._assignment
-        return self._new(configured, offsets, {})
+        self._of: tuple[object, ...] = ()
+        """What the assignment depends on."""
 
     def of_batch(self, configured: PartitionSet, start: Offsets, end: Offsets) -> PartitionAssignment:
-        """The assignment for the batch from `start` to `end`; always the same for the same batch."""
-        if not self._by_lag:
-            return self.newest(configured, end)
-        if self._assignment is None or self._batch != (start, end):
-            self._assignment = self._new(configured, end, entries_by_partition(start, end))
-            self._batch = start, end
-        return self._assignment
-
-    def _is_of(self, configured: PartitionSet, offsets: Offsets) -> bool:
-        return (
-            self._assigned is not None
-            and self._assigned[0] is configured
-            and self._assigned[1] == _gone(offsets, configured)
-        )
-
-    def _new(self, configured: PartitionSet, offsets: Offsets, lag: Mapping[PartitionKey, int]) -> PartitionAssignment:
-        others = _gone(offsets, configured)
+        """The assignment for the batch from `start` to `end`, of the configured partitions and of those that only `end`
+        has; always the same for the same batch."""
+        others = frozenset(key for key, _ in find_gone(end, configured))
+        of = (configured, others, *((start, end) if self._by_lag else ()))
         former = self._assignment
+        if former is not None and of == self._of:
+            return former
         previous = self._before if former is None else former.node_of
-        new = PartitionAssignment.of(
-            self._strategy,
-            sorted({*configured, *others}),
-            self._source_count,
-            replace(self._hints, previous=previous, lag=lag),
-        )
-        self._assignment, self._assigned, self._batch = new, (configured, others), None
+        lag = entries_by_partition(start, end) if self._by_lag else {}
+        hints = replace(self._hints, previous=previous, lag=lag)
+        partitions = sorted({*configured, *others})
+        new = PartitionAssignment.of(self._strategy, partitions, self._source_count, hints)
+        self._assignment, self._of = new, of
         if former is None or new.by_node != former.by_node:
             _log.info("partitions are assigned by %s: %s", self._strategy, new.changes(previous))
             self._changed(new)
         return new
-
-
-def _gone(offsets: Offsets, configured: PartitionSet) -> frozenset[PartitionKey]:
-    return frozenset(key for key, _ in find_gone(offsets, configured))

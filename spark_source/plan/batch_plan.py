@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from heapq import heapify, heappop, heappush
-from typing import NamedTuple
 
 from spark_source.offsets.offsets import Offsets
 from spark_source.plan.assigning import PartitionAssignment
@@ -15,7 +14,7 @@ from spark_source.plan.planning import ranges
 from tubeclient.keys import INDEX_ENTRY_BYTES, OffsetRange, PartitionKey
 from tubeclient.names import MAX_READER_GROUPS
 
-__all__ = ["MOST_PARTS", "BatchPlan", "TakenOver", "take_over"]
+__all__ = ["MOST_PARTS", "BatchPlan", "take_over"]
 
 _LOGGED_RANGES = 20
 
@@ -32,26 +31,24 @@ class BatchPlan:
     assignment: PartitionAssignment
     by_node: Mapping[int, Sequence[OffsetRange]]
     """The ranges of each node; without nodes that have none."""
-    taken: Sequence[TakenOver] = ()
 
     @classmethod
     def of(cls, start: Offsets, end: Offsets, assignment: PartitionAssignment, takeover: int | None) -> BatchPlan:
         """Plan the batch from `start` to `end`; always the same for the same `assignment`."""
-        by_node, taken = ranges(start, end, assignment.by_store), list[TakenOver]()
+        by_node: Mapping[int, Sequence[OffsetRange]] = ranges(start, end, assignment.by_store)
         if takeover is not None:
-            by_node, taken = take_over(by_node, len(assignment.by_node), takeover)
-        return cls(start, end, assignment, by_node, taken)
+            by_node = take_over(by_node, len(assignment.by_node), takeover)
+        return cls(start, end, assignment, by_node)
 
     @cached_property
     def shared(self) -> Mapping[PartitionKey, Sequence[tuple[OffsetRange, int]]]:
         """The partitions that several nodes read in this batch: all parts in order, each with its node."""
-        several = {one.part.partition for one in self.taken}
         found: dict[PartitionKey, list[tuple[OffsetRange, int]]] = defaultdict(list)
-        for node, of_node in self.by_node.items() if several else ():
+        for node, of_node in self.by_node.items():
             for one in of_node:
-                if one.partition in several:
-                    found[one.partition].append((one, node))
-        return {key: sorted(parts) for key, parts in found.items()}
+                found[one.partition].append((one, node))
+        owners = self.assignment.node_of
+        return {key: sorted(parts) for key, parts in found.items() if any(node != owners[key] for _, node in parts)}
 
     def why(self, key: PartitionKey) -> str:
         """Why the partition is read by its node or nodes."""
@@ -71,36 +68,24 @@ class BatchPlan:
         return f"{count} ranges for {of} nodes, assigned by {self.assignment.strategy}: {nodes}{more}"
 
     def _texts(self) -> Iterator[tuple[int, str]]:
-        owners = {one.part: one.owner for one in self.taken}
         for node, of_node in self.by_node.items():
             for one in of_node:
-                owner = owners.get(one)
-                yield node, str(one) if owner is None else f"{one} (backlog of node {owner})"
-
-
-class TakenOver(NamedTuple):
-    """A part of a range that another node than the partition's owner reads."""
-
-    part: OffsetRange
-    owner: int
-    """The partition's node."""
-    reader: int
-    """The node that reads the part."""
+                owner = self.assignment.node_of[one.partition]
+                yield node, str(one) if owner == node else f"{one} (backlog of node {owner})"
 
 
 def take_over(
     by_node: Mapping[int, Sequence[OffsetRange]], node_count: int, min_rows: int
-) -> tuple[dict[int, Sequence[OffsetRange]], list[TakenOver]]:
-    """Return what each of the nodes 0 to `node_count` - 1 reads instead of `by_node`, and what was taken over.
+) -> dict[int, Sequence[OffsetRange]]:
+    """Return what each of the nodes 0 to `node_count` - 1 reads instead of `by_node`.
 
     The end of a range of more than `min_rows` index entries may go to another node, and so may the end of what is left
     and of what went. The sizes level the nodes' loads as far as possible: longest range first, least busy node first.
     Parts of less than half of `min_rows` are not worth a reader, and a partition has `MOST_PARTS` at most.
     Nodes with nothing to read are left out.
     """
-    owner_of = {one.partition: node for node, of_node in by_node.items() for one in of_node}
     loads = {node: sum(one.max_messages for one in by_node.get(node, ())) for node in range(node_count)}
-    parts = Counter(owner_of.keys())
+    parts = Counter(one.partition for of_node in by_node.values() for one in of_node)
     longest = [(-one.max_messages, one, node) for node, of_node in by_node.items() for one in of_node]
     heapify(longest)
     read: dict[int, list[OffsetRange]] = defaultdict(list)
@@ -119,14 +104,7 @@ def take_over(
         if whole.start < cut_at:
             parts[whole.partition] += 1
             heappush(longest, (minus_entries + entries, whole._replace(end=cut_at), holder))
-    found = {node: _joined(of_node) for node, of_node in sorted(read.items())}
-    taken = [
-        TakenOver(one, owner_of[one.partition], node)
-        for node, of_node in found.items()
-        for one in of_node
-        if owner_of[one.partition] != node
-    ]
-    return found, sorted(taken)
+    return {node: _joined(of_node) for node, of_node in sorted(read.items())}
 
 
 def _joined(ranges: Sequence[OffsetRange]) -> Sequence[OffsetRange]:

@@ -35,8 +35,6 @@ class Position(NamedTuple):
     bounds: Mapping[StoreKey, StoreBounds]
     view: ClusterView
     """The brokers that answered."""
-    node_of: Mapping[PartitionKey, int]
-    """Empty without an offsets table."""
     as_of: datetime
     """When this became known."""
     planned: BatchPlan | None = None
@@ -204,14 +202,16 @@ def _progress(position: Position) -> Iterator[PartitionProgress]:
     from offsets_store import PartitionProgress, PartRead
 
     planned = position.planned
-    starts, shared = (planned.start.as_dict(), planned.shared) if planned is not None else ({}, {})
+    starts = planned.start.as_dict() if planned is not None else {}
+    shared = planned.shared if planned is not None else {}
+    node_of = planned.assignment.node_of if planned is not None else {}
     before: Mapping[PartitionKey, int] = position.back_from or {}
     for key, at in position.complete.items():
         yield PartitionProgress(
             key,
             at,
             position.bounds[key.store].max_offset if key.store in position.bounds else None,
-            position.node_of.get(key),
+            node_of.get(key),
             starts.get(key, at) if planned is not None else before.get(key),
             tuple(PartRead(node, part.start, part.end) for part, node in shared.get(key, ())),
             None if planned is None else planned.why(key),

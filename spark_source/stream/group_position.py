@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from datetime import UTC, datetime
 
 from spark_source.cluster.cluster import TubeCluster
@@ -56,7 +56,7 @@ class GroupPosition:
         """The query begins at `initial`: nothing is complete yet."""
         if self._brokers is not None:
             now = datetime.now(UTC)
-            self._brokers.record(Position(initial, snapshot.bounds, snapshot.view_told, {}, now, begins=True))
+            self._brokers.record(Position(initial, snapshot.bounds, snapshot.view_told, now, begins=True))
 
     def went_back(self, begin: Offsets) -> None:
         """The query goes back from `begin`."""
@@ -70,24 +70,12 @@ class GroupPosition:
         asked_from = self.asked_from
         return asked_from is None or bool(asked_from.clamp(self._gone_back_from, {}).overtaken_by(complete))
 
-    def record(
-        self,
-        complete: Offsets,
-        snapshot: Snapshot,
-        newest_nodes: Callable[[Offsets], Mapping[PartitionKey, int]],
-        back_from: Offsets | None = None,
-    ) -> None:
-        """The sink has everything before `complete`; `newest_nodes` tells the nodes of a batch that another run
-        planned."""
+    def record(self, complete: Offsets, snapshot: Snapshot, back_from: Offsets | None = None) -> None:
+        """The sink has everything before `complete`."""
         last, view = self._recorded, snapshot.view_told
         if last is None or last.complete != complete or last.view != view:
             planned = self.planned if self.planned is not None and self.planned.end == complete else None
-            node_of: Mapping[PartitionKey, int] = {}
-            if planned is not None:
-                node_of = planned.assignment.node_of
-            elif self._table.exists:
-                node_of = newest_nodes(complete)
-            last = Position(complete, snapshot.last_bounds, view, node_of, datetime.now(UTC), planned, back_from)
+            last = Position(complete, snapshot.last_bounds, view, datetime.now(UTC), planned, back_from)
             self._recorded = last
         self._table.record(last)
         if self._brokers is not None:

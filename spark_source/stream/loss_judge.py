@@ -11,7 +11,7 @@ from spark_source.options.source_options import SourceOptions
 from spark_source.plan.losses import NEW_CHECKPOINT, Loss, away, data_loss, find_cut, find_gone, find_lost, gone
 from spark_source.stream.snapshot import Snapshot, SnapshotCache
 from tubeclient.errors import ConnectError, DataLoss, TransportError
-from tubeclient.keys import PartitionKey, StoreKey
+from tubeclient.keys import StoreKey
 
 __all__ = ["LossJudge", "told_loss"]
 
@@ -42,7 +42,6 @@ class LossJudge:
         self._retry_limit_ms = options.retry_limit_ms
         self._warned: dict[object, object] = {}
         """The identity of the last loss by place. No more: a query may lose something in each batch for months."""
-        self._warned_unreadable: set[PartitionKey] = set()
         self._away: set[tuple[object, str]] = set()
         """The brokers that were away at the last look, as losses have them."""
 
@@ -93,21 +92,6 @@ class LossJudge:
             snapshot,
         )
         return snapshot, start.merge({one.partition: end[one.partition] for one in lost}) if lost else start
-
-    def warn_unreadable(self, snapshot: Snapshot) -> None:
-        """Warn of partitions, on brokers that answer, that cannot be read for now."""
-        new = [
-            key
-            for key in snapshot.layout.unreadable
-            if key not in self._warned_unreadable and key.store in snapshot.bounds
-        ]
-        if new:
-            self._warned_unreadable.update(new)
-            _log.warning(
-                "%d partitions, such as %s, are closed to readers for now and keep their positions",
-                len(new),
-                new[0],
-            )
 
     def _judge(
         self, find: Callable[[Snapshot], list[Loss]], snapshot: Snapshot, way_out: str = NEW_CHECKPOINT

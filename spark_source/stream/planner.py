@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import ExitStack
 from functools import cached_property
 from typing import Any, NamedTuple, TypeAlias
@@ -26,7 +26,6 @@ from spark_source.stream.beginning import OffsetFinder, beginning, late_starts, 
 from spark_source.stream.group_position import GroupPosition
 from spark_source.stream.loss_judge import LossJudge
 from spark_source.stream.snapshot import Layout, Snapshot, SnapshotCache, Target
-from tubeclient.keys import PartitionKey
 from tubeclient.positions.offset_lookup import OffsetLookup
 
 __all__ = ["StreamPlanner"]
@@ -178,7 +177,7 @@ class StreamPlanner:
             and not (idle.held_back and self._delay_over)
         ):
             if complete:
-                self._record(begin, recent)
+                self._position.record(begin, recent)
             return start
         held = begin
         try:
@@ -188,8 +187,7 @@ class StreamPlanner:
                 self._position.went_back(begin)
             # If a lost tail is accepted, positions go back before a message arrives there: they never lead the sink.
             if complete:
-                self._record(held, recent, back_from=None if held is begin else begin)
-        group.judge.warn_unreadable(recent)
+                self._position.record(held, recent, back_from=None if held is begin else begin)
         partitions, bounds = recent.layout.readable, recent.bounds
         if self._target is not None:
             partitions, bounds = self._target.within(recent)
@@ -211,7 +209,7 @@ class StreamPlanner:
         batch."""
         complete = self._parsed(end)
         if self._position.is_news(complete):
-            self._record(complete, self._held().snapshots.get())
+            self._position.record(complete, self._held().snapshots.get())
 
     def partitions(self, start: Json, end: Json) -> list[ReadTask]:
         """The tasks of the batch from `start` to `end`; always the same ranges."""
@@ -296,12 +294,6 @@ class StreamPlanner:
         lookup = self._cluster.lookup()
         self._closing.callback(lookup.close)
         return lookup
-
-    def _record(self, complete: Offsets, snapshot: Snapshot, back_from: Offsets | None = None) -> None:
-        def newest_nodes(at: Offsets) -> Mapping[PartitionKey, int]:
-            return self._held().assigner.newest(snapshot.configured, at).node_of
-
-        self._position.record(complete, snapshot, newest_nodes, back_from)
 
     def _with_all_starts(self, begin: Offsets, until: Offsets, snapshot: Snapshot) -> tuple[Snapshot, Offsets]:
         """`begin` with the starts of those partitions of a replayed first batch whose broker is silent.

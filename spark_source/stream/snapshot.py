@@ -54,13 +54,6 @@ class Layout:
             return self.configured
         return PartitionSet(key for key in self.configured if self.view.is_subscribable(key))
 
-    @cached_property
-    def unreadable(self) -> tuple[PartitionKey, ...]:
-        """The partitions that cannot be read now."""
-        if self.readable is self.configured:
-            return ()
-        return tuple(key for key in self.configured if key not in self.readable)
-
 
 @dataclass(frozen=True)
 class Snapshot:

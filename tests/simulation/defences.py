@@ -201,7 +201,7 @@ DEFENCES = (
         "only what is complete is recorded",
         "spark_source.stream.planner:StreamPlanner._end_of_batch",
         "return self._written(end)",
-        "self._record(end, recent)\nreturn self._written(end)",
+        "self._position.record(end, recent)\nreturn self._written(end)",
         0,
         ("the driver dies",),
         TABLE,

@@ -45,7 +45,7 @@ def test_what_needs_no_history_asks_for_none() -> None:
     assigner = told.assigner("modulo")
     first = assigner.of_batch(FOUR, at(0, 0, 0, 0), at(9, 9, 9, 9))
     assert numbers(first) == [[0, 2], [1, 3]]
-    assert assigner.of_batch(FOUR, at(9, 9, 9, 9), at(9, 9, 9, 99)) is first is assigner.newest(FOUR, at(9, 9, 9, 99))
+    assert assigner.of_batch(FOUR, at(9, 9, 9, 9), at(9, 9, 9, 99)) is first
     assert (told.asked, told.assignments) == (0, [first])
 
 
@@ -53,11 +53,11 @@ def test_sticky_goes_on_from_the_run_before_and_from_deal_to_deal() -> None:
     told = Told({KEYS[0]: 1, KEYS[1]: 1, KEYS[2]: 5})
     assigner = told.assigner("sticky")
     assert told.asked == 1  # while a table that cannot be read may still end the query
-    assert numbers(assigner.newest(PartitionSet(KEYS[:3]), at(0, 0, 0))) == [[2], [0, 1]]
-    assert numbers(assigner.newest(FOUR, at(0, 0, 0, 0))) == [[2, 3], [0, 1]]
+    assert numbers(assigner.of_batch(PartitionSet(KEYS[:3]), at(0, 0, 0), at(0, 0, 0))) == [[2], [0, 1]]
+    assert numbers(assigner.of_batch(FOUR, at(0, 0, 0, 0), at(0, 0, 0, 0))) == [[2, 3], [0, 1]]
     assert (told.asked, len(told.assignments)) == (1, 2)
-    fewer = Told(assigner.newest(FOUR, at(0, 0, 0, 0)).node_of).assigner("sticky", source_count=3)
-    assert numbers(fewer.newest(FOUR, at(0, 0, 0, 0))) == [[2, 3], [0], [1]]
+    fewer = Told(assigner.of_batch(FOUR, at(0, 0, 0, 0), at(0, 0, 0, 0)).node_of).assigner("sticky", source_count=3)
+    assert numbers(fewer.of_batch(FOUR, at(0, 0, 0, 0), at(0, 0, 0, 0))) == [[2, 3], [0], [1]]
 
 
 def test_backlog_goes_by_what_each_batch_has_to_read() -> None:
@@ -66,7 +66,6 @@ def test_backlog_goes_by_what_each_batch_has_to_read() -> None:
     first = assigner.of_batch(FOUR, at(0, 0, 0, 0), at(90, 30, 30, 30))
     assert numbers(first) == [[0], [1, 2, 3]]
     assert assigner.of_batch(FOUR, at(0, 0, 0, 0), at(90, 30, 30, 30)) is first
-    assert assigner.newest(FOUR, at(90, 30, 30, 30)) is first
     # Even enough: nothing moves, and nobody is told.
     second = assigner.of_batch(FOUR, at(90, 30, 30, 30), at(180, 60, 60, 60))
     assert (second.by_node, told.assignments) == (first.by_node, [first])

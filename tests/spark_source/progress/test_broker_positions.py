@@ -58,7 +58,7 @@ def at(**rows: int) -> Offsets:
 
 
 def position(complete: Offsets, view: ClusterView) -> Position:
-    return Position(complete, {}, view, {}, datetime.now(UTC))
+    return Position(complete, {}, view, datetime.now(UTC))
 
 
 def told(cluster: FakeCluster) -> dict[str, int]:

@@ -46,7 +46,13 @@ def test_without_a_table_a_moving_beginning_is_warned_of(tmp_path: Path, caplog:
 
 def test_the_table_holds_what_is_complete_and_what_is_behind(tmp_path: Path) -> None:
     cluster = FakeCluster(rows=(0, 10))
-    planner(cluster, offsetsTable=tmp_path).latest(as_json({"1:t:0": 4, "1:t:1": 4}), None)
+    one, start, end = (
+        planner(cluster, offsetsTable=tmp_path),
+        as_json({"1:t:0": 1, "1:t:1": 1}),
+        as_json({"1:t:0": 4, "1:t:1": 4}),
+    )
+    one.partitions(start, end)
+    one.latest(end, None)
     kept = table(tmp_path).latest(GroupKey("g", ["t"]))
     assert kept is not None
     assert [(str(row.partition), row.next_offset, row.end_offset, row.node_id) for row in kept.partitions] == [
