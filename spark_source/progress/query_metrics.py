@@ -2,33 +2,32 @@
 offsets of Python sources, but takes no metrics from them.
 
     spark.streams.addListener(LagListener(print))
-    metrics = QueryMetrics()
-    spark.streams.addListener(metrics)
-    REGISTRY.register(metrics)
+    spark.streams.addListener(QueryMetrics())
 """
 
 from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
 from spark_source.offsets.offsets import Offsets
-from tubeclient.counts import Durations
-from tubeclient.counts import Metric as Counted
+from tubeclient.counts import Metric
 from tubeclient.errors import ConfigurationError
+from tubeclient.extras import brought_by
 from tubeclient.keys import StoreKey, rows_behind_by_store
-from tubeclient.metrics import families, need_prometheus
 
 if TYPE_CHECKING:
-    from prometheus_client.core import Metric
+    from prometheus_client import CollectorRegistry
 
-__all__ = ["QUERY_METRICS", "LagListener", "QueryBatch", "QueryLag", "QueryMetrics"]
+__all__ = ["QUERY_METRICS", "LagListener", "QueryLag", "QueryMetrics"]
 
 _log = logging.getLogger(__name__)
 
@@ -101,128 +100,86 @@ def _offsets(given: Any) -> Offsets | None:
         return None
 
 
-BATCH_SECONDS: Final = (0.5, 1, 2.5, 5, 10, 20, 30, 60, 120, 300, 600, 1800)
+_BATCH_SECONDS: Final = (0.5, 1, 2.5, 5, 10, 20, 30, 60, 120, 300, 600, 1800)
 
-_LABELS: Final = ("query",)
 
-_ROWS: Final = Counted(
-    "tubeclient_query_rows_total", "counter", _LABELS, "Rows that the query has read from TubeMQ, in complete batches."
-)
-_BATCHES: Final = Counted("tubeclient_query_batches_total", "counter", _LABELS, "Complete batches that read rows.")
-_BAD: Final = Counted(
-    "tubeclient_query_bad_records_total",
+def _metric(name: str, kind: Literal["counter", "gauge", "histogram"], text: str) -> Metric:
+    return Metric(f"tubeclient_query_{name}", kind, ("query",), text)
+
+
+_ROWS: Final = _metric("rows_total", "counter", "Rows that the query has read from TubeMQ, in complete batches.")
+_BATCHES: Final = _metric("batches_total", "counter", "Complete batches that read rows.")
+_BAD: Final = _metric(
+    "bad_records_total",
     "counter",
-    _LABELS,
     "Bad records among these rows, of `tubeclient ingest`: those that --bad-records took.",
 )
-_SECONDS: Final = Counted(
-    "tubeclient_query_batch_duration_seconds",
-    "histogram",
-    _LABELS,
-    "Seconds from a batch's planning to its last commit.",
-)
-_LAST_BATCH: Final = Counted(
-    "tubeclient_query_last_batch_timestamp_seconds",
+_SECONDS: Final = _metric("batch_duration_seconds", "histogram", "Seconds from a batch's planning to its last commit.")
+_LAST_BATCH: Final = _metric(
+    "last_batch_timestamp_seconds",
     "gauge",
-    _LABELS,
     "When the last batch was complete, since 1970. Of `tubeclient ingest` before its first batch: when it started.",
 )
-_LAST_TRIGGER: Final = Counted(
-    "tubeclient_query_last_trigger_timestamp_seconds",
+_LAST_TRIGGER: Final = _metric(
+    "last_trigger_timestamp_seconds",
     "gauge",
-    _LABELS,
     "When Spark last looked for new rows, whether there were any or not, since 1970. Of `tubeclient ingest` "
     "before its first look: when it started.",
 )
-_BEHIND: Final = Counted(
-    "tubeclient_query_rows_behind",
-    "gauge",
-    _LABELS,
-    "The most rows that were left to read after the last batch.",
-)
-_FAILURES: Final = Counted(
-    "tubeclient_query_failures_total", "counter", _LABELS, "How often the query ended with an error."
-)
+_BEHIND: Final = _metric("rows_behind", "gauge", "The most rows that were left to read after the last batch.")
+_FAILURES: Final = _metric("failures_total", "counter", "How often the query ended with an error.")
 QUERY_METRICS: Final = (_ROWS, _BATCHES, _BAD, _SECONDS, _LAST_BATCH, _LAST_TRIGGER, _BEHIND, _FAILURES)
 """All metrics of queries."""
 
 
-class QueryBatch(NamedTuple):
-    """One complete batch."""
-
-    rows: int
-    seconds: float
-    ended: float
-    """Seconds since 1970."""
-    rows_behind: int | None
-    """None if it is unknown."""
-    bad_records: int = 0
-
-
-class _Query:
-    def __init__(self) -> None:
-        self.sums = dict.fromkeys((_ROWS, _BATCHES, _BAD, _FAILURES), 0)
-        self.durations = Durations(BATCH_SECONDS)
-        self.present: dict[Counted, float] = {}
-
-
 class QueryMetrics(StreamingQueryListener):
-    """A listener of Spark, and a collector for a registry of the package prometheus-client: the batches, the lag and
-    the failures of all queries that read from TubeMQ.
+    """A listener of Spark that keeps metrics in a registry of the package prometheus-client (default: its own): the
+    batches, the lag and the failures of all queries that read from TubeMQ.
 
-    The label `query` is the query's name, or its id if it has none. Needs the extra `metrics`. One thread adds:
-    Spark's, which tells of the events.
+    The label `query` is the query's name, or its id if it has none. Needs the extra `metrics`.
     """
 
-    def __init__(self) -> None:
-        need_prometheus()
-        self._queries: dict[str, _Query] = {}
+    def __init__(self, registry: CollectorRegistry | None = None) -> None:
+        with brought_by("metrics"):
+            import prometheus_client as client
+
+        kinds: dict[str, Any] = {
+            "counter": client.Counter,
+            "gauge": client.Gauge,
+            "histogram": partial(client.Histogram, buckets=_BATCH_SECONDS),
+        }
+        registry = client.REGISTRY if registry is None else registry
+        self._metrics = {
+            one: kinds[one.kind](one.name, one.help, one.labels, registry=registry) for one in QUERY_METRICS
+        }
         self._names: dict[str, str] = {}
-
-    def describe(self) -> Iterable[Metric]:
-        """The metrics without values."""
-        return families(QUERY_METRICS, {}, BATCH_SECONDS)
-
-    def collect(self) -> Iterable[Metric]:
-        """The metrics with their present values."""
-        found: dict[tuple[Counted, tuple[str, ...]], tuple[float, ...]] = {}
-        for name, of in list(self._queries.items()):
-            for metric, value in [*of.sums.items(), *list(of.present.items())]:
-                found[metric, (name,)] = (value,)
-            found[_SECONDS, (name,)] = of.durations.values
-        return families(QUERY_METRICS, found, BATCH_SECONDS)
+        self._last_trigger: dict[str, float] = {}
 
     def started(self, query: str, at: float) -> None:
         """A query that reads from TubeMQ started, seconds since 1970. Its times count from then on, so that one that
         does nothing at all shows."""
-        self._of(query).present |= dict.fromkeys((_LAST_BATCH, _LAST_TRIGGER), at)
+        self._metrics[_LAST_BATCH].labels(query).set(at)
+        self.looked(query, at)
 
-    def batch(self, query: str, batch: QueryBatch) -> None:
-        """A batch is complete."""
-        of = self._of(query)
-        for metric, more in ((_ROWS, batch.rows), (_BATCHES, 1), (_BAD, batch.bad_records)):
-            of.sums[metric] += more
-        of.durations.add(batch.seconds)
-        of.present[_LAST_BATCH] = batch.ended
-        if batch.rows_behind is None:
-            of.present.pop(_BEHIND, None)
+    def batch(
+        self, query: str, rows: int, seconds: float, ended: float, rows_behind: int | None, bad_records: int = 0
+    ) -> None:
+        """A batch is complete, at `ended` seconds since 1970. `rows_behind` is None if that is unknown."""
+        self._metrics[_FAILURES].labels(query)  # so that it is there, as 0
+        for metric, more in ((_ROWS, rows), (_BATCHES, 1), (_BAD, bad_records)):
+            self._metrics[metric].labels(query).inc(more)
+        self._metrics[_SECONDS].labels(query).observe(seconds)
+        self._metrics[_LAST_BATCH].labels(query).set(ended)
+        if rows_behind is None:
+            self._forget(_BEHIND, query)
         else:
-            of.present[_BEHIND] = batch.rows_behind
-        self.looked(query, batch.ended)
+            self._metrics[_BEHIND].labels(query).set(rows_behind)
+        self.looked(query, ended)
 
     def looked(self, query: str, at: float) -> None:
         """Spark looked for new rows, seconds since 1970."""
-        present = self._of(query).present
-        present[_LAST_TRIGGER] = max(at, present.get(_LAST_TRIGGER, at))
-
-    def ended(self, query: str, *, failed: bool) -> None:
-        """The query has ended, so nothing is behind any more; its sums stay."""
-        of = self._of(query)
-        of.sums[_FAILURES] += failed
-        of.present = {}
-
-    def _of(self, query: str) -> _Query:
-        return self._queries.setdefault(query, _Query())
+        self._last_trigger[query] = max(at, self._last_trigger.get(query, at))
+        self._metrics[_LAST_TRIGGER].labels(query).set(self._last_trigger[query])
 
     def onQueryStarted(self, event: Any) -> None:
         """Nothing is known yet, not even whether the query reads from TubeMQ."""
@@ -239,10 +196,9 @@ class QueryMetrics(StreamingQueryListener):
         if "addBatch" not in progress["durationMs"]:
             self.looked(query, began)
             return
-        behind = [None if by_store is None else sum(by_store.values()) for by_store in sources.values()]
         rows = sum(int(progress["sources"][number]["numInputRows"]) for number in sources)
-        known = None if None in behind else sum(one or 0 for one in behind)
-        self.batch(query, QueryBatch(rows, seconds, began + seconds, known))
+        behind = [sum(by_store.values()) for by_store in sources.values() if by_store is not None]
+        self.batch(query, rows, seconds, began + seconds, sum(behind) if len(behind) == len(sources) else None)
 
     def onQueryIdle(self, event: Any) -> None:
         query = self._names.get(str(event.id))
@@ -250,6 +206,14 @@ class QueryMetrics(StreamingQueryListener):
             self.looked(query, datetime.fromisoformat(event.timestamp).timestamp())
 
     def onQueryTerminated(self, event: Any) -> None:
+        """Nothing is behind any more; the sums stay."""
         query = self._names.pop(str(event.id), None)
         if query is not None:
-            self.ended(query, failed=event.exception is not None)
+            self._metrics[_FAILURES].labels(query).inc(event.exception is not None)
+            for metric in (_LAST_BATCH, _LAST_TRIGGER, _BEHIND):
+                self._forget(metric, query)
+            self._last_trigger.pop(query, None)
+
+    def _forget(self, metric: Metric, query: str) -> None:
+        with suppress(KeyError):
+            self._metrics[metric].remove(query)

@@ -6,8 +6,9 @@ import time
 from datetime import datetime
 from typing import TYPE_CHECKING, Self
 
-from spark_source.progress.query_metrics import QueryBatch, QueryMetrics
+from spark_source.progress.query_metrics import QueryMetrics
 from tubeclient.errors import ConfigurationError
+from tubeclient.extras import brought_by
 from tubeclient_cli.common.listening import check_address
 from tubeclient_ingest.progress import Events
 
@@ -27,11 +28,11 @@ class IngestMetrics(Events):
 
     def __init__(self, consumer_group: str, host: str, port: int) -> None:
         check_address("--metrics-host", host)
-        metrics = QueryMetrics()
-        from prometheus_client import CollectorRegistry, ProcessCollector, start_http_server
+        with brought_by("metrics"):
+            from prometheus_client import CollectorRegistry, ProcessCollector, start_http_server
 
         registry = CollectorRegistry()
-        registry.register(metrics)
+        metrics = QueryMetrics(registry)
         ProcessCollector(registry=registry)
         try:
             self._server, self._thread = start_http_server(port, host, registry)
@@ -47,8 +48,7 @@ class IngestMetrics(Events):
 
     def done(self, round_: Round) -> None:
         ended = datetime.fromisoformat(round_.time).timestamp()
-        batch = QueryBatch(round_.rows, round_.seconds, ended, round_.rows_behind, round_.bad_rows)
-        self._metrics.batch(self._query, batch)
+        self._metrics.batch(self._query, round_.rows, round_.seconds, ended, round_.rows_behind, round_.bad_rows)
 
     def looked(self, at: datetime) -> None:
         self._metrics.looked(self._query, at.timestamp())

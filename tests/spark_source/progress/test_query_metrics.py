@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from prometheus_client import CollectorRegistry
 
-from spark_source.progress.query_metrics import QUERY_METRICS, LagListener, QueryLag, QueryMetrics
+from spark_source.progress.query_metrics import LagListener, QueryLag, QueryMetrics
 from tests.spark_source.fakes import as_json
 from tests.spark_source.feed import Feed
 from tests.spark_source.queries import Batches, run_available, stream
@@ -32,9 +32,8 @@ class Heard:
     """A listener in a registry."""
 
     def __init__(self) -> None:
-        self.metrics = QueryMetrics()
         self._registry = CollectorRegistry()
-        self._registry.register(self.metrics)
+        self.metrics = QueryMetrics(self._registry)
 
     def progress(self, *sources: dict[str, Any], **more: Any) -> None:
         told = {
@@ -119,13 +118,6 @@ def test_an_ended_query_is_not_behind_and_its_sums_stay(heard: Heard) -> None:
     heard.progress(ENDS)
     heard.metrics.onQueryTerminated(SimpleNamespace(id="q-id", exception="it failed"))
     assert heard("failures_total") == 1
-
-
-def test_names_are_as_prometheus_has_them() -> None:
-    for metric in QUERY_METRICS:
-        assert metric.name.startswith("tubeclient_query_")
-        assert metric.name.endswith("_total") == (metric.kind == "counter")
-        assert metric.labels == ("query",)
 
 
 # The lag of each source
