@@ -67,7 +67,7 @@ class TubeSource(DataSource):
     @as_one_line()
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         from spark_source.engine import HAS_READ_LIMITS
-        from spark_source.stream.stream_reader import RefusedStreamReader, TubeStreamReader
+        from spark_source.stream.stream_reader import TubeStreamReader
 
         try:
             # A package that is missing is told by the reader as well.
@@ -77,7 +77,7 @@ class TubeSource(DataSource):
             check_schema(schema, spark_schema(options))
             options.check_stream(read_limits=HAS_READ_LIMITS)
         except Exception as error:
-            return RefusedStreamReader(error)
+            return TubeStreamReader(None, error)
         self._planned = True
         return TubeStreamReader(options)
 
@@ -105,16 +105,12 @@ class TubeSource(DataSource):
     def _read_options(self) -> SourceOptions:
         from spark_source.options.source_options import SourceOptions
 
-        options = self._given.of(SourceOptions)
-        options.check_files()
-        return options
+        return self._given.of(SourceOptions, with_files=True)
 
     def _write_options(self) -> SinkOptions:
         from spark_source.options.source_options import SinkOptions
 
-        options = self._given.of(SinkOptions)
-        options.check_files()
-        return options
+        return self._given.of(SinkOptions, with_files=True)
 
     def __getstate__(self) -> dict[str, Any]:
         """Spark pickles this object for the planner's process and, after it gave a reader, for every task.

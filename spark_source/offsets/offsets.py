@@ -333,12 +333,10 @@ def _parse_run(store: StoreKey, text: object) -> tuple[int, int]:
             f'{text!r} in store {store} is not a run of partition ids; write "3", or "0-3" for 0 to 3'
         )
     low, high = int(first), int(last) if dash else int(first)
-    if high < low:
-        raise ConfigurationError(f"the run of partition ids {text!r} in store {store} ends before it starts")
-    if low // MAX_STORE_PARTITIONS != store.store_id or high // MAX_STORE_PARTITIONS != store.store_id:
-        lowest = store.store_id * MAX_STORE_PARTITIONS
+    lowest = store.store_id * MAX_STORE_PARTITIONS
+    if not lowest <= low <= high < lowest + MAX_STORE_PARTITIONS:
         raise ConfigurationError(
-            f"the partition ids {text!r} are not of store {store}, whose ids are {lowest} to "
+            f"{text!r} is not a run of partition ids of store {store}, whose ids are {lowest} to "
             f"{lowest + MAX_STORE_PARTITIONS - 1}"
         )
     return low, high

@@ -124,10 +124,6 @@ class AccessOptions(ConnectingOptions):
 
     def check(self) -> None:
         """Raise ConfigurationError for options that contradict each other."""
-        self.check_access()
-
-    def check_access(self) -> None:
-        """Raise ConfigurationError for options of this kind that contradict each other."""
         given = [name for name in _PASSWORDS if name in self.given]
         if len(given) > 1:
             raise ConfigurationError(f"{' and '.join(given)} are given together; give one of them")

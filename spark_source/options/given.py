@@ -3,7 +3,7 @@ or a write follows."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
 
@@ -55,10 +55,11 @@ class GivenOptions:
     values: Mapping[str, Any] = field(default_factory=dict, repr=False)
     """By the options' documented names."""
 
-    def of(self, kind: type[_Kind]) -> _Kind:
+    def of(self, kind: type[_Kind], *, with_files: bool = False) -> _Kind:
         """Return the options of a read, of a write, or of a connection alone, with defaults.
 
-        Raises ConfigurationError for options that do not apply, are missing or contradict each other.
+        Raises ConfigurationError for options that do not apply, are missing or contradict each other; `with_files` for
+        files that this process cannot read, too.
         """
         options = options_of(kind)
         names = {option.name for option in options.values()}.union(_SPARKS_OWN if kind is SinkOptions else ())
@@ -72,6 +73,8 @@ class GivenOptions:
         given = {name: self.values[option.name] for name, option in options.items() if option.name in self.values}
         made = kind(given=frozenset(self.values), **given)
         made.check()
+        if with_files:
+            made.check_files()
         return made
 
 
@@ -86,8 +89,7 @@ def parse_given(options: Mapping[str, str]) -> GivenOptions:
         option = find_option(key)
         if option is None:
             if key.lower() not in sparks_own:
-                told = _OF_A_TABLE if any(map(_is_of_a_table, options)) else _unknown(key)
-                raise ConfigurationError(told, condition="UNKNOWN_OPTION")
+                raise ConfigurationError(_unknown(key, options), condition="UNKNOWN_OPTION")
             values[sparks_own[key.lower()]] = options[key]
         elif option.name.endswith("*"):
             rest = key[len(option.name) - 1 :]
@@ -117,22 +119,8 @@ def _parse(option: Option, name: str, text: str) -> Any:
         error.condition = "INVALID_OPTION_VALUE"
         raise  # its text names the option
     except ValueError as error:
-        if option.secret:
-            raise ConfigurationError(
-                f"option {name} has a value that cannot be used", condition="INVALID_OPTION_VALUE"
-            ) from None
-        raise ConfigurationError(f"option {name} {error}", condition="INVALID_OPTION_VALUE") from None
-
-
-_OF_A_TABLE = (
-    "a table of a catalog cannot be of tubeclient, because Spark does not give a Python source the table's options "
-    "when it is read; make a view: CREATE TEMPORARY VIEW name USING tubeclient OPTIONS (...)"
-)
-
-
-def _is_of_a_table(key: str) -> bool:
-    """CREATE TABLE passes each option a second time, under this name."""
-    return key.lower().startswith("option.")
+        why = "has a value that cannot be used" if option.secret else error
+        raise ConfigurationError(f"option {name} {why}", condition="INVALID_OPTION_VALUE") from None
 
 
 _OF_KAFKAS: Final = {
@@ -141,12 +129,16 @@ _OF_KAFKAS: Final = {
     "groupidprefix": "consumerGroup",
     "minpartitions": "sourceCount, with backlogTakeover",
     "includeheaders": 'columns, as in "*, attributes"',
-    "startingoffsetsbytimestampstrategy": "nothing instead: a start later than all messages is no error",
 }
 """What Kafka's source has, in lower case, and what is meant by it here."""
 
 
-def _unknown(key: str) -> str:
+def _unknown(key: str, others: Iterable[str]) -> str:
+    if any(other.lower().startswith("option.") for other in others):  # CREATE TABLE passes each a second time, so
+        return (
+            "a table of a catalog cannot be of tubeclient, because Spark does not give a Python source the table's "
+            "options when it is read; make a view: CREATE TEMPORARY VIEW name USING tubeclient OPTIONS (...)"
+        )
     if key.lower() in _OF_KAFKAS:
         return f"option {key} is of Spark's Kafka source; here it is {_OF_KAFKAS[key.lower()]}"
     if key.lower() == "path":

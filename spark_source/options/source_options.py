@@ -98,23 +98,21 @@ def assignment_strategy(value: str) -> str:
 def assignment_hints(value: str) -> Hints:
     """JSON with data for strategies."""
     entries = json_object(value, "assignmentHints") or {}
-    rooms, node_rooms, plan, virtual = (
-        entries.pop(name, None) for name in ("rooms", "nodeRooms", "plan", "virtualNodes")
-    )
-    good = not entries and (rooms, node_rooms, plan, virtual) != (None,) * 4
-    good = good and all(_values(some, str) for some in (rooms, node_rooms)) and _values(plan, int)
-    if not good or (virtual is not None and (type(virtual) is not int or virtual < 1)):
+    kinds = {"rooms": str, "nodeRooms": str, "plan": int}
+    good = bool(entries) and entries.keys() <= {*kinds, "virtualNodes"}
+    for name, kind in kinds.items():
+        some = entries.get(name, {})
+        good = good and isinstance(some, dict) and all(type(one) is kind and one != "" for one in some.values())
+    virtual = entries.get("virtualNodes", Hints.virtual_nodes)
+    if not good or type(virtual) is not int or virtual < 1:
         raise ValueError(f"is {value!r}; write {_HINTS}")
+    plan = entries.get("plan")
     return Hints(
-        rooms=_by_id(rooms),
-        node_rooms=_by_id(node_rooms),
+        rooms=_by_id(entries.get("rooms")),
+        node_rooms=_by_id(entries.get("nodeRooms")),
         plan=None if plan is None else {PartitionKey.parse(key): node for key, node in plan.items()},
-        virtual_nodes=Hints.virtual_nodes if virtual is None else virtual,
+        virtual_nodes=virtual,
     )
-
-
-def _values(found: object, kind: type) -> bool:
-    return found is None or (isinstance(found, dict) and all(type(one) is kind and one != "" for one in found.values()))
 
 
 def _by_id(rooms: dict[str, str] | None) -> dict[int, str] | None:
@@ -233,15 +231,6 @@ class BatchOptions:
         "that names partition and range; `false` logs a warning with the number of lost messages and goes on.",
     )
 
-    def check_limits(self) -> None:
-        """Raise ConfigurationError if no batch could keep both limits."""
-        fewest, most = self.min_offsets_per_trigger, self.max_offsets_per_trigger
-        if fewest is not None and most is not None and fewest > most:
-            raise ConfigurationError(
-                f"minOffsetsPerTrigger {fewest} is more than maxOffsetsPerTrigger {most}, so no batch could have that "
-                "many rows; swap or change them"
-            )
-
 
 @dataclass(frozen=True, kw_only=True)
 class ProgressOptions:
@@ -316,7 +305,7 @@ class SourceOptions(
             )
         self.check_filters()
         self.check_assignment()
-        self.check_access()
+        super().check()
         if self.storage_options and self.offsets_table is None:
             raise ConfigurationError(
                 "storageOption.* is given without offsetsTable and has no effect; add offsetsTable"
@@ -336,7 +325,12 @@ class SourceOptions(
                 raise ConfigurationError(
                     f"{one.name} belongs to batch reads; a streaming read ends with .trigger(availableNow=True)"
                 )
-        self.check_limits()
+        fewest, most = self.min_offsets_per_trigger, self.max_offsets_per_trigger
+        if fewest is not None and most is not None and fewest > most:
+            raise ConfigurationError(
+                f"minOffsetsPerTrigger {fewest} is more than maxOffsetsPerTrigger {most}, so no batch could have that "
+                "many rows; swap or change them"
+            )
 
     def check_batch(self) -> None:
         """Raise ConfigurationError for options that do not apply to a batch read; warn of those without effect."""
@@ -358,7 +352,3 @@ class SinkOptions(AccessOptions, MessageTimeOptions):
         "the column `topic`",
         "The topic to write to. It overrides the column `topic`; one of the two is required.",
     )
-
-    def check(self) -> None:
-        """Raise ConfigurationError for options that contradict each other."""
-        self.check_access()

@@ -15,7 +15,7 @@ from offsets_store.errors import SchemaMismatch
 from pyspark_tubeclient import DefaultSource
 from spark_source.boundary import as_one_line
 from spark_source.plan.read_task import ReadTask
-from spark_source.stream.stream_reader import RefusedStreamReader, TubeStreamReader
+from spark_source.stream.stream_reader import TubeStreamReader
 from tubeclient.errors import ConfigurationError, TopicNotDeployed
 from tubeclient.extras import brought_by
 
@@ -143,7 +143,7 @@ def test_what_a_stream_refuses_is_told_at_every_first_call() -> None:
     reader = source.streamReader(source.schema())
     calls: list[Callable[[], object]] = [
         reader.initialOffset,
-        cast(RefusedStreamReader, reader).latestOffset,
+        cast(TubeStreamReader, reader).latestOffset,
         lambda: reader.partitions({}, {}),
     ]
     for call in calls:

@@ -86,7 +86,7 @@ def test_text_is_sorted_and_shortest(positions: dict[PartitionKey, int]) -> None
         ('{"1:t": {"0": 0}, "version": 1}', "not a store"),
         ('{"1:t:0": 28, "version": 1}', "JSON object of partition ids"),
         ('{"1:t:0": {"a": 28}, "version": 1}', "is not a run of partition ids"),
-        ('{"1:t:0": {"3-1": 28}, "version": 1}', "ends before it starts"),
+        ('{"1:t:0": {"3-1": 28}, "version": 1}', "is not a run of partition ids of store 1:t:0"),
         ('{"1:t:0": {"10000": 28}, "version": 1}', "whose ids are 0 to 9999"),
         ('{"1:t:0": {"0-3": 28, "2": 28}, "version": 1}', "1:t:2 twice"),
         ('{"1:t:0": {"0": 27}, "version": 1}', "multiple of 28"),

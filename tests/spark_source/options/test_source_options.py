@@ -115,7 +115,7 @@ def test_assign_names_partitions_and_with_them_the_topics() -> None:
         ),
         ({"filters": '{"other": ["a"]}'}, "filters names topic other, which is not read; the topics are t"),
         ({"rpctimeout": "10"}, "rpcTimeout is '10'; write a number and a unit"),
-        ({"rpctimeout": "1ms"}, "the minimum is 100ms"),
+        ({"rpctimeout": "1ms"}, "the minimum is 100ms, the maximum 36500d"),
         ({"storageoption.secret": "s3cr3t"}, "storageOption.* is given without offsetsTable"),
     ],
 )
