@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import inspect
 import io
 from collections.abc import Callable, Iterator
 from typing import cast
@@ -51,21 +50,6 @@ def test_a_misspelt_option_is_one_line() -> None:
     assert text == "[UNKNOWN_OPTION] option sourcecuont is unknown; did you mean sourceCount?"
 
 
-@pytest.mark.parametrize(
-    ("options", "name"),
-    [
-        ({"subscribe": "a b"}, "INVALID_OPTION_VALUE"),
-        ({"topic": "t"}, "MISPLACED_OPTION"),
-        ({"authuser": "me"}, "INVALID_SETTING"),
-        ({"authuser": "me", "authpasswordfile": "/no/such"}, "FILE_NOT_READABLE"),
-        ({"rpctimeout": "100ms"}, "MASTER_UNREACHABLE"),
-    ],
-)
-def test_each_step_of_a_plan_is_behind_the_boundary(options: dict[str, str], name: str) -> None:
-    [line] = shown(lambda: plan_a_read(**options))
-    assert f": [{name}] " in line
-
-
 def test_errors_of_cluster_table_and_packages_are_one_line() -> None:
     def fail(error: Exception) -> Callable[[], object]:
         @as_one_line()
@@ -106,11 +90,6 @@ def test_a_bug_keeps_its_traceback() -> None:
     assert lines[0].startswith("Traceback")
     assert lines[-1] == "RuntimeError: a bug"
     assert any("in call" in line for line in lines)
-
-
-def test_spark_still_finds_the_parameters_of_the_methods() -> None:
-    """By their signature it decides how it asks for offsets."""
-    assert list(inspect.signature(TubeStreamReader.latestOffset).parameters) == ["self", "start", "limit"]
 
 
 def test_what_spark_calls_is_behind_the_boundary() -> None:

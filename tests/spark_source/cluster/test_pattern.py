@@ -15,7 +15,7 @@ from spark_source.options.source_options import SourceOptions
 from tests.spark_source.fakes import ROW, FakeClock, FakeCluster, as_json, planner
 from tubeclient import ClientSettings
 from tubeclient.consumers.group import GroupMembership
-from tubeclient.errors import ConfigurationError, ConnectError, NodeIdConflict, TopicNotDeployed
+from tubeclient.errors import ConnectError, NodeIdConflict, TopicNotDeployed
 from tubeclient.keys import BrokerInfo, PartitionKey, StoreKey, TopicLayout
 from tubeclient.metadata import ClusterView
 
@@ -42,36 +42,6 @@ def test_the_master_is_told_the_filters_of_topics_that_come_later_as_well(monkey
     with pytest.raises(NodeIdConflict):
         cluster.TubeCluster(ClientSettings(("m",)), options).membership(1).join(0)
     assert made == [{"ab": frozenset({"x"})}]
-
-
-def test_a_topic_is_read_if_its_whole_name_matches() -> None:
-    options = parse(subscribepattern=r"clicks_\d+")
-    assert [name for name in ("clicks_1", "clicks_1x", "xclicks_1", "clicks_") if options.reads_topic(name)] == [
-        "clicks_1"
-    ]
-    assert options.topics == ()
-    reads = options.selector()
-    assert reads(PartitionKey(1, "clicks_7", 0))
-    assert not reads(PartitionKey(1, "clicks", 0))
-
-
-@pytest.mark.parametrize(
-    ("more", "message"),
-    [
-        (
-            {"subscribepattern": "("},
-            r"option subscribePattern is '\(', which is not a Python regular expression: missing \)",
-        ),
-        ({"subscribepattern": "a", "subscribe": "a"}, "exactly one of subscribe .* and assign"),
-        (
-            {"subscribepattern": "a.*", "filters": '{"ab": ["x"], "b": ["x"]}'},
-            r"filters names topic b, which is not read; the topics are those that match 'a\.\*' as a whole",
-        ),
-    ],
-)
-def test_what_is_wrong_with_a_pattern_is_said(more: dict[str, str], message: str) -> None:
-    with pytest.raises(ConfigurationError, match=message):
-        parse(**more)
 
 
 # The membership

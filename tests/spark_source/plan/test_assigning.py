@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-import pytest
-
 from spark_source.offsets.offsets import Offsets, PartitionSet
 from spark_source.plan.assigning import Assigner, PartitionAssignment
 from tests.spark_source.fakes import ROW, key
@@ -95,17 +93,3 @@ def test_a_strategy_of_ones_own_is_told_of_both_before_each_batch() -> None:
     assigner = Told({KEYS[1]: 1}).assigner(f"{__name__}:by_most_rows", source_count=3)
     assert numbers(assigner.of_batch(FOUR, at(0, 0, 0, 0), at(1, 9, 0, 0))) == [[0, 2, 3], [], [1]]
     assert numbers(assigner.of_batch(FOUR, at(1, 9, 0, 0), at(1, 9, 0, 7))) == [[0, 1, 2], [3], []]
-
-
-@pytest.mark.parametrize(
-    ("former", "said"),
-    [
-        ({}, "4 partitions to 2 nodes, 2 each"),
-        (
-            {KEYS[0]: 1, KEYS[1]: 1, key("1:t:9"): 0},
-            "4 partitions to 2 nodes, 2 each; 2 are new, 1 are gone, 1 have moved to another node",
-        ),
-    ],
-)
-def test_what_changed_is_one_line(former: Mapping[PartitionKey, int], said: str) -> None:
-    assert PartitionAssignment.of("modulo", KEYS, 2, NO_HINTS).changes(former) == said

@@ -72,21 +72,11 @@ def test_batches_are_summed_up(heard: Heard) -> None:
     assert heard("batch_duration_seconds_bucket", le="20.0") == 2
 
 
-def test_a_query_without_a_name_has_its_id(heard: Heard) -> None:
-    heard.progress(ENDS, name=None)
-    assert heard("rows_total", query="q-id") == 20
-
-
 def test_other_sources_are_not_counted(heard: Heard) -> None:
     heard.progress(KAFKAS)
     assert heard("rows_total") is None
     heard.progress(KAFKAS, ENDS)
     assert (heard("rows_total"), heard("rows_behind")) == (20, 10)
-
-
-def test_two_sources_are_one_query(heard: Heard) -> None:
-    heard.progress(ENDS, ENDS)
-    assert (heard("rows_total"), heard("rows_behind")) == (40, 20)
 
 
 def test_an_unknown_end_of_the_topics_is_no_number(heard: Heard) -> None:

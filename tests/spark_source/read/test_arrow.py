@@ -18,7 +18,7 @@ from spark_source.plan.read_task import OffsetRule
 from spark_source.read import attributes
 from spark_source.read.arrow import PackDecoder
 from spark_source.read.schema import arrow_schema, spark_schema
-from tubeclient.errors import CorruptMessage, DataLoss
+from tubeclient.errors import DataLoss
 from tubeclient.keys import INDEX_ENTRY_BYTES, PartitionKey
 from tubeclient.range_reader import Pack
 from tubeclient.wire.message_time import message_time_ms
@@ -152,12 +152,6 @@ def test_filters_drop_other_tags_that_the_broker_let_through() -> None:
     assert batch.column("value").to_pylist() == [b"1", b"4"]
     assert decoder().decode([pack(message(b"x"))], OffsetRule.UNKNOWN, frozenset({"Aa"})).num_rows == 0
     assert decoder().decode([pack()], OffsetRule.UNKNOWN, frozenset({"Aa"})).num_rows == 0
-
-
-def test_in_which_pack_the_damage_is() -> None:
-    fine, bad = pack(message(b"fine", "a")), pack(raw_message(b"\x00\x00\x00\x09abc"), start=308)
-    with pytest.raises(CorruptMessage, match=r"7:clicks:10003, offsets \[308, 336\).* from offset 336 "):
-        decoder().decode([fine, bad], OffsetRule.UNKNOWN)
 
 
 KEYS = st.sampled_from(["$msgType$", "$msgTime$", "k", "l", "ü", ""])

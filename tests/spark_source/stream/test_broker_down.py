@@ -138,16 +138,6 @@ def test_available_now_goes_on_with_a_broker_that_is_back_in_time() -> None:
     assert at == as_json({"1:t:0": 10, "2:t:0": 15})
 
 
-def test_available_now_that_had_read_all_of_a_broker_before_it_went_ends() -> None:
-    clock, both = FakeClock(), cluster(down=False)
-    one = planner(both, clock)
-    one.freeze_target()
-    at = as_json({"1:t:0": 10, "2:t:0": 10})
-    both.silent = {2}
-    clock.now += 60
-    assert one.latest(at, None) is at
-
-
 # Others who ask brokers
 
 

@@ -31,11 +31,6 @@ def test_a_query_begins_where_the_options_say(starting: str, expected: dict[str,
     assert planner(FakeCluster(rows=(3, 10)), startingOffsets=starting).initial() == as_json(expected)
 
 
-def test_group_without_a_position_or_fallback_is_an_error() -> None:
-    with pytest.raises(ConfigurationError, match=r"no.* position of the group for 1:t:0, 1:t:1; write group:earliest"):
-        planner(FakeCluster(), startingOffsets="group").initial()
-
-
 def test_only_assigned_partitions_are_read() -> None:
     one = planner(FakeCluster(partitions=3), subscribe=None, assign='["1:t:2", "1:t:0"]', startingOffsets="earliest")
     start = one.initial()
@@ -67,18 +62,6 @@ def test_an_idle_query_gets_its_own_start_back_and_asks_little() -> None:
         assert one.latest(start, None) is start
         assert json.dumps(one.reported_latest()) == json.dumps(start)
     assert cluster.count("bounds") - asked <= 1 / MIN_REFRESH_SECONDS
-
-
-def test_a_slow_lookup_is_made_less_often() -> None:
-    clock, cluster = FakeClock(), FakeCluster()
-    cluster.clock, cluster.lookup_takes = clock, 3.0
-    one = planner(cluster, clock)
-    start = one.initial()
-    began, asked = clock.now, cluster.count("bounds")
-    while clock.now < began + 100:
-        clock.now += 0.1
-        one.latest(start, None)
-    assert cluster.count("bounds") - asked <= 4
 
 
 def test_the_same_batch_is_dealt_the_same_whatever_arrived() -> None:
@@ -202,16 +185,6 @@ def test_available_now_ends_at_its_target_though_messages_keep_coming() -> None:
         at, batches = end, batches + 1
     assert at == as_json({"1:t:0": 10, "1:t:1": 10})
     assert batches == 3
-
-
-def test_available_now_from_latest_begins_at_its_target() -> None:
-    cluster = FakeCluster(rows=(0, 10))
-    one = planner(cluster, startingOffsets="latest")
-    one.freeze_target()
-    cluster.rows[STORE] = (0, 15)
-    start = one.initial()
-    assert start == as_json({"1:t:0": 10, "1:t:1": 10})
-    assert one.latest(start, None) is start
 
 
 def test_available_now_includes_new_partitions_and_ends() -> None:

@@ -73,17 +73,6 @@ def test_group_takes_each_topic_from_one_place(tmp_path: Path) -> None:
     assert one.initial() == as_json({"1:t:0": 4, "1:t:1": 1, "1:u:0": 7})
 
 
-@pytest.mark.parametrize(("fallback", "begin"), [("earliest", 2), ("latest", 9)])
-def test_what_the_table_does_not_know_follows_the_named_fallback(tmp_path: Path, fallback: str, begin: int) -> None:
-    """In topics in which the group never was; in the others it is new, and nothing of it was read."""
-    cluster = FakeCluster(rows=(1, 10))
-    planner(cluster, offsetsTable=tmp_path).complete(as_json({"1:t:0": 4}))
-    cluster.layouts.append(TopicLayout("u", 1, 1, 1))
-    cluster.rows[StoreKey(1, "u", 0)] = (2, 9)
-    one = planner(cluster, offsetsTable=tmp_path, startingOffsets=f"group:{fallback}", subscribe="t,u")
-    assert one.initial() == as_json({"1:t:0": 4, "1:t:1": 1, "1:u:0": begin})
-
-
 def test_where_a_lost_tail_is_accepted_the_table_goes_back_before_a_batch_does(tmp_path: Path) -> None:
     clock, cluster = FakeClock(), FakeCluster(partitions=1, rows=(0, 1000))
     more = {"offsetsTable": tmp_path, "failOnDataLoss": "false"}

@@ -90,13 +90,6 @@ def test_a_message_that_failed_ends_the_sending() -> None:
     assert len(sender.sent) == task_write.MAX_SLICES * task_write.SLICE_MESSAGES
 
 
-def test_a_message_that_failed_ends_the_waiting() -> None:
-    flying = InFlight(FakeSender(refuse=b"5").submit_each, 1_000)
-    flying.send(messages([0] * 10))
-    with pytest.raises(ServerBusy, match="sending to 1:t:0"):
-        flying.drain()
-
-
 def test_the_wait_for_an_answer_ends() -> None:
     class Silent:
         def submit_each(self, messages: Sequence[OutgoingMessage]) -> list[Future[Any]]:

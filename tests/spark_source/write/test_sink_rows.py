@@ -100,11 +100,6 @@ def test_what_goes_over_the_wire() -> None:
     assert (bare.payload, bare.flag, bare.tag, bare.time) == (b"x", 0, "", "")
 
 
-def test_seconds_are_cut_off_before_1970_too() -> None:
-    moment = datetime(1969, 12, 31, 23, 58, 1, tzinfo=UTC)
-    assert make([{"time": moment}])[0].time == "196912312358"
-
-
 def test_the_option_overrides_the_column() -> None:
     rows: list[dict[str, Any]] = [{"topic": "a"}, {"topic": None}, {"topic": "b"}]
     assert [one.topic for one in make(rows, topic="c")] == ["c"] * 3
@@ -137,14 +132,6 @@ def test_a_row_that_cannot_be_sent_is_named(row: dict[str, Any], message: str) -
     maker.make(batch([{}, {}]))
     with pytest.raises(ConfigurationError, match=f"row 3 of this task cannot be sent: .*{message}"):
         maker.make(batch([{}, row]))
-
-
-def test_years_that_have_no_four_digits() -> None:
-    far = pa.array([datetime(9999, 12, 31, 23, 59, tzinfo=UTC)], pa.timestamp("us", "UTC"))
-    rows = batch([{}]).set_column(3, "messageTime", far)
-    assert MessageMaker(COLUMNS, None, "UTC").make(rows)[0].time == "999912312359"
-    with pytest.raises(ConfigurationError, match="messageTime is outside of the years 1 to 9999"):
-        MessageMaker(COLUMNS, None, "Asia/Shanghai").make(rows)
 
 
 # Columns, by the schema alone

@@ -68,76 +68,11 @@ def test_what_is_read_can_be_written_and_read_again(delta_spark: SparkSession, f
     assert batch(delta_spark, plain_feed.options(filters=filters)).count() == 20  # the brokers know the tags
 
 
-def test_each_row_goes_to_the_topic_it_names(delta_spark: SparkSession, feed: Feed, plain_feed: Feed) -> None:
-    frame = numbered(delta_spark, 50).selectExpr(
-        "value AS VALUE", f"if(value % 5 = 0, '{feed.topic}', '{plain_feed.topic}') AS topic"
-    )
-    options = sink(feed)
-    del options["topic"]
-    write(frame, options)
-    assert [bytes(row.value) for row in rows_of(delta_spark, feed)] == bodies(50)[::5]
-    assert len(rows_of(delta_spark, plain_feed)) == 40
-    write(frame, sink(feed))  # the option overrides the column
-    assert len(rows_of(delta_spark, feed)) == 60
-
-
 def test_every_row_of_a_large_partition_arrives_once(delta_spark: SparkSession, feed: Feed) -> None:
     write(numbered(delta_spark, 25_000), sink(feed))
     found = rows_of(delta_spark, feed)
     assert [bytes(row.value) for row in found] == bodies(25_000)
     assert {(row.messageType, row.messageTime, tuple(row.attributes)) for row in found} == {(None, None, ())}
-
-
-@pytest.mark.parametrize(
-    ("columns", "changes", "message"),
-    [
-        (["id AS value"], {}, "column value has the type bigint; a write takes binary or string there"),
-        (["'x' AS value"], {"subscribe": "t"}, r"option subscribe applies to reads only; did you mean topic\?"),
-        (["'x' AS value"], {"masterServers": None}, "option masterServers is required"),
-    ],
-)
-def test_what_cannot_be_written_is_refused_before_any_task_runs(
-    delta_spark: SparkSession, feed: Feed, columns: list[str], changes: dict[str, str | None], message: str
-) -> None:
-    from pyspark.errors import AnalysisException
-
-    kept = {name: value for name, value in {**sink(feed), **changes}.items() if value is not None}
-    with pytest.raises(AnalysisException, match=message):
-        write(delta_spark.range(10).selectExpr(*columns), kept)
-    assert rows_of(delta_spark, feed) == []
-
-
-@pytest.mark.parametrize(
-    ("mode", "message"),
-    [
-        ("overwrite", r'mode\("overwrite"\) would overwrite the topic, which is not possible; use mode\("append"\)'),
-        ("errorifexists", "cannot be written in the .ErrorIfExists. mode"),
-        ("ignore", "cannot be written in the .Ignore. mode"),
-    ],
-)
-def test_a_topic_is_only_appended_to(delta_spark: SparkSession, feed: Feed, mode: str, message: str) -> None:
-    with pytest.raises(Exception, match=message):
-        write(numbered(delta_spark, 3), sink(feed), mode)
-    assert rows_of(delta_spark, feed) == []
-
-
-@pytest.mark.parametrize(
-    ("bad_row", "message"),
-    [
-        ("null", "row 70 of this task cannot be sent: column value is null"),
-        (
-            "repeat('x', 1048577)",
-            "row 70 of this task cannot be sent: with its attributes it has 1048577 bytes, and topic .* takes 1048576",
-        ),
-    ],
-)
-def test_one_row_that_cannot_be_sent_keeps_its_batch_back(
-    delta_spark: SparkSession, feed: Feed, bad_row: str, message: str
-) -> None:
-    frame = delta_spark.range(0, 100, 1, 1).selectExpr(f"if(id = 70, {bad_row}, 'x') AS value")
-    with pytest.raises(Exception, match=message):
-        write(frame, sink(feed))
-    assert rows_of(delta_spark, feed) == []
 
 
 def test_a_topic_that_is_not_deployed_is_named(delta_spark: SparkSession, feed: Feed) -> None:
