@@ -68,8 +68,7 @@ def plan_batch(options: SourceOptions, cluster: TubeCluster, progress: ProgressT
     whatever failOnDataLoss says.
     """
     from spark_source.cluster.cluster import check_scope, default_node_count
-    from spark_source.plan.assigning import PartitionAssignment
-    from spark_source.plan.batch_plan import BatchPlan
+    from spark_source.plan.batch_plan import BatchPlan, PartitionAssignment
     from spark_source.plan.planning import entries_by_partition
     from spark_source.plan.read_task import tasks_of
     from spark_source.stream.snapshot import Layout

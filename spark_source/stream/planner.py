@@ -17,8 +17,7 @@ from typing import Any, NamedTuple, TypeAlias
 from spark_source.cluster.cluster import TubeCluster, check_scope, default_node_count
 from spark_source.offsets.offsets import Offsets
 from spark_source.options.source_options import SourceOptions
-from spark_source.plan.assigning import Assigner, PartitionAssignment
-from spark_source.plan.batch_plan import BatchPlan
+from spark_source.plan.batch_plan import Assigner, BatchPlan, PartitionAssignment
 from spark_source.plan.planning import plan, rows_to_read
 from spark_source.plan.read_task import ReadTask, tasks_of
 from spark_source.progress.progress_table import ProgressTable

@@ -10,7 +10,7 @@ import pytest
 
 from spark_source.options.given import parse_options
 from spark_source.options.source_options import SourceOptions
-from spark_source.plan.assigning import PartitionAssignment
+from spark_source.plan.batch_plan import PartitionAssignment
 from tubeclient.assignment import NO_HINTS, STRATEGIES, Assignment, Hints, assign
 from tubeclient.errors import ConfigurationError
 from tubeclient.keys import PartitionKey

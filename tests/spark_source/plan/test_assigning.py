@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from spark_source.offsets.offsets import Offsets, PartitionSet
-from spark_source.plan.assigning import Assigner, PartitionAssignment
+from spark_source.plan.batch_plan import Assigner, PartitionAssignment
 from tests.spark_source.fakes import ROW, key
 from tubeclient.assignment import NO_HINTS, Assignment, Hints
 from tubeclient.keys import PartitionKey
