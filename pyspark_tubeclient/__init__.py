@@ -29,7 +29,7 @@ except ModuleNotFoundError as error:
 
 if TYPE_CHECKING:
     from offsets_store import GroupKey, OffsetsTable, OffsetsTableError, PartitionProgress
-    from spark_source.progress.query_metrics import LagListener, QueryLag, QueryMetrics
+    from spark_source.progress.query_metrics import LagListener, QueryLag
     from spark_source.session import session
     from spark_source.typed.typed import typed
     from tubeclient_ingest.job import Ingest, IngestFailed
@@ -44,7 +44,6 @@ __all__ = [
     "OffsetsTableError",
     "PartitionProgress",
     "QueryLag",
-    "QueryMetrics",
     "session",
     "typed",
 ]
@@ -58,7 +57,6 @@ _HOMES = {
     "OffsetsTableError": "offsets_store",
     "PartitionProgress": "offsets_store",
     "QueryLag": "spark_source.progress.query_metrics",
-    "QueryMetrics": "spark_source.progress.query_metrics",
     "session": "spark_source.session",
     "typed": "spark_source.typed.typed",
 }

@@ -1,8 +1,7 @@
-"""What Spark's listeners are told of a query's batches: lag for the driver, and metrics for Prometheus. Spark shows the
-offsets of Python sources, but takes no metrics from them.
+"""How far queries are, for people and Prometheus. Spark shows the offsets of Python sources, but takes no metrics from
+them.
 
     spark.streams.addListener(LagListener(print))
-    spark.streams.addListener(QueryMetrics())
 """
 
 from __future__ import annotations
@@ -12,7 +11,6 @@ import logging
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Literal
 
@@ -64,9 +62,13 @@ class LagListener(StreamingQueryListener):
 
     def onQueryProgress(self, event: Any) -> None:
         progress = json.loads(event.progress.json)
-        for number, by_store in _behind(progress).items():
-            if by_store is None:
-                continue
+        for number, source in enumerate(progress["sources"]):
+            try:
+                end, latest = Offsets.from_dict(source["endOffset"]), Offsets.from_dict(source["latestOffset"])
+            except (ConfigurationError, KeyError):
+                continue  # another source, or a batch that is run again, for which Spark asks no newest offsets
+            # A partition without an end has everything to read; one past its topic's end nothing.
+            by_store = rows_behind_by_store(latest, end)
             lag = QueryLag(str(progress["id"]), progress.get("name"), int(progress["batchId"]), number, by_store)
             try:
                 self._on_lag(lag)
@@ -78,26 +80,6 @@ class LagListener(StreamingQueryListener):
 
     def onQueryTerminated(self, event: Any) -> None:
         """Nobody asks for the lag of a query that has ended."""
-
-
-def _behind(progress: Mapping[str, Any]) -> dict[int, Mapping[StoreKey, int] | None]:
-    """The rows that each tubeclient source is behind, by its number and by store; None if the progress does not say:
-    Spark asks for the newest offsets when it plans a batch, and not when it runs one again."""
-    found: dict[int, Mapping[StoreKey, int] | None] = {}
-    for number, source in enumerate(progress["sources"]):
-        end, latest = _offsets(source.get("endOffset")), _offsets(source.get("latestOffset"))
-        if end is not None:
-            # A partition without an end has everything to read; one past its topic's end nothing.
-            found[number] = None if latest is None else rows_behind_by_store(latest, end)
-    return found
-
-
-def _offsets(given: Any) -> Offsets | None:
-    """None if these are no offsets of a tubeclient source."""
-    try:
-        return Offsets.from_dict(given)
-    except ConfigurationError:
-        return None
 
 
 _BATCH_SECONDS: Final = (0.5, 1, 2.5, 5, 10, 20, 30, 60, 120, 300, 600, 1800)
@@ -132,14 +114,10 @@ QUERY_METRICS: Final = (_ROWS, _BATCHES, _BAD, _SECONDS, _LAST_BATCH, _LAST_TRIG
 """All metrics of queries."""
 
 
-class QueryMetrics(StreamingQueryListener):
-    """A listener of Spark that keeps metrics in a registry of the package prometheus-client (default: its own): the
-    batches, the lag and the failures of all queries that read from TubeMQ.
+class QueryMetrics:
+    """Metrics of queries in a registry of the package prometheus-client. Needs the extra `metrics`."""
 
-    The label `query` is the query's name, or its id if it has none. Needs the extra `metrics`.
-    """
-
-    def __init__(self, registry: CollectorRegistry | None = None) -> None:
+    def __init__(self, registry: CollectorRegistry) -> None:
         with brought_by("metrics"):
             import prometheus_client as client
 
@@ -148,11 +126,9 @@ class QueryMetrics(StreamingQueryListener):
             "gauge": client.Gauge,
             "histogram": partial(client.Histogram, buckets=_BATCH_SECONDS),
         }
-        registry = client.REGISTRY if registry is None else registry
         self._metrics = {
             one: kinds[one.kind](one.name, one.help, one.labels, registry=registry) for one in QUERY_METRICS
         }
-        self._names: dict[str, str] = {}
         self._last_trigger: dict[str, float] = {}
 
     def started(self, query: str, at: float) -> None:
@@ -171,7 +147,8 @@ class QueryMetrics(StreamingQueryListener):
         self._metrics[_SECONDS].labels(query).observe(seconds)
         self._metrics[_LAST_BATCH].labels(query).set(ended)
         if rows_behind is None:
-            self._forget(_BEHIND, query)
+            with suppress(KeyError):
+                self._metrics[_BEHIND].remove(query)
         else:
             self._metrics[_BEHIND].labels(query).set(rows_behind)
         self.looked(query, ended)
@@ -180,40 +157,3 @@ class QueryMetrics(StreamingQueryListener):
         """Spark looked for new rows, seconds since 1970."""
         self._last_trigger[query] = max(at, self._last_trigger.get(query, at))
         self._metrics[_LAST_TRIGGER].labels(query).set(self._last_trigger[query])
-
-    def onQueryStarted(self, event: Any) -> None:
-        """Nothing is known yet, not even whether the query reads from TubeMQ."""
-
-    def onQueryProgress(self, event: Any) -> None:
-        progress = json.loads(event.progress.json)
-        sources = _behind(progress)
-        if not sources:
-            return
-        began = datetime.fromisoformat(progress["timestamp"]).timestamp()
-        seconds = int(progress["batchDuration"]) / 1000
-        query = self._names[str(progress["id"])] = progress.get("name") or str(progress["id"])
-        # Spark reports idle triggers too, with the number of the next batch.
-        if "addBatch" not in progress["durationMs"]:
-            self.looked(query, began)
-            return
-        rows = sum(int(progress["sources"][number]["numInputRows"]) for number in sources)
-        behind = [sum(by_store.values()) for by_store in sources.values() if by_store is not None]
-        self.batch(query, rows, seconds, began + seconds, sum(behind) if len(behind) == len(sources) else None)
-
-    def onQueryIdle(self, event: Any) -> None:
-        query = self._names.get(str(event.id))
-        if query is not None:
-            self.looked(query, datetime.fromisoformat(event.timestamp).timestamp())
-
-    def onQueryTerminated(self, event: Any) -> None:
-        """Nothing is behind any more; the sums stay."""
-        query = self._names.pop(str(event.id), None)
-        if query is not None:
-            self._metrics[_FAILURES].labels(query).inc(event.exception is not None)
-            for metric in (_LAST_BATCH, _LAST_TRIGGER, _BEHIND):
-                self._forget(metric, query)
-            self._last_trigger.pop(query, None)
-
-    def _forget(self, metric: Metric, query: str) -> None:
-        with suppress(KeyError):
-            self._metrics[metric].remove(query)

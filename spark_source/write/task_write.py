@@ -5,10 +5,9 @@ A task that Spark repeats, or runs twice at once, sends its rows again: at least
 
 from __future__ import annotations
 
-from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql.datasource import WriterCommitMessage
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
 
     from tubeclient.producing.outgoing import OutgoingMessage
 
-__all__ = ["InFlight", "Written", "describe", "write_rows"]
+__all__ = ["InFlight", "write_rows"]
 
 MAX_SLICES: Final = 8
 """How many slices of a task's rows may be in flight to the brokers."""
@@ -34,14 +33,9 @@ _PUBLISH_LIMIT_MS: Final = 10_000
 """How long to wait for a topic that cannot be written: a new topic needs some time."""
 
 
-@dataclass(frozen=True)
-class Written(WriterCommitMessage):
-    """The rows that a task has sent, by topic; all of them are acknowledged."""
-
-    rows: Mapping[str, int]
-
-
-def write_rows(options: SinkOptions, columns: SinkColumns, batches: Iterable[pyarrow.RecordBatch]) -> Written:
+def write_rows(
+    options: SinkOptions, columns: SinkColumns, batches: Iterable[pyarrow.RecordBatch]
+) -> WriterCommitMessage:
     """Send all rows; returns once brokers have acknowledged each.
 
     Memory: one batch, its messages, and what is in flight. Raises ConfigurationError for a row that cannot be sent,
@@ -52,7 +46,6 @@ def write_rows(options: SinkOptions, columns: SinkColumns, batches: Iterable[pya
     from tubeclient import Producer
 
     settings = client_settings(options)
-    rows: Counter[str] = Counter()
     producer = Producer(settings, max_in_flight=MAX_SLICES * SLICE_MESSAGES)  # opens nothing before it publishes
     in_flight = InFlight(
         producer.submit_each, options.retry_limit_ms + options.rpc_timeout_ms + settings.connect_timeout_ms
@@ -73,7 +66,6 @@ def write_rows(options: SinkOptions, columns: SinkColumns, batches: Iterable[pya
                     number, f"with its attributes it has {size} bytes, and topic {message.topic} takes {limit}"
                 )
         in_flight.send(messages)
-        rows.update(message.topic for message in messages)
 
     try:
         for batch in batches:
@@ -81,15 +73,7 @@ def write_rows(options: SinkOptions, columns: SinkColumns, batches: Iterable[pya
         in_flight.drain()
     finally:
         producer.close(timeout_ms=0)  # after an error nobody waits for messages in flight
-    return Written(dict(rows))
-
-
-def describe(messages: Iterable[WriterCommitMessage | None]) -> str:
-    """Return a line about what tasks have sent. None stands for a failed task."""
-    rows: Counter[str] = Counter()
-    for message in messages:
-        rows.update(message.rows if isinstance(message, Written) else {})
-    return "; ".join(f"{count} rows to topic {topic}" for topic, count in sorted(rows.items())) or "no rows"
+    return WriterCommitMessage()
 
 
 class InFlight:

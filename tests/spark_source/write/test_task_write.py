@@ -51,12 +51,12 @@ def test_two_attempts_at_once_send_each_row_twice_and_whole(tube: EmbeddedTubeMQ
     values = [rng.randbytes(rng.choice([1, 28, 900, 20_000])) + b"%d" % number for number in range(3_000)]
     together = threading.Barrier(2)
 
-    def attempt(_: int) -> dict[str, int]:
+    def attempt(_: int) -> None:
         together.wait(30)
-        return dict(write_rows(options(tube), COLUMNS, batches(values, 250)).rows)
+        write_rows(options(tube), COLUMNS, batches(values, 250))
 
     with ThreadPoolExecutor(2) as pool:
-        assert list(pool.map(attempt, range(2))) == [{"rows": 3_000}] * 2
+        list(pool.map(attempt, range(2)))
     assert bodies(tube, "rows") == Counter(values * 2)
     for record in (record for found in stored(tube, "rows").values() for record in found):
         body, attributes = decode_payload(record.payload, record.flag)
@@ -112,7 +112,7 @@ def test_a_slow_broker_holds_the_task_up_and_takes_no_memory(
             taken += batch.num_rows
             yield batch
 
-    assert write_rows(options(tube), COLUMNS, source()).rows == {"rows": count}
+    write_rows(options(tube), COLUMNS, source())
     (producer,) = producers
     limit = MAX_SLICES * min(SLICE_MESSAGES, SLICE_BYTES // size)
     assert limit * 0.7 < producer.most_messages <= limit
