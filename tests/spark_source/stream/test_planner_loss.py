@@ -70,7 +70,7 @@ def test_positions_that_brokers_lost_are_an_error(rows: tuple[int, int], message
     one = planner(cluster)
     if available_now:
         one.freeze_target()
-    with pytest.raises(DataLoss, match=message + r".*\(and 1 more partition like it: 1:t:1\). Set") as caught:
+    with pytest.raises(DataLoss, match=message + r".*\(and 1 more like it: 1:t:1\). Set") as caught:
         one.latest(as_json({"1:t:0": 5, "1:t:1": 5}), None)
     assert (caught.value.partition, caught.value.wanted) == ("1:t:0", 140)
 
