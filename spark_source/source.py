@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from spark_source.options.given import GivenOptions
-    from spark_source.options.source_options import SinkOptions, SourceOptions
 
 __all__ = ["TubeSource"]
 
@@ -51,14 +50,14 @@ class TubeSource(DataSource):
     def schema(self) -> StructType:
         from spark_source.read.schema import spark_schema
 
-        return spark_schema(self._read_options())
+        return spark_schema(self._given.read_options())
 
     @as_one_line()
     def reader(self, schema: StructType) -> DataSourceReader:
         from spark_source.read.schema import check_schema, spark_schema
         from spark_source.stream.batch_reader import TubeBatchReader
 
-        options = self._read_options()
+        options = self._given.read_options()
         check_schema(schema, spark_schema(options))
         options.check_batch()
         self._planned = True
@@ -73,7 +72,7 @@ class TubeSource(DataSource):
             # A package that is missing is told by the reader as well.
             from spark_source.read.schema import check_schema, spark_schema
 
-            options = self._read_options()
+            options = self._given.read_options()
             check_schema(schema, spark_schema(options))
             options.check_stream(read_limits=HAS_READ_LIMITS)
         except Exception as error:
@@ -86,7 +85,7 @@ class TubeSource(DataSource):
         from spark_source.write.sink import TubeBatchWriter
         from spark_source.write.sink_rows import find_columns
 
-        options = self._write_options()
+        options = self._given.write_options()
         if overwrite:
             raise _only_appends('mode("overwrite")', 'mode("append")')
         return TubeBatchWriter(options, find_columns(schema, options.topic))
@@ -96,21 +95,11 @@ class TubeSource(DataSource):
         from spark_source.write.sink import TubeStreamWriter, check_streams
         from spark_source.write.sink_rows import find_columns
 
-        options = self._write_options()
+        options = self._given.write_options()
         check_streams()
         if overwrite:
             raise _only_appends('outputMode("complete")', 'outputMode("append")')
         return TubeStreamWriter(options, find_columns(schema, options.topic))
-
-    def _read_options(self) -> SourceOptions:
-        from spark_source.options.source_options import SourceOptions
-
-        return self._given.of(SourceOptions, with_files=True)
-
-    def _write_options(self) -> SinkOptions:
-        from spark_source.options.source_options import SinkOptions
-
-        return self._given.of(SinkOptions, with_files=True)
 
     def __getstate__(self) -> dict[str, Any]:
         """Spark pickles this object for the planner's process and, after it gave a reader, for every task.

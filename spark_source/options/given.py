@@ -55,11 +55,22 @@ class GivenOptions:
     values: Mapping[str, Any] = field(default_factory=dict, repr=False)
     """By the options' documented names."""
 
-    def of(self, kind: type[_Kind], *, with_files: bool = False) -> _Kind:
+    def read_options(self) -> SourceOptions:
+        """Those of a read, whose files this process can read."""
+        made = self.of(SourceOptions)
+        made.check_files()
+        return made
+
+    def write_options(self) -> SinkOptions:
+        """Those of a write, whose files this process can read."""
+        made = self.of(SinkOptions)
+        made.check_files()
+        return made
+
+    def of(self, kind: type[_Kind]) -> _Kind:
         """Return the options of a read, of a write, or of a connection alone, with defaults.
 
-        Raises ConfigurationError for options that do not apply, are missing or contradict each other; `with_files` for
-        files that this process cannot read, too.
+        Raises ConfigurationError for options that do not apply, are missing or contradict each other.
         """
         options = options_of(kind)
         names = {option.name for option in options.values()}.union(_SPARKS_OWN if kind is SinkOptions else ())
@@ -73,8 +84,6 @@ class GivenOptions:
         given = {name: self.values[option.name] for name, option in options.items() if option.name in self.values}
         made = kind(given=frozenset(self.values), **given)
         made.check()
-        if with_files:
-            made.check_files()
         return made
 
 

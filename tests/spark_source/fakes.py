@@ -77,8 +77,6 @@ class FakeCluster(TubeCluster):
         self.refusal: TubeError | None = None
         self.failure: TubeError | None = None
         self.timeless: NoMessageTime | None = None
-        self.lookup_takes: float = 0.0
-        self.clock: FakeClock | None = None
         self._shown = ClusterView.of([], [])
         self.calls: list[str] = []
         self.reported: dict[int, list[PartitionKey]] = {}
@@ -162,8 +160,6 @@ class FakeLookup(OffsetLookup):
     def look(self, view: ClusterView) -> OffsetLook:
         cluster = self._cluster
         cluster.calls.append("bounds")
-        if cluster.clock is not None:
-            cluster.clock.now += cluster.lookup_takes
         rows = cluster.next_rows.pop(0) if cluster.next_rows else cluster.rows
         told = [store for store in view.stores() if store.broker_id not in cluster.silent]
         return OffsetLook(

@@ -16,7 +16,6 @@ from embedded_tubemq import EmbeddedTubeMQ, TopicConfig
 from embedded_tubemq.storage.store import NewMessage
 from spark_source.session import (
     asks_for_connect,
-    check_spark,
     session,
 )
 from tests.exactly_once.test_other_python import bare_python
@@ -154,10 +153,3 @@ def test_spark_connect_is_recognised(
 def test_spark_connect_is_refused() -> None:
     with pytest.raises(ConfigurationError, match=r"master sc://host:15002 is for Spark Connect, .*builder\.remote"):
         session(master="sc://host:15002/;token=hush")
-
-
-def test_spark_3_is_refused() -> None:
-    with pytest.raises(ConfigurationError, match=r"this Python has pyspark 3\.5\.1") as caught:
-        check_spark("3.5.1")
-    assert caught.value.condition == "NEEDS_NEWER_SPARK"
-    check_spark("4.0.0.dev1")

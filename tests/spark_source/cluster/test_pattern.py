@@ -177,37 +177,12 @@ def test_a_group_that_is_held_ends_it_and_a_topic_that_went_does_not(caplog: pyt
     assert watched.group.changes == [("join", "a", 0), "leave", ("join", "a", 0), "leave"]
 
 
-def test_a_new_look_is_taken_at_once_and_both_are_asked() -> None:
-    """Topics that came are changed over to before the master is asked how they lie."""
-    watched = Watched("a")
-    watched.membership.join(0)
-    watched.topics = ["a", "b"]
-    assert [layout.topic for layout in watched.membership.refreshed_view(60_000).layouts] == ["a", "b"]
-    assert watched.group.changes == [("join", "a", 0), ("change", "a", "b"), ("ask the master", 60_000)]
-    assert watched.looks == 2
-
-
 # The planner
 
 
 def with_topic(cluster: FakeCluster, topic: str, rows: tuple[int, int]) -> None:
     cluster.layouts = [*cluster.layouts, TopicLayout(topic, 1, 1, 1)]
     cluster.rows[StoreKey(1, topic, 0)] = rows
-
-
-def test_a_topic_that_appears_is_read_from_its_beginning_wherever_the_query_began() -> None:
-    clock, cluster = FakeClock(), FakeCluster()
-    cluster.layouts = []
-    one = planner(cluster, clock, subscribe=None, subscribePattern="t.*")
-    start = one.initial()
-    assert start == as_json({})
-    assert one.latest(start, None) is start
-    assert one.partitions(start, start) == []
-    with_topic(cluster, "t2", (3, 9))
-    clock.now += 60
-    entered = one.latest(start, None)
-    assert entered == as_json({"1:t2:0": 3})
-    assert one.latest(entered, None) == as_json({"1:t2:0": 9})
 
 
 def test_the_offsets_tables_run_is_the_patterns_whatever_it_matches(tmp_path: Path) -> None:

@@ -121,12 +121,6 @@ def test_what_a_checkpoint_has_can_be_given_as_starting_offsets() -> None:
     assert OffsetSpec.parse(offsets.to_json(), "startingOffsets").named == ((key("1:t:0"), 28), (key("1:t:1"), 28))
 
 
-def test_overtaken_are_the_partitions_known_to_both_that_others_have_further() -> None:
-    mine = Offsets.of({key("1:t:0"): 28, key("1:t:1"): 56, key("1:t:2"): 56})
-    theirs = {key("1:t:2"): 84, key("1:t:0"): 56, key("1:t:1"): 56, key("1:t:9"): 28}
-    assert mine.overtaken_by(theirs) == [key("1:t:0"), key("1:t:2")]
-
-
 def test_merge_and_clamp() -> None:
     a, b, c = key("1:t:0"), key("1:t:1"), key("1:t:2")
     offsets = Offsets.of({a: 28, b: 56})

@@ -56,11 +56,6 @@ def test_names_come_in_any_case_and_values_are_parsed() -> None:
     assert options.master_web_port == 8081
 
 
-def test_filters_are_tags_of_all_topics_or_of_each() -> None:
-    assert parse(filters="web, app").tags_by_topic(["t", "u"]) == dict.fromkeys(("t", "u"), frozenset({"web", "app"}))
-    assert parse(filters='{"t": ["web"]}').tags_by_topic(["t", "u"]) == {"t": frozenset({"web"})}
-
-
 def test_assign_names_partitions_and_with_them_the_topics() -> None:
     options = parse_options(
         {"masterservers": "m", "consumergroup": "g", "assign": '["1:b:10000", "2:a:3", "1:b:10000"]'}
@@ -196,15 +191,3 @@ def test_wrong_options_of_a_write_are_refused(more: dict[str, str], message: str
     with pytest.raises(ConfigurationError, match=message) as caught:
         write(**more)
     assert "hunter2" not in str(caught.value)
-
-
-@pytest.mark.parametrize(
-    ("more", "message"),
-    [
-        ({"topic": "t"}, r"option topic applies to writes only; did you mean subscribe\?"),
-        ({"checkpointlocation": "/c"}, "option checkpointLocation belongs to writeStream, not to a read"),
-    ],
-)
-def test_options_of_writes_are_refused_by_reads(more: dict[str, str], message: str) -> None:
-    with pytest.raises(ConfigurationError, match=message):
-        parse(**more)

@@ -18,12 +18,6 @@ def plan(cluster: FakeCluster, **more: object) -> dict[int, list[tuple[str, int,
     return in_rows(plan_batch(chosen, cluster, ProgressTable(chosen)))
 
 
-def test_everything_is_read_by_default() -> None:
-    cluster = FakeCluster(stores=2, partitions=1, rows=(2, 9))
-    assert plan(cluster) == {0: [("1:t:0", 2, 9)], 1: [("1:t:10000", 2, 9)]}
-    assert cluster.calls == ["fetch_view", "lookup", "bounds", "lookup closed"]  # and no group joined
-
-
 def test_a_backlog_is_shared_with_the_node_that_has_nothing(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "spark_source")
     cluster = FakeCluster(partitions=1, rows=(0, 100))

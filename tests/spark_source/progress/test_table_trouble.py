@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import re
-import shutil
 import subprocess
 import sys
 import time
@@ -20,7 +19,7 @@ from offsets_store import OffsetsTableError, SupersededRun
 from spark_source.progress.writer import Waits
 from spark_source.stream.planner import StreamPlanner
 from tests.spark_source.fake_storage import FAULTS, SHORT, FakeStorage, at, both, broken, lost_race, open_planner
-from tests.spark_source.fakes import FakeCluster, as_json, in_rows, planner, planner_with
+from tests.spark_source.fakes import FakeCluster, in_rows, planner
 from tests.waiting import wait_for
 
 
@@ -144,20 +143,6 @@ def test_available_now_leaves_nothing_behind(storage: FakeStorage) -> None:
     assert storage.commits == [both(1), both(61), both(100)]
 
 
-@pytest.mark.parametrize("fault", ["fails", "hangs"])
-def test_available_now_waits_for_a_broken_table_once(
-    storage: FakeStorage, caplog: pytest.LogCaptureFixture, fault: str
-) -> None:
-    """With several sources Spark asks this one on while the others have something to read."""
-    one = open_planner(storage, SHORT)
-    one.freeze_target()
-    storage.before_write = FAULTS[fault](storage)
-    for _ in range(100):
-        assert one.latest(at(100), None) == at(100)
-    assert sum("could not be written" in record.getMessage() for record in caplog.records) == 1
-    assert storage.hanging == (fault == "hangs")
-
-
 def test_the_group_is_given_back_when_the_last_position_is_written(storage: FakeStorage) -> None:
     """Else the next run could begin before it."""
     cluster = FakeCluster(rows=(0, 100))
@@ -209,20 +194,6 @@ def test_the_table_never_leads_never_goes_back_and_is_level_in_the_end(faults: l
     assert storage.positions == both(batches)
     assert storage.commits == sorted(storage.commits, key=lambda commit: commit["1:t:0"])
     assert len({row.sequence for row in storage.kept}) == 1
-
-
-def test_a_table_that_something_else_has_replaced(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    folder = tmp_path / "offsets"
-    one = planner_with(None, Waits(retry=3600.0), FakeCluster(), offsetsTable=folder)
-    one.complete(as_json({"1:t:0": 1, "1:t:1": 1}))
-    one._progress.finish()
-    shutil.rmtree(folder)
-    folder.write_text("kept")
-    end = as_json({"1:t:0": 2, "1:t:1": 2})
-    assert one.latest(end, None) == as_json({"1:t:0": 10, "1:t:1": 10})
-    one.close()
-    assert "its last position could not be written to the offsets table" in caplog.text
-    assert folder.read_text() == "kept"
 
 
 HANGING = """

@@ -15,7 +15,6 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from spark_source.options.source_options import ATTRIBUTES, RowOptions
 from spark_source.plan.read_task import OffsetRule
-from spark_source.read import attributes
 from spark_source.read.arrow import PackDecoder
 from spark_source.read.schema import arrow_schema, spark_schema
 from tubeclient.errors import DataLoss
@@ -92,15 +91,6 @@ def test_schema_is_what_spark_makes_of_ours(include_attributes: bool) -> None:
         batch = decoder(include_attributes=include_attributes).decode([one], OffsetRule.ALWAYS)
         assert expected.equals(batch.schema)
         batch.validate(full=True)
-
-
-def test_texts_that_never_repeat_are_not_remembered_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(attributes, "_KNOWN_TEXTS", 10)
-    one = decoder()
-    found = one.decode([pack(*(message(b"", f"tag{n}", f"2024010203{n:02}") for n in range(60)))], OffsetRule.UNKNOWN)
-    assert found.column("messageType").to_pylist() == [f"tag{n}" for n in range(60)]
-    assert [moment.minute for moment in found.column("messageTime").to_pylist()] == list(range(60))
-    assert max(len(one._texts._known), len(one._texts._times_us)) <= 10
 
 
 @pytest.mark.parametrize(

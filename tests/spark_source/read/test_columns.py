@@ -73,12 +73,6 @@ def test_rows_have_what_they_have_with_all_columns(mixed: EmbeddedTubeMQ, names:
     assert some.equals(whole.select(some.column_names))
 
 
-def test_messages_alone(mixed: EmbeddedTubeMQ) -> None:
-    bodies = read(mixed, badMessages="keep", columns="VALUE, badreason")
-    assert bodies.column_names == ["value", "badReason"]
-    assert bodies["value"].equals(read(mixed, badMessages="keep")["value"])
-
-
 @pytest.mark.parametrize(
     ("rows", "text"),
     [

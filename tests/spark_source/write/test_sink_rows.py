@@ -155,10 +155,6 @@ def test_columns_are_found_in_any_order_and_case() -> None:
     assert find_columns(schema(**TYPES), "t") == SinkColumns(0, 1, 2, 3, 4)
 
 
-def test_a_value_may_be_text() -> None:
-    assert find_columns(schema(value=StringType()), "t") == SinkColumns(0)
-
-
 @pytest.mark.parametrize(
     ("columns", "message"),
     [
@@ -193,8 +189,3 @@ def test_a_value_may_be_text() -> None:
 def test_other_columns_are_refused(columns: StructType, message: str) -> None:
     with pytest.raises(ConfigurationError, match=message):
         find_columns(columns, "t")
-
-
-def test_the_topic_has_to_come_from_somewhere() -> None:
-    with pytest.raises(ConfigurationError, match="neither an option topic nor a column topic"):
-        find_columns(schema(value=BinaryType()), None)
