@@ -29,7 +29,7 @@ except ModuleNotFoundError as error:
 
 if TYPE_CHECKING:
     from offsets_store import GroupKey, OffsetsTable, OffsetsTableError, PartitionProgress
-    from spark_source.progress.query_metrics import LagListener, QueryLag
+    from spark_source.progress.lag_listener import LagListener, QueryLag
     from spark_source.session import session
     from spark_source.typed.typed import typed
     from tubeclient_ingest.job import Ingest, IngestFailed
@@ -52,11 +52,11 @@ _HOMES = {
     "GroupKey": "offsets_store",
     "Ingest": "tubeclient_ingest.job",
     "IngestFailed": "tubeclient_ingest.job",
-    "LagListener": "spark_source.progress.query_metrics",
+    "LagListener": "spark_source.progress.lag_listener",
     "OffsetsTable": "offsets_store",
     "OffsetsTableError": "offsets_store",
     "PartitionProgress": "offsets_store",
-    "QueryLag": "spark_source.progress.query_metrics",
+    "QueryLag": "spark_source.progress.lag_listener",
     "session": "spark_source.session",
     "typed": "spark_source.typed.typed",
 }

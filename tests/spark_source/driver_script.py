@@ -118,7 +118,7 @@ class Driver:
 
     def listen(self) -> None:
         """Keep what a LagListener hears from now on."""
-        from spark_source.progress.query_metrics import LagListener
+        from spark_source.progress.lag_listener import LagListener
 
         self._listener = LagListener(self._heard.append)
         self._spark.streams.addListener(self._listener)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from spark_source.progress.query_metrics import LagListener, QueryLag
+from spark_source.progress.lag_listener import LagListener, QueryLag
 from tests.spark_source.fakes import as_json
 from tests.spark_source.feed import Feed
 from tests.spark_source.queries import Batches, run_available, stream
