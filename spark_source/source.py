@@ -65,7 +65,7 @@ class TubeSource(DataSource):
 
     @as_one_line()
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        from spark_source.engine import HAS_READ_LIMITS
+        from spark_source.boundary import HAS_READ_LIMITS
         from spark_source.stream.stream_reader import TubeStreamReader
 
         try:
@@ -102,10 +102,8 @@ class TubeSource(DataSource):
         return TubeStreamWriter(options, find_columns(schema, options.topic))
 
     def __getstate__(self) -> dict[str, Any]:
-        """Spark pickles this object for the planner's process and, after it gave a reader, for every task.
-
-        Tasks need only the reader, so this object's options are not sent to them.
-        """
+        """Spark pickles this object for the planner's process and, after it gave a reader, for every task, which needs
+        only the reader."""
         from spark_source.options.given import GivenOptions
 
         return {**self.__dict__, "_given": GivenOptions() if self._planned else self._given}

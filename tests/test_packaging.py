@@ -340,7 +340,7 @@ LAYERS = {
 }
 
 ORDER = {
-    "spark_source": "boundary engine spark_log session session_confs typed offsets options cluster "
+    "spark_source": "boundary spark_log session session_confs typed offsets options cluster "
     "plan progress read write stream source",
     "embedded_tubemq": "common storage master broker net nodes cluster pytest_plugin",
     "tubeclient_cli": "common ingest offsets bad_records dashboard doctor server topics produce consume groups "

@@ -251,10 +251,7 @@ def without_times(
     time_zone: str,
 ) -> OffsetSpec:
     """Return `spec` with offsets in place of times, looked up within `bounds`, by clocks of `time_zone`; `latest` where
-    no message is of the minute or later.
-
-    NoMessageTime: messages carry no time. ConnectError: a broker does not answer, so that `bounds` lack its stores.
-    """
+    no message is of the minute or later. NoMessageTime: messages carry no time. ConnectError: `bounds` lack a store."""
     keys = sorted(partitions)
     if not spec.by_time or spec.unknown(keys):
         return spec  # `resolve` reports unknown names

@@ -158,10 +158,8 @@ def asks_for_tls(given: Iterable[str], enabled: bool | None) -> bool:
 
 
 def client_settings(options: AccessOptions) -> ClientSettings:
-    """Return the client settings; the same for planner and tasks, reads and writes.
-
-    ConfigurationError: a file that the options name does not exist on this machine.
-    """
+    """Return the client settings; the same for planner and tasks, reads and writes. ConfigurationError: a file that
+    the options name does not exist on this machine."""
     options.check_files()
     user, tls = options.auth_user, None
     if options.uses_tls:

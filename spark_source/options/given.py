@@ -68,10 +68,8 @@ class GivenOptions:
         return made
 
     def of(self, kind: type[_Kind]) -> _Kind:
-        """Return the options of a read, of a write, or of a connection alone, with defaults.
-
-        Raises ConfigurationError for options that do not apply, are missing or contradict each other.
-        """
+        """Return the options of a read, of a write, or of a connection alone, with defaults. Raises ConfigurationError
+        for options that do not apply, are missing or contradict each other."""
         options = options_of(kind)
         names = {option.name for option in options.values()}.union(_SPARKS_OWN if kind is SinkOptions else ())
         for name in sorted(self.values.keys() - names):

@@ -290,10 +290,8 @@ class SourceOptions(
         return " ".join([spec.text, *zone, *keys])
 
     def for_tasks(self) -> SourceOptions:
-        """These options without what only the planner needs: tasks get no plan and no access to the offsets table.
-
-        Tasks must authenticate to brokers, so a password in the options is included.
-        """
+        """These options without what only the planner needs: tasks get no plan and no access to the offsets table. They
+        must authenticate to brokers, so a password in the options is included."""
         return replace(self, assigned=(), offsets_table=None, storage_options=Masked({}), assignment_hints=NO_HINTS)
 
     def check(self) -> None:

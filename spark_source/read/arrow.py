@@ -89,10 +89,7 @@ class PackDecoder:
     def batches(
         self, packs: Sequence[Pack], rule: OffsetRule, tags: frozenset[str] = frozenset()
     ) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of one partition's packs: their messages as `decode` returns them, or the records of these.
-
-        Raises what `decode` raises.
-        """
+        """Yield the rows of one partition's packs: their messages as `decode` returns them, or the records of these."""
         if self._records is None:
             yield self.decode(packs, rule, tags)
             return
@@ -108,9 +105,7 @@ class PackDecoder:
 
     def decode(self, packs: Sequence[Pack], rule: OffsetRule, tags: frozenset[str] = frozenset()) -> pa.RecordBatch:
         """Return the messages of one partition's packs as one batch; only those with `tags`, if there are any.
-
-        CorruptMessage: a message cannot be parsed. DataLoss: messages are missing.
-        """
+        CorruptMessage: a message cannot be parsed. DataLoss: messages are missing."""
         messages = self._messages(packs, rule)
         return messages.filter(self._has_tag(messages, tags)) if tags else messages
 

@@ -35,10 +35,8 @@ NO_ATTRIBUTES: Final = Attributes(None, None, {})
 
 
 class AttributeTexts:
-    """Parses payloads. It caches texts, so each task needs its own.
-
-    `with_others` false leaves out all but tag and time. `zone` is the time zone of the producers' clocks.
-    """
+    """Parses payloads. It caches texts, so each task needs its own. `with_others` false leaves out all but tag and
+    time; `zone` is the time zone of the producers' clocks."""
 
     def __init__(self, zone: ZoneInfo, *, with_others: bool) -> None:
         self._zone = zone
@@ -64,11 +62,8 @@ class AttributeTexts:
                 bodies.append(payload)
 
     def _find(self, payload: bytes, body_start: int) -> Attributes:
-        """Return the attributes of one payload.
-
-        Clients write tag and time first. These repeat from message to message, but what follows often does not. So the
-        text up to the time is cached, and the rest is parsed only if wanted.
-        """
+        """Clients write tag and time first. These repeat from message to message, but what follows often does not. So
+        the text up to the time is cached, and the rest is parsed only if wanted."""
         if body_start > len(payload):
             raise CorruptMessage(
                 f"a message has attributes of {body_start - _LENGTH_BYTES} bytes in a payload of {len(payload)}"

@@ -63,10 +63,8 @@ class GroupPosition:
         self._gone_back_from = begin.clamp(self._gone_back_from, {})
 
     def is_news(self, complete: Offsets) -> bool:
-        """Whether Spark has not said yet that the sink has everything before `complete`.
-
-        With asynchronous progress tracking it may be the end of an earlier batch, and after a lost tail no position.
-        """
+        """Whether Spark has not said yet that the sink has everything before `complete`: with asynchronous progress
+        tracking that may be the end of an earlier batch, and after a lost tail no position."""
         asked_from = self.asked_from
         return asked_from is None or bool(asked_from.clamp(self._gone_back_from, {}).overtaken_by(complete))
 
@@ -128,10 +126,8 @@ class BrokerPositions:
         self._writer.put(position)
 
     def close(self) -> None:
-        """Set the rest, for `waits.end` at most, and make sure that the group's next reader sees it.
-
-        Call it while the group is still held: a later write would undo the next holder's position.
-        """
+        """Set the rest, for `waits.end` at most, and make sure that the group's next reader sees it. Call it while the
+        group is still held: a later write would undo the next holder's position."""
         last, close_by = self._last, time.monotonic() + self._waits.end
         if last is not None and not self._closed:
             reason = self._writer.finish(self._waits.end)

@@ -235,11 +235,8 @@ class StreamPlanner:
         return tasks_of(planned, snapshot.view, self._options)
 
     def freeze_target(self) -> None:
-        """Fix the query's end at the cluster's current end: Trigger.AvailableNow.
-
-        Does not join the group: Spark calls this for all sources of a query first. If it fails for one source, Spark
-        never ends the other sources' processes, which would hold their groups for good.
-        """
+        """Fix the query's end at the cluster's current end: Trigger.AvailableNow. Does not join the group: Spark calls
+        this for all sources of a query first, and if it fails for one, never ends the processes of the others."""
         layout = Layout(self._options.selector(), self._cluster.fetch_view())
         self._target = Target(Snapshot.of(layout, self._lookup))
 
@@ -249,10 +246,7 @@ class StreamPlanner:
         return None if snapshot is None else snapshot.latest.to_dict()
 
     def close(self) -> None:
-        """Release the group, so that the next run need not wait for the master's lease.
-
-        First writes the last position to the offsets table and the brokers: the next run must find it.
-        """
+        """Write the last position, which the next run must find, and release the group, so that it need not wait."""
         self._position.close()
         self._group = None
         self._closing.close()
@@ -295,12 +289,9 @@ class StreamPlanner:
         return lookup
 
     def _with_all_starts(self, begin: Offsets, until: Offsets, snapshot: Snapshot) -> tuple[Snapshot, Offsets]:
-        """`begin` with the starts of those partitions of a replayed first batch whose broker is silent.
-
-        Spark does not keep where its first batch begins and asks again. A partition without a start would count as new
-        at `until`, and what the batch has of it would never be read. ConnectError if the brokers do not answer for
-        `retryLimit`.
-        """
+        """`begin` with the starts of those partitions of a replayed first batch whose broker is silent: without one a
+        partition would count as new at `until`, and what the batch has of it would never be read. ConnectError if the
+        brokers do not answer for `retryLimit`."""
         missing = [key for key in until if key not in begin]
         if not missing:
             return snapshot, begin

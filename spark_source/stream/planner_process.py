@@ -38,10 +38,7 @@ _END_SECONDS = 15.0
 
 def set_up_planner_process() -> bool:
     """In Spark's planner process: let SIGTERM raise SystemExit, so that the runner calls the reader's stop(); do the
-    same when the driver has died; show this project's logs; collect garbage rarely.
-
-    Does nothing in other processes, and returns False.
-    """
+    same when the driver has died; show this project's logs; collect garbage rarely. False in other processes."""
     if main_module() != PLANNER_MODULE or threading.current_thread() is not threading.main_thread():
         return False
     signal.signal(signal.SIGTERM, _leave)
@@ -64,20 +61,14 @@ def let_end_in_peace() -> None:
 
 
 def collect_seldom() -> None:
-    """Make Python look for reference cycles after 100 000 new objects instead of 700.
-
-    A batch of 10 000 partitions creates some 100 000 objects that live until the next one. At 700, all objects,
-    including pyspark's, would be scanned several times per batch; that takes longer than the planning.
-    """
+    """Make Python look for reference cycles after 100 000 new objects instead of 700: a batch of 10 000 partitions
+    creates as many that live until the next one, and scanning all of them often takes longer than the planning."""
     gc.set_threshold(100_000, 50, 100)
 
 
 def java_parent() -> Callable[[], bool] | None:
-    """Returns a function that says whether this process still has the parent that it has now: a process that dies
-    leaves its children to another one.
-
-    None if the parent is no JVM: a launcher may end early. None too where there is no /proc, which is on Linux alone.
-    """
+    """Returns a function that says whether this process still has the parent that it has now; None if that is no JVM,
+    as a launcher that may end early, and where there is no /proc, which is on Linux alone."""
     parent = os.getppid()
     try:
         name = Path(f"/proc/{parent}/comm").read_text().strip()

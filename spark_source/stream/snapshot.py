@@ -133,10 +133,7 @@ class SnapshotCache:
 
     def get(self, *, fresh: bool = False, busy: bool = False) -> Snapshot:
         """Return a snapshot: with `fresh` always a new one, with `busy` as new as the time share for lookups allows.
-        Raises errors of the membership and the lookup.
-
-        Every call detects a membership that has ended: a query that lost its group must not go on.
-        """
+        Raises errors of the lookup, and of the membership: a query that lost its group must not go on."""
         shown = self._membership.view()
         began = self._clock()
         if self._held is None or fresh or began >= (self._rested_at if busy else self._fresh_until):
@@ -190,10 +187,7 @@ class Target:
 
     def waited_for_silent(self, reached: Offsets, recent: Snapshot, lookup: OffsetLookup) -> bool:
         """Whether brokers with a part of the target were silent and answer again; does not wait if none was silent.
-
-        ConnectError if they do not answer for `retryLimit`: Spark would take the query's end for the end of all its
-        data.
-        """
+        ConnectError if they do not answer for `retryLimit`: Spark would take the query's end for that of its data."""
         left = self._left(reached, recent)
         if not left:
             return False

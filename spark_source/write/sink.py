@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+import pyspark
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
-from spark_source.boundary import as_one_line
-from spark_source.engine import HAS_ARROW_STREAM_WRITES, VERSION, DataSourceStreamArrowWriter
+from spark_source.boundary import HAS_ARROW_STREAM_WRITES, DataSourceStreamArrowWriter, as_one_line
 from spark_source.options.source_options import SinkOptions
 from spark_source.write.sink_rows import SinkColumns
 from spark_source.write.task_write import write_rows
@@ -51,6 +51,6 @@ def check_streams() -> None:
     """Raise ConfigurationError if Spark can pass rows of streams to Python sinks only one at a time."""
     if not HAS_ARROW_STREAM_WRITES:
         raise ConfigurationError(
-            f"writeStream to tubeclient needs Spark 4.1; this is {VERSION}. Write in foreachBatch",
+            f"writeStream to tubeclient needs Spark 4.1; this is {pyspark.__version__}. Write in foreachBatch",
             condition="NEEDS_NEWER_SPARK",
         )

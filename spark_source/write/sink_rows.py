@@ -45,11 +45,8 @@ _HINTS: Final = {
 
 
 def find_columns(schema: StructType, topic: str | None) -> SinkColumns:
-    """Return the columns' positions. Names are compared without case, as Spark does by default.
-
-    `topic` is the option. The ConfigurationError names the column that is missing, has a wrong type, is repeated, or is
-    unknown.
-    """
+    """Return the columns' positions. Names are compared without case, as Spark does by default; `topic` is the option.
+    The ConfigurationError names the column that is missing, has a wrong type, is repeated, or is unknown."""
     names = {name.lower(): name for name in _TYPES}
     found: dict[str, int] = {}
     for number, field in enumerate(schema.fields):
@@ -109,10 +106,8 @@ class MessageMaker:
         """How many rows have become messages."""
 
     def make(self, batch: pyarrow.RecordBatch) -> list[OutgoingMessage]:
-        """Return the batch's rows as messages, in order.
-
-        The ConfigurationError for a row that cannot be sent names the row, counted from 0 in the task, and the column.
-        """
+        """Return the batch's rows as messages, in order. The ConfigurationError for a row that cannot be sent names it,
+        counted from 0 in the task, and the column."""
         import pyarrow as pa
 
         columns = self._columns
