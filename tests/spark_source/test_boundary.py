@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import io
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import cast
 
 import pytest
@@ -13,7 +13,6 @@ from pyspark.util import handle_worker_exception
 from offsets_store.errors import SchemaMismatch
 from pyspark_tubeclient import DefaultSource
 from spark_source.boundary import as_one_line
-from spark_source.plan.read_task import ReadTask
 from spark_source.stream.stream_reader import TubeStreamReader
 from tubeclient.errors import ConfigurationError, TopicNotDeployed
 from tubeclient.extras import brought_by
@@ -90,30 +89,6 @@ def test_a_bug_keeps_its_traceback() -> None:
     assert lines[0].startswith("Traceback")
     assert lines[-1] == "RuntimeError: a bug"
     assert any("in call" in line for line in lines)
-
-
-def test_what_spark_calls_is_behind_the_boundary() -> None:
-    """Those of the methods that can fail."""
-    from spark_source.write.sink import TubeBatchWriter
-
-    for method in (
-        DefaultSource.__init__,
-        DefaultSource.schema,
-        DefaultSource.reader,
-        DefaultSource.streamReader,
-        DefaultSource.writer,
-        DefaultSource.streamWriter,
-        TubeStreamReader.initialOffset,
-        TubeStreamReader.latestOffset,
-        TubeStreamReader.partitions,
-        TubeStreamReader.commit,
-        TubeBatchWriter.write,
-    ):
-        assert hasattr(method, "__wrapped__"), method
-    reader = DefaultSource(OPTIONS).streamReader(DefaultSource(OPTIONS).schema())
-    read = reader.read(ReadTask.__new__(ReadTask))
-    assert isinstance(read, Iterator)
-    assert getattr(read, "__name__", "") == "passed_on"
 
 
 def test_what_a_stream_refuses_is_told_at_every_first_call() -> None:

@@ -8,12 +8,10 @@ from pathlib import Path
 import pytest
 
 from offsets_store import GroupKey, OffsetsTable
-from spark_source.cluster import cluster
 from spark_source.cluster.cluster import NOTHING, PatternMembership
 from spark_source.options.given import parse_options
 from spark_source.options.source_options import SourceOptions
 from tests.spark_source.fakes import ROW, FakeClock, FakeCluster, as_json, planner
-from tubeclient import ClientSettings
 from tubeclient.consumers.group import GroupMembership
 from tubeclient.errors import ConnectError, NodeIdConflict, TopicNotDeployed
 from tubeclient.keys import BrokerInfo, PartitionKey, StoreKey, TopicLayout
@@ -27,21 +25,6 @@ def parse(**more: str) -> SourceOptions:
 
 
 # The option
-
-
-def test_the_master_is_told_the_filters_of_topics_that_come_later_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
-    made: list[Mapping[str, frozenset[str]]] = []
-
-    def no_membership(*_: object, filters: Mapping[str, frozenset[str]], **__: object) -> GroupMembership:
-        made.append(filters)
-        raise NodeIdConflict(429, "taken")
-
-    monkeypatch.setattr(cluster, "GroupMembership", no_membership)
-    monkeypatch.setattr(cluster.TubeCluster, "_matching_topics", lambda _: ["aa"])
-    options = parse(subscribepattern="a.*", filters='{"ab": ["x"]}')
-    with pytest.raises(NodeIdConflict):
-        cluster.TubeCluster(ClientSettings(("m",)), options).membership(1).join(0)
-    assert made == [{"ab": frozenset({"x"})}]
 
 
 # The membership

@@ -108,16 +108,6 @@ def test_repeated_batches_arrive_and_stop(case: Case, limit: int | None) -> None
             assert at[partition] >= case.bounds[partition.store].max_offset
 
 
-def test_a_partition_ahead_goes_on_and_the_laggard_rejoins() -> None:
-    bounds = {A: StoreBounds(0, 14 * ROW)}
-    at = Offsets.of({A0: 8 * ROW, A1: 0})
-    seen = []
-    while (end := plan(at, [A0, A1], bounds, 6)) is not at:
-        at = end
-        seen.append((at[A0] // ROW, at[A1] // ROW))
-    assert seen == [(10, 4), (12, 8), (14, 14)]
-
-
 def test_a_new_partition_enters_at_the_first_offset_and_is_read_next() -> None:
     bounds = {A: StoreBounds(2 * ROW, 6 * ROW), B: StoreBounds(3 * ROW, 5 * ROW)}
     start = Offsets.of({A0: 6 * ROW})

@@ -119,22 +119,6 @@ def test_offsets_are_given_only_where_they_are_known(
     assert lenient.missing.total() == 1
 
 
-@pytest.mark.parametrize("strict", [True, False])
-def test_a_partition_that_others_joined_lacks_nothing(strict: bool) -> None:
-    asked: list[PartitionKey] = []
-
-    def is_alone(key: PartitionKey) -> bool:
-        asked.append(key)
-        return False
-
-    one = decoder(fail_on_data_loss=strict, is_alone=is_alone)
-    for _ in range(3):
-        batch = one.decode([pack(message(b"a"), end=280 + 3 * 28)], OffsetRule.ALWAYS)
-        assert batch.column("offset").to_pylist() == [None]
-    assert one.missing.total() == 0
-    assert asked == [KEY]
-
-
 def test_filters_drop_other_tags_that_the_broker_let_through() -> None:
     # "Aa" and "BB" have one hash in Java, which is all that a broker compares.
     sent = pack(message(b"1", "Aa"), message(b"2", "BB"), message(b"3"), message(b"4", "Aa", k="v"))

@@ -93,19 +93,6 @@ def test_the_group_goes_on_from_the_table_without_a_broker(tmp_path: Path) -> No
     assert one.initial() == as_json({"1:t:0": 4, "2:t:0": 5})
 
 
-def test_a_partition_that_appears_on_a_broker_that_is_down_enters_at_its_beginning_later() -> None:
-    clock, one_down = FakeClock(), cluster()
-    one_down.layouts.pop()
-    one = planner(one_down, clock)
-    start = one.initial()
-    one_down.layouts.append(TopicLayout("t", 2, 1, 1))
-    clock.now += 60
-    assert one.latest(start, None) is start
-    one_down.silent = set()
-    clock.now += 60
-    assert one.latest(start, None) == as_json({"1:t:0": 10, "2:t:0": 3})
-
-
 # Trigger.AvailableNow
 
 

@@ -185,15 +185,3 @@ def test_available_now_ends_at_its_target_though_messages_keep_coming() -> None:
         at, batches = end, batches + 1
     assert at == as_json({"1:t:0": 10, "1:t:1": 10})
     assert batches == 3
-
-
-def test_available_now_includes_new_partitions_and_ends() -> None:
-    cluster = FakeCluster(partitions=2, rows=(0, 10))
-    one = planner(cluster)
-    one.freeze_target()
-    at = as_json({"1:t:0": 10})
-    seen = []
-    while (end := one.latest(at, None)) is not at:
-        seen.append(end)
-        at = end
-    assert seen == [as_json({"1:t:0": 10, "1:t:1": 0}), as_json({"1:t:0": 10, "1:t:1": 10})]

@@ -100,12 +100,6 @@ def test_what_goes_over_the_wire() -> None:
     assert (bare.payload, bare.flag, bare.tag, bare.time) == (b"x", 0, "", "")
 
 
-def test_the_option_overrides_the_column() -> None:
-    rows: list[dict[str, Any]] = [{"topic": "a"}, {"topic": None}, {"topic": "b"}]
-    assert [one.topic for one in make(rows, topic="c")] == ["c"] * 3
-    assert [one.topic for one in make([{"topic": "a"}, {"topic": " b "}])] == ["a", "b"]
-
-
 @pytest.mark.parametrize("kind", [pa.string(), pa.large_string(), pa.large_binary()])
 def test_values_of_other_types(kind: pa.DataType) -> None:
     values: list[Any] = ["a", "ü€"] if "string" in str(kind) else [b"a", "ü€".encode()]

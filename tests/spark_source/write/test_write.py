@@ -68,18 +68,6 @@ def test_what_is_read_can_be_written_and_read_again(delta_spark: SparkSession, f
     assert batch(delta_spark, plain_feed.options(filters=filters)).count() == 20  # the brokers know the tags
 
 
-def test_every_row_of_a_large_partition_arrives_once(delta_spark: SparkSession, feed: Feed) -> None:
-    write(numbered(delta_spark, 25_000), sink(feed))
-    found = rows_of(delta_spark, feed)
-    assert [bytes(row.value) for row in found] == bodies(25_000)
-    assert {(row.messageType, row.messageTime, tuple(row.attributes)) for row in found} == {(None, None, ())}
-
-
-def test_a_topic_that_is_not_deployed_is_named(delta_spark: SparkSession, feed: Feed) -> None:
-    with pytest.raises(Exception, match=r"publishing to no_such_topic: .* spelling"):
-        write(numbered(delta_spark, 3), sink(feed, topic="no_such_topic", retryLimit="1s"))
-
-
 def test_a_broker_that_refuses_fails_the_write_and_is_named(delta_spark: SparkSession, own_feed: Feed) -> None:
     own_feed.tube.broker_faults().stop_writing = True
     message = r"gave up sending to topic own after \d+ attempts: sending to 1:own:\d: the server answered 503"
