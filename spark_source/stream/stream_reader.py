@@ -49,7 +49,8 @@ class TubeStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def __getstate__(self) -> dict[str, Any]:
         """For the tasks, which need neither the planner nor access to the offsets table."""
-        return {"_given": self._options.for_tasks(), "_refusal": None, "_planner": None, "_stands_at": None}
+        given = None if self._given is None else self._given.for_tasks()
+        return {"_given": given, "_refusal": self._refusal, "_planner": None, "_stands_at": None}
 
     @property
     def _options(self) -> SourceOptions:
