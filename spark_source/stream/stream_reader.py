@@ -63,11 +63,12 @@ class TubeStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def prepareForTriggerAvailableNow(self) -> None:
         self._planning().freeze_target()
 
-    @as_one_line()
     def getDefaultReadLimit(self) -> ReadLimit:
+        if self._given is None:
+            return ReadAllAvailable()
         # Spark's Python API has no composite limit. Any limit here distinguishes this reader's default from triggers
         # that want everything; if both limits are set, latestOffset adds the minimum itself.
-        most, fewest = self._options.max_offsets_per_trigger, self._options.min_offsets_per_trigger
+        most, fewest = self._given.max_offsets_per_trigger, self._given.min_offsets_per_trigger
         if most is not None:
             return ReadMaxRows(most)
         return ReadAllAvailable() if fewest is None else ReadMinRows(fewest)
