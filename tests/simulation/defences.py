@@ -280,7 +280,7 @@ DEFENCES = (
         "tubeclient.range_reader:RangeReader._check_kept",
         "kept.losses(self._runner, self._store_sizes)",
         "()",
-        5,
+        12,
         ("retention", "the driver dies"),
     ),
     Defence(
