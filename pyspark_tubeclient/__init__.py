@@ -28,18 +28,25 @@ except ModuleNotFoundError as error:
     ) from None
 
 if TYPE_CHECKING:
-    from offsets_store import GroupKey as GroupKey
-    from offsets_store import OffsetsTable as OffsetsTable
-    from offsets_store import OffsetsTableError as OffsetsTableError
-    from offsets_store import PartitionProgress as PartitionProgress
-    from spark_source.progress.lag_listener import LagListener as LagListener
-    from spark_source.progress.lag_listener import QueryLag as QueryLag
-    from spark_source.progress.lag_listener import bad_rows as bad_rows
-    from spark_source.progress.query_metrics import QueryMetrics as QueryMetrics
-    from spark_source.session import session as session
-    from spark_source.typed.typed import typed as typed
-    from tubeclient_ingest.job import Ingest as Ingest
-    from tubeclient_ingest.job import IngestFailed as IngestFailed
+    from offsets_store import GroupKey, OffsetsTable, OffsetsTableError, PartitionProgress
+    from spark_source.progress.lag_listener import LagListener, QueryLag
+    from spark_source.session import session
+    from spark_source.typed.typed import typed
+    from tubeclient_ingest.job import Ingest, IngestFailed
+
+__all__ = [
+    "DefaultSource",
+    "GroupKey",
+    "Ingest",
+    "IngestFailed",
+    "LagListener",
+    "OffsetsTable",
+    "OffsetsTableError",
+    "PartitionProgress",
+    "QueryLag",
+    "session",
+    "typed",
+]
 
 _HOMES = {
     "GroupKey": "offsets_store",
@@ -50,14 +57,9 @@ _HOMES = {
     "OffsetsTableError": "offsets_store",
     "PartitionProgress": "offsets_store",
     "QueryLag": "spark_source.progress.lag_listener",
-    "QueryMetrics": "spark_source.progress.query_metrics",
-    "bad_rows": "spark_source.progress.lag_listener",
     "session": "spark_source.session",
     "typed": "spark_source.typed.typed",
 }
-
-
-__all__ = ["DefaultSource", *_HOMES]
 
 
 def __getattr__(name: str) -> Any:

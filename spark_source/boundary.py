@@ -1,7 +1,11 @@
-"""How errors leave this source for Spark: those that users can act on as one line, with their stable name.
+"""Where this source meets Spark: how errors leave it, its log in Spark's processes, and what the running Spark's Data
+Source API has. Errors that users can act on leave as one line, with their stable name.
 
 Spark's Python workers write an exception's whole traceback into the text that users see, 20 to 60 lines of code that is
 not theirs. Other exceptions are bugs, and keep it.
+
+The source also loads on Spark 4.0 and 4.1. 4.2 added row limits and the start offset in `latestOffset`; 4.1 added
+streaming writes of Arrow batches.
 
 This module imports nothing of this project: Spark's search for data sources imports it.
 """
@@ -13,9 +17,24 @@ import os
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from typing import Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
-__all__ = ["as_one_line", "main_module", "passed_on", "show_log"]
+from pyspark.sql import datasource
+
+__all__ = [
+    "HAS_ARROW_STREAM_WRITES",
+    "HAS_READ_LIMITS",
+    "DataSourceStreamArrowWriter",
+    "ReadAllAvailable",
+    "ReadLimit",
+    "ReadMaxRows",
+    "ReadMinRows",
+    "SupportsTriggerAvailableNow",
+    "as_one_line",
+    "main_module",
+    "passed_on",
+    "show_log",
+]
 
 _log = logging.getLogger(__name__)
 
@@ -78,3 +97,29 @@ def show_log(level: int | None = None) -> None:
     for logger in loggers:
         logger.handlers = [handler]
         logger.setLevel(logging.WARNING if level is None else level)
+
+
+HAS_ARROW_STREAM_WRITES = hasattr(datasource, "DataSourceStreamArrowWriter")
+
+try:
+    from pyspark.sql.streaming.datasource import (
+        ReadAllAvailable,
+        ReadLimit,
+        ReadMaxRows,
+        ReadMinRows,
+        SupportsTriggerAvailableNow,
+    )
+except ImportError:
+    HAS_READ_LIMITS = False
+    if not TYPE_CHECKING:
+        # Nothing creates any of these there.
+        ReadLimit = type("ReadLimit", (), {})
+        ReadAllAvailable, ReadMaxRows, ReadMinRows = (type(name, (ReadLimit,), {}) for name in ("All", "Max", "Min"))
+        SupportsTriggerAvailableNow = type("SupportsTriggerAvailableNow", (), {})
+else:
+    HAS_READ_LIMITS = True
+
+if TYPE_CHECKING:
+    from pyspark.sql.datasource import DataSourceStreamArrowWriter
+else:
+    DataSourceStreamArrowWriter = getattr(datasource, "DataSourceStreamArrowWriter", datasource.DataSourceStreamWriter)

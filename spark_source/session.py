@@ -81,7 +81,7 @@ def session(
     app_name: str = "pyspark-tubeclient",
     conf: Mapping[str, object] | None = None,
 ) -> SparkSession:
-    """The running SparkSession if it fits, otherwise a new one on `master` (default: all cores of this machine).
+    """The running SparkSession, otherwise a new one on `master` (default: all cores of this machine).
 
     A new one runs its workers with this process's Python; on a cluster with that of PYSPARK_PYTHON if it is set. It has
     Delta if the package delta-spark is installed: the first start on a machine downloads its jars, unless they lie
@@ -89,10 +89,9 @@ def session(
     output this process shows the warnings of the source; the rest is in a file that goes with it. Under spark-submit,
     master, jars and output are spark-submit's. On a terminal and in IPython, standard error tells that Spark starts.
 
-    A running one fits if its workers' Python has this package, its master is `master` (if given), and it has or takes
-    the settings of `conf`; it keeps its name. Otherwise ConfigurationError (SESSION_DOES_NOT_FIT) says all that does
-    not fit. The same error class for a Spark that is too old or does not start, and where settings ask for Spark
-    Connect (NEEDS_CLASSIC_SPARK); MissingPackage without pyspark.
+    A running one gets the settings of `conf`. ConfigurationError if it has another master, or its workers' Python lacks
+    this package (SESSION_DOES_NOT_FIT); for a Spark that is too old or does not start; and where settings ask for Spark
+    Connect (NEEDS_CLASSIC_SPARK). MissingPackage without pyspark.
     """
     with brought_by("spark"):
         import pyspark
@@ -103,7 +102,13 @@ def session(
     wanted_master = master or wanted.get("spark.master")
     running = _running()
     if running is not None and not (wanted_master or "").startswith("sc:"):
-        _fit(running, master, wanted)
+        if not is_connect(running):  # whose client sees neither the server's master nor its Python
+            if wanted_master not in (None, running.sparkContext.master):
+                raise _misfit(f"its master is {running.sparkContext.master}, not {wanted_master}")
+            _check_python(running)
+        for name, value in wanted.items():
+            if running.conf.get(name, None) != value:
+                running.conf.set(name, value)
         return running
     if (what := asks_for_connect(wanted_master, wanted)) is not None:
         raise ConfigurationError(
@@ -115,14 +120,14 @@ def session(
     if master.startswith("local") and not is_submitted():
         os.environ.update(dict.fromkeys(_PYTHON_VARIABLES, sys.executable))
     builder = session_builder(app_name, master, wanted, with_delta=importlib.util.find_spec("delta") is not None)
-    tells = _is_watched() and not is_submitted()
-    if tells:
-        print(STARTING_SPARK, file=sys.stderr, flush=True)
-    if SparkContext._gateway is None and not is_submitted():
-        _start_with_log(builder)
+    if not is_submitted():
+        # Notebooks have no terminal.
+        if (sys.stderr is not None and sys.stderr.isatty()) or hasattr(builtins, "__IPYTHON__"):
+            print(STARTING_SPARK, file=sys.stderr, flush=True)
+        if SparkContext._gateway is None:
+            _start_with_log(builder)
     started = builder.getOrCreate()
-    # The JVM of a session that was stopped lives on, with its environment.
-    _refuse([text for text in [_python_misfit(started)] if text is not None])
+    _check_python(started)  # the JVM of a session that was stopped lives on, with its environment
     return started
 
 
@@ -242,11 +247,6 @@ def file_of_source(python: str) -> str | None:
     return done.stdout.strip() if done.returncode == 0 else None
 
 
-def _is_watched() -> bool:
-    """Whether somebody sees standard error: on a terminal, or in IPython, whose notebooks have none."""
-    return (sys.stderr is not None and sys.stderr.isatty()) or hasattr(builtins, "__IPYTHON__")
-
-
 def _start_with_log(builder: SparkSession.Builder) -> None:
     """Start the JVM; its output and that of its Python processes goes to a file, which this process removes at its end.
     ConfigurationError if it does not start; then the file is left."""
@@ -275,46 +275,23 @@ def _running() -> SparkSession | None:
     return SparkSession.getActiveSession() or SparkSession.builder.getOrCreate()
 
 
-def _fit(running: SparkSession, master: str | None, wanted: Mapping[str, str]) -> None:
-    """Give a running session the wanted settings. ConfigurationError if it does not fit."""
-    misfits = []
-    # A client of Spark Connect sees neither the server's master nor its Python.
-    if not is_connect(running):
-        has = running.sparkContext.master
-        if master not in (None, has):
-            misfits.append(f"its master is {has}, not {master}")
-        if (text := _python_misfit(running)) is not None:
-            misfits.append(text)
-        if importlib.util.find_spec("delta") is not None and not has_delta(running):
-            misfits.append("it has no jars of Delta, and this Python has delta-spark")
-    for name, value in wanted.items():
-        try:
-            if running.conf.get(name, None) != value:
-                running.conf.set(name, value)
-        except Exception:  # Spark has several, and other ones with Spark Connect
-            misfits.append(f"{name} cannot change any more")
-    _refuse(misfits)
-
-
-def _refuse(misfits: list[str]) -> None:
-    if misfits:
-        raise ConfigurationError(
-            f"the running SparkSession does not fit: {'; '.join(misfits)}. Restart this Python process (in a notebook:"
-            " the kernel), and call pyspark_tubeclient.session before anything else makes a session",
-            condition="SESSION_DOES_NOT_FIT",
-        )
-
-
-def _python_misfit(running: SparkSession) -> str | None:
-    """What is wrong with the Python in which the session's JVM looks for data sources: Spark would only say
-    DATA_SOURCE_NOT_FOUND."""
+def _check_python(running: SparkSession) -> None:
+    """Raise ConfigurationError unless the Python in which the session's JVM looks for data sources finds this package:
+    Spark would only say DATA_SOURCE_NOT_FOUND."""
     jvm: Any = running._jvm
     found = {name: jvm.java.lang.System.getenv(name) for name in _PYTHON_VARIABLES}
     variable, python = python_of({name: value for name, value in found.items() if value is not None})
-    if python == sys.executable or file_of_source(python) is not None:
-        return None
-    where = "of PATH, as PYSPARK_PYTHON was not set when it started" if variable is None else f"of {variable}"
-    return f"its Python is {python} {where}, which does not find pyspark_tubeclient"
+    if python != sys.executable and file_of_source(python) is None:
+        where = "of PATH, as PYSPARK_PYTHON was not set when it started" if variable is None else f"of {variable}"
+        raise _misfit(f"its Python is {python} {where}, which does not find pyspark_tubeclient")
+
+
+def _misfit(why: str) -> ConfigurationError:
+    return ConfigurationError(
+        f"the running SparkSession does not fit: {why}. Restart this Python process (in a notebook: the kernel), and"
+        " call pyspark_tubeclient.session before anything else makes a session",
+        condition="SESSION_DOES_NOT_FIT",
+    )
 
 
 def _text(value: object) -> str:

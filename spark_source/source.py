@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from spark_source.options.given import GivenOptions
-    from spark_source.options.sink_options import SinkOptions
-    from spark_source.options.source_options import SourceOptions
 
 __all__ = ["TubeSource"]
 
@@ -52,14 +50,14 @@ class TubeSource(DataSource):
     def schema(self) -> StructType:
         from spark_source.read.schema import spark_schema
 
-        return spark_schema(self._read_options())
+        return spark_schema(self._given.read_options())
 
     @as_one_line()
     def reader(self, schema: StructType) -> DataSourceReader:
         from spark_source.read.schema import check_schema, spark_schema
         from spark_source.stream.batch_reader import TubeBatchReader
 
-        options = self._read_options()
+        options = self._given.read_options()
         check_schema(schema, spark_schema(options))
         options.check_batch()
         self._planned = True
@@ -67,27 +65,27 @@ class TubeSource(DataSource):
 
     @as_one_line()
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        from spark_source.engine import HAS_READ_LIMITS
-        from spark_source.stream.stream_reader import RefusedStreamReader, TubeStreamReader
+        from spark_source.boundary import HAS_READ_LIMITS
+        from spark_source.stream.stream_reader import TubeStreamReader
 
         try:
             # A package that is missing is told by the reader as well.
             from spark_source.read.schema import check_schema, spark_schema
 
-            options = self._read_options()
+            options = self._given.read_options()
             check_schema(schema, spark_schema(options))
             options.check_stream(read_limits=HAS_READ_LIMITS)
         except Exception as error:
-            return RefusedStreamReader(error)
+            return TubeStreamReader(None, error)
         self._planned = True
         return TubeStreamReader(options)
 
     @as_one_line()
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         from spark_source.write.sink import TubeBatchWriter
-        from spark_source.write.sink_columns import find_columns
+        from spark_source.write.sink_rows import find_columns
 
-        options = self._write_options()
+        options = self._given.write_options()
         if overwrite:
             raise _only_appends('mode("overwrite")', 'mode("append")')
         return TubeBatchWriter(options, find_columns(schema, options.topic))
@@ -95,33 +93,17 @@ class TubeSource(DataSource):
     @as_one_line()
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
         from spark_source.write.sink import TubeStreamWriter, check_streams
-        from spark_source.write.sink_columns import find_columns
+        from spark_source.write.sink_rows import find_columns
 
-        options = self._write_options()
+        options = self._given.write_options()
         check_streams()
         if overwrite:
             raise _only_appends('outputMode("complete")', 'outputMode("append")')
         return TubeStreamWriter(options, find_columns(schema, options.topic))
 
-    def _read_options(self) -> SourceOptions:
-        from spark_source.options.source_options import SourceOptions
-
-        options = self._given.of(SourceOptions)
-        options.check_files()
-        return options
-
-    def _write_options(self) -> SinkOptions:
-        from spark_source.options.sink_options import SinkOptions
-
-        options = self._given.of(SinkOptions)
-        options.check_files()
-        return options
-
     def __getstate__(self) -> dict[str, Any]:
-        """Spark pickles this object for the planner's process and, after it gave a reader, for every task.
-
-        Tasks need only the reader, so this object's options are not sent to them.
-        """
+        """Spark pickles this object for the planner's process and, after it gave a reader, for every task, which needs
+        only the reader."""
         from spark_source.options.given import GivenOptions
 
         return {**self.__dict__, "_given": GivenOptions() if self._planned else self._given}

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from offsets_store.schema import COLUMNS
-from spark_source.options.row_options import ALL_ATTRIBUTES, RowOptions
+from spark_source.options.source_options import ALL_ATTRIBUTES, RowOptions
 from spark_source.read.schema import spark_schema
 from tests.test_packaging import run_python
 from tests.tiers import HEAVY, LONG, MERGE, NIGHTLY

@@ -11,9 +11,8 @@ import pytest
 
 from offsets_store import GroupKey, PartitionProgress
 from offsets_store.progress import GroupProgress
-from spark_source.progress.lag_listener import QueryLag
 from tubeclient.html_table import MOST_CHARACTERS, MOST_ROWS, html_table
-from tubeclient.keys import PartitionKey, StoreKey
+from tubeclient.keys import PartitionKey
 
 EVIL = "<script>alert('1')</script>&\"\x1b[2J\u202e"
 SHOWN = "<script>alert('1')</script>&\"\\x1b[2J\\u202e"
@@ -39,10 +38,6 @@ class Seen(HTMLParser):
         self.texts[-1] += data
 
 
-def lag(name: str) -> Any:
-    return QueryLag("id", None, 0, 0, {StoreKey(1, name, 0): 7, StoreKey(2, name, 0): 1_000}, {})
-
-
 def progress(name: str) -> Any:
     key = GroupKey("etl", ["clicks"])
     rows = (PartitionProgress(KEYS[0]._replace(topic=name), 28, 84, 0), PartitionProgress(KEYS[1], 28))
@@ -50,7 +45,6 @@ def progress(name: str) -> Any:
 
 
 SHOWS: list[tuple[Callable[[str], Any], list[str]]] = [
-    (lag, ["1,007 messages behind", "2:NAME:0", "1,000", "1:NAME:0", "7"]),
     (progress, ["group 'etl' on clicks: an unknown number of messages behind at 2026-11-24 10:00:00 UTC, commit 3"]),
     (progress, ["1:NAME:0", "28", "84", "2", "0", "1:clicks:1", "28", "", "", ""]),
 ]

@@ -10,9 +10,9 @@ import pyarrow as pa
 import pytest
 
 from offsets_store import GroupKey
-from spark_source.options.given import parse_given, parse_options, write_options
-from spark_source.write.sink_columns import SinkColumns
-from spark_source.write.sink_rows import MessageMaker
+from spark_source.options.given import parse_given, parse_options
+from spark_source.options.source_options import SinkOptions
+from spark_source.write.sink_rows import MessageMaker, SinkColumns
 from tubeclient import (
     Admin,
     BrokerInfo,
@@ -122,7 +122,7 @@ DOORS: dict[str, list[tuple[str, Callable[[str], object]]]] = {
         ("option subscribe", lambda name: option(subscribe=name)),
         ("option assign", lambda name: assigns(name)),
         ("option filters", lambda name: option(subscribe=name, filters=json.dumps({name: ["web"]}))),
-        ("option topic", lambda name: write_options(parse_given({"masterServers": "m:1", "topic": name}))),
+        ("option topic", lambda name: parse_given({"masterServers": "m:1", "topic": name}).of(SinkOptions)),
         ("column topic", lambda name: writes_row(topic=name)),
         ("tubeclient ingest", lambda name: ingests(topics=(name,))),
     ],

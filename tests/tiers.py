@@ -51,7 +51,6 @@ MERGE: Final[Mapping[str, tuple[str, ...]]] = {
     "spark_source/progress/test_table_order.py": ("test_available_now_ends_with_nothing_behind",),
     "spark_source/read/test_by_time.py": ALL,
     "spark_source/read/test_task_retry.py": ALL,
-    "spark_source/stream/test_batch_read.py": ALL,
     "spark_source/test_bad_input.py": (
         "test_a_corrupted_frame_is_asked_for_again_and_in_the_end_named",
         "test_a_message_with_a_wrong_checksum",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from pathlib import Path
 
-from spark_source.options.table import markdown
+from spark_source.options.given import markdown
 from tools.api_page import api_page
 from tools.commands_page import commands_page
 from tubeclient.conditions import CONDITIONS

@@ -13,8 +13,7 @@ from collections.abc import Iterable
 from functools import cache
 from typing import TYPE_CHECKING, Final
 
-from spark_source.options.row_options import ALL_ATTRIBUTES, RowOptions
-from spark_source.options.source_options import SourceOptions
+from spark_source.options.source_options import ALL_ATTRIBUTES, RowOptions, SourceOptions
 from spark_source.read.schema import spark_schema
 from spark_source.typed.record_format import BAD_REASON, UNREAD
 from tubeclient.errors import ConfigurationError

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from spark_source.offsets.offsets import Offsets
-from spark_source.options.moment import moment_ms
+from spark_source.options.parsers import moment_ms
 from tubeclient.errors import ConfigurationError
 from tubeclient.keys import PartitionKey
 from tubeclient.printable import counted

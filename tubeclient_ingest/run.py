@@ -150,7 +150,7 @@ class Run:
         while not stop.is_set():  # again after the target was put back
             with closing(ProgressTable(self._options)) as table:  # before the look at the rows, which move it
                 topics = self._settings.topics
-                kept = Offsets(table.positions(topics)).with_waiting(table.waiting(topics))
+                kept = Offsets(table.positions(topics))
             state, starting, is_accepted = self._beginning(kept, begin_anew)
             options = parse_options(self._settings.options(starting))
             with closing(self._engine.planner(options)) as planner:

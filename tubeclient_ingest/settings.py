@@ -191,7 +191,7 @@ class IngestSettings:
     def options(self, starting: str) -> dict[str, str]:
         """The options of format("tubeclient") for a query that starts at `starting`: a value of the option
         startingOffsets, or a time. Holds secrets."""
-        from spark_source.options.moment import moment_ms
+        from spark_source.options.parsers import moment_ms
         from tubeclient.names import topic_names
 
         at_ms = moment_ms(starting, "starting-offsets")
@@ -240,7 +240,7 @@ _OPTIONS: Final = {"source_options": "source", "format_options": "format-options
 
 
 def _checked_starting(text: str | None) -> str | None:
-    from spark_source.options.moment import moment_ms
+    from spark_source.options.parsers import moment_ms
 
     if text is None or text.lstrip().startswith("{"):
         return text

@@ -31,8 +31,6 @@ __all__ = ["NOTHING", "Membership", "PatternMembership", "TubeCluster", "check_s
 
 _log = logging.getLogger(__name__)
 
-_RETRY_SECONDS: Final = 0.5
-
 NOTHING: Final = ClusterView.of([], [])
 """What to read while no topic matches."""
 
@@ -79,27 +77,21 @@ class PatternMembership:
         self._check_open()
         if self._clock() >= self._next_look:
             self._next_look = self._clock() + self._interval_ms / 1000
-            self._look_again()
+            try:
+                found = self._look()
+            except TubeError as error:
+                if not self._blind:
+                    _log.warning("could not look for new topics; reading the known ones: %s", error)
+                self._blind = True
+            else:
+                self._take(found)
         return NOTHING if self._inner is None else self._inner.view()
 
     def refreshed_view(self, timeout_ms: float) -> ClusterView:
-        """Look for topics now, and get their layout from the master.
-
-        A failed look is repeated; after `timeout_ms` its error is raised, or the membership's.
-        """
+        """Look for topics now, and get their layout from the master. Raises the look's error, or the membership's."""
         self._check_open()
-        deadline = self._clock() + timeout_ms / 1000
-        while True:
-            try:
-                found = self._look()
-                break
-            except TubeError as error:
-                if not error.retriable or self._clock() >= deadline:
-                    raise
-            time.sleep(_RETRY_SECONDS)
-        self._take(found)
-        left_ms = max(0.0, deadline - self._clock()) * 1000
-        return NOTHING if self._inner is None else self._inner.refreshed_view(left_ms)
+        self._take(self._look())
+        return NOTHING if self._inner is None else self._inner.refreshed_view(timeout_ms)
 
     @property
     def visit_token(self) -> int | None:
@@ -120,16 +112,6 @@ class PatternMembership:
     def _check_open(self) -> None:
         if self._closed:
             raise ClientClosed("this membership is closed; make a new one")
-
-    def _look_again(self) -> None:
-        try:
-            found = self._look()
-        except TubeError as error:
-            if not self._blind:
-                _log.warning("could not look for new topics; reading the known ones: %s", error)
-            self._blind = True
-            return
-        self._take(found)
 
     def _take(self, found: Sequence[str]) -> None:
         """Change to the topics of a look."""

@@ -1,13 +1,12 @@
-"""Where to begin, and where a batch read ends: the option values `earliest`, `latest`, `group` and JSON.
+"""Where to begin, and where a batch read ends: the option values `earliest`, `latest`, `group`, JSON, and times.
 
     earliest
     {"1:clicks:0": 2800, "1:clicks:1": "earliest", "default": "latest"}
 
 JSON maps partition keys (brokerId:topic:partitionId) to offsets. As in Kafka's source -2 means earliest and -1 latest.
 Unlike there, "default" applies to all partitions that are not named. Offsets in the form of a query's progress, by
-store and runs of partition ids, are accepted too.
-
-If a broker is down, its partitions may have no offset yet: they wait, see Offsets.waiting.
+store and runs of partition ids, are accepted too. Timestamps are milliseconds since 1970; they count to the minute,
+like producers' times.
 """
 
 from __future__ import annotations
@@ -16,13 +15,18 @@ import json
 import logging
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
-from typing import Any, Literal, NamedTuple, TypeVar
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 
-from spark_source.offsets.offsets import VERSION, Offsets, check_version
-from tubeclient.errors import ConfigurationError
+from spark_source.offsets.offsets import VERSION, WAITING, Offsets, check_version
+from tubeclient.errors import ConfigurationError, ConnectError
 from tubeclient.keys import PartitionKey, StoreBounds, StoreKey, checked_offset
 
-__all__ = ["GroupPositions", "Moment", "OffsetSpec", "Place", "json_object", "put_once", "resolve"]
+if TYPE_CHECKING:
+    from tubeclient.metadata import ClusterView
+    from tubeclient.positions.offset_lookup import OffsetLookup
+
+__all__ = ["Moment", "OffsetSpec", "Place", "check_order", "json_object", "parse_timestamp", "resolve", "without_times"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,15 +53,8 @@ _WORDS: dict[str, Place] = {
 }
 _DEFAULT = "default"
 
-
-class GroupPositions(NamedTuple):
-    """A group's positions."""
-
-    positions: Mapping[PartitionKey, int]
-    undecided: frozenset[str] = frozenset()
-    """Topics for which not all brokers that may have a position have answered."""
-    waiting: Mapping[PartitionKey, str] = {}
-    """Partitions for which the group waits for an offset, with their starting text; see Offsets.waiting."""
+_LAST_MS: Final = 253_402_300_799_999
+"""The end of the year 9999: larger numbers are not milliseconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,15 +95,10 @@ class OffsetSpec:
             elif isinstance(value, dict):
                 offsets = Offsets.of_stores({key: value})
                 put_once(named, offsets, option)
-                put_once(named, {waiting: _of_text(text) for waiting, text in offsets.waiting.items()}, option)
+                put_once(named, dict.fromkeys(offsets.waiting, _WORDS[WAITING]), option)
             else:
                 put_once(named, {PartitionKey.parse(key): _place(value, f"{key} in {option}")}, option)
         return cls(option, default, tuple(sorted(named.items())))
-
-    @classmethod
-    def of_waiting(cls, waiting: Mapping[PartitionKey, str]) -> OffsetSpec:
-        """Where waiting partitions begin; see Offsets.waiting."""
-        return cls("startingOffsets", None, tuple(sorted((key, _of_text(text)) for key, text in waiting.items())))
 
     @property
     def text(self) -> str:
@@ -176,7 +168,7 @@ def resolve(
     spec: OffsetSpec,
     partitions: Iterable[PartitionKey],
     bounds: Mapping[StoreKey, StoreBounds],
-    group_positions: Callable[[], GroupPositions],
+    group_positions: Callable[[], Mapping[PartitionKey, int]],
 ) -> Offsets:
     """Return the offset of each of `partitions`. Times must have been resolved before.
 
@@ -184,8 +176,7 @@ def resolve(
     beginning if the group has a position elsewhere in the topic (then the partition is new), otherwise by the word
     after `group:`. ConfigurationError: a named partition does not exist, or an existing one has no place.
 
-    A partition waits if `bounds` do not have its store, or if `group` is undecided for it. If the group waits for it,
-    it keeps waiting with the same starting text. A waiting partition that begins at the store's first offset is left
+    Of a store that `bounds` do not have, a partition at `latest` waits, and one at the store's first offset is left
     out: it enters there later, as a new partition does.
     """
     keys = sorted(partitions)
@@ -202,50 +193,84 @@ def resolve(
         raise ConfigurationError(
             f'{spec.option} has no entry for {_some(missing)}; add the missing ones, or "default" for all others'
         )
-    positions, undecided, waited = group_positions() if spec.by_group else GroupPositions({})
-    known_topics = {key.topic for key in (*positions, *waited)}
-    lost = [
-        key
-        for key in keys
-        if named.get(key, spec.default) == "group" and key.topic not in known_topics and key.topic not in undecided
-    ]
+    positions = group_positions() if spec.by_group else {}
+    known_topics = {key.topic for key in positions}
+    lost = [key for key in keys if named.get(key, spec.default) == "group" and key.topic not in known_topics]
     if lost:
         raise ConfigurationError(
             f"{spec.option} is group, but neither the offsets table nor the brokers know a position of the group "
             f"for {_some(lost)}; write group:earliest or group:latest, or set {spec.option} to another value"
         )
     resolved: dict[PartitionKey, int] = {}
-    waiting: dict[PartitionKey, str] = {}
+    waiting: list[PartitionKey] = []
     for key in keys:
         place = named.get(key, spec.default)
-        held = bounds.get(key.store)
+        assert not isinstance(place, Moment), f"{key} at {place} was not looked for"
         if _is_group(place):
-            if key in positions:
-                place = positions[key]
-            elif key in waited:
-                waiting[key] = waited[key]
-                continue
-            elif key.topic not in undecided or (key.topic in known_topics and held is not None):
-                place = "latest" if place == "group:latest" and key.topic not in known_topics else "earliest"
+            fallback: Place = "latest" if place == "group:latest" and key.topic not in known_topics else "earliest"
+            place = positions.get(key, fallback)
+        held = bounds.get(key.store)
         if isinstance(place, int):
             resolved[key] = place
-        elif _is_group(place) or (held is None and place != "earliest"):
-            assert place is not None
-            waiting[key] = _text_of(place)
         elif held is not None:
-            assert not isinstance(place, Moment), f"{key} at {place} was not looked for"
             resolved[key] = held.max_offset if place == "latest" else held.min_offset
+        elif place == "latest":
+            waiting.append(key)
     return Offsets(resolved).with_waiting(waiting)
 
 
-def _text_of(place: Place) -> str:
-    return f"timestamp {place.timestamp_ms}" if isinstance(place, Moment) else str(place)
+def parse_timestamp(text: str, option: str) -> OffsetSpec:
+    """Parse an option with one time for all partitions. Raises ConfigurationError."""
+    timestamp_ms = int(text) if text.strip().isdecimal() else _LAST_MS + 1
+    if timestamp_ms > _LAST_MS:
+        raise ConfigurationError(
+            f"the time {text!r} of {option} is not a number of milliseconds since 1970, as 1700000000000 is"
+        )
+    return OffsetSpec(option, Moment(timestamp_ms))
 
 
-def _of_text(text: str) -> Place:
-    """Parse the text of `_text_of`."""
-    word, _, number = text.partition(" ")
-    return Moment(int(number)) if number else _WORDS[word]
+def check_order(start: OffsetSpec, end: OffsetSpec) -> None:
+    """Raise ConfigurationError for a start later than the end."""
+    first, last = start.default, end.default
+    if isinstance(first, Moment) and isinstance(last, Moment) and first.timestamp_ms > last.timestamp_ms:
+        raise ConfigurationError(
+            f"{end.option} {_written(last)} is before {start.option} {_written(first)}; swap or change them"
+        )
+
+
+def _written(moment: Moment) -> str:
+    return f"{moment.timestamp_ms} ({datetime.fromtimestamp(moment.timestamp_ms / 1000, UTC):%Y-%m-%d %H:%M} UTC)"
+
+
+def without_times(
+    spec: OffsetSpec,
+    partitions: Iterable[PartitionKey],
+    lookup: OffsetLookup,
+    view: ClusterView,
+    bounds: Mapping[StoreKey, StoreBounds],
+    time_zone: str,
+) -> OffsetSpec:
+    """Return `spec` with offsets in place of times, looked up within `bounds`, by clocks of `time_zone`; `latest` where
+    no message is of the minute or later. NoMessageTime: messages carry no time. ConnectError: `bounds` lack a store."""
+    keys = sorted(partitions)
+    if not spec.by_time or spec.unknown(keys):
+        return spec  # `resolve` reports unknown names
+    named = dict(spec.named)
+    places = {key: named.get(key, spec.default) for key in keys}
+    timestamps_ms = {key: place.timestamp_ms for key, place in places.items() if isinstance(place, Moment)}
+    silent = [key for key in timestamps_ms if key.store not in bounds]
+    if silent:
+        raise ConnectError(
+            f"{spec.option} is a time, which is looked up at all brokers, and that of {_some(silent)} does not answer; "
+            "start again when it does",
+            condition="BROKER_UNREACHABLE",
+        )
+    found = lookup.offsets_at(view, timestamps_ms, time_zone=time_zone, bounds=bounds)
+    missing = [key for key, at in found.items() if at is None]
+    _log.info("%s: searched %d partitions, %d have no message so late", spec.option, len(found), len(missing))
+    stay = {key: place for key, place in places.items() if place is not None and key not in timestamps_ms}
+    pinned: dict[PartitionKey, Place] = {**stay, **{key: "latest" if at is None else at for key, at in found.items()}}
+    return replace(spec, default=None, named=tuple(sorted(pinned.items())))
 
 
 def _some(keys: list[PartitionKey]) -> str:

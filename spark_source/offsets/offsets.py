@@ -9,15 +9,14 @@ the normal case, are written as one run of partition ids.
 The outer keys are stores (brokerId:topic:storeId), the inner ones partition ids; both are sorted as text. `version` is
 that of this form: a checkpoint outlives the release that wrote it.
 
-A partition whose broker was down when the query began may have no offset yet. It waits, with a starting text in place
-of its offset (`waiting`): {"2:flights:0": {"0-3": "latest"}, "version": 1}.
+A partition to be read from `latest` whose broker was down when the query began has no offset yet. It waits (`waiting`):
+{"2:flights:0": {"0-3": "latest"}, "version": 1}.
 """
 
 from __future__ import annotations
 
 import itertools
 import json
-import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
@@ -25,13 +24,13 @@ from tubeclient._version import __version__
 from tubeclient.errors import ConfigurationError
 from tubeclient.keys import MAX_STORE_PARTITIONS, PartitionKey, StoreKey, checked_offset
 
-__all__ = ["VERSION", "Offsets", "PartitionSet", "Run", "check_version"]
+__all__ = ["VERSION", "WAITING", "Offsets", "PartitionSet", "Run", "check_version"]
 
 VERSION: Final = 1
 """Of the canonical text."""
 
-_WAITING: Final = re.compile(r"latest|group(:earliest|:latest)?|timestamp \d+")
-"""A starting text, in place of an offset; see spark_source.offsets.offset_spec."""
+WAITING: Final = "latest"
+"""In place of an offset: the partition begins at its end, once its broker answers."""
 
 
 class Run(NamedTuple):
@@ -49,6 +48,53 @@ class Run(NamedTuple):
         return range(self.first, self.last + 1)
 
 
+class PartitionSet(Collection[PartitionKey]):
+    """An immutable set of partitions that iterates in order."""
+
+    __slots__ = ("_keys", "by_store", "spans")
+
+    def __init__(self, keys: Iterable[PartitionKey]) -> None:
+        self._keys = tuple(sorted(set(keys)))
+        ids: dict[StoreKey, list[int]] = {}
+        for key in self._keys:
+            ids.setdefault(key.store, []).append(key.partition_id)
+        self.by_store: Mapping[StoreKey, frozenset[int]] = {store: frozenset(some) for store, some in ids.items()}
+        """Partition ids by store."""
+        self.spans: Mapping[StoreKey, Sequence[tuple[int, int]]] = {store: _spans(some) for store, some in ids.items()}
+        """First and last id of neighbouring partitions, by store; sorted, as few as possible."""
+
+    @classmethod
+    def of(cls, keys: Iterable[PartitionKey]) -> PartitionSet:
+        """Return `keys` as a set; a PartitionSet is returned unchanged."""
+        return keys if isinstance(keys, PartitionSet) else cls(keys)
+
+    def ids_of(self, store: StoreKey) -> frozenset[int]:
+        """The ids of the partitions of a store."""
+        return self.by_store.get(store, frozenset())
+
+    def __contains__(self, key: object) -> bool:
+        return isinstance(key, PartitionKey) and key.partition_id in self.ids_of(key.store)
+
+    def __iter__(self) -> Iterator[PartitionKey]:
+        return iter(self._keys)
+
+    def __len__(self) -> int:
+        return len(self._keys)
+
+
+def _spans(ids: Sequence[int]) -> list[tuple[int, int]]:
+    spans: list[tuple[int, int]] = []
+    for number in ids:
+        if spans and spans[-1][1] == number - 1:
+            spans[-1] = spans[-1][0], number
+        else:
+            spans.append((number, number))
+    return spans
+
+
+_NONE: Final = PartitionSet(())
+
+
 class Offsets(Mapping[PartitionKey, int]):
     """The next offset to read of each partition, in bytes of its store's index. Immutable; equal maps have equal texts.
 
@@ -64,8 +110,8 @@ class Offsets(Mapping[PartitionKey, int]):
         for key, at in checked.items():
             _append(runs.setdefault(key.store, []), key.partition_id, key.partition_id, at)
         self._runs: Final[Mapping[StoreKey, Sequence[Run]]] = runs
-        self.waiting: Mapping[PartitionKey, str] = {}
-        """Partitions without an offset yet, sorted, with their starting texts."""
+        self.waiting = _NONE
+        """Partitions without an offset yet; they begin at `latest`."""
         self._positions: dict[PartitionKey, int] | None = checked
         self._dict: dict[str, Any] | None = None
         self._spans: Mapping[StoreKey, Sequence[tuple[int, int]]] | None = None
@@ -76,9 +122,7 @@ class Offsets(Mapping[PartitionKey, int]):
         return positions if isinstance(positions, Offsets) else cls(positions)
 
     @classmethod
-    def of_runs(
-        cls, runs: Mapping[StoreKey, Iterable[Run]], waiting: Mapping[PartitionKey, str] | None = None
-    ) -> Offsets:
+    def of_runs(cls, runs: Mapping[StoreKey, Iterable[Run]], waiting: Iterable[PartitionKey] = ()) -> Offsets:
         """Return the offsets of stores, in any order. A store's runs must be sorted, disjoint and valid; neighbouring
         runs may be mergeable. `waiting` are other partitions."""
         joined: dict[StoreKey, Sequence[Run]] = {}
@@ -92,16 +136,14 @@ class Offsets(Mapping[PartitionKey, int]):
                 joined[store] = of_store
         made = cls.__new__(cls)
         made._runs, made._positions, made._dict, made._spans = joined, None, None, None  # type: ignore[misc]
-        made.waiting = dict(sorted(waiting.items())) if waiting else {}
+        made.waiting = PartitionSet.of(waiting)
         return made
 
-    def with_waiting(self, waiting: Mapping[PartitionKey, str]) -> Offsets:
+    def with_waiting(self, waiting: Collection[PartitionKey]) -> Offsets:
         """Return these offsets with `waiting` as the waiting partitions, except those that have an offset here."""
-        return (
-            self
-            if not (waiting or self.waiting)
-            else Offsets.of_runs(self._runs, {key: place for key, place in waiting.items() if key not in self})
-        )
+        if not (waiting or self.waiting):
+            return self
+        return Offsets.of_runs(self._runs, [key for key in waiting if key not in self])
 
     @classmethod
     def from_dict(cls, given: object) -> Offsets:
@@ -116,7 +158,7 @@ class Offsets(Mapping[PartitionKey, int]):
     def of_stores(cls, stores: Mapping[str, Any]) -> Offsets:
         """Parse what `to_dict` has for stores; ConfigurationError as `from_dict`."""
         parsed: dict[StoreKey, list[Run]] = {}
-        waiting: dict[PartitionKey, str] = {}
+        waiting: list[PartitionKey] = []
         for store_text, runs in stores.items():
             store = _parse_store(store_text)
             if not isinstance(runs, Mapping):
@@ -125,9 +167,9 @@ class Offsets(Mapping[PartitionKey, int]):
                 )
             for run_text, offset in runs.items():
                 first, last = _parse_run(store, run_text)
-                if isinstance(offset, str) and _WAITING.fullmatch(offset):
+                if offset == WAITING:
                     ids = range(first, last + 1)
-                    waiting.update((PartitionKey(store.broker_id, store.topic, number), offset) for number in ids)
+                    waiting += [PartitionKey(store.broker_id, store.topic, number) for number in ids]
                     continue
                 at = checked_offset(offset, f"{store}, partitions {run_text}")
                 parsed.setdefault(store, []).append(Run(first, last, at))
@@ -176,11 +218,11 @@ class Offsets(Mapping[PartitionKey, int]):
 
     def __eq__(self, other: object) -> bool:
         if isinstance(other, Offsets):
-            return self._runs == other._runs and self.waiting == other.waiting
+            return self._runs == other._runs and self.waiting.spans == other.waiting.spans
         return super().__eq__(other)
 
     def __hash__(self) -> int:
-        return hash((*((store, *runs) for store, runs in self._runs.items()), *self.waiting.items()))
+        return hash((*((store, *runs) for store, runs in self._runs.items()), *self.waiting))
 
     def __repr__(self) -> str:
         return f"Offsets({self.to_json()})"
@@ -190,15 +232,15 @@ class Offsets(Mapping[PartitionKey, int]):
         return dict(self._by_key)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the canonical form for json.dumps: by run an offset, or the starting text of waiting partitions; and
-        the version. It is shared: do not change it."""
+        """Return the canonical form for json.dumps: by run an offset, or WAITING; and the version. It is shared: do not
+        change it."""
         if self._dict is None:
             texts: dict[str, dict[str, int | str]] = {
                 str(store): {_run_text(run.first, run.last): run.offset for run in runs}
                 for store, runs in self._runs.items()
             }
-            for store, first, last, place in _runs_of(self.waiting):
-                texts.setdefault(str(store), {})[_run_text(first, last)] = place
+            for store, spans in self.waiting.spans.items():
+                texts.setdefault(str(store), {}).update((_run_text(*span), WAITING) for span in spans)
             stores = {store: dict(sorted(texts[store].items())) for store in sorted(texts)}
             self._dict = {**stores, "version": VERSION}  # last as text too: stores begin with a digit
         return self._dict
@@ -210,13 +252,13 @@ class Offsets(Mapping[PartitionKey, int]):
     def merge(self, newer: Mapping[PartitionKey, int]) -> Offsets:
         """Return these offsets overridden by those of `newer`. Partitions that wait in either keep waiting, unless the
         other has an offset."""
-        waiting = newer.waiting if isinstance(newer, Offsets) else {}
-        return Offsets({**self._by_key, **newer}).with_waiting({**self.waiting, **waiting})
+        waiting = newer.waiting if isinstance(newer, Offsets) else ()
+        return Offsets({**self._by_key, **newer}).with_waiting({*self.waiting, *waiting})
 
     def without(self, partitions: Collection[PartitionKey]) -> Offsets:
         """Return these offsets without `partitions`, including waiting ones."""
         kept = Offsets({key: at for key, at in self.items() if key not in partitions})
-        return kept.with_waiting({key: place for key, place in self.waiting.items() if key not in partitions})
+        return kept.with_waiting([key for key in self.waiting if key not in partitions])
 
     def clamp(self, low: Mapping[PartitionKey, int], high: Mapping[PartitionKey, int]) -> Offsets:
         """Return these offsets raised to `low` and then lowered to `high`, for the partitions in those."""
@@ -266,16 +308,6 @@ def _append(runs: list[Run], first: int, last: int, offset: int) -> None:
         runs.append(Run(first, last, offset))
 
 
-def _runs_of(waiting: Mapping[PartitionKey, str]) -> Iterator[tuple[StoreKey, int, int, str]]:
-    """Neighbours with one starting text: store, first and last partition id, text. `waiting` is sorted."""
-    numbered = enumerate(waiting.items())
-    for (store, place, _), some in itertools.groupby(
-        numbered, lambda one: (one[1][0].store, one[1][1], one[1][0].partition_id - one[0])
-    ):
-        ids = [key.partition_id for _, (key, _) in some]
-        yield store, ids[0], ids[-1], place
-
-
 def _run_text(first: int, last: int) -> str:
     return str(first) if first == last else f"{first}-{last}"
 
@@ -301,56 +333,10 @@ def _parse_run(store: StoreKey, text: object) -> tuple[int, int]:
             f'{text!r} in store {store} is not a run of partition ids; write "3", or "0-3" for 0 to 3'
         )
     low, high = int(first), int(last) if dash else int(first)
-    if high < low:
-        raise ConfigurationError(f"the run of partition ids {text!r} in store {store} ends before it starts")
-    if low // MAX_STORE_PARTITIONS != store.store_id or high // MAX_STORE_PARTITIONS != store.store_id:
-        lowest = store.store_id * MAX_STORE_PARTITIONS
+    lowest = store.store_id * MAX_STORE_PARTITIONS
+    if not lowest <= low <= high < lowest + MAX_STORE_PARTITIONS:
         raise ConfigurationError(
-            f"the partition ids {text!r} are not of store {store}, whose ids are {lowest} to "
+            f"{text!r} is not a run of partition ids of store {store}, whose ids are {lowest} to "
             f"{lowest + MAX_STORE_PARTITIONS - 1}"
         )
     return low, high
-
-
-class PartitionSet(Collection[PartitionKey]):
-    """An immutable set of partitions that iterates in order."""
-
-    __slots__ = ("_keys", "by_store", "spans")
-
-    def __init__(self, keys: Iterable[PartitionKey]) -> None:
-        self._keys = tuple(sorted(set(keys)))
-        ids: dict[StoreKey, list[int]] = {}
-        for key in self._keys:
-            ids.setdefault(key.store, []).append(key.partition_id)
-        self.by_store: Mapping[StoreKey, frozenset[int]] = {store: frozenset(some) for store, some in ids.items()}
-        """Partition ids by store."""
-        self.spans: Mapping[StoreKey, Sequence[tuple[int, int]]] = {store: _spans(some) for store, some in ids.items()}
-        """First and last id of neighbouring partitions, by store; sorted, as few as possible."""
-
-    @classmethod
-    def of(cls, keys: Iterable[PartitionKey]) -> PartitionSet:
-        """Return `keys` as a set; a PartitionSet is returned unchanged."""
-        return keys if isinstance(keys, PartitionSet) else cls(keys)
-
-    def ids_of(self, store: StoreKey) -> frozenset[int]:
-        """The ids of the partitions of a store."""
-        return self.by_store.get(store, frozenset())
-
-    def __contains__(self, key: object) -> bool:
-        return isinstance(key, PartitionKey) and key.partition_id in self.ids_of(key.store)
-
-    def __iter__(self) -> Iterator[PartitionKey]:
-        return iter(self._keys)
-
-    def __len__(self) -> int:
-        return len(self._keys)
-
-
-def _spans(ids: Sequence[int]) -> list[tuple[int, int]]:
-    spans: list[tuple[int, int]] = []
-    for number in ids:
-        if spans and spans[-1][1] == number - 1:
-            spans[-1] = spans[-1][0], number
-        else:
-            spans.append((number, number))
-    return spans

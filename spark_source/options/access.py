@@ -105,10 +105,7 @@ class AccessOptions(ConnectingOptions):
         "The client's certificate with its chain, if servers require one (two-way TLS).",
     )
     tls_key_file: str | None = optional(
-        "tls.keyFile", to.file, None, "`tls.certificateFile`", "The private key of that certificate."
-    )
-    tls_key_password_file: str | None = optional(
-        "tls.keyPasswordFile", to.file, None, "none", "A file with the password of an encrypted key."
+        "tls.keyFile", to.file, None, "`tls.certificateFile`", "The private key of that certificate, not encrypted."
     )
     tls_check_hostname: bool = option(
         "tls.checkHostname",
@@ -127,10 +124,6 @@ class AccessOptions(ConnectingOptions):
 
     def check(self) -> None:
         """Raise ConfigurationError for options that contradict each other."""
-        self.check_access()
-
-    def check_access(self) -> None:
-        """Raise ConfigurationError for options of this kind that contradict each other."""
         given = [name for name in _PASSWORDS if name in self.given]
         if len(given) > 1:
             raise ConfigurationError(f"{' and '.join(given)} are given together; give one of them")
@@ -138,10 +131,9 @@ class AccessOptions(ConnectingOptions):
             raise ConfigurationError(f"{given[0]} is given without authUser; add authUser")
         if self.auth_user is not None and not given:
             raise ConfigurationError(f"authUser is given without a password; add one of {', '.join(_PASSWORDS)}")
-        own_key = [name for name in ("tls.keyFile", "tls.keyPasswordFile") if name in self.given]
-        if own_key and self.tls_certificate_file is None:
+        if self.tls_key_file is not None and self.tls_certificate_file is None:
             raise ConfigurationError(
-                f"{own_key[0]} is given without tls.certificateFile, the certificate that the key is for"
+                "tls.keyFile is given without tls.certificateFile, the certificate that the key is for"
             )
 
     def check_files(self) -> None:
@@ -166,10 +158,8 @@ def asks_for_tls(given: Iterable[str], enabled: bool | None) -> bool:
 
 
 def client_settings(options: AccessOptions) -> ClientSettings:
-    """Return the client settings; the same for planner and tasks, reads and writes.
-
-    ConfigurationError: a file that the options name does not exist on this machine.
-    """
+    """Return the client settings; the same for planner and tasks, reads and writes. ConfigurationError: a file that
+    the options name does not exist on this machine."""
     options.check_files()
     user, tls = options.auth_user, None
     if options.uses_tls:
@@ -177,7 +167,6 @@ def client_settings(options: AccessOptions) -> ClientSettings:
             options.tls_ca_file,
             options.tls_certificate_file,
             options.tls_key_file,
-            key_password_file=options.tls_key_password_file,
             check_hostname=options.tls_check_hostname,
         )
     password, file = options.auth_password, options.auth_password_file

@@ -1,8 +1,9 @@
-"""From the user's texts to options. Only later does Spark say whether a read or a write follows."""
+"""Every option of reads and writes, and from the user's texts to their values. Only later does Spark say whether a read
+or a write follows."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
 
@@ -10,17 +11,41 @@ from spark_source.options import parsers as to
 from spark_source.options.access import AccessOptions, asks_for_tls
 from spark_source.options.option import Masked, Option, options_of
 from spark_source.options.settings_file import nearest
-from spark_source.options.sink_options import SinkOptions
-from spark_source.options.source_options import SourceOptions
-from spark_source.options.table import OPTIONS, find_option
+from spark_source.options.source_options import SinkOptions, SourceOptions
 from tubeclient.errors import ConfigurationError
 
-__all__ = ["GivenOptions", "access_options", "parse_given", "parse_options", "write_options"]
+__all__ = ["OPTIONS", "GivenOptions", "access_options", "find_option", "markdown", "parse_given", "parse_options"]
 
 _Kind = TypeVar("_Kind", SourceOptions, SinkOptions, AccessOptions)
 
 _SPARKS_OWN: Final = ("checkpointLocation", "queryName")
 """Options that Spark passes to a sink along with the user's."""
+
+
+_READING: Final = tuple(options_of(SourceOptions).values())
+_WRITING: Final = tuple(options_of(SinkOptions).values())
+
+_ALL: Final = (*_READING, *(option for option in _WRITING if option not in _READING))
+
+OPTIONS: Final[tuple[Option, ...]] = tuple(option for option in _ALL if not option.internal)
+"""Those that users may set, in the order of the documentation."""
+
+
+def find_option(key: str) -> Option | None:
+    """The option of a name in any case, internal ones too; None if unknown."""
+    return next((option for option in _ALL if option.matches(key)), None)
+
+
+def markdown() -> str:
+    """The options as a Markdown table."""
+    lines = ["| option | default | applies to | meaning |", "|---|---|---|---|"]
+    lines += [f"| `{option.name}` | {option.default} | {_uses(option)} | {option.doc} |" for option in OPTIONS]
+    return "\n".join([*lines, ""])
+
+
+def _uses(option: Option) -> str:
+    reads = {None: "reads", "stream": "streaming reads", "batch": "batch reads"}[option.only]
+    return ", ".join([*[reads] * (option in _READING), *["writes"] * (option in _WRITING)])
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,11 +55,21 @@ class GivenOptions:
     values: Mapping[str, Any] = field(default_factory=dict, repr=False)
     """By the options' documented names."""
 
-    def of(self, kind: type[_Kind]) -> _Kind:
-        """Return the options of a read, of a write, or of a connection alone, with defaults.
+    def read_options(self) -> SourceOptions:
+        """Those of a read, whose files this process can read."""
+        made = self.of(SourceOptions)
+        made.check_files()
+        return made
 
-        Raises ConfigurationError for options that do not apply, are missing or contradict each other.
-        """
+    def write_options(self) -> SinkOptions:
+        """Those of a write, whose files this process can read."""
+        made = self.of(SinkOptions)
+        made.check_files()
+        return made
+
+    def of(self, kind: type[_Kind]) -> _Kind:
+        """Return the options of a read, of a write, or of a connection alone, with defaults. Raises ConfigurationError
+        for options that do not apply, are missing or contradict each other."""
         options = options_of(kind)
         names = {option.name for option in options.values()}.union(_SPARKS_OWN if kind is SinkOptions else ())
         for name in sorted(self.values.keys() - names):
@@ -61,8 +96,7 @@ def parse_given(options: Mapping[str, str]) -> GivenOptions:
         option = find_option(key)
         if option is None:
             if key.lower() not in sparks_own:
-                told = _OF_A_TABLE if any(map(_is_of_a_table, options)) else _unknown(key)
-                raise ConfigurationError(told, condition="UNKNOWN_OPTION")
+                raise ConfigurationError(_unknown(key, options), condition="UNKNOWN_OPTION")
             values[sparks_own[key.lower()]] = options[key]
         elif option.name.endswith("*"):
             rest = key[len(option.name) - 1 :]
@@ -73,11 +107,6 @@ def parse_given(options: Mapping[str, str]) -> GivenOptions:
         for text in (text for key, text in options.items() if key.lower() == "masterservers"):
             values["masterServers"] = to.servers(text, tls=True)
     return GivenOptions(values)
-
-
-def write_options(given: GivenOptions) -> SinkOptions:
-    """Return the options of a write."""
-    return given.of(SinkOptions)
 
 
 def access_options(options: Mapping[str, str]) -> AccessOptions:
@@ -97,22 +126,8 @@ def _parse(option: Option, name: str, text: str) -> Any:
         error.condition = "INVALID_OPTION_VALUE"
         raise  # its text names the option
     except ValueError as error:
-        if option.secret:
-            raise ConfigurationError(
-                f"option {name} has a value that cannot be used", condition="INVALID_OPTION_VALUE"
-            ) from None
-        raise ConfigurationError(f"option {name} {error}", condition="INVALID_OPTION_VALUE") from None
-
-
-_OF_A_TABLE = (
-    "a table of a catalog cannot be of tubeclient, because Spark does not give a Python source the table's options "
-    "when it is read; make a view: CREATE TEMPORARY VIEW name USING tubeclient OPTIONS (...)"
-)
-
-
-def _is_of_a_table(key: str) -> bool:
-    """CREATE TABLE passes each option a second time, under this name."""
-    return key.lower().startswith("option.")
+        why = "has a value that cannot be used" if option.secret else error
+        raise ConfigurationError(f"option {name} {why}", condition="INVALID_OPTION_VALUE") from None
 
 
 _OF_KAFKAS: Final = {
@@ -121,12 +136,16 @@ _OF_KAFKAS: Final = {
     "groupidprefix": "consumerGroup",
     "minpartitions": "sourceCount, with backlogTakeover",
     "includeheaders": 'columns, as in "*, attributes"',
-    "startingoffsetsbytimestampstrategy": "nothing instead: a start later than all messages is no error",
 }
 """What Kafka's source has, in lower case, and what is meant by it here."""
 
 
-def _unknown(key: str) -> str:
+def _unknown(key: str, others: Iterable[str]) -> str:
+    if any(other.lower().startswith("option.") for other in others):  # CREATE TABLE passes each a second time, so
+        return (
+            "a table of a catalog cannot be of tubeclient, because Spark does not give a Python source the table's "
+            "options when it is read; make a view: CREATE TEMPORARY VIEW name USING tubeclient OPTIONS (...)"
+        )
     if key.lower() in _OF_KAFKAS:
         return f"option {key} is of Spark's Kafka source; here it is {_OF_KAFKAS[key.lower()]}"
     if key.lower() == "path":

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Final, Literal, TypeVar
 
-__all__ = ["Masked", "Option", "option", "optional", "options_of", "required", "secrets"]
+__all__ = ["Masked", "Option", "option", "optional", "options_of", "required"]
 
 T = TypeVar("T")
 
@@ -53,48 +53,16 @@ def required(name: str, parse: Callable[[str], T], doc: str) -> T:
     return made
 
 
-def option(
-    name: str,
-    parse: Callable[[str], T],
-    default: str,
-    doc: str,
-    *,
-    only: Literal["stream", "batch"] | None = None,
-    internal: bool = False,
-) -> T:
-    """The field of an option; `default` is a text that users could also write."""
-    return field(
-        default_factory=lambda: parse(default),
-        metadata={
-            _OPTION: Option(name=name, parse=parse, default=f"`{default}`", doc=doc, only=only, internal=internal)
-        },
-    )
+def option(name: str, parse: Callable[[str], T], default: str, doc: str, **more: Any) -> T:
+    """The field of an option; `default` is a text that users could also write. `more` are fields of Option."""
+    made = Option(name=name, parse=parse, default=f"`{default}`", doc=doc, **more)
+    return field(default_factory=lambda: parse(default), metadata={_OPTION: made})
 
 
-def optional(
-    name: str,
-    parse: Callable[[str], T],
-    unset: T,
-    unset_doc: str,
-    doc: str,
-    *,
-    only: Literal["stream", "batch"] | None = None,
-    secret: bool = False,
-) -> T:
-    """The field of an option that is `unset` by default; `unset_doc` explains that."""
-    return field(
-        default_factory=lambda: unset,
-        repr=not secret,
-        metadata={_OPTION: Option(name=name, parse=parse, default=unset_doc, doc=doc, only=only, secret=secret)},
-    )
-
-
-def secrets(name: str, parse: Callable[[str], str], doc: str) -> Mapping[str, str]:
-    """The field of all options that begin with `name` up to its `*`; their values are secret."""
-    return field(
-        default_factory=lambda: Masked({}),
-        metadata={_OPTION: Option(name=name, parse=parse, default="", doc=doc, secret=True)},
-    )
+def optional(name: str, parse: Callable[[str], Any], unset: T, unset_doc: str, doc: str, **more: Any) -> T:
+    """The field of an option that is `unset` by default; `unset_doc` explains that. `more` are fields of Option."""
+    made = Option(name=name, parse=parse, default=unset_doc, doc=doc, **more)
+    return field(default_factory=lambda: unset, repr=not made.secret, metadata={_OPTION: made})
 
 
 def options_of(kind: type) -> dict[str, Option]:

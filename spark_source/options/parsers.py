@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping
+from datetime import UTC, datetime, timedelta, tzinfo
 from functools import partial
 from typing import Final, TypeVar
 from urllib.parse import urlsplit
@@ -27,6 +28,7 @@ __all__ = [
     "folder",
     "integer",
     "location",
+    "moment_ms",
     "own_group",
     "partition_keys",
     "password",
@@ -49,11 +51,15 @@ ALL_TOPICS: Final = ""
 
 _DURATION = re.compile(r"(\d+)\s*([a-z]+)", re.IGNORECASE)
 _UNITS_MS: Final = {
-    **dict.fromkeys(("ms", "millisecond", "milliseconds"), 1),
-    **dict.fromkeys(("s", "sec", "second", "seconds"), 1_000),
-    **dict.fromkeys(("m", "min", "minute", "minutes"), 60_000),
-    **dict.fromkeys(("h", "hour", "hours"), 3_600_000),
-    **dict.fromkeys(("d", "day", "days"), 86_400_000),
+    unit: ms
+    for units, ms in (
+        ("ms millisecond milliseconds", 1),
+        ("s sec second seconds", 1_000),
+        ("m min minute minutes", 60_000),
+        ("h hour hours", 3_600_000),
+        ("d day days", 86_400_000),
+    )
+    for unit in units.split()
 }
 _MOST_DAYS: Final = 36_500
 """Of a length of time: far more would be before the first date, or after the last one."""
@@ -67,12 +73,12 @@ def text(value: str) -> str:
 
 
 def file(value: str) -> str:
-    """The path of a file that the using process can read."""
+    """The path of a file; see AccessOptions.check_files."""
     return text(value)
 
 
 def password(value: str) -> str:
-    """Any text, including surrounding blanks. The option is secret: its error is not shown."""
+    """Any text, including surrounding blanks."""
     if not value:
         raise ValueError("is empty")
     return value
@@ -191,13 +197,28 @@ def duration_ms(low_ms: int) -> Callable[[str], int]:
         unit = _UNITS_MS.get(match[2].lower()) if match else None
         if match is None or unit is None:
             raise ValueError(f"is {value!r}; write a number and a unit, such as 500ms, 10s, 15m, 2h")
-        if int(match[1]) * unit < low_ms:
-            raise ValueError(f"is {value!r}; the minimum is {low_ms}ms")
-        if int(match[1]) * unit > _MOST_DAYS * _UNITS_MS["d"]:
-            raise ValueError(f"is {value!r}; the maximum is {_MOST_DAYS}d")
-        return int(match[1]) * unit
+        found = int(match[1]) * unit
+        if not low_ms <= found <= _MOST_DAYS * _UNITS_MS["d"]:
+            raise ValueError(f"is {value!r}; the minimum is {low_ms}ms, the maximum {_MOST_DAYS}d")
+        return found
 
     return parse
+
+
+def moment_ms(text: str, where: str, zone: tzinfo = UTC) -> int | None:
+    """Milliseconds since 1970 of a time such as 2026-11-21T10:31Z; None if `text` is not a time.
+
+    `zone` applies to times that name none; `where` is the option's name. ConfigurationError for a time before 1970.
+    """
+    try:
+        moment = datetime.fromisoformat(text.strip())
+    except ValueError:
+        return None
+    aware = moment if moment.tzinfo is not None else moment.replace(tzinfo=zone)
+    since = aware - datetime(1970, 1, 1, tzinfo=UTC)
+    if since.days < 0:
+        raise ConfigurationError(f"{where} is {text!r}, which is before 1970; write earliest")
+    return since // timedelta(milliseconds=1)
 
 
 def choice(*words: Word) -> Callable[[str], Word]:

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Literal
 
-from spark_source.offsets.offset_spec import OffsetSpec
-from spark_source.offsets.timestamps import check_order, parse_timestamp
+from spark_source.offsets.offset_spec import OffsetSpec, check_order, parse_timestamp
 from spark_source.options import parsers as to
 from spark_source.options.option import option, optional, required
 from tubeclient.errors import ConfigurationError

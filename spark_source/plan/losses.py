@@ -9,7 +9,7 @@ from spark_source.offsets.offsets import Offsets, PartitionSet
 from tubeclient.errors import DataLoss
 from tubeclient.keys import INDEX_ENTRY_BYTES, PartitionKey, StoreBounds, StoreKey
 
-__all__ = ["NEW_CHECKPOINT", "Loss", "away", "data_loss", "find_cut", "find_gone", "find_lost", "gone"]
+__all__ = ["NEW_CHECKPOINT", "Loss", "data_loss", "find_cut", "find_gone", "find_lost", "gone", "gone_or_away"]
 
 NEW_CHECKPOINT: Final = "begin with a new checkpoint at startingOffsets that the brokers hold"
 """Advice for a query whose positions the brokers no longer hold."""
@@ -32,12 +32,10 @@ class Loss(NamedTuple):
     text: str
     remedy: str = ""
     """What to do, if it is not the same for all."""
-    others: tuple[PartitionKey, ...] = ()
-    """More partitions of that broker which is away."""
 
     @property
     def place(self) -> tuple[object, str]:
-        """What is lost where, without its position."""
+        """What is lost where, without its position; of a broker that is away all is one."""
         return (self.partition.broker_id if self.kind == "away" else self.partition), self.kind
 
     @property
@@ -78,29 +76,17 @@ def gone(key: PartitionKey, position: int, *, is_away: bool = False) -> Loss:
     return Loss("gone", key, position, None, text, f"Start again when the broker is back, or {_WITHOUT}")
 
 
-def away(missing: Iterable[tuple[PartitionKey, int]], is_away: Callable[[PartitionKey], bool]) -> list[Loss]:
-    """Return the losses for partitions of `find_gone`: those that are gone for good, then those that are only away, by
-    broker."""
-    for_good: list[Loss] = []
-    by_broker: dict[int, list[tuple[PartitionKey, int]]] = {}
-    for key, position in missing:
-        if is_away(key):
-            by_broker.setdefault(key.broker_id, []).append((key, position))
-        else:
-            for_good.append(gone(key, position))
-    return [*for_good, *(_away(sorted(some)) for _, some in sorted(by_broker.items()))]
-
-
-def _away(positions: Sequence[tuple[PartitionKey, int]]) -> Loss:
-    (key, position), *others = positions
-    also = f" ({len(others)} more of that broker as well)" if others else ""
+def gone_or_away(key: PartitionKey, position: int, is_away: Callable[[PartitionKey], bool]) -> Loss:
+    """The loss of a partition of `find_gone`, for good or for a while."""
+    if not is_away(key):
+        return gone(key, position)
     text = (
-        f"from {position}, but the cluster does not list it any more{also}: the master shows no topic {key.topic} on "
-        f"broker {key.broker_id}, while other brokers have it. That broker may be away for a while only: its "
-        "partitions keep their positions and are read from there when it is back"
+        f"from {position}, but the cluster does not list it any more: the master shows no topic {key.topic} on broker "
+        f"{key.broker_id}, while other brokers have it. That broker may be away for a while only: its partitions keep "
+        "their positions and are read from there when it is back"
     )
     remedy = "Start again when the broker is back, or set failOnDataLoss=false to read the others meanwhile"
-    return Loss("away", key, position, None, text, remedy, tuple(other for other, _ in others))
+    return Loss("away", key, position, None, text, remedy)
 
 
 def find_lost(
@@ -161,12 +147,10 @@ def find_cut(
 
 def data_loss(lost: Sequence[Loss], way_out: str = NEW_CHECKPOINT) -> DataLoss:
     """Return the error for losses: what, where, and what to do. It names the first partitions only."""
-    first = lost[0]
-    others = [key for one in lost[1:] for key in (one.partition, *one.others)]
-    named = ", ".join(map(str, others[:_NAMED]))
+    first, *others = lost
+    named = ", ".join(str(one.partition) for one in others[:_NAMED])
     unnamed = f", and {len(others) - _NAMED} that the log names" if len(others) > _NAMED else ""
-    partitions = "partition" if len(others) == 1 else "partitions"
-    like_it = f" (and {len(others)} more {partitions} like it: {named}{unnamed})" if others else ""
+    like_it = f" (and {len(others)} more like it: {named}{unnamed})" if others else ""
     return DataLoss(
         f"{first}{like_it}. {first.remedy or f'S{_WITHOUT[1:]}, or {way_out}'}",
         partition=str(first.partition),

@@ -72,10 +72,8 @@ class OffsetRule(Enum):
 
 
 def tasks_of(plan: BatchPlan, view: ClusterView, subscription: Subscription) -> list[ReadTask]:
-    """Return one task for each node with something to read.
-
-    TubeError if the cluster no longer lists the broker of a range; ranges are never dropped silently.
-    """
+    """Return one task for each node with something to read. TubeError if the cluster no longer lists the broker of a
+    range; ranges are never dropped silently."""
     rules = offset_rules(subscription, plan.end, view)
 
     def rules_of(of_task: Sequence[OffsetRange]) -> dict[StoreKey, OffsetRule]:

@@ -5,56 +5,67 @@ Imports offsets_store and its dependencies only if the user configured a table.
 
 from __future__ import annotations
 
-import json
 import logging
 import shlex
-import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, TypeVar
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from spark_source.offsets.offsets import Offsets
 from spark_source.options.source_options import SourceOptions
-from spark_source.progress.follower import WAITS, Follower, JobThread, NoAnswer, Waits
-from spark_source.progress.position import Position, warn_past_ends
+from spark_source.plan.batch_plan import BatchPlan
+from spark_source.progress.writer import WAITS, NoAnswer, Waits, Writer
 from tubeclient.keys import PartitionKey, StoreBounds, StoreKey
+from tubeclient.metadata import ClusterView
 
 if TYPE_CHECKING:
     from offsets_store import OffsetsRun, OffsetsTable, PartitionProgress
 
-__all__ = ["ProgressTable"]
+__all__ = ["Position", "ProgressTable", "warn_past_ends"]
 
 _log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
 
+class Position(NamedTuple):
+    """How far a query is: up to where the sink is complete, with the stores, brokers and nodes of that time."""
+
+    complete: Offsets
+    bounds: Mapping[StoreKey, StoreBounds]
+    view: ClusterView
+    """The brokers that answered."""
+    as_of: datetime
+    """When this became known."""
+    planned: BatchPlan | None = None
+    """The batch that ended there; None if an earlier run planned it."""
+    back_from: Offsets | None = None
+    """The query's position before it went back, because a lost tail was accepted."""
+    begins: bool = False
+    """Whether the query begins there: nothing is complete yet."""
+
+
 class ProgressTable:
     """One query's use of the table. Without the option `offsetsTable` every call does nothing.
 
-    The table never leads the query: `record` gets offsets up to which the sink is complete. `offsetsTableMode` decides
-    what happens if the table cannot be written. A newer run of the group always ends the query. No call waits longer
-    than `waits`, whatever the storage does.
+    The table never leads the query: `record` gets offsets up to which the sink is complete. The query depends on
+    Spark's checkpoint alone, so a table that cannot be written is a warning. A newer run of the group ends the query.
+    No call waits longer than `waits`, whatever the storage does.
     """
 
-    def __init__(
-        self,
-        options: SourceOptions,
-        clock: Callable[[], float] = time.monotonic,
-        table: OffsetsTable | None = None,
-        waits: Waits = WAITS,
-    ) -> None:
+    def __init__(self, options: SourceOptions, table: OffsetsTable | None = None, waits: Waits = WAITS) -> None:
         self._options = options
         self._reads = options.selector()
-        self._clock = clock
         self._opened = table
         self._waits = waits
         self._run: OffsetsRun | None = None
-        self._thread = JobThread("offsets-table")
-        self._follower: Follower[Position] | None = None
-        """While the run is open."""
-        self._newest: Position | None = None
-        """The newest position of `record`."""
+        ends_by: type[Exception] | tuple[()] = ()
+        if self.exists:
+            from offsets_store import SupersededRun as ends_by
+        self._writer = Writer("the offsets table", self._write, waits, keeps_up=True, ends_by=ends_by)
         self._finished: Position | None = None
+        self._newest: Position | None = None
+        """Of `record`."""
 
     @property
     def exists(self) -> bool:
@@ -64,36 +75,19 @@ class ProgressTable:
     def open_run(self, source_count: int) -> None:
         """Begin this query's run, once it holds the group. Raises OffsetsTableError if the table cannot be used."""
         if self.exists:
-            from offsets_store import GroupKey, SupersededRun
+            from offsets_store import GroupKey
 
             # A pattern counts by its text, whatever it matches: the run continues when topics come and go.
             pattern = self._options.subscribe_pattern
             key = GroupKey(self._options.consumer_group, self._options.topics, pattern=pattern and pattern.pattern)
             # This query holds all nodes of the group at the master, so no other run is alive.
             self._run = self._ask(lambda: self._table().open_run(key, source_count, force=True))
-            self._follower = Follower(
-                "the offsets table",
-                self._thread,
-                self._write,
-                self._waits,
-                interval_seconds=self._options.offset_commit_interval_ms / 1000,
-                strict=self._options.offsets_table_mode == "strict",
-                ends_by=SupersededRun,
-                clock=self._clock,
-            )
 
     def positions(self, topics: Iterable[str]) -> Mapping[PartitionKey, int]:
         """Return the group's positions in `topics`, from any run. Raises OffsetsTableError."""
         if not self.exists:
             return {}
         return self._ask(lambda: self._table().positions(self._options.consumer_group, topics))
-
-    def waiting(self, topics: Iterable[str]) -> Mapping[PartitionKey, str]:
-        """Return the starting texts of those partitions of `topics` that still wait for an offset, as in
-        Offsets.waiting. Raises OffsetsTableError."""
-        if not self.exists:
-            return {}
-        return self._ask(lambda: self._table().waiting(self._options.consumer_group, topics))
 
     def nodes(self) -> Mapping[PartitionKey, int]:
         """Return each partition's node in the group's last record, under any topics, where known. Raises
@@ -104,14 +98,11 @@ class ProgressTable:
         runs = sorted(kept, key=lambda progress: progress.run_epoch)
         return {row.partition: row.node_id for run in runs for row in run.partitions if row.node_id is not None}
 
-    def initial(self, starting: str) -> Offsets | None:
-        """Return the initial offsets kept for the options' text `starting`. Raises OffsetsTableError."""
-        run, question = self._run, self._question(starting)
-        kept = None if run is None else self._ask(lambda: run.initial_offsets(question))
-        if run is None or kept is None:
-            return None
-        waiting = self._ask(lambda: run.initial_waiting(question))
-        return Offsets.of(kept).with_waiting(waiting)
+    def initial(self) -> Offsets | None:
+        """Return the initial offsets kept for these options. Raises OffsetsTableError."""
+        run = self._run
+        kept = None if run is None else self._ask(lambda: run.initial_offsets(self._options.starting_question))
+        return None if kept is None else Offsets.of(kept)
 
     @property
     def forget_start(self) -> str:
@@ -127,79 +118,47 @@ class ProgressTable:
         what += ["--master-servers", ",".join(options.master_servers), "--to", "earliest"]
         return f"drop them with `tubeclient offsets reset {shlex.join(what)}`, and begin with a new checkpoint"
 
-    def keep_initial(self, starting: str, offsets: Offsets, bounds: Mapping[StoreKey, StoreBounds]) -> None:
+    def keep_initial(self, offsets: Offsets, bounds: Mapping[StoreKey, StoreBounds]) -> None:
         """Keep the initial offsets until the first batch is complete, and set back positions that are past `bounds`.
-        All of it is in the table on return, in either mode; raises OffsetsTableError if that fails."""
-        run, question = self._run, self._question(starting)
+        All of it is in the table on return; raises OffsetsTableError if that fails."""
+        run, question = self._run, self._options.starting_question
         if run is not None:
             ends = {key: bounds[key.store].max_offset for key in offsets if key.store in bounds}
-            back = self._ask(lambda: run.keep_initial(question, offsets.as_dict(), offsets.waiting, ends))
+            back = self._ask(lambda: run.keep_initial(question, offsets.as_dict(), ends=ends))
             warn_past_ends("the offsets table", back)
 
-    def _question(self, starting: str) -> str:
-        """Identifies the starting options; another choice of partitions gives another text."""
-        return (
-            f"{starting} {json.dumps([str(key) for key in self._options.assigned])}"
-            if self._options.assigned
-            else starting
-        )
-
     def record(self, position: Position) -> None:
-        """Record `position`, unless the table has these offsets: now, or once `offsetCommitInterval` is over. A query
-        that goes back does not wait.
-
-        Raises SupersededRun if a newer run of the group has written; in strict mode OffsetsTableError if the table
-        could not be written.
-        """
-        if self._follower is None:
-            return
-        new = self._newest is None or position.complete != self._newest.complete
-        if new:
+        """Record `position` in the background; a batch is planned when the one before it is in the table, or the table
+        is in trouble. Raises SupersededRun if a newer run of the group has written."""
+        if self._run is not None and (self._newest is None or position.complete != self._newest.complete):
             self._newest = position
-        self._follow(self._follower, at_once=new and position.back_from is not None)
+            self._writer.put(position)
+        self.check()
 
     def check(self) -> None:
         """Raise SupersededRun if a commit in the background has found a newer run of the group."""
-        if self._follower is not None:
-            self._follower.check()
+        self._writer.check()
 
     def finish(self) -> None:
-        """Write the newest position and wait a moment for it: this may be the last call.
-
-        Raises as `record` does; other failures are a warning.
-        """
-        if self._follower is not None and self._newest is not self._finished:
+        """Wait a moment for the newest position: this may be the last call. Raises as `record` does."""
+        if self._newest is not self._finished:
             self._finished = self._newest
-            self._follow(self._follower, at_once=True)
-            self._tell(self._follower.finish(self._waits.end))
+            self._flush()
 
     def close(self) -> None:
         """The same at the query's end; every error is a warning, because nobody would see it."""
-        if self._follower is not None:
+        if self._run is not None:
             from offsets_store import SupersededRun
 
             try:
-                self._tell(self._follower.finish(self._waits.end))
+                self._flush()
             except SupersededRun as error:
                 _log.warning("%s", error)
-            self._run = self._follower = None
-        self._thread.close()
+            self._run = None
+        self._writer.close()
 
-    def _follow(self, follower: Follower[Position], *, at_once: bool) -> None:
-        from offsets_store import OffsetsTableError, SupersededRun
-
-        try:
-            follower.follow(self._newest, at_once=at_once)
-        except SupersededRun:
-            raise
-        except (OffsetsTableError, NoAnswer) as error:
-            raise OffsetsTableError(
-                "the query ends because its offsets table could not be written and offsetsTableMode is strict: "
-                f"{self._reason(error).rstrip('.')}. Nothing is lost: repair the table and start the query again; it "
-                "continues from its checkpoint. With offsetsTableMode best_effort this is only a warning"
-            ) from None
-
-    def _tell(self, reason: str | None) -> None:
+    def _flush(self) -> None:
+        reason = self._writer.finish(self._waits.end)
         if reason is not None:
             _log.warning(
                 "the query ends, but its last position could not be written to the offsets table; the table stays "
@@ -208,32 +167,26 @@ class ProgressTable:
             )
 
     def _write(self, position: Position) -> None:
-        """One commit; runs on the table's thread."""
+        """One commit; runs on the writer's thread."""
         run = self._run
         if run is None:
             return  # closed meanwhile, without waiting for this write any longer
         run.clear_initial()
         # The checkpoint has partitions that are no longer read; they do not belong to the run.
-        rows = [row for row in _progress(position) if self._reads(row.partition)]
-        waiting = {key: place for key, place in position.complete.waiting.items() if self._reads(key)}
-        run.record(rows, position.as_of, waiting)
+        run.record([row for row in _progress(position) if self._reads(row.partition)], position.as_of)
 
     def _ask(self, job: Callable[[], T]) -> T:
         """Return the result of `job`, which the query needs to continue."""
         from offsets_store import OffsetsTableError
-
-        try:
-            return self._thread.call(job, self._waits.call)
-        except NoAnswer as error:
-            raise OffsetsTableError(self._reason(error)) from None
-
-    def _reason(self, error: Exception) -> str:
         from offsets_store.errors import display_uri
 
-        if not isinstance(error, NoAnswer):
-            return str(error)
-        place = display_uri(self._options.offsets_table or "")
-        return f"the offsets table at {place} gave {error}. Check that its storage can be reached and is not overloaded"
+        try:
+            return self._writer.call(job, self._waits.call)
+        except NoAnswer as error:
+            raise OffsetsTableError(
+                f"the offsets table at {display_uri(self._options.offsets_table or '')} gave {error}. Check that its "
+                "storage can be reached and is not overloaded"
+            ) from None
 
     def _table(self) -> OffsetsTable:
         if self._opened is None:
@@ -249,15 +202,29 @@ def _progress(position: Position) -> Iterator[PartitionProgress]:
     from offsets_store import PartitionProgress, PartRead
 
     planned = position.planned
-    starts, shared = (planned.start.as_dict(), planned.shared) if planned is not None else ({}, {})
+    starts = planned.start.as_dict() if planned is not None else {}
+    shared = planned.shared if planned is not None else {}
+    node_of = planned.assignment.node_of if planned is not None else {}
     before: Mapping[PartitionKey, int] = position.back_from or {}
     for key, at in position.complete.items():
         yield PartitionProgress(
             key,
             at,
             position.bounds[key.store].max_offset if key.store in position.bounds else None,
-            position.node_of.get(key),
+            node_of.get(key),
             starts.get(key, at) if planned is not None else before.get(key),
             tuple(PartRead(node, part.start, part.end) for part, node in shared.get(key, ())),
             None if planned is None else planned.why(key),
+        )
+
+
+def warn_past_ends(where: str, set_back: Sequence[PartitionKey]) -> None:
+    """Warn of positions that went back at a query's start, if there are any."""
+    if set_back:
+        _log.warning(
+            "%s was past the end of the brokers' data in %d partitions, such as %s: a topic was created again, or a "
+            "broker lost its newest messages. The group is set back to where this query begins",
+            where,
+            len(set_back),
+            set_back[0],
         )

@@ -10,30 +10,26 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import accumulate, chain
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 from zoneinfo import ZoneInfo
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_source.options.row_options import ATTRIBUTES, RowOptions
+from spark_source.options.source_options import ATTRIBUTES, RowOptions
 from spark_source.plan.read_task import OffsetRule
-from spark_source.read.attributes import NO_ATTRIBUTES, AttributeColumns, Attributes, AttributeTexts, split_alike
+from spark_source.read.attributes import NO_ATTRIBUTES, Attributes, AttributeTexts
 from spark_source.read.schema import OF_PARTITIONS, arrow_schema
 from tubeclient.errors import CorruptMessage, DataLoss
 from tubeclient.flows.message_pack import corrupt_message, counted_place
 from tubeclient.flows.read_range import Pack
 from tubeclient.keys import INDEX_ENTRY_BYTES, PartitionKey
-from tubeclient.wire.payload import ATTRIBUTE_FLAG
 
 if TYPE_CHECKING:
     from spark_source.read.records import RecordRows
 
 __all__ = ["PackDecoder"]
-
-_ROWS_FOR_COLUMNS: Final = 64
-"""With fewer rows, per-payload code is faster than whole-column code."""
 
 
 class _Parts(NamedTuple):
@@ -93,10 +89,7 @@ class PackDecoder:
     def batches(
         self, packs: Sequence[Pack], rule: OffsetRule, tags: frozenset[str] = frozenset()
     ) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of one partition's packs: their messages as `decode` returns them, or the records of these.
-
-        Raises what `decode` raises.
-        """
+        """Yield the rows of one partition's packs: their messages as `decode` returns them, or the records of these."""
         if self._records is None:
             yield self.decode(packs, rule, tags)
             return
@@ -112,9 +105,7 @@ class PackDecoder:
 
     def decode(self, packs: Sequence[Pack], rule: OffsetRule, tags: frozenset[str] = frozenset()) -> pa.RecordBatch:
         """Return the messages of one partition's packs as one batch; only those with `tags`, if there are any.
-
-        CorruptMessage: a message cannot be parsed. DataLoss: messages are missing.
-        """
+        CorruptMessage: a message cannot be parsed. DataLoss: messages are missing."""
         messages = self._messages(packs, rule)
         return messages.filter(self._has_tag(messages, tags)) if tags else messages
 
@@ -154,10 +145,6 @@ class PackDecoder:
             nothing = pa.nulls(rows, pa.string()), pa.nulls(rows, pa.int64())
             return _Parts(*nothing, _column_of(payloads), bad=_texts(reasons, rows))
         flags = list(chain.from_iterable(pack.columns.flags for pack in packs))
-        if rows >= _ROWS_FOR_COLUMNS and all(map(ATTRIBUTE_FLAG.__and__, flags)):
-            alike = split_alike(payloads, self._texts.time_us)
-            if alike is not None:
-                return _Parts(alike.tags, alike.times_us, alike.bodies, self._alike_maps(alike, rows))
         bodies: list[bytes] = []
         attributes: list[Attributes] = []
         left = iter(payloads), iter(flags)
@@ -188,22 +175,13 @@ class PackDecoder:
         place = counted_place(pack.partition, pack.start, pack.end, len(pack), row)
         return corrupt_message(place, CorruptMessage(str(error), number=row))
 
-    def _alike_maps(self, alike: AttributeColumns, rows: int) -> pa.Array | None:
-        if not self._include_attributes:
-            return None
-        width = len(alike.keys)
-        ends = pa.array(range(0, (rows + 1) * width, width) if width else [0] * (rows + 1), pa.int32())
-        return self._map_array(ends, pa.array(alike.keys * rows, pa.string()), alike.values)
-
     def _maps(self, attributes: list[Attributes]) -> pa.Array:
         maps = [found.others for found in attributes]
         ends = accumulate(map(len, maps), initial=0)
         keys = pa.array(list(chain.from_iterable(maps)), pa.string())
         values = pa.array([value for others in maps for value in others.values()], pa.string())
-        return self._map_array(pa.array(list(ends), pa.int32()), keys, values)
-
-    def _map_array(self, ends: pa.Array, keys: pa.Array, values: pa.Array) -> pa.Array:
-        return pa.MapArray.from_arrays(ends, keys, values, type=self.schema.field("attributes").type)
+        kind = self.schema.field("attributes").type
+        return pa.MapArray.from_arrays(pa.array(list(ends), pa.int32()), keys, values, type=kind)
 
     def _offsets(self, packs: Sequence[Pack], rows: int, rule: OffsetRule) -> pa.Array:
         if rule is OffsetRule.UNKNOWN:

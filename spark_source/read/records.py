@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_source.options.row_options import RowOptions
+from spark_source.options.source_options import RowOptions
 from spark_source.read.schema import OF_PARTITIONS, arrow_schema
 from tubeclient.errors import CorruptMessage
 from tubeclient.inlong import RecordColumns, RecordDecoder
@@ -21,11 +21,8 @@ _OF_MESSAGES: Final = ("offset", "messageId", "messageType", "messageTime", "att
 
 
 class RecordRows:
-    """Turns batches of messages into batches of records; `rows.payload` is not raw.
-
-    `zone` is the time zone of times written as text. Messages come with their attributes, and with `badReason` if bad
-    messages are kept.
-    """
+    """Turns batches of messages, with their attributes and perhaps `badReason`, into batches of records. `zone` is the
+    time zone of times written as text."""
 
     def __init__(self, rows: RowOptions, zone: ZoneInfo) -> None:
         assert rows.payload != "raw"

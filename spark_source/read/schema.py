@@ -18,8 +18,8 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from spark_source.options.row_options import RowOptions
 from spark_source.options.settings_file import nearest
+from spark_source.options.source_options import RowOptions
 from tubeclient.errors import ConfigurationError
 from tubeclient.keys import PartitionKey
 
@@ -37,17 +37,8 @@ OF_PARTITIONS: Final[Mapping[str, Callable[[PartitionKey], str | int]]] = {
 """Columns that are the same for a whole partition, and their values, which are never null; the rows begin with them."""
 
 
-class _Rows(NamedTuple):
-    """Which rows have a column."""
-
-    given: str
-    """The options that make them, for texts."""
-    fit: Callable[[RowOptions], bool]
-
-
-_ALL: Final = _Rows("any options", lambda _: True)
-_RECORDS: Final = _Rows("payload=inlong or payload=auto", lambda rows: rows.payload != "raw")
-_KEPT: Final = _Rows("badMessages=keep", lambda rows: rows.bad_messages == "keep")
+_RECORDS: Final = "payload=inlong or payload=auto"
+_KEPT: Final = "badMessages=keep"
 
 
 class Column(NamedTuple):
@@ -56,8 +47,8 @@ class Column(NamedTuple):
     name: str
     kind: DataType
     doc: str
-    of: _Rows = _ALL
-    """Which rows can have it."""
+    of: str = ""
+    """The options with which rows can have it; "" for any."""
     only_named: bool = False
     """Whether rows have it only if the option `columns` names it."""
 
@@ -121,7 +112,8 @@ COLUMNS: Final = (
 
 def spark_schema(rows: RowOptions) -> StructType:
     """Return the schema of the rows. Raises ConfigurationError if `rows.columns` names others."""
-    there = [column for column in COLUMNS if column.of.fit(rows)]
+    fit = {"": True, _RECORDS: rows.payload != "raw", _KEPT: rows.bad_messages == "keep"}
+    there = [column for column in COLUMNS if fit[column.of]]
     names = _names_of(rows.columns or ("*",), there)
     if rows.bad_messages == "keep" and "badReason" not in names:
         raise ConfigurationError(
@@ -141,7 +133,7 @@ def _names_of(given: Sequence[str], there: Sequence[Column]) -> set[str]:
         known = next((column for column in COLUMNS if column.name.lower() == name.lower()), None)
         if known is not None:
             raise ConfigurationError(
-                f"option columns names {known.name}, which rows have only with {known.of.given}",
+                f"option columns names {known.name}, which rows have only with {known.of}",
                 condition="INVALID_OPTION_VALUE",
             )
         raise ConfigurationError(

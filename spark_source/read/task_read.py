@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import closing
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from spark_source.options.source_options import SourceOptions
 
@@ -19,11 +19,18 @@ if TYPE_CHECKING:
     import pyarrow
 
     from spark_source.plan.read_task import ReadTask
+    from tubeclient.flows.read_range import Pack
     from tubeclient.keys import PartitionKey
 
-__all__ = ["attempt_name", "read_task"]
+__all__ = ["attempt_name", "gathered", "read_task", "regroup"]
 
 _log = logging.getLogger(__name__)
+
+MIN_BATCH_ROWS: Final = 10_000
+MIN_BATCH_BYTES: Final = 2 << 20
+MAX_BATCH_ROWS: Final = 64_000
+MAX_BATCH_BYTES: Final = 8 << 20
+"""Both sides of the socket to Spark hold a whole batch. A single larger message is a batch of its own."""
 
 
 def read_task(options: SourceOptions, task: ReadTask) -> Iterator[pyarrow.RecordBatch]:
@@ -35,7 +42,6 @@ def read_task(options: SourceOptions, task: ReadTask) -> Iterator[pyarrow.Record
     # Imported here, because the planner loads this module too and does not need them.
     from spark_source.options.access import client_settings
     from spark_source.read.arrow import PackDecoder
-    from spark_source.read.batch_sizes import gathered, regroup
     from spark_source.read.schema import arrow_schema
     from tubeclient.consumers.group import present_brokers
     from tubeclient.errors import CorruptMessage
@@ -118,3 +124,65 @@ def attempt_name(task: ReadTask) -> str:
         return name
     batch = context.getLocalProperty("streaming.sql.batchId") or "none"
     return f"{name}.b{batch}.a{context.attemptNumber()}"
+
+
+def gathered(packs: Iterable[tuple[int, Pack | None]]) -> Iterator[tuple[int, list[Pack]]]:
+    """Yield packs of each range, in groups large enough for a batch. Packs come with their range's number; a None ends
+    a range, and its last group may be small."""
+    held: dict[int, list[Pack]] = {}
+    rows, size = Counter[int](), Counter[int]()
+    for number, pack in packs:
+        group = held.setdefault(number, [])
+        if pack is not None:
+            group.append(pack)
+            rows[number] += len(pack)
+            size[number] += pack.payload_bytes
+            if rows[number] < MIN_BATCH_ROWS and size[number] < MIN_BATCH_BYTES:
+                continue
+        if group:
+            yield number, group
+        del held[number], rows[number], size[number]
+
+
+def regroup(batches: Iterable[pyarrow.RecordBatch]) -> Iterator[pyarrow.RecordBatch]:
+    """Yield the same rows in fewer batches: each has at least MIN_BATCH_ROWS rows or MIN_BATCH_BYTES, or the next would
+    not fit into it.
+
+    No batch has more than MAX_BATCH_ROWS rows or, unless it is a single row, more than MAX_BATCH_BYTES.
+    """
+    held: list[pyarrow.RecordBatch] = []
+    rows = size = 0
+    for whole in batches:
+        for batch in _cut(whole):
+            more = batch.nbytes
+            if held and (rows + batch.num_rows > MAX_BATCH_ROWS or size + more > MAX_BATCH_BYTES):
+                yield _joined(held)
+                held, rows, size = [], 0, 0
+            held.append(batch)
+            rows, size = rows + batch.num_rows, size + more
+            if rows >= MIN_BATCH_ROWS or size >= MIN_BATCH_BYTES:
+                yield _joined(held)
+                held, rows, size = [], 0, 0
+    if held:
+        yield _joined(held)
+
+
+def _joined(batches: list[pyarrow.RecordBatch]) -> pyarrow.RecordBatch:
+    if len(batches) == 1:
+        return batches[0]
+    import pyarrow as pa
+
+    joined = pa.Table.from_batches(batches).combine_chunks().to_batches()
+    return joined[0] if joined else batches[0]  # without rows there is none
+
+
+def _cut(batch: pyarrow.RecordBatch) -> Iterator[pyarrow.RecordBatch]:
+    """Yield `batch`, halved until no part is too large; nothing for an empty one."""
+    if batch.num_rows == 0:
+        return
+    if batch.num_rows == 1 or (batch.num_rows <= MAX_BATCH_ROWS and batch.nbytes <= MAX_BATCH_BYTES):
+        yield batch
+        return
+    half = batch.num_rows // 2
+    yield from _cut(batch.slice(0, half))
+    yield from _cut(batch.slice(half))

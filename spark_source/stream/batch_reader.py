@@ -68,8 +68,7 @@ def plan_batch(options: SourceOptions, cluster: TubeCluster, progress: ProgressT
     whatever failOnDataLoss says.
     """
     from spark_source.cluster.cluster import check_scope, default_node_count
-    from spark_source.plan.assigning import PartitionAssignment
-    from spark_source.plan.batch_plan import BatchPlan
+    from spark_source.plan.batch_plan import BatchPlan, PartitionAssignment
     from spark_source.plan.planning import entries_by_partition
     from spark_source.plan.read_task import tasks_of
     from spark_source.stream.snapshot import Layout
@@ -103,8 +102,8 @@ def _start_and_end(
     from spark_source.stream.loss_judge import told_loss
 
     bounds = _bounds_of_all(lookup, layout.view_read)
-    finder = OffsetFinder(lookup, options)
-    start = beginning(options.start_of("batch"), layout, bounds, finder, progress, waits=False)
+    finder = OffsetFinder(lookup, options, progress)
+    start = beginning(options.start_of("batch"), layout, bounds, finder, waits=False)
     lost = find_lost(start, bounds)
     if lost:
         # A loss counts only if a second look confirms it.

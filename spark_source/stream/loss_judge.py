@@ -8,10 +8,10 @@ from collections.abc import Callable, Mapping, Sequence
 from spark_source.cluster.cluster import Membership
 from spark_source.offsets.offsets import Offsets
 from spark_source.options.source_options import SourceOptions
-from spark_source.plan.losses import NEW_CHECKPOINT, Loss, away, data_loss, find_cut, find_gone, find_lost, gone
+from spark_source.plan.losses import NEW_CHECKPOINT, Loss, data_loss, find_cut, find_gone, find_lost, gone, gone_or_away
 from spark_source.stream.snapshot import Snapshot, SnapshotCache
 from tubeclient.errors import ConnectError, DataLoss, TransportError
-from tubeclient.keys import PartitionKey, StoreKey
+from tubeclient.keys import StoreKey
 
 __all__ = ["LossJudge", "told_loss"]
 
@@ -29,12 +29,7 @@ def told_loss(lost: Sequence[Loss], way_out: str = NEW_CHECKPOINT) -> DataLoss:
 class LossJudge:
     """Judges data that a query should read but does not find; warns of each loss once."""
 
-    def __init__(
-        self,
-        membership: Membership,
-        snapshots: SnapshotCache,
-        options: SourceOptions,
-    ) -> None:
+    def __init__(self, membership: Membership, snapshots: SnapshotCache, options: SourceOptions) -> None:
         self._membership = membership
         self._snapshots = snapshots
         self._reads = options.selector()
@@ -42,7 +37,6 @@ class LossJudge:
         self._retry_limit_ms = options.retry_limit_ms
         self._warned: dict[object, object] = {}
         """The identity of the last loss by place. No more: a query may lose something in each batch for months."""
-        self._warned_unreadable: set[PartitionKey] = set()
         self._away: set[tuple[object, str]] = set()
         """The brokers that were away at the last look, as losses have them."""
 
@@ -94,21 +88,6 @@ class LossJudge:
         )
         return snapshot, start.merge({one.partition: end[one.partition] for one in lost}) if lost else start
 
-    def warn_unreadable(self, snapshot: Snapshot) -> None:
-        """Warn of partitions, on brokers that answer, that cannot be read for now."""
-        new = [
-            key
-            for key in snapshot.layout.unreadable
-            if key not in self._warned_unreadable and key.store in snapshot.bounds
-        ]
-        if new:
-            self._warned_unreadable.update(new)
-            _log.warning(
-                "%d partitions, such as %s, are closed to readers for now and keep their positions",
-                len(new),
-                new[0],
-            )
-
     def _judge(
         self, find: Callable[[Snapshot], list[Loss]], snapshot: Snapshot, way_out: str = NEW_CHECKPOINT
     ) -> tuple[Snapshot, list[Loss]]:
@@ -116,15 +95,16 @@ class LossJudge:
         error, or a warning, once."""
         lost = find(snapshot)
         seen: set[object] = set()
-        while new := [one for one in self._not_warned(lost) if one.identity not in seen]:
+        while new := [one for one in lost if one.identity not in seen and self._warned.get(one.place) != one.identity]:
             seen.update(one.identity for one in new)
             snapshot = self._look_again(new)
             lost = find(snapshot)
         if lost and self._fail_on_data_loss:
             raise told_loss(lost, way_out)
-        for one in self._not_warned(lost):
-            self._warned[one.place] = one.identity
-            _log.warning("failOnDataLoss is false, going on: %s", one)
+        for one in lost:
+            if self._warned.get(one.place) != one.identity:
+                self._warned[one.place] = one.identity
+                _log.warning("failOnDataLoss is false, going on: %s", one)
         return snapshot, lost
 
     def _look_again(self, lost: list[Loss]) -> Snapshot:
@@ -144,7 +124,6 @@ class LossJudge:
         return self._snapshots.get(fresh=True)
 
     def _find_gone(self, positions: Offsets, snapshot: Snapshot) -> list[Loss]:
-        return away(find_gone(positions, snapshot.configured, self._reads), snapshot.view.is_away)
-
-    def _not_warned(self, lost: list[Loss]) -> list[Loss]:
-        return [one for one in lost if self._warned.get(one.place) != one.identity]
+        missing = find_gone(positions, snapshot.configured, self._reads)
+        lost = [gone_or_away(key, at, snapshot.view.is_away) for key, at in missing]
+        return sorted(lost, key=lambda one: one.kind == "away")  # what is gone for good is named first

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import ExitStack
 from functools import cached_property
 from typing import Any, NamedTuple, TypeAlias
@@ -17,17 +17,14 @@ from typing import Any, NamedTuple, TypeAlias
 from spark_source.cluster.cluster import TubeCluster, check_scope, default_node_count
 from spark_source.offsets.offsets import Offsets
 from spark_source.options.source_options import SourceOptions
-from spark_source.plan.assigning import Assigner, PartitionAssignment
-from spark_source.plan.batch_plan import BatchPlan
+from spark_source.plan.batch_plan import Assigner, BatchPlan, PartitionAssignment
 from spark_source.plan.planning import plan, rows_to_read
 from spark_source.plan.read_task import ReadTask, tasks_of
 from spark_source.progress.progress_table import ProgressTable
-from spark_source.stream.beginning import LateStarts, OffsetFinder, beginning, starts_again
+from spark_source.stream.beginning import OffsetFinder, beginning, late_starts, starts_again
 from spark_source.stream.group_position import GroupPosition
 from spark_source.stream.loss_judge import LossJudge
-from spark_source.stream.snapshot import Layout, SilentBrokers, Snapshot, SnapshotCache
-from spark_source.stream.target import IdleLook, Question, Reach, Target, TriggerDelay
-from tubeclient.keys import PartitionKey
+from spark_source.stream.snapshot import Layout, Snapshot, SnapshotCache, Target
 from tubeclient.positions.offset_lookup import OffsetLookup
 
 __all__ = ["StreamPlanner"]
@@ -49,8 +46,24 @@ class _Group(NamedTuple):
     snapshots: SnapshotCache
     judge: LossJudge
     assigner: Assigner
-    late_starts: LateStarts
-    silent: SilentBrokers
+
+
+class _Question(NamedTuple):
+    """Spark's question: where does the batch end?"""
+
+    start: Json
+    max_rows: int | None
+    min_rows: int | None
+
+
+class _Idle(NamedTuple):
+    """A question whose answer was that there is nothing to do, and the snapshot of that time. An idle query asks about
+    90 times a second, and this answers nearly all of it."""
+
+    question: _Question
+    snapshot: Snapshot
+    held_back: bool
+    """There are rows, but too few before `maxTriggerDelay` is over."""
 
 
 class StreamPlanner:
@@ -77,8 +90,10 @@ class StreamPlanner:
         """Whether Spark has asked for the tasks of its first batch, or of a later one."""
         self._target: Target | None = None
         self._first_look: Snapshot | None = None
-        self._delay = TriggerDelay(options.max_trigger_delay_ms, clock)
-        self._idle: IdleLook | None = None
+        self._delayed_until: float | None = None
+        """Until then batches with too few rows are held back, `maxTriggerDelay` after the last one that was not. As in
+        Spark's Kafka source a run's first batch is not held back."""
+        self._idle: _Idle | None = None
         """The last look, if there was nothing to do."""
         self._passed: deque[tuple[Json, Offsets]] = deque(maxlen=_KEPT)
         """The last offsets passed to or from Spark. It passes the same ones several times per batch, and to parse those
@@ -89,7 +104,7 @@ class StreamPlanner:
         complete."""
         if self._initial is None:
             self._held()  # which opens the table's run
-            kept = self._progress.initial(self._options.starting_question)
+            kept = self._progress.initial()
             self._initial, snapshot = self._new_start() if kept is None else self._kept_start(kept)
             self._position.begin(self._initial, snapshot)
         return self._initial.to_dict()
@@ -110,9 +125,8 @@ class StreamPlanner:
         group, spec = self._held(), self._options.start_of("stream")
         # Not past the target: data in between would look lost.
         snapshot = self._target.frozen if self._target is not None else group.snapshots.get(fresh=True)
-        group.silent.tell(snapshot)
         check_scope(self._options, snapshot.view)
-        start = beginning(spec, snapshot.layout, snapshot.bounds, group.finder, self._progress, waits=True)
+        start = beginning(spec, snapshot.layout, snapshot.bounds, group.finder, waits=True)
         # A time moves where no message is so late.
         at_end = spec.by_time and any(snapshot.bounds[key.store].max_offset == at for key, at in start.items())
         if not self._progress.exists and (spec.uses("latest") or spec.by_group or at_end):
@@ -121,7 +135,7 @@ class StreamPlanner:
                 "begins later the next time. Set offsetsTable, which keeps the initial offsets"
             )
         _log.info("the query has no checkpoint and begins at %s", spec.text[:_LOGGED_CHARACTERS])
-        self._progress.keep_initial(self._options.starting_question, start, snapshot.bounds)
+        self._progress.keep_initial(start, snapshot.bounds)
         self._first_look = snapshot
         return start, snapshot
 
@@ -132,14 +146,14 @@ class StreamPlanner:
         Spark asks only after the previous batch is complete, so `start` may go to the offsets table.
         """
         # A target has a fixed end, so waiting would add nothing, and the last rows would never be read.
-        question = Question(start, max_rows, min_rows if self._target is None else None)
+        question = _Question(start, max_rows, min_rows if self._target is None else None)
         while (end := self._end_of_batch(question)) is start and self._waited_for_silent():
             pass
         if end is start and self._target is not None:
             self._progress.finish()  # Spark may end the query now
         return end
 
-    def _end_of_batch(self, question: Question) -> Json:
+    def _end_of_batch(self, question: _Question) -> Json:
         """`latest` with one look at the cluster."""
         group = self._held()
         # While messages arrive, each batch should end at the brokers' current ends.
@@ -155,9 +169,14 @@ class StreamPlanner:
             self._scope_checked = True
         # Spark asks on, so the previous batch is complete; also the first one, even if it was empty.
         complete = begin != self._initial or self._first_batch_planned
-        if self._idle is not None and self._idle.answers(question, recent, self._delay):
+        idle = self._idle
+        if (
+            idle is not None
+            and (idle.snapshot is recent and idle.question == question)
+            and not (idle.held_back and self._delay_over)
+        ):
             if complete:
-                self._record(begin, recent)
+                self._position.record(begin, recent)
             return start
         held = begin
         try:
@@ -167,15 +186,19 @@ class StreamPlanner:
                 self._position.went_back(begin)
             # If a lost tail is accepted, positions go back before a message arrives there: they never lead the sink.
             if complete:
-                self._record(held, recent, back_from=None if held is begin else begin)
-        group.silent.tell(recent)
-        group.judge.warn_unreadable(recent)
-        partitions, bounds = self._reach(recent)
-        entering = group.late_starts.entering(held, recent, bounds) if held.waiting else {}
-        held_back = min_rows is not None and self._delay.holds_back(rows_to_read(held, partitions, bounds), min_rows)
+                self._position.record(held, recent, back_from=None if held is begin else begin)
+        partitions, bounds = recent.layout.readable, recent.bounds
+        if self._target is not None:
+            partitions, bounds = self._target.within(recent)
+        entering = late_starts(held.waiting, partitions, bounds) if held.waiting else {}
+        held_back = False
+        if min_rows is not None:
+            held_back = not self._delay_over and rows_to_read(held, partitions, bounds) < min_rows
+            if not held_back:
+                self._delayed_until = self._clock() + self._options.max_trigger_delay_ms / 1000
         end = plan(held, partitions, bounds, 0 if held_back else max_rows, entering, recent.growth)
         if end is begin:
-            self._idle = IdleLook(question, recent, held_back)
+            self._idle = _Idle(question, recent, held_back)
             return start
         self._idle = None
         return self._written(end)
@@ -185,7 +208,7 @@ class StreamPlanner:
         batch."""
         complete = self._parsed(end)
         if self._position.is_news(complete):
-            self._record(complete, self._held().snapshots.get())
+            self._position.record(complete, self._held().snapshots.get())
 
     def partitions(self, start: Json, end: Json) -> list[ReadTask]:
         """The tasks of the batch from `start` to `end`; always the same ranges."""
@@ -212,11 +235,8 @@ class StreamPlanner:
         return tasks_of(planned, snapshot.view, self._options)
 
     def freeze_target(self) -> None:
-        """Fix the query's end at the cluster's current end: Trigger.AvailableNow.
-
-        Does not join the group: Spark calls this for all sources of a query first. If it fails for one source, Spark
-        never ends the other sources' processes, which would hold their groups for good.
-        """
+        """Fix the query's end at the cluster's current end: Trigger.AvailableNow. Does not join the group: Spark calls
+        this for all sources of a query first, and if it fails for one, never ends the processes of the others."""
         layout = Layout(self._options.selector(), self._cluster.fetch_view())
         self._target = Target(Snapshot.of(layout, self._lookup))
 
@@ -226,10 +246,7 @@ class StreamPlanner:
         return None if snapshot is None else snapshot.latest.to_dict()
 
     def close(self) -> None:
-        """Release the group, so that the next run need not wait for the master's lease.
-
-        First writes the last position to the offsets table and the brokers: the next run must find it.
-        """
+        """Write the last position, which the next run must find, and release the group, so that it need not wait."""
         self._position.close()
         self._group = None
         self._closing.close()
@@ -250,7 +267,7 @@ class StreamPlanner:
             membership.report(dict(enumerate(assigned.by_node)))
 
         snapshots = SnapshotCache(options.selector(), membership, lookup, self._clock)
-        finder = OffsetFinder(lookup, options)
+        finder = OffsetFinder(lookup, options, self._progress)
         hints, nodes_before = options.assignment_hints, self._progress.nodes
         assigner = Assigner(options.assignment_strategy, hints, source_count, nodes_before, tell_master)
         _log.info(
@@ -260,7 +277,7 @@ class StreamPlanner:
             options.choice,
         )
         judge = LossJudge(membership, snapshots, options)
-        self._group = _Group(finder, snapshots, judge, assigner, LateStarts(finder), SilentBrokers())
+        self._group = _Group(finder, snapshots, judge, assigner)
         return self._group
 
     @cached_property
@@ -271,19 +288,10 @@ class StreamPlanner:
         self._closing.callback(lookup.close)
         return lookup
 
-    def _record(self, complete: Offsets, snapshot: Snapshot, back_from: Offsets | None = None) -> None:
-        def newest_nodes(at: Offsets) -> Mapping[PartitionKey, int]:
-            return self._held().assigner.newest(snapshot.configured, at).node_of
-
-        self._position.record(complete, snapshot, newest_nodes, back_from)
-
     def _with_all_starts(self, begin: Offsets, until: Offsets, snapshot: Snapshot) -> tuple[Snapshot, Offsets]:
-        """`begin` with the starts of those partitions of a replayed first batch whose broker is silent.
-
-        Spark does not keep where its first batch begins and asks again. A partition without a start would count as new
-        at `until`, and what the batch has of it would never be read. ConnectError if the brokers do not answer for
-        `retryLimit`.
-        """
+        """`begin` with the starts of those partitions of a replayed first batch whose broker is silent: without one a
+        partition would count as new at `until`, and what the batch has of it would never be read. ConnectError if the
+        brokers do not answer for `retryLimit`."""
         missing = [key for key in until if key not in begin]
         if not missing:
             return snapshot, begin
@@ -291,7 +299,7 @@ class StreamPlanner:
         if any(key.store not in snapshot.bounds for key in missing):
             self._lookup.bounds(view.without(view.brokers.keys() - {key.broker_id for key in missing}))
             snapshot = group.snapshots.get(fresh=True)
-        starts = starts_again(missing, snapshot, group.finder, self._progress)
+        starts = starts_again(missing, snapshot, group.finder)
         return snapshot, begin.merge({key: min(at, until[key]) for key, at in starts.items()})
 
     def _parsed(self, given: Json) -> Offsets:
@@ -308,9 +316,9 @@ class StreamPlanner:
         self._passed.append((offsets.to_dict(), offsets))
         return offsets.to_dict()
 
-    def _reach(self, recent: Snapshot) -> Reach:
-        """What may be planned, from a look."""
-        return (recent.layout.readable, recent.bounds) if self._target is None else self._target.within(recent)
+    @property
+    def _delay_over(self) -> bool:
+        return self._delayed_until is None or self._clock() >= self._delayed_until
 
     def _waited_for_silent(self) -> bool:
         """After a look with nothing to do: whether brokers with a part of the target were silent and answer again.

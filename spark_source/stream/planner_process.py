@@ -16,13 +16,13 @@ import signal
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 from types import FrameType
 from typing import Final
 
 from spark_source.boundary import main_module, show_log
-from spark_source.java_parent import java_parent
 
-__all__ = ["LOG_LEVEL_VARIABLE", "collect_seldom", "let_end_in_peace", "set_up_planner_process"]
+__all__ = ["LOG_LEVEL_VARIABLE", "collect_seldom", "java_parent", "let_end_in_peace", "set_up_planner_process"]
 
 PLANNER_MODULE: Final = "pyspark.sql.streaming.python_streaming_source_runner"
 
@@ -38,10 +38,7 @@ _END_SECONDS = 15.0
 
 def set_up_planner_process() -> bool:
     """In Spark's planner process: let SIGTERM raise SystemExit, so that the runner calls the reader's stop(); do the
-    same when the driver has died; show this project's logs; collect garbage rarely.
-
-    Does nothing in other processes, and returns False.
-    """
+    same when the driver has died; show this project's logs; collect garbage rarely. False in other processes."""
     if main_module() != PLANNER_MODULE or threading.current_thread() is not threading.main_thread():
         return False
     signal.signal(signal.SIGTERM, _leave)
@@ -49,7 +46,11 @@ def set_up_planner_process() -> bool:
     if driver_runs is not None:
         threading.Thread(target=_follow, args=(driver_runs,), name="tubeclient-driver-watch", daemon=True).start()
     collect_seldom()
-    _show_log(os.environ.get(LOG_LEVEL_VARIABLE, "INFO"))
+    text = os.environ.get(LOG_LEVEL_VARIABLE, "INFO")
+    level = logging.getLevelNamesMapping().get(text.strip().upper())
+    show_log(logging.INFO if level is None else level)
+    if level is None:
+        logging.getLogger(__name__).warning("%s is %r, which is not a log level", LOG_LEVEL_VARIABLE, text)
     return True
 
 
@@ -60,19 +61,20 @@ def let_end_in_peace() -> None:
 
 
 def collect_seldom() -> None:
-    """Make Python look for reference cycles after 100 000 new objects instead of 700.
-
-    A batch of 10 000 partitions creates some 100 000 objects that live until the next one. At 700, all objects,
-    including pyspark's, would be scanned several times per batch; that takes longer than the planning.
-    """
+    """Make Python look for reference cycles after 100 000 new objects instead of 700: a batch of 10 000 partitions
+    creates as many that live until the next one, and scanning all of them often takes longer than the planning."""
     gc.set_threshold(100_000, 50, 100)
 
 
-def _show_log(level: str) -> None:
-    known = logging.getLevelNamesMapping().get(level.strip().upper())
-    show_log(logging.INFO if known is None else known)
-    if known is None:
-        logging.getLogger(__name__).warning("%s is %r, which is not a log level", LOG_LEVEL_VARIABLE, level)
+def java_parent() -> Callable[[], bool] | None:
+    """Returns a function that says whether this process still has the parent that it has now; None if that is no JVM,
+    as a launcher that may end early, and where there is no /proc, which is on Linux alone."""
+    parent = os.getppid()
+    try:
+        name = Path(f"/proc/{parent}/comm").read_text().strip()
+    except OSError:
+        return None
+    return (lambda: os.getppid() == parent) if name == "java" else None
 
 
 def _leave(_signal: int, _frame: FrameType | None) -> None:

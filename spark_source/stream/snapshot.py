@@ -5,19 +5,19 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 from spark_source.cluster.cluster import Membership
 from spark_source.offsets.offsets import Offsets, PartitionSet, Run
-from tubeclient.errors import TubeError
+from tubeclient.errors import ConnectError, TubeError
 from tubeclient.keys import PartitionKey, StoreBounds, StoreKey
 from tubeclient.metadata import ClusterView
 from tubeclient.positions.offset_lookup import OffsetLookup
 from tubeclient.positions.store_growth import StoreGrowth
 
-__all__ = ["MIN_REFRESH_SECONDS", "Layout", "SilentBrokers", "Snapshot", "SnapshotCache", "some_of"]
+__all__ = ["MIN_REFRESH_SECONDS", "Layout", "Snapshot", "SnapshotCache", "Target", "some_of"]
 
 _log = logging.getLogger(__name__)
 
@@ -53,13 +53,6 @@ class Layout:
         if all(layout.subscribable for layout in self.view.layouts):
             return self.configured
         return PartitionSet(key for key in self.configured if self.view.is_subscribable(key))
-
-    @cached_property
-    def unreadable(self) -> tuple[PartitionKey, ...]:
-        """The partitions that cannot be read now."""
-        if self.readable is self.configured:
-            return ()
-        return tuple(key for key in self.configured if key not in self.readable)
 
 
 @dataclass(frozen=True)
@@ -140,10 +133,7 @@ class SnapshotCache:
 
     def get(self, *, fresh: bool = False, busy: bool = False) -> Snapshot:
         """Return a snapshot: with `fresh` always a new one, with `busy` as new as the time share for lookups allows.
-        Raises errors of the membership and the lookup.
-
-        Every call detects a membership that has ended: a query that lost its group must not go on.
-        """
+        Raises errors of the lookup, and of the membership: a query that lost its group must not go on."""
         shown = self._membership.view()
         began = self._clock()
         if self._held is None or fresh or began >= (self._rested_at if busy else self._fresh_until):
@@ -154,37 +144,72 @@ class SnapshotCache:
             before = frozenset() if self._held is None else self._held.silent.keys()
             self._held = Snapshot.of(self._layout, self._lookup, self._held)
             took = self._clock() - began
-            if self._held.silent.keys() - before:
-                began, took = (
-                    began + took,
-                    0.0,
-                )  # spent waiting for a broker that fell silent; that does not repeat
+            if self._tell_silent(before, self._held):  # it was waited for; that does not repeat
+                began, took = began + took, 0.0
             self._rested_at = began + took + took / _MOST_TIME_SHARE
             self._fresh_until = max(self._rested_at, began + took + MIN_REFRESH_SECONDS)
         return self._held
 
-
-class SilentBrokers:
-    """Remembers which brokers were reported."""
-
-    def __init__(self) -> None:
-        self._told: set[int] = set()
-
-    def tell(self, snapshot: Snapshot) -> None:
-        """Warn of each newly silent broker, with its partitions."""
-        for broker_id in sorted(self._told - snapshot.silent.keys()):
-            self._told.discard(broker_id)
+    @staticmethod
+    def _tell_silent(before: Set[int], snapshot: Snapshot) -> list[int]:
+        """Warn of each newly silent broker, with its partitions; returns these brokers."""
+        for broker_id in sorted(before - snapshot.silent.keys()):
             _log.info("broker %d answers again", broker_id)
-        for broker_id in sorted(snapshot.silent.keys() - self._told):
-            self._told.add(broker_id)
-            waiting = snapshot.untold_of(broker_id)
+        new = sorted(snapshot.silent.keys() - before)
+        for broker_id in new:
             _log.warning(
                 "broker %s does not answer for now, and %s wait for it: they keep their positions or starting offsets; "
                 "other brokers are read on. The reason: %s",
                 snapshot.view.brokers[broker_id],
-                some_of(waiting),
+                some_of(snapshot.untold_of(broker_id)),
                 snapshot.silent[broker_id],
             )
+        return new
+
+
+class Target:
+    """Where a query of Trigger.AvailableNow ends: the partitions at the start, and the end of each store when its
+    broker first answered, at once unless it was down."""
+
+    def __init__(self, frozen: Snapshot) -> None:
+        self.frozen = frozen
+        self.ends = {store: held.max_offset for store, held in frozen.bounds.items()}
+
+    def within(self, recent: Snapshot) -> tuple[PartitionSet, Mapping[StoreKey, StoreBounds]]:
+        """What is left of the target at a look: the partitions that still exist, up to the target's ends."""
+        there = self.frozen.configured
+        bounds: dict[StoreKey, StoreBounds] = {}
+        for store, held in recent.bounds.items():
+            if store in there.spans:
+                end = self.ends.setdefault(store, held.max_offset)
+                bounds[store] = StoreBounds(held.min_offset, max(held.min_offset, min(end, held.max_offset)))
+        return PartitionSet(key for key in recent.layout.readable if key in there), bounds
+
+    def waited_for_silent(self, reached: Offsets, recent: Snapshot, lookup: OffsetLookup) -> bool:
+        """Whether brokers with a part of the target were silent and answer again; does not wait if none was silent.
+        ConnectError if they do not answer for `retryLimit`: Spark would take the query's end for that of its data."""
+        left = self._left(reached, recent)
+        if not left:
+            return False
+        try:
+            lookup.bounds(recent.layout.view_read)
+        except TubeError as error:
+            raise ConnectError(
+                f"Trigger.AvailableNow has read all except {some_of(left)}, whose brokers do not answer: {error}. "
+                "What was read is complete and in the checkpoint; start the query again when they answer",
+                condition="BROKER_UNREACHABLE",
+            ) from error
+        return True
+
+    def _left(self, reached: Offsets, recent: Snapshot) -> list[PartitionKey]:
+        """The target's partitions that were not read to their end because their broker does not answer."""
+        return [
+            key
+            for broker_id in recent.silent
+            for key in recent.untold_of(broker_id)
+            if key in self.frozen.configured
+            and (key not in reached or key.store not in self.ends or reached[key] < self.ends[key.store])
+        ]
 
 
 def some_of(partitions: list[PartitionKey]) -> str:

@@ -7,12 +7,19 @@ copy, made in a short-lived process, is pickled and sent to the tasks, and only 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
-from spark_source.boundary import as_one_line, passed_on
-from spark_source.engine import ReadAllAvailable, ReadLimit, ReadMaxRows, ReadMinRows, SupportsTriggerAvailableNow
+from spark_source.boundary import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxRows,
+    ReadMinRows,
+    SupportsTriggerAvailableNow,
+    as_one_line,
+    passed_on,
+)
 from spark_source.options.source_options import SourceOptions
 from spark_source.plan.read_task import ReadTask
 from spark_source.read.task_read import read_task
@@ -23,30 +30,45 @@ if TYPE_CHECKING:
 
     from spark_source.stream.planner import StreamPlanner
 
-__all__ = ["RefusedStreamReader", "TubeStreamReader"]
+__all__ = ["TubeStreamReader"]
 
 
 class TubeStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Micro-batches of exact ranges. Opens nothing until Spark asks for offsets."""
+    """Micro-batches of exact ranges. Opens nothing until Spark asks for offsets.
 
-    def __init__(self, options: SourceOptions) -> None:
-        self._options = options
+    With `refusal` each call raises it: Spark 4.2 hides an error of `streamReader` itself, stops the reader that it did
+    not get, and reports that it has none (`main` of pyspark/sql/streaming/python_streaming_source_runner.py).
+    """
+
+    def __init__(self, options: SourceOptions | None, refusal: Exception | None = None) -> None:
+        self._given = options
+        self._refusal = refusal
         self._planner: StreamPlanner | None = None
         self._stands_at: dict[str, Any] | None = None
         """Where the last batch ended, for Spark before 4.2, which does not pass it."""
 
     def __getstate__(self) -> dict[str, Any]:
         """For the tasks, which need neither the planner nor access to the offsets table."""
-        return {"_options": self._options.for_tasks(), "_planner": None, "_stands_at": None}
+        given = None if self._given is None else self._given.for_tasks()
+        return {"_given": given, "_refusal": self._refusal, "_planner": None, "_stands_at": None}
+
+    @property
+    def _options(self) -> SourceOptions:
+        if self._refusal is not None:
+            raise self._refusal
+        assert self._given is not None
+        return self._given
 
     @as_one_line()
     def prepareForTriggerAvailableNow(self) -> None:
         self._planning().freeze_target()
 
     def getDefaultReadLimit(self) -> ReadLimit:
+        if self._given is None:
+            return ReadAllAvailable()
         # Spark's Python API has no composite limit. Any limit here distinguishes this reader's default from triggers
         # that want everything; if both limits are set, latestOffset adds the minimum itself.
-        most, fewest = self._options.max_offsets_per_trigger, self._options.min_offsets_per_trigger
+        most, fewest = self._given.max_offsets_per_trigger, self._given.min_offsets_per_trigger
         if most is not None:
             return ReadMaxRows(most)
         return ReadAllAvailable() if fewest is None else ReadMinRows(fewest)
@@ -109,30 +131,3 @@ class TubeStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 options, TubeCluster(client_settings(options), options, options.bad_messages), ProgressTable(options)
             )
         return self._planner
-
-
-class RefusedStreamReader(DataSourceStreamReader):
-    """Raises `error` at each call.
-
-    Spark 4.2 hides an error of `streamReader` itself: it then stops the reader that it did not get, and reports that it
-    has none (`main` of pyspark/sql/streaming/python_streaming_source_runner.py).
-    """
-
-    def __init__(self, error: Exception) -> None:
-        self._error = error
-
-    def initialOffset(self) -> dict[str, Any]:
-        self._refuse()
-
-    def latestOffset(self, start: dict[str, Any] | None = None, limit: ReadLimit | None = None) -> dict[str, Any]:
-        self._refuse()
-
-    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        self._refuse()
-
-    def read(self, partition: InputPartition) -> Iterator[Any]:
-        self._refuse()
-
-    @as_one_line()
-    def _refuse(self) -> NoReturn:
-        raise self._error

@@ -6,17 +6,16 @@ batch write does so in `save`. A streaming query creates a writer per micro-batc
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+import pyspark
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
-from spark_source.boundary import as_one_line
-from spark_source.engine import HAS_ARROW_STREAM_WRITES, VERSION, DataSourceStreamArrowWriter
-from spark_source.options.sink_options import SinkOptions
-from spark_source.write.sink_columns import SinkColumns
-from spark_source.write.task_write import describe, write_rows
+from spark_source.boundary import HAS_ARROW_STREAM_WRITES, DataSourceStreamArrowWriter, as_one_line
+from spark_source.options.source_options import SinkOptions
+from spark_source.write.sink_rows import SinkColumns
+from spark_source.write.task_write import write_rows
 from tubeclient.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -24,14 +23,12 @@ if TYPE_CHECKING:
 
 __all__ = ["TubeBatchWriter", "TubeStreamWriter", "check_streams"]
 
-_log = logging.getLogger(__name__)
-
-Messages = Sequence[WriterCommitMessage | None]
-"""The report of each task; None for one that failed."""
-
 
 class _Writer:
-    """Base of both writers: holds the tasks' data. Opens nothing on the driver."""
+    """Base of both writers: holds the tasks' data. Opens nothing on the driver.
+
+    Spark tells a writer of success and failure; there is nothing to do. Messages of finished tasks stay on the brokers.
+    """
 
     def __init__(self, options: SinkOptions, columns: SinkColumns) -> None:
         self._options = options
@@ -45,31 +42,15 @@ class _Writer:
 class TubeBatchWriter(_Writer, DataSourceArrowWriter):
     """`df.write.format("tubeclient")`."""
 
-    def commit(self, messages: Messages) -> None:
-        _log.info("written: %s", describe(messages))
-
-    def abort(self, messages: Messages) -> None:
-        _log.warning("the write failed; messages of finished tasks stay on the brokers: %s", describe(messages))
-
 
 class TubeStreamWriter(_Writer, DataSourceStreamArrowWriter):
     """`df.writeStream.format("tubeclient")`."""
-
-    def commit(self, messages: Messages, batchId: int) -> None:
-        _log.debug("batch %d written: %s", batchId, describe(messages))
-
-    def abort(self, messages: Messages, batchId: int) -> None:
-        _log.warning(
-            "batch %d failed; its next try sends the messages of finished tasks again: %s",
-            batchId,
-            describe(messages),
-        )
 
 
 def check_streams() -> None:
     """Raise ConfigurationError if Spark can pass rows of streams to Python sinks only one at a time."""
     if not HAS_ARROW_STREAM_WRITES:
         raise ConfigurationError(
-            f"writeStream to tubeclient needs Spark 4.1; this is {VERSION}. Write in foreachBatch",
+            f"writeStream to tubeclient needs Spark 4.1; this is {pyspark.__version__}. Write in foreachBatch",
             condition="NEEDS_NEWER_SPARK",
         )

@@ -1,19 +1,87 @@
-"""From Arrow batches to messages, one for each row. All rows of a batch are checked before the first is sent."""
+"""From a frame's columns, found by its schema alone, to messages, one for each row. All rows of a batch are checked
+before the first is sent."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 from zoneinfo import ZoneInfo
 
-import pyarrow as pa
+from pyspark.sql.types import BinaryType, DataType, MapType, StringType, StructType, TimestampType
 
-from spark_source.write.sink_columns import SinkColumns
 from tubeclient.errors import ConfigurationError
 from tubeclient.producing.outgoing import OutgoingMessage
 
-__all__ = ["MessageMaker", "bad_row"]
+if TYPE_CHECKING:
+    import pyarrow
+
+__all__ = ["MessageMaker", "SinkColumns", "bad_row", "find_columns"]
+
+
+@dataclass(frozen=True, slots=True)
+class SinkColumns:
+    """The columns' positions from 0; None for missing ones."""
+
+    value: int
+    topic: int | None = None
+    tag: int | None = None
+    attributes: int | None = None
+    message_time: int | None = None
+
+
+_TEXT, _MAP, _TIME, _BODY = "string", "map<string,string>", "timestamp", "binary or string"
+_TYPES: Final = {"value": _BODY, "topic": _TEXT, "tag": _TEXT, "attributes": _MAP, "messageTime": _TIME}
+"""Type by name."""
+_HINTS: Final = {
+    "messagetype": "; rename messageType to tag",
+    # The columns of Spark's Kafka sink and source:
+    "key": "; TubeMQ has no keys",
+    "headers": "; give them as attributes, a map<string, string>",
+    "partition": "; rows go to all partitions in turn",
+    "timestamp": "; rename timestamp to messageTime",
+}
+
+
+def find_columns(schema: StructType, topic: str | None) -> SinkColumns:
+    """Return the columns' positions. Names are compared without case, as Spark does by default; `topic` is the option.
+    The ConfigurationError names the column that is missing, has a wrong type, is repeated, or is unknown."""
+    names = {name.lower(): name for name in _TYPES}
+    found: dict[str, int] = {}
+    for number, field in enumerate(schema.fields):
+        name = names.get(field.name.lower())
+        if name is None:
+            raise ConfigurationError(
+                f"column {field.name} cannot be written; select among {', '.join(_TYPES)}"
+                f"{_HINTS.get(field.name.lower(), '')}"
+            )
+        if name in found:
+            raise ConfigurationError(
+                f"columns {schema.fields[found[name]].name} and {field.name} are the same, because a write compares "
+                "names without case; select one of them"
+            )
+        if not _fits(_TYPES[name], field.dataType):
+            raise ConfigurationError(
+                f"column {field.name} has the type {field.dataType.simpleString()}; a write takes {_TYPES[name]} there,"
+                " so cast it"
+            )
+        found[name] = number
+    if "value" not in found:
+        raise ConfigurationError(
+            f"a write needs a column value, of type {_BODY}; the columns are {', '.join(schema.fieldNames())}"
+        )
+    if topic is None and "topic" not in found:
+        raise ConfigurationError("there is neither an option topic nor a column topic; give one of them")
+    return SinkColumns(*(found.get(name) for name in _TYPES))  # type: ignore[arg-type]
+
+
+def _fits(wanted: str, kind: DataType) -> bool:
+    if wanted == _MAP:
+        return isinstance(kind, MapType) and _fits(_TEXT, kind.keyType) and _fits(_TEXT, kind.valueType)
+    if wanted == _TIME:
+        return isinstance(kind, TimestampType)
+    return isinstance(kind, StringType) or (wanted == _BODY and isinstance(kind, BinaryType))
 
 
 def bad_row(number: int, reason: object) -> ConfigurationError:
@@ -37,11 +105,11 @@ class MessageMaker:
         self.rows = 0
         """How many rows have become messages."""
 
-    def make(self, batch: pa.RecordBatch) -> list[OutgoingMessage]:
-        """Return the batch's rows as messages, in order.
+    def make(self, batch: pyarrow.RecordBatch) -> list[OutgoingMessage]:
+        """Return the batch's rows as messages, in order. The ConfigurationError for a row that cannot be sent names it,
+        counted from 0 in the task, and the column."""
+        import pyarrow as pa
 
-        The ConfigurationError for a row that cannot be sent names the row, counted from 0 in the task, and the column.
-        """
         columns = self._columns
         column = batch.column(columns.value)
         # Texts as their UTF-8 bytes, without a copy.
@@ -50,29 +118,23 @@ class MessageMaker:
         elif pa.types.is_large_string(column.type):
             column = column.cast(pa.large_binary())
         values = column.to_pylist()
-        rows = range(len(values))
-        topics = [self._topic] * len(rows) if self._topic is not None else self._column(batch, columns.topic)
-        tags = self._column(batch, columns.tag)
-        attributes = self._column(batch, columns.attributes)
-        times = self._times(batch)
+
+        def cells(number: int | None) -> list[Any]:
+            return [None] * len(values) if number is None else batch.column(number).to_pylist()
+
+        topics = [self._topic] * len(values) if self._topic is not None else cells(columns.topic)
+        times = [""] * len(values)
+        if columns.message_time is not None:
+            moments = batch.column(columns.message_time).cast(pa.timestamp("us", "UTC")).cast(pa.int64()).to_pylist()
+            times = ["" if at is None else self._minute(at // _MICROSECONDS_PER_MINUTE) for at in moments]
         made = []
-        for row in rows:
+        for row in zip(values, topics, cells(columns.tag), times, cells(columns.attributes), strict=True):
             try:
-                made.append(_message(values[row], topics[row], tags[row], times[row], attributes[row]))
+                made.append(_message(*row))
             except ValueError as error:
-                raise bad_row(self.rows + row, error) from None
-        self.rows += len(rows)
+                raise bad_row(self.rows + len(made), error) from None
+        self.rows += len(made)
         return made
-
-    def _column(self, batch: pa.RecordBatch, number: int | None) -> list[Any]:
-        return [None] * batch.num_rows if number is None else batch.column(number).to_pylist()
-
-    def _times(self, batch: pa.RecordBatch) -> list[str]:
-        number = self._columns.message_time
-        if number is None:
-            return [""] * batch.num_rows
-        moments = batch.column(number).cast(pa.timestamp("us", "UTC")).cast(pa.int64()).to_pylist()
-        return ["" if moment is None else self._minute(moment // _MICROSECONDS_PER_MINUTE) for moment in moments]
 
     def _minute(self, minute: int) -> str:
         """Return yyyyMMddHHmm in the time zone, from minutes since 1970."""

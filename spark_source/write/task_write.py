@@ -6,15 +6,14 @@ A task that Spark repeats, or runs twice at once, sends its rows again: at least
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql.datasource import WriterCommitMessage
 
-from spark_source.options.sink_options import SinkOptions
-from spark_source.write.sink_columns import SinkColumns
+from spark_source.options.source_options import SinkOptions
+from spark_source.write.sink_rows import MessageMaker, SinkColumns, bad_row
 from tubeclient.errors import DeadlineExceeded
 
 if TYPE_CHECKING:
@@ -22,29 +21,21 @@ if TYPE_CHECKING:
 
     from tubeclient.producing.outgoing import OutgoingMessage
 
-__all__ = ["InFlight", "Written", "describe", "write_rows"]
+__all__ = ["InFlight", "write_rows"]
 
-MAX_MESSAGES: Final = 2_000
-"""How much of a task's rows may be in flight to the brokers."""
-MAX_BYTES: Final = 8 << 20
-"""Likewise; a larger single message is sent alone."""
-_SLICE_MESSAGES: Final = 200
-_SLICE_BYTES: Final = 1 << 20
+MAX_SLICES: Final = 8
+"""How many slices of a task's rows may be in flight to the brokers."""
+SLICE_MESSAGES: Final = 250
+SLICE_BYTES: Final = 1 << 20
+"""A larger single message is a slice of its own."""
 
 _PUBLISH_LIMIT_MS: Final = 10_000
 """How long to wait for a topic that cannot be written: a new topic needs some time."""
 
 
-@dataclass(frozen=True)
-class Written(WriterCommitMessage):
-    """What a task has sent, by topic; all of it is acknowledged."""
-
-    rows: Mapping[str, int]
-    payload_bytes: Mapping[str, int]
-    """Bodies and attributes."""
-
-
-def write_rows(options: SinkOptions, columns: SinkColumns, batches: Iterable[pyarrow.RecordBatch]) -> Written:
+def write_rows(
+    options: SinkOptions, columns: SinkColumns, batches: Iterable[pyarrow.RecordBatch]
+) -> WriterCommitMessage:
     """Send all rows; returns once brokers have acknowledged each.
 
     Memory: one batch, its messages, and what is in flight. Raises ConfigurationError for a row that cannot be sent,
@@ -52,30 +43,22 @@ def write_rows(options: SinkOptions, columns: SinkColumns, batches: Iterable[pya
     """
     # Imported here, because the driver loads this module too and does not need them.
     from spark_source.options.access import client_settings
-    from spark_source.write.sink_rows import MessageMaker, bad_row
     from tubeclient import Producer
 
     settings = client_settings(options)
-    rows: dict[str, int] = {}
-    payload_bytes: dict[str, int] = {}
-    producer = Producer(settings, max_in_flight=MAX_MESSAGES)  # opens nothing before it publishes
+    producer = Producer(settings, max_in_flight=MAX_SLICES * SLICE_MESSAGES)  # opens nothing before it publishes
     in_flight = InFlight(
         producer.submit_each, options.retry_limit_ms + options.rpc_timeout_ms + settings.connect_timeout_ms
     )
-
-    def limits(topics: Collection[str]) -> dict[str, int]:
-        """The bytes that a message may have, by topic."""
-        new = set(topics).difference(producer.topics)
-        if new:
-            producer.publish(new, timeout_ms=min(_PUBLISH_LIMIT_MS, options.retry_limit_ms))
-        return {topic: producer.max_message_bytes(topic) for topic in topics}
-
     maker = MessageMaker(columns, options.topic, options.message_time_zone)
 
     def send(batch: pyarrow.RecordBatch) -> None:  # a function, so that its messages are freed before the next batch
         first = maker.rows
         messages = maker.make(batch)
-        most = limits({message.topic for message in messages})
+        topics = {message.topic for message in messages}
+        if new := topics.difference(producer.topics):
+            producer.publish(new, timeout_ms=min(_PUBLISH_LIMIT_MS, options.retry_limit_ms))
+        most = {topic: producer.max_message_bytes(topic) for topic in topics}
         for number, message in enumerate(messages, first):
             size, limit = len(message.payload), most[message.topic]
             if size > limit:
@@ -83,9 +66,6 @@ def write_rows(options: SinkOptions, columns: SinkColumns, batches: Iterable[pya
                     number, f"with its attributes it has {size} bytes, and topic {message.topic} takes {limit}"
                 )
         in_flight.send(messages)
-        for message in messages:
-            rows[message.topic] = rows.get(message.topic, 0) + 1
-            payload_bytes[message.topic] = payload_bytes.get(message.topic, 0) + len(message.payload)
 
     try:
         for batch in batches:
@@ -93,22 +73,11 @@ def write_rows(options: SinkOptions, columns: SinkColumns, batches: Iterable[pya
         in_flight.drain()
     finally:
         producer.close(timeout_ms=0)  # after an error nobody waits for messages in flight
-    return Written(rows, payload_bytes)
-
-
-def describe(messages: Iterable[WriterCommitMessage | None]) -> str:
-    """Return a line about what tasks have sent: rows and bytes by topic. None stands for a failed task."""
-    written = [message for message in messages if isinstance(message, Written)]
-    parts = [
-        f"{sum(one.rows.get(topic, 0) for one in written)} rows, "
-        f"{sum(one.payload_bytes.get(topic, 0) for one in written)} bytes to topic {topic}"
-        for topic in sorted({topic for one in written for topic in one.rows})
-    ]
-    return "; ".join(parts) or "no rows"
+    return WriterCommitMessage()
 
 
 class InFlight:
-    """Sends messages in order, with at most MAX_MESSAGES and MAX_BYTES of them in flight.
+    """Sends messages in order, with at most MAX_SLICES slices of them in flight.
 
     `patience_ms` is how long to wait for the answers to one slice; the sender gives up earlier, with a reason.
     """
@@ -116,20 +85,14 @@ class InFlight:
     def __init__(self, submit: Callable[[Sequence[OutgoingMessage]], list[Future[Any]]], patience_ms: float) -> None:
         self._submit = submit
         self._patience_ms = patience_ms
-        self._slices: deque[tuple[list[Future[Any]], int]] = deque()
-        """Answers, and the bytes of the payloads."""
-        self._messages = 0
-        self._bytes = 0
+        self._slices: deque[list[Future[Any]]] = deque()
 
     def send(self, messages: Sequence[OutgoingMessage]) -> None:
         """Send all; waits while too much is in flight. Raises the error of an earlier message that failed."""
         for part in _slices(messages):
-            size = _size(part)
-            while self._slices and (self._messages + len(part) > MAX_MESSAGES or self._bytes + size > MAX_BYTES):
+            if len(self._slices) == MAX_SLICES:
                 self._settle_oldest()
-            self._slices.append((self._submit(part), size))
-            self._messages += len(part)
-            self._bytes += size
+            self._slices.append(self._submit(part))
 
     def drain(self) -> None:
         """Wait until every message is acknowledged; raises the error of one that failed."""
@@ -137,8 +100,7 @@ class InFlight:
             self._settle_oldest()
 
     def _settle_oldest(self) -> None:
-        answers, size = self._slices.popleft()
-        for answer in answers:
+        for answer in self._slices.popleft():
             try:
                 answer.result(self._patience_ms / 1000)
             except TimeoutError as error:
@@ -146,21 +108,15 @@ class InFlight:
                     raise
                 late = f"a message was neither acknowledged nor given up within {self._patience_ms:.0f} ms"
                 raise DeadlineExceeded(late) from None
-        self._messages -= len(answers)
-        self._bytes -= size
 
 
 def _slices(messages: Sequence[OutgoingMessage]) -> Iterator[Sequence[OutgoingMessage]]:
-    """Yield `messages` in parts of at most _SLICE_MESSAGES and _SLICE_BYTES, with at least one in each."""
+    """Yield `messages` in parts of at most SLICE_MESSAGES and SLICE_BYTES, with at least one in each."""
     start = size = 0
     for number, message in enumerate(messages):
-        if number > start and (number - start >= _SLICE_MESSAGES or size + len(message.payload) > _SLICE_BYTES):
+        if number > start and (number - start >= SLICE_MESSAGES or size + len(message.payload) > SLICE_BYTES):
             yield messages[start:number]
             start, size = number, 0
         size += len(message.payload)
     if start < len(messages):
         yield messages[start:]
-
-
-def _size(messages: Sequence[OutgoingMessage]) -> int:
-    return sum(len(message.payload) for message in messages)

@@ -126,8 +126,7 @@ def job_of(folder: Path, mark: str, tube: Cluster, spark: SparkCluster, **more: 
         "max-offsets-per-trigger": "4000",
         "trigger": "0s",
     }
-    # What the watch over the order asks for holds where each commit is waited for.
-    options = {"masterWebPort": str(tube.master_web_port), "offsetsTableMode": "strict"}
+    options = {"masterWebPort": str(tube.master_web_port)}
     job = Job(folder / "job", mark, spark.url, settings, options)
     try:
         yield job

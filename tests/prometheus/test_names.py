@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from spark_source.progress.query_metrics import QUERY_METRICS
 from tubeclient.counts import CLIENT_METRICS
+from tubeclient_cli.ingest.metrics import QUERY_METRICS
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs" / "monitor.md").read_text(encoding="utf-8")

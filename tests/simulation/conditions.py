@@ -75,15 +75,11 @@ class JobSettings:
     @classmethod
     def drawn(cls, rng: random.Random, conditions: Conditions) -> JobSettings:
         options = {"assignmentStrategy": rng.choice(STRATEGIES), "retryLimit": rng.choice(("10s", "60s"))}
-        takes_over, _, strict, seldom = (rng.random() for _ in range(4))  # four: defences.py has seeds of these
+        takes_over, *_ = (rng.random() for _ in range(4))  # four: defences.py has seeds of these
         if takes_over < 0.4:
             options |= {"backlogTakeover": "true", "backlogTakeoverMinRows": "2"}
         if conditions.to_brokers:
             options |= {"commitOffsetsToBroker": "true"}
-        if conditions.offsets_table and strict < 0.3:
-            options |= {"offsetsTableMode": "strict"}
-        if conditions.offsets_table and seldom < 0.2:
-            options |= {"offsetCommitInterval": "5s"}
         return cls(rng.choice((1, 2, 2, 3)), rng.choice((None, 3, 10, 40)), options)
 
     def source_options(self, masters: str, group: str, topics: tuple[str, ...], *, table: bool) -> dict[str, Any]:

@@ -116,7 +116,7 @@ DEFENCES = (
         off=lambda real: lambda state, record: replace(real(state, record), undone=()),
         kinds=("the target is restored",),
         given=BAD,
-        seed=0,
+        seed=1,
     ),
     Defence(
         "bad records count with their commit",
@@ -124,7 +124,7 @@ DEFENCES = (
         off=lambda _: lambda *_: "true",
         kinds=("the target is restored",),
         given=BAD,
-        seed=0,
+        seed=1,
     ),
     Defence(
         "a position past a lost tail goes back",
@@ -170,7 +170,7 @@ DEFENCES = (
         "only what is complete is recorded",
         "spark_source.stream.planner:StreamPlanner._end_of_batch",
         "return self._written(end)",
-        "self._record(end, recent)\nreturn self._written(end)",
+        "self._position.record(end, recent)\nreturn self._written(end)",
         0,
         ("the driver dies",),
         TABLE,
@@ -229,7 +229,7 @@ DEFENCES = (
         "tubeclient.range_reader:RangeReader._check_kept",
         "kept.losses(self._runner, self._store_sizes)",
         "()",
-        5,
+        12,
         ("retention", "the driver dies"),
     ),
     Defence(

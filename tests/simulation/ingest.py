@@ -170,7 +170,7 @@ _LATE = (
     "spark_source.cluster.cluster",
     "spark_source.progress.progress_table",
     "spark_source.read.arrow",
-    "spark_source.read.batch_sizes",
+    "spark_source.read.task_read",
     "spark_source.stream.planner",
     "spark_source.stream.planner_process",
     "tubeclient.admin",

@@ -18,7 +18,7 @@ from functools import partial
 from types import SimpleNamespace
 from typing import Any, cast
 
-from spark_source.engine import ReadAllAvailable
+from spark_source.boundary import ReadAllAvailable
 from spark_source.options.given import parse_options
 from spark_source.stream.stream_reader import TubeStreamReader
 from tests.simulation.hub import Fiber, Process

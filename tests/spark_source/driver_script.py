@@ -59,22 +59,6 @@ class Driver:
         writer = frame.select("value").writeStream.format("parquet").option("path", rows)
         self._queries[name] = writer.option("checkpointLocation", checkpoint).trigger(**trigger).start()
 
-    def start_copy(self, name: str, options: Options, checkpoint: str, sink: Options) -> None:
-        """A streaming query from a topic into another."""
-        frame = self._spark.readStream.format("tubeclient").options(**options).load().select("value")
-        writer = frame.writeStream.format("tubeclient").options(**sink).option("checkpointLocation", checkpoint)
-        self._queries[name] = writer.trigger(availableNow=True).start()
-
-    def start_copy_by_batches(self, name: str, options: Options, checkpoint: str, sink: Options) -> None:
-        """The same, each micro-batch by a batch write."""
-
-        def write(frame: DataFrame, _: int) -> None:
-            frame.write.format("tubeclient").options(**sink).mode("append").save()
-
-        frame = self._spark.readStream.format("tubeclient").options(**options).load().select("value")
-        writer = frame.writeStream.foreachBatch(write).option("checkpointLocation", checkpoint)
-        self._queries[name] = writer.trigger(availableNow=True).start()
-
     def ingest(self, settings: dict[str, Any]) -> list[int]:
         """Run the job to its end; returns its rows, and how many of them are bad."""
         done = Ingest(self._spark, **settings).run()

@@ -11,9 +11,9 @@ from offsets_store import GroupKey, OffsetsTable, OffsetsTableError
 from offsets_store.rows import Row
 from offsets_store.run import Conflict
 from offsets_store.schema import POSITION
-from spark_source.progress.follower import Waits
+from spark_source.progress.writer import Waits
 from spark_source.stream.planner import StreamPlanner
-from tests.spark_source.fakes import ROW, FakeClock, FakeCluster, as_json, planner_with
+from tests.spark_source.fakes import ROW, FakeCluster, as_json, planner_with
 
 HANG_SECONDS = 30.0
 """After so long a hanging store answers all the same: a test that waited for it fails, and ends."""
@@ -99,16 +99,8 @@ def at(rows: int) -> dict[str, Any]:
     return as_json(both(rows))
 
 
-def open_planner(
-    storage: FakeStorage, mode: str, waits: Waits = LONG, clock: FakeClock | None = None, **more: object
-) -> StreamPlanner:
-    more = {"offsetsTable": "/memory", "offsetsTableMode": mode, **more}
-    return planner_with(storage.table, waits, FakeCluster(rows=(0, 100)), clock, **more)
-
-
-def let_it_work(one: StreamPlanner) -> None:
-    """Until the table's thread has done what it was given so far."""
-    one._progress._thread.call(lambda: None, 30)
+def open_planner(storage: FakeStorage, waits: Waits = LONG, cluster: FakeCluster | None = None) -> StreamPlanner:
+    return planner_with(storage.table, waits, cluster or FakeCluster(rows=(0, 100)), offsetsTable="/memory")
 
 
 FAULTS: dict[str, Callable[[FakeStorage], Callable[[], None]]] = {

@@ -13,8 +13,8 @@ from spark_source.cluster.cluster import TubeCluster
 from spark_source.options.given import parse_options
 from spark_source.options.source_options import SourceOptions
 from spark_source.plan.read_task import ReadTask
-from spark_source.progress.follower import WAITS, Waits
-from spark_source.progress.progress_table import ProgressTable
+from spark_source.progress.progress_table import Position, ProgressTable
+from spark_source.progress.writer import Waits
 from spark_source.stream.planner import StreamPlanner
 from tubeclient.broker_webs import BrokerWebs
 from tubeclient.consumers.group import GroupMembership
@@ -34,13 +34,8 @@ def key(text: str) -> PartitionKey:
 
 
 def options(**more: object) -> SourceOptions:
-    """Options of group g on topic t with two nodes; None takes one of these away.
-
-    With an offsets table they are strict, so that what a call recorded is in the table when it returns.
-    """
+    """Options of group g on topic t with two nodes; None takes one of these away."""
     given = {"masterServers": "127.0.0.1:1", "consumerGroup": "g", "subscribe": "t", "sourceCount": 2, **more}
-    if "offsetsTable" in more:
-        given.setdefault("offsetsTableMode", "strict")
     return parse_options({name: str(value) for name, value in given.items() if value is not None})
 
 
@@ -82,8 +77,6 @@ class FakeCluster(TubeCluster):
         self.refusal: TubeError | None = None
         self.failure: TubeError | None = None
         self.timeless: NoMessageTime | None = None
-        self.lookup_takes: float = 0.0
-        self.clock: FakeClock | None = None
         self._shown = ClusterView.of([], [])
         self.calls: list[str] = []
         self.reported: dict[int, list[PartitionKey]] = {}
@@ -167,8 +160,6 @@ class FakeLookup(OffsetLookup):
     def look(self, view: ClusterView) -> OffsetLook:
         cluster = self._cluster
         cluster.calls.append("bounds")
-        if cluster.clock is not None:
-            cluster.clock.now += cluster.lookup_takes
         rows = cluster.next_rows.pop(0) if cluster.next_rows else cluster.rows
         told = [store for store in view.stores() if store.broker_id not in cluster.silent]
         return OffsetLook(
@@ -179,6 +170,8 @@ class FakeLookup(OffsetLookup):
 
     def group_positions(self, view: ClusterView, consumer_group: str) -> dict[PartitionKey, int]:
         self._cluster.calls.append(f"positions of {consumer_group}")
+        for one in self._cluster.silent & {*view.brokers}:
+            raise ConnectError(f"broker {one} is down")
         return {key: at for key, at in self._cluster.positions.items() if key.broker_id in view.brokers}
 
     def offsets_at(  # type: ignore[override]
@@ -249,17 +242,24 @@ def in_rows(partitions: Iterable[ReadTask]) -> dict[int, list[tuple[str, int, in
     }
 
 
+class SettledTable(ProgressTable):
+    """What a call recorded is in the table when it returns, if that works."""
+
+    def record(self, position: Position) -> None:
+        super().record(position)
+        self._writer.call(lambda: None, 30)
+        self.check()
+
+
 def planner(cluster: FakeCluster, clock: FakeClock | None = None, **more: object) -> StreamPlanner:
-    return planner_with(None, WAITS, cluster, clock, **more)
+    chosen = options(**more)
+    return StreamPlanner(chosen, cluster, SettledTable(chosen), clock or FakeClock())
 
 
-def planner_with(
-    table: OffsetsTable | None, waits: Waits, cluster: FakeCluster, clock: FakeClock | None, **more: object
-) -> StreamPlanner:
+def planner_with(table: OffsetsTable | None, waits: Waits, cluster: FakeCluster, **more: object) -> StreamPlanner:
     """A planner whose offsets table is `table`, where the options name one, and waits for it as `waits` say."""
     chosen = options(**more)
-    own_clock = clock or FakeClock()
-    return StreamPlanner(chosen, cluster, ProgressTable(chosen, own_clock, table, waits), own_clock)
+    return StreamPlanner(chosen, cluster, ProgressTable(chosen, table, waits), FakeClock())
 
 
 offset_values = st.integers(0, 8).map(lambda n: n * INDEX_ENTRY_BYTES)

@@ -45,7 +45,6 @@ class Job:
             startingOffsets="earliest",
             maxOffsetsPerTrigger=ROWS,
             offsetsTable=folder / "offsets",
-            offsetsTableMode="strict",
         )
 
     @contextmanager

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import importlib
-import inspect
 import io
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import cast
 
 import pytest
@@ -14,8 +13,7 @@ from pyspark.util import handle_worker_exception
 from offsets_store.errors import SchemaMismatch
 from pyspark_tubeclient import DefaultSource
 from spark_source.boundary import as_one_line
-from spark_source.plan.read_task import ReadTask
-from spark_source.stream.stream_reader import RefusedStreamReader, TubeStreamReader
+from spark_source.stream.stream_reader import TubeStreamReader
 from tubeclient.errors import ConfigurationError, TopicNotDeployed
 from tubeclient.extras import brought_by
 
@@ -49,21 +47,6 @@ def test_a_misspelt_option_is_one_line() -> None:
     kind, text = line.split(": ", 1)
     assert kind == "tubeclient.errors.ConfigurationError"
     assert text == "[UNKNOWN_OPTION] option sourcecuont is unknown; did you mean sourceCount?"
-
-
-@pytest.mark.parametrize(
-    ("options", "name"),
-    [
-        ({"subscribe": "a b"}, "INVALID_OPTION_VALUE"),
-        ({"topic": "t"}, "MISPLACED_OPTION"),
-        ({"authuser": "me"}, "INVALID_SETTING"),
-        ({"authuser": "me", "authpasswordfile": "/no/such"}, "FILE_NOT_READABLE"),
-        ({"rpctimeout": "100ms"}, "MASTER_UNREACHABLE"),
-    ],
-)
-def test_each_step_of_a_plan_is_behind_the_boundary(options: dict[str, str], name: str) -> None:
-    [line] = shown(lambda: plan_a_read(**options))
-    assert f": [{name}] " in line
 
 
 def test_errors_of_cluster_table_and_packages_are_one_line() -> None:
@@ -108,42 +91,13 @@ def test_a_bug_keeps_its_traceback() -> None:
     assert any("in call" in line for line in lines)
 
 
-def test_spark_still_finds_the_parameters_of_the_methods() -> None:
-    """By their signature it decides how it asks for offsets."""
-    assert list(inspect.signature(TubeStreamReader.latestOffset).parameters) == ["self", "start", "limit"]
-
-
-def test_what_spark_calls_is_behind_the_boundary() -> None:
-    """Those of the methods that can fail."""
-    from spark_source.write.sink import TubeBatchWriter
-
-    for method in (
-        DefaultSource.__init__,
-        DefaultSource.schema,
-        DefaultSource.reader,
-        DefaultSource.streamReader,
-        DefaultSource.writer,
-        DefaultSource.streamWriter,
-        TubeStreamReader.initialOffset,
-        TubeStreamReader.latestOffset,
-        TubeStreamReader.partitions,
-        TubeStreamReader.commit,
-        TubeBatchWriter.write,
-    ):
-        assert hasattr(method, "__wrapped__"), method
-    reader = DefaultSource(OPTIONS).streamReader(DefaultSource(OPTIONS).schema())
-    read = reader.read(ReadTask.__new__(ReadTask))
-    assert isinstance(read, Iterator)
-    assert getattr(read, "__name__", "") == "passed_on"
-
-
 def test_what_a_stream_refuses_is_told_at_every_first_call() -> None:
     """At `streamReader` itself Spark would hide it."""
     source = DefaultSource({**OPTIONS, "endingoffsets": "latest"})
     reader = source.streamReader(source.schema())
     calls: list[Callable[[], object]] = [
         reader.initialOffset,
-        cast(RefusedStreamReader, reader).latestOffset,
+        cast(TubeStreamReader, reader).latestOffset,
         lambda: reader.partitions({}, {}),
     ]
     for call in calls:

@@ -65,11 +65,6 @@ def test_streams_and_their_lag(client: OtherDriver, feed: Feed, tmp_path: Path) 
     assert client.call("rows", rows=own["rows"]) == texts(feed.sent)
 
 
-def test_errors_reach_the_client(client: OtherDriver, feed: Feed) -> None:
-    with pytest.raises(CallFailed, match=r"option subscrib is unknown; did you mean subscribe\?"):
-        client.call("read", options=feed.options(subscrib="t"))
-
-
 def settings_of(feed: Feed, target: str, **more: str) -> dict[str, Any]:
     """Of a job that reads the feed's topic."""
     cluster = {"masterWebPort": str(feed.tube.master_web_port)}

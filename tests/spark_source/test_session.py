@@ -16,7 +16,6 @@ from embedded_tubemq import EmbeddedTubeMQ, TopicConfig
 from embedded_tubemq.storage.store import NewMessage
 from spark_source.session import (
     asks_for_connect,
-    check_spark,
     session,
 )
 from tests.spark_home import JAVA_OPTIONS, SPARK_HOME, bare_python, delta_confs
@@ -45,10 +44,7 @@ heard = {
 session(conf={"spark.sql.shuffle.partitions": 3})
 heard["set"] = spark.conf.get("spark.sql.shuffle.partitions")
 try:
-    session(
-        master="local[7]",
-        conf={"spark.sql.shuffle.partitions": 5, "spark.driver.memory": "3g"},
-    )
+    session(master="local[7]")
 except ConfigurationError as error:
     heard["misfits"], heard["condition"] = str(error), error.condition
 json.dump(heard, open(told, "w"))
@@ -109,11 +105,8 @@ def test_a_session_reads_without_any_variable_and_is_found_again(tmp_path: Path)
             str(tmp_path / "table"),
             said="",
         )
-    assert heard.pop("misfits").split("; ") == [
-        "the running SparkSession does not fit: its master is local[2], not local[7]",
-        "spark.driver.memory cannot change any more. Restart this Python process (in a notebook: the kernel), and call"
-        " pyspark_tubeclient.session before anything else makes a session",
-    ]
+    misfit = "the running SparkSession does not fit: its master is local[2], not local[7]. Restart this Python process"
+    assert heard.pop("misfits").startswith(misfit)
     assert heard == {
         "count": 20,
         "name": "own",
@@ -158,10 +151,3 @@ def test_spark_connect_is_recognised(
 def test_spark_connect_is_refused() -> None:
     with pytest.raises(ConfigurationError, match=r"master sc://host:15002 is for Spark Connect, .*builder\.remote"):
         session(master="sc://host:15002/;token=hush")
-
-
-def test_spark_3_is_refused() -> None:
-    with pytest.raises(ConfigurationError, match=r"this Python has pyspark 3\.5\.1") as caught:
-        check_spark("3.5.1")
-    assert caught.value.condition == "NEEDS_NEWER_SPARK"
-    check_spark("4.0.0.dev1")

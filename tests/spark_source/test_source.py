@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import gc
 import pickle
-import signal
 import subprocess
 import sys
 from typing import Any
 
 import pytest
 from pyspark import cloudpickle
-from pyspark.sql.datasource import InputPartition
-from pyspark.sql.streaming.datasource import ReadAllAvailable
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from pyspark_tubeclient import DefaultSource
 from spark_source.plan.read_task import OffsetRule, ReadTask
 from spark_source.stream.batch_reader import TubeBatchReader
-from spark_source.stream.planner_process import PLANNER_MODULE, set_up_planner_process
+from spark_source.stream.planner_process import PLANNER_MODULE
 from spark_source.stream.stream_reader import TubeStreamReader
 from spark_source.write.sink import TubeBatchWriter, TubeStreamWriter
 from tubeclient.errors import ConfigurationError
@@ -129,27 +125,6 @@ def test_a_writer_is_small_and_checked_when_it_is_made(streaming: bool) -> None:
             read()
     with pytest.raises(ConfigurationError, match="option consumerGroup applies to reads only"):
         getattr(source(), "streamWriter" if streaming else "writer")(rows, False)
-
-
-def test_readers_open_nothing_by_being_made() -> None:
-    reader = stream_reader()
-    assert reader._planner is None
-    assert reader.getDefaultReadLimit() == ReadAllAvailable()
-    assert reader.reportLatestOffset() is None
-    reader.stop()
-    assert reader._planner is None
-
-
-def test_an_empty_batch_read_has_a_partition_without_anything() -> None:
-    one = source()
-    assert list(one.reader(one.schema()).read(InputPartition(None))) == []
-    assert list(stream_reader().read(InputPartition(None))) == []
-
-
-def test_signals_and_garbage_are_left_alone_outside_of_the_planner() -> None:
-    before = signal.getsignal(signal.SIGTERM), gc.get_threshold()
-    assert not set_up_planner_process()
-    assert (signal.getsignal(signal.SIGTERM), gc.get_threshold()) == before
 
 
 def test_sigterm_in_the_planner_becomes_an_ordinary_end() -> None:

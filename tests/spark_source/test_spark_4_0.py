@@ -12,7 +12,7 @@ import pytest
 from embedded_tubemq import EmbeddedTubeMQ
 from offsets_store import OffsetsTable
 from tests.spark_source.feed import Feed
-from tests.spark_source.other_driver import ROOT, SMALL, CallFailed, OtherDriver, places, sink, texts
+from tests.spark_source.other_driver import ROOT, SMALL, OtherDriver, places, texts
 
 pytestmark = pytest.mark.spark
 
@@ -38,12 +38,6 @@ def long_tube(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedTube
 @pytest.fixture
 def topic(long_tube: EmbeddedTubeMQ, request: pytest.FixtureRequest) -> Feed:
     return Feed.create(long_tube, request.node.originalname.removeprefix("test_"), stores=2, partitions=2)
-
-
-def test_it_is_4_0(spark: OtherDriver) -> None:
-    ours, engines, _ = spark.call("versions")
-    assert ours == engines
-    assert ours.startswith("4.0.")
 
 
 def test_batch_reads_and_views(spark: OtherDriver, topic: Feed) -> None:
@@ -100,22 +94,3 @@ def test_available_now_is_one_batch(spark: OtherDriver, topic: Feed, tmp_path: P
     assert spark.run_available("q", **more) == [(1, 40)]
     topic.wait_until_free()
     assert spark.call("rows", rows=str(tmp_path / "rows")) == texts(topic.sent)
-
-
-def test_streaming_writes_are_refused_and_batches_do(
-    spark: OtherDriver, topic: Feed, long_tube: EmbeddedTubeMQ, tmp_path: Path
-) -> None:
-    copy = Feed.create(long_tube, "copy", stores=1, partitions=2)
-    topic.send(30)
-    options = topic.options(startingOffsets="earliest")
-    calls = {"start_copy": "refused", "start_copy_by_batches": "copied"}
-    for call, name in calls.items():
-        spark.call(call, name=name, options=options, checkpoint=str(tmp_path / name), sink=sink(copy))
-        if call == "start_copy":
-            message = r"writeStream to tubeclient needs Spark 4\.1; this is 4\.0\.\d+\. Write in foreachBatch"
-            with pytest.raises(CallFailed, match=message):
-                spark.call("wait", name=name, seconds=60)
-        else:
-            assert spark.call("wait", name=name, seconds=60)
-        topic.wait_until_free()
-    assert spark.call("read", options=copy.options()) == texts(topic.sent)

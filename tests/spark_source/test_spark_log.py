@@ -26,27 +26,15 @@ Exception in thread "main" java.lang.RuntimeException: [unresolved dependency: i
 """
 
 
-def test_jars_that_cannot_be_fetched_are_named_with_ivys_reason() -> None:
-    said = start_failure(IVY)
-    assert said is not None
-    assert said.startswith(
-        "[JARS_NOT_FOUND] Spark cannot get io.delta#delta-spark_4.2_2.13;4.4.0 (java.net.UnknownHost"
-    )
-    assert "repo1.maven.org). Let this machine reach a Maven repository" in said
-
-
 @pytest.mark.parametrize(
     ("output", "said"),
     [
+        (IVY, "[JARS_NOT_FOUND] Spark cannot get io.delta#delta-spark_4.2_2.13;4.4.0. Let this machine reach a Maven"),
         ("JAVA_HOME is not set\n", "[JAVA_NOT_USABLE] there is no Java. Spark 4 needs JDK 17"),
         ("bin/spark-class: line 97: /no/bin/java: No such file or directory", "[JAVA_NOT_USABLE] there is no Java"),
-        (
-            "Error: LinkageError occurred\njava.lang.UnsupportedClassVersionError: org/apache/spark/launcher/Main",
-            "[JAVA_NOT_USABLE] this Java is too old",
-        ),
     ],
 )
-def test_a_java_that_cannot_run_spark_is_told(output: str, said: str) -> None:
+def test_why_spark_does_not_start_is_told(output: str, said: str) -> None:
     assert (start_failure(output) or "").startswith(said)
 
 

@@ -14,7 +14,7 @@ from deltalake import DeltaTable
 
 from spark_source.offsets.offsets import Offsets
 from spark_source.options.given import parse_options
-from spark_source.options.row_options import RowOptions
+from spark_source.options.source_options import RowOptions
 from spark_source.read.schema import spark_schema
 from spark_source.typed.record_format import BAD_REASON, RECORD, UNREAD, RecordFormat
 from tubeclient.keys import INDEX_ENTRY_BYTES, PartitionKey

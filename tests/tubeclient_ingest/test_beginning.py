@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_source.offsets.offset_spec import GroupPositions, OffsetSpec, resolve
+from spark_source.offsets.offset_spec import OffsetSpec, resolve
 from spark_source.offsets.offsets import Offsets
 from tests.spark_source.fakes import FakeCluster, planner
 from tubeclient.errors import ConfigurationError
@@ -61,7 +61,7 @@ def test_a_new_partition_of_a_topic_that_was_read_is_read_from_its_beginning() -
     """Whatever a new topic beside it begins at: what it holds came after the group's rows."""
     spec = OffsetSpec.parse(starting_offsets(Offsets.of({A: 280}), ("clicks", "views"), "latest"), "startingOffsets")
     bounds = {key.store: StoreBounds(28, 560) for key in (A, B, V)}
-    begin = resolve(spec.with_new_from_earliest([A, B, V]), [A, B, V], bounds, lambda: GroupPositions({}))
+    begin = resolve(spec.with_new_from_earliest([A, B, V]), [A, B, V], bounds, dict)
     assert begin == {A: 280, B: 28, V: 560}
 
 
@@ -142,31 +142,30 @@ def test_a_broker_that_is_away_is_gone_on_with_where_the_table_ends() -> None:
     assert end == in_sink.merge({PartitionKey(1, "t", 0): 10 * 28})
 
 
-FAR, LATE = PartitionKey(2, "clicks", 0), PartitionKey(2, "views", 0)
+FAR = PartitionKey(2, "clicks", 0)
 
 
 def test_a_partition_that_waits_for_its_broker_goes_on_waiting_and_is_not_new() -> None:
     both = ("clicks", "views")
-    sink = Offsets({A: 280}).with_waiting({FAR: "latest"})
-    table = Offsets({A: 280, V: 28}).with_waiting({FAR: "group", LATE: "timestamp 60000"})
+    sink, table = Offsets({A: 280}).with_waiting([FAR]), Offsets({A: 280, V: 28})
     assert known_positions(sink, {}, ("clicks",), None) == sink
-    for starting in (None, "target", "group"):
-        known = known_positions(sink, table, both, starting)
-        assert known == {A: 280, V: 28}
-        assert known.waiting[LATE] == "timestamp 60000"
-    assert known_positions(sink, table, both, None).waiting[FAR] == "latest"
+    assert known_positions(sink, table, both, None) == Offsets({A: 280, V: 28}).with_waiting([FAR])
     assert known_positions(sink, table, both, "latest") == sink
-    assert known_positions(sink, {FAR: 56}, both, "group").waiting == {}
-    assert known_positions(Offsets({}).with_waiting({FAR: "latest"}), {V: 28}, both, None) == Offsets(
-        {V: 28}
-    ).with_waiting({FAR: "latest"})
+    assert not known_positions(sink, {FAR: 56}, both, "group").waiting
 
 
 def test_the_source_is_told_who_waits() -> None:
-    known = Offsets({A: 280}).with_waiting({FAR: "latest"})
+    known = Offsets({A: 280}).with_waiting([FAR])
     spec = OffsetSpec.parse(starting_offsets(known, ("clicks",), "earliest"), "startingOffsets")
-    assert resolve(spec, [A, FAR], {A.store: StoreBounds(0, 560)}, lambda: GroupPositions({})) == known
+    assert resolve(spec, [A, FAR], {A.store: StoreBounds(0, 560)}, dict) == known
     alone = OffsetSpec.parse(starting_offsets(known.without({A}), ("clicks",), "earliest"), "startingOffsets")
     assert (dict(alone.named), alone.default) == ({FAR: "latest"}, "earliest")
     text = start_text(known, {A: 280}, {}, ("clicks",), None)
     assert "by their starting texts, once their brokers answer, in 1 partition of clicks" in text
+
+
+def test_a_sinks_record_keeps_who_waits_until_it_has_an_offset() -> None:
+    ends = Offsets({A: 28}).merge(Offsets({A: 280}).with_waiting([FAR]))
+    assert ends == Offsets({A: 280}).with_waiting([FAR])
+    assert ends.merge(Offsets({A: 308}).with_waiting([FAR])) == Offsets({A: 308}).with_waiting([FAR])
+    assert ends.merge(Offsets({A: 308, FAR: 56})) == Offsets({A: 308, FAR: 56})

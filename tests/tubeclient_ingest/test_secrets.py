@@ -21,7 +21,7 @@ from deltalake import DeltaTable
 from typer.testing import CliRunner
 
 from embedded_tubemq import EmbeddedTubeMQ, NewMessage, TopicConfig
-from spark_source.options.table import OPTIONS
+from spark_source.options.given import OPTIONS
 from tests.certificates import Certificate, CertificateAuthority, server_context
 from tests.exactly_once.processes import Child, marked, none_left
 from tests.spark_home import delta_confs
@@ -36,7 +36,6 @@ SECRETS = {
     "storageOption.AWS_SECRET_ACCESS_KEY": "canary-of-the-store",
     "storageOption.azure_storage_sas_key": "canary-of-another-store",
 }
-KEY_PASSWORD = "canary-of-the-key"
 CANARY = "canary-of"
 
 
@@ -91,15 +90,12 @@ class Job:
         stores = "\n".join(
             f"{name.partition('.')[2]} = {value}" for name, value in of.items() if name.startswith("storage")
         )
-        password = folder.parent / "key_password"  # outside of what is searched
-        password.write_text(KEY_PASSWORD)
         self.access = {
             "masterWebPort": str(tube.master_web_port),
             "authUser": "alice",
             "tls.caFile": authority.ca_file,
             "tls.certificateFile": own.certificate_file,
             "tls.keyFile": own.key_file,
-            "tls.keyPasswordFile": str(password),
         }
         (folder / "ingest.toml").write_text(f"""
 [ingest]
@@ -179,7 +175,7 @@ def job(
     request: pytest.FixtureRequest, tmp_path: Path, authority: CertificateAuthority, server_certificate: Certificate
 ) -> Iterator[tuple[Job, EmbeddedTubeMQ]]:
     """The command, or with a parameter that script."""
-    own = authority.issue("ingest", password=KEY_PASSWORD)
+    own = authority.issue("ingest")
     tls = server_context(server_certificate, authority.ca_file)
     users = {"alice": SECRETS["authPassword"]}
     clicks = [TopicConfig("clicks")]

@@ -30,7 +30,7 @@ Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 def parse_place(text: str, where: str, zone: tzinfo) -> OffsetSpec:
     """`where` is the option's name, `zone` that of times without one. ConfigurationError."""
     from spark_source.offsets.offset_spec import Moment, OffsetSpec
-    from spark_source.options.moment import moment_ms
+    from spark_source.options.parsers import moment_ms
     from tubeclient.keys import checked_offset, is_plain_number
 
     bare = text.strip()
@@ -82,8 +82,7 @@ def moves_to(
 ) -> Moves:
     """What moves if a group at `before` goes to `spec`; partitions that it does not mean stay. An offset that a broker
     does not hold becomes the nearest that it holds. Raises ConfigurationError and TubeError."""
-    from spark_source.offsets.offset_spec import GroupPositions, resolve
-    from spark_source.offsets.timestamps import without_times
+    from spark_source.offsets.offset_spec import resolve, without_times
 
     partitions = view.partitions()
     if unknown := spec.unknown(partitions):
@@ -98,7 +97,7 @@ def moves_to(
             f"{spec.option} uses the times that producers write on messages, but {error}. Name earliest, latest, or an "
             f'offset by partition: {{"{error.partition}": 2800}}'
         ) from error
-    wanted = {**before, **resolve(spec, meant, bounds, lambda: GroupPositions(before))}
+    wanted = {**before, **resolve(spec, meant, bounds, lambda: before)}
     held = {key: bounds[key.store] for key in partitions}
     after = {key: held[key].nearest(at) if key in held else at for key, at in wanted.items()}
     warnings = [f"{key} is not in the cluster any more" for key in wanted if key not in held]

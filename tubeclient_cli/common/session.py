@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
-from spark_source.java_parent import java_parent
 from spark_source.session import (
     asks_for_connect,
     check_spark,
@@ -24,6 +23,7 @@ from spark_source.session import (
     session_builder,
     start_jvm,
 )
+from spark_source.stream.planner_process import java_parent
 from tubeclient.errors import ConfigurationError
 from tubeclient.extras import brought_by
 

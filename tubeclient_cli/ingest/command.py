@@ -16,7 +16,16 @@ from tubeclient.conditions import said
 from tubeclient.errors import TubeError
 from tubeclient.extras import brought_by
 from tubeclient_cli.common.cluster import of_environment, pairs, spark_confs
-from tubeclient_cli.common.terminal import ExitCode, SparkConf, SparkMaster, Unreachable, clear_errors, exit_code, stop_on_signals, tell
+from tubeclient_cli.common.terminal import (
+    ExitCode,
+    SparkConf,
+    SparkMaster,
+    Unreachable,
+    clear_errors,
+    exit_code,
+    stop_on_signals,
+    tell,
+)
 from tubeclient_ingest.settings import IngestSettings, load_settings
 
 if TYPE_CHECKING:

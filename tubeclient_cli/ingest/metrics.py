@@ -6,13 +6,47 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import datetime
+from functools import partial
+from typing import Any, Final, Literal
 
-from spark_source.progress.query_metrics import QueryBatch, QueryMetrics
+from tubeclient.counts import Metric
 from tubeclient.errors import ConfigurationError
+from tubeclient.extras import brought_by
 from tubeclient_cli.common.cluster import check_address
 from tubeclient_ingest.run import Event, Looked, Round
 
-__all__ = ["serve_metrics"]
+__all__ = ["QUERY_METRICS", "serve_metrics"]
+
+
+_BATCH_SECONDS: Final = (0.5, 1, 2.5, 5, 10, 20, 30, 60, 120, 300, 600, 1800)
+
+
+def _metric(name: str, kind: Literal["counter", "gauge", "histogram"], text: str) -> Metric:
+    return Metric(f"tubeclient_query_{name}", kind, ("query",), text)
+
+
+_ROWS: Final = _metric("rows_total", "counter", "Rows that the query has read from TubeMQ, in complete batches.")
+_BATCHES: Final = _metric("batches_total", "counter", "Complete batches that read rows.")
+_BAD: Final = _metric(
+    "bad_records_total",
+    "counter",
+    "Bad records among these rows, of `tubeclient ingest`: those that --bad-records took.",
+)
+_SECONDS: Final = _metric("batch_duration_seconds", "histogram", "Seconds from a batch's planning to its last commit.")
+_LAST_BATCH: Final = _metric(
+    "last_batch_timestamp_seconds",
+    "gauge",
+    "When the last batch was complete, since 1970. Of `tubeclient ingest` before its first batch: when it started.",
+)
+_LAST_TRIGGER: Final = _metric(
+    "last_trigger_timestamp_seconds",
+    "gauge",
+    "When Spark last looked for new rows, whether there were any or not, since 1970. Of `tubeclient ingest` "
+    "before its first look: when it started.",
+)
+_BEHIND: Final = _metric("rows_behind", "gauge", "The most rows that were left to read after the last batch.")
+QUERY_METRICS: Final = (_ROWS, _BATCHES, _BAD, _SECONDS, _LAST_BATCH, _LAST_TRIGGER, _BEHIND)
+"""All metrics of the job; its rounds are batches of a query."""
 
 
 @contextmanager
@@ -20,29 +54,54 @@ def serve_metrics(consumer_group: str, host: str, port: int) -> Iterator[tuple[C
     """Serve a group's figures at /metrics of host and port (0 takes a free one) until the block's end. Gives the
     function that counts what a run tells, and the port. ConfigurationError if the port cannot be had."""
     check_address("--metrics-host", host)
-    metrics = QueryMetrics()
-    from prometheus_client import CollectorRegistry, ProcessCollector, start_http_server
+    with brought_by("metrics"):
+        import prometheus_client as client
 
-    registry = CollectorRegistry()
-    registry.register(metrics)
-    ProcessCollector(registry=registry)
+    registry = client.CollectorRegistry()
+    kinds: dict[str, Any] = {
+        "counter": client.Counter,
+        "gauge": client.Gauge,
+        "histogram": partial(client.Histogram, buckets=_BATCH_SECONDS),
+    }
+    query = f"ingest {consumer_group}"
+    metrics = {
+        one: kinds[one.kind](one.name, one.help, one.labels, registry=registry).labels(query)
+        for one in QUERY_METRICS
+        if one is not _BEHIND
+    }
+    behind = client.Gauge(_BEHIND.name, _BEHIND.help, _BEHIND.labels, registry=registry)
+    client.ProcessCollector(registry=registry)
     try:
-        server, thread = start_http_server(port, host, registry)
+        server, thread = client.start_http_server(port, host, registry)
     except OSError as error:
         raise ConfigurationError(
             f"metrics cannot be served at {host}:{port}: {error.strerror}. Give another --metrics-port or"
             " --metrics-host"
         ) from None
-    query = f"ingest {consumer_group}"
-    metrics.started(query, time.time())
+    last_trigger = time.time()
+    for metric in (_LAST_BATCH, _LAST_TRIGGER):  # so that a job that does nothing at all shows
+        metrics[metric].set(last_trigger)
+
+    def look(at: float) -> None:
+        nonlocal last_trigger
+        last_trigger = max(at, last_trigger)
+        metrics[_LAST_TRIGGER].set(last_trigger)
 
     def count(event: Event) -> None:
         match event:
             case Looked(at):
-                metrics.looked(query, at.timestamp())
+                look(at.timestamp())
             case Round():
                 ended = datetime.fromisoformat(event.time).timestamp()
-                metrics.batch(query, QueryBatch(event.rows, event.seconds, ended, event.rows_behind, event.bad_rows))
+                for metric, more in ((_ROWS, event.rows), (_BATCHES, 1), (_BAD, event.bad_rows)):
+                    metrics[metric].inc(more)
+                metrics[_SECONDS].observe(event.seconds)
+                metrics[_LAST_BATCH].set(ended)
+                if event.rows_behind is None:
+                    behind.clear()
+                else:
+                    behind.labels(query).set(event.rows_behind)
+                look(ended)
 
     try:
         yield count, server.server_port

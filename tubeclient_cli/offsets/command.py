@@ -133,12 +133,15 @@ def show(
         --max-silence 30m
     """
     with clear_errors("offsets show"):
-        from spark_source.options.moment import duration_ms
+        from spark_source.options.parsers import duration_ms
         from tubeclient_cli.offsets.lag import brokers_of, print_progress, progress_json
 
         if max_silence is not None and master_servers is None:
             raise ConfigurationError("--max-silence asks the brokers whether messages wait; add --master-servers")
-        silence = None if max_silence is None else timedelta(milliseconds=duration_ms("--max-silence", max_silence))
+        try:
+            silence = None if max_silence is None else timedelta(milliseconds=duration_ms(1)(max_silence))
+        except ValueError as error:
+            raise ConfigurationError(f"--max-silence {error}") from None
         table = table_at(offsets_table, storage_option)
         if option and master_servers is None:
             raise ConfigurationError("--option is for the connection to the cluster; add --master-servers")

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.spark
 
 SECRET = "hunter2-hunter2"
-KEY_SECRET = "hunter3-hunter3"
 
 _numbers = itertools.count()
 
@@ -54,7 +53,7 @@ def locked_tube(
 
 @pytest.fixture(scope="module")
 def own_certificate(authority: CertificateAuthority) -> Certificate:
-    return authority.issue("spark-client", password=KEY_SECRET)
+    return authority.issue("spark-client")
 
 
 @pytest.fixture
@@ -65,7 +64,6 @@ def locked(
     tmp_path: Path,
 ) -> Locked:
     (tmp_path / "password").write_text(SECRET + "\n")
-    (tmp_path / "key_password").write_text(KEY_SECRET + "\n")
     access = {
         "masterServers": locked_tube.master_tls_address,
         "authUser": "alice",
@@ -73,7 +71,6 @@ def locked(
         "tls.caFile": authority.ca_file,
         "tls.certificateFile": own_certificate.certificate_file,
         "tls.keyFile": own_certificate.key_file,
-        "tls.keyPasswordFile": str(tmp_path / "key_password"),
     }
     return Locked(Feed.create(locked_tube, f"locked{next(_numbers)}", stores=2, partitions=1), tmp_path, access)
 
@@ -110,4 +107,3 @@ def test_passwords_are_in_no_plan_no_progress_and_no_checkpoint(
         shown += "".join(path.read_text(errors="replace") for path in (tmp_path / folder).rglob("*") if path.is_file())
     assert "alice" in shown  # the options are shown
     assert SECRET not in shown
-    assert KEY_SECRET not in shown

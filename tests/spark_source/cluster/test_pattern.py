@@ -8,14 +8,12 @@ from pathlib import Path
 import pytest
 
 from offsets_store import GroupKey, OffsetsTable
-from spark_source.cluster import cluster
 from spark_source.cluster.cluster import NOTHING, PatternMembership
 from spark_source.options.given import parse_options
 from spark_source.options.source_options import SourceOptions
 from tests.spark_source.fakes import ROW, FakeClock, FakeCluster, as_json, planner
-from tubeclient import ClientSettings
 from tubeclient.consumers.group import GroupMembership
-from tubeclient.errors import ConfigurationError, ConnectError, NodeIdConflict, TopicNotDeployed
+from tubeclient.errors import ConnectError, NodeIdConflict, TopicNotDeployed
 from tubeclient.keys import BrokerInfo, PartitionKey, StoreKey, TopicLayout
 from tubeclient.metadata import ClusterView
 
@@ -27,51 +25,6 @@ def parse(**more: str) -> SourceOptions:
 
 
 # The option
-
-
-def test_the_master_is_told_the_filters_of_topics_that_come_later_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
-    made: list[Mapping[str, frozenset[str]]] = []
-
-    def no_membership(*_: object, filters: Mapping[str, frozenset[str]], **__: object) -> GroupMembership:
-        made.append(filters)
-        raise NodeIdConflict(429, "taken")
-
-    monkeypatch.setattr(cluster, "GroupMembership", no_membership)
-    monkeypatch.setattr(cluster.TubeCluster, "_matching_topics", lambda _: ["aa"])
-    options = parse(subscribepattern="a.*", filters='{"ab": ["x"]}')
-    with pytest.raises(NodeIdConflict):
-        cluster.TubeCluster(ClientSettings(("m",)), options).membership(1).join(0)
-    assert made == [{"ab": frozenset({"x"})}]
-
-
-def test_a_topic_is_read_if_its_whole_name_matches() -> None:
-    options = parse(subscribepattern=r"clicks_\d+")
-    assert [name for name in ("clicks_1", "clicks_1x", "xclicks_1", "clicks_") if options.reads_topic(name)] == [
-        "clicks_1"
-    ]
-    assert options.topics == ()
-    reads = options.selector()
-    assert reads(PartitionKey(1, "clicks_7", 0))
-    assert not reads(PartitionKey(1, "clicks", 0))
-
-
-@pytest.mark.parametrize(
-    ("more", "message"),
-    [
-        (
-            {"subscribepattern": "("},
-            r"option subscribePattern is '\(', which is not a Python regular expression: missing \)",
-        ),
-        ({"subscribepattern": "a", "subscribe": "a"}, "exactly one of subscribe .* and assign"),
-        (
-            {"subscribepattern": "a.*", "filters": '{"ab": ["x"], "b": ["x"]}'},
-            r"filters names topic b, which is not read; the topics are those that match 'a\.\*' as a whole",
-        ),
-    ],
-)
-def test_what_is_wrong_with_a_pattern_is_said(more: dict[str, str], message: str) -> None:
-    with pytest.raises(ConfigurationError, match=message):
-        parse(**more)
 
 
 # The membership
@@ -207,37 +160,12 @@ def test_a_group_that_is_held_ends_it_and_a_topic_that_went_does_not(caplog: pyt
     assert watched.group.changes == [("join", "a", 0), "leave", ("join", "a", 0), "leave"]
 
 
-def test_a_new_look_is_taken_at_once_and_both_are_asked() -> None:
-    """Topics that came are changed over to before the master is asked how they lie."""
-    watched = Watched("a")
-    watched.membership.join(0)
-    watched.topics = ["a", "b"]
-    assert [layout.topic for layout in watched.membership.refreshed_view(60_000).layouts] == ["a", "b"]
-    assert watched.group.changes == [("join", "a", 0), ("change", "a", "b"), ("ask the master", 60_000)]
-    assert watched.looks == 2
-
-
 # The planner
 
 
 def with_topic(cluster: FakeCluster, topic: str, rows: tuple[int, int]) -> None:
     cluster.layouts = [*cluster.layouts, TopicLayout(topic, 1, 1, 1)]
     cluster.rows[StoreKey(1, topic, 0)] = rows
-
-
-def test_a_topic_that_appears_is_read_from_its_beginning_wherever_the_query_began() -> None:
-    clock, cluster = FakeClock(), FakeCluster()
-    cluster.layouts = []
-    one = planner(cluster, clock, subscribe=None, subscribePattern="t.*")
-    start = one.initial()
-    assert start == as_json({})
-    assert one.latest(start, None) is start
-    assert one.partitions(start, start) == []
-    with_topic(cluster, "t2", (3, 9))
-    clock.now += 60
-    entered = one.latest(start, None)
-    assert entered == as_json({"1:t2:0": 3})
-    assert one.latest(entered, None) == as_json({"1:t2:0": 9})
 
 
 def test_the_offsets_tables_run_is_the_patterns_whatever_it_matches(tmp_path: Path) -> None:

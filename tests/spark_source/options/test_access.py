@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import pickle
-import socket
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,9 +11,7 @@ from pyspark_tubeclient import DefaultSource
 from spark_source.options.access import client_settings
 from spark_source.options.given import parse_options
 from spark_source.options.source_options import SourceOptions
-from spark_source.read.task_read import read_task
-from tests.spark_source.fakes import FakeClock, FakeCluster, as_json, options, planner
-from tubeclient import BrokerInfo, Credentials, TlsSettings
+from tubeclient import Credentials, TlsSettings
 from tubeclient.errors import ConfigurationError
 
 SECRET = " hunter2 hunter2 "
@@ -39,19 +35,11 @@ def test_where_a_password_stands_is_handed_on_and_not_what_stands_there(tmp_path
 def test_tls_options_are_the_clients(tmp_path: Path) -> None:
     for name in ("ca", "own", "key"):
         (tmp_path / name).touch()
-    (tmp_path / "password").write_text(SECRET)
-    ca, own, key, password = (str(tmp_path / name) for name in ("ca", "own", "key", "password"))
-    options = parse(
-        tls__cafile=ca,
-        tls__certificatefile=own,
-        tls__keyfile=key,
-        tls__keypasswordfile=password,
-        tls__checkhostname="false",
-    )
+    ca, own, key = (str(tmp_path / name) for name in ("ca", "own", "key"))
+    options = parse(tls__cafile=ca, tls__certificatefile=own, tls__keyfile=key, tls__checkhostname="false")
     settings = client_settings(options)
-    assert settings.tls == TlsSettings(ca, own, key, key_password_file=password, check_hostname=False)
+    assert settings.tls == TlsSettings(ca, own, key, check_hostname=False)
     assert settings.master_servers == ("a:8716", "b:9000")
-    assert SECRET.encode() not in pickle.dumps(settings)
 
 
 def test_tls_can_be_turned_on_alone_and_off_again() -> None:
@@ -105,41 +93,3 @@ def test_passwords_in_options_show_nowhere_and_reach_only_those_who_sign() -> No
     source = DefaultSource({**LEAST, "authuser": "alice", "authpassword": SECRET})
     for shown in (source, vars(source), source.reader(source.schema()), vars(source.reader(source.schema()))):
         assert SECRET not in repr(shown)
-
-
-def test_each_batchs_tasks_get_the_newest_visit_token() -> None:
-    """The layout need not have been looked at since: heartbeats bring tokens too."""
-    clock, cluster = FakeClock(), FakeCluster()
-    one = planner(cluster, clock)
-    start, end = as_json({"1:t:0": 0}), as_json({"1:t:0": 4})
-    seen = []
-    for cluster.visit_token in (None, 7, 8):
-        clock.now += 1
-        seen += [part.visit_token for part in one.partitions(start, end)]
-    assert seen == [None, 7, 8]
-
-
-def test_a_task_shows_the_token_that_it_was_given(monkeypatch: pytest.MonkeyPatch) -> None:
-    shown = []
-
-    class Recorder:
-        losses = ()
-
-        def __init__(self, *_: object, visit_token: int | None = None, **__: object) -> None:
-            shown.append(visit_token)
-
-        def read_all(self, wanted: object) -> Iterator[tuple[int, object]]:
-            yield from ()
-
-        def close(self) -> None:
-            pass
-
-    monkeypatch.setattr("tubeclient.range_reader.RangeReader", Recorder)
-    cluster = FakeCluster()
-    cluster.visit_token = 7
-    with socket.socket() as taken:  # bound, but nobody listens
-        taken.bind(("127.0.0.1", 0))
-        cluster.brokers = [BrokerInfo(1, "127.0.0.1", taken.getsockname()[1])]
-        for task in planner(cluster).partitions(as_json({"1:t:0": 0}), as_json({"1:t:0": 4})):
-            assert list(read_task(options(), task)) == []
-    assert shown == [7]

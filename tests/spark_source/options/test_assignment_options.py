@@ -10,8 +10,8 @@ import pytest
 
 from spark_source.options.given import parse_options
 from spark_source.options.source_options import SourceOptions
-from spark_source.plan.assigning import PartitionAssignment
-from tubeclient.assignment import NO_HINTS, STRATEGIES, Assignment, Hints, assign
+from spark_source.plan.batch_plan import PartitionAssignment
+from tubeclient.assignment import STRATEGIES, Assignment, Hints, assign
 from tubeclient.errors import ConfigurationError
 from tubeclient.keys import PartitionKey
 
@@ -51,11 +51,6 @@ def test_hints_reach_the_strategy() -> None:
     assert assigned(planned) == [[*KEYS[:4], KEYS[5]], [KEYS[4]]]
     ring = options(assignmentstrategy="consistent_hash", assignmenthints='{"virtualNodes": 1}')
     assert assigned(ring) == assign("consistent_hash", KEYS, 2, Hints(virtual_nodes=1))
-
-
-def test_tasks_are_sent_no_plan() -> None:
-    planned = options(assignmentstrategy="config", assignmenthints='{"plan": {"1:clicks:0": 0}}')
-    assert planned.for_tasks().assignment_hints == NO_HINTS
 
 
 def all_to_the_last(keys: Sequence[PartitionKey], source_count: int, hints: Hints) -> Assignment:

@@ -7,9 +7,8 @@ import pickle
 
 import pytest
 
-from spark_source.options.given import parse_given, parse_options, write_options
-from spark_source.options.sink_options import SinkOptions
-from spark_source.options.source_options import SourceOptions
+from spark_source.options.given import parse_given, parse_options
+from spark_source.options.source_options import SinkOptions, SourceOptions
 from tubeclient.errors import ConfigurationError
 from tubeclient.keys import PartitionKey
 
@@ -34,8 +33,6 @@ def test_names_come_in_any_case_and_values_are_parsed() -> None:
             "columns": "*, attributes",
             "messagetimezone": "Asia/Shanghai",
             "offsetsTable": " /lake/o ",
-            "offsetstablemode": "Strict",
-            "offsetcommitinterval": "10 s",
             "storageoption.aws_region": "eu",
             "partitionrefreshinterval": "2 minutes",
             "rpctimeout": "1500ms",
@@ -53,16 +50,10 @@ def test_names_come_in_any_case_and_values_are_parsed() -> None:
     assert (options.fail_on_data_loss, options.include_attributes) == (False, True)
     assert options.message_time_zone == "Asia/Shanghai"
     assert options.offsets_table == "/lake/o"
-    assert (options.offsets_table_mode, options.offset_commit_interval_ms) == ("strict", 10_000)
     assert dict(options.storage_options) == {"aws_region": "eu"}
     assert options.partition_refresh_interval_ms == 120_000
     assert (options.rpc_timeout_ms, options.group_join_timeout_ms, options.retry_limit_ms) == (1_500, 0, 120_000)
     assert options.master_web_port == 8081
-
-
-def test_filters_are_tags_of_all_topics_or_of_each() -> None:
-    assert parse(filters="web, app").tags_by_topic(["t", "u"]) == dict.fromkeys(("t", "u"), frozenset({"web", "app"}))
-    assert parse(filters='{"t": ["web"]}').tags_by_topic(["t", "u"]) == {"t": frozenset({"web"})}
 
 
 def test_assign_names_partitions_and_with_them_the_topics() -> None:
@@ -79,9 +70,7 @@ def test_assign_names_partitions_and_with_them_the_topics() -> None:
     [
         ({"sourcecuont": "3"}, r"option sourcecuont is unknown; did you mean sourceCount\?"),
         ({"provider": "tubeclient", "option.subscribe": "t"}, "a table of a catalog .* CREATE TEMPORARY VIEW name"),
-        ({"zzz": "3"}, "option zzz is unknown; there are masterServers, masterWebPort"),
         ({"path": "/x"}, "has no path"),
-        ({"storageoption.": "x", "offsetstable": "./o"}, r"option storageoption\. is unknown"),
         ({"consumergroup": "a b"}, "option consumerGroup is not usable: 'a b' is not a group name: .* no blanks"),
         (
             {"consumergroup": "etl-r0"},
@@ -96,8 +85,6 @@ def test_assign_names_partitions_and_with_them_the_topics() -> None:
         ({"startingoffsets": "first"}, "startingOffsets is 'first'; write earliest, latest, group, or JSON"),
         ({"startingoffsets": '{"1:t:0": 28, "01:t:0": 56}'}, "startingOffsets names 1:t:0 twice"),
         ({"startingoffsets": '{"1:t:0": {"3": 28}, "1:t:3": 56}'}, "startingOffsets names 1:t:3 twice"),
-        ({"startingoffsets": f'{{"1:t:0": {28 << 60}}}'}, "in startingOffsets is more than 9223372036854775807"),
-        ({"startingoffsets": "[" * 100_000}, "or JSON from partition keys to offsets"),
         ({"filters": '{"a": ["x"], " a": ["y"]}'}, "topic a is named twice"),
         ({"startingoffsets": '{"1:t:0": 27}'}, "the offset 27 of 1:t:0 in startingOffsets is not a multiple of 28"),
         (
@@ -112,16 +99,14 @@ def test_assign_names_partitions_and_with_them_the_topics() -> None:
         ({"failondataloss": "yes"}, "option failOnDataLoss is 'yes'; write true or false"),
         ({"messagetimezone": "Mars/North"}, "messageTimeZone is not usable: 'Mars/North' is not a time zone"),
         ({"filters": "[]"}, "option filters is '..'; write tags separated by commas, or JSON"),
-        ({"filters": "a,,c"}, "option filters is not usable: '' is not a tag name"),
         (
             {"filters": '{"t": ["a,b"]}'},
             "option filters is not usable: the filter of topic t cannot be used: 'a,b' is not a tag name",
         ),
         ({"filters": '{"other": ["a"]}'}, "filters names topic other, which is not read; the topics are t"),
         ({"rpctimeout": "10"}, "rpcTimeout is '10'; write a number and a unit"),
-        ({"rpctimeout": "1ms"}, "the minimum is 100ms"),
+        ({"rpctimeout": "1ms"}, "the minimum is 100ms, the maximum 36500d"),
         ({"storageoption.secret": "s3cr3t"}, "storageOption.* is given without offsetsTable"),
-        ({"offsetstablemode": "strict"}, "offsetsTableMode is given without offsetsTable"),
     ],
 )
 def test_wrong_options_are_refused(more: dict[str, str], message: str) -> None:
@@ -163,7 +148,6 @@ def test_secrets_are_not_shown_and_not_sent_to_tasks() -> None:
     assert options.storage_options["aws_secret_access_key"] == secret
     assert secret not in repr(options)
     assert secret not in repr(parse_given({"storageoption.aws_secret_access_key": secret}))
-    assert "aws_secret_access_key: ***" in repr(options)
     assert secret.encode() in pickle.dumps(options)
     assert secret.encode() not in pickle.dumps(options.for_tasks())
     assert options.for_tasks().consumer_group == "g"
@@ -176,16 +160,7 @@ def test_secrets_are_not_shown_and_not_sent_to_tasks() -> None:
 
 
 def write(**given: str) -> SinkOptions:
-    return write_options(parse_given({"masterservers": "m", **given}))
-
-
-def test_users_and_tls_are_for_writes_too() -> None:
-    options = write(authuser="u", authpassword="hunter2", **{"tls.cafile": "/ca"})
-    assert options.master_servers == ("m:8716",)
-    assert (options.auth_user, options.auth_password, options.tls_ca_file) == ("u", "hunter2", "/ca")
-    assert "hunter2" not in repr(options)
-    with pytest.raises(ConfigurationError, match="authUser is given without a password"):
-        write(authuser="u")
+    return parse_given({"masterservers": "m", **given}).of(SinkOptions)
 
 
 @pytest.mark.parametrize(
@@ -202,15 +177,3 @@ def test_wrong_options_of_a_write_are_refused(more: dict[str, str], message: str
     with pytest.raises(ConfigurationError, match=message) as caught:
         write(**more)
     assert "hunter2" not in str(caught.value)
-
-
-@pytest.mark.parametrize(
-    ("more", "message"),
-    [
-        ({"topic": "t"}, r"option topic applies to writes only; did you mean subscribe\?"),
-        ({"checkpointlocation": "/c"}, "option checkpointLocation belongs to writeStream, not to a read"),
-    ],
-)
-def test_options_of_writes_are_refused_by_reads(more: dict[str, str], message: str) -> None:
-    with pytest.raises(ConfigurationError, match=message):
-        parse(**more)

@@ -6,10 +6,9 @@ import pickle
 
 import pytest
 
-from spark_source.options.given import parse_given
+from spark_source.options.given import OPTIONS, find_option, parse_given
 from spark_source.options.option import Option
 from spark_source.options.source_options import SourceOptions
-from spark_source.options.table import OPTIONS, find_option
 
 
 def test_names_are_unique_and_options_documented() -> None:

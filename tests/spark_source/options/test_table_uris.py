@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import socket
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
-from spark_source.options import parsers, table_uris
+from spark_source.options import parsers
 from spark_source.options.table_uris import check_folders, is_name, limited, table_in_sql
 from tubeclient.errors import ConfigurationError
-from tubeclient_cli.app import app
 
 
 def test_a_store_gets_limits_and_what_the_user_gave_stays() -> None:
@@ -22,21 +19,6 @@ def test_a_store_gets_limits_and_what_the_user_gave_stays() -> None:
     }
     for place in ("/lake/t", "file:///lake/t"):
         assert limited(place, given) == given
-
-
-@pytest.mark.parametrize(
-    "words",
-    [
-        ["offsets", "list", "--offsets-table"],
-        ["offsets", "show", "--consumer-group", "g", "--offsets-table"],
-    ],
-)
-@pytest.mark.parametrize(("place", "why"), [("", "blank;"), (" ", "blank;"), ("mydb.visits", "'mydb.visits', without")])
-def test_a_blank_path_is_not_the_working_directory_and_a_name_no_folder(words: list[str], place: str, why: str) -> None:
-    done = CliRunner().invoke(app, [*words, place])
-    command = " ".join(words[:2])
-    assert (done.exit_code, done.stdout) == (2, "")
-    assert done.stderr.startswith(f"tubeclient {command}: [INVALID_SETTING] the path of a table is {why}")
 
 
 @pytest.mark.parametrize(
@@ -92,19 +74,3 @@ def test_a_link_to_a_folder_is_that_folder(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(tmp_path / "table")
     with pytest.raises(ConfigurationError, match="a and b are"):
         check_folders({"a": f"{tmp_path}/link/offsets", "b": f"{tmp_path}/table"})
-
-
-def test_a_store_that_never_answers_is_one_line_with_its_address(monkeypatch: pytest.MonkeyPatch) -> None:
-    words = ["offsets", "show", "--consumer-group", "g", "--offsets-table"]
-    monkeypatch.setitem(table_uris._LIMITS, "timeout", "1s")
-    monkeypatch.setitem(table_uris._LIMITS, "retry_timeout", "1s")
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        endpoint = f"http://127.0.0.1:{listener.getsockname()[1]}"
-        options = [f"AWS_ENDPOINT_URL={endpoint}", "AWS_ALLOW_HTTP=true", "AWS_REGION=us-east-1"]
-        options += ["AWS_ACCESS_KEY_ID=geheimname", "AWS_SECRET_ACCESS_KEY=geheimnisvoll"]
-        more = [word for option in options for word in ("--storage-option", option)]
-        done = CliRunner().invoke(app, [*words, "s3://lake/table", *more])
-    [line] = done.stderr.splitlines()
-    assert (done.exit_code, endpoint in line, "s3://lake/table" in line, "geheim" in line) == (3, True, True, False), (
-        line
-    )

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-import pytest
-
 from spark_source.offsets.offsets import Offsets, PartitionSet
-from spark_source.plan.assigning import Assigner, PartitionAssignment
+from spark_source.plan.batch_plan import Assigner, PartitionAssignment
 from tests.spark_source.fakes import ROW, key
 from tubeclient.assignment import NO_HINTS, Assignment, Hints
 from tubeclient.keys import PartitionKey
@@ -45,7 +43,7 @@ def test_what_needs_no_history_asks_for_none() -> None:
     assigner = told.assigner("modulo")
     first = assigner.of_batch(FOUR, at(0, 0, 0, 0), at(9, 9, 9, 9))
     assert numbers(first) == [[0, 2], [1, 3]]
-    assert assigner.of_batch(FOUR, at(9, 9, 9, 9), at(9, 9, 9, 99)) is first is assigner.newest(FOUR, at(9, 9, 9, 99))
+    assert assigner.of_batch(FOUR, at(9, 9, 9, 9), at(9, 9, 9, 99)) is first
     assert (told.asked, told.assignments) == (0, [first])
 
 
@@ -53,11 +51,11 @@ def test_sticky_goes_on_from_the_run_before_and_from_deal_to_deal() -> None:
     told = Told({KEYS[0]: 1, KEYS[1]: 1, KEYS[2]: 5})
     assigner = told.assigner("sticky")
     assert told.asked == 1  # while a table that cannot be read may still end the query
-    assert numbers(assigner.newest(PartitionSet(KEYS[:3]), at(0, 0, 0))) == [[2], [0, 1]]
-    assert numbers(assigner.newest(FOUR, at(0, 0, 0, 0))) == [[2, 3], [0, 1]]
+    assert numbers(assigner.of_batch(PartitionSet(KEYS[:3]), at(0, 0, 0), at(0, 0, 0))) == [[2], [0, 1]]
+    assert numbers(assigner.of_batch(FOUR, at(0, 0, 0, 0), at(0, 0, 0, 0))) == [[2, 3], [0, 1]]
     assert (told.asked, len(told.assignments)) == (1, 2)
-    fewer = Told(assigner.newest(FOUR, at(0, 0, 0, 0)).node_of).assigner("sticky", source_count=3)
-    assert numbers(fewer.newest(FOUR, at(0, 0, 0, 0))) == [[2, 3], [0], [1]]
+    fewer = Told(assigner.of_batch(FOUR, at(0, 0, 0, 0), at(0, 0, 0, 0)).node_of).assigner("sticky", source_count=3)
+    assert numbers(fewer.of_batch(FOUR, at(0, 0, 0, 0), at(0, 0, 0, 0))) == [[2, 3], [0], [1]]
 
 
 def test_backlog_goes_by_what_each_batch_has_to_read() -> None:
@@ -66,7 +64,6 @@ def test_backlog_goes_by_what_each_batch_has_to_read() -> None:
     first = assigner.of_batch(FOUR, at(0, 0, 0, 0), at(90, 30, 30, 30))
     assert numbers(first) == [[0], [1, 2, 3]]
     assert assigner.of_batch(FOUR, at(0, 0, 0, 0), at(90, 30, 30, 30)) is first
-    assert assigner.newest(FOUR, at(90, 30, 30, 30)) is first
     # Even enough: nothing moves, and nobody is told.
     second = assigner.of_batch(FOUR, at(90, 30, 30, 30), at(180, 60, 60, 60))
     assert (second.by_node, told.assignments) == (first.by_node, [first])
@@ -96,17 +93,3 @@ def test_a_strategy_of_ones_own_is_told_of_both_before_each_batch() -> None:
     assigner = Told({KEYS[1]: 1}).assigner(f"{__name__}:by_most_rows", source_count=3)
     assert numbers(assigner.of_batch(FOUR, at(0, 0, 0, 0), at(1, 9, 0, 0))) == [[0, 2, 3], [], [1]]
     assert numbers(assigner.of_batch(FOUR, at(1, 9, 0, 0), at(1, 9, 0, 7))) == [[0, 1, 2], [3], []]
-
-
-@pytest.mark.parametrize(
-    ("former", "said"),
-    [
-        ({}, "4 partitions to 2 nodes, 2 each"),
-        (
-            {KEYS[0]: 1, KEYS[1]: 1, key("1:t:9"): 0},
-            "4 partitions to 2 nodes, 2 each; 2 are new, 1 are gone, 1 have moved to another node",
-        ),
-    ],
-)
-def test_what_changed_is_one_line(former: Mapping[PartitionKey, int], said: str) -> None:
-    assert PartitionAssignment.of("modulo", KEYS, 2, NO_HINTS).changes(former) == said

@@ -10,19 +10,12 @@ from spark_source.progress.progress_table import ProgressTable
 from spark_source.stream.batch_reader import plan_batch
 from tests.spark_source.fakes import FakeCluster, in_rows, key, options
 from tubeclient.errors import ConfigurationError, DataLoss
-from tubeclient.keys import StoreKey
 
 
 def plan(cluster: FakeCluster, **more: object) -> dict[int, list[tuple[str, int, int]]]:
     """Partition, start and end in rows, by node."""
     chosen = options(**more)
     return in_rows(plan_batch(chosen, cluster, ProgressTable(chosen)))
-
-
-def test_everything_is_read_by_default() -> None:
-    cluster = FakeCluster(stores=2, partitions=1, rows=(2, 9))
-    assert plan(cluster) == {0: [("1:t:0", 2, 9)], 1: [("1:t:10000", 2, 9)]}
-    assert cluster.calls == ["fetch_view", "lookup", "bounds", "lookup closed"]  # and no group joined
 
 
 def test_a_backlog_is_shared_with_the_node_that_has_nothing(caplog: pytest.LogCaptureFixture) -> None:
@@ -37,15 +30,6 @@ def test_a_backlog_is_shared_with_the_node_that_has_nothing(caplog: pytest.LogCa
     alone = {0: [("1:t:0", 0, 100)]}
     assert plan(cluster, **{**given, "backlogTakeoverMinRows": 100}) == alone
     assert plan(cluster, **{**given, "backlogTakeover": False}) == alone
-
-
-def test_a_backlog_is_dealt_by_what_is_to_be_read() -> None:
-    cluster = FakeCluster(stores=3, partitions=1, rows=(0, 10))
-    cluster.rows[StoreKey(1, "t", 0)] = (0, 100)
-    assert plan(cluster, assignmentStrategy="backlog") == {
-        0: [("1:t:0", 0, 100)],
-        1: [("1:t:10000", 0, 10), ("1:t:20000", 0, 10)],
-    }
 
 
 @pytest.mark.parametrize(

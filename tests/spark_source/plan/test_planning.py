@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from spark_source.offsets.offsets import Offsets
 from spark_source.plan.planning import nodes_by_store, plan, ranges
 from tubeclient.assignment import assign, node_of
-from tubeclient.errors import ConfigurationError
 from tubeclient.keys import INDEX_ENTRY_BYTES as ROW
 from tubeclient.keys import OffsetRange, PartitionKey, StoreBounds, StoreKey
 from tubeclient.positions.store_growth import StoreGrowth
@@ -109,16 +108,6 @@ def test_repeated_batches_arrive_and_stop(case: Case, limit: int | None) -> None
             assert at[partition] >= case.bounds[partition.store].max_offset
 
 
-def test_a_partition_ahead_goes_on_and_the_laggard_rejoins() -> None:
-    bounds = {A: StoreBounds(0, 14 * ROW)}
-    at = Offsets.of({A0: 8 * ROW, A1: 0})
-    seen = []
-    while (end := plan(at, [A0, A1], bounds, 6)) is not at:
-        at = end
-        seen.append((at[A0] // ROW, at[A1] // ROW))
-    assert seen == [(10, 4), (12, 8), (14, 14)]
-
-
 def test_a_new_partition_enters_at_the_first_offset_and_is_read_next() -> None:
     bounds = {A: StoreBounds(2 * ROW, 6 * ROW), B: StoreBounds(3 * ROW, 5 * ROW)}
     start = Offsets.of({A0: 6 * ROW})
@@ -154,11 +143,6 @@ def test_a_partition_that_is_gone_keeps_its_place() -> None:
     assert plan(start, [A0, B0], {A: StoreBounds(0, ROW)}, None) is start
 
 
-def test_expired_messages_take_no_share_of_the_limit() -> None:
-    start = Offsets.of({A0: 0})
-    assert plan(start, [A0], {A: StoreBounds(100 * ROW, 200 * ROW)}, 10) == {A0: 110 * ROW}
-
-
 @given(cases(), limits, st.integers(1, 5), st.sampled_from(["modulo", "hash_modulo"]))
 def test_ranges_cover_the_batch_once(case: Case, limit: int | None, nodes: int, strategy: str) -> None:
     end = plan(case.start, case.partitions, case.bounds, limit)
@@ -181,8 +165,3 @@ def test_a_range_of_a_partition_that_nobody_was_dealt_is_an_error() -> None:
         others = nodes_by_store({key: 0 for key in three if key != missing})
         with pytest.raises(KeyError):
             ranges(Offsets.of(three), Offsets.of(dict.fromkeys(three, ROW)), others)
-
-
-def test_a_batch_that_goes_backward_is_an_error() -> None:
-    with pytest.raises(ConfigurationError, match="ends before it starts"):
-        ranges(Offsets.of({A0: ROW}), Offsets.of({A0: 0}), nodes_by_store({A0: 0}))

@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spark_source.offsets.offsets import Offsets
-from spark_source.plan.planning import plan
-from spark_source.plan.windows import StoreWindows, share_rows, window_ends
+from spark_source.plan.planning import StoreWindows, plan, share_rows, window_ends
 from tubeclient.keys import INDEX_ENTRY_BYTES as ROW
 from tubeclient.keys import PartitionKey, StoreBounds, StoreKey
 

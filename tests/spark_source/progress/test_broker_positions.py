@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spark_source.offsets.offsets import Offsets
-from spark_source.progress.broker_positions import BrokerPositions
-from spark_source.progress.follower import Waits
-from spark_source.progress.position import Position
+from spark_source.progress.progress_table import Position
+from spark_source.progress.writer import Waits
+from spark_source.stream.group_position import BrokerPositions
 from tests.spark_source.fakes import ROW, STORE, FakeClock, FakeCluster, as_json, key, options, planner
 from tests.waiting import wait_for
 from tubeclient.errors import BrokerFailed, ConfigurationError, ConnectError
@@ -47,7 +47,7 @@ def opened(cluster: FakeCluster) -> Iterator[Open]:
     for one in made:
         one.close()
     wait_for(
-        lambda: all(thread.name != "tubeclient-broker-positions" for thread in threading.enumerate()),
+        lambda: not any(thread.name.startswith("commitOffsetsToBroker") for thread in threading.enumerate()),
         "the threads' end",
     )
 
@@ -58,7 +58,7 @@ def at(**rows: int) -> Offsets:
 
 
 def position(complete: Offsets, view: ClusterView) -> Position:
-    return Position(complete, {}, view, {}, datetime.now(UTC))
+    return Position(complete, {}, view, datetime.now(UTC))
 
 
 def told(cluster: FakeCluster) -> dict[str, int]:
@@ -130,27 +130,6 @@ def test_a_failure_is_one_warning_and_is_tried_again(
     assert f"group g on the brokers was not written and stays behind; trying again: {failure}" in caplog.text
 
 
-def test_a_failed_write_is_made_up_for_in_full(cluster: FakeCluster, opened: Open) -> None:
-    cluster.books_fail = DOWN
-    one = opened(interval_seconds=0, retry=1e6)
-    one.record(position(at(p0=1, p1=1), cluster.shown()))
-    wait_for(lambda: cluster.set, "the first try")
-    cluster.books_fail = None
-    one.record(position(at(p0=1, p1=2), cluster.shown()))
-    one.close()
-    assert cluster.set == [{"1:t:0": 1, "1:t:1": 1}, {"1:t:0": 1, "1:t:1": 2}]
-
-
-def test_the_end_does_not_wait_for_brokers_that_do_not_answer(
-    cluster: FakeCluster, opened: Open, caplog: pytest.LogCaptureFixture
-) -> None:
-    cluster.brokers_go_on.clear()
-    one = opened(end=0.05)
-    one.record(position(at(p0=1), cluster.shown()))
-    one.close()
-    assert "the brokers did not take the last position of group g" in caplog.text
-
-
 def test_a_group_is_let_go_only_when_its_first_position_is_told(cluster: FakeCluster, opened: Open) -> None:
     """Else the next reader of the group, who asks at once, would begin anew."""
     cluster.untold.set()
@@ -163,14 +142,6 @@ def test_a_group_is_let_go_only_when_its_first_position_is_told(cluster: FakeClu
     cluster.untold.clear()
     closing.join(30)
     assert not closing.is_alive()
-
-
-def test_a_group_that_is_ahead_is_set_back(cluster: FakeCluster, opened: Open) -> None:
-    cluster.positions = {key("1:t:0"): 8 * ROW, key("1:t:1"): 2 * ROW}
-    one = opened()
-    one.record(position(at(p0=4, p1=4), cluster.shown()))
-    one.close()
-    assert told(cluster) == {"1:t:0": 4, "1:t:1": 4}
 
 
 def test_a_query_that_begins_before_positions_past_the_data_sets_them_back_at_once(

@@ -42,7 +42,6 @@ class Places:
             startingOffsets="earliest",
             maxOffsetsPerTrigger=ROWS,
             offsetsTable=folder / "offsets",
-            offsetsTableMode="strict",
         )
 
     def newest(self, log: str) -> int:

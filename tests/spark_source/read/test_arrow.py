@@ -13,13 +13,11 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from spark_source.options.row_options import ATTRIBUTES, RowOptions
+from spark_source.options.source_options import ATTRIBUTES, RowOptions
 from spark_source.plan.read_task import OffsetRule
-from spark_source.read import arrow, attributes
 from spark_source.read.arrow import PackDecoder
-from spark_source.read.attributes import split_alike
 from spark_source.read.schema import arrow_schema, spark_schema
-from tubeclient.errors import CorruptMessage, DataLoss
+from tubeclient.errors import DataLoss
 from tubeclient.keys import INDEX_ENTRY_BYTES, PartitionKey
 from tubeclient.range_reader import Pack
 from tubeclient.wire.message_time import message_time_ms
@@ -95,15 +93,6 @@ def test_schema_is_what_spark_makes_of_ours(include_attributes: bool) -> None:
         batch.validate(full=True)
 
 
-def test_texts_that_never_repeat_are_not_remembered_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(attributes, "_KNOWN_TEXTS", 10)
-    one = decoder()
-    found = one.decode([pack(*(message(b"", f"tag{n}", f"2024010203{n:02}") for n in range(60)))], OffsetRule.UNKNOWN)
-    assert found.column("messageType").to_pylist() == [f"tag{n}" for n in range(60)]
-    assert [moment.minute for moment in found.column("messageTime").to_pylist()] == list(range(60))
-    assert max(len(one._texts._known), len(one._texts._times_us)) <= 10
-
-
 @pytest.mark.parametrize(
     ("rule", "complete", "short"),
     [
@@ -130,22 +119,6 @@ def test_offsets_are_given_only_where_they_are_known(
     assert lenient.missing.total() == 1
 
 
-@pytest.mark.parametrize("strict", [True, False])
-def test_a_partition_that_others_joined_lacks_nothing(strict: bool) -> None:
-    asked: list[PartitionKey] = []
-
-    def is_alone(key: PartitionKey) -> bool:
-        asked.append(key)
-        return False
-
-    one = decoder(fail_on_data_loss=strict, is_alone=is_alone)
-    for _ in range(3):
-        batch = one.decode([pack(message(b"a"), end=280 + 3 * 28)], OffsetRule.ALWAYS)
-        assert batch.column("offset").to_pylist() == [None]
-    assert one.missing.total() == 0
-    assert asked == [KEY]
-
-
 def test_filters_drop_other_tags_that_the_broker_let_through() -> None:
     # "Aa" and "BB" have one hash in Java, which is all that a broker compares.
     sent = pack(message(b"1", "Aa"), message(b"2", "BB"), message(b"3"), message(b"4", "Aa", k="v"))
@@ -153,12 +126,6 @@ def test_filters_drop_other_tags_that_the_broker_let_through() -> None:
     assert batch.column("value").to_pylist() == [b"1", b"4"]
     assert decoder().decode([pack(message(b"x"))], OffsetRule.UNKNOWN, frozenset({"Aa"})).num_rows == 0
     assert decoder().decode([pack()], OffsetRule.UNKNOWN, frozenset({"Aa"})).num_rows == 0
-
-
-def test_in_which_pack_the_damage_is() -> None:
-    fine, bad = pack(message(b"fine", "a")), pack(raw_message(b"\x00\x00\x00\x09abc"), start=308)
-    with pytest.raises(CorruptMessage, match=r"7:clicks:10003, offsets \[308, 336\).* from offset 336 "):
-        decoder().decode([fine, bad], OffsetRule.UNKNOWN)
 
 
 KEYS = st.sampled_from(["$msgType$", "$msgTime$", "k", "l", "ü", ""])
@@ -176,20 +143,8 @@ def odd_payloads(draw: st.DrawFn) -> tuple[bytes, int]:
     return with_text(text, body), 1
 
 
-@st.composite
-def alike_payloads(draw: st.DrawFn, shape: list[str]) -> tuple[bytes, int]:
-    """The same keys for all messages."""
-    text = ",".join(f"{key}={draw(VALUES)}" for key in shape)
-    return with_text(text, draw(st.binary(max_size=6))), 1
-
-
 def with_text(text: str, body: bytes) -> bytes:
     return struct.pack(">i", len(text.encode())) + text.encode() + body
-
-
-payloads = st.one_of(
-    st.lists(odd_payloads(), max_size=20), SHAPES.flatmap(lambda shape: st.lists(alike_payloads(shape), max_size=20))
-)
 
 
 REPEATED = [
@@ -197,35 +152,21 @@ REPEATED = [
 ]
 
 
-@example(REPEATED, 1, False, False, 1)
-@example([(with_text("$msgTime$=202401020304,$msgTime$=none", b""), 1)], 1, False, False, 1_000)
-@example([(with_text("k=,$msgTime$=202401020304,k=1,k=2", b""), 1)], 1, True, False, 1_000)
-@given(payloads, st.integers(1, 5), st.booleans(), st.booleans(), st.sampled_from([1, 1_000]))
+@example(REPEATED, 1, False, False)
+@example([(with_text("$msgTime$=202401020304,$msgTime$=none", b""), 1)], 1, False, False)
+@example([(with_text("k=,$msgTime$=202401020304,k=1,k=2", b""), 1)], 1, True, False)
+@given(st.lists(odd_payloads(), max_size=20), st.integers(1, 5), st.booleans(), st.booleans())
 def test_the_plain_decoder_gives_an_equal_table(
-    sent: list[tuple[bytes, int]], of_a_pack: int, include_attributes: bool, with_offsets: bool, rows_for_columns: int
+    sent: list[tuple[bytes, int]], of_a_pack: int, include_attributes: bool, with_offsets: bool
 ) -> None:
-    """However the decoder goes about it: all payloads at once (from 1 row on), or one after the other."""
     messages = [raw_message(*one) for one in sent]
     for number, one in enumerate(messages):
         one.messageId = number * 7
     packs = [pack(*messages[at : at + of_a_pack], start=28 * at) for at in range(0, max(1, len(messages)), of_a_pack)]
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(arrow, "_ROWS_FOR_COLUMNS", rows_for_columns)
-        one_decoder = decoder(include_attributes=include_attributes, time_zone="Asia/Kolkata")
-        batch = one_decoder.decode(packs, OffsetRule.ALWAYS if with_offsets else OffsetRule.UNKNOWN)
+    one_decoder = decoder(include_attributes=include_attributes, time_zone="Asia/Kolkata")
+    batch = one_decoder.decode(packs, OffsetRule.ALWAYS if with_offsets else OffsetRule.UNKNOWN)
     batch.validate(full=True)
     expected = plain_table(
         packs, include_attributes=include_attributes, with_offsets=with_offsets, time_zone="Asia/Kolkata"
     )
     assert pa.Table.from_batches([batch]).equals(expected)
-
-
-def test_texts_with_the_same_keys_are_taken_apart_at_once() -> None:
-    """Else the test above would compare the plain way with itself."""
-    texts = [f"$msgType$=web,$msgTime$=202401020304,k={n}" for n in range(64)]
-    sent = [with_text(text, b"body") for text in texts]
-    found = split_alike(sent, int)
-    assert found is not None
-    assert (found.keys, found.values.to_pylist()) == (["k"], [str(n) for n in range(len(texts))])
-    assert set(found.times_us.to_pylist()) == {202401020304}
-    assert split_alike([*sent, with_text("k=v", b"")], int) is None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import re
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -132,26 +131,6 @@ def test_it_ends_the_read_with_its_place_otherwise(
     assert told.endswith("With badMessages=keep the message is a row, with the reason")
     around = rows(tube, topic, BAD_AT, payload=kind) + rows(tube, topic, MESSAGES, begin=BAD_AT + 1, payload=kind)
     assert {row["offset"] for row in around} == {n * 28 for n in range(MESSAGES) if n != BAD_AT}
-
-
-@pytest.mark.parametrize("kind", ["raw", "inlong"])
-def test_a_task_logs_once_how_many_it_kept(tube: EmbeddedTubeMQ, kind: str, caplog: pytest.LogCaptureFixture) -> None:
-    topic = f"many_bad_{kind}"
-    tube.create_topic(TopicConfig(topic, 1, 1))
-    messages = [NewMessage(0, *attached(PACK)) for _ in range(400)]
-    messages[100:200] = [NewMessage(0, b"\0\0\0\x63k=v", 1)] * 100
-    tube.load(topic, messages)
-    for number in range(300, 350):
-        tube.damage(topic, number * 28)
-    caplog.set_level(logging.INFO)
-    found = rows(tube, topic, 400, payload=kind, badMessages="keep")
-    assert sum(row["badReason"] is not None for row in found) == 150
-    [line] = [one for one in caplog.records if one.name == "spark_source.read.task_read"]
-    assert line.levelno == logging.WARNING
-    assert line.getMessage().startswith("node 0 kept 150 bad messages as rows")
-    caplog.clear()
-    rows(tube, topic, 100, payload=kind, badMessages="keep")
-    assert not caplog.records
 
 
 @pytest.mark.parametrize("choice", ["keep", "fail"])

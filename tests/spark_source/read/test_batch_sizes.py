@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_source.read import batch_sizes
-from spark_source.read.batch_sizes import gathered, regroup
+from spark_source.read import task_read
+from spark_source.read.task_read import gathered, regroup
 from tubeclient.keys import PartitionKey
 from tubeclient.range_reader import Pack
 from tubeclient.wire.messages import Columns
@@ -28,9 +28,9 @@ def batches(sizes: list[int]) -> list[pa.RecordBatch]:
 @given(sizes=st.lists(st.integers(0, 90), max_size=20))
 def test_regrouped_batches_have_the_same_rows_in_good_sizes(max_rows: int, max_bytes: int, sizes: list[int]) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(batch_sizes, "MIN_BATCH_ROWS", 10)
-        patch.setattr(batch_sizes, "MAX_BATCH_ROWS", max_rows)
-        patch.setattr(batch_sizes, "MAX_BATCH_BYTES", max_bytes)
+        patch.setattr(task_read, "MIN_BATCH_ROWS", 10)
+        patch.setattr(task_read, "MAX_BATCH_ROWS", max_rows)
+        patch.setattr(task_read, "MAX_BATCH_BYTES", max_bytes)
         found = list(regroup(batches(sizes)))
     assert [n for batch in found for n in batch.column("n").to_pylist()] == list(range(sum(sizes)))
     assert all(0 < batch.num_rows <= 50 for batch in found)
@@ -38,7 +38,7 @@ def test_regrouped_batches_have_the_same_rows_in_good_sizes(max_rows: int, max_b
 
 
 def test_a_message_larger_than_a_batch_goes_alone() -> None:
-    large = pa.record_batch({"value": pa.array([b"1", b"x" * (batch_sizes.MAX_BATCH_BYTES + 1), b"3"], pa.binary())})
+    large = pa.record_batch({"value": pa.array([b"1", b"x" * (task_read.MAX_BATCH_BYTES + 1), b"3"], pa.binary())})
     assert [batch.num_rows for batch in regroup([large])] == [1, 1, 1]
 
 
@@ -48,7 +48,7 @@ def test_regroup_asks_for_no_more_than_it_gives() -> None:
 
     def source() -> Iterator[pa.RecordBatch]:
         nonlocal asked
-        for batch in batches([batch_sizes.MIN_BATCH_ROWS] * 3):
+        for batch in batches([task_read.MIN_BATCH_ROWS] * 3):
             asked += 1
             yield batch
 
@@ -69,8 +69,8 @@ def test_packs_of_a_range_are_put_together_until_they_make_a_batch(
     packs = [(number, pack(28 * at, of_one)) for at, (number, of_one) in enumerate(sizes)]
     ends: list[tuple[int, Pack | None]] = [(number, None) for number in range(3)] if all_end else []
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(batch_sizes, "MIN_BATCH_ROWS", 10)
-        patch.setattr(batch_sizes, "MIN_BATCH_BYTES", 100)
+        patch.setattr(task_read, "MIN_BATCH_ROWS", 10)
+        patch.setattr(task_read, "MIN_BATCH_BYTES", 100)
         found = list(gathered([*packs, *ends]))
     for number in range(3):
         groups = [group for one, group in found if one == number]

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from embedded_tubemq import EmbeddedTubeMQ, TopicConfig
 from embedded_tubemq.storage.store import NewMessage
 from spark_source.options.given import parse_options
-from spark_source.options.row_options import RowOptions
+from spark_source.options.source_options import RowOptions
 from spark_source.plan.read_task import OffsetRule, ReadTask
 from spark_source.read.schema import COLUMNS, spark_schema
 from spark_source.read.task_read import read_task
@@ -71,12 +71,6 @@ def test_rows_have_what_they_have_with_all_columns(mixed: EmbeddedTubeMQ, names:
     some = read(mixed, first, **{**RECORDS, "columns": ",".join(names)}, **more)
     assert some.column_names == [column.name for column in COLUMNS if column.name in names]
     assert some.equals(whole.select(some.column_names))
-
-
-def test_messages_alone(mixed: EmbeddedTubeMQ) -> None:
-    bodies = read(mixed, badMessages="keep", columns="VALUE, badreason")
-    assert bodies.column_names == ["value", "badReason"]
-    assert bodies["value"].equals(read(mixed, badMessages="keep")["value"])
 
 
 @pytest.mark.parametrize(

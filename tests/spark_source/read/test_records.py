@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from spark_source.options.row_options import ALL_ATTRIBUTES, RowOptions
+from spark_source.options.source_options import ALL_ATTRIBUTES, RowOptions
 from spark_source.plan.read_task import OffsetRule
 from spark_source.read.arrow import PackDecoder
 from spark_source.read.schema import arrow_schema, spark_schema
@@ -127,20 +127,7 @@ def test_many_records_come_in_batches_of_a_bounded_size() -> None:
     assert list(accumulate(sizes)) == [2, 4]
 
 
-POOL = pa.proxy_memory_pool(pa.default_memory_pool())
 """Lives longer than all that is taken from it."""
-
-
-def test_a_pack_of_many_records_takes_memory_for_each_once() -> None:
-    before = pa.default_memory_pool()
-    large = [sent(a_pack(*(b"%0100d" % number for number in range(5_000))), "s", via="dp")]
-    pa.set_memory_pool(POOL)
-    try:
-        table = read(large, include_attributes=True)
-    finally:
-        pa.set_memory_pool(before)
-    assert len(table) == 5_000
-    assert POOL.max_memory() < 32 << 20
 
 
 @pytest.mark.parametrize("attributes", [False, True])

@@ -96,19 +96,6 @@ def test_a_broker_that_is_away_is_an_error_that_says_what_to_do(available_now: b
         one.partitions(as_json({"1:t:0": 5, "2:t:0": 5}), as_json({"1:t:0": 5, "2:t:0": 7}))
 
 
-def test_a_broker_that_comes_back_with_less_is_judged_as_any(caplog: pytest.LogCaptureFixture) -> None:
-    clock, cluster = FakeClock(), Pair()
-    one = planner(cluster, clock, failOnDataLoss="false")
-    start = as_json({"1:t:0": 10, "2:t:0": 5})
-    cluster.away()
-    assert one.latest(start, None) is start
-    cluster.back()
-    cluster.rows[FAR] = (0, 3)
-    clock.now += 60
-    assert one.latest(start, None) == as_json({"1:t:0": 10, "2:t:0": 3})
-    assert "going on: partition 2:t:0 should be read from 140, but the broker's data ends at 84" in caplog.text
-
-
 # A query that begins
 
 

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import logging
-import subprocess
-import sys
 
 import pytest
 
-from spark_source.stream.planner_process import LOG_LEVEL_VARIABLE, PLANNER_MODULE
 from tests.spark_source.fakes import ROW, FakeClock, FakeCluster, planner
 from tubeclient.keys import TopicLayout
 
@@ -65,28 +62,3 @@ def test_a_start_a_reassignment_and_batches(told: pytest.LogCaptureFixture) -> N
         "partitions are assigned by modulo: 4 partitions to 2 nodes, 2 each; 1 are new, 0 are gone, 0 have moved to "
         "another node"
     ]
-
-
-def planner_process(level: str | None) -> str:
-    """What a process that takes itself for the planner's writes on standard error."""
-    code = f"""
-import logging, sys, types
-from spark_source.stream.planner_process import set_up_planner_process
-sys.modules["__main__"].__spec__ = types.SimpleNamespace(name={PLANNER_MODULE!r})
-assert set_up_planner_process()
-for name in ("spark_source.stream.planner", "tubeclient.consumers.group", "other"):
-    logging.getLogger(name).debug("debug of " + name)
-    logging.getLogger(name).info("info of " + name)
-"""
-    environment = {"PATH": "/usr/bin"} | ({} if level is None else {LOG_LEVEL_VARIABLE: level})
-    found = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=60)
-    assert found.returncode == 0, found.stderr
-    return found.stderr
-
-
-def test_the_planners_process_shows_what_is_told() -> None:
-    shown = planner_process(None)
-    assert "INFO spark_source.stream.planner: info of spark_source.stream.planner" in shown
-    assert "INFO tubeclient.consumers.group: info of tubeclient.consumers.group" in shown
-    assert "debug" not in shown
-    assert "other" not in shown

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from offsets_store import OffsetsTable
-from tests.spark_source.fakes import ROW, STORE, FakeClock, FakeCluster, as_json, in_rows, key, planner
+from tests.spark_source.fakes import STORE, FakeClock, FakeCluster, as_json, in_rows, planner
 from tubeclient.errors import DataLoss
 from tubeclient.keys import StoreKey, TopicLayout
 
@@ -70,7 +68,7 @@ def test_positions_that_brokers_lost_are_an_error(rows: tuple[int, int], message
     one = planner(cluster)
     if available_now:
         one.freeze_target()
-    with pytest.raises(DataLoss, match=message + r".*\(and 1 more partition like it: 1:t:1\). Set") as caught:
+    with pytest.raises(DataLoss, match=message + r".*\(and 1 more like it: 1:t:1\). Set") as caught:
         one.latest(as_json({"1:t:0": 5, "1:t:1": 5}), None)
     assert (caught.value.partition, caught.value.wanted) == ("1:t:0", 140)
 
@@ -112,20 +110,6 @@ def test_partitions_that_are_gone_are_a_loss(available_now: bool, caplog: pytest
         assert lenient.latest(start, None) == end
     assert lenient.latest(end, None) is end
     assert caplog.text.count("going on: partition 1:t:10000") == 1
-
-
-def test_the_offsets_table_forgets_what_is_gone_too(tmp_path: Path) -> None:
-    clock, cluster = FakeClock(), FakeCluster(stores=2, partitions=1)
-    one = planner(cluster, clock, failOnDataLoss="false", offsetsTable=tmp_path / "table")
-    start = as_json({"1:t:0": 10, "1:t:10000": 5})
-    one.complete(start)
-    table = OffsetsTable(str(tmp_path / "table"))
-    assert len(table.positions("g", ["t"])) == 2
-    cluster.layouts = [TopicLayout("t", 1, 1, 1)]
-    clock.now += 60
-    one.complete(one.latest(start, None))
-    assert table.positions("g", ["t"]) == {key("1:t:0"): 10 * ROW}
-    one.close()
 
 
 @pytest.mark.parametrize("fail", [True, False])

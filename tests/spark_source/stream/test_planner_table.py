@@ -8,7 +8,6 @@ import pytest
 
 from offsets_store import GroupKey, OffsetsTable
 from tests.spark_source.fakes import ROW, STORE, FakeClock, FakeCluster, as_json, key, planner
-from tests.waiting import wait_for
 from tubeclient.keys import StoreKey, TopicLayout
 
 
@@ -47,7 +46,13 @@ def test_without_a_table_a_moving_beginning_is_warned_of(tmp_path: Path, caplog:
 
 def test_the_table_holds_what_is_complete_and_what_is_behind(tmp_path: Path) -> None:
     cluster = FakeCluster(rows=(0, 10))
-    planner(cluster, offsetsTable=tmp_path).latest(as_json({"1:t:0": 4, "1:t:1": 4}), None)
+    one, start, end = (
+        planner(cluster, offsetsTable=tmp_path),
+        as_json({"1:t:0": 1, "1:t:1": 1}),
+        as_json({"1:t:0": 4, "1:t:1": 4}),
+    )
+    one.partitions(start, end)
+    one.latest(end, None)
     kept = table(tmp_path).latest(GroupKey("g", ["t"]))
     assert kept is not None
     assert [(str(row.partition), row.next_offset, row.end_offset, row.node_id) for row in kept.partitions] == [
@@ -68,37 +73,24 @@ def test_group_takes_each_topic_from_one_place(tmp_path: Path) -> None:
     assert one.initial() == as_json({"1:t:0": 4, "1:t:1": 1, "1:u:0": 7})
 
 
-@pytest.mark.parametrize(("fallback", "begin"), [("earliest", 2), ("latest", 9)])
-def test_what_the_table_does_not_know_follows_the_named_fallback(tmp_path: Path, fallback: str, begin: int) -> None:
-    """In topics in which the group never was; in the others it is new, and nothing of it was read."""
-    cluster = FakeCluster(rows=(1, 10))
-    planner(cluster, offsetsTable=tmp_path).complete(as_json({"1:t:0": 4}))
-    cluster.layouts.append(TopicLayout("u", 1, 1, 1))
-    cluster.rows[StoreKey(1, "u", 0)] = (2, 9)
-    one = planner(cluster, offsetsTable=tmp_path, startingOffsets=f"group:{fallback}", subscribe="t,u")
-    assert one.initial() == as_json({"1:t:0": 4, "1:t:1": 1, "1:u:0": begin})
-
-
-@pytest.mark.parametrize("mode", ["strict", "best_effort"])
-def test_where_a_lost_tail_is_accepted_the_table_goes_back_before_a_batch_does(tmp_path: Path, mode: str) -> None:
+def test_where_a_lost_tail_is_accepted_the_table_goes_back_before_a_batch_does(tmp_path: Path) -> None:
     clock, cluster = FakeClock(), FakeCluster(partitions=1, rows=(0, 1000))
-    more = {"offsetsTable": tmp_path, "offsetsTableMode": mode, "failOnDataLoss": "false"}
-    one = planner(cluster, clock, offsetCommitInterval="1h", **more)
+    more = {"offsetsTable": tmp_path, "failOnDataLoss": "false"}
+    one = planner(cluster, clock, **more)
     assert one.initial() == as_json({"1:t:0": 1000})
     cluster.rows[STORE] = (0, 1010)
     one.complete(as_json({"1:t:0": 1010}))
-    wait_for(lambda: positions(tmp_path) == {"1:t:0": 1010}, "the table")
     cluster.rows[STORE] = (0, 8)
     clock.now += 60
     assert one.latest(as_json({"1:t:0": 1010}), None) == as_json({"1:t:0": 8})
-    wait_for(lambda: positions(tmp_path) == {"1:t:0": 8}, "the table to go back")
+    assert positions(tmp_path) == {"1:t:0": 8}
     one.complete(as_json({"1:t:0": 1010}))  # Spark says so once the batch that goes back is planned
     one.close()
     assert positions(tmp_path) == {"1:t:0": 8}
     # Started again before that batch: from a checkpoint that is ahead still.
     again = planner(cluster, clock, **more)
     assert again.latest(as_json({"1:t:0": 1010}), None) == as_json({"1:t:0": 8})
-    wait_for(lambda: positions(tmp_path) == {"1:t:0": 8}, "the table to go back")
+    assert positions(tmp_path) == {"1:t:0": 8}
     again.close()
 
 
@@ -121,7 +113,7 @@ def test_a_query_that_begins_before_positions_past_the_data_sets_the_table_back(
 
 def test_an_older_end_that_spark_confirms_late_moves_nothing_back(tmp_path: Path) -> None:
     """As with asynchronous progress tracking: Spark confirms a batch once a later one is in its log."""
-    one = planner(FakeCluster(partitions=1), offsetsTable=tmp_path, offsetsTableMode="strict")
+    one = planner(FakeCluster(partitions=1), offsetsTable=tmp_path)
     for at, confirmed in ((4, None), (7, None), (10, 4), (10, 7)):
         one.latest(as_json({"1:t:0": at}), 3)
         if confirmed is not None:

@@ -9,7 +9,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows, Read
 
 from spark_source.stream.stream_reader import TubeStreamReader
 from tests.spark_source.fakes import STORE, FakeClock, FakeCluster, as_json, options, planner
-from tubeclient.errors import ConfigurationError, DataLoss
+from tubeclient.errors import ConfigurationError
 
 
 def at(rows: int) -> dict[str, Any]:
@@ -53,16 +53,6 @@ def test_triggers_that_want_everything_and_available_now_do_not_wait() -> None:
         end = one.latest(one.initial(), 10, 10)
         assert end == at(10)
         assert one.latest(end, *((10, 10) if freeze else (None, None))) == at(12)
-
-
-def test_a_loss_is_found_while_waiting() -> None:
-    clock, cluster = FakeClock(), FakeCluster(rows=(0, 10))
-    one = planner(cluster, clock, startingOffsets="earliest")
-    one.latest(one.initial(), None, 5)
-    cluster.rows[STORE] = (12, 14)
-    clock.now += 1
-    with pytest.raises(DataLoss, match="at most 2 messages have expired"):
-        one.latest(at(10), None, 5)
 
 
 def test_what_spark_is_told_and_what_it_asks_with() -> None:

@@ -9,12 +9,24 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pyspark.sql.types import (
+    BinaryType,
+    DataType,
+    IntegerType,
+    LongType,
+    MapType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampNTZType,
+    TimestampType,
+)
 
-from spark_source.options.row_options import ATTRIBUTES, RowOptions
+from spark_source.options.source_options import ATTRIBUTES, RowOptions
 from spark_source.plan.read_task import OffsetRule
 from spark_source.read.arrow import PackDecoder
-from spark_source.write.sink_columns import SinkColumns
-from spark_source.write.sink_rows import MessageMaker
+from spark_source.read.schema import spark_schema
+from spark_source.write.sink_rows import MessageMaker, SinkColumns, find_columns
 from tubeclient.errors import ConfigurationError
 from tubeclient.keys import PartitionKey
 from tubeclient.producing.outgoing import OutgoingMessage
@@ -88,17 +100,6 @@ def test_what_goes_over_the_wire() -> None:
     assert (bare.payload, bare.flag, bare.tag, bare.time) == (b"x", 0, "", "")
 
 
-def test_seconds_are_cut_off_before_1970_too() -> None:
-    moment = datetime(1969, 12, 31, 23, 58, 1, tzinfo=UTC)
-    assert make([{"time": moment}])[0].time == "196912312358"
-
-
-def test_the_option_overrides_the_column() -> None:
-    rows: list[dict[str, Any]] = [{"topic": "a"}, {"topic": None}, {"topic": "b"}]
-    assert [one.topic for one in make(rows, topic="c")] == ["c"] * 3
-    assert [one.topic for one in make([{"topic": "a"}, {"topic": " b "}])] == ["a", "b"]
-
-
 @pytest.mark.parametrize("kind", [pa.string(), pa.large_string(), pa.large_binary()])
 def test_values_of_other_types(kind: pa.DataType) -> None:
     values: list[Any] = ["a", "ü€"] if "string" in str(kind) else [b"a", "ü€".encode()]
@@ -127,9 +128,58 @@ def test_a_row_that_cannot_be_sent_is_named(row: dict[str, Any], message: str) -
         maker.make(batch([{}, row]))
 
 
-def test_years_that_have_no_four_digits() -> None:
-    far = pa.array([datetime(9999, 12, 31, 23, 59, tzinfo=UTC)], pa.timestamp("us", "UTC"))
-    rows = batch([{}]).set_column(3, "messageTime", far)
-    assert MessageMaker(COLUMNS, None, "UTC").make(rows)[0].time == "999912312359"
-    with pytest.raises(ConfigurationError, match="messageTime is outside of the years 1 to 9999"):
-        MessageMaker(COLUMNS, None, "Asia/Shanghai").make(rows)
+# Columns, by the schema alone
+
+TYPES: dict[str, DataType] = {
+    "value": BinaryType(),
+    "topic": StringType(),
+    "tag": StringType(),
+    "attributes": MapType(StringType(), StringType()),
+    "messageTime": TimestampType(),
+}
+
+
+def schema(**columns: DataType) -> StructType:
+    return StructType([StructField(name, kind) for name, kind in columns.items()])
+
+
+def test_columns_are_found_in_any_order_and_case() -> None:
+    columns = schema(TAG=StringType(), messagetime=TimestampType(), Value=BinaryType(), topic=StringType())
+    assert find_columns(columns, None) == SinkColumns(value=2, topic=3, tag=0, message_time=1)
+    assert find_columns(schema(**TYPES), "t") == SinkColumns(0, 1, 2, 3, 4)
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        (schema(tag=StringType()), "needs a column value, of type binary or string; the columns are tag"),
+        (schema(value=LongType()), "column value has the type bigint; a write takes binary or string there, so cast"),
+        (
+            schema(Value=BinaryType(), TOPIC=BinaryType()),
+            "column TOPIC has the type binary; a write takes string there",
+        ),
+        (schema(value=BinaryType(), tag=IntegerType()), "column tag has the type int; a write takes string there"),
+        (
+            schema(value=BinaryType(), attributes=MapType(StringType(), LongType())),
+            "column attributes has the type map<string,bigint>; a write takes map<string,string> there",
+        ),
+        (
+            schema(value=BinaryType(), messageTime=TimestampNTZType()),
+            "column messageTime has the type timestamp_ntz; a write takes timestamp there",
+        ),
+        (schema(value=BinaryType(), VALUE=BinaryType()), "columns value and VALUE are the same, because a write"),
+        (
+            schema(value=BinaryType(), size=LongType()),
+            "column size cannot be written; select among value, topic, tag, attributes, messageTime",
+        ),
+        (schema(value=BinaryType(), messageType=StringType()), "column messageType .*; rename messageType to tag"),
+        (schema(key=BinaryType(), value=BinaryType()), "column key .*; TubeMQ has no keys"),
+        (schema(value=BinaryType(), headers=BinaryType()), "column headers .*; give them as attributes, a map"),
+        (schema(value=BinaryType(), partition=LongType()), "column partition .*; rows go to all partitions in turn"),
+        (schema(value=BinaryType(), timestamp=LongType()), "column timestamp .*; rename timestamp to messageTime"),
+        (spark_schema(RowOptions(columns=ATTRIBUTES)), "column partitionKey cannot be written"),
+    ],
+)
+def test_other_columns_are_refused(columns: StructType, message: str) -> None:
+    with pytest.raises(ConfigurationError, match=message):
+        find_columns(columns, "t")

@@ -15,10 +15,10 @@ import pytest
 
 import tubeclient
 from embedded_tubemq import EmbeddedTubeMQ, TopicConfig
-from spark_source.options.given import parse_given, write_options
-from spark_source.options.sink_options import SinkOptions
-from spark_source.write.sink_columns import SinkColumns
-from spark_source.write.task_write import MAX_BYTES, MAX_MESSAGES, write_rows
+from spark_source.options.given import parse_given
+from spark_source.options.source_options import SinkOptions
+from spark_source.write.sink_rows import SinkColumns
+from spark_source.write.task_write import MAX_SLICES, SLICE_BYTES, SLICE_MESSAGES, write_rows
 from tests.tubeclient.stored import bodies, stored
 from tubeclient import ConfigurationError, OutgoingMessage, Producer, SendResult
 from tubeclient.wire.payload import decode_payload
@@ -33,7 +33,7 @@ def tube(tmp_path: Path) -> Iterator[EmbeddedTubeMQ]:
 
 
 def options(tube: EmbeddedTubeMQ, **more: str) -> SinkOptions:
-    return write_options(parse_given({"masterservers": tube.master_address, "topic": "rows", **more}))
+    return parse_given({"masterservers": tube.master_address, "topic": "rows", **more}).of(SinkOptions)
 
 
 def batches(values: Sequence[bytes], rows: int) -> Iterator[pa.RecordBatch]:
@@ -51,12 +51,12 @@ def test_two_attempts_at_once_send_each_row_twice_and_whole(tube: EmbeddedTubeMQ
     values = [rng.randbytes(rng.choice([1, 28, 900, 20_000])) + b"%d" % number for number in range(3_000)]
     together = threading.Barrier(2)
 
-    def attempt(_: int) -> dict[str, int]:
+    def attempt(_: int) -> None:
         together.wait(30)
-        return dict(write_rows(options(tube), COLUMNS, batches(values, 250)).rows)
+        write_rows(options(tube), COLUMNS, batches(values, 250))
 
     with ThreadPoolExecutor(2) as pool:
-        assert list(pool.map(attempt, range(2))) == [{"rows": 3_000}] * 2
+        list(pool.map(attempt, range(2)))
     assert bodies(tube, "rows") == Counter(values * 2)
     for record in (record for found in stored(tube, "rows").values() for record in found):
         body, attributes = decode_payload(record.payload, record.flag)
@@ -112,11 +112,11 @@ def test_a_slow_broker_holds_the_task_up_and_takes_no_memory(
             taken += batch.num_rows
             yield batch
 
-    assert write_rows(options(tube), COLUMNS, source()).rows == {"rows": count}
+    write_rows(options(tube), COLUMNS, source())
     (producer,) = producers
-    limit = min(MAX_MESSAGES, MAX_BYTES // size)
+    limit = MAX_SLICES * min(SLICE_MESSAGES, SLICE_BYTES // size)
     assert limit * 0.7 < producer.most_messages <= limit
-    assert producer.most_bytes <= MAX_BYTES
+    assert producer.most_bytes <= MAX_SLICES * SLICE_BYTES
     # Before it takes the next batch, all rows of those before are sent or on their way.
     assert most_ahead <= limit
     assert sum(bodies(tube, "rows").values()) == count

@@ -16,100 +16,83 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_source.progress.follower import Follower, JobThread, NoAnswer, Waits
-from tests.waiting import wait_for
+from spark_source.progress.writer import NoAnswer, Waits, Writer
 
 
 class Place:
     """Notes what is written; `error` is what a write ends with."""
 
     def __init__(self) -> None:
-        self.thread = JobThread("place")
         self.written: list[int] = []
         self.error: Exception | None = None
+        self.made: list[Writer[int]] = []
 
     def write(self, value: int) -> None:
         if self.error is not None:
             raise self.error
         self.written.append(value)
 
-    def follower(self, **more: Any) -> Follower[int]:
-        return Follower("the place", self.thread, self.write, Waits(retry=3600.0), **more)
-
-    def settle(self) -> None:
-        """Until the thread has done what it was given so far."""
-        self.thread.call(lambda: None, 30)
+    def writer(self, retry: float = 3600.0, **more: Any) -> Writer[int]:
+        self.made.append(Writer("the place", self.write, Waits(retry=retry), **more))
+        return self.made[-1]
 
 
 @pytest.fixture
 def place() -> Iterator[Place]:
     one = Place()
     yield one
-    one.thread.close()
+    for writer in one.made:
+        writer.close()
 
 
-@given(st.lists(st.booleans(), min_size=1, max_size=20))
-def test_whatever_fails_values_are_written_in_order_and_the_last_one_in_the_end(fails: list[bool]) -> None:
+@given(fails=st.lists(st.booleans(), min_size=1, max_size=20), keeps_up=st.booleans())
+def test_whatever_fails_values_are_written_in_order_and_the_last_one_in_the_end(
+    fails: list[bool], keeps_up: bool
+) -> None:
     place = Place()
-    one: Follower[int] = Follower("the place", place.thread, place.write, Waits(retry=0.0))
+    one = place.writer(retry=0.0, keeps_up=keeps_up)
     for value, fail in enumerate(fails):
         place.error = OSError("full") if fail else None
-        one.follow(value)
+        one.put(value)
     place.error = None
     assert one.finish(30) is None
-    place.thread.close()
+    one.close()
     assert place.written == sorted(set(place.written))
     assert place.written[-1] == len(fails) - 1
+    if keeps_up and not any(fails):
+        assert place.written == list(range(len(fails)))
 
 
 def test_the_error_that_ends_it_is_raised_from_then_on_and_nothing_more_is_written(place: Place) -> None:
-    one = place.follower(ends_by=KeyError)
+    one = place.writer(ends_by=KeyError)
     place.error = KeyError("superseded")
-    one.follow(1)
-    place.settle()
+    one.put(1)
+    one.call(lambda: None, 30)
     place.error = None
     with pytest.raises(KeyError, match="superseded"):
-        one.follow(2)
+        one.put(2)
     with pytest.raises(KeyError, match="superseded"):
         one.check()
     assert place.written == []
 
 
-def test_a_strict_one_waits_no_longer_than_it_may(place: Place) -> None:
-    one: Follower[int] = Follower("the place", place.thread, place.write, Waits(call=0.01), strict=True)
-    released: list[bool] = []
-    place.thread.post(lambda: wait_for(lambda: released, "the release"))
-    with pytest.raises(NoAnswer):
-        one.follow(1)
-    released.append(True)
-
-
-def test_an_answer_and_an_error_come_back() -> None:
-    thread = JobThread("t")
-    assert thread.call(threading.get_ident, 30) != threading.get_ident()
+def test_an_answer_and_an_error_come_back(place: Place) -> None:
+    one = place.writer()
+    assert one.call(threading.get_ident, 30) != threading.get_ident()
 
     def fail() -> None:
         raise KeyboardInterrupt("no Exception, as a panic of native code")
 
     with pytest.raises(KeyboardInterrupt, match="no Exception"):
-        thread.call(fail, 30)
-    assert thread.call(lambda: 2, 30) == 2
-    thread.close()
-
-
-def test_a_wait_has_an_end_and_jobs_an_order() -> None:
-    thread, release, done = JobThread("t"), threading.Event(), list[int]()
+        one.call(fail, 30)
+    release = threading.Event()
     with pytest.raises(NoAnswer, match=r"no answer within 0\.01 s"):
-        thread.call(lambda: release.wait(30), 0.01)
-    for number in range(3):
-        thread.post(lambda number=number: done.append(number))  # type: ignore[misc]
-    assert done == []
+        one.call(lambda: release.wait(30), 0.01)
     release.set()
-    assert thread.call(lambda: done, 30) == [0, 1, 2]
-    thread.close()
+    assert one.call(lambda: 2, 30) == 2
 
 
-def test_a_signal_handler_that_raises_ends_the_wait_and_leaves_nothing_locked() -> None:
+def test_a_signal_handler_that_raises_ends_the_wait_and_leaves_nothing_locked(place: Place) -> None:
     def leave(_signal: int, _frame: FrameType | None) -> None:
         raise SystemExit(0)
 
@@ -118,24 +101,23 @@ def test_a_signal_handler_that_raises_ends_the_wait_and_leaves_nothing_locked() 
         os.kill(os.getpid(), signal.SIGUSR1)
         left.wait(30)
 
-    thread, left = JobThread("t"), threading.Event()
+    one, left = place.writer(), threading.Event()
     before = signal.signal(signal.SIGUSR1, leave)
     try:
         with pytest.raises(SystemExit):
-            thread.call(end_it, 30)
+            one.call(end_it, 30)
     finally:
         left.set()
         signal.signal(signal.SIGUSR1, before)
-    assert thread.call(lambda: 1, 30) == 1
-    thread.close()
+    assert one.call(lambda: 1, 30) == 1
 
 
-def test_a_job_that_hangs_does_not_keep_the_process() -> None:
+def test_a_write_that_hangs_does_not_keep_the_process() -> None:
     code = """
 import threading
-from spark_source.progress.follower import JobThread
+from spark_source.progress.writer import Writer
 begun = threading.Event()
-JobThread("t").post(lambda: (begun.set(), threading.Event().wait()))
+Writer("a place", lambda _: (begun.set(), threading.Event().wait())).put(1)
 begun.wait()
 print("ends")
 """
