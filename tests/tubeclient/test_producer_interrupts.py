@@ -47,7 +47,7 @@ def test_wherever_publishing_is_interrupted_it_can_be_done_again(settings: Clien
     line, interrupts = 0, True
     while interrupts:
         with Producer(settings) as producer:
-            producer._publishing.pool.get(settings.master_servers[0])
+            producer._pool.get(settings.master_servers[0])
             interrupts = interrupted_at(line, partial(producer.publish, ["clicks"]))
             producer.publish(["clicks"])
             assert producer.topics == ["clicks"]

@@ -23,12 +23,12 @@ LONGER_MS = 8_000
 
 def separate(producer: Producer, dead_port: int | None = None) -> None:
     """Let topic clicks be on broker 1 alone, at another port if one is given, and single on broker 2."""
-    session = producer._publishing.session
+    session = producer._session
     layouts = [layout for layout in session.layouts if (layout.topic == "clicks") == (layout.broker_id == 1)]
     brokers = dict(session.brokers)
     if dead_port is not None:
         brokers[1] = brokers[1]._replace(host="127.0.0.1", port=dead_port)
-    with producer._outbox.lock:
+    with producer._delivery.lock:
         producer._routes.publish({}, layouts, brokers)
 
 
@@ -105,7 +105,7 @@ def test_messages_to_a_broker_that_reads_slowly_are_errors_in_time(
             *producer.submit_many("clicks", [bytes(1 << 19)] * 20, timeout_ms=1_000),
             *producer.submit_many("clicks", [bytes(1 << 19)] * 20, timeout_ms=1_500),
         ]
-        connections = producer._outbox._pool
+        connections = producer._pool
         address = f"127.0.0.1:{slow.getsockname()[1]}"
         wait_for(lambda: connections.live(address) is not None, "a connection")
         connection = connections.live(address)

@@ -19,7 +19,7 @@ from tubeclient.wire.methods import Method
 @pytest.fixture
 def quick_beats(monkeypatch: pytest.MonkeyPatch) -> None:
     """Heartbeats twenty times a second instead of every 13 s."""
-    monkeypatch.setattr("tubeclient.producing.publishing.HEARTBEAT_INTERVAL_MS", 50)
+    monkeypatch.setattr("tubeclient.producing.producer.HEARTBEAT_INTERVAL_MS", 50)
 
 
 def test_a_topic_that_went_is_an_error_and_one_that_came_back_is_written(
@@ -28,7 +28,7 @@ def test_a_topic_that_went_is_an_error_and_one_that_came_back_is_written(
     with Producer(settings) as producer:
         producer.publish(["single"])
         cluster.delete_topic("single")
-        wait_for(lambda: not producer.is_writable("single"), "the heartbeat to tell that the topic is gone")
+        wait_for(lambda: not producer._routes.partitions("single"), "the heartbeat to tell that the topic is gone")
         future = producer.submit("single", b"x")
         cluster.create_topic(TopicConfig("single"))
         assert future.result(30).partition.topic == "single"

@@ -11,9 +11,9 @@ import logging
 import socket
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from typing import Protocol
+from typing import TypeAlias
 
 from tubeclient.errors import ConnectError, ConnectionLost, ProtocolError, TransportError, TubeError
 from tubeclient.identity import host_name
@@ -43,15 +43,9 @@ def split_address(address: str) -> tuple[str, int]:
     return host.strip("[]"), int(port)
 
 
-class Receiver(Protocol):
-    """Takes a request's answer, or the reason why none will come: one of them, once, on the connection's thread or
-    that of whoever ends it. Neither waits nor raises."""
-
-    def arrived(self, answer: Frame) -> None:
-        """Take the response."""
-
-    def failed(self, error: TubeError) -> None:
-        """Take the reason."""
+Receiver: TypeAlias = Callable[[Frame | TubeError], object]
+"""Takes a request's answer, or the reason why none will come: one of them, once, on the connection's thread or that of
+whoever ends it. It neither waits nor raises."""
 
 
 class _Awaited(Outcome[Frame]):
@@ -67,13 +61,12 @@ class _Awaited(Outcome[Frame]):
         waiting.pop(serial, None)
         return super().cancel()
 
-    def arrived(self, answer: Frame) -> None:
+    def settle(self, answer: Frame | TubeError) -> None:
         if self.set_running_or_notify_cancel():
-            self.set_result(answer)
-
-    def failed(self, error: TubeError) -> None:
-        if self.set_running_or_notify_cancel():
-            self.set_exception(error)
+            if isinstance(answer, TubeError):
+                self.set_exception(answer)
+            else:
+                self.set_result(answer)
 
 
 class Connection(ProcessBound):
@@ -120,7 +113,7 @@ class Connection(ProcessBound):
         self.check_process()
         serials = self._take_serials(len(streams))
         futures = [_Awaited(self._waiting, serial) for serial in serials]
-        self._send(serials, streams, futures)
+        self._send(serials, streams, [future.settle for future in futures])
         return [*futures]
 
     def post(self, streams: Sequence[bytes], receivers: Sequence[Receiver]) -> list[int]:
@@ -227,7 +220,7 @@ class Connection(ProcessBound):
         if receiver is None:  # its caller gave up, or the server answered twice
             _log.debug("unexpected answer from %s, serial %d", self.address, frame.serial)
         else:
-            receiver.arrived(frame)
+            receiver(frame)
 
     def _finish(self, reason: TubeError) -> None:
         """Do also the rest of an end that was interrupted. The reading thread comes here too; nothing interrupts it."""
@@ -239,7 +232,7 @@ class Connection(ProcessBound):
         for serial in list(self._waiting):  # in one step: cancelling one takes it out
             receiver = self._waiting.pop(serial, None)
             if receiver is not None:
-                receiver.failed(reason)
+                receiver(reason)
 
 
 def _open(address: str, tls: TlsSettings | None, connect_timeout_ms: int, send_timeout_ms: int) -> PlainStream:

@@ -12,7 +12,7 @@ from concurrent.futures import Future
 from functools import partial
 from queue import Empty, SimpleQueue
 from time import monotonic
-from typing import Final, TypeVar
+from typing import TypeVar
 
 _log = logging.getLogger(__name__)
 
@@ -33,14 +33,6 @@ def call_back(callback: Callable[[T], object], argument: T) -> None:
         _log.exception("a callback for %r failed", argument)
 
 
-_LONGEST_SECONDS: Final = threading.TIMEOUT_MAX
-
-
-def _wait_seconds(seconds: float) -> float:
-    """As the system takes them: users may write infinity for "without an end"."""
-    return min(max(0.0, seconds), _LONGEST_SECONDS)
-
-
 class Alarm:
     """Wakes one thread, whether set before or during its wait. Finalizers may call `set`: it takes no lock."""
 
@@ -54,7 +46,8 @@ class Alarm:
         """Whether it was set, before or during the wait; resets it."""
         woken = False
         try:
-            self._queue.get(timeout=_wait_seconds(seconds))
+            # As long as the system takes: users may write infinity for "without an end".
+            self._queue.get(timeout=min(max(0.0, seconds), threading.TIMEOUT_MAX))
             woken = True
             while True:
                 self._queue.get_nowait()
@@ -66,28 +59,19 @@ class Bell:
     """Wakes all who wait for a change of a lock's data. Call `expect` and `ring` with the lock held."""
 
     def __init__(self) -> None:
-        self._waiters: list[SimpleQueue[None]] = []
+        self._waiters: list[Alarm] = []
 
     def ring(self) -> None:
         """Wake all waiters."""
         while self._waiters:
-            self._waiters[-1].put(None)  # before removing it, so that the next ring repeats an interrupted one
+            self._waiters[-1].set()  # before removing it, so that the next ring repeats an interrupted one
             self._waiters.pop()
 
-    def expect(self) -> Callable[[float], bool]:
-        """Returns a function, to be called without the lock, that waits up to so many seconds for the next ring and
-        returns whether it came."""
-        waiter: SimpleQueue[None] = SimpleQueue()
+    def expect(self) -> Alarm:
+        """What the next ring sets; wait for it without the lock."""
+        waiter = Alarm()
         self._waiters.append(waiter)
-
-        def wait(seconds: float) -> bool:
-            try:
-                waiter.get(timeout=_wait_seconds(seconds))
-            except Empty:
-                return False
-            return True
-
-        return wait
+        return waiter
 
     def wait_for(self, lock: threading.Lock, condition: Callable[[], bool], seconds: float) -> bool:
         """Wait until `condition` holds; False on timeout. Waits without the lock, and checks with it."""
@@ -96,12 +80,12 @@ class Bell:
             with lock:
                 if condition():
                     return True
-                wait = self.expect()
+                waiter = self.expect()
             left = until - monotonic()
             if left <= 0:
                 with lock:
                     return condition()
-            wait(left)
+            waiter.wait(left)
 
 
 class _FuturesLock(_thread.RLock):  # type: ignore[misc]  # typeshed says final
@@ -138,7 +122,7 @@ class Outcome(Future[T]):
         if not self.done():
             over = Alarm()
             super().add_done_callback(lambda _: over.set())
-            over.wait(_LONGEST_SECONDS if timeout is None else timeout)
+            over.wait(threading.TIMEOUT_MAX if timeout is None else timeout)
 
 
 class OneThread:
