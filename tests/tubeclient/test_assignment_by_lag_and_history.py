@@ -10,7 +10,7 @@ from hypothesis import assume, given
 from tests.tubeclient.assignment_cases import Case, cases
 from tubeclient import PartitionKey, assign
 from tubeclient.assignment import Assignment, Hints, node_of
-from tubeclient.assignment.few_moves import enough_rows
+from tubeclient.assignment.strategies import enough_rows
 
 
 def _moved(nodes: Assignment, case: Case) -> set[PartitionKey]:
