@@ -404,34 +404,27 @@ class ClientClosed(TubeError):
 _NO_SUCH_PARTITION = "Wrong partition value"
 """MessageStoreManager.getOrCreateMessageStore: the only permanent 500."""
 
-STATUS_CLASSES: dict[int, type[StatusError]] = {  # every code that Apache's servers send
-    201: ServerBusy,
-    301: ServerBusy,
-    400: BadRequest,
-    401: RegistrationLost,
-    403: NotAvailable,
-    404: NothingToRead,
-    410: PartitionOccupied,
-    411: RegistrationLost,
-    412: PartitionTaken,
-    415: AuthenticationFailed,
-    419: ServerBusy,
-    424: GroupConflict,
-    425: GroupConflict,
-    426: GroupConflict,
-    427: GroupConflict,
-    428: GroupConflict,
-    429: SourceCountConflict,
-    430: NodeIdConflict,
-    431: TopicNotDeployed,
-    450: GroupForbidden,
-    452: SpeedLimited,
-    455: GroupForbidden,
-    500: ServerBusy,
-    503: ServerBusy,
-    510: ServerBusy,
-    599: ServerBusy,
+STATUS_CLASSES: dict[int, type[StatusError]] = {
+    code: kind
+    for kind, codes in (
+        (ServerBusy, (201, 301, 419, 500, 503, 510, 599)),
+        (BadRequest, (400,)),
+        (RegistrationLost, (401, 411)),
+        (NotAvailable, (403,)),
+        (NothingToRead, (404,)),
+        (PartitionOccupied, (410,)),
+        (PartitionTaken, (412,)),
+        (AuthenticationFailed, (415,)),
+        (GroupConflict, (424, 425, 426, 427, 428)),
+        (SourceCountConflict, (429,)),
+        (NodeIdConflict, (430,)),
+        (TopicNotDeployed, (431,)),
+        (GroupForbidden, (450, 455)),
+        (SpeedLimited, (452,)),
+    )
+    for code in codes
 }
+"""Every code that Apache's servers send."""
 
 
 def status_error(

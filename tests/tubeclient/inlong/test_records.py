@@ -232,6 +232,7 @@ def test_auto_believes_dataproxys_attributes_then_the_magic(attributes: dict[str
     ("pack", "said"),
     [
         (encode_message_objs([OwnRecord(b"a", {})], [(1 << 63) - 1], "none"), "past all timestamps"),
+        (b"\x0a\x0e\x08\x05\x12\x00\x1a\x00\x22\x06\x0a\x01\xff\x12\x01v", "not UTF-8"),
         (b"\x0a\x02\x08\x05", "cannot be parsed"),
     ],
 )
