@@ -137,23 +137,7 @@ _PARTITIONS: Final = Metric(
     "tubeclient_consumer_partitions", "gauge", (_TOPIC, _GROUP), "Partitions that this process's consumers have."
 )
 
-CLIENT_METRICS: Final = (
-    _SENT,
-    _SENT_BYTES,
-    _SEND_FAULTS,
-    _SEND_RETRIES,
-    _OPERATION,
-    _IN_FLIGHT,
-    _CONSUMED,
-    _CONSUMED_BYTES,
-    _FETCHES,
-    _READ_FAULTS,
-    _LOST,
-    _BAD,
-    _PROCESS,
-    _LAG,
-    _PARTITIONS,
-)
+CLIENT_METRICS: Final = tuple(one for one in list(vars().values()) if isinstance(one, Metric))
 """All metrics of the client."""
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, tzinfo
 from itertools import accumulate, chain, repeat
@@ -110,12 +109,6 @@ class RecordColumns(NamedTuple):
         values = pa.array([value for one in maps for value in one.values()], pa.string())
         return pa.MapArray.from_arrays(ends, keys, values).take(_repeated(self.segments))
 
-    def records(self) -> list[Record]:
-        """One object for each record."""
-        each = ((body, segment) for segment in self.segments for body in segment.bodies)
-        rows = zip(each, self.record_indexes.to_pylist(), strict=True)
-        return [Record(body, segment.origin, index, dict(segment.attributes)) for (body, segment), index in rows]
-
 
 def _repeated(segments: Sequence[Segment]) -> pa.Int32Array:
     """The index of each record's segment."""
@@ -171,6 +164,15 @@ class RecordDecoder:
         if messages or bad:
             yield RecordColumns.of(messages, bad)
 
+    def records(self, body: bytes, attributes: Mapping[str, str]) -> list[Record]:
+        """Return the records of one message with these attributes. CorruptMessage: it cannot be parsed."""
+        segments, _ = self._held(self._segments(body, attributes), 0)
+        each = ((record, segment) for segment in segments for record in segment.bodies)
+        return [
+            Record(record, segment.origin, index, dict(segment.attributes))
+            for index, (record, segment) in enumerate(each)
+        ]
+
     def _segments(self, body: bytes, message: Mapping[str, str]) -> Iterator[Segment]:
         """The records of one message."""
         wrapping = self._wrapping(body, message)
@@ -211,13 +213,7 @@ class RecordDecoder:
 
 def records_of(body: bytes, attributes: Mapping[str, str], decoder: RecordDecoder | None = None) -> list[Record]:
     """Return the records of one message with these attributes. CorruptMessage: it cannot be parsed."""
-    [columns] = (decoder or RecordDecoder()).decode([body], [attributes])
-    if columns.bad:
-        raise CorruptMessage(columns.bad[0].reason)
-    return columns.records()
-
-
-_OR_KEEP: Final = '. Set bad_messages="keep" to get it with the reason'
+    return (decoder or RecordDecoder()).records(body, attributes)
 
 
 def records_of_messages(
@@ -228,26 +224,17 @@ def records_of_messages(
     A bad one has no records and a `bad_reason`; with `keep_bad` false, one that cannot be unpacked is a CorruptMessage
     that says `where` its pack is.
     """
-    given = list(messages)
-    good = [number for number, one in enumerate(given) if one.bad_reason is None]
-    try:
-        bodies, attributes = [given[number].body for number in good], [given[number].attributes for number in good]
-    except CorruptMessage as error:
-        raise CorruptMessage(f"{where}: {error}{_OR_KEEP}", number=error.number) from error
-    next_number = 0
-    for columns in (decoder or RecordDecoder()).decode(bodies, attributes):
-        records: dict[int, list[Record]] = defaultdict(list)
-        for at, record in zip(columns.message_numbers.to_pylist(), columns.records(), strict=True):
-            records[good[at]].append(record)
-        reasons = {good[one.number]: one.reason for one in columns.bad}
-        for number in range(next_number, max([*records, *reasons, next_number - 1]) + 1):
-            message = given[number]
-            if number in reasons:
+    for number, message in enumerate(messages):
+        records: list[Record] = []
+        if message.bad_reason is None:
+            try:
+                records = records_of(message.body, message.attributes, decoder)
+            except CorruptMessage as error:
                 if not keep_bad:
                     raise CorruptMessage(
-                        f"{where}, the message with id {message.message_id}: {reasons[number]}{_OR_KEEP}", number=number
-                    )
-                message = message.marked(reasons[number])
-            yield message, records.get(number, [])
-            next_number = number + 1
-    yield from ((message, []) for message in given[next_number:])
+                        f"{where}, the message with id {message.message_id}: {error}. "
+                        'Set bad_messages="keep" to get it with the reason',
+                        number=number,
+                    ) from error
+                message = message.marked(str(error))
+        yield message, records

@@ -25,7 +25,6 @@ from tubeclient.net.streams import (
     client_context,
     describe,
     handshake_advice,
-    looks_like_tls,
 )
 from tubeclient.net.waiting import Outcome
 from tubeclient.settings import TlsSettings
@@ -181,17 +180,8 @@ class Connection(ProcessBound):
             while True:
                 with decoder.room() as room:
                     received = self._stream.receive_into(room)
-                    foreign = not self._answered and not self._tls and looks_like_tls(room[:received])
                 if not received:
                     break
-                if foreign:
-                    self._finish(
-                        ConnectError(
-                            f"{self.address} speaks TLS; give TLS settings, or its plain port",
-                            address=self.address,
-                        )
-                    )
-                    return
                 for frame in decoder.received(received):
                     self._answered = True
                     self._settle(frame)

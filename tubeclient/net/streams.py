@@ -143,10 +143,6 @@ class TlsStream(PlainStream):
         return total
 
 
-# X509_V_ERR_* of OpenSSL.
-_NOT_YET_VALID, _EXPIRED = 9, 10
-_OTHER_HOST = (62, 64)
-
 REFUSED_ADVICE = "if it asks for a client certificate, name one that it trusts as certificate_file"
 """For servers that end a connection at its start."""
 
@@ -207,16 +203,9 @@ def _file_fault(name: str, file: str, error: OSError, content: str) -> str:
 def handshake_advice(error: OSError, host: str) -> str:
     """Why a handshake with `host` failed, and what to do."""
     if isinstance(error, ssl.SSLCertVerificationError):
-        if error.verify_code in _OTHER_HOST:
-            return (
-                f"its certificate is for another name than {host} ({error.verify_message}); connect by a name in the "
-                "certificate, or turn check_hostname off"
-            )
-        if error.verify_code in (_NOT_YET_VALID, _EXPIRED):
-            return f"its certificate is out of date ({error.verify_message}); renew it, or set this machine's clock"
         return (
-            f"its certificate is not trusted ({error.verify_message}); name a file with its signer's certificate as "
-            "ca_file"
+            f"its certificate is refused ({error.verify_message}): it must be valid today, its signer must be in "
+            f"ca_file, and it must name {host}, unless check_hostname is off"
         )
     if isinstance(error, TimeoutError):
         return f"no answer to the TLS handshake; {_PORTS}"
@@ -224,8 +213,3 @@ def handshake_advice(error: OSError, host: str) -> str:
     if "alert" in reason:
         return f"it refused the TLS handshake ({reason}); {REFUSED_ADVICE}"
     return f"the TLS handshake failed ({reason}); {_PORTS}"
-
-
-def looks_like_tls(data: bytes | memoryview) -> bool:
-    """Whether bytes in place of a frame's start are a TLS alert or handshake message."""
-    return len(data) >= 2 and data[0] in (0x15, 0x16) and data[1] == 0x03
