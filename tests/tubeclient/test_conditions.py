@@ -9,8 +9,6 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
-
 import tubeclient.errors
 from offsets_store.errors import OffsetsTableError
 from tubeclient.conditions import CONDITIONS, said
@@ -45,12 +43,6 @@ def names_in_code() -> set[str]:
 
 def test_the_code_uses_the_names_that_are_described_and_all_of_them() -> None:
     assert names_in_code() == set(CONDITIONS)
-
-
-@pytest.mark.parametrize("name", sorted(CONDITIONS))
-def test_a_name_says_what_is_wrong_and_what_to_do(name: str) -> None:
-    for text in CONDITIONS[name]:
-        assert text.endswith(".")
 
 
 def all_errors(kind: type[BaseException]) -> Iterator[type[BaseException]]:
