@@ -121,18 +121,19 @@ class CorruptMessage(ProtocolError):
         self.number = number
 
 
-class ContradictoryAnswers(ProtocolError):
-    """A broker gave more messages than their offsets have room for, or others in each reading of the same offsets.
-
-    `partition` is "brokerId:topic:partitionId".
-    """
-
-    condition = "CONTRADICTORY_ANSWERS"
-    retriable = False  # it was tried often enough
+class _OfPartition(TubeError):
+    """`partition` is "brokerId:topic:partitionId"."""
 
     def __init__(self, message: str, *, partition: str) -> None:
         super().__init__(message)
         self.partition = partition
+
+
+class ContradictoryAnswers(_OfPartition, ProtocolError):
+    """A broker gave more messages than their offsets have room for, or others in each reading of the same offsets."""
+
+    condition = "CONTRADICTORY_ANSWERS"
+    retriable = False  # it was tried often enough
 
 
 class RemoteError(TubeError):
@@ -352,7 +353,7 @@ class BrokerFailed(TubeError):
         self.broker = broker
 
 
-class DataLoss(TubeError):
+class DataLoss(_OfPartition):
     """Messages of a range that the broker no longer holds: expired, never flushed before a crash, or in a topic that
     was created again.
 
@@ -363,36 +364,28 @@ class DataLoss(TubeError):
     condition = "DATA_LOSS"
 
     def __init__(self, message: str, *, partition: str, wanted: int, found: int | None) -> None:
-        super().__init__(message)
-        self.partition = partition
+        super().__init__(message, partition=partition)
         self.wanted = wanted
         self.found = found
 
 
-class StalePack(TubeError):
-    """A pack was confirmed too late, or a second time. `partition` is "brokerId:topic:partitionId"."""
+class StalePack(_OfPartition):
+    """A pack was confirmed too late, or a second time."""
 
     condition = "STALE_PACK"
 
     def __init__(self, *, partition: str) -> None:
         super().__init__(
             f"the pack of partition {partition} is not out any more: it was confirmed before, or given up after "
-            "confirm_timeout_ms, or its partition was released, moved or lost; what was not confirmed comes again"
+            "confirm_timeout_ms, or its partition was released, moved or lost; what was not confirmed comes again",
+            partition=partition,
         )
-        self.partition = partition
 
 
-class NoMessageTime(TubeError):
-    """A message without a time of the form yyyyMMddHHmm, in a search by time.
-
-    `partition` is "brokerId:topic:partitionId".
-    """
+class NoMessageTime(_OfPartition):
+    """A message without a time of the form yyyyMMddHHmm, in a search by time."""
 
     condition = "NO_MESSAGE_TIME"
-
-    def __init__(self, message: str, *, partition: str) -> None:
-        super().__init__(message)
-        self.partition = partition
 
 
 class ClientClosed(TubeError):

@@ -55,9 +55,9 @@ def test_each_class_of_the_client_and_the_table_has_its_own_name() -> None:
     for module in pkgutil.walk_packages(tubeclient.__path__, "tubeclient."):
         if not module.name.startswith("tubeclient.inlong"):
             importlib.import_module(module.name)
-    public = [kind for kind in all_errors(TubeError) if kind.__name__ in tubeclient.__all__]
+    public = {kind for kind in all_errors(TubeError) if kind.__name__ in tubeclient.__all__}
     assert len(public) > 25
-    public += [OffsetsTableError, *all_errors(OffsetsTableError)]
+    public |= {OffsetsTableError, *all_errors(OffsetsTableError)}
     names = [vars(kind)["condition"] for kind in public]
     assert len(set(names)) == len(names)
 

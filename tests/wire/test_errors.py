@@ -21,7 +21,7 @@ from tubeclient.errors import (
 def all_classes(root: type[TubeError] = TubeError) -> list[type[TubeError]]:
     """The class and all below it that the module defines."""
     below = [kind for sub in root.__subclasses__() for kind in all_classes(sub) if kind.__module__ == errors.__name__]
-    return [root, *below]
+    return [root] * (not root.__name__.startswith("_")) + below
 
 
 ARGUMENTS: dict[type[TubeError], tuple[tuple[Any, ...], dict[str, Any]]] = {
