@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import struct
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final, NamedTuple, TypeAlias
@@ -115,73 +115,60 @@ def groups_of_pack(message: bytes, outer: Mapping[str, str], limits: Limits) -> 
     if version == 4:
         yield from _groups_of_binary(message, outer, limits)
         return
-    end = len(message) - MAGIC_BYTES
-    head = HEADS[version]
-    place = MAGIC_BYTES + head.size
-    if place > end:
-        raise CorruptMessage(f"the pack has {len(message)} bytes, fewer than the head of version {version}")
-    groups = head.unpack_from(message, MAGIC_BYTES)[-1]
-    for number in range(groups):
-        where = f"group {number} of {groups} of the pack"
-        if place + TEXT_LENGTH.size > end:
-            raise CorruptMessage(f"{where} should begin at byte {place}, where the pack ends")
-        text_start = place + TEXT_LENGTH.size
-        text_end = text_start + TEXT_LENGTH.unpack_from(message, place)[0]
-        length_at = text_end + (LENGTH.size if version == 2 else 0)
-        if length_at + LENGTH.size > end:
-            raise CorruptMessage(
-                f"{where} has {text_end - text_start} bytes of attributes at byte {text_start}: too many"
-            )
-        block_start = length_at + LENGTH.size
-        place = block_start + LENGTH.unpack_from(message, length_at)[0]
-        if not block_start < place <= end:
-            raise CorruptMessage(
-                f"{where} has a block of {place - block_start} bytes at byte {block_start}, where {end - block_start} "
-                "are left"
-            )
-        attributes = parse_pairs(read_java_text(message[text_start:text_end], text_start))
-        block = _unpack(message[block_start], message[block_start + 1 : place], limits, f"the block of {where}")
-        limits = limits.less(len(block), 0)
-        entries = _entries(block, limits.max_records, f"the unpacked block of {where}")
-        if version < 3:
-            limits = limits.less(0, len(entries))
-            yield attributes, entries
-            continue
-        for entry in entries:
-            pairs = _pairs(entry, attributes, limits, f"an entry of {where}")
-            limits = limits.less(0, len(pairs))
-            yield from pairs
-    if place != end:
-        raise CorruptMessage(f"{end - place} bytes follow the last group of the pack at byte {place}")
+    message, place, where = message[:-MAGIC_BYTES], MAGIC_BYTES, "the pack's head"
+    try:
+        groups = HEADS[version].unpack_from(message, place)[-1]
+        place += HEADS[version].size
+        for number in range(groups):
+            where = f"group {number} of {groups} of the pack"
+            text_start = place + TEXT_LENGTH.size
+            text_end = text_start + TEXT_LENGTH.unpack_from(message, place)[0]
+            length_at = text_end + (LENGTH.size if version == 2 else 0)
+            start = length_at + LENGTH.size
+            place = start + LENGTH.unpack_from(message, length_at)[0]
+            if not start < place <= len(message):
+                raise CorruptMessage(
+                    f"{where} has a block of {place - start} bytes at byte {start}; {len(message) - start} are left"
+                )
+            attributes = parse_pairs(read_java_text(message[text_start:text_end], text_start))
+            block = _unpack(message[start], message[start + 1 : place], limits, f"the block of {where}")
+            limits = limits.less(len(block), 0)
+            entries = _entries(block, limits.max_records, f"the unpacked block of {where}")
+            found: Iterable[list[Group]] = [[(attributes, entries)]]
+            if version == 3:
+                found = (_pairs(entry, attributes, limits, f"an entry of {where}") for entry in entries)
+            for some in found:
+                limits = limits.less(0, sum(len(records) for _, records in some))
+                yield from some
+    except struct.error:
+        raise CorruptMessage(f"{where} is cut off after byte {place}") from None
+    if place != len(message):
+        raise CorruptMessage(f"{len(message) - place} bytes follow the last group of the pack at byte {place}")
 
 
 def _groups_of_binary(message: bytes, outer: Mapping[str, str], limits: Limits) -> list[Group]:
     """Return the records of a pack of version 4. Where it has numbers for group and stream, the names in `outer`
     count."""
-    pack_end = len(message) - MAGIC_BYTES
-    if pack_end < MAGIC_BYTES + FIXED_BYTES:
-        raise CorruptMessage(f"the pack has {len(message)} bytes, fewer than the head of version 4")
-    total, kind, group, stream, flags, seconds, _, _, body_bytes = HEAD.unpack_from(message, MAGIC_BYTES)
-    start = MAGIC_BYTES + HEAD.size
-    end = start + body_bytes
-    text_start = end + TEXT_LENGTH.size
-    if body_bytes < 0 or text_start + TEXT_LENGTH.size > pack_end:
-        raise CorruptMessage(f"the pack's body of {body_bytes} bytes at byte {start} goes past its end")
-    text_end = text_start + TEXT_LENGTH.unpack_from(message, end)[0]
+    message, start = message[:-MAGIC_BYTES], MAGIC_BYTES + HEAD.size
+    try:
+        total, kind, group, stream, flags, seconds, _, _, size = HEAD.unpack_from(message, MAGIC_BYTES)
+        text_start = start + size + TEXT_LENGTH.size
+        text_end = text_start + TEXT_LENGTH.unpack_from(message, start + size)[0]
+        mark = TEXT_LENGTH.unpack_from(message, text_end)[0]
+    except struct.error:
+        raise CorruptMessage(f"the pack of {len(message)} bytes is cut off") from None
     whole = text_end + TEXT_LENGTH.size
-    if whole != pack_end or total + 4 != whole - MAGIC_BYTES:
+    if size < 0 or whole != len(message) or total + 4 != whole - MAGIC_BYTES or mark != END_MARK:
         raise CorruptMessage(
-            f"the lengths of the pack do not agree: {total} bytes after byte 6, a body of {body_bytes}, attributes of "
-            f"{text_end - text_start}, {len(message)} in all"
+            f"the lengths of the pack do not agree, or its end is not EE01: {total} bytes after byte 6, a body of "
+            f"{size}, attributes of {text_end - text_start}, {len(message)} in all, {mark:04X} at byte {text_end}"
         )
-    if TEXT_LENGTH.unpack_from(message, text_end)[0] != END_MARK:
-        raise CorruptMessage(f"the pack's attributes are not followed by EE01 at byte {text_end}")
     attributes = parse_pairs(_utf8(message[text_start:text_end], f"the attributes at byte {text_start}"))
     attributes[DATA_TIME] = str(seconds * 1000)
     if not flags & NAMES_NOT_NUMBERS:
         attributes[GROUP_ID] = outer.get(MESSAGE_GROUP_ID, str(group))
         attributes[STREAM_ID] = outer.get(MESSAGE_STREAM_ID, str(stream))
-    block = _unpack(kind >> 5, message[start:end], limits, "the body of the pack")
+    block = _unpack(kind >> 5, message[start : start + size], limits, "the body of the pack")
     where = "the unpacked body of the pack"
     if flags & OWN_ATTRIBUTES:
         return _pairs(block, attributes, limits, where, own_counts=False)

@@ -53,11 +53,11 @@ class _Awaited(Outcome[Frame]):
 
     def __init__(self, waiting: dict[int, Receiver], serial: int) -> None:
         super().__init__()
-        self._place = waiting, serial
+        self.serial = serial
+        self._waiting = waiting
 
     def cancel(self) -> bool:
-        waiting, serial = self._place
-        waiting.pop(serial, None)
+        self._waiting.pop(self.serial, None)
         return super().cancel()
 
     def settle(self, answer: Frame | TubeError) -> None:
@@ -109,10 +109,8 @@ class Connection(ProcessBound):
 
     def submit_many(self, streams: Sequence[bytes]) -> list[Future[Frame]]:
         """Send requests with one write, in this order; ConnectionLost if sending fails."""
-        self.check_process()
-        serials = self._take_serials(len(streams))
-        futures = [_Awaited(self._waiting, serial) for serial in serials]
-        self._send(serials, streams, [future.settle for future in futures])
+        futures = [_Awaited(self._waiting, serial) for serial in self._take_serials(len(streams))]
+        self._send([future.serial for future in futures], streams, [future.settle for future in futures])
         return [*futures]
 
     def post(self, streams: Sequence[bytes], receivers: Sequence[Receiver]) -> list[int]:
@@ -120,7 +118,6 @@ class Connection(ProcessBound):
 
         Returns the requests' serial numbers, for `forget`. If sending fails, receivers may have got the reason too.
         """
-        self.check_process()
         serials = self._take_serials(len(streams))
         self._send(serials, streams, receivers)
         return serials
@@ -130,6 +127,7 @@ class Connection(ProcessBound):
         self._waiting.pop(serial, None)
 
     def _take_serials(self, count: int) -> list[int]:
+        self.check_process()
         return [next(self._serials) & 0x7FFFFFFF for _ in range(count)]
 
     def _send(self, serials: Sequence[int], streams: Sequence[bytes], receivers: Sequence[Receiver]) -> None:
@@ -137,10 +135,7 @@ class Connection(ProcessBound):
         with self._lock:
             if self._end is not None:
                 kind = ConnectError if isinstance(self._end, ConnectError) else ConnectionLost
-                raise kind(
-                    f"the connection to {self.address} is closed: {self._end}",
-                    address=self.address,
-                )
+                raise kind(f"the connection to {self.address} is closed: {self._end}", address=self.address)
             self._waiting.update(zip(serials, receivers, strict=True))
         try:
             with self._write_lock:
@@ -154,14 +149,14 @@ class Connection(ProcessBound):
             self._finish(lost)
             raise lost from error
         except BaseException:  # the caller was interrupted, perhaps in the middle of a frame
-            self._finish(ConnectionLost(f"sending to {self.address} was interrupted", address=self.address))
+            self.break_off("sending was interrupted")
             raise
 
     def close(self) -> None:
         """End the connection and its thread. Pending answers fail with ConnectionLost."""
         if self.inherited:
             return
-        self._finish(ConnectionLost(f"the connection to {self.address} was closed here", address=self.address))
+        self.break_off("it was closed")
         if self._reader is not threading.current_thread():
             self._reader.join(_JOIN_SECONDS)
 
@@ -229,21 +224,16 @@ def _open(address: str, tls: TlsSettings | None, connect_timeout_ms: int, send_t
     deadline = time.monotonic() + connect_timeout_ms / 1000
     context = None if tls is None else client_context(tls)
     host, port = split_address(address)
+    fails = f"{host_name()} cannot connect to {address}"
     try:
         connected = socket.create_connection((host, port), connect_timeout_ms / 1000)
     except (OSError, UnicodeError) as error:  # the latter for a name that resolvers do not take
         reason = f"no answer within {connect_timeout_ms} ms" if isinstance(error, TimeoutError) else describe(error)
-        raise ConnectError(
-            f"{host_name()} cannot connect to {address}: {reason}",
-            address=address,
-        ) from error
+        raise ConnectError(f"{fails}: {reason}", address=address) from error
     try:
         if context is None:
             return PlainStream(connected, send_timeout_ms)
         return TlsStream(connected, context, host, deadline, send_timeout_ms)
     except OSError as error:
         connected.close()
-        raise ConnectError(
-            f"{host_name()} cannot connect to {address} over TLS: {handshake_advice(error, host)}",
-            address=address,
-        ) from error
+        raise ConnectError(f"{fails} over TLS: {handshake_advice(error, host)}", address=address) from error

@@ -165,7 +165,9 @@ def client_context(settings: TlsSettings) -> ssl.SSLContext:
         try:
             context.load_verify_locations(settings.ca_file)
         except OSError as error:
-            raise ConfigurationError(_file_fault("ca_file", settings.ca_file, error, "certificate")) from error
+            raise ConfigurationError(
+                f"ca_file {settings.ca_file} cannot be used ({describe(error)}): it must hold certificates in PEM form"
+            ) from error
     if settings.certificate_file is not None:
         _load_own(context, settings, settings.certificate_file)
     return context
@@ -179,25 +181,13 @@ def _load_own(context: ssl.SSLContext, settings: TlsSettings, certificate_file: 
         return settings.read_key_password()
 
     key_file = settings.key_file or certificate_file
-    for name, file in (("certificate_file", certificate_file), ("key_file", key_file)):
-        try:
-            with open(file, "rb"):
-                pass
-        except OSError as error:
-            raise ConfigurationError(_file_fault(name, file, error, "")) from error
     try:
         context.load_cert_chain(certificate_file, key_file, password)
     except OSError as error:
         raise ConfigurationError(
             f"certificate_file {certificate_file} and key_file {key_file} cannot be used ({describe(error)}): both "
-            "must be PEM, the key must belong to the first certificate, and its password must be correct"
+            "must be readable and PEM, the key must belong to the first certificate, and its password must be correct"
         ) from error
-
-
-def _file_fault(name: str, file: str, error: OSError, content: str) -> str:
-    if isinstance(error, ssl.SSLError):
-        return f"{name} {file} holds no {content} in PEM form ({describe(error)})"
-    return f"cannot read {file}, named by {name}: {error.strerror or error}"
 
 
 def handshake_advice(error: OSError, host: str) -> str:

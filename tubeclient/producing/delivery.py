@@ -145,8 +145,11 @@ class Delivery:
                 break
             else:
                 self._room.wait_for(self.lock, self._has_room, messages[0].deadline - monotonic())
-        for message in messages[position:]:
-            topic = message.message.topic
+        rest = messages[position:]
+        with self.lock:
+            self._on_the_way.update(rest)
+        for one in rest:
+            topic = one.message.topic
             if closing:
                 error: TubeError = ClientClosed(f"the producer was closed before a message to topic {topic} was sent")
             else:
@@ -154,9 +157,7 @@ class Delivery:
                     f"a message to topic {topic} could not be sent in time: {self._max_in_flight} are in flight. "
                     "Allow more time, or a larger max_in_flight"
                 )
-            with self.lock:
-                self._count_given_up(message, error)
-            message.answer.set_exception(error)
+            self._settle(one, error)
 
     def flush(self, timeout: float) -> bool:
         """Wait until all messages now in flight are settled; False if that takes more than `timeout` s."""
@@ -207,29 +208,33 @@ class Delivery:
 
     def _deliver(self) -> None:
         """First attempts, further ones, and late answers, until closed."""
-        while True:
-            with self.lock:
-                if self._closed:
-                    break
-                now = monotonic()
-                coming = [self._new.popleft() for _ in range(min(len(self._new), _MESSAGES_PER_WRITE))]
-                self._on_the_way.update(coming)
-                due = self._take_due(now)
-                late = [(one, one.attempts) for one in due if not one.rests]
-                next_due = self._first_due
-            if late:
-                self._end_late(late)
-            for one in due:
-                if one.rests and one.deadline <= now:
-                    self._settle(one, _gave_up(one))
-            again = [one for one in due if one.rests and one.deadline > now]
-            if coming or again:
-                self._attempt([*again, *coming])
-            elif not due:
-                self._work.wait(min(next_due - now, _WATCH_SECONDS))
-        self._give_up_all()
-        for queue, _ in self._queues.values():
-            queue.put([])
+        try:
+            while not self._closed:
+                self._deliver_some()
+        finally:  # also after an error that nobody thought of: no message waits for ever
+            self._closing = self._closed = True
+            self._give_up_all()
+            for queue, _ in self._queues.values():
+                queue.put([])
+
+    def _deliver_some(self) -> None:
+        with self.lock:
+            now = monotonic()
+            coming = [self._new.popleft() for _ in range(min(len(self._new), _MESSAGES_PER_WRITE))]
+            self._on_the_way.update(coming)
+            due = self._take_due(now)
+            late = [(one, one.attempts) for one in due if not one.rests]
+            next_due = self._first_due
+        if late:
+            self._end_late(late)
+        for one in due:
+            if one.rests and one.deadline <= now:
+                self._settle(one, _gave_up(one))
+        again = [one for one in due if one.rests and one.deadline > now]
+        if coming or again:
+            self._attempt([*again, *coming])
+        elif not due:
+            self._work.wait(min(next_due - now, _WATCH_SECONDS))
 
     def _take_due(self, now: float) -> list[InFlight]:
         if now < self._first_due:
@@ -292,15 +297,12 @@ class Delivery:
 
     def _give_up_all(self) -> None:
         with self.lock:
-            left = [*self._on_the_way, *self._new]
-            self._on_the_way.clear()
+            self._on_the_way.update(self._new)
             self._new.clear()
+            left = list(self._on_the_way)
         for one in left:
             topic = one.message.topic
-            error = ClientClosed(f"the producer was closed before a message to topic {topic} was answered")
-            with self.lock:
-                self._count_given_up(one, error)
-            one.answer.set_exception(error)
+            self._settle(one, ClientClosed(f"the producer was closed before a message to topic {topic} was answered"))
 
     # A thread of one broker
 
@@ -397,20 +399,17 @@ class Delivery:
             if one not in self._on_the_way:
                 return
             self._on_the_way.remove(one)
+            message = one.message
             if isinstance(result, TubeError):
-                self._count_given_up(one, result)
+                self.given_up[message.topic] += 1
+                count_given_up(message.topic, result)
             else:
-                message = one.message
                 count_acknowledged(message.topic, len(message.payload), monotonic() - one.submitted)
             self._room.ring()
         if isinstance(result, TubeError):
             one.answer.set_exception(result)
         else:
             one.answer.set_result(result)
-
-    def _count_given_up(self, one: InFlight, error: TubeError) -> None:
-        self.given_up[one.message.topic] += 1
-        count_given_up(one.message.topic, error)
 
 
 def _fault(error: Exception, where: str) -> TubeError:

@@ -272,15 +272,7 @@ class Producer(ProcessBound):
         timeout_ms: float | None = None,
     ) -> SendResult:
         """Send and wait for the answer; raises the error of the last attempt."""
-        deadline = monotonic() + self._seconds(timeout_ms)
-        answer = self.submit(topic, body, tag=tag, time=time, attributes=attributes, timeout_ms=timeout_ms)
-        try:
-            # A little longer than the message's own time: its own error says more.
-            return answer.result(max(0.0, deadline - monotonic()) + self._settings.connect_timeout_ms / 1000)
-        except TimeoutError as error:
-            if isinstance(error, TubeError):
-                raise
-            raise DeadlineExceeded(f"no answer in time to a message sent to topic {topic}") from None
+        return self.submit(topic, body, tag=tag, time=time, attributes=attributes, timeout_ms=timeout_ms).result()
 
     def flush(self, *, timeout_ms: float | None = None) -> None:
         """Wait until every submitted message has been acknowledged or given up.

@@ -53,7 +53,7 @@ def test_bad_messages_are_kept_in_their_places_with_what_is_known() -> None:
     assert [number for number, reason in enumerate(reasons) if reason] == [1, 3, 6]
     assert "no InLong pack" in str(reasons[1])
     assert reasons[3] == "damaged"
-    assert "fewer than the head" in str(reasons[6])
+    assert "head is cut off" in str(reasons[6])
     assert found[1][0].body == b"no pack"
     assert found[1][0].attributes == known
 

@@ -107,13 +107,13 @@ def test_a_pack_that_is_cut_off_says_so_wherever_it_ends(version: int) -> None:
     ("message", "said"),
     [
         (b"\x0f\x05abc\x0f\x05", "does not begin and end"),
-        (b"\x0f\x01\x0f\x01", "4 bytes, fewer than the head of version 1"),
+        (b"\x0f\x01\x0f\x01", "the pack's head is cut off"),
         (
             a_pack(snappy=False).replace(b"\0\0\0\x05three", b"\0\0\0\x06three"),
             "record of 6 bytes at byte 11, where 5 are left",
         ),
         (a_pack(bodies=(), snappy=False).replace(b"\0\0\0\x01\0\x0f", b"\0\0\0\x01\x07\x0f"), "packed in way 7"),
-        (a_pack(4).replace(b"\xee\x01", b"\xee\x02"), "not followed by EE01"),
+        (a_pack(4).replace(b"\xee\x01", b"\xee\x02"), "its end is not EE01"),
         (a_pack(3, (b"x",), snappy=False).replace(b"\0\0\0\x03n=0", b""), "group"),
     ],
 )
@@ -175,11 +175,8 @@ def test_attributes_that_say_too_little(attributes: dict[str, str], said: str) -
 @pytest.mark.parametrize(
     ("text", "time"),
     [
-        ("20261122", datetime(2026, 11, 22)),
         ("202611221", datetime(2026, 11, 22)),
         ("2026112213", datetime(2026, 11, 22, 13)),
-        ("20261122134", datetime(2026, 11, 22, 13)),
-        ("202611221345", datetime(2026, 11, 22, 13, 45)),
         (" 20261122134559 ", datetime(2026, 11, 22, 13, 45)),
     ],
 )
