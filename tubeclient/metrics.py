@@ -67,10 +67,7 @@ def families(
     values: Mapping[Key, Sequence[float]],
     bounds: Sequence[float] = OPERATION_SECONDS,
 ) -> Iterator[Family]:
-    """`metrics` in the form of prometheus_client, with `values` as in Samples; `bounds` are those of histograms.
-
-    OpenTelemetry's metrics have its label messaging_system.
-    """
+    """`metrics` in the form of prometheus_client, with `values` as in Samples; `bounds` are those of histograms."""
     from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 
     limits = [*map(str, map(float, bounds)), "+Inf"]

@@ -21,10 +21,8 @@ def looks_like_variable(name: str) -> bool:
 
 
 def check_password_sources(name: str, given: str | None, file: str | None, variable: str | None) -> bool:
-    """Whether one source is named. ConfigurationError for two, or for a blank one.
-
-    `name` is the argument's name, as in "password"; those of file and variable are `name`_file and `name`_env.
-    """
+    """Whether one source is named; those of file and variable are `name`_file and `name`_env. ConfigurationError for
+    two, or for a blank one."""
     sources = {name: given, f"{name}_file": file, f"{name}_env": variable}
     named = [source for source, value in sources.items() if value is not None]
     if len(named) > 1:
@@ -36,11 +34,7 @@ def check_password_sources(name: str, given: str | None, file: str | None, varia
 
 
 def read_password(name: str, given: str | None, file: str | None, variable: str | None) -> str:
-    """Return the password as it is now, without the line end of a file.
-
-    ConfigurationError if the file cannot be read or is empty, if the variable is not set or empty, or if it is not
-    UTF-8 text.
-    """
+    """Return the password as it is now, without the line end of a file. ConfigurationError if there is none."""
     what, text, empty = name, given or "", "is empty"
     if variable is not None:
         # Its name is not shown: it may be the password, given in the wrong place.

@@ -70,30 +70,19 @@ It must be a pure function: every node of a group computes it, and all must get 
 
 
 def modulo(keys: Sequence[PartitionKey], source_count: int, hints: Hints = NO_HINTS) -> Assignment:
-    """Assign the sorted partitions one by one: partition number i goes to node i % sourceCount.
-
-    RocketMQ's AllocateMessageQueueAveragelyByCircle does the same. Sizes differ by at most one.
-    """
+    """The sorted partitions one by one, as RocketMQ's AllocateMessageQueueAveragelyByCircle: number i to node i % n."""
     return [list(keys[node_id::source_count]) for node_id in range(source_count)]
 
 
 def averagely(keys: Sequence[PartitionKey], source_count: int, hints: Hints = NO_HINTS) -> Assignment:
-    """Cut the sorted partitions into one run per node, as RocketMQ's AllocateMessageQueueAveragely does.
-
-    Sizes differ by at most one, and the longer runs come first. With fewer partitions than nodes, the first nodes have
-    one each.
-    """
+    """One run of the sorted partitions per node, longer ones first, as RocketMQ's AllocateMessageQueueAveragely."""
     size, longer = divmod(len(keys), source_count)
     cuts = [node * size + min(node, longer) for node in range(source_count + 1)]
     return [list(keys[start:end]) for start, end in pairwise(cuts)]
 
 
 def config(keys: Sequence[PartitionKey], source_count: int, hints: Hints = NO_HINTS) -> Assignment:
-    """Assign by `hints.plan`, the node id of every partition: RocketMQ's AllocateMessageQueueByConfig, for all nodes.
-
-    ConfigurationError if there is no plan, or if it omits a partition, or names a partition that is not configured, or
-    a node that does not exist.
-    """
+    """By `hints.plan`, the node id of every partition: RocketMQ's AllocateMessageQueueByConfig, for all nodes."""
     plan = hints.plan
     if plan is None:
         raise ConfigurationError("assignment strategy config needs the hint plan: the node id of every partition")
@@ -118,13 +107,10 @@ _Inner = Callable[[Sequence[PartitionKey], int], Assignment]
 
 
 def machine_room(keys: Sequence[PartitionKey], source_count: int, hints: Hints = NO_HINTS) -> Assignment:
-    """Assign as RocketMQ's AllocateMessageQueueByMachineRoom: runs of equal length; the rest, from the end of the
-    sorted partitions, goes one each to the first nodes.
-
-    With `hints.node_rooms`, each room's partitions go to the nodes of that room in this way, and those of a room
-    without nodes to all nodes; without it, every node is in every room. RocketMQ leaves partitions of unnamed rooms
-    unread; here, ConfigurationError names a broker or a node without a room.
-    """
+    """As RocketMQ's AllocateMessageQueueByMachineRoom: runs of equal length; the rest, from the end of the sorted
+    partitions, goes one each to the first nodes. With `hints.node_rooms`, each room's partitions go to the nodes of
+    that room in this way, and those of a room without nodes to all. RocketMQ leaves partitions of unnamed rooms unread;
+    here it is an error."""
     if hints.node_rooms is None:
         _room_of_broker("machine_room", keys, hints)
         return _equal_runs_then_rest(keys, source_count)
@@ -132,11 +118,8 @@ def machine_room(keys: Sequence[PartitionKey], source_count: int, hints: Hints =
 
 
 def machine_room_nearby(keys: Sequence[PartitionKey], source_count: int, hints: Hints = NO_HINTS) -> Assignment:
-    """Assign as RocketMQ's AllocateMachineRoomNearby with its AllocateMessageQueueAveragely: each room's partitions go
-    `averagely` to the nodes of that room, and those of a room without nodes `averagely` to all nodes.
-
-    ConfigurationError names a broker or a node without a room.
-    """
+    """As RocketMQ's AllocateMachineRoomNearby with its AllocateMessageQueueAveragely: each room's partitions go
+    `averagely` to the nodes of that room, and those of a room without nodes to all."""
     return _by_room("machine_room_nearby", keys, source_count, hints, averagely)
 
 
@@ -183,11 +166,8 @@ def _equal_runs_then_rest(keys: Sequence[PartitionKey], source_count: int) -> As
 
 
 def hash_modulo(keys: Sequence[PartitionKey], source_count: int, hints: Hints = NO_HINTS) -> Assignment:
-    """Node = Java hash of the key's text, as an unsigned 32-bit number, % sourceCount.
-
-    The example client of Apache TubeMQ does the same; use it for groups shared with such clients. How even it is
-    depends on the names.
-    """
+    """Node = Java hash of the key's text, as an unsigned 32-bit number, % n, as in TubeMQ's example client: for groups
+    shared with such clients."""
     nodes: Assignment = [[] for _ in range(source_count)]
     for key in keys:
         nodes[(java_string_hash(str(key)) & 0xFFFFFFFF) % source_count].append(key)
@@ -195,15 +175,11 @@ def hash_modulo(keys: Sequence[PartitionKey], source_count: int, hints: Hints = 
 
 
 def consistent_hash(keys: Sequence[PartitionKey], source_count: int, hints: Hints = NO_HINTS) -> Assignment:
-    """Assign on a ring, as RocketMQ's AllocateMessageQueueConsistentHash does with its own hash: MD5's first 32 bits.
+    """On a ring, as RocketMQ's AllocateMessageQueueConsistentHash does with its own hash: MD5's first 32 bits.
 
-    Each node has `hints.virtual_nodes` points on the ring, hashed from its name, "-" and 0, 1, ... A partition goes to
-    the first point at or after its own hash. The hashed text of a partition is that of RocketMQ's MessageQueue with the
-    broker id as the broker's name, so equal names give RocketMQ's own result.
-
-    A new node takes partitions from the others and moves nothing else; a lost node leaves all other partitions where
-    they were. For that, nodes must keep their names when node ids shift. Sizes are uneven.
-    """
+    Each node has `hints.virtual_nodes` points, hashed from its name, "-" and 0, 1, ... A partition goes to the first
+    point at or after its own hash, that of RocketMQ's MessageQueue with the broker id as the broker's name. So a new
+    node takes partitions from the others and moves nothing else, if nodes keep their names when node ids shift."""
     at: dict[bytes, int] = {}
     for node, name in enumerate(hints.names(source_count)):
         for replica in range(hints.virtual_nodes):
@@ -225,11 +201,7 @@ def _place(text: str) -> bytes:
 
 def sticky(keys: Sequence[PartitionKey], source_count: int, hints: Hints = NO_HINTS) -> Assignment:
     """Leave partitions with their nodes of `hints.previous`, and move as few as possible so that sizes differ by at
-    most one.
-
-    New partitions, and those whose node is gone, go to the smallest nodes; with an empty `previous` this is `modulo`.
-    ConfigurationError without `previous`.
-    """
+    most one. New partitions, and those whose node is gone, go to the smallest nodes."""
     if hints.previous is None:
         raise ConfigurationError(
             "assignment strategy sticky needs the hint previous: the former node id of each partition, empty at a "
@@ -260,17 +232,12 @@ def _as_before(
 
 
 def backlog(keys: Sequence[PartitionKey], source_count: int, hints: Hints = NO_HINTS) -> Assignment:
-    """Balance the rows of `hints.lag` with few moves, starting from `hints.previous` (nothing, if there is none).
+    """Balance the rows of `hints.lag` with few moves, starting from `hints.previous`.
 
-    A node has enough with `enough_rows`: 1.1 times the mean, or the largest lag of one partition if that is more. While
-    the node with most rows has more than enough, one of its partitions goes to the node with fewest, until no move
-    would help. So no node ends with more rows than the larger of the largest partition's lag and 2n / (n + 1) times the
-    mean, n being sourceCount. Nothing moves if every node has at most enough, and partitions without lag stay. Moves
-    are few, not always the fewest possible.
-
-    New partitions, and those whose node is gone, go first, largest lag first, each to the node with fewest rows, among
-    equals to the one with fewest partitions. ConfigurationError without `lag`, and for a negative one.
-    """
+    New partitions, and those whose node is gone, go first, largest lag first, each to the node with fewest rows. Then,
+    while the node with most rows has more than `enough_rows`, one of its partitions goes to the node with fewest, until
+    no move would help. So no node ends with more rows than the larger of the largest partition's lag and 2n / (n + 1)
+    times the mean of n nodes."""
     if hints.lag is None:
         raise ConfigurationError("assignment strategy backlog needs the hint lag: rows not read yet of each partition")
     rows = {key: hints.lag.get(key, 0) for key in keys}

@@ -37,10 +37,8 @@ class Send:
 
 @dataclass(frozen=True, slots=True)
 class SendAll:
-    """Send requests to one address with one write, in this order, and go on. The result is their tickets.
-
-    If the write fails, none of them counts as sent.
-    """
+    """Send requests to one address with one write, in order. The result is their tickets; if the write fails, none was
+    sent."""
 
     sends: tuple[Send, ...]
 
@@ -90,8 +88,7 @@ class WallClock:
 @dataclass(frozen=True, slots=True)
 class ConnectionTo:
     """The result is the number of the live connection to an address, None if there is none. A server that stops ends
-    its connections, so the same connection means the same run of the server.
-    """
+    its connections, so the same connection means the same run of the server."""
 
     address: str
 
@@ -136,8 +133,7 @@ def checked(response: Any, context: str, *, address: str = "", partition: str = 
 
 
 def backoff_ms(attempt: int, fraction: float, *, first_ms: float = 100, limit_ms: float = 3_000) -> float:
-    """The wait before retry `attempt`, counted from 0. It doubles up to `limit_ms`; `fraction` (random, 0 to 1) takes
-    up to half of it off.
-    """
+    """The wait before retry `attempt`, from 0. It doubles up to `limit_ms`; `fraction` (random) takes up to half of it
+    off."""
     ceiling: float = min(limit_ms, first_ms * 2 ** min(attempt, 30))
     return ceiling * (1 - fraction / 2)

@@ -148,10 +148,8 @@ class ProducerSession:
         self._take_brokers(checked(response, "registering a producer"))
 
     def refresh(self, topics: Sequence[str]) -> Flow[None]:
-        """Send a heartbeat, and learn where `topics` can be written now.
-
-        Registers again if the master has forgotten this producer.
-        """
+        """Send a heartbeat, and learn where `topics` can be written now. Registers again if the master has forgotten
+        this producer."""
         request = master_pb2.HeartRequestP2M(
             clientId=self._client_id,
             brokerCheckSum=self._broker_check_sum,

@@ -92,10 +92,7 @@ Group: TypeAlias = tuple[dict[str, str], list[bytes]]
 
 
 def version_of(message: bytes) -> int | None:
-    """Return the version in the magic at both ends of a message; None if there is none.
-
-    Apache's parser also accepts a version 0, which was never written.
-    """
+    """The version in the magic at both ends of a message; None if there is none. Nobody ever wrote a version 0."""
     if len(message) < 2 * MAGIC_BYTES or message[0] != MAGIC or message[:MAGIC_BYTES] != message[-MAGIC_BYTES:]:
         return None
     return message[1] if 1 <= message[1] <= 4 else None
@@ -103,9 +100,7 @@ def version_of(message: bytes) -> int | None:
 
 def groups_of_pack(message: bytes, outer: Mapping[str, str], limits: Limits) -> Iterator[Group]:
     """Yield the records of an InLongMsg, in the order of their bytes. `outer` are the attributes of its message.
-
-    CorruptMessage that names the byte: the pack is cut off, damaged, or unpacks to more than `limits`.
-    """
+    CorruptMessage: the pack is cut off, damaged, or unpacks to more than `limits`."""
     version = version_of(message)
     if version is None:
         raise CorruptMessage(
@@ -219,10 +214,7 @@ def _utf8(text: bytes, what: str) -> str:
 
 def timed_groups(message: Mapping[str, str], body: bytes, limits: Limits) -> Iterator[tuple[int, Group]]:
     """Yield the records of a protobuf pack with their times (ms). It is compressed as the message's attributes say. A
-    record's attributes are its parameters, with `sourceIp` if it is not empty.
-
-    CorruptMessage: the pack is damaged, or exceeds `limits` in bytes, in records or in parameters of all records.
-    """
+    record's attributes are its parameters, with `sourceIp` if it is not empty."""
     named = message.get("compressType", "0")
     if named not in _COMPRESSIONS:
         raise CorruptMessage(f"the message names compression {named[:50]!r}; known are {', '.join(_COMPRESSIONS)}")
@@ -243,11 +235,8 @@ def timed_groups(message: Mapping[str, str], body: bytes, limits: Limits) -> Ite
 
 
 def _unpack(packing: int, block: bytes, limits: Limits, where: str) -> bytes:
-    """Return the content of a block that is packed in way 0 (not at all) or 1 (raw snappy).
-
-    A raw snappy block starts with its unpacked length as a varint. One that claims more than it can hold is damaged,
-    and is refused before any memory is allocated.
-    """
+    """Return the content of a block that is packed in way 0 (not at all) or 1 (raw snappy). A snappy block starts with
+    its unpacked length; one that claims more than it can hold is refused before any memory is allocated."""
     if packing not in (0, 1):
         raise CorruptMessage(f"{where} is packed in way {packing}; there are 0 and 1")
     length, start = _snappy_length(block, where) if packing else (len(block), 0)

@@ -219,11 +219,8 @@ def records_of(body: bytes, attributes: Mapping[str, str], decoder: RecordDecode
 def records_of_messages(
     messages: Iterable[Message], where: str, decoder: RecordDecoder | None = None, *, keep_bad: bool = False
 ) -> Iterator[tuple[Message, list[Record]]]:
-    """Yield each message with its records, in order.
-
-    A bad one has no records and a `bad_reason`; with `keep_bad` false, one that cannot be unpacked is a CorruptMessage
-    that says `where` its pack is.
-    """
+    """Yield each message with its records, in order. A bad one has no records and a `bad_reason`; with `keep_bad`
+    false, one that cannot be unpacked is a CorruptMessage that says `where` its pack is."""
     for number, message in enumerate(messages):
         records: list[Record] = []
         if message.bad_reason is None:

@@ -69,13 +69,11 @@ class _Awaited(Outcome[Frame]):
 
 
 class Connection(ProcessBound):
-    """A connection to `address` ("host:port").
+    """A connection to `address` ("host:port"); `submit` may be called from any thread.
 
-    Raises ConnectError if connecting or the TLS handshake fails within `connect_timeout_ms`, and ConfigurationError if
-    the files of `tls` cannot be used. `submit` may be called from any thread. When the connection ends, every pending
-    answer fails with the reason, and `closed` stays true. A server that closes a TLS connection before its first answer
-    has rejected it (for example because of a missing client certificate): that is a ConnectError too.
-    """
+    When it ends, every pending answer fails with the reason, and `closed` stays true. A server that closes a TLS
+    connection before its first answer has rejected it (for example because of a missing client certificate): a
+    ConnectError too."""
 
     def __init__(
         self, address: str, *, connect_timeout_ms: int, send_timeout_ms: int, tls: TlsSettings | None = None
@@ -114,10 +112,8 @@ class Connection(ProcessBound):
         return [*futures]
 
     def post(self, streams: Sequence[bytes], receivers: Sequence[Receiver]) -> list[int]:
-        """As `submit_many`, for callers that send very many: a receiver for each answer costs less than a future.
-
-        Returns the requests' serial numbers, for `forget`. If sending fails, receivers may have got the reason too.
-        """
+        """As `submit_many`, with a receiver for each answer, which costs less than a future. Returns the requests'
+        serial numbers, for `forget`. If sending fails, receivers may have got the reason too."""
         serials = self._take_serials(len(streams))
         self._send(serials, streams, receivers)
         return serials

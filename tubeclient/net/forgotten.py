@@ -10,7 +10,6 @@ import _thread
 import logging
 import os
 import threading
-import warnings
 import weakref
 from collections.abc import Callable
 from time import monotonic
@@ -55,16 +54,12 @@ class Watch:
 
     def close(self, event: str) -> None:
         """Called after that event, on a thread of its own."""
-        _log.warning("%s was not closed before %s; closing its resources now", self._what, event)
+        _log.warning("%s was not closed before %s; it is closed now. Use it in a with statement", self._what, event)
         try:
             self._close()
         except Exception:
             _log.exception("%s could not be closed", self._what)
         self.end()
-        try:
-            warnings.warn(f"{self._what} was never closed; use it in a with statement", ResourceWarning, stacklevel=2)
-        except ResourceWarning:
-            _log.exception("as warnings are errors here")
 
 
 def _close_at_end() -> None:

@@ -19,11 +19,8 @@ _NOBODY = 0  # not a process id
 
 
 class ProcessBound:
-    """Base of objects with threads, locks or sockets: only the process that made an object may use it.
-
-    A subclass calls `super().__init__()` first of all, and `check_process()` at the start of each public method. Its
-    `close()` returns at once if `inherited`: a child must not touch the locks.
-    """
+    """Base of objects with threads, locks or sockets: only the process that made an object may use it. Each public
+    method begins with `check_process()`; `close()` returns at once if `inherited`: a child must not touch the locks."""
 
     def __init__(self) -> None:
         self._owner = os.getpid()

@@ -25,10 +25,7 @@ class ConnectionPool(ProcessBound):
         self._closed = False
 
     def get(self, address: str, within_ms: int | None = None) -> Connection:
-        """Return the live connection to `address`.
-
-        ConnectError if connecting fails `within_ms` and the settings' limit; ClientClosed after `close`.
-        """
+        """The live connection to `address`, made `within_ms` and the settings' limit if there is none."""
         self.check_process()
         asked_at = monotonic()
         with self._lock:

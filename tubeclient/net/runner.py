@@ -95,8 +95,7 @@ class FlowRunner:
             try:
                 event = next(steps)
             except StopIteration as stop:
-                result: T = stop.value
-                return result
+                return cast(T, stop.value)
             if on_event is not None:
                 on_event(event)
 
@@ -109,8 +108,7 @@ class FlowRunner:
                 try:
                     effect, woken = self._step(flow, result, failure)
                 except StopIteration as stop:
-                    value: T = stop.value
-                    return value
+                    return cast(T, stop.value)
                 result, failure = None, None
                 if isinstance(effect, Emit):
                     yield effect.value

@@ -20,11 +20,8 @@ T = TypeVar("T")
 
 
 def call_back(callback: Callable[[T], object], argument: T) -> None:
-    """Call `callback`, and log what it raises. Others wait for what this thread does next.
-
-    SystemExit and the like as well: they would end this thread and not the program. On the main thread they may come
-    from a signal, and are raised.
-    """
+    """Call `callback`, and log what it raises, SystemExit and the like too: they would end this thread, for whose work
+    others wait, and not the program. On the main thread they may come from a signal, and are raised."""
     try:
         callback(argument)
     except BaseException as error:

@@ -126,11 +126,7 @@ class Delivery:
         show(self, Delivery._now)
 
     def submit(self, messages: Sequence[InFlight]) -> None:
-        """Send messages with one deadline, in order.
-
-        Waits while too many messages are in flight. A message that is still waiting at its deadline fails with
-        DeadlineExceeded.
-        """
+        """Send messages with one deadline, in order. Waits, till that, while too many are in flight."""
         self._thread.ensure()
         position = 0
         while position < len(messages):
@@ -170,10 +166,7 @@ class Delivery:
         )
 
     def close(self, timeout: float) -> None:
-        """Take no more messages, wait up to `timeout` s for those in flight, give up the rest.
-
-        An interrupted caller may call it again. `join` waits for the threads.
-        """
+        """Take no more messages, wait up to `timeout` s for those in flight, give up the rest. May be called again."""
         with self.lock:
             self._closing = True
             self._room.ring()

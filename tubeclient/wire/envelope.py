@@ -116,11 +116,9 @@ def encode_error(exception_name: str, text: str, *, fatal: bool = False) -> byte
 
 
 def decode_response(stream: bytes, method_id: int) -> bytes:
-    """Return the bytes of the call's message in a response's stream.
-
-    Raises StandbyMaster or RemoteError if the server could not run the call, ConnectionLost if it is starting or
-    stopping, ProtocolError if the bytes are not a response to `method_id`.
-    """
+    """Return the bytes of the call's message in a response's stream. Raises StandbyMaster or RemoteError if the server
+    could not run the call, ConnectionLost if it is starting or stopping, ProtocolError if it is no response to
+    `method_id`."""
     connection_bytes, header_bytes, body_bytes = _split(stream)
     flag = _header(rpc_pb2.RpcConnHeader, connection_bytes).flag
     if flag != _RESPONSE_FLAG:
@@ -142,10 +140,8 @@ def decode_response(stream: bytes, method_id: int) -> bytes:
 
 
 def _plain_data(body: memoryview, method_id: int) -> bytes | None:
-    """The data of a RspResponseBody with only method and data, as all known servers write it.
-
-    A parser would copy it twice more, and packs of messages are large.
-    """
+    """The data of a RspResponseBody with only method and data, as all known servers write it. A parser would copy it
+    twice more, and packs of messages are large."""
     before = _before_data(method_id)
     if body[: len(before)] != before:
         return None

@@ -101,9 +101,10 @@ class FrameDecoder:
         start = 0
         with memoryview(self._buffer) as view:
             while (frame_end := self._scan(start)) is not None:
-                frames.append(self._frame(_HEADER.unpack_from(view, start)[1], view))
+                stream = b"".join(view[begin:end] for begin, end in self._block_ends)  # copies each byte once
+                frames.append(Frame(_HEADER.unpack_from(view, start)[1], stream))
                 start = frame_end
-                self._restart()
+                self._block_ends, self._stream_bytes = [], 0
             if start:
                 view[: self._end - start] = view[start : self._end]
                 self._end -= start
@@ -111,19 +112,6 @@ class FrameDecoder:
         if not self._end and len(self._buffer) > _KEPT_BYTES:
             self._buffer = bytearray(_BUFFER_BYTES)
         return frames
-
-    @property
-    def buffered_bytes(self) -> int:
-        """Bytes held of an incomplete frame."""
-        return self._end
-
-    def _frame(self, serial: int, view: memoryview) -> Frame:
-        """The frame of the blocks found, each of whose bytes is copied once."""
-        return Frame(serial, b"".join(view[start:end] for start, end in self._block_ends))
-
-    def _restart(self) -> None:
-        self._block_ends = []
-        self._stream_bytes = 0
 
     def _scan(self, start: int) -> int | None:
         """Scan more blocks of the frame at `start`; return its end, or None while bytes are missing."""

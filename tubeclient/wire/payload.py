@@ -32,10 +32,7 @@ def checksum(payload: bytes) -> int:
 
 
 def encode_attributes(attributes: Mapping[str, str], tag: str = "", time: str = "") -> str:
-    """Return the attribute text; `tag` is the filter item, `time` is yyyyMMddHHmm.
-
-    ConfigurationError for what no reader could parse.
-    """
+    """The attribute text, with tag and time (yyyyMMddHHmm). ConfigurationError for what no reader could parse."""
     if not isinstance(attributes, Mapping):
         kind = type(attributes).__name__
         raise ConfigurationError(f"attributes must be a map of texts, as in {{'user': '7'}}; not a {kind}")
