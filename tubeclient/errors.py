@@ -263,41 +263,28 @@ class AuthenticationFailed(StatusError):
     """415: the server did not accept user, password or visit token."""
 
     condition = "AUTHENTICATION_FAILED"
-    advice = (
-        "Check the user, the password and this machine's clock; if brokers check visit tokens, readers need the "
-        "master's token"
-    )
+    advice = "Check user, password and this machine's clock; readers may need the master's visit token"
 
 
 class GroupConflict(StatusError):
     """424 to 428: live clients of the group use another mode, other topics, other filters or another sessionKey."""
 
     condition = "GROUP_CONFLICT"
-    advice = (
-        "All live clients of a group must agree, another source of this query too; stop the others or use another "
-        "consumerGroup"
-    )
+    advice = "All live clients of a group, other sources of this query too, must agree; stop them or use another group"
 
 
 class SourceCountConflict(StatusError):
     """429: live clients of the group have another sourceCount."""
 
     condition = "SOURCE_COUNT_CONFLICT"
-    advice = (
-        "Live clients of this group were started with another sourceCount; "
-        "use the same sourceCount, stop them, or use another consumerGroup"
-    )
+    advice = "Live clients of this group were started with another sourceCount; use theirs, or another group"
 
 
 class NodeIdConflict(StatusError):
     """430: a live client of the group has this nodeId."""
 
     condition = "NODE_OCCUPIED"
-    advice = (
-        "Another live client holds this node of the group, for example a second query on the same group, another "
-        "source of this query, or a consumer with the same node_id; stop it, give each its own node, or use another "
-        "group"
-    )
+    advice = "Another live client, as a second query, holds this node of the group; stop it, or use another group"
 
 
 class TopicNotDeployed(StatusError):

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import socket
 import threading
-from concurrent.futures import Future
+import time
+from concurrent.futures import Future, ThreadPoolExecutor
 
 import pytest
 
 from tests.tubeclient.peer import WAIT_SECONDS, fill, peer, wait_until_closed
-from tubeclient.errors import ConnectionLost, ProtocolError, TubeError
+from tubeclient import ClientSettings
+from tubeclient.errors import ClientClosed, ConnectError, ConnectionLost, ProtocolError, TubeError
+from tubeclient.net.pool import ConnectionPool
 from tubeclient.wire.framing import Frame, FrameDecoder, encode_frame
 
 
@@ -75,3 +78,24 @@ def test_a_peer_that_reads_nothing_does_not_hang_the_sender() -> None:
         with pytest.raises(ConnectionLost, match="took too long"):
             fill(connection)
         done.set()
+
+
+def test_who_waits_for_a_connection_shares_its_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Or the last of many would wait as often as there are others."""
+    attempts: list[str] = []
+
+    def connect(address: str, **_: object) -> None:
+        attempts.append(address)
+        time.sleep(0.5)
+        raise ConnectError("no answer", address=address)
+
+    monkeypatch.setattr("tubeclient.net.pool.Connection", connect)
+    pool = ConnectionPool(ClientSettings("127.0.0.1:1"))
+    with ThreadPoolExecutor(8) as threads:
+        waiting = [threads.submit(pool.get, "127.0.0.1:1") for _ in range(8)]
+    assert all(isinstance(caller.exception(0), ConnectError) for caller in waiting)
+    assert len(attempts) < 4  # one, unless this machine stalls
+    pool.close()
+    monkeypatch.undo()
+    with peer(wait_until_closed) as connection, pytest.raises(ClientClosed, match="opens no new connection"):
+        pool.get(connection.address)

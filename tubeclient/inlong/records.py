@@ -29,8 +29,6 @@ _RECORD_BYTES: Final = 64
 """What a record takes besides its body and what it has from its message, about."""
 _PAIR_BYTES: Final = 8
 """What a pair of texts takes in a column besides the texts."""
-_DICT_BYTES: Final = 100
-"""What a pair takes in a dictionary, about."""
 
 
 class Record(NamedTuple):
@@ -62,9 +60,8 @@ class Segment(NamedTuple):
         """About how many bytes its records take in columns besides their bodies; `of_message` are those of each record
         for what it has from its message."""
         ids = len(self.origin.group_id or "") + len(self.origin.stream_id or "")
-        texts = sum(map(len, self.attributes)) + sum(map(len, self.attributes.values()))
-        pairs = len(self.attributes)
-        return len(self.bodies) * (of_message + ids + texts + pairs * _PAIR_BYTES) + pairs * _DICT_BYTES
+        pairs = sum(len(key) + len(value) + _PAIR_BYTES for key, value in self.attributes.items())
+        return len(self.bodies) * (of_message + ids + pairs)
 
 
 class RecordColumns(NamedTuple):
