@@ -25,36 +25,21 @@ CONDITIONS: Final[dict[str, tuple[str, str]]] = {
     "MISSING_OPTION": ("A required option is not given.", "Add the option that the text names."),
     "INVALID_OPTION_VALUE": ("The value of an option cannot be used.", "Write one as the text says."),
     "INVALID_SETTING": ("An argument, option or setting is wrong, or contradicts another.", "Do what the text says."),
-    "FILE_NOT_READABLE": (
-        "A file or environment variable that an option names is not there.",
-        "Put it on the machine that the text names, and on every executor's.",
-    ),
+    "FILE_NOT_READABLE": ("A file or variable that an option names is not there.", "Put it there, on executors too."),
     "FIXED_SCHEMA": ("A schema was given that is not the source's.", "Leave `.schema(...)` out."),
     "APPEND_ONLY": ("A write would overwrite the topic.", "Use append."),
     "NEEDS_NEWER_SPARK": ("The running Spark lacks what the option or write needs.", "Use a newer one, or leave it."),
     "OTHER_CHECKPOINT": ("The checkpoint is that of a query of other topics.", "Give each query one of its own."),
     # Installation
-    "PACKAGE_MISSING": (
-        "A Python package is not installed where it is needed: on the driver or on executors.",
-        "Install it into the Python that the text names, or set PYSPARK_PYTHON to a Python that has it.",
-    ),
+    "PACKAGE_MISSING": ("A Python package is missing on driver or executors.", "Install it, or set PYSPARK_PYTHON."),
     "NEEDS_NEWER_PYTHON": ("The package is on the path of a Python before 3.11.", "Run Spark with 3.11 or newer."),
     "OTHER_PYTHON": ("Executors run another Python version than the driver.", "Set PYSPARK_PYTHON to the same."),
     "PYTHON_NOT_FOUND": ("A machine has no Python where Spark looks.", "Set PYSPARK_PYTHON to one that all have."),
     "JAVA_NOT_USABLE": ("Java is missing, or too old for Spark.", "Install JDK 17 or newer, and set JAVA_HOME to it."),
-    "JARS_NOT_FOUND": (
-        "Spark could not get jars, such as Delta's, or runs without them.",
-        "Let the machine reach a Maven repository (`spark.jars.repositories`), or give the jars with `spark.jars`.",
-    ),
+    "JARS_NOT_FOUND": ("Spark could not get jars, such as Delta's.", "Give `spark.jars`, or a Maven repository."),
     "SPARK_NOT_STARTED": ("Spark did not start.", "Read its log, which the text names."),
-    "NEEDS_CLASSIC_SPARK": (
-        "The session is, or would be, a client of Spark Connect, and the work needs the driver's JVM.",
-        "Start it with spark-submit or `--spark-master`, without SPARK_REMOTE.",
-    ),
-    "SESSION_DOES_NOT_FIT": (
-        "A SparkSession runs already, and lacks what `pyspark_tubeclient.session` was asked for.",
-        "Restart the Python process or the notebook's kernel, and call `session` first.",
-    ),
+    "NEEDS_CLASSIC_SPARK": ("The work needs the driver's JVM, not Spark Connect.", "Use spark-submit, without it."),
+    "SESSION_DOES_NOT_FIT": ("A SparkSession runs that lacks what is needed.", "Restart Python; call `session` first."),
     # The cluster
     "MASTER_UNREACHABLE": ("No master answered.", "Check masterServers, the network, and that a master runs there."),
     "BROKER_UNREACHABLE": ("A broker that is needed did not answer in time.", "Start it, or check the network to it."),
@@ -89,10 +74,7 @@ CONDITIONS: Final[dict[str, tuple[str, str]]] = {
     "PARTITION_TAKEN": ("The partition went to another client.", "Look who else uses the group."),
     "REGISTRATION_LOST": ("The server no longer knows this client.", "Nothing: the client registers again."),
     # Messages
-    "DATA_LOSS": (
-        "The broker no longer holds messages that should be read.",
-        "Find out why; `failOnDataLoss=false`, in Python `fail_on_data_loss=False`, goes on without them.",
-    ),
+    "DATA_LOSS": ("The broker no longer holds messages to be read.", "Find out why, or set `failOnDataLoss=false`."),
     "CORRUPT_MESSAGE": ("A message does not match its checksum, or cannot be parsed.", "`badMessages=keep` keeps it."),
     "CONTRADICTORY_ANSWERS": (
         "Messages of a broker do not fit their offsets, or come differently each time.",

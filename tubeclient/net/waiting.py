@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import _thread
 import logging
+import os
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -13,6 +14,8 @@ from functools import partial
 from queue import Empty, SimpleQueue
 from time import monotonic
 from typing import TypeVar
+
+from tubeclient.errors import ClientClosed
 
 _log = logging.getLogger(__name__)
 
@@ -97,10 +100,12 @@ class _FuturesLock(_thread.RLock):  # type: ignore[misc]  # typeshed says final
 
 
 class Outcome(Future[T]):
-    """A future whose waiters hold no lock, and whose callbacks cannot end the thread that settles it."""
+    """A future whose waiters hold no lock, and whose callbacks cannot end the thread that settles it. In a forked child
+    it raises ClientClosed: waiting there would never end."""
 
     def __init__(self) -> None:
         super().__init__()
+        self._process = os.getpid()
         self._condition = _FuturesLock()  # type: ignore[assignment]
 
     def result(self, timeout: float | None = None) -> T:
@@ -116,6 +121,8 @@ class Outcome(Future[T]):
         super().add_done_callback(partial(call_back, fn))
 
     def _await(self, timeout: float | None) -> None:
+        if self._process != os.getpid():
+            raise ClientClosed("this answer belongs to the parent process; make a new one in the child")
         if not self.done():
             over = Alarm()
             super().add_done_callback(lambda _: over.set())

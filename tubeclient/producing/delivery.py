@@ -28,7 +28,6 @@ from tubeclient.flows.produce import Routes
 from tubeclient.keys import PartitionKey
 from tubeclient.metrics import show
 from tubeclient.net.connection import Connection
-from tubeclient.net.fork import ProcessBound
 from tubeclient.net.pool import ConnectionPool
 from tubeclient.net.waiting import Alarm, Bell, OneThread, Outcome
 from tubeclient.producing.outgoing import OutgoingMessage
@@ -51,30 +50,13 @@ class SendResult(NamedTuple):
     message_id: int
 
 
-class Answer(Outcome[SendResult]):
-    """The producer's future for a message. In a forked child it raises ClientClosed: waiting there would never end."""
-
-    def __init__(self, maker: ProcessBound) -> None:
-        super().__init__()
-        self._maker = maker
-        self.set_running_or_notify_cancel()  # a submitted message cannot be cancelled
-
-    def result(self, timeout: float | None = None) -> SendResult:
-        self._maker.check_process()
-        return super().result(timeout)
-
-    def exception(self, timeout: float | None = None) -> BaseException | None:
-        self._maker.check_process()
-        return super().exception(timeout)
-
-
 @dataclass(slots=True, eq=False)
 class InFlight:
     """A message in flight. Between two attempts it `rests`."""
 
     message: OutgoingMessage
-    answer: Answer
     deadline: float  # by monotonic(), seconds
+    answer: Outcome[SendResult] = field(default_factory=Outcome)
     submitted: float = field(default_factory=monotonic)
     attempts: int = 0
     rests: bool = False
@@ -87,6 +69,9 @@ class InFlight:
     """Over which it was written, or is being written. None: it waits in its broker's queue."""
     serial: int | None = None
     """The request's number on that connection, once it is written."""
+
+    def __post_init__(self) -> None:
+        self.answer.set_running_or_notify_cancel()  # a submitted message cannot be cancelled
 
 
 Attempt: TypeAlias = tuple[InFlight, int]

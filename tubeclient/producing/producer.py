@@ -34,7 +34,7 @@ from tubeclient.net.fork import ProcessBound
 from tubeclient.net.pool import ConnectionPool
 from tubeclient.net.runner import FlowRunner
 from tubeclient.net.waiting import OneThread
-from tubeclient.producing.delivery import Answer, Delivery, InFlight, SendResult
+from tubeclient.producing.delivery import Delivery, InFlight, SendResult
 from tubeclient.producing.outgoing import OutgoingMessage
 from tubeclient.settings import ClientSettings, checked_settings
 from tubeclient.wire.envelope import encode_request
@@ -257,7 +257,7 @@ class Producer(ProcessBound):
                 raise ConfigurationError(
                     f"a message of {size} bytes, attributes included, exceeds topic {topic}'s limit of {limit} bytes"
                 )
-        in_flight = [InFlight(message, Answer(self), deadline) for message in messages]
+        in_flight = [InFlight(message, deadline) for message in messages]
         self._delivery.submit(in_flight)
         return [one.answer for one in in_flight]
 
