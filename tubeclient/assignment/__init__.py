@@ -50,16 +50,14 @@ STRATEGIES: Mapping[str, Strategy] = MappingProxyType(
 def assign(strategy: str, keys: Iterable[PartitionKey], source_count: int, hints: Hints = NO_HINTS) -> Assignment:
     """Assign partitions, given in any order, to nodes 0 to sourceCount - 1.
 
-    `strategy` is a name from STRATEGIES, or "package.module:function" for a user's own. Its result is checked: each
-    partition must have one node. ConfigurationError for a strategy that cannot be found, lacks a hint, fails, or omits
+    `strategy` is a name from STRATEGIES, or "package.module:function" for a user's own. Each partition must have one
+    node. ConfigurationError for a strategy that cannot be found, lacks a hint, fails, or omits
     a partition.
     """
     chosen = strategy_named(strategy)
     if source_count < 1:
         raise ConfigurationError(f"sourceCount must be 1 or more, not {source_count}")
     ordered = sorted(dict.fromkeys(keys))
-    if strategy in STRATEGIES:
-        return [sorted(mine) for mine in chosen(ordered, source_count, hints)]
     try:
         assigned = [list(mine) for mine in chosen(tuple(ordered), source_count, hints)]
     except TubeError:

@@ -83,23 +83,16 @@ def averagely(keys: Sequence[PartitionKey], source_count: int, hints: Hints = NO
 
 def config(keys: Sequence[PartitionKey], source_count: int, hints: Hints = NO_HINTS) -> Assignment:
     """By `hints.plan`, the node id of every partition: RocketMQ's AllocateMessageQueueByConfig, for all nodes."""
-    plan = hints.plan
-    if plan is None:
+    if hints.plan is None:
         raise ConfigurationError("assignment strategy config needs the hint plan: the node id of every partition")
     nodes: Assignment = [[] for _ in range(source_count)]
-    for key in keys:
-        node = plan.get(key)
-        if node is None:
-            raise ConfigurationError(f"assignment strategy config: the plan leaves out partition {key}")
+    for key, node in hints.plan.items():
         if not 0 <= node < source_count:
             raise ConfigurationError(
                 f"assignment strategy config: the plan gives partition {key} to node {node}; with sourceCount "
                 f"{source_count} there are nodes 0 to {source_count - 1}"
             )
         nodes[node].append(key)
-    if len(plan) > len(keys):
-        unknown = min(plan.keys() - set(keys))
-        raise ConfigurationError(f"assignment strategy config: the plan names the unknown partition {unknown}")
     return nodes
 
 
