@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import itertools
 import threading
 from collections import Counter
@@ -31,7 +32,7 @@ from tubeclient import (
     SendResult,
     reader_groups_of,
 )
-from tubeclient.net import fork
+from tubeclient.net.fork import ProcessBound
 from tubeclient.net.pool import shared_pool
 
 pytestmark = pytest.mark.filterwarnings(MULTI_THREADED)
@@ -152,7 +153,7 @@ def locks_of(thing: Any) -> list[Any]:
         value = getattr(value, "_cond", value)  # of an Event
         if hasattr(value, "acquire"):
             found.append(getattr(value, "_lock", value))  # of a Condition, which may share it with others
-        elif type(value).__module__.startswith("tubeclient.") and not isinstance(value, fork.ProcessBound):
+        elif type(value).__module__.startswith("tubeclient.") and not isinstance(value, ProcessBound):
             found += locks_of(value) if hasattr(value, "__dict__") else []
     return found
 
@@ -173,7 +174,8 @@ def test_locks_held_at_the_fork_do_not_hang_the_child(
         lambda: list(clients["reader"].read(broker, piece)),
         lambda: clients["lookup"].bounds(view),
     ]
-    locks = list({id(lock): lock for thing in list(fork._known) for lock in locks_of(thing)}.values())
+    bound = [thing for thing in gc.get_objects() if isinstance(thing, ProcessBound)]
+    locks = list({id(lock): lock for thing in bound for lock in locks_of(thing)}.values())
     assert len(locks) >= 12  # of pools, connections, runners and clients
 
     def child() -> None:

@@ -52,11 +52,10 @@ class Hints:
         if self.node_names is None:
             return [str(node) for node in range(source_count)]
         names = list(self.node_names)
-        if len(names) != source_count:
-            raise ConfigurationError(f"node_names names {len(names)} nodes, but sourceCount is {source_count}")
-        if len(set(names)) < len(names):
-            twice = sorted(name for name in set(names) if names.count(name) > 1)
-            raise ConfigurationError(f"node_names gives several nodes the name {twice[0]!r}; names must differ")
+        if not len(names) == len(set(names)) == source_count:
+            raise ConfigurationError(
+                f"node_names has {names}; each of the {source_count} nodes needs a name of its own"
+            )
         return names
 
 

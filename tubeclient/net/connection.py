@@ -78,6 +78,7 @@ class Connection(ProcessBound):
     def __init__(
         self, address: str, *, connect_timeout_ms: int, send_timeout_ms: int, tls: TlsSettings | None = None
     ) -> None:
+        super().__init__()
         self.address = address
         self.number = next(_numbers)
         """Unique among the connections of the process."""
@@ -90,7 +91,6 @@ class Connection(ProcessBound):
         self._waiting: dict[int, Receiver] = {}
         self._end: TubeError | None = None
         self._reader = threading.Thread(target=self._read, name=f"tubeclient-read-{address}", daemon=True)
-        super().__init__()  # last: a fork may come at any moment, and its child closes every registered object
         try:
             self._reader.start()
         except RuntimeError as error:  # the system is out of threads for now
@@ -160,10 +160,6 @@ class Connection(ProcessBound):
         """End the connection from any thread, without waiting for its own. Pending answers, and a send that is held
         up, fail with ConnectionLost."""
         self._finish(ConnectionLost(f"the connection to {self.address} was ended here: {why}", address=self.address))
-
-    def _let_go(self) -> None:
-        if hasattr(self, "_stream"):  # otherwise the fork came while connecting
-            self._stream.close()  # closes only the child's copy, so the peer notices nothing
 
     def _read(self) -> None:
         decoder = FrameDecoder()

@@ -83,8 +83,7 @@ class Bell:
                 waiter = self.expect()
             left = until - monotonic()
             if left <= 0:
-                with lock:
-                    return condition()
+                return False
             waiter.wait(left)
 
 

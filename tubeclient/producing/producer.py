@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
 import random
 import threading
@@ -52,7 +53,7 @@ _END_SECONDS = 10.0
 """How long the end of a program waits for messages of a producer that nobody closed."""
 _FIRST_BEAT_RETRY_MS = 1_000
 _PUBLISH_RETRY_MS = 1_000
-_FIRST_LOOKS_MS = 1_000
+_FIRST_LOOKS_SECONDS = 1.0
 """How long to wait for a topic before asking the master whether it exists."""
 
 
@@ -115,38 +116,32 @@ class Producer(ProcessBound):
         wanted = topic_names(topics)
         if not wanted:
             raise ConfigurationError("publish takes at least one topic")
+        began: float | None = monotonic()
         deadline = monotonic() + self._seconds(timeout_ms)
         self._watch.begin()
         self._register()
         starts = {topic: random.randrange(1 << 16) for topic in wanted}
-        missing, busy = self._wait_writable(starts, min(deadline, monotonic() + _FIRST_LOOKS_MS / 1000))
-        if missing:
-            self._check_deployed(missing)
-            missing, busy = self._wait_writable(starts, deadline)
-        if missing:
-            raise PartitionUnavailable(
-                f"the master lists no partition to write to: {busy or 'it takes no messages now, or is not there'}",
-                code=423,
-                context=f"publishing to {', '.join(missing)}",
-                topic=missing[0],
-            )
-
-    def _wait_writable(self, starts: Mapping[str, int], deadline: float) -> tuple[list[str], str]:
-        """Ask the master until all topics of `starts` can be written, or until `deadline`. Returns those that cannot,
-        and the master's text if it was too busy to answer."""
-        attempt = 0
-        while True:
+        for attempt in itertools.count():
             busy = ""
             try:
                 missing = self._refresh(starts)
             except ServerBusy as error:
-                missing, busy = sorted(starts), str(error)
-            left = deadline - monotonic()
-            if not missing or left <= 0:
-                return missing, busy
+                missing, busy = wanted, str(error)
+            if not missing:
+                return
+            now = monotonic()
+            if began is not None and now >= min(deadline, began + _FIRST_LOOKS_SECONDS):
+                self._check_deployed(missing)
+                began = None  # once
+            if now >= deadline:
+                raise PartitionUnavailable(
+                    f"the master lists no partition to write to: {busy or 'it takes no messages now, or is not there'}",
+                    code=423,
+                    context=f"publishing to {', '.join(missing)}",
+                    topic=missing[0],
+                )
             pause = backoff_ms(attempt, random.random(), limit_ms=_PUBLISH_RETRY_MS) / 1000
-            attempt += 1
-            self._closed.wait(min(pause, left))
+            self._closed.wait(min(pause, deadline - now))
 
     def _check_deployed(self, topics: Iterable[str]) -> None:
         """Raise TopicNotDeployed for a topic that the master's web port, if it answers, does not list."""
