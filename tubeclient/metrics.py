@@ -81,9 +81,8 @@ def families(
             for labels, found in of_metric:
                 *counts, total = found
                 sums = [sum(counts[: place + 1]) for place in range(len(counts))]
-                histogram.add_metric(
-                    [*labels, *(value for _, value in more)], list(zip(limits, sums, strict=True)), total
-                )
+                buckets = list(zip(limits, sums, strict=True))
+                histogram.add_metric([*labels, *(value for _, value in more)], buckets, total)
         else:
             kind = CounterMetricFamily if metric.kind == "counter" else GaugeMetricFamily
             family = plain = kind(metric.name, metric.help, labels=names)

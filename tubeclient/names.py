@@ -88,8 +88,7 @@ def group_name(name: object) -> GroupName:
 
 
 def tag_name(name: object) -> str:
-    """`name` without surrounding blanks; ConfigurationError if no message can have it, or no reader can filter by
-    it."""
+    """`name` without surrounding blanks; ConfigurationError if no message can have it, or no reader filter by it."""
     return _checked(_TAG, name)
 
 

@@ -98,13 +98,9 @@ def strategy_named(strategy: str) -> Strategy:
     try:
         found = getattr(import_module(module_name), function_name)
     except AttributeError:
-        raise ConfigurationError(
-            f"assignment strategy {strategy!r}: module {module_name} has no {function_name}"
-        ) from None
+        raise ConfigurationError(f"assignment strategy {strategy!r}: {module_name} has no {function_name}") from None
     except Exception as error:
-        raise ConfigurationError(
-            f"assignment strategy {strategy!r}: module {module_name} cannot be imported: {error!r}"
-        ) from error
+        raise ConfigurationError(f"assignment strategy {strategy!r} cannot be imported: {error!r}") from error
     if not callable(found):
         raise ConfigurationError(f"assignment strategy {strategy!r} is not a function but {found!r}")
     own: Strategy = found

@@ -53,9 +53,7 @@ class Hints:
             return [str(node) for node in range(source_count)]
         names = list(self.node_names)
         if not len(names) == len(set(names)) == source_count:
-            raise ConfigurationError(
-                f"node_names has {names}; each of the {source_count} nodes needs a name of its own"
-            )
+            raise ConfigurationError(f"node_names has {names}; each of {source_count} nodes needs a name of its own")
         return names
 
 
@@ -236,7 +234,7 @@ def backlog(keys: Sequence[PartitionKey], source_count: int, hints: Hints = NO_H
     wrong = [key for key, count in rows.items() if count < 0]
     if wrong:
         raise ConfigurationError(
-            f"assignment strategy backlog: the lag of partition {wrong[0]} is {rows[wrong[0]]} rows, below 0"
+            f"assignment strategy backlog: partition {wrong[0]} has a lag of {rows[wrong[0]]} rows"
         )
     nodes, homeless = _as_before(keys, source_count, hints.previous or {})
     loads = [sum(rows[key] for key in mine) for mine in nodes]

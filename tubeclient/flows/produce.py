@@ -171,9 +171,8 @@ class ProducerSession:
 
     def close(self) -> Flow[None]:
         """Unregister from the master."""
-        yield from call_master(
-            self._masters, Method.PRODUCER_CLOSE, master_pb2.CloseRequestP2M(clientId=self._client_id)
-        )
+        request = master_pb2.CloseRequestP2M(clientId=self._client_id)
+        yield from call_master(self._masters, Method.PRODUCER_CLOSE, request)
 
     def _take_brokers(self, response: master_pb2.RegisterResponseM2P | master_pb2.HeartResponseM2P) -> None:
         if response.brokerInfos:

@@ -122,5 +122,5 @@ def _parse_time(text: str, zone: tzinfo) -> int:
         return int(datetime.strptime(digits, _TIME_FORMATS[len(digits)]).replace(tzinfo=zone).timestamp() * 1000)
     except (ValueError, OverflowError):
         raise CorruptMessage(
-            f"the time {_TIME_TEXT}={text[:50]!r} is none of yyyyMMdd, yyyyMMddHH and yyyyMMddHHmm"
+            f"the time {_TIME_TEXT}={text[:50]!r} is no yyyyMMdd, yyyyMMddHH or yyyyMMddHHmm"
         ) from None

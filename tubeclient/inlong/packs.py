@@ -122,9 +122,7 @@ def groups_of_pack(message: bytes, outer: Mapping[str, str], limits: Limits) -> 
             start = length_at + LENGTH.size
             place = start + LENGTH.unpack_from(message, length_at)[0]
             if not start < place <= len(message):
-                raise CorruptMessage(
-                    f"{where} has a block of {place - start} bytes at byte {start}; {len(message) - start} are left"
-                )
+                raise CorruptMessage(f"{where} has a block of {place - start} bytes at byte {start}: too many")
             attributes = parse_pairs(read_java_text(message[text_start:text_end], text_start))
             block = _unpack(message[start], message[start + 1 : place], limits, f"the block of {where}")
             limits = limits.less(len(block), 0)
@@ -199,7 +197,7 @@ def _entries(block: bytes, most: int, where: str) -> list[bytes]:
         place = start + length
         if place > end:
             raise CorruptMessage(
-                f"{where} has a record of {length} bytes at byte {start - head}, where {end - start} are left"
+                f"{where} has a record of {length} bytes at byte {start - head}; {end - start} are left"
             )
         entries.append(block[start:place])
     return entries
@@ -245,9 +243,7 @@ def _unpack(packing: int, block: bytes, limits: Limits, where: str) -> bytes:
     if not packing:
         return block
     if length > len(block) * _SNAPPY_DENSEST:
-        raise CorruptMessage(
-            f"{where} has {len(block)} bytes and claims to unpack to {length}: they cannot hold so much"
-        )
+        raise CorruptMessage(f"{where} has {len(block)} bytes and claims to unpack to {length}: they cannot")
     if length == 0:  # the codec does not accept empty output
         if len(block) > start:
             raise CorruptMessage(f"{where} claims to be empty and has {len(block) - start} bytes more")

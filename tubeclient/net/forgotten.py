@@ -63,11 +63,8 @@ class Watch:
 
 
 def _close_at_end() -> None:
-    def others() -> list[threading.Thread]:
-        return [one for one in threading.enumerate() if one.is_alive() and not one.daemon and one is not _ending]
-
-    while running := others():
-        running[0].join()
+    while others := [one for one in threading.enumerate() if one.is_alive() and not one.daemon and one is not _ending]:
+        others[0].join()
     # Each on a thread that ends with the program: no server and no callback holds that up.
     closers = []
     until = monotonic() + _END_SECONDS

@@ -51,7 +51,7 @@ _SEND = Method.SEND_MESSAGE.spec
 _JOIN_SECONDS = 5.0
 _END_SECONDS = 10.0
 """How long the end of a program waits for messages of a producer that nobody closed."""
-_FIRST_BEAT_RETRY_MS = 1_000
+_BEAT_RETRY_MS = 1_000
 _PUBLISH_RETRY_MS = 1_000
 _FIRST_LOOKS_SECONDS = 1.0
 """How long to wait for a topic before asking the master whether it exists."""
@@ -189,7 +189,7 @@ class Producer(ProcessBound):
                 pause_ms = HEARTBEAT_INTERVAL_MS
             except TubeError as error:
                 pause_ms = backoff_ms(
-                    failures, random.random(), first_ms=_FIRST_BEAT_RETRY_MS, limit_ms=HEARTBEAT_INTERVAL_MS
+                    failures, random.random(), first_ms=_BEAT_RETRY_MS, limit_ms=HEARTBEAT_INTERVAL_MS
                 )
                 failures += 1
                 if not self._closed.is_set():
@@ -343,6 +343,5 @@ class Producer(ProcessBound):
             msgTime=message.time or None,
         )
         self._authority.to_broker(request)
-        return encode_request(
-            _SEND.service, _SEND.method_id, request.SerializeToString(), self._settings.rpc_timeout_ms
-        )
+        body = request.SerializeToString()
+        return encode_request(_SEND.service, _SEND.method_id, body, self._settings.rpc_timeout_ms)

@@ -39,9 +39,7 @@ def encode_attributes(attributes: Mapping[str, str], tag: str = "", time: str = 
     pairs = [(TAG_KEY, tag)] * bool(tag) + [(TIME_KEY, time)] * bool(time)
     for key in attributes:
         if not key or key in (TAG_KEY, TIME_KEY):
-            raise ConfigurationError(
-                f"the attribute {key!r} cannot be sent: a key must not be empty, {TAG_KEY} or {TIME_KEY}"
-            )
+            raise ConfigurationError(f"the attribute {key!r} cannot be sent: it is empty, {TAG_KEY} or {TIME_KEY}")
     pairs += attributes.items()
     for key, value in pairs:
         if not (isinstance(key, str) and isinstance(value, str)):

@@ -53,9 +53,8 @@ def parse_consumer_layouts(texts: Iterable[str]) -> list[TopicLayout]:
 def encode_producer_layouts(layouts: Iterable[TopicLayout], max_message_bytes: int | None = None) -> list[str]:
     """Write "topic#brokerId:partitionsPerStore:stores,...#maxMessageBytes" for each topic (producer heartbeat)."""
     limit = "" if max_message_bytes is None else f"#{max_message_bytes}"
-    return _by_topic(
-        ((one.topic, f"{one.broker_id}:{one.partitions_per_store}:{one.stores}") for one in layouts), limit
-    )
+    texts = ((one.topic, f"{one.broker_id}:{one.partitions_per_store}:{one.stores}") for one in layouts)
+    return _by_topic(texts, limit)
 
 
 def parse_producer_layouts(texts: Iterable[str]) -> tuple[list[TopicLayout], dict[str, int]]:

@@ -103,7 +103,7 @@ def test_a_pack_that_is_cut_off_says_so_wherever_it_ends(version: int) -> None:
         (b"\x0f\x01\x0f\x01", "the pack's head is cut off"),
         (
             a_pack(snappy=False).replace(b"\0\0\0\x05three", b"\0\0\0\x06three"),
-            "record of 6 bytes at byte 11, where 5 are left",
+            "record of 6 bytes at byte 11; 5 are left",
         ),
         (a_pack(bodies=(), snappy=False).replace(b"\0\0\0\x01\0\x0f", b"\0\0\0\x01\x07\x0f"), "packed in way 7"),
         (a_pack(4).replace(b"\xee\x01", b"\xee\x02"), "its end is not EE01"),
@@ -118,7 +118,7 @@ def test_what_is_wrong_and_where(message: bytes, said: str) -> None:
     ("block", "said"),
     [
         (b"\xff\xff\xff\xff\x07abc", "claims to unpack to 2147483647 bytes; at most"),
-        (b"\x80\x80\x40abc", "they cannot hold so much"),
+        (b"\x80\x80\x40abc", "they cannot"),
         (b"\x05abc", "is damaged"),
         (b"", "does not start with its unpacked length"),
     ],
@@ -157,8 +157,8 @@ def test_bombs_end_at_the_limits() -> None:
         ({"groupId": "g", "dt": "1"}, "have no streamId"),
         ({**ATTRIBUTES, "dt": "soon"}, "dt='soon' is no number of milliseconds"),
         ({**ATTRIBUTES, "dt": "9" * 18}, "past all timestamps"),
-        ({**ATTRIBUTES, "t": "2026"}, "t='2026' is none of yyyyMMdd"),
-        ({**ATTRIBUTES, "t": "20261399"}, "none of yyyyMMdd"),
+        ({**ATTRIBUTES, "t": "2026"}, "t='2026' is no yyyyMMdd"),
+        ({**ATTRIBUTES, "t": "20261399"}, "no yyyyMMdd"),
     ],
 )
 def test_attributes_that_say_too_little(attributes: dict[str, str], said: str) -> None:
