@@ -223,13 +223,7 @@ class PartitionUnavailable(NotAvailable):
     advice = "Allow it for the topic on its brokers, or bring them online; the master's list follows within a minute"
 
     def __init__(
-        self,
-        message: str,
-        *,
-        code: int = 422,
-        context: str = "",
-        partition: str = "",
-        topic: str = "",
+        self, message: str, *, code: int = 422, context: str = "", partition: str = "", topic: str = ""
     ) -> None:
         super().__init__(code, message, context=context, partition=partition, topic=topic, answered=False)
 

@@ -63,9 +63,7 @@ class ClientMetrics:
 
 
 def families(
-    metrics: Iterable[Metric],
-    values: Mapping[Key, Sequence[float]],
-    bounds: Sequence[float] = OPERATION_SECONDS,
+    metrics: Iterable[Metric], values: Mapping[Key, Sequence[float]], bounds: Sequence[float] = OPERATION_SECONDS
 ) -> Iterator[Family]:
     """`metrics` in the form of prometheus_client, with `values` as in Samples; `bounds` are those of histograms."""
     from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily

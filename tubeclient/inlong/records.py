@@ -200,10 +200,7 @@ class RecordDecoder:
         for segment in segments:
             size += segment.repeated_bytes(of_message)
             if size > most:
-                raise CorruptMessage(
-                    f"the attributes that the message's records have in common would take more than {most} bytes, as"
-                    " each record has them; no more are taken"
-                )
+                raise CorruptMessage(f"what the message's records have in common would take more than {most} bytes")
             held.append(segment)
         return held, size
 

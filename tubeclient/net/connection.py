@@ -18,14 +18,7 @@ from typing import TypeAlias
 from tubeclient.errors import ConnectError, ConnectionLost, ProtocolError, TransportError, TubeError
 from tubeclient.identity import host_name
 from tubeclient.net.fork import ProcessBound
-from tubeclient.net.streams import (
-    REFUSED_ADVICE,
-    PlainStream,
-    TlsStream,
-    client_context,
-    describe,
-    handshake_advice,
-)
+from tubeclient.net.streams import REFUSED_ADVICE, PlainStream, TlsStream, client_context, describe, handshake_advice
 from tubeclient.net.waiting import Outcome
 from tubeclient.settings import TlsSettings
 from tubeclient.wire.framing import Frame, FrameDecoder, encode_frame

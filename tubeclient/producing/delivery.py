@@ -125,7 +125,9 @@ class Delivery:
             elif closing or messages[0].deadline <= monotonic():
                 break
             else:
-                self._room.wait_for(self.lock, self._has_room, messages[0].deadline - monotonic())
+                self._room.wait_for(
+                    self.lock, lambda: self._closing or self._places() > 0, messages[0].deadline - monotonic()
+                )
         rest = messages[position:]
         with self.lock:
             self._on_the_way.update(rest)
@@ -145,9 +147,7 @@ class Delivery:
         with self.lock:
             waited_for = {*self._new, *self._on_the_way}
         return self._room.wait_for(
-            self.lock,
-            lambda: waited_for.isdisjoint(self._new) and waited_for.isdisjoint(self._on_the_way),
-            timeout,
+            self.lock, lambda: waited_for.isdisjoint(self._new) and waited_for.isdisjoint(self._on_the_way), timeout
         )
 
     def close(self, timeout: float) -> None:
@@ -179,9 +179,6 @@ class Delivery:
         """How many more messages may be in flight; call with the lock held."""
         return self._max_in_flight - len(self._on_the_way) - len(self._new)
 
-    def _has_room(self) -> bool:
-        return self._closing or self._places() > 0
-
     # The delivery's thread
 
     def _deliver(self) -> None:
@@ -200,7 +197,10 @@ class Delivery:
             now = monotonic()
             coming = [self._new.popleft() for _ in range(min(len(self._new), _MESSAGES_PER_WRITE))]
             self._on_the_way.update(coming)
-            due = self._take_due(now)
+            due: list[InFlight] = []
+            if now >= self._first_due:
+                due = [one for one in self._on_the_way if one.due <= now]
+                self._first_due = min((one.due for one in self._on_the_way if one.due > now), default=inf)
             late = [(one, one.attempts) for one in due if not one.rests]
             next_due = self._first_due
         if late:
@@ -213,12 +213,6 @@ class Delivery:
             self._attempt([*again, *coming])
         elif not due:
             self._work.wait(min(next_due - now, _WATCH_SECONDS))
-
-    def _take_due(self, now: float) -> list[InFlight]:
-        if now < self._first_due:
-            return []
-        self._first_due = min((one.due for one in self._on_the_way if one.due > now), default=inf)
-        return [one for one in self._on_the_way if one.due <= now]
 
     def _attempt(self, messages: Sequence[InFlight]) -> None:
         """Queue each message for the broker of its topic's next partition."""
@@ -258,8 +252,7 @@ class Delivery:
         stuck: set[Connection | None] = set()
         for one, number in late:
             if one.connection is None:
-                before = "" if one.fault is None else f"; the attempt before: {one.fault}"
-                text = f"it waited too long in the queue to {one.tried}{before}"
+                text = f"it waited too long in the queue to {one.tried}"
             elif one.serial is None:
                 stuck.add(one.connection)
                 text = f"it took too long to write it to {one.tried}"
