@@ -23,10 +23,7 @@ Assignment = list[list[PartitionKey]]
 
 @dataclass(frozen=True, kw_only=True)
 class Hints:
-    """Data that some strategies use, the same on every node of the group; other strategies ignore it.
-
-    ConfigurationError if `virtual_nodes` is below 1.
-    """
+    """Data that some strategies use, the same on every node of the group; other strategies ignore it."""
 
     previous: Mapping[PartitionKey, int] | None = None
     """The former node id of each partition. Empty at a group's first start."""

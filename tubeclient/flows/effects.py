@@ -59,10 +59,8 @@ class Done:
 
 @dataclass(frozen=True, slots=True)
 class Sleep:
-    """Wait so many milliseconds. The result is True if the wait was cut short.
-
-    With a `signal`, a `Notify` of it cuts it short, also one that comes between this step and the wait.
-    """
+    """Wait so many milliseconds. The result is True if the wait was cut short. With a `signal`, a `Notify` of it cuts
+    it short, also one that comes between this step and the wait."""
 
     delay_ms: float
     signal: str = ""
@@ -115,11 +113,9 @@ def call(address: str, method: Method, request: Message) -> Flow[Any]:
 
 
 def checked(response: Any, context: str, *, address: str = "", partition: str = "") -> Any:
-    """Return a response whose code is 200. Any other code raises its StatusError.
-
-    `context` says who wanted what. The others go into the error if they are known. ProtocolError for an offset that no
-    index has: callers search by offsets and need each answer to bring them further.
-    """
+    """Return a response whose code is 200. Any other code raises its StatusError; `context` says who wanted what.
+    ProtocolError for an offset that no index has: callers search by offsets and need each answer to bring them
+    further."""
     if response.errCode != 200:
         raise status_error(response.errCode, response.errMsg, context=context, address=address, partition=partition)
     for name in ("currOffset", "maxOffset"):

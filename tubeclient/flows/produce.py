@@ -51,9 +51,8 @@ class Routes:
         self, starts: Mapping[str, int], layouts: Iterable[TopicLayout], brokers: Mapping[int, BrokerInfo]
     ) -> list[str]:
         """Take layouts and brokers from the master, and add the topics of `starts` that can be written; returns the
-        others, sorted. A start is any number, where the turn begins, so that producers do not all use the same order.
-        Existing topics stay.
-        """
+        others, sorted. A start is any number, where the turn begins, so that producers do not all use the same
+        order."""
         writable: dict[str, list[PartitionKey]] = {}
         for layout in layouts:
             if layout.broker_id in brokers and (keys := layout.partitions()):

@@ -69,10 +69,8 @@ class Monitor:
 
 
 class FlowRunner:
-    """Runs flows on the calling thread. `wake` cuts short the running flow's sleep.
-
-    Flows with common state need runners with the same `monitor`.
-    """
+    """Runs flows on the calling thread. `wake` cuts short the running flow's sleep. Flows with common state need
+    runners with the same `monitor`."""
 
     def __init__(self, pool: ConnectionPool, monitor: Monitor | None = None) -> None:
         self._pool = pool

@@ -61,9 +61,7 @@ class PlainStream:
 
 class TlsStream(PlainStream):
     """TLS client over a connected socket. The constructor does the handshake, until `deadline` of time.monotonic().
-
-    Raises OSError (such as `ssl.SSLError`) if it fails; the caller then closes the socket.
-    """
+    Raises OSError (such as `ssl.SSLError`) if it fails; the caller then closes the socket."""
 
     def __init__(
         self, sock: socket.socket, context: ssl.SSLContext, host: str, deadline: float, send_timeout_ms: int

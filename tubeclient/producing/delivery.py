@@ -82,8 +82,7 @@ class Delivery:
     """Delivers messages over `routes`. `encode` makes the request's stream for a message and its partition.
 
     Its thread chooses the partitions and watches the time, and a thread per broker sends. Callers only hand messages
-    over, in one step that cannot be interrupted. Hold `lock` to change the routes. Futures are settled without it.
-    """
+    over, in one step that cannot be interrupted. Hold `lock` to change the routes. Futures are settled without it."""
 
     def __init__(
         self,

@@ -64,11 +64,8 @@ def encode_block_length(length: int) -> bytes:
 
 
 class FrameDecoder:
-    """Turns the bytes of a connection, fed in pieces of any size, into frames.
-
-    Between calls it keeps the bytes of at most one frame (`MAX_STREAM_BYTES` and its headers). It refuses a wrong
-    token, block count or length at once. It cannot be used after a ProtocolError.
-    """
+    """Turns the bytes of a connection, fed in pieces of any size, into frames. It keeps the bytes of at most one frame,
+    and refuses a wrong token, block count or length at once. It cannot be used after a ProtocolError."""
 
     def __init__(self) -> None:
         self._buffer = bytearray(_BUFFER_BYTES)

@@ -54,9 +54,8 @@ def encode_attributes(attributes: Mapping[str, str], tag: str = "", time: str = 
 def parse_attributes(text: str) -> dict[str, str]:
     """Return the attributes of a text, including TubeMQ's own. A piece without '=' is a key with an empty value.
 
-    If a key is repeated, empty values are ignored; the last value of TubeMQ's own keys wins, and the first of other
-    keys. The Java client's getMsgType, getMsgTime and getAttrValue do the same.
-    """
+    If a key is repeated, empty values are ignored; the last value of TubeMQ's own keys wins, and the first of others,
+    as in the Java client's getMsgType, getMsgTime and getAttrValue."""
     pairs = [piece.partition("=") for piece in text.split(",") if piece]
     found = {key: value for key, _, value in pairs}
     if len(found) < len(pairs):
