@@ -7,11 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tubeclient import (
-    ClientSettings,
-    ConfigurationError,
-    Credentials,
-)
+from tubeclient import ClientSettings, ConfigurationError, Credentials
 
 SECRET = "s3cret-hörse"
 

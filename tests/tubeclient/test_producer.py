@@ -15,13 +15,7 @@ from embedded_tubemq.common.catalogue import TopicConfig
 from embedded_tubemq.common.faults import ConnectionFault
 from tests.tubeclient.stored import bodies, stored
 from tests.waiting import wait_for
-from tubeclient import (
-    ClientSettings,
-    ConfigurationError,
-    OutgoingMessage,
-    Producer,
-    TopicNotDeployed,
-)
+from tubeclient import ClientSettings, ConfigurationError, OutgoingMessage, Producer, TopicNotDeployed
 from tubeclient.wire.methods import Method
 from tubeclient.wire.payload import decode_payload, java_string_hash
 
@@ -97,11 +91,7 @@ def test_the_time_of_a_message_may_be_a_datetime() -> None:
     assert OutgoingMessage.of("clicks", b"x", time=moment).time == "202601311259"
 
 
-MESSAGES: list[list[Any]] = [
-    [("single", b"x", 0, "", "", "")],
-    [None],
-    ["single"],
-]
+MESSAGES: list[list[Any]] = [[("single", b"x", 0, "", "", "")], [None], ["single"]]
 
 
 @pytest.mark.parametrize("messages", MESSAGES, ids=repr)

@@ -9,13 +9,7 @@ from typing import Any
 import pytest
 
 from tubeclient import errors
-from tubeclient.errors import (
-    RemoteError,
-    StatusError,
-    TransportError,
-    TubeError,
-    status_error,
-)
+from tubeclient.errors import RemoteError, StatusError, TransportError, TubeError, status_error
 
 
 def all_classes(root: type[TubeError] = TubeError) -> list[type[TubeError]]:

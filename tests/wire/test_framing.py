@@ -10,14 +10,7 @@ from hypothesis import strategies as st
 
 from tests.wire.fuzz import FUZZ, chunks_of, damaged
 from tubeclient.errors import ProtocolError
-from tubeclient.wire.framing import (
-    BLOCK_BYTES,
-    MAX_BLOCKS,
-    MAX_STREAM_BYTES,
-    Frame,
-    FrameDecoder,
-    encode_frame,
-)
+from tubeclient.wire.framing import BLOCK_BYTES, MAX_BLOCKS, MAX_STREAM_BYTES, Frame, FrameDecoder, encode_frame
 
 TOKEN = bytes.fromhex("FF7FF4FE")
 MOST_BUFFERED = MAX_STREAM_BYTES + 12 + 4 * MAX_BLOCKS
@@ -100,8 +93,7 @@ def feed_all(pieces: list[bytes]) -> tuple[list[Frame], bool]:
 
 
 @given(
-    st.one_of(st.binary(max_size=200), st.binary(max_size=60).map(TOKEN.__add__), damaged(streams_of_frames)),
-    st.data(),
+    st.one_of(st.binary(max_size=200), st.binary(max_size=60).map(TOKEN.__add__), damaged(streams_of_frames)), st.data()
 )
 @FUZZ
 def test_any_bytes_in_any_pieces_give_frames_or_a_protocol_error(whole: bytes, data: st.DataObject) -> None:

@@ -74,9 +74,7 @@ def _by_attributes(group: Group) -> str:
 
 
 GROUPS = st.lists(
-    st.builds(Group, attribute_maps(), st.lists(_BODIES, max_size=8), st.just([])),
-    max_size=4,
-    unique_by=_by_attributes,
+    st.builds(Group, attribute_maps(), st.lists(_BODIES, max_size=8), st.just([])), max_size=4, unique_by=_by_attributes
 )
 """For versions 1 and 2, where Apache's parser keeps the last of two groups with equal attributes only."""
 

@@ -12,14 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.tubeclient.inlong.packs import (
-    GROUPS,
-    Group,
-    OwnRecord,
-    encode_bin_pack,
-    encode_groups,
-    encode_message_objs,
-)
+from tests.tubeclient.inlong.packs import GROUPS, Group, OwnRecord, encode_bin_pack, encode_groups, encode_message_objs
 from tubeclient.errors import ConfigurationError, CorruptMessage
 from tubeclient.inlong import Limits, Origin, RecordDecoder, RecordGroup, encode_pack, records_of
 from tubeclient.inlong.packs import LENGTH
