@@ -257,7 +257,7 @@ class AuthenticationFailed(StatusError):
     """415: the server did not accept user, password or visit token."""
 
     condition = "AUTHENTICATION_FAILED"
-    advice = "Check user, password and this machine's clock; readers may need the master's visit token"
+    advice = "Check the user, the password, and this machine's clock; readers may need a visit token"
 
 
 class GroupConflict(StatusError):
@@ -278,7 +278,7 @@ class NodeIdConflict(StatusError):
     """430: a live client of the group has this nodeId."""
 
     condition = "NODE_OCCUPIED"
-    advice = "Another live client, as a second query, holds this node of the group; stop it, or use another group"
+    advice = "Another live client holds this node of the group, for example a second query; stop it, or use another"
 
 
 class TopicNotDeployed(StatusError):
