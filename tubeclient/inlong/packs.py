@@ -59,8 +59,6 @@ LENGTH: Final = struct.Struct(">I")
 HEAD: Final = struct.Struct(">iBHHHIHIi")
 """Version 4: all fields before the body."""
 END_MARK: Final = 0xEE01
-FIXED_BYTES: Final = HEAD.size + 2 * TEXT_LENGTH.size
-"""Version 4: all but body and attributes."""
 OWN_ATTRIBUTES: Final = 1
 """Flag: each record is followed by its own attributes."""
 NAMES_NOT_NUMBERS: Final = 4

@@ -13,7 +13,6 @@ from tubeclient.inlong import RecordGroup, encode_pack
 from tubeclient.inlong.attributes import attribute_text, write_java_text
 from tubeclient.inlong.packs import (
     END_MARK,
-    FIXED_BYTES,
     HEAD,
     HEADS,
     LENGTH,
@@ -146,7 +145,7 @@ def encode_bin_pack(
     text = attribute_text(attributes).encode()
     flags = (OWN_ATTRIBUTES if own else 0) | (NAMES_NOT_NUMBERS if numbers is None else 0)
     kind = 7 | (snappy << 5)
-    total = FIXED_BYTES - 4 + len(body) + len(text)
+    total = HEAD.size + 2 * TEXT_LENGTH.size - 4 + len(body) + len(text)
     head = HEAD.pack(total, kind, *(numbers or (0, 0)), flags, data_time_s, len(records), 0, len(body))
     magic = bytes([MAGIC, 4])
     return b"".join([magic, head, body, TEXT_LENGTH.pack(len(text)), text, TEXT_LENGTH.pack(END_MARK), magic])
