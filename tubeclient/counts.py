@@ -1,16 +1,14 @@
-"""What clients count: plain numbers. No clock, no I/O.
-
-A client adds to its own counts, in steps that run under a lock or on one thread anyway. Whoever shows them only looks.
-So counting costs a client no lock of its own.
-"""
+"""What the clients of this process count, as metrics. No clock, no I/O."""
 
 from __future__ import annotations
 
+import os
+import threading
 from bisect import bisect_left
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Final, Literal, NamedTuple, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 FetchResult: TypeAlias = Literal["messages", "empty", "error"]
 
@@ -28,14 +26,12 @@ class Metric:
     help: str
 
 
-class Sample(NamedTuple):
-    """A metric's present value for certain labels."""
+Key: TypeAlias = tuple[Metric, tuple[str, ...]]
+"""A metric, and the values of its labels."""
 
-    metric: Metric
-    labels: tuple[str, ...]
-    values: tuple[float, ...]
-    """One number. Of a histogram: how many durations are in each bucket, the one without a bound included, and their
-    sum in seconds."""
+Sample: TypeAlias = tuple[Key, tuple[float, ...]]
+"""A present value: one number. Of a histogram: how many durations are in each bucket, the one without a bound included,
+and their sum in seconds."""
 
 
 class Durations:
@@ -141,109 +137,96 @@ _PARTITIONS: Final = Metric(
     "tubeclient_consumer_partitions", "gauge", (_TOPIC, _GROUP), "Partitions that this process's consumers have."
 )
 
-CLIENT_METRICS: Final = (
-    _SENT,
-    _SENT_BYTES,
-    _SEND_FAULTS,
-    _SEND_RETRIES,
-    _OPERATION,
-    _IN_FLIGHT,
-    _CONSUMED,
-    _CONSUMED_BYTES,
-    _FETCHES,
-    _READ_FAULTS,
-    _LOST,
-    _BAD,
-    _PROCESS,
-    _LAG,
-    _PARTITIONS,
-)
+CLIENT_METRICS: Final = tuple(one for one in list(vars().values()) if isinstance(one, Metric))
 """All metrics of the client."""
 
 
-class Counts:
-    """What one client has counted: all values that only grow."""
-
-    def __init__(self) -> None:
-        self._sums: defaultdict[tuple[Metric, tuple[str, ...]], int] = defaultdict(int)
-        self._durations: defaultdict[tuple[Metric, tuple[str, ...]], Durations] = defaultdict(Durations)
-
-    def add(self, metric: Metric, *labels: str, by: int = 1) -> None:
-        self._sums[metric, labels] += by
-
-    def samples(self) -> Iterator[Sample]:
-        for (metric, labels), value in list(self._sums.items()):
-            yield Sample(metric, labels, (value,))
-        for (metric, labels), durations in list(self._durations.items()):
-            yield Sample(metric, labels, durations.values)
+_lock = threading.Lock()
+_sums: defaultdict[Key, int] = defaultdict(int)
+_durations: defaultdict[Key, Durations] = defaultdict(Durations)
 
 
-class SendCounts(Counts):
-    """What a producer has sent, by topic."""
-
-    def acknowledged(self, topic: str, payload_bytes: int, seconds: float) -> None:
-        """A broker has one more message, so many seconds after its submit."""
-        self._sums[_SENT, (topic, "")] += 1
-        self._sums[_SENT_BYTES, (topic,)] += payload_bytes
-        self._durations[_OPERATION, ("send", topic)].add(seconds)
-
-    def failed(self, topic: str, error: Exception, *, again: bool) -> None:
-        """An attempt failed; `again` says whether there will be another one."""
-        self.add(_SEND_FAULTS, topic, type(error).__name__)
-        self.add(_SEND_RETRIES, topic, by=again)
-
-    def given_up(self, topic: str, error: Exception) -> None:
-        """A message will not be sent any more."""
-        self.add(_SENT, topic, type(error).__name__)
-
-    @property
-    def unsent(self) -> dict[str, int]:
-        """How many messages were given up, of the topics that have some."""
-        found: Counter[str] = Counter()
-        for (metric, labels), count in list(self._sums.items()):
-            if metric is _SENT and labels[1]:
-                found[labels[0]] += count
-        return found
-
-    @staticmethod
-    def now(in_flight: int) -> Iterator[Sample]:
-        """How many messages are in flight at present."""
-        yield Sample(_IN_FLIGHT, (), (in_flight,))
+def counted() -> dict[Key, tuple[float, ...]]:
+    """What was counted. It only grows; a forked child begins with nothing."""
+    with _lock:
+        sums: dict[Key, tuple[float, ...]] = {key: (count,) for key, count in _sums.items()}
+        return sums | {key: durations.values for key, durations in _durations.items()}
 
 
-class ReadCounts(Counts):
-    """What a consumer, or a range reader, has read as `group`, by topic."""
+def _begin_anew() -> None:
+    global _lock
+    _lock = threading.Lock()
+    _sums.clear()
+    _durations.clear()
+
+
+os.register_at_fork(after_in_child=_begin_anew)
+
+
+def _add(metric: Metric, *labels: str, by: int = 1) -> None:
+    with _lock:
+        _sums[metric, labels] += by
+
+
+def count_acknowledged(topic: str, payload_bytes: int, seconds: float) -> None:
+    """A broker has one more message, so many seconds after its submit."""
+    with _lock:
+        _sums[_SENT, (topic, "")] += 1
+        _sums[_SENT_BYTES, (topic,)] += payload_bytes
+        _durations[_OPERATION, ("send", topic)].add(seconds)
+
+
+def count_failed(topic: str, error: Exception, *, again: bool) -> None:
+    """An attempt to send a message failed; `again` says whether there will be another one."""
+    _add(_SEND_FAULTS, topic, type(error).__name__)
+    _add(_SEND_RETRIES, topic, by=again)
+
+
+def count_given_up(topic: str, error: Exception) -> None:
+    """A message will not be sent any more."""
+    _add(_SENT, topic, type(error).__name__)
+
+
+def in_flight(messages: int) -> Sample:
+    """How many messages of a producer are in flight."""
+    return (_IN_FLIGHT, ()), (messages,)
+
+
+class ReadCounts:
+    """Counts what a consumer, or a range reader, reads as `group`, by topic."""
 
     def __init__(self, group: str = "") -> None:
-        super().__init__()
         self._group = group
 
     def delivered(self, topic: str, messages: int, payload_bytes: int, bad: int = 0) -> None:
         """The application got so many messages, of which `bad` are bad."""
-        self.add(_CONSUMED, topic, self._group, by=messages)
-        self.add(_CONSUMED_BYTES, topic, self._group, by=payload_bytes)
-        self.add(_BAD, topic, self._group, by=bad)
-        self.lost(topic, 0)  # so that the first loss shows as a change
+        labels = (topic, self._group)
+        with _lock:
+            _sums[_CONSUMED, labels] += messages
+            _sums[_CONSUMED_BYTES, labels] += payload_bytes
+            _sums[_BAD, labels] += bad
+            _sums[_LOST, labels] += 0  # so that the first loss shows as a change
 
     def fetched(self, topic: str, result: FetchResult) -> None:
         """A broker answered a fetch."""
-        self.add(_FETCHES, topic, self._group, result)
+        _add(_FETCHES, topic, self._group, result)
 
     def failed(self, topic: str, error: Exception) -> None:
         """A fetch or a confirmation failed."""
-        self.add(_READ_FAULTS, topic, self._group, type(error).__name__)
+        _add(_READ_FAULTS, topic, self._group, type(error).__name__)
 
     def lost(self, topic: str, messages: int) -> None:
         """So many messages, at most, expired before they were read."""
-        self.add(_LOST, topic, self._group, by=messages)
+        _add(_LOST, topic, self._group, by=messages)
 
     def processed(self, topic: str, seconds: float) -> None:
         """A pack was confirmed so many seconds after it was delivered."""
-        self._durations[_PROCESS, (topic, self._group)].add(seconds)
+        with _lock:
+            _durations[_PROCESS, (topic, self._group)].add(seconds)
 
 
 def lag_samples(group: str, behind: dict[str, int], partitions: dict[str, int]) -> Iterator[Sample]:
     """A consumer's present lag in messages, and how many partitions it has, by topic."""
     for topic, count in partitions.items():
-        yield Sample(_PARTITIONS, (topic, group), (count,))
-        yield Sample(_LAG, (topic, group), (behind.get(topic, 0),))
+        yield (_PARTITIONS, (topic, group)), (count,)
+        yield (_LAG, (topic, group)), (behind.get(topic, 0),)

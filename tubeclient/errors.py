@@ -121,18 +121,19 @@ class CorruptMessage(ProtocolError):
         self.number = number
 
 
-class ContradictoryAnswers(ProtocolError):
-    """A broker gave more messages than their offsets have room for, or others in each reading of the same offsets.
-
-    `partition` is "brokerId:topic:partitionId".
-    """
-
-    condition = "CONTRADICTORY_ANSWERS"
-    retriable = False  # it was tried often enough
+class _OfPartition(TubeError):
+    """`partition` is "brokerId:topic:partitionId"."""
 
     def __init__(self, message: str, *, partition: str) -> None:
         super().__init__(message)
         self.partition = partition
+
+
+class ContradictoryAnswers(_OfPartition, ProtocolError):
+    """A broker gave more messages than their offsets have room for, or others in each reading of the same offsets."""
+
+    condition = "CONTRADICTORY_ANSWERS"
+    retriable = False  # it was tried often enough
 
 
 class RemoteError(TubeError):
@@ -222,13 +223,7 @@ class PartitionUnavailable(NotAvailable):
     advice = "Allow it for the topic on its brokers, or bring them online; the master's list follows within a minute"
 
     def __init__(
-        self,
-        message: str,
-        *,
-        code: int = 422,
-        context: str = "",
-        partition: str = "",
-        topic: str = "",
+        self, message: str, *, code: int = 422, context: str = "", partition: str = "", topic: str = ""
     ) -> None:
         super().__init__(code, message, context=context, partition=partition, topic=topic, answered=False)
 
@@ -262,41 +257,28 @@ class AuthenticationFailed(StatusError):
     """415: the server did not accept user, password or visit token."""
 
     condition = "AUTHENTICATION_FAILED"
-    advice = (
-        "Check the user, the password and this machine's clock; if brokers check visit tokens, readers need the "
-        "master's token"
-    )
+    advice = "Check the user, the password, and this machine's clock; readers may need a visit token"
 
 
 class GroupConflict(StatusError):
     """424 to 428: live clients of the group use another mode, other topics, other filters or another sessionKey."""
 
     condition = "GROUP_CONFLICT"
-    advice = (
-        "All live clients of a group must agree, another source of this query too; stop the others or use another "
-        "consumerGroup"
-    )
+    advice = "All live clients of a group, other sources of this query too, must agree; stop them or use another group"
 
 
 class SourceCountConflict(StatusError):
     """429: live clients of the group have another sourceCount."""
 
     condition = "SOURCE_COUNT_CONFLICT"
-    advice = (
-        "Live clients of this group were started with another sourceCount; "
-        "use the same sourceCount, stop them, or use another consumerGroup"
-    )
+    advice = "Live clients of this group were started with another sourceCount; use theirs, or another group"
 
 
 class NodeIdConflict(StatusError):
     """430: a live client of the group has this nodeId."""
 
     condition = "NODE_OCCUPIED"
-    advice = (
-        "Another live client holds this node of the group, for example a second query on the same group, another "
-        "source of this query, or a consumer with the same node_id; stop it, give each its own node, or use another "
-        "group"
-    )
+    advice = "Another live client holds this node of the group, for example a second query; stop it, or use another"
 
 
 class TopicNotDeployed(StatusError):
@@ -352,7 +334,7 @@ class BrokerFailed(TubeError):
         self.broker = broker
 
 
-class DataLoss(TubeError):
+class DataLoss(_OfPartition):
     """Messages of a range that the broker no longer holds: expired, never flushed before a crash, or in a topic that
     was created again.
 
@@ -363,36 +345,28 @@ class DataLoss(TubeError):
     condition = "DATA_LOSS"
 
     def __init__(self, message: str, *, partition: str, wanted: int, found: int | None) -> None:
-        super().__init__(message)
-        self.partition = partition
+        super().__init__(message, partition=partition)
         self.wanted = wanted
         self.found = found
 
 
-class StalePack(TubeError):
-    """A pack was confirmed too late, or a second time. `partition` is "brokerId:topic:partitionId"."""
+class StalePack(_OfPartition):
+    """A pack was confirmed too late, or a second time."""
 
     condition = "STALE_PACK"
 
     def __init__(self, *, partition: str) -> None:
         super().__init__(
             f"the pack of partition {partition} is not out any more: it was confirmed before, or given up after "
-            "confirm_timeout_ms, or its partition was released, moved or lost; what was not confirmed comes again"
+            "confirm_timeout_ms, or its partition was released, moved or lost; what was not confirmed comes again",
+            partition=partition,
         )
-        self.partition = partition
 
 
-class NoMessageTime(TubeError):
-    """A message without a time of the form yyyyMMddHHmm, in a search by time.
-
-    `partition` is "brokerId:topic:partitionId".
-    """
+class NoMessageTime(_OfPartition):
+    """A message without a time of the form yyyyMMddHHmm, in a search by time."""
 
     condition = "NO_MESSAGE_TIME"
-
-    def __init__(self, message: str, *, partition: str) -> None:
-        super().__init__(message)
-        self.partition = partition
 
 
 class ClientClosed(TubeError):
@@ -404,34 +378,27 @@ class ClientClosed(TubeError):
 _NO_SUCH_PARTITION = "Wrong partition value"
 """MessageStoreManager.getOrCreateMessageStore: the only permanent 500."""
 
-STATUS_CLASSES: dict[int, type[StatusError]] = {  # every code that Apache's servers send
-    201: ServerBusy,
-    301: ServerBusy,
-    400: BadRequest,
-    401: RegistrationLost,
-    403: NotAvailable,
-    404: NothingToRead,
-    410: PartitionOccupied,
-    411: RegistrationLost,
-    412: PartitionTaken,
-    415: AuthenticationFailed,
-    419: ServerBusy,
-    424: GroupConflict,
-    425: GroupConflict,
-    426: GroupConflict,
-    427: GroupConflict,
-    428: GroupConflict,
-    429: SourceCountConflict,
-    430: NodeIdConflict,
-    431: TopicNotDeployed,
-    450: GroupForbidden,
-    452: SpeedLimited,
-    455: GroupForbidden,
-    500: ServerBusy,
-    503: ServerBusy,
-    510: ServerBusy,
-    599: ServerBusy,
+STATUS_CLASSES: dict[int, type[StatusError]] = {
+    code: kind
+    for kind, codes in (
+        (ServerBusy, (201, 301, 419, 500, 503, 510, 599)),
+        (BadRequest, (400,)),
+        (RegistrationLost, (401, 411)),
+        (NotAvailable, (403,)),
+        (NothingToRead, (404,)),
+        (PartitionOccupied, (410,)),
+        (PartitionTaken, (412,)),
+        (AuthenticationFailed, (415,)),
+        (GroupConflict, (424, 425, 426, 427, 428)),
+        (SourceCountConflict, (429,)),
+        (NodeIdConflict, (430,)),
+        (TopicNotDeployed, (431,)),
+        (GroupForbidden, (450, 455)),
+        (SpeedLimited, (452,)),
+    )
+    for code in codes
 }
+"""Every code that Apache's servers send."""
 
 
 def status_error(

@@ -3,86 +3,34 @@
 from __future__ import annotations
 
 import os
-import threading
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from tubeclient.counts import CLIENT_METRICS, OPERATION_SECONDS, Counts, Metric, Sample
+from tubeclient.counts import CLIENT_METRICS, OPERATION_SECONDS, Key, Metric, Sample, counted
 from tubeclient.extras import brought_by
 
 if TYPE_CHECKING:
     from prometheus_client.core import Metric as Family
 
+_present: weakref.WeakKeyDictionary[Any, Callable[[Any], Iterable[Sample]]] = weakref.WeakKeyDictionary()
+os.register_at_fork(after_in_child=_present.clear)
 
-Key = tuple[Metric, tuple[str, ...]]
-
-
-class _Ledger:
-    """Counts outlive their clients, so that the sums never fall. Those of forgotten clients are kept as one sum."""
-
-    def __init__(self) -> None:
-        # Re-entrant: a signal handler may make a client while another one is entered.
-        self._lock = threading.RLock()
-        self._entries: list[tuple[weakref.ref[Any], Counts, Callable[[Any], Iterable[Sample]]]] = []
-        self._past: dict[Key, tuple[float, ...]] = {}
-
-    def enter(self, owner: object, counts: Counts, now: Callable[[Any], Iterable[Sample]]) -> None:
-        with self._lock:
-            self._put_away()
-            self._entries.append((weakref.ref(owner), counts, now))
-
-    def totals(self) -> dict[Key, tuple[float, ...]]:
-        with self._lock:
-            self._put_away()
-            found, entries = dict(self._past), list(self._entries)
-        for known, counts, now in entries:
-            _add(found, counts.samples())
-            owner = known()
-            if owner is not None:
-                _add(found, now(owner))
-        return found
-
-    def _put_away(self) -> None:
-        """Nobody adds any more to the counts of a client that is gone."""
-        kept = []
-        for entry in self._entries:
-            if entry[0]() is None:
-                _add(self._past, entry[1].samples())
-            else:
-                kept.append(entry)
-        self._entries = kept
+_SYSTEM: Final = ("messaging_system", "tubemq")
 
 
-def _add(sums: dict[Key, tuple[float, ...]], samples: Iterable[Sample]) -> None:
-    for metric, labels, values in samples:
-        before = sums.get((metric, labels))
-        sums[metric, labels] = values if before is None else tuple(map(sum, zip(before, values, strict=True)))
-
-
-_ledger = _Ledger()
-
-
-def enter(owner: object, counts: Counts, now: Callable[[Any], Iterable[Sample]] = lambda _: ()) -> None:
-    """Show these counts for ever, and while `owner` lives, also what `now(owner)` gives. No reference to the owner is
-    held."""
-    _ledger.enter(owner, counts, now)
+def show(owner: object, now: Callable[[Any], Iterable[Sample]]) -> None:
+    """Show what `now(owner)` gives as long as the owner lives. No reference to it is held."""
+    _present[owner] = now
 
 
 def totals() -> dict[Key, tuple[float, ...]]:
     """The sums over all clients of this process; a forked child begins with none."""
-    return _ledger.totals()
-
-
-def _begin_anew() -> None:
-    global _ledger
-    _ledger = _Ledger()
-
-
-os.register_at_fork(after_in_child=_begin_anew)
-
-
-_SYSTEM: Final = ("messaging_system", "tubemq")
+    sums = counted()
+    for owner in filter(None, [known() for known in _present.keyrefs()]):
+        for key, values in _present[owner](owner):
+            sums[key] = tuple(map(sum, zip(sums[key], values, strict=True))) if key in sums else values
+    return sums
 
 
 def need_prometheus() -> None:
@@ -115,14 +63,9 @@ class ClientMetrics:
 
 
 def families(
-    metrics: Iterable[Metric],
-    values: Mapping[tuple[Metric, tuple[str, ...]], Sequence[float]],
-    bounds: Sequence[float] = OPERATION_SECONDS,
+    metrics: Iterable[Metric], values: Mapping[Key, Sequence[float]], bounds: Sequence[float] = OPERATION_SECONDS
 ) -> Iterator[Family]:
-    """`metrics` in the form of prometheus_client, with `values` as in Samples; `bounds` are those of histograms.
-
-    OpenTelemetry's metrics have its label messaging_system.
-    """
+    """`metrics` in the form of prometheus_client, with `values` as in Samples; `bounds` are those of histograms."""
     from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 
     limits = [*map(str, map(float, bounds)), "+Inf"]
@@ -136,9 +79,8 @@ def families(
             for labels, found in of_metric:
                 *counts, total = found
                 sums = [sum(counts[: place + 1]) for place in range(len(counts))]
-                histogram.add_metric(
-                    [*labels, *(value for _, value in more)], list(zip(limits, sums, strict=True)), total
-                )
+                buckets = list(zip(limits, sums, strict=True))
+                histogram.add_metric([*labels, *(value for _, value in more)], buckets, total)
         else:
             kind = CounterMetricFamily if metric.kind == "counter" else GaugeMetricFamily
             family = plain = kind(metric.name, metric.help, labels=names)

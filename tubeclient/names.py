@@ -59,13 +59,16 @@ def topic_name(name: object) -> str:
     return _checked(_TOPIC, name)
 
 
+def _listed(given: object, what: str, example: str) -> list[object]:
+    """What a list of names holds. ConfigurationError, which begins with `what`, for a text or no list at all."""
+    if isinstance(given, str) or not isinstance(given, Iterable):
+        raise ConfigurationError(f"{what} must be a list of names, as in {example}; not {given!r}")
+    return list(given)
+
+
 def topic_names(names: Iterable[str]) -> list[str]:
     """The names, distinct and sorted; ConfigurationError as for `topic_name`."""
-    if isinstance(names, str):
-        raise ConfigurationError(f"topics are given as a list of names, [{names!r}], not as a text")
-    if not isinstance(names, Iterable):
-        raise ConfigurationError(f'topics are given as a list of names, ["clicks"], not as {names!r}')
-    return sorted({topic_name(name) for name in names})
+    return sorted({topic_name(name) for name in _listed(names, "topics", '["clicks"]')})
 
 
 def new_topic_name(name: object) -> str:
@@ -85,18 +88,14 @@ def group_name(name: object) -> GroupName:
 
 
 def tag_name(name: object) -> str:
-    """`name` without surrounding blanks; ConfigurationError if no message can have it, or no reader can filter by
-    it."""
+    """`name` without surrounding blanks; ConfigurationError if no message can have it, or no reader filter by it."""
     return _checked(_TAG, name)
 
 
 def checked_tags(topic: str, tags: object) -> frozenset[str]:
     """A topic's filter tags, () for all messages; ConfigurationError, with the topic, if they are invalid."""
-    if isinstance(tags, str) or not isinstance(tags, Iterable):
-        what = "the text " * isinstance(tags, str) + repr(tags)
-        raise ConfigurationError(f"the filter of topic {topic} must be a list of tags, not {what}")
     try:
-        found = frozenset(map(tag_name, tags))
+        found = frozenset(map(tag_name, _listed(tags, "tags", '["web"]')))
     except ConfigurationError as error:
         raise ConfigurationError(f"the filter of topic {topic} cannot be used: {error}") from None
     if len(found) > MAX_TAGS:
@@ -126,11 +125,7 @@ def reader_groups_of(group: str) -> tuple[str, ...]:
 
 def checked_reader_groups(groups: Iterable[str]) -> tuple[str, ...]:
     """The reader groups, distinct, in the given order; ConfigurationError for none, and as for `group_name`."""
-    if isinstance(groups, str):
-        raise ConfigurationError(f"reader groups are given as a list of names, [{groups!r}], not as a text")
-    if not isinstance(groups, Iterable):
-        raise ConfigurationError(f'reader groups are given as a list of names, ["etl-r0"], not as {groups!r}')
-    found = tuple(dict.fromkeys(map(group_name, groups)))
+    found = tuple(dict.fromkeys(map(group_name, _listed(groups, "reader groups", '["etl-r0"]'))))
     if not found:
         raise ConfigurationError("there is no reader group; name at least one")
     return found
@@ -149,22 +144,18 @@ def why_no_group(group: str) -> str | None:
 
 
 def _checked(rule: _Rule, name: object) -> str:
-    if not isinstance(name, str):
-        raise _refusal(rule, name)
-    return _checked_text(rule, name)
-
-
-@lru_cache(maxsize=4_096)  # for each message that is sent
-def _checked_text(rule: _Rule, name: str) -> str:
-    bare = name.strip()
-    units = len(bare.encode("utf-16-le", "surrogatepass")) // 2
-    if not 0 < units <= rule.most or rule.wrong.search(bare):
-        raise _refusal(rule, name)
+    bare = _bare(rule, name) if isinstance(name, str) else None
+    if bare is None:
+        raise ConfigurationError(f"{name!r} is not a {rule.what} name: use 1 to {rule.most} characters, {rule.without}")
     return bare
 
 
-def _refusal(rule: _Rule, name: object) -> ConfigurationError:
-    return ConfigurationError(f"{name!r} is not a {rule.what} name: use 1 to {rule.most} characters, {rule.without}")
+@lru_cache(maxsize=4_096)  # for each message that is sent
+def _bare(rule: _Rule, name: str) -> str | None:
+    """The name without blanks around it; None if it breaks the rule."""
+    bare = name.strip()
+    units = len(bare.encode("utf-16-le", "surrogatepass")) // 2
+    return bare if 0 < units <= rule.most and not rule.wrong.search(bare) else None
 
 
 def near_names(wanted: Iterable[str], there: Collection[str], most: int = 1) -> str:
@@ -181,10 +172,8 @@ Topics: TypeAlias = Mapping[str, Collection[str]] | Iterable[str]
 
 def read_topics(topics: Topics) -> dict[str, frozenset[str]]:
     """Return the tags by topic. ConfigurationError for what cannot be topics."""
-    if isinstance(topics, str) or not isinstance(topics, Iterable):
-        what = "the text " * isinstance(topics, str) + repr(topics)
-        raise ConfigurationError(f"topics must be a list of names, not {what}")
-    found = checked_filters(topics if isinstance(topics, Mapping) else dict.fromkeys(map(topic_name, topics), ()))
+    names = _listed(topics, "topics", '["clicks"]')
+    found = checked_filters(topics if isinstance(topics, Mapping) else dict.fromkeys(map(topic_name, names), ()))
     if not found:
         raise ConfigurationError("no topic to read was named")
     return found

@@ -21,10 +21,8 @@ def looks_like_variable(name: str) -> bool:
 
 
 def check_password_sources(name: str, given: str | None, file: str | None, variable: str | None) -> bool:
-    """Whether one source is named. ConfigurationError for two, or for a blank one.
-
-    `name` is the argument's name, as in "password"; those of file and variable are `name`_file and `name`_env.
-    """
+    """Whether one source is named; those of file and variable are `name`_file and `name`_env. ConfigurationError for
+    two, or for a blank one."""
     sources = {name: given, f"{name}_file": file, f"{name}_env": variable}
     named = [source for source, value in sources.items() if value is not None]
     if len(named) > 1:
@@ -36,35 +34,26 @@ def check_password_sources(name: str, given: str | None, file: str | None, varia
 
 
 def read_password(name: str, given: str | None, file: str | None, variable: str | None) -> str:
-    """Return the password as it is now, without the line end of a file.
-
-    ConfigurationError if the file cannot be read or is empty, if the variable is not set or empty, or if it is not
-    UTF-8 text.
-    """
-    if given is not None:
-        if not is_utf8(given):
-            raise ConfigurationError(f"{name} is not UTF-8 text")
-        return given
+    """Return the password as it is now, without the line end of a file. ConfigurationError if there is none."""
+    what, text, empty = name, given or "", "is empty"
     if variable is not None:
-        found = os.environ.get(variable, "")
-        if not found:
-            # Its name is not shown: it may be the password, given in the wrong place.
-            raise ConfigurationError(f"the environment variable that {name}_env names is not set or empty")
-        if not is_utf8(found):
-            raise ConfigurationError(f"the environment variable that {name}_env names is not UTF-8 text")
-        return found
-    assert file is not None  # checked by check_password_sources
-    try:
-        with open(file, "rb") as stream:
-            content = stream.read()
-    except OSError as error:
-        raise ConfigurationError(f"cannot read {file}, named by {name}_file: {error.strerror or error}") from error
-    text = _utf8(content)
-    if text is None:
-        raise ConfigurationError(f"{file}, named by {name}_file, is not UTF-8 text")
-    text = text.rstrip("\r\n")
+        # Its name is not shown: it may be the password, given in the wrong place.
+        what, text, empty = (
+            f"the environment variable that {name}_env names",
+            os.environ.get(variable, ""),
+            "is not set or empty",
+        )
+    elif file is not None:
+        what, empty = f"{file}, named by {name}_file,", "is empty; write the password into it"
+        try:
+            with open(file, encoding="utf-8-sig", errors="surrogateescape", newline="") as stream:
+                text = stream.read().rstrip("\r\n")
+        except OSError as error:
+            raise ConfigurationError(f"cannot read {file}, named by {name}_file: {error.strerror or error}") from error
     if not text:
-        raise ConfigurationError(f"{file}, named by {name}_file, is empty; write the password into it")
+        raise ConfigurationError(f"{what} {empty}")
+    if not is_utf8(text):
+        raise ConfigurationError(f"{what} is not UTF-8 text")
     return text
 
 
@@ -76,11 +65,3 @@ def is_utf8(text: str) -> bool:
     except UnicodeEncodeError:
         return False
     return True
-
-
-def _utf8(content: bytes) -> str | None:
-    # Python's error would contain the content, so it is caught here.
-    try:
-        return content.decode("utf-8-sig")
-    except UnicodeDecodeError:
-        return None

@@ -21,7 +21,6 @@ from tubeclient.flows.read_range import AFTER_LOSS, LostRange, Pack, RangeRead, 
 from tubeclient.flows.stay import ReaderNames
 from tubeclient.identity import new_client_id
 from tubeclient.keys import BrokerInfo, OffsetRange, PartitionKey
-from tubeclient.metrics import enter
 from tubeclient.names import checked_reader_groups, checked_tags, topic_name
 from tubeclient.net.fork import ProcessBound
 from tubeclient.net.pool import shared_pool
@@ -86,7 +85,6 @@ class RangeReader(ProcessBound):
         self._store_sizes = store_sizes or {}
         self._asked_sizes: dict[tuple[int, str], int] = {}
         self._counts = ReadCounts(groups[0])
-        enter(self, self._counts)
 
     def read(
         self, broker: BrokerInfo, offset_range: OffsetRange, filters: frozenset[str] = frozenset()

@@ -84,9 +84,7 @@ class Credentials:
         if not is_utf8(self.user):
             raise ConfigurationError(f"user {self.user!r} is not UTF-8 text")
         if not check_password_sources("password", self.password, self.password_file, self.password_env):
-            raise ConfigurationError(
-                f"no password for user {self.user}; give one of password, password_file, password_env"
-            )
+            raise ConfigurationError(f"no password for user {self.user}; give password, password_file or password_env")
 
     def read_password(self) -> str:
         """Return the password as it is now. ConfigurationError if file or variable give none."""

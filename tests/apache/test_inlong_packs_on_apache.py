@@ -10,10 +10,18 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.apache.java_client import JavaVM
-from tests.tubeclient.inlong.packs import GROUPS, OWN_GROUPS, Group, attribute_maps, encode_bin_pack
-from tubeclient.inlong import OwnRecord, RecordGroup, encode_pack, records_of
+from tests.tubeclient.inlong.packs import (
+    GROUPS,
+    OWN_GROUPS,
+    Group,
+    OwnRecord,
+    attribute_maps,
+    encode_bin_pack,
+    encode_groups,
+)
+from tubeclient.inlong import records_of
 from tubeclient.inlong.attributes import attribute_text, parse_pairs
-from tubeclient.inlong.blocks import LENGTH
+from tubeclient.inlong.packs import LENGTH
 
 pytestmark = pytest.mark.apache
 
@@ -76,12 +84,8 @@ def put_in(groups: list[Group]) -> dict[Any, list[bytes]]:
 @given(groups=GROUPS, version=st.sampled_from([1, 2]), snappy=st.booleans())
 def test_packs_of_shared_attributes(java_vm: JavaVM, groups: list[Group], version: Any, snappy: bool) -> None:
     theirs = java_build(java_vm, groups, version, snappy)
-    ours = encode_pack(
-        [RecordGroup(group.attributes, group.bodies) for group in groups if group.bodies],
-        version,
-        snappy=snappy,
-        made_ms=MADE_MS,
-    )
+    with_records = [group for group in groups if group.bodies]
+    ours = encode_groups(with_records, version, snappy=snappy, made_ms=MADE_MS)
     expected = put_in(groups)
     assert by_attributes(our_parse(theirs)) == expected
     assert by_attributes(java_parse(java_vm, ours)) == expected
@@ -94,15 +98,7 @@ def test_packs_of_shared_attributes(java_vm: JavaVM, groups: list[Group], versio
 @given(groups=OWN_GROUPS, snappy=st.booleans())
 def test_packs_of_own_attributes(java_vm: JavaVM, groups: list[Group], snappy: bool) -> None:
     theirs = java_build(java_vm, groups, 3, snappy)
-    ours = encode_pack(
-        [
-            RecordGroup(group.attributes, [OwnRecord(*pair) for pair in zip(group.bodies, group.own, strict=True)])
-            for group in groups
-        ],
-        3,
-        snappy=snappy,
-        made_ms=MADE_MS,
-    )
+    ours = encode_groups(groups, 3, snappy=snappy, made_ms=MADE_MS)
     expected = put_in(groups)
     assert by_attributes(our_parse(theirs)) == expected
     assert by_attributes(java_parse(java_vm, ours)) == expected

@@ -186,7 +186,6 @@ def install() -> None:
         (tubeclient.net.pool, "Connection", network.Connection),
         (tubeclient.net.http, "_fetch", network.fetch),
         (tubeclient.range_reader, "shared_pool", _pool),
-        (tubeclient.range_reader, "enter", lambda *_: None),
         (tubeclient.consumers.group, "shared_pool", _pool),
         (offsets_store, "OffsetsTable", _offsets_table),
         (writing, "_count", _count),

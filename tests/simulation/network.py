@@ -149,7 +149,7 @@ class Connection:
         for stream in streams:
             self._serial += 1
             future = _Awaited(self._waiting, self._serial)
-            self._waiting[self._serial] = future
+            self._waiting[self._serial] = future.settle
             futures.append(future)
             self._last_arrival = max(self._last_arrival, hub.now + self.network.delay())
             if breaks:
@@ -178,7 +178,7 @@ class Connection:
             return
         receiver = self._waiting.pop(serial, None)
         if receiver is not None and self._gone is None and not self._process.dead:
-            self._process.run(lambda: receiver.arrived(Frame(serial, answer)), "settle")
+            self._process.run(lambda: receiver(Frame(serial, answer)), "settle")
 
     def end(self, why: str) -> None:
         """Break it, as the network or the server does."""
@@ -191,7 +191,7 @@ class Connection:
 
         def fail() -> None:
             for receiver in waiting:
-                receiver.failed(gone)
+                receiver(gone)
 
         if waiting and not self._process.dead:
             self._process.run(fail, "end")

@@ -262,6 +262,8 @@ _TIME = SimpleNamespace(
     perf_counter=_monotonic,
     sleep=lambda seconds: current().sleep(seconds),
 )
+# Whoever waits for the end of the program waits for it: no process of the simulation ends by itself.
+_MAIN = SimpleNamespace(is_alive=lambda: True, daemon=False, join=lambda: Event().wait())
 _THREADING = SimpleNamespace(
     Thread=Thread,
     Lock=Lock,
@@ -269,7 +271,8 @@ _THREADING = SimpleNamespace(
     Event=Event,
     current_thread=_current_thread,
     main_thread=lambda: None,
-    enumerate=lambda: [threading.main_thread()],  # no process of the simulation ends by itself
+    TIMEOUT_MAX=threading.TIMEOUT_MAX,
+    enumerate=lambda: [_MAIN],
     get_ident=lambda: id(_current_thread()),
 )
 _RANDOM = SimpleNamespace(

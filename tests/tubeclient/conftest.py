@@ -54,5 +54,4 @@ def no_thread_left() -> Iterator[None]:
     close_shared_pools()  # of tests elsewhere, whose servers may live as long as the run
     yield
     close_shared_pools()
-    # The thread that watches for clients that nobody closes ends after the last `close`, not within it.
     wait_for(lambda: "tubeclient-" not in " ".join(one.name for one in threading.enumerate()), "threads to end")

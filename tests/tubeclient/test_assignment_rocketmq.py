@@ -28,46 +28,26 @@ def numbers(nodes: list[list[PartitionKey]]) -> list[list[int]]:
 AVERAGELY = [
     (10, 4, [[0, 1, 2], [3, 4, 5], [6, 7], [8, 9]]),
     (8, 4, [[0, 1], [2, 3], [4, 5], [6, 7]]),
-    (5, 2, [[0, 1, 2], [3, 4]]),
-    (4, 4, [[0], [1], [2], [3]]),
-    (2, 4, [[0], [1], [], []]),
-    (1, 3, [[0], [], []]),
-    (3, 1, [[0, 1, 2]]),
-]
-
-
-@pytest.mark.parametrize(("count", "clients", "expected"), AVERAGELY)
-def test_averagely(count: int, clients: int, expected: list[list[int]]) -> None:
-    assert numbers(assign("averagely", queues(count), clients)) == expected
-
-
-# The first is what AllocateMessageQueueAveragelyByCircleTest expects; the others go round in the same way.
-BY_CIRCLE = [
-    (10, 4, [[0, 4, 8], [1, 5, 9], [2, 6], [3, 7]]),
-    (5, 2, [[0, 2, 4], [1, 3]]),
     (2, 4, [[0], [1], [], []]),
 ]
-
-
-@pytest.mark.parametrize(("count", "clients", "expected"), BY_CIRCLE)
-def test_averagely_by_circle(count: int, clients: int, expected: list[list[int]]) -> None:
-    assert numbers(assign("averagely_by_circle", queues(count), clients)) == expected
-
-
+# AllocateMessageQueueAveragelyByCircleTest expects the first; the other goes round in the same way.
+BY_CIRCLE = [(10, 4, [[0, 4, 8], [1, 5, 9], [2, 6], [3, 7]]), (2, 4, [[0], [1], [], []])]
 # AllocateMessageQueueByMachineRoomTest expects the first of the five queues in the room that is read, for two clients:
 # runs of two, and the one that is left over goes to the first client. (Five more, in a room that nobody is set to read,
-# stay unread there.) The others follow the same rule: what is left over is the end of the list.
-BY_MACHINE_ROOM = [
-    (5, 2, [[0, 1, 4], [2, 3]]),
-    (11, 4, [[0, 1, 8], [2, 3, 9], [4, 5, 10], [6, 7]]),
-    (8, 4, [[0, 1], [2, 3], [4, 5], [6, 7]]),
-    (2, 4, [[0], [1], [], []]),
-]
+# stay unread there.) The other follows the same rule: what is left over is the end of the list.
+BY_MACHINE_ROOM = [(5, 2, [[0, 1, 4], [2, 3]]), (11, 4, [[0, 1, 8], [2, 3, 9], [4, 5, 10], [6, 7]])]
 
 
-@pytest.mark.parametrize(("count", "clients", "expected"), BY_MACHINE_ROOM)
-def test_machine_room(count: int, clients: int, expected: list[list[int]]) -> None:
-    assert numbers(assign("machine_room", queues(count), clients, Hints(rooms={1: "room1"}))) == expected
+@pytest.mark.parametrize(
+    ("strategy", "count", "clients", "expected"),
+    [
+        *(("averagely", *row) for row in AVERAGELY),
+        *(("averagely_by_circle", *row) for row in BY_CIRCLE),
+        *(("machine_room", *row) for row in BY_MACHINE_ROOM),
+    ],
+)
+def test_queues_of_one_room(strategy: str, count: int, clients: int, expected: list[list[int]]) -> None:
+    assert numbers(assign(strategy, queues(count), clients, Hints(rooms={1: "room1"}))) == expected
 
 
 # AllocateMachineRoomNearByTest, with AllocateMessageQueueAveragely inside, says what must hold: queues of a room with

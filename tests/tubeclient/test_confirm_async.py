@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-import pytest
-
 from tests.tubeclient.consuming import Bench, Client
-from tests.tubeclient.simulation import Weather
 from tubeclient.errors import StalePack
 from tubeclient.flows.consume import Unconfirmed
 from tubeclient.wire.methods import Method
-
-AWAY, CALM = Weather(break_connection=1.0), Weather()
 
 
 def drain(client: Client) -> list[bytes]:
@@ -29,15 +24,6 @@ def test_all_is_read_once_and_confirmed(bench: Bench, client: Client) -> None:
     assert client.events_of(Unconfirmed) == []
 
 
-def test_it_does_not_wait(bench: Bench, client: Client) -> None:
-    delivery = client.get()
-    before = bench.simulation.now_ms
-    client.confirm_async(delivery)
-    assert bench.simulation.now_ms == before
-    with pytest.raises(StalePack):
-        client.confirm_async(delivery)
-
-
 def test_a_lost_answer_is_found_out_about(bench: Bench, client: Client) -> None:
     bench.simulation.lose(Method.COMMIT_OFFSET, answer=True)
     assert drain(client) == bench.of(bench.key())
@@ -52,15 +38,6 @@ def test_a_lost_commit_is_told_of_and_its_messages_come_again(bench: Bench, clie
     [event] = client.events_of(Unconfirmed)
     assert event.delivery is first
     assert isinstance(event.error, StalePack)
-
-
-def test_a_commit_that_cannot_be_sent_is_told_of(bench: Bench, client: Client) -> None:
-    first = client.get()
-    bench.simulation.weather = AWAY
-    client.confirm_async(first)
-    bench.simulation.weather = CALM
-    assert drain(client) == bench.of(bench.key())
-    assert [event.delivery for event in client.events_of(Unconfirmed)] == [first]
 
 
 def test_what_is_on_its_way_counts_when_the_partition_is_given_back(bench: Bench, client: Client) -> None:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import socket
 import threading
-from concurrent.futures import Future
+import time
+from concurrent.futures import Future, ThreadPoolExecutor
 
 import pytest
 
 from tests.tubeclient.peer import WAIT_SECONDS, fill, peer, wait_until_closed
-from tubeclient.errors import ConnectError, ConnectionLost, ProtocolError, TubeError
+from tubeclient import ClientSettings
+from tubeclient.errors import ClientClosed, ConnectError, ConnectionLost, ProtocolError, TubeError
+from tubeclient.net.pool import ConnectionPool
 from tubeclient.wire.framing import Frame, FrameDecoder, encode_frame
 
 
@@ -23,37 +26,26 @@ def receive_frames(sock: socket.socket, count: int) -> list[Frame]:
     return frames
 
 
-def test_answers_in_any_order_reach_their_callers() -> None:
+def test_answers_in_any_order_reach_their_callers_and_others_are_dropped() -> None:
     def serve(sock: socket.socket) -> None:
         frames = receive_frames(sock, 20)
+        sock.sendall(encode_frame(frames[0].serial + 77, b"late"))
         for serial, stream in reversed(frames):
-            sock.sendall(encode_frame(serial, b"re:" + stream))
+            sock.sendall(encode_frame(serial, b"re:" + stream) + encode_frame(serial, b"twice"))
         wait_until_closed(sock)
 
     with peer(serve) as connection:
         futures = [connection.submit(b"question %d" % number) for number in range(20)]
         answers = [future.result(WAIT_SECONDS).stream for future in futures]
-    assert answers == [b"re:question %d" % number for number in range(20)]
-
-
-def test_an_answer_nobody_asked_for_is_dropped() -> None:
-    def serve(sock: socket.socket) -> None:
-        ((serial, *_),) = receive_frames(sock, 1)
-        sock.sendall(
-            encode_frame(serial + 77, b"late") + encode_frame(serial, b"right") + encode_frame(serial, b"twice")
-        )
-        wait_until_closed(sock)
-
-    with peer(serve) as connection:
-        assert connection.submit(b"hello").result(WAIT_SECONDS).stream == b"right"
         assert not connection.closed
+    assert answers == [b"re:question %d" % number for number in range(20)]
 
 
 @pytest.mark.parametrize(
     ("reply", "error", "text"),
     [
         (b"HTTP/1.1 400 Bad Request\r\n\r\n", ProtocolError, "does not speak TubeMQ"),
-        (bytes.fromhex("15030300020246"), ConnectError, "speaks TLS; give TLS settings"),
+        (bytes.fromhex("15030300020246"), ProtocolError, "or wants TLS"),
         (encode_frame(1, b"x" * 100)[:50], ConnectionLost, "closed the connection"),
         (encode_frame(1, b"x")[:8] + b"\xff\xff\xff\xff", ProtocolError, "blocks"),
         (b"", ConnectionLost, "closed the connection"),
@@ -72,7 +64,7 @@ def test_a_broken_answer_fails_every_waiting_call(reply: bytes, error: type[Tube
             with pytest.raises(error, match=text):
                 future.result(WAIT_SECONDS)
         assert connection.closed
-        with pytest.raises(ConnectError if error is ConnectError else ConnectionLost, match="closed"):
+        with pytest.raises(ConnectionLost, match="closed"):
             connection.submit(b"three")
 
 
@@ -86,3 +78,24 @@ def test_a_peer_that_reads_nothing_does_not_hang_the_sender() -> None:
         with pytest.raises(ConnectionLost, match="took too long"):
             fill(connection)
         done.set()
+
+
+def test_who_waits_for_a_connection_shares_its_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Or the last of many would wait as often as there are others."""
+    attempts: list[str] = []
+
+    def connect(address: str, **_: object) -> None:
+        attempts.append(address)
+        time.sleep(0.5)
+        raise ConnectError("no answer", address=address)
+
+    monkeypatch.setattr("tubeclient.net.pool.Connection", connect)
+    pool = ConnectionPool(ClientSettings("127.0.0.1:1"))
+    with ThreadPoolExecutor(8) as threads:
+        waiting = [threads.submit(pool.get, "127.0.0.1:1") for _ in range(8)]
+    assert all(isinstance(caller.exception(0), ConnectError) for caller in waiting)
+    assert len(attempts) < 4  # one, unless this machine stalls
+    pool.close()
+    monkeypatch.undo()
+    with peer(wait_until_closed) as connection, pytest.raises(ClientClosed, match="opens no new connection"):
+        pool.get(connection.address)

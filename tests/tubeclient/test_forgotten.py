@@ -1,4 +1,4 @@
-"""Clients that nobody has any more and nobody closed: what they had is given back, and it is said."""
+"""Consumers that nobody has any more and nobody closed: what they had is given back, and it is said."""
 
 from __future__ import annotations
 
@@ -10,13 +10,7 @@ import pytest
 from embedded_tubemq.broker.offsets import Cursor
 from embedded_tubemq.cluster import EmbeddedTubeMQ
 from tests.waiting import group_page, wait_for
-from tubeclient import (
-    ClientBalanceConsumer,
-    ClientSettings,
-    PartitionKey,
-    Producer,
-    PullConsumer,
-)
+from tubeclient import ClientBalanceConsumer, ClientSettings, PartitionKey, PullConsumer
 
 KEY = PartitionKey(1, "single", 0)
 
@@ -27,15 +21,8 @@ def balance(settings: ClientSettings) -> ClientBalanceConsumer:
     return consumer
 
 
-def fixed(settings: ClientSettings) -> PullConsumer:
-    return PullConsumer(settings, "etl", ["single"]).start()
-
-
 def dynamic(settings: ClientSettings) -> PullConsumer:
     return PullConsumer(settings, "etl", ["single"], membership="dynamic").start()
-
-
-KINDS = pytest.mark.parametrize("make", [balance, fixed, dynamic])
 
 
 def is_owned(cluster: EmbeddedTubeMQ) -> bool:
@@ -46,32 +33,18 @@ def threads() -> list[str]:
     return [thread.name for thread in threading.enumerate() if thread.name.startswith("tubeclient-")]
 
 
-@KINDS
+@pytest.mark.parametrize("make", [balance, dynamic])
 def test_a_forgotten_consumer_gives_its_partitions_and_its_place_back(
     cluster: EmbeddedTubeMQ,
     settings: ClientSettings,
     make: Callable[[ClientSettings], ClientBalanceConsumer],
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    with pytest.warns(ResourceWarning, match="of consumerGroup etl was never closed"):  # noqa: PT031
-        consumer = make(settings)
-        assert consumer.wait_ready(20_000)
-        assert is_owned(cluster)
-        del consumer
-        wait_for(lambda: not is_owned(cluster), "the partition to be given back")
-        wait_for(lambda: group_page(cluster.master_web_port, "etl") == {}, "the master to be told")
-        wait_for(lambda: threads() == [], "the threads to end")
-    assert "was not closed before it was garbage-collected" in caplog.text
-
-
-def test_a_forgotten_producer_delivers_what_it_took_and_ends_its_threads(
-    cluster: EmbeddedTubeMQ, settings: ClientSettings
-) -> None:
-    with pytest.warns(ResourceWarning, match="a Producer was never closed"):  # noqa: PT031
-        producer = Producer(settings)
-        producer.publish(["single"])
-        sent = producer.submit("single", b"x")
-        del producer
-        assert sent.result(30)
-        del sent  # it knows its producer
-        wait_for(lambda: threads() == [], "the threads to end")
+    consumer = make(settings)
+    assert consumer.wait_ready(20_000)
+    assert is_owned(cluster)
+    del consumer
+    wait_for(lambda: not is_owned(cluster), "the partition to be given back")
+    wait_for(lambda: group_page(cluster.master_web_port, "etl") == {}, "the master to be told")
+    wait_for(lambda: threads() == [], "the threads to end")
+    assert "of consumerGroup etl was not closed before it was garbage-collected" in caplog.text

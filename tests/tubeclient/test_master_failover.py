@@ -36,7 +36,7 @@ def two_masters(settings: ClientSettings, first: FrontDoor, second: FrontDoor) -
 @pytest.fixture(autouse=True)
 def quick_beats(monkeypatch: pytest.MonkeyPatch) -> None:
     """A producer's heartbeats ten times a second instead of every 13 s; a membership beats when it is told to."""
-    monkeypatch.setattr("tubeclient.producing.publishing.HEARTBEAT_INTERVAL_MS", 100)
+    monkeypatch.setattr("tubeclient.producing.producer.HEARTBEAT_INTERVAL_MS", 100)
 
 
 def told(cluster: EmbeddedTubeMQ, membership: GroupMembership, held: list[PartitionKey]) -> None:

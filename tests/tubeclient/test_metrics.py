@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import gc
-import os
-import weakref
 from concurrent.futures import wait
 
 import pytest
@@ -12,15 +9,9 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 from embedded_tubemq.cluster import EmbeddedTubeMQ
+from tests.forking import Held, in_child
 from tests.waiting import wait_for
-from tubeclient import (
-    ClientMetrics,
-    ClientSettings,
-    Producer,
-    PullConsumer,
-    metrics,
-)
-from tubeclient.counts import SendCounts
+from tubeclient import ClientMetrics, ClientSettings, Producer, PullConsumer, counts, metrics
 from tubeclient.wire.methods import Method
 
 Labels = dict[str, str]
@@ -56,8 +47,12 @@ def scraped() -> Scraped:
     return Scraped()
 
 
-def test_sent_messages_are_those_that_brokers_acknowledged(settings: ClientSettings, scraped: Scraped) -> None:
+def test_what_a_producer_sent_and_had_to_send_again(
+    cluster: EmbeddedTubeMQ, settings: ClientSettings, scraped: Scraped
+) -> None:
     topic: Labels = {"messaging_destination_name": "clicks"}
+    for broker_id in cluster.broker_ids:
+        cluster.broker_faults(broker_id).force(Method.SEND_MESSAGE, 419, times=2)
     with Producer(settings) as producer:
         producer.publish(["clicks"])
         wait(producer.submit_many("clicks", [b"12345"] * 30), 30)
@@ -65,18 +60,6 @@ def test_sent_messages_are_those_that_brokers_acknowledged(settings: ClientSetti
         assert scraped("tubeclient_sent_bytes_total", **topic) == 150
         assert scraped("messaging_client_operation_duration_seconds_count", **topic) == 30
         assert scraped("tubeclient_producer_in_flight_messages") == 0
-        assert scraped("tubeclient_send_errors_total") == 0
-
-
-def test_refusals_and_retries_are_counted_by_kind(
-    cluster: EmbeddedTubeMQ, settings: ClientSettings, scraped: Scraped
-) -> None:
-    for broker_id in cluster.broker_ids:
-        cluster.broker_faults(broker_id).force(Method.SEND_MESSAGE, 419, times=2)
-    with Producer(settings) as producer:
-        producer.publish(["clicks"])
-        wait(producer.submit_many("clicks", [b"x"] * 10), 30)
-    assert scraped("messaging_client_sent_messages_total", error_type="") == 10
     assert scraped("tubeclient_send_errors_total", error_type="ServerBusy") == 4
     assert scraped("tubeclient_send_retries_total") == 4
 
@@ -110,49 +93,13 @@ def test_a_consumer_counts_what_it_hands_over_and_how_far_it_is_behind(
     assert scraped("tubeclient_consumer_partitions", **labels) == 0
 
 
-class Owner:
-    """A client."""
-
-
-def total(topic: str, name: str = "messaging_client_sent_messages_total") -> float:
-    return sum(
-        values[0] for (metric, labels), values in metrics.totals().items() if metric.name == name and labels[0] == topic
-    )
-
-
-def test_the_sum_over_all_clients_stays_when_they_are_gone() -> None:
-    owners = [Owner() for _ in range(3)]
-    for owner in owners:
-        counts = SendCounts()
-        metrics.enter(owner, counts)
-        counts.acknowledged("kept", 10, 0.1)
-    assert total("kept") == 3
-    gone = weakref.ref(owners.pop())
-    del owner
-    gc.collect()
-    assert gone() is None
-    assert total("kept") == total("kept") == 3
-    counts = SendCounts()
-    metrics.enter(owners[0], counts)
-    counts.acknowledged("kept", 10, 0.1)
-    assert total("kept") == 4
-
-
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
 def test_a_forked_child_begins_with_nothing() -> None:
-    owner, counts = Owner(), SendCounts()
-    metrics.enter(owner, counts)
-    counts.acknowledged("forked", 1, 0.0)
-    metrics._ledger._lock.acquire()  # as a thread that the child does not have
-    try:
-        child = os.fork()
-        if child == 0:
-            try:
-                os._exit(int(bool(metrics.totals())))
-            finally:
-                os._exit(3)
-    finally:
-        metrics._ledger._lock.release()
-    _, status = os.waitpid(child, 0)
-    assert os.waitstatus_to_exitcode(status) == 0
-    assert total("forked") == 1
+    counts.count_acknowledged("forked", 1, 0.0)
+
+    def child() -> None:
+        assert metrics.totals() == {}
+
+    with Held([counts._lock]):
+        in_child(child)
+    assert [values for (_, labels), values in metrics.totals().items() if labels == ("forked",)] == [(1.0,)]

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 from time import monotonic
+from types import FrameType
 
 import pytest
 
@@ -13,6 +14,7 @@ from embedded_tubemq.cluster import EmbeddedTubeMQ
 from tests.tubeclient.interrupting import interrupted_at
 from tests.tubeclient.stored import bodies
 from tubeclient import ClientSettings, Producer
+from tubeclient.net.waiting import Outcome
 
 PLACES = 3
 
@@ -42,19 +44,6 @@ def test_wherever_a_send_is_interrupted_every_place_comes_back(
     assert bodies(cluster)[b"last"] == 2 * PLACES
 
 
-def test_wherever_publishing_is_interrupted_it_can_be_done_again(settings: ClientSettings) -> None:
-    """With a connection: one that is being made is given back by Python."""
-    line, interrupts = 0, True
-    while interrupts:
-        with Producer(settings) as producer:
-            producer._publishing.pool.get(settings.master_servers[0])
-            interrupts = interrupted_at(line, partial(producer.publish, ["clicks"]))
-            producer.publish(["clicks"])
-            assert producer.topics == ["clicks"]
-            assert producer.send("clicks", b"x")
-        line += 7  # of some hundreds
-
-
 def test_wherever_closing_is_interrupted_it_can_be_done_again(
     cluster: EmbeddedTubeMQ, settings: ClientSettings
 ) -> None:
@@ -73,3 +62,24 @@ def test_wherever_closing_is_interrupted_it_can_be_done_again(
         assert machine is not None
         assert not machine.producers, f"interrupted at line {line}"
         line += 1
+
+
+def test_no_python_runs_between_taking_a_futures_lock_and_what_lets_go_of_it() -> None:
+    """Condition's `__enter__` is Python: interrupted in it, it would leave the lock taken."""
+    files = set()
+
+    def note(frame: FrameType, event: str, argument: object) -> None:
+        files.add(frame.f_code.co_filename.rpartition("/")[2])
+
+    outcome: Outcome[int] = Outcome()
+    before = sys.gettrace()
+    sys.settrace(note)
+    try:
+        outcome.add_done_callback(lambda _: None)
+        outcome.done()
+        outcome.set_result(5)
+        outcome.result()
+        outcome.exception()
+    finally:
+        sys.settrace(before)
+    assert files & {"threading.py", "_base.py"} == {"_base.py"}

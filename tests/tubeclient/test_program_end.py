@@ -52,21 +52,14 @@ def stored(cluster: EmbeddedTubeMQ) -> list[bytes]:
 
 @pytest.mark.parametrize(
     ("end", "code"),
-    [
-        ("", 0),
-        ("sys.exit(3)", 3),
-        ("raise ValueError('of the program')", 1),
-        ("del producer", 0),
-        ("del producer, sent", 0),
-    ],
-    ids=["end", "exit", "exception", "del", "del-all"],
+    [("", 0), ("raise ValueError('of the program')", 1), ("del producer, sent", 0)],
+    ids=["end", "exception", "del"],
 )
 def test_what_a_producer_took_is_delivered_when_the_program_ends(cluster: EmbeddedTubeMQ, end: str, code: int) -> None:
     ended = run(cluster, f"producer = producing()\nsent = submit(producer, 900)\n{end}\n")
     assert ended.returncode == code, ended.stderr
     assert sorted(map(int, stored(cluster))) == [*range(900)]
-    assert "ResourceWarning: a Producer was never closed" in ended.stderr
-    assert "was not closed before" in ended.stderr
+    assert "a Producer was not closed before the program ended" in ended.stderr
     assert "given up" not in ended.stderr
 
 
@@ -108,7 +101,7 @@ if isinstance(consumer, PullConsumer):
     for _ in range(2):  # the second run is not refused
         ended = run(cluster, code)
         assert ended.returncode == 0, ended.stderr
-        assert "never closed" in ended.stderr
+        assert "not closed before" in ended.stderr
         assert group_page(cluster.master_web_port, "etl") == {}
         assert cluster.inspect(lambda broker: broker.ownership.owner(Cursor("etl", "clicks", 0))) is None
 

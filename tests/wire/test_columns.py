@@ -9,12 +9,7 @@ from hypothesis import strategies as st
 from tests.wire.fuzz import FUZZ
 from tubeclient.errors import CorruptMessage
 from tubeclient.wire.envelope import parse_message
-from tubeclient.wire.messages import (
-    Columns,
-    bad_attributes,
-    checked_columns,
-    kept_columns,
-)
+from tubeclient.wire.messages import Columns, bad_attributes, checked_columns, kept_columns
 from tubeclient.wire.payload import checksum, encode_attributes, encode_payload
 from tubeclient.wire.proto.broker_pb2 import (
     GetMessageColumnsB2C,

@@ -44,14 +44,13 @@ ERROR = hexed("02 08 01 04 08 01 18 03 0B 0A 03") + b"a.B" + hexed("12 04") + b"
 FATAL = hexed("02 08 01 02 08 02 07 0A 03") + b"a.B" + hexed("12 00")
 
 
-def test_request_bytes() -> None:
+def test_golden_bytes() -> None:
     assert encode_request(1, METHOD_ID, b"\x08\x01", 10_000) == REQUEST
     assert decode_request(REQUEST) == Request(1, METHOD_ID, 10_000, 3, b"\x08\x01")
-
-
-def test_response_bytes() -> None:
     assert encode_response(METHOD_ID, b"\x08\xc8\x01") == RESPONSE
     assert decode_response(RESPONSE, METHOD_ID) == b"\x08\xc8\x01"
+    with pytest.raises(ProtocolError, match="method 20 where one to 21"):
+        decode_response(RESPONSE, 21)
 
 
 @pytest.mark.parametrize("stream", [ERROR, FATAL])
@@ -59,16 +58,13 @@ def test_a_failed_call_raises_what_the_server_named(stream: bytes) -> None:
     with pytest.raises(RemoteError) as caught:
         decode_response(stream, METHOD_ID)
     assert type(caught.value) is RemoteError
-    assert caught.value.exception_name == "a.B"
-    assert not caught.value.retriable
+    assert (caught.value.exception_name, caught.value.retriable) == ("a.B", False)
 
 
-@pytest.mark.parametrize("prefix", ["org.apache.inlong.tubemq", "com.apache.tubemq", "com.tencent.tubemq"])
+@pytest.mark.parametrize("prefix", ["org.apache.inlong.tubemq", "com.tencent.tubemq"])
 def test_a_standby_master_is_known_whatever_the_prefix(prefix: str) -> None:
-    with pytest.raises(StandbyMaster) as caught:
+    with pytest.raises(StandbyMaster, match="standby"):
         decode_response(encode_error(f"{prefix}.corerpc.exception.StandbyException", "standby"), METHOD_ID)
-    assert caught.value.retriable
-    assert caught.value.text == "standby"
 
 
 def test_a_server_that_is_starting_or_stopping_is_as_good_as_not_there() -> None:
@@ -86,11 +82,6 @@ def test_envelopes_cut_at_every_position_are_refused(whole: bytes) -> None:
             decode_response(whole[:cut], METHOD_ID)
 
 
-def test_an_answer_to_another_method_is_refused() -> None:
-    with pytest.raises(ProtocolError, match="method 20 where one to 21"):
-        decode_response(RESPONSE, 21)
-
-
 int32 = st.integers(-(1 << 31), (1 << 31) - 1)
 int64 = st.integers(-(1 << 63), (1 << 63) - 1)
 requests = st.builds(encode_request, int32, int32, st.binary(max_size=200), int64)
@@ -105,16 +96,11 @@ def test_response_round_trip(method_id: int, body: bytes) -> None:
     assert decode_response(encode_response(method_id, body), method_id) == body
 
 
-@given(st.binary(max_size=100) | damaged(requests))
+@given(st.binary(max_size=100) | damaged(requests) | damaged(responses) | damaged(failures))
 @FUZZ
-def test_any_bytes_are_a_request_or_a_protocol_error(stream: bytes) -> None:
-    found = outcome(lambda: decode_request(stream), ProtocolError)
-    assert isinstance(found, Request) or found is ProtocolError
-
-
-@given(st.binary(max_size=100) | damaged(responses) | damaged(failures))
-@FUZZ
-def test_any_bytes_are_a_response_or_an_error_of_ours(stream: bytes) -> None:
+def test_any_bytes_are_a_request_a_response_or_an_error_of_ours(stream: bytes) -> None:
+    request = outcome(lambda: decode_request(stream), ProtocolError)
+    assert isinstance(request, Request) or request is ProtocolError
     found = outcome(lambda: decode_response(stream, METHOD_ID), ProtocolError, RemoteError)
     assert isinstance(found, bytes) or found in (ProtocolError, RemoteError, StandbyMaster)
 

@@ -4,45 +4,38 @@ from __future__ import annotations
 
 import copy
 import pickle
+from typing import Any
 
 import pytest
 
 from tubeclient import errors
-from tubeclient.errors import (
-    DataLoss,
-    RemoteError,
-    StatusError,
-    TransportError,
-    TubeError,
-    status_error,
-)
+from tubeclient.errors import RemoteError, StatusError, TransportError, TubeError, status_error
 
 
 def all_classes(root: type[TubeError] = TubeError) -> list[type[TubeError]]:
     """The class and all below it that the module defines."""
     below = [kind for sub in root.__subclasses__() for kind in all_classes(sub) if kind.__module__ == errors.__name__]
-    return [root, *below]
+    return [root] * (not root.__name__.startswith("_")) + below
+
+
+ARGUMENTS: dict[type[TubeError], tuple[tuple[Any, ...], dict[str, Any]]] = {
+    errors.PartitionUnavailable: (("closed",), {"code": 423, "context": "sending", "partition": "1:clicks:0"}),
+    RemoteError: (("org.example.SomeException", "it broke"), {"address": "10.0.0.1:8123"}),
+    StatusError: ((411, "no node"), {"context": "reading", "address": "10.0.0.1:8123", "partition": "1:clicks:0"}),
+    TransportError: (("gone",), {"address": "10.0.0.1:8123"}),
+    errors.NoMessageTime: (("without a time",), {"partition": "1:clicks:0"}),
+    errors.ContradictoryAnswers: (("others",), {"partition": "1:clicks:0"}),
+    errors.StalePack: ((), {"partition": "1:clicks:0"}),
+    errors.DataLoss: (("lost",), {"partition": "1:clicks:0", "wanted": 28, "found": 56}),
+    errors.BrokerFailed: (("refused",), {"broker": "1:10.0.0.1:8123"}),
+    TubeError: (("a message",), {}),
+}
 
 
 def sample(kind: type[TubeError]) -> TubeError:
     """An error of that class with every argument given."""
-    if issubclass(kind, RemoteError):
-        return kind("org.example.SomeException", "it broke", address="10.0.0.1:8123")
-    if issubclass(kind, errors.PartitionUnavailable):
-        return kind("closed", code=423, context="sending", partition="1:clicks:0")
-    if issubclass(kind, errors.NoMessageTime | errors.ContradictoryAnswers):
-        return kind("without a time", partition="1:clicks:0")
-    if issubclass(kind, errors.StalePack):
-        return kind(partition="1:clicks:0")
-    if issubclass(kind, StatusError):
-        return kind(411, "no node", context="reading 1:clicks:0", address="10.0.0.1:8123", partition="1:clicks:0")
-    if issubclass(kind, TransportError):
-        return kind("gone", address="10.0.0.1:8123")
-    if issubclass(kind, DataLoss):
-        return kind("lost", partition="1:clicks:0", wanted=28, found=56)
-    if issubclass(kind, errors.BrokerFailed):
-        return kind("refused", broker="1:10.0.0.1:8123")
-    return kind("a message")
+    arguments, named = next(given for known, given in ARGUMENTS.items() if issubclass(kind, known))
+    return kind(*arguments, **named)
 
 
 @pytest.mark.parametrize(

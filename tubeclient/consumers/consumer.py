@@ -25,7 +25,7 @@ from tubeclient.flows.registrations import Assigned, Lost, Revoking
 from tubeclient.identity import new_client_id
 from tubeclient.keys import PartitionKey, rows_behind_by_store
 from tubeclient.metadata import ClusterView
-from tubeclient.metrics import enter
+from tubeclient.metrics import show
 from tubeclient.names import Topics, group_name, read_topics, reader_groups_of, why_no_group
 from tubeclient.net.forgotten import weakly
 from tubeclient.net.fork import ProcessBound
@@ -124,7 +124,7 @@ class ClientBalanceConsumer(ProcessBound):
         self._monitor = Monitor()
         self._life = ConsumerLife()
         self._orders = GroupOrders()
-        enter(self, self._plan.counts, ClientBalanceConsumer._now)
+        show(self, ClientBalanceConsumer._now)
 
     # Its life
 

@@ -142,7 +142,7 @@ class ConsumerLife:
                 if self._ending:
                     raise _closed()
                 running.membership.join(patience_ms)
-                self._watch = Watch(consumer, what, partial(_close, weakly(consumer.close), running))
+                self._watch = Watch(what, partial(_close, weakly(consumer.close), running), consumer)
                 self._watch.begin()
                 self.running = running
             except BaseException:

@@ -37,10 +37,8 @@ class Send:
 
 @dataclass(frozen=True, slots=True)
 class SendAll:
-    """Send requests to one address with one write, in this order, and go on. The result is their tickets.
-
-    If the write fails, none of them counts as sent.
-    """
+    """Send requests to one address with one write, in order. The result is their tickets; if the write fails, none was
+    sent."""
 
     sends: tuple[Send, ...]
 
@@ -61,10 +59,8 @@ class Done:
 
 @dataclass(frozen=True, slots=True)
 class Sleep:
-    """Wait so many milliseconds. The result is True if the wait was cut short.
-
-    With a `signal`, a `Notify` of it cuts it short, also one that comes between this step and the wait.
-    """
+    """Wait so many milliseconds. The result is True if the wait was cut short. With a `signal`, a `Notify` of it cuts
+    it short, also one that comes between this step and the wait."""
 
     delay_ms: float
     signal: str = ""
@@ -90,8 +86,7 @@ class WallClock:
 @dataclass(frozen=True, slots=True)
 class ConnectionTo:
     """The result is the number of the live connection to an address, None if there is none. A server that stops ends
-    its connections, so the same connection means the same run of the server.
-    """
+    its connections, so the same connection means the same run of the server."""
 
     address: str
 
@@ -118,11 +113,9 @@ def call(address: str, method: Method, request: Message) -> Flow[Any]:
 
 
 def checked(response: Any, context: str, *, address: str = "", partition: str = "") -> Any:
-    """Return a response whose code is 200. Any other code raises its StatusError.
-
-    `context` says who wanted what. The others go into the error if they are known. ProtocolError for an offset that no
-    index has: callers search by offsets and need each answer to bring them further.
-    """
+    """Return a response whose code is 200. Any other code raises its StatusError; `context` says who wanted what.
+    ProtocolError for an offset that no index has: callers search by offsets and need each answer to bring them
+    further."""
     if response.errCode != 200:
         raise status_error(response.errCode, response.errMsg, context=context, address=address, partition=partition)
     for name in ("currOffset", "maxOffset"):
@@ -136,8 +129,7 @@ def checked(response: Any, context: str, *, address: str = "", partition: str = 
 
 
 def backoff_ms(attempt: int, fraction: float, *, first_ms: float = 100, limit_ms: float = 3_000) -> float:
-    """The wait before retry `attempt`, counted from 0. It doubles up to `limit_ms`; `fraction` (random, 0 to 1) takes
-    up to half of it off.
-    """
+    """The wait before retry `attempt`, from 0. It doubles up to `limit_ms`; `fraction` (random) takes up to half of it
+    off."""
     ceiling: float = min(limit_ms, first_ms * 2 ** min(attempt, 30))
     return ceiling * (1 - fraction / 2)

@@ -39,12 +39,9 @@ class Origin(NamedTuple):
     @classmethod
     def of_message(cls, message: Mapping[str, str]) -> Origin:
         """Parse the attributes of a message whose body is the record. CorruptMessage: its time is not a number."""
-        time_text = message.get(_MESSAGE_TIME)
-        return cls(
-            message.get(MESSAGE_GROUP_ID),
-            message.get(MESSAGE_STREAM_ID),
-            None if time_text is None else _read_millis(time_text, _MESSAGE_TIME),
-        )
+        time = message.get(_MESSAGE_TIME)
+        time_ms = None if time is None else _read_millis(time, _MESSAGE_TIME)
+        return cls(message.get(MESSAGE_GROUP_ID), message.get(MESSAGE_STREAM_ID), time_ms)
 
     @classmethod
     def of(cls, attributes: Mapping[str, str], message: Mapping[str, str], zone: tzinfo) -> Origin:
@@ -57,18 +54,16 @@ class Origin(NamedTuple):
         if group_id is None or stream_id is None:
             missing = GROUP_ID if group_id is None else STREAM_ID
             raise CorruptMessage(f"the attributes {sorted(attributes)} of a record have no {missing}")
-        return cls(group_id, stream_id, _data_time_ms(attributes, zone))
-
-
-NO_ORIGIN: Final = Origin(None, None, None)
-"""Of a message that is not from InLong."""
+        time_ms = None
+        if (text := attributes.get(_TIME_TEXT)) is not None:
+            time_ms = _parse_time(text.strip(), zone)
+        elif (text := attributes.get(DATA_TIME)) is not None:
+            time_ms = _read_millis(text, DATA_TIME)
+        return cls(group_id, stream_id, time_ms)
 
 
 def parse_pairs(text: str) -> dict[str, str]:
-    """Return the pairs of a text; the last value of a repeated key counts.
-
-    CorruptMessage: a piece has no `=`.
-    """
+    """Return the pairs of a text; the last value of a repeated key counts. CorruptMessage: a piece has no `=`."""
     try:
         return dict(piece.split("=", 1) for piece in text.split("&") if piece)
     except ValueError:
@@ -89,11 +84,9 @@ def attribute_text(attributes: Mapping[str, str]) -> str:
 def read_java_text(raw: bytes, at: int) -> str:
     """Return the text that Java's DataOutput.writeUTF wrote as `raw`, at byte `at` of its message: UTF-8, where NUL has
     two bytes and each half of a surrogate pair three. CorruptMessage: it is no such text."""
-    if raw.isascii():
-        return raw.decode("ascii")
     try:
         halves = raw.replace(b"\xc0\x80", b"\0").decode("utf-8", "surrogatepass")
-        return halves.encode("utf-16-le", "surrogatepass").decode("utf-16-le")
+        return halves if halves.isascii() else halves.encode("utf-16-le", "surrogatepass").decode("utf-16-le")
     except UnicodeError as error:
         raise CorruptMessage(f"the attributes at byte {at} are not text: {error}") from error
 
@@ -103,16 +96,6 @@ def write_java_text(text: str) -> bytes:
     units = text.encode("utf-16-be", "surrogatepass")
     halves = "".join(chr(high << 8 | low) for high, low in zip(units[::2], units[1::2], strict=True))
     return halves.encode("utf-8", "surrogatepass").replace(b"\0", b"\xc0\x80")
-
-
-def _data_time_ms(attributes: Mapping[str, str], zone: tzinfo) -> int | None:
-    text = attributes.get(_TIME_TEXT)
-    if text is not None:
-        return _parse_time(text.strip(), zone)
-    text = attributes.get(DATA_TIME)
-    if text is None:
-        return None
-    return _read_millis(text, DATA_TIME)
 
 
 def _read_millis(text: str, name: str) -> int:
@@ -139,5 +122,5 @@ def _parse_time(text: str, zone: tzinfo) -> int:
         return int(datetime.strptime(digits, _TIME_FORMATS[len(digits)]).replace(tzinfo=zone).timestamp() * 1000)
     except (ValueError, OverflowError):
         raise CorruptMessage(
-            f"the time {_TIME_TEXT}={text[:50]!r} is none of yyyyMMdd, yyyyMMddHH and yyyyMMddHHmm"
+            f"the time {_TIME_TEXT}={text[:50]!r} is no yyyyMMdd, yyyyMMddHH or yyyyMMddHHmm"
         ) from None

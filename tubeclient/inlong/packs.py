@@ -1,4 +1,6 @@
-"""InLongMsg. Versions 1 to 3 are groups of records that share their attributes.
+"""InLong's packs: messages that hold many records.
+
+InLongMsg, versions 1 to 3, are groups of records that share their attributes.
 
     magic, i64 time made (ms), versions 2 and 3: i32 records, i32 groups, the groups, magic
     group: u16 length and attributes as Java's text, version 2: i32 records, i32 length, u8 1 if snappy, the block
@@ -14,198 +16,288 @@ Version 4 is one binary message of InLong's SDKs between two magics:
 
 Apache's parser reads the two numbers and the time as signed, so it shows numbers from 32 768 on, and times from 2038
 on, as negative ones. Facts read in `org.apache.inlong.common.msg.InLongMsg`; its parser gives up silently where this
-one raises.
+one raises. A protobuf pack is MessageObjs, where each record has its own time.
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from itertools import pairwise
-from typing import Final
+import zlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Final, NamedTuple, TypeAlias
 
-from tubeclient.errors import CorruptMessage
+import pyarrow as pa
+
+from tubeclient.errors import ConfigurationError, CorruptMessage, ProtocolError
 from tubeclient.inlong.attributes import (
     DATA_TIME,
     GROUP_ID,
     MESSAGE_GROUP_ID,
     MESSAGE_STREAM_ID,
     STREAM_ID,
+    attribute_text,
+    checked_millis,
     parse_pairs,
     read_java_text,
+    write_java_text,
 )
-from tubeclient.inlong.blocks import LENGTH, Limits, entry_starts, unpack_block
+from tubeclient.wire.envelope import parse_message
+from tubeclient.wire.message_time import moment_ms
+from tubeclient.wire.proto import inlong_pb2
 
 MAGIC: Final = 0x0F
 MAGIC_BYTES: Final = 2
 
 HEADS: Final = {1: struct.Struct(">qI"), 2: struct.Struct(">qII"), 3: struct.Struct(">qII")}
 """Time made, records from version 2 on, groups."""
-
 TEXT_LENGTH: Final = struct.Struct(">H")
+LENGTH: Final = struct.Struct(">I")
+"""A length inside a pack. Java writes it signed; a negative one is larger than any block here."""
+
+HEAD: Final = struct.Struct(">iBHHHIHIi")
+"""Version 4: all fields before the body."""
+END_MARK: Final = 0xEE01
+OWN_ATTRIBUTES: Final = 1
+"""Flag: each record is followed by its own attributes."""
+NAMES_NOT_NUMBERS: Final = 4
+"""Flag: groupId and streamId are names, in the attributes."""
+
+_SNAPPY_DENSEST: Final = 64 / 3
+"""The densest element of a snappy block takes 3 bytes and copies 64
+(https://github.com/google/snappy/blob/main/format_description.txt)."""
+_GZIP: Final = 16 + zlib.MAX_WBITS
+_COMPRESSIONS: Final = {"0": "", "NONE": "", "1": "gzip", "INLONG_GZ": "gzip", "2": "snappy", "INLONG_SNAPPY": "snappy"}
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
-    """Adjacent records with common attributes."""
+class Limits:
+    """The largest unpacked size of one message. More is a CorruptMessage, raised before memory is allocated."""
 
-    attributes: dict[str, str]
-    block: bytes
-    starts: list[int]
-    """The start of each entry of `block`, and the run's end. An entry is a LENGTH and so many bytes."""
-    has_own: bool
-    """Every second entry has the attributes of the record before it."""
-    own_counts: bool = True
-    """A record's attributes override those of its run."""
+    max_bytes: int = 64 << 20
+    max_records: int = 1_000_000
+    max_repeated_bytes: int = 512 << 20
+    """What is in a message once and in columns for each record, in all records together: attributes, ids, tag."""
 
-    def __len__(self) -> int:
-        """Number of records."""
-        entries = len(self.starts) - 1
-        return entries // 2 if self.has_own else entries
+    def less(self, count: int, records: int) -> Limits:
+        """The limits that are left after a block of `count` bytes with so many records."""
+        return replace(self, max_bytes=self.max_bytes - count, max_records=self.max_records - records)
 
-    def bodies(self) -> list[bytes]:
-        """The records one by one."""
-        return self._entries(0)
 
-    def own_texts(self) -> list[bytes]:
-        """The texts of the records' own attributes; only if it `has_own`."""
-        return self._entries(1)
-
-    def _entries(self, first: int) -> list[bytes]:
-        step = 2 if self.has_own else 1
-        begin, end, size = self.starts[first:-1:step], self.starts[first + 1 :: step], LENGTH.size
-        return [self.block[start + size : stop] for start, stop in zip(begin, end, strict=True)]
+Group: TypeAlias = tuple[dict[str, str], list[bytes]]
+"""Attributes, and the adjacent records that have them."""
 
 
 def version_of(message: bytes) -> int | None:
-    """Return the version in the magic at both ends of a message; None if there is none.
-
-    Apache's parser also accepts a version 0, which was never written.
-    """
+    """The version in the magic at both ends of a message; None if there is none. Nobody ever wrote a version 0."""
     if len(message) < 2 * MAGIC_BYTES or message[0] != MAGIC or message[:MAGIC_BYTES] != message[-MAGIC_BYTES:]:
         return None
     return message[1] if 1 <= message[1] <= 4 else None
 
 
-def runs_of_pack(message: bytes, limits: Limits) -> Iterator[Run]:
-    """Yield the records of a pack of version 1, 2 or 3, in the order of their bytes.
-
-    CorruptMessage that names the byte: the pack is cut off, damaged, or unpacks to more than `limits`.
-    """
-    version, end = message[1], len(message) - MAGIC_BYTES
-    head = HEADS[version]
-    place = MAGIC_BYTES + head.size
-    if place > end:
-        raise CorruptMessage(f"the pack has {len(message)} bytes, fewer than the head of version {version}")
-    groups = head.unpack_from(message, MAGIC_BYTES)[-1]
-    for number in range(groups):
-        where = f"group {number} of {groups} of the pack"
-        if place + TEXT_LENGTH.size > end:
-            raise CorruptMessage(f"{where} should begin at byte {place}, where the pack ends")
-        text_start = place + TEXT_LENGTH.size
-        text_end = text_start + TEXT_LENGTH.unpack_from(message, place)[0]
-        length_at = text_end + (LENGTH.size if version == 2 else 0)
-        if length_at + LENGTH.size > end:
-            raise CorruptMessage(
-                f"{where} has {text_end - text_start} bytes of attributes at byte {text_start}: too many"
-            )
-        block_start = length_at + LENGTH.size
-        place = block_start + LENGTH.unpack_from(message, length_at)[0]
-        if not block_start < place <= end:
-            raise CorruptMessage(
-                f"{where} has a block of {place - block_start} bytes at byte {block_start}, where {end - block_start} "
-                "are left"
-            )
-        attributes = parse_pairs(read_java_text(message[text_start:text_end], text_start))
-        said = f"{where} says at byte {block_start} that its block"
-        block = unpack_block(message[block_start], message[block_start + 1 : place], limits, block_start + 1, said)
-        records = 0
-        for run in _runs_of_block(block, attributes, limits, where, version == 3):
-            records += len(run)
-            yield run
-        limits = limits.less(len(block), records)
-    if place != end:
-        raise CorruptMessage(f"{end - place} bytes follow the last group of the pack at byte {place}")
-
-
-def _runs_of_block(
-    block: bytes, attributes: dict[str, str], limits: Limits, where: str, has_own: bool
-) -> Iterator[Run]:
-    where = f"the unpacked block of {where}"
-    starts = entry_starts(block, 0, len(block), limits.max_records, where)
-    if not has_own:
-        yield Run(attributes, block, starts, False)
-        return
-    for start, end in pairwise(starts):
-        run = pairs_run(block, start + LENGTH.size, end, attributes, limits, where)
-        limits = limits.less(0, len(run))
-        yield run
-
-
-def pairs_run(
-    block: bytes,
-    start: int,
-    end: int,
-    attributes: dict[str, str],
-    limits: Limits,
-    where: str,
-    own_counts: bool = True,
-) -> Run:
-    """Return the run of the pairs in block[start:end]: a record, its own attributes, and so on."""
-    starts = entry_starts(block, start, end, 2 * limits.max_records, where)
-    if len(starts) % 2 == 0:
-        raise CorruptMessage(f"{where} has a record at byte {starts[-2]} that lacks its own attributes")
-    return Run(attributes, block, starts, True, own_counts)
-
-
-HEAD: Final = struct.Struct(">iBHHHIHIi")
-"""All fields before the body."""
-END_MARK: Final = 0xEE01
-FIXED_BYTES: Final = HEAD.size + 2 * TEXT_LENGTH.size
-"""All but body and attributes."""
-
-OWN_ATTRIBUTES: Final = 1
-"""Flag: each record is followed by its own attributes."""
-NAMES_NOT_NUMBERS: Final = 4
-"""Flag: groupId and streamId are names, in the attributes."""
-SNAPPY_TYPE: Final = 1 << 5
-
-
-def run_of_bin_pack(message: bytes, outer: Mapping[str, str], limits: Limits) -> Run:
-    """Return the records of a pack of version 4. `outer` are the attributes of its message: where the pack has numbers
-    for group and stream, the names in there count.
-
-    CorruptMessage that names the byte: the pack is cut off, damaged, or unpacks to more than `limits`.
-    """
-    pack_end = len(message) - MAGIC_BYTES
-    if pack_end < MAGIC_BYTES + FIXED_BYTES:
-        raise CorruptMessage(f"the pack has {len(message)} bytes, fewer than the head of version 4")
-    total, kind, group, stream, flags, seconds, _, _, body_bytes = HEAD.unpack_from(message, MAGIC_BYTES)
-    start = MAGIC_BYTES + HEAD.size
-    end = start + body_bytes
-    text_start = end + TEXT_LENGTH.size
-    if body_bytes < 0 or text_start + TEXT_LENGTH.size > pack_end:
-        raise CorruptMessage(f"the pack's body of {body_bytes} bytes at byte {start} goes past its end")
-    text_end = text_start + TEXT_LENGTH.unpack_from(message, end)[0]
-    whole = text_end + TEXT_LENGTH.size
-    if whole != pack_end or total + 4 != whole - MAGIC_BYTES:
+def groups_of_pack(message: bytes, outer: Mapping[str, str], limits: Limits) -> Iterator[Group]:
+    """Yield the records of an InLongMsg, in the order of their bytes. `outer` are the attributes of its message.
+    CorruptMessage: the pack is cut off, damaged, or unpacks to more than `limits`."""
+    version = version_of(message)
+    if version is None:
         raise CorruptMessage(
-            f"the lengths of the pack do not agree: {total} bytes after byte 6, a body of {body_bytes}, attributes of "
-            f"{text_end - text_start}, {len(message)} in all"
+            f"the message of {len(message)} bytes is no InLong pack: it does not begin and end with 0F 01 to 0F 04; "
+            "payload auto takes such messages as they are"
         )
-    if TEXT_LENGTH.unpack_from(message, text_end)[0] != END_MARK:
-        raise CorruptMessage(f"the pack's attributes are not followed by EE01 at byte {text_end}")
+    if version == 4:
+        yield from _groups_of_binary(message, outer, limits)
+        return
+    message, place, where = message[:-MAGIC_BYTES], MAGIC_BYTES, "the pack's head"
     try:
-        attributes = parse_pairs(message[text_start:text_end].decode())
-    except UnicodeDecodeError as error:
-        raise CorruptMessage(f"the attributes at byte {text_start} are not UTF-8: {error}") from error
+        groups = HEADS[version].unpack_from(message, place)[-1]
+        place += HEADS[version].size
+        for number in range(groups):
+            where = f"group {number} of {groups} of the pack"
+            text_start = place + TEXT_LENGTH.size
+            text_end = text_start + TEXT_LENGTH.unpack_from(message, place)[0]
+            length_at = text_end + (LENGTH.size if version == 2 else 0)
+            start = length_at + LENGTH.size
+            place = start + LENGTH.unpack_from(message, length_at)[0]
+            if not start < place <= len(message):
+                raise CorruptMessage(f"{where} has a block of {place - start} bytes at byte {start}: too many")
+            attributes = parse_pairs(read_java_text(message[text_start:text_end], text_start))
+            block = _unpack(message[start], message[start + 1 : place], limits, f"the block of {where}")
+            limits = limits.less(len(block), 0)
+            entries = _entries(block, limits.max_records, f"the unpacked block of {where}")
+            found: Iterable[list[Group]] = [[(attributes, entries)]]
+            if version == 3:
+                found = (_pairs(entry, attributes, limits, f"an entry of {where}") for entry in entries)
+            for some in found:
+                limits = limits.less(0, sum(len(records) for _, records in some))
+                yield from some
+    except struct.error:
+        raise CorruptMessage(f"{where} is cut off after byte {place}") from None
+    if place != len(message):
+        raise CorruptMessage(f"{len(message) - place} bytes follow the last group of the pack at byte {place}")
+
+
+def _groups_of_binary(message: bytes, outer: Mapping[str, str], limits: Limits) -> list[Group]:
+    """Return the records of a pack of version 4. Where it has numbers for group and stream, the names in `outer`
+    count."""
+    message, start = message[:-MAGIC_BYTES], MAGIC_BYTES + HEAD.size
+    try:
+        total, kind, group, stream, flags, seconds, _, _, size = HEAD.unpack_from(message, MAGIC_BYTES)
+        text_start = start + size + TEXT_LENGTH.size
+        text_end = text_start + TEXT_LENGTH.unpack_from(message, start + size)[0]
+        mark = TEXT_LENGTH.unpack_from(message, text_end)[0]
+    except struct.error:
+        raise CorruptMessage(f"the pack of {len(message)} bytes is cut off") from None
+    whole = text_end + TEXT_LENGTH.size
+    if size < 0 or whole != len(message) or total + 4 != whole - MAGIC_BYTES or mark != END_MARK:
+        raise CorruptMessage(
+            f"the lengths of the pack do not agree, or its end is not EE01: {total} bytes after byte 6, a body of "
+            f"{size}, attributes of {text_end - text_start}, {len(message)} in all, {mark:04X} at byte {text_end}"
+        )
+    attributes = parse_pairs(_utf8(message[text_start:text_end], f"the attributes at byte {text_start}"))
     attributes[DATA_TIME] = str(seconds * 1000)
     if not flags & NAMES_NOT_NUMBERS:
         attributes[GROUP_ID] = outer.get(MESSAGE_GROUP_ID, str(group))
         attributes[STREAM_ID] = outer.get(MESSAGE_STREAM_ID, str(stream))
-    block = unpack_block(kind >> 5, message[start:end], limits, start, "the pack says at byte 6 that its body")
+    block = _unpack(kind >> 5, message[start : start + size], limits, "the body of the pack")
     where = "the unpacked body of the pack"
     if flags & OWN_ATTRIBUTES:
-        return pairs_run(block, 0, len(block), attributes, limits, where, own_counts=False)
-    return Run(attributes, block, entry_starts(block, 0, len(block), limits.max_records, where), False)
+        return _pairs(block, attributes, limits, where, own_counts=False)
+    return [(attributes, _entries(block, limits.max_records, where))]
+
+
+def _pairs(
+    block: bytes, attributes: dict[str, str], limits: Limits, where: str, *, own_counts: bool = True
+) -> list[Group]:
+    """The records of a block of pairs: a record, its own attributes, and so on. Its own override the common ones if
+    `own_counts`."""
+    entries = _entries(block, 2 * limits.max_records, where)
+    if len(entries) % 2:
+        raise CorruptMessage(f"{where} has a last record that lacks its own attributes")
+    groups: list[Group] = []
+    for body, text in zip(entries[::2], entries[1::2], strict=True):
+        own = parse_pairs(_utf8(text, "the own attributes of a record"))
+        groups.append(({**attributes, **own} if own_counts else {**own, **attributes}, [body]))
+    return groups
+
+
+def _entries(block: bytes, most: int, where: str) -> list[bytes]:
+    """The entries of a block: a LENGTH and so many bytes each."""
+    entries: list[bytes] = []
+    place, end, length_at, head = 0, len(block), LENGTH.unpack_from, LENGTH.size
+    while place < end:
+        start = place + head
+        if start > end:
+            raise CorruptMessage(f"{where} ends with {end - place} bytes at byte {place} that are no record")
+        if len(entries) == most:
+            raise CorruptMessage(f"{where} has too many records: more than {most} entries; no more are taken")
+        length = length_at(block, place)[0]
+        place = start + length
+        if place > end:
+            raise CorruptMessage(
+                f"{where} has a record of {length} bytes at byte {start - head}; {end - start} are left"
+            )
+        entries.append(block[start:place])
+    return entries
+
+
+def _utf8(text: bytes, what: str) -> str:
+    try:
+        return text.decode()
+    except UnicodeDecodeError as error:
+        raise CorruptMessage(f"{what} are not UTF-8: {error}") from error
+
+
+def timed_groups(message: Mapping[str, str], body: bytes, limits: Limits) -> Iterator[tuple[int, Group]]:
+    """Yield the records of a protobuf pack with their times (ms). It is compressed as the message's attributes say. A
+    record's attributes are its parameters, with `sourceIp` if it is not empty."""
+    named = message.get("compressType", "0")
+    if named not in _COMPRESSIONS:
+        raise CorruptMessage(f"the message names compression {named[:50]!r}; known are {', '.join(_COMPRESSIONS)}")
+    if _COMPRESSIONS[named] == "gzip":
+        body = _unpack_gzip(body, limits)
+    else:
+        body = _unpack(_COMPRESSIONS[named] == "snappy", body, limits, "the protobuf pack")
+    try:
+        records = parse_message(inlong_pb2.MessageObjs, body).msgs
+    except ProtocolError as error:
+        raise CorruptMessage(f"the protobuf pack cannot be parsed: {error}") from error
+    if max(len(records), sum(len(one.params) for one in records)) > limits.max_records:
+        raise CorruptMessage(f"the protobuf pack has more than {limits.max_records} records or parameters")
+    for one in records:
+        attributes = {"sourceIp": one.sourceIp} if one.sourceIp else {}
+        attributes |= {pair.key: pair.value for pair in one.params}
+        yield checked_millis(one.msgTime, "msgTime"), (attributes, [one.body])
+
+
+def _unpack(packing: int, block: bytes, limits: Limits, where: str) -> bytes:
+    """Return the content of a block that is packed in way 0 (not at all) or 1 (raw snappy). A snappy block starts with
+    its unpacked length; one that claims more than it can hold is refused before any memory is allocated."""
+    if packing not in (0, 1):
+        raise CorruptMessage(f"{where} is packed in way {packing}; there are 0 and 1")
+    length, start = _snappy_length(block, where) if packing else (len(block), 0)
+    if length > limits.max_bytes:
+        raise CorruptMessage(f"{where} claims to unpack to {length} bytes; at most {limits.max_bytes} are taken")
+    if not packing:
+        return block
+    if length > len(block) * _SNAPPY_DENSEST:
+        raise CorruptMessage(f"{where} has {len(block)} bytes and claims to unpack to {length}: they cannot")
+    if length == 0:  # the codec does not accept empty output
+        if len(block) > start:
+            raise CorruptMessage(f"{where} claims to be empty and has {len(block) - start} bytes more")
+        return b""
+    try:
+        data: bytes = pa.decompress(block, decompressed_size=length, codec="snappy", asbytes=True)
+    except (OSError, ValueError) as error:
+        raise CorruptMessage(f"{where} is damaged: {error}") from error
+    return data
+
+
+def _snappy_length(block: bytes, where: str) -> tuple[int, int]:
+    """Return the unpacked length, and how many bytes it takes."""
+    length = 0
+    for number, byte in enumerate(block[:5]):
+        length |= (byte & 0x7F) << 7 * number
+        if byte < 0x80:
+            return length, number + 1
+    raise CorruptMessage(f"{where} does not start with its unpacked length")
+
+
+def _unpack_gzip(block: bytes, limits: Limits) -> bytes:
+    """Return the content of a gzip file of one member."""
+    unpacker = zlib.decompressobj(_GZIP)
+    try:
+        data = unpacker.decompress(block, limits.max_bytes + 1)
+    except zlib.error as error:
+        raise CorruptMessage(f"the gzip block is damaged: {error}") from error
+    if len(data) > limits.max_bytes:
+        raise CorruptMessage(f"the gzip block unpacks to more than {limits.max_bytes} bytes; no more are taken")
+    if not unpacker.eof or unpacker.unused_data:
+        raise CorruptMessage("the gzip block is cut off, or bytes follow it")
+    return data
+
+
+class RecordGroup(NamedTuple):
+    """Records that share attributes; `groupId`, `streamId` and `dt` (ms) should be among these."""
+
+    attributes: Mapping[str, str]
+    records: Sequence[bytes]
+
+
+def encode_pack(groups: Sequence[RecordGroup], *, made_ms: int | datetime, snappy: bool = True) -> bytes:
+    """Return an InLongMsg of version 1 with these groups, as DataProxy sends them. `made_ms` is in milliseconds since
+    1970, or a datetime with a zone.
+
+    ConfigurationError: attributes cannot be written, or are too long; the datetime has no zone.
+    """
+    magic = bytes([MAGIC, 1])
+    parts = [magic, HEADS[1].pack(moment_ms(made_ms, "made_ms"), len(groups))]
+    for group in groups:
+        text = write_java_text(attribute_text(group.attributes))
+        if len(text) > 0xFFFF:
+            raise ConfigurationError(f"attributes of {len(text)} bytes do not fit a pack; at most 65 535 do")
+        block = b"".join(LENGTH.pack(len(record)) + record for record in group.records)
+        if snappy:
+            block = pa.compress(block, codec="snappy", asbytes=True) if block else b"\0"
+        parts += [TEXT_LENGTH.pack(len(text)), text, LENGTH.pack(len(block) + 1), bytes([snappy]), block]
+    return b"".join([*parts, magic])

@@ -1,24 +1,123 @@
-"""Converts messages to records in columns, without a Python object per record unless it has its own attributes."""
+"""Converts messages to records: in columns, or one by one."""
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, tzinfo
-from itertools import repeat
-from typing import Final
+from itertools import accumulate, chain, repeat
+from typing import Final, Literal, NamedTuple
+
+import numpy as np
+import pyarrow as pa
 
 from tubeclient.errors import CorruptMessage
-from tubeclient.inlong.attributes import MESSAGE_GROUP_ID, NO_ORIGIN, Origin, parse_pairs
-from tubeclient.inlong.blocks import Limits
-from tubeclient.inlong.columns import ColumnBuilder, Record, RecordColumns, Segment
-from tubeclient.inlong.message_objs import Payload, Wrapping, records_of_objs, wrapping_of
-from tubeclient.inlong.packs import Run, run_of_bin_pack, runs_of_pack, version_of
+from tubeclient.inlong.attributes import MESSAGE_GROUP_ID, Origin
+from tubeclient.inlong.packs import Limits, groups_of_pack, timed_groups, version_of
 from tubeclient.wire.messages import Message
+
+Payload = Literal["inlong", "auto"]
+"""The configured kind of messages: all are InLong's, or each is detected."""
+
+_VERSION: Final = "version"
+_ENCODING: Final = "msgEnType"
+_RAW, _OBJECTS, _PACK = "0", "1", "2"
+"""InLong's numbers (MessageWrapType): the body is one record, a protobuf list of records, or an InLongMsg."""
+
+_NO_ORIGIN: Final = Origin(None, None, None)
+"""Of a message that is not from InLong."""
+_RECORD_BYTES: Final = 64
+"""What a record takes besides its body and what it has from its message, about."""
+_PAIR_BYTES: Final = 8
+"""What a pair of texts takes in a column besides the texts."""
+
+
+class Record(NamedTuple):
+    """One record of a message."""
+
+    body: bytes
+    origin: Origin
+    record_index: int
+    """Its index in the message, from 0."""
+    attributes: dict[str, str]
+
+
+class BadMessage(NamedTuple):
+    """A message that cannot be parsed."""
+
+    number: int
+    """Its index among the messages that were decoded together, from 0."""
+    reason: str
+
+
+class Segment(NamedTuple):
+    """Consecutive records with the same attributes."""
+
+    origin: Origin
+    attributes: dict[str, str]
+    bodies: list[bytes]
+
+    def repeated_bytes(self, of_message: int) -> int:
+        """About how many bytes its records take in columns besides their bodies; `of_message` are those of each record
+        for what it has from its message."""
+        ids = len(self.origin.group_id or "") + len(self.origin.stream_id or "")
+        pairs = sum(len(key) + len(value) + _PAIR_BYTES for key, value in self.attributes.items())
+        return len(self.bodies) * (of_message + ids + pairs)
+
+
+class RecordColumns(NamedTuple):
+    """Records as columns of equal length."""
+
+    message_numbers: pa.Int32Array
+    """The index of each record's message, from 0."""
+    record_indexes: pa.Int32Array
+    """Its index in the message, from 0."""
+    group_ids: pa.StringArray
+    stream_ids: pa.StringArray
+    data_times_ms: pa.Int64Array
+    bodies: pa.BinaryArray
+    segments: list[Segment]
+    """The same records by their attributes."""
+    bad: list[BadMessage]
+
+    @classmethod
+    def of(cls, messages: Sequence[tuple[int, list[Segment]]], bad: list[BadMessage]) -> RecordColumns:
+        """The records of messages, each with its number."""
+        counts = np.array([sum(len(one.bodies) for one in segments) for _, segments in messages], np.int32)
+        firsts = np.repeat(counts.cumsum(dtype=np.int32) - counts, counts)
+        segments = [one for _, of_message in messages for one in of_message]
+        origins = [one.origin for one in segments]
+        of_segment = _repeated(segments)
+        return cls(
+            pa.array(np.repeat(np.array([number for number, _ in messages], np.int32), counts)),
+            pa.array(np.arange(len(firsts), dtype=np.int32) - firsts),
+            pa.array([origin.group_id for origin in origins], pa.string()).take(of_segment),
+            pa.array([origin.stream_id for origin in origins], pa.string()).take(of_segment),
+            pa.array([origin.data_time_ms for origin in origins], pa.int64()).take(of_segment),
+            pa.array([body for one in segments for body in one.bodies], pa.binary()),
+            segments,
+            bad,
+        )
+
+    def attribute_maps(self) -> pa.MapArray:
+        """The attributes as a column of maps from text to text."""
+        maps = [segment.attributes for segment in self.segments]
+        ends = pa.array(list(accumulate(map(len, maps), initial=0)), pa.int32())
+        keys = pa.array(list(chain.from_iterable(maps)), pa.string())
+        values = pa.array([value for one in maps for value in one.values()], pa.string())
+        return pa.MapArray.from_arrays(ends, keys, values).take(_repeated(self.segments))
+
+
+def _repeated(segments: Sequence[Segment]) -> pa.Int32Array:
+    """The index of each record's segment."""
+    return pa.array(np.repeat(np.arange(len(segments), dtype=np.int32), [len(one.bodies) for one in segments]))
 
 
 class RecordDecoder:
-    """Parses messages. `zone` is the time zone of data times written as text (attribute `t`)."""
+    """Parses messages. `zone` is the time zone of data times written as text (attribute `t`).
+
+    With the payload "auto" a message is InLong's if it names its wrapping as DataProxy does, or has InLongMsg's magic;
+    all others are single records. With "inlong" one without a named wrapping is an InLongMsg, as in InLong's sort SDK.
+    """
 
     def __init__(
         self,
@@ -44,55 +143,55 @@ class RecordDecoder:
         `attributes` are those of the messages, `repeated_bytes` what the caller repeats of each for each of its
         records. A message that cannot be parsed gives no record and is in `bad`; a message is never split.
         """
-        builder = ColumnBuilder()
+        messages: list[tuple[int, list[Segment]]] = []
+        bad: list[BadMessage] = []
+        size = 0
         repeated = repeat(0) if repeated_bytes is None else repeated_bytes
         for number, (body, own, of_message) in enumerate(zip(bodies, attributes, repeated, strict=False)):
             try:
-                self._add(builder, number, body, own, of_message)
+                segments, repeats = self._held(self._segments(body, own), of_message)
             except CorruptMessage as error:
-                builder.add_bad(number, str(error))
-            if builder.size >= self._batch_bytes:
-                yield builder.columns()
-                builder = ColumnBuilder()
-        if builder.used:
-            yield builder.columns()
+                bad.append(BadMessage(number, str(error)))
+                continue
+            messages.append((number, segments))
+            size += repeats + sum(_RECORD_BYTES * len(one.bodies) + sum(map(len, one.bodies)) for one in segments)
+            if size >= self._batch_bytes:
+                yield RecordColumns.of(messages, bad)
+                messages, bad, size = [], [], 0
+        if messages or bad:
+            yield RecordColumns.of(messages, bad)
 
-    def _add(
-        self, builder: ColumnBuilder, number: int, body: bytes, message: Mapping[str, str], of_message: int
-    ) -> None:
-        wrapping = wrapping_of(message, body, self._payload)
-        if wrapping is Wrapping.RAW:
-            origin = Origin.of_message(message) if MESSAGE_GROUP_ID in message else NO_ORIGIN
-            builder.add_plain(number, [Segment(origin, {}, 1)], [body])
-        elif wrapping is Wrapping.MESSAGE_OBJS:
-            found = records_of_objs(message, body, self._limits)
-            group_id, stream_id, _ = Origin.of({}, message, self._zone)
-            segments, size = self._held(
-                (
-                    Segment(Origin(group_id, stream_id, time_ms), own, 1)
-                    for time_ms, own in zip(found.times_ms, found.attributes, strict=True)
-                ),
-                of_message,
-            )
-            builder.add_plain(number, segments, found.bodies)
-            builder.add_repeated(size)
+    def records(self, body: bytes, attributes: Mapping[str, str]) -> list[Record]:
+        """Return the records of one message with these attributes. CorruptMessage: it cannot be parsed."""
+        segments, _ = self._held(self._segments(body, attributes), 0)
+        each = ((record, segment) for segment in segments for record in segment.bodies)
+        return [
+            Record(record, segment.origin, index, dict(segment.attributes))
+            for index, (record, segment) in enumerate(each)
+        ]
+
+    def _segments(self, body: bytes, message: Mapping[str, str]) -> Iterator[Segment]:
+        """The records of one message."""
+        wrapping = self._wrapping(body, message)
+        if wrapping == _RAW:
+            yield Segment(Origin.of_message(message) if MESSAGE_GROUP_ID in message else _NO_ORIGIN, {}, [body])
+        elif wrapping == _OBJECTS:
+            origin = Origin.of({}, message, self._zone)
+            for time_ms, (attributes, records) in timed_groups(message, body, self._limits):
+                yield Segment(origin._replace(data_time_ms=time_ms), attributes, records)
         else:
-            version = version_of(body)
-            if version is None:
-                raise CorruptMessage(
-                    f"the message of {len(body)} bytes is no InLong pack: it does not begin and end with 0F 01 to"
-                    " 0F 04; payload auto takes such messages as they are"
-                )
-            runs = (
-                [run_of_bin_pack(body, message, self._limits)]
-                if version == 4
-                else list(runs_of_pack(body, self._limits))
-            )
-            segments, size = self._held(
-                (segment for run in runs for segment in self._segments(run, message)), of_message
-            )
-            builder.add_runs(number, segments, runs)
-            builder.add_repeated(size)
+            for attributes, records in groups_of_pack(body, message, self._limits):
+                yield Segment(Origin.of(attributes, message, self._zone), attributes, records)
+
+    def _wrapping(self, body: bytes, message: Mapping[str, str]) -> str:
+        named = message.get(_VERSION, message.get(_ENCODING))
+        if self._payload == "auto" and _ENCODING not in message and MESSAGE_GROUP_ID not in message:
+            named = None  # any producer may use an attribute "version"
+        if named is None:
+            return _PACK if self._payload == "inlong" or version_of(body) is not None else _RAW
+        if named not in (_RAW, _OBJECTS, _PACK):
+            raise CorruptMessage(f"the message names wrapping {named[:50]!r}; 0, 1 and 2 are known")
+        return named
 
     def _held(self, segments: Iterable[Segment], of_message: int) -> tuple[list[Segment], int]:
         """The segments of a message, and what its records repeat, in bytes. CorruptMessage if that is too much: a few
@@ -101,67 +200,32 @@ class RecordDecoder:
         for segment in segments:
             size += segment.repeated_bytes(of_message)
             if size > most:
-                raise CorruptMessage(
-                    f"the attributes that the message's records have in common would take more than {most} bytes, as"
-                    " each record has them; no more are taken"
-                )
+                raise CorruptMessage(f"what the message's records have in common would take more than {most} bytes")
             held.append(segment)
         return held, size
-
-    def _segments(self, run: Run, message: Mapping[str, str]) -> Iterator[Segment]:
-        if not run.has_own:
-            yield Segment(Origin.of(run.attributes, message, self._zone), run.attributes, len(run))
-            return
-        for raw in run.own_texts():
-            try:
-                own = parse_pairs(raw.decode())
-            except UnicodeDecodeError as error:
-                raise CorruptMessage(f"the own attributes of a record are not UTF-8: {error}") from error
-            both = {**run.attributes, **own} if run.own_counts else {**own, **run.attributes}
-            yield Segment(Origin.of(both, message, self._zone), both, 1)
 
 
 def records_of(body: bytes, attributes: Mapping[str, str], decoder: RecordDecoder | None = None) -> list[Record]:
     """Return the records of one message with these attributes. CorruptMessage: it cannot be parsed."""
-    records: list[Record] = []
-    for columns in (decoder or RecordDecoder()).decode([body], [attributes]):
-        if columns.bad:
-            raise CorruptMessage(columns.bad[0].reason)
-        records += columns.records()
-    return records
-
-
-_OR_KEEP: Final = '. Set bad_messages="keep" to get it with the reason'
+    return (decoder or RecordDecoder()).records(body, attributes)
 
 
 def records_of_messages(
     messages: Iterable[Message], where: str, decoder: RecordDecoder | None = None, *, keep_bad: bool = False
 ) -> Iterator[tuple[Message, list[Record]]]:
-    """Yield each message with its records, in order.
-
-    A bad one has no records and a `bad_reason`; with `keep_bad` false, one that cannot be unpacked is a CorruptMessage
-    that says `where` its pack is.
-    """
-    given = list(messages)
-    good = [number for number, one in enumerate(given) if one.bad_reason is None]
-    try:
-        bodies, attributes = [given[number].body for number in good], [given[number].attributes for number in good]
-    except CorruptMessage as error:
-        raise CorruptMessage(f"{where}: {error}{_OR_KEEP}", number=error.number) from error
-    next_number = 0
-    for columns in (decoder or RecordDecoder()).decode(bodies, attributes):
-        records: dict[int, list[Record]] = defaultdict(list)
-        for at, record in zip(columns.message_numbers.to_pylist(), columns.records(), strict=True):
-            records[good[at]].append(record)
-        reasons = {good[one.number]: one.reason for one in columns.bad}
-        for number in range(next_number, max([*records, *reasons, next_number - 1]) + 1):
-            message = given[number]
-            if number in reasons:
+    """Yield each message with its records, in order. A bad one has no records and a `bad_reason`; with `keep_bad`
+    false, one that cannot be unpacked is a CorruptMessage that says `where` its pack is."""
+    for number, message in enumerate(messages):
+        records: list[Record] = []
+        if message.bad_reason is None:
+            try:
+                records = records_of(message.body, message.attributes, decoder)
+            except CorruptMessage as error:
                 if not keep_bad:
                     raise CorruptMessage(
-                        f"{where}, the message with id {message.message_id}: {reasons[number]}{_OR_KEEP}", number=number
-                    )
-                message = message.marked(reasons[number])
-            yield message, records.get(number, [])
-            next_number = number + 1
-    yield from ((message, []) for message in given[next_number:])
+                        f"{where}, the message with id {message.message_id}: {error}. "
+                        'Set bad_messages="keep" to get it with the reason',
+                        number=number,
+                    ) from error
+                message = message.marked(str(error))
+        yield message, records

@@ -11,22 +11,14 @@ import logging
 import socket
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from typing import Protocol
+from typing import TypeAlias
 
 from tubeclient.errors import ConnectError, ConnectionLost, ProtocolError, TransportError, TubeError
 from tubeclient.identity import host_name
 from tubeclient.net.fork import ProcessBound
-from tubeclient.net.streams import (
-    REFUSED_ADVICE,
-    PlainStream,
-    TlsStream,
-    client_context,
-    describe,
-    handshake_advice,
-    looks_like_tls,
-)
+from tubeclient.net.streams import REFUSED_ADVICE, PlainStream, TlsStream, client_context, describe, handshake_advice
 from tubeclient.net.waiting import Outcome
 from tubeclient.settings import TlsSettings
 from tubeclient.wire.framing import Frame, FrameDecoder, encode_frame
@@ -43,15 +35,9 @@ def split_address(address: str) -> tuple[str, int]:
     return host.strip("[]"), int(port)
 
 
-class Receiver(Protocol):
-    """Takes a request's answer, or the reason why none will come: one of them, once, on the connection's thread or
-    that of whoever ends it. Neither waits nor raises."""
-
-    def arrived(self, answer: Frame) -> None:
-        """Take the response."""
-
-    def failed(self, error: TubeError) -> None:
-        """Take the reason."""
+Receiver: TypeAlias = Callable[[Frame | TubeError], object]
+"""Takes a request's answer, or the reason why none will come: one of them, once, on the connection's thread or that of
+whoever ends it. It neither waits nor raises."""
 
 
 class _Awaited(Outcome[Frame]):
@@ -60,34 +46,32 @@ class _Awaited(Outcome[Frame]):
 
     def __init__(self, waiting: dict[int, Receiver], serial: int) -> None:
         super().__init__()
-        self._place = waiting, serial
+        self.serial = serial
+        self._waiting = waiting
 
     def cancel(self) -> bool:
-        waiting, serial = self._place
-        waiting.pop(serial, None)
+        self._waiting.pop(self.serial, None)
         return super().cancel()
 
-    def arrived(self, answer: Frame) -> None:
+    def settle(self, answer: Frame | TubeError) -> None:
         if self.set_running_or_notify_cancel():
-            self.set_result(answer)
-
-    def failed(self, error: TubeError) -> None:
-        if self.set_running_or_notify_cancel():
-            self.set_exception(error)
+            if isinstance(answer, TubeError):
+                self.set_exception(answer)
+            else:
+                self.set_result(answer)
 
 
 class Connection(ProcessBound):
-    """A connection to `address` ("host:port").
+    """A connection to `address` ("host:port"); `submit` may be called from any thread.
 
-    Raises ConnectError if connecting or the TLS handshake fails within `connect_timeout_ms`, and ConfigurationError if
-    the files of `tls` cannot be used. `submit` may be called from any thread. When the connection ends, every pending
-    answer fails with the reason, and `closed` stays true. A server that closes a TLS connection before its first answer
-    has rejected it (for example because of a missing client certificate): that is a ConnectError too.
-    """
+    When it ends, every pending answer fails with the reason, and `closed` stays true. A server that closes a TLS
+    connection before its first answer has rejected it (for example because of a missing client certificate): a
+    ConnectError too."""
 
     def __init__(
         self, address: str, *, connect_timeout_ms: int, send_timeout_ms: int, tls: TlsSettings | None = None
     ) -> None:
+        super().__init__()
         self.address = address
         self.number = next(_numbers)
         """Unique among the connections of the process."""
@@ -100,7 +84,6 @@ class Connection(ProcessBound):
         self._waiting: dict[int, Receiver] = {}
         self._end: TubeError | None = None
         self._reader = threading.Thread(target=self._read, name=f"tubeclient-read-{address}", daemon=True)
-        super().__init__()  # last: a fork may come at any moment, and its child closes every registered object
         try:
             self._reader.start()
         except RuntimeError as error:  # the system is out of threads for now
@@ -117,18 +100,13 @@ class Connection(ProcessBound):
 
     def submit_many(self, streams: Sequence[bytes]) -> list[Future[Frame]]:
         """Send requests with one write, in this order; ConnectionLost if sending fails."""
-        self.check_process()
-        serials = self._take_serials(len(streams))
-        futures = [_Awaited(self._waiting, serial) for serial in serials]
-        self._send(serials, streams, futures)
+        futures = [_Awaited(self._waiting, serial) for serial in self._take_serials(len(streams))]
+        self._send([future.serial for future in futures], streams, [future.settle for future in futures])
         return [*futures]
 
     def post(self, streams: Sequence[bytes], receivers: Sequence[Receiver]) -> list[int]:
-        """As `submit_many`, for callers that send very many: a receiver for each answer costs less than a future.
-
-        Returns the requests' serial numbers, for `forget`. If sending fails, receivers may have got the reason too.
-        """
-        self.check_process()
+        """As `submit_many`, with a receiver for each answer, which costs less than a future. Returns the requests'
+        serial numbers, for `forget`. If sending fails, receivers may have got the reason too."""
         serials = self._take_serials(len(streams))
         self._send(serials, streams, receivers)
         return serials
@@ -138,6 +116,7 @@ class Connection(ProcessBound):
         self._waiting.pop(serial, None)
 
     def _take_serials(self, count: int) -> list[int]:
+        self.check_process()
         return [next(self._serials) & 0x7FFFFFFF for _ in range(count)]
 
     def _send(self, serials: Sequence[int], streams: Sequence[bytes], receivers: Sequence[Receiver]) -> None:
@@ -145,10 +124,7 @@ class Connection(ProcessBound):
         with self._lock:
             if self._end is not None:
                 kind = ConnectError if isinstance(self._end, ConnectError) else ConnectionLost
-                raise kind(
-                    f"the connection to {self.address} is closed: {self._end}",
-                    address=self.address,
-                )
+                raise kind(f"the connection to {self.address} is closed: {self._end}", address=self.address)
             self._waiting.update(zip(serials, receivers, strict=True))
         try:
             with self._write_lock:
@@ -162,14 +138,14 @@ class Connection(ProcessBound):
             self._finish(lost)
             raise lost from error
         except BaseException:  # the caller was interrupted, perhaps in the middle of a frame
-            self._finish(ConnectionLost(f"sending to {self.address} was interrupted", address=self.address))
+            self.break_off("sending was interrupted")
             raise
 
     def close(self) -> None:
         """End the connection and its thread. Pending answers fail with ConnectionLost."""
         if self.inherited:
             return
-        self._finish(ConnectionLost(f"the connection to {self.address} was closed here", address=self.address))
+        self.break_off("it was closed")
         if self._reader is not threading.current_thread():
             self._reader.join(_JOIN_SECONDS)
 
@@ -178,27 +154,14 @@ class Connection(ProcessBound):
         up, fail with ConnectionLost."""
         self._finish(ConnectionLost(f"the connection to {self.address} was ended here: {why}", address=self.address))
 
-    def _let_go(self) -> None:
-        if hasattr(self, "_stream"):  # otherwise the fork came while connecting
-            self._stream.close()  # closes only the child's copy, so the peer notices nothing
-
     def _read(self) -> None:
         decoder = FrameDecoder()
         try:
             while True:
                 with decoder.room() as room:
                     received = self._stream.receive_into(room)
-                    foreign = not self._answered and not self._tls and looks_like_tls(room[:received])
                 if not received:
                     break
-                if foreign:
-                    self._finish(
-                        ConnectError(
-                            f"{self.address} speaks TLS; give TLS settings, or its plain port",
-                            address=self.address,
-                        )
-                    )
-                    return
                 for frame in decoder.received(received):
                     self._answered = True
                     self._settle(frame)
@@ -227,7 +190,7 @@ class Connection(ProcessBound):
         if receiver is None:  # its caller gave up, or the server answered twice
             _log.debug("unexpected answer from %s, serial %d", self.address, frame.serial)
         else:
-            receiver.arrived(frame)
+            receiver(frame)
 
     def _finish(self, reason: TubeError) -> None:
         """Do also the rest of an end that was interrupted. The reading thread comes here too; nothing interrupts it."""
@@ -239,28 +202,23 @@ class Connection(ProcessBound):
         for serial in list(self._waiting):  # in one step: cancelling one takes it out
             receiver = self._waiting.pop(serial, None)
             if receiver is not None:
-                receiver.failed(reason)
+                receiver(reason)
 
 
 def _open(address: str, tls: TlsSettings | None, connect_timeout_ms: int, send_timeout_ms: int) -> PlainStream:
     deadline = time.monotonic() + connect_timeout_ms / 1000
     context = None if tls is None else client_context(tls)
     host, port = split_address(address)
+    fails = f"{host_name()} cannot connect to {address}"
     try:
         connected = socket.create_connection((host, port), connect_timeout_ms / 1000)
     except (OSError, UnicodeError) as error:  # the latter for a name that resolvers do not take
         reason = f"no answer within {connect_timeout_ms} ms" if isinstance(error, TimeoutError) else describe(error)
-        raise ConnectError(
-            f"{host_name()} cannot connect to {address}: {reason}",
-            address=address,
-        ) from error
+        raise ConnectError(f"{fails}: {reason}", address=address) from error
     try:
         if context is None:
             return PlainStream(connected, send_timeout_ms)
         return TlsStream(connected, context, host, deadline, send_timeout_ms)
     except OSError as error:
         connected.close()
-        raise ConnectError(
-            f"{host_name()} cannot connect to {address} over TLS: {handshake_advice(error, host)}",
-            address=address,
-        ) from error
+        raise ConnectError(f"{fails} over TLS: {handshake_advice(error, host)}", address=address) from error

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from time import monotonic
 
@@ -24,10 +25,7 @@ class ConnectionPool(ProcessBound):
         self._closed = False
 
     def get(self, address: str, within_ms: int | None = None) -> Connection:
-        """Return the live connection to `address`.
-
-        ConnectError if connecting fails `within_ms` and the settings' limit; ClientClosed after `close`.
-        """
+        """The live connection to `address`, made `within_ms` and the settings' limit if there is none."""
         self.check_process()
         asked_at = monotonic()
         with self._lock:
@@ -76,36 +74,17 @@ class ConnectionPool(ProcessBound):
             self._connections.pop(address, None)
 
 
-class _SharedPools(ProcessBound):
-    """The pools that all readers of the process share, by settings."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.lock = threading.Lock()
-        self.pools: dict[ClientSettings, ConnectionPool] = {}
-
-    def _let_go(self) -> None:
-        global _shared
-        _shared = _SharedPools()
-
-
-_shared = _SharedPools()
+_shared: dict[tuple[int, ClientSettings], ConnectionPool] = {}
+"""By process and settings: a forked child has its own pools."""
 
 
 def shared_pool(settings: ClientSettings) -> ConnectionPool:
-    """Return the process's pool for these settings: successive tasks in a worker keep their connections.
-
-    A forked child has its own pools.
-    """
-    _shared.check_process()
-    with _shared.lock:
-        return _shared.pools.setdefault(settings, ConnectionPool(settings))
+    """Return the process's pool for these settings: successive tasks in a worker keep their connections."""
+    return _shared.setdefault((os.getpid(), settings), ConnectionPool(settings))
 
 
 def close_shared_pools() -> None:
     """Close this process's pools of `shared_pool`; its next call makes new ones."""
-    _shared.check_process()
-    with _shared.lock:
-        own, _shared.pools = list(_shared.pools.values()), {}
-    for pool in own:
-        pool.close()
+    for place in list(_shared):
+        if place[0] == os.getpid():
+            _shared.pop(place).close()

@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import CancelledError, Future
+from functools import partial
 from typing import Any, NamedTuple, TypeVar, cast
 
 from google.protobuf.message import Message
@@ -33,10 +34,8 @@ from tubeclient.wire.framing import Frame
 from tubeclient.wire.methods import Method
 
 T = TypeVar("T")
-W = TypeVar("W")
 
-
-_ENDS_OF_STEPS = (Send, Receive, Emit, SendAll)  # and sleeps
+_ENDS_OF_STEPS = (Send, Receive, Emit, SendAll, Sleep)
 
 
 class Pending(NamedTuple):
@@ -58,9 +57,9 @@ class Monitor:
         self.lock = threading.RLock()
         self._signals: dict[str, Bell] = {}
 
-    def bell(self, signal: str) -> Bell:
-        """The bell that rings at each `signal`; its lock is this monitor's."""
-        return self._signals.setdefault(signal, Bell())
+    def expect(self, signal: str) -> Alarm:
+        """What the next `signal` sets; call with the lock held, and wait without it."""
+        return self._signals.setdefault(signal, Bell()).expect()
 
     def notify(self, signal: str) -> None:
         """Wake all waiters for `signal`."""
@@ -68,16 +67,10 @@ class Monitor:
             if signal in self._signals:
                 self._signals[signal].ring()
 
-    def notifier(self, signal: str) -> Callable[[object], None]:
-        """A callback with any argument that wakes all waiters for `signal`."""
-        return lambda _: self.notify(signal)
-
 
 class FlowRunner:
-    """Runs flows on the calling thread. `wake` cuts short the running flow's sleep.
-
-    Flows with common state need runners with the same `monitor`.
-    """
+    """Runs flows on the calling thread. `wake` cuts short the running flow's sleep. Flows with common state need
+    runners with the same `monitor`."""
 
     def __init__(self, pool: ConnectionPool, monitor: Monitor | None = None) -> None:
         self._pool = pool
@@ -100,8 +93,7 @@ class FlowRunner:
             try:
                 event = next(steps)
             except StopIteration as stop:
-                result: T = stop.value
-                return result
+                return cast(T, stop.value)
             if on_event is not None:
                 on_event(event)
 
@@ -112,19 +104,23 @@ class FlowRunner:
         try:
             while True:
                 try:
-                    effect, result = self.step(flow, result, failure)
+                    effect, woken = self._step(flow, result, failure)
                 except StopIteration as stop:
-                    value: T = stop.value
-                    return value
-                failure = None
+                    return cast(T, stop.value)
+                result, failure = None, None
                 if isinstance(effect, Emit):
                     yield effect.value
-                elif effect is not None:
-                    result, failure = self.carry_out(effect)
+                elif woken is not None:
+                    result = woken.wait(effect.delay_ms / 1000)
+                else:
+                    try:
+                        result = self._carry_out(effect)
+                    except TubeError as error:
+                        failure = error
         finally:
-            self.close(flow)
+            self._close(flow)
 
-    def close(self, flow: Flow[Any]) -> None:
+    def _close(self, flow: Flow[Any]) -> None:
         """Close a flow before its end."""
         if self._pool.inherited:  # a thread that does not exist in this process may hold the lock
             flow.close()
@@ -132,52 +128,37 @@ class FlowRunner:
             with self._monitor.lock:
                 flow.close()
 
-    def step(self, flow: Flow[T], result: Any, failure: TubeError | None) -> tuple[Effect | None, Any]:
-        """Run a flow to the end of its step. Returns the effect that ended it, or None and that effect's result."""
-        effect, wait = self.advance(flow, result, failure, Bell.expect)
-        if wait is None:
-            return effect, None
-        assert isinstance(effect, Sleep)
-        return None, wait(effect.delay_ms / 1000)
-
-    def advance(
-        self, flow: Flow[T], result: Any, failure: TubeError | None, expect: Callable[[Bell], W]
-    ) -> tuple[Effect, W | None]:
-        """Run a flow to the end of its step. Returns the effect that ended it. If that is a sleep on a signal, returns
-        also what `expect`, called under the monitor's lock, made of the signal's bell."""
+    def _step(self, flow: Flow[Any], result: Any, failure: TubeError | None) -> tuple[Any, Alarm | None]:
+        """Run a flow to the end of its step. Returns the effect that ended it, and for a sleep on a signal what that
+        sets."""
         self._pool.check_process()
         with self._monitor.lock:
             effect = flow.send(result) if failure is None else flow.throw(failure)
             while not isinstance(effect, _ENDS_OF_STEPS):
-                answer: Any = None
-                if isinstance(effect, Now):
-                    answer = time.monotonic() * 1000
-                elif isinstance(effect, Done):
-                    pending = cast(Pending, effect.ticket)
-                    answer = pending.future.done() or time.monotonic() >= pending.deadline
-                elif isinstance(effect, Notify):
-                    self._monitor.notify(effect.signal)
-                elif isinstance(effect, WallClock):
-                    answer = time.time() * 1000
-                elif isinstance(effect, ConnectionTo):
-                    connection = self._pool.live(effect.address)
-                    answer = None if connection is None else connection.number
-                else:
-                    return effect, expect(self._monitor.bell(effect.signal)) if effect.signal else None
-                effect = flow.send(answer)
-            return effect, None
+                effect = flow.send(self._answer(effect))
+            signal = effect.signal if isinstance(effect, Sleep) else ""
+            return effect, self._monitor.expect(signal) if signal else None
+
+    def _answer(self, effect: Effect) -> Any:
+        """The result of an effect that ends no step."""
+        if isinstance(effect, Now):
+            return time.monotonic() * 1000
+        if isinstance(effect, WallClock):
+            return time.time() * 1000
+        if isinstance(effect, Done):
+            pending = cast(Pending, effect.ticket)
+            return pending.future.done() or time.monotonic() >= pending.deadline
+        if isinstance(effect, ConnectionTo):
+            connection = self._pool.live(effect.address)
+            return None if connection is None else connection.number
+        if isinstance(effect, Notify):
+            return self._monitor.notify(effect.signal)
+        raise TypeError(f"a flow asked for {effect!r}")
 
     def wake(self) -> None:
         """Cut the current sleep short, or the next one."""
         self._pool.check_process()
         self._wake.set()
-
-    def carry_out(self, effect: Effect) -> tuple[Any, TubeError | None]:
-        """Execute the effect that ended a step; returns its result, and the error if it failed."""
-        try:
-            return self._carry_out(effect), None
-        except TubeError as error:
-            return None, error
 
     def _carry_out(self, effect: Effect) -> Any:
         if self._stopped is not None:
@@ -188,9 +169,8 @@ class FlowRunner:
             return self._send(effect.sends)
         if isinstance(effect, Receive):
             return self._receive(effect.ticket)
-        if isinstance(effect, Sleep):
-            return self._wake.wait(effect.delay_ms / 1000)
-        raise TypeError(f"a flow asked for {effect!r}")
+        assert isinstance(effect, Sleep)
+        return self._wake.wait(effect.delay_ms / 1000)
 
     def _send(self, sends: Sequence[Send]) -> list[Ticket]:
         address = sends[0].address
@@ -201,7 +181,7 @@ class FlowRunner:
         tickets: list[Ticket] = []
         for send, limit_ms, future in zip(sends, limits_ms, futures, strict=True):
             if send.signal:
-                future.add_done_callback(self._monitor.notifier(send.signal))
+                future.add_done_callback(partial(_notify, self._monitor, send.signal))
             answer = send.answer or send.method.spec.response
             tickets.append(Ticket(Pending(address, send.method, answer, future, limit_ms, now + limit_ms / 1000)))
         return tickets
@@ -234,6 +214,10 @@ class FlowRunner:
             raise ConnectionLost(f"{pending.address}: {error}", address=pending.address) from None
         except ProtocolError as error:
             raise ProtocolError(f"{pending.address} answered {pending.method.name} with {error}") from error
+
+
+def _notify(monitor: Monitor, signal: str, _: object) -> None:
+    monitor.notify(signal)
 
 
 def _stream(send: Send, timeout_ms: int) -> bytes:

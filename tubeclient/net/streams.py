@@ -61,9 +61,7 @@ class PlainStream:
 
 class TlsStream(PlainStream):
     """TLS client over a connected socket. The constructor does the handshake, until `deadline` of time.monotonic().
-
-    Raises OSError (such as `ssl.SSLError`) if it fails; the caller then closes the socket.
-    """
+    Raises OSError (such as `ssl.SSLError`) if it fails; the caller then closes the socket."""
 
     def __init__(
         self, sock: socket.socket, context: ssl.SSLContext, host: str, deadline: float, send_timeout_ms: int
@@ -143,10 +141,6 @@ class TlsStream(PlainStream):
         return total
 
 
-# X509_V_ERR_* of OpenSSL.
-_NOT_YET_VALID, _EXPIRED = 9, 10
-_OTHER_HOST = (62, 64)
-
 REFUSED_ADVICE = "if it asks for a client certificate, name one that it trusts as certificate_file"
 """For servers that end a connection at its start."""
 
@@ -169,7 +163,9 @@ def client_context(settings: TlsSettings) -> ssl.SSLContext:
         try:
             context.load_verify_locations(settings.ca_file)
         except OSError as error:
-            raise ConfigurationError(_file_fault("ca_file", settings.ca_file, error, "certificate")) from error
+            raise ConfigurationError(
+                f"ca_file {settings.ca_file} cannot be used ({describe(error)}): it must hold certificates in PEM form"
+            ) from error
     if settings.certificate_file is not None:
         _load_own(context, settings, settings.certificate_file)
     return context
@@ -183,40 +179,21 @@ def _load_own(context: ssl.SSLContext, settings: TlsSettings, certificate_file: 
         return settings.read_key_password()
 
     key_file = settings.key_file or certificate_file
-    for name, file in (("certificate_file", certificate_file), ("key_file", key_file)):
-        try:
-            with open(file, "rb"):
-                pass
-        except OSError as error:
-            raise ConfigurationError(_file_fault(name, file, error, "")) from error
     try:
         context.load_cert_chain(certificate_file, key_file, password)
     except OSError as error:
         raise ConfigurationError(
             f"certificate_file {certificate_file} and key_file {key_file} cannot be used ({describe(error)}): both "
-            "must be PEM, the key must belong to the first certificate, and its password must be correct"
+            "must be readable and PEM, the key must belong to the first certificate, and its password must be correct"
         ) from error
-
-
-def _file_fault(name: str, file: str, error: OSError, content: str) -> str:
-    if isinstance(error, ssl.SSLError):
-        return f"{name} {file} holds no {content} in PEM form ({describe(error)})"
-    return f"cannot read {file}, named by {name}: {error.strerror or error}"
 
 
 def handshake_advice(error: OSError, host: str) -> str:
     """Why a handshake with `host` failed, and what to do."""
     if isinstance(error, ssl.SSLCertVerificationError):
-        if error.verify_code in _OTHER_HOST:
-            return (
-                f"its certificate is for another name than {host} ({error.verify_message}); connect by a name in the "
-                "certificate, or turn check_hostname off"
-            )
-        if error.verify_code in (_NOT_YET_VALID, _EXPIRED):
-            return f"its certificate is out of date ({error.verify_message}); renew it, or set this machine's clock"
         return (
-            f"its certificate is not trusted ({error.verify_message}); name a file with its signer's certificate as "
-            "ca_file"
+            f"its certificate is refused ({error.verify_message}): it must be valid today, its signer must be in "
+            f"ca_file, and it must name {host}, unless check_hostname is off"
         )
     if isinstance(error, TimeoutError):
         return f"no answer to the TLS handshake; {_PORTS}"
@@ -224,8 +201,3 @@ def handshake_advice(error: OSError, host: str) -> str:
     if "alert" in reason:
         return f"it refused the TLS handshake ({reason}); {REFUSED_ADVICE}"
     return f"the TLS handshake failed ({reason}); {_PORTS}"
-
-
-def looks_like_tls(data: bytes | memoryview) -> bool:
-    """Whether bytes in place of a frame's start are a TLS alert or handshake message."""
-    return len(data) >= 2 and data[0] in (0x15, 0x16) and data[1] == 0x03

@@ -6,13 +6,16 @@ from __future__ import annotations
 
 import _thread
 import logging
+import os
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
 from functools import partial
 from queue import Empty, SimpleQueue
 from time import monotonic
-from typing import Final, TypeVar
+from typing import TypeVar
+
+from tubeclient.errors import ClientClosed
 
 _log = logging.getLogger(__name__)
 
@@ -20,25 +23,14 @@ T = TypeVar("T")
 
 
 def call_back(callback: Callable[[T], object], argument: T) -> None:
-    """Call `callback`, and log what it raises. Others wait for what this thread does next.
-
-    SystemExit and the like as well: they would end this thread and not the program. On the main thread they may come
-    from a signal, and are raised.
-    """
+    """Call `callback`, and log what it raises, SystemExit and the like too: they would end this thread, for whose work
+    others wait, and not the program. On the main thread they may come from a signal, and are raised."""
     try:
         callback(argument)
     except BaseException as error:
         if not isinstance(error, Exception) and threading.current_thread() is threading.main_thread():
             raise
         _log.exception("a callback for %r failed", argument)
-
-
-_LONGEST_SECONDS: Final = threading.TIMEOUT_MAX
-
-
-def _wait_seconds(seconds: float) -> float:
-    """As the system takes them: users may write infinity for "without an end"."""
-    return min(max(0.0, seconds), _LONGEST_SECONDS)
 
 
 class Alarm:
@@ -54,7 +46,8 @@ class Alarm:
         """Whether it was set, before or during the wait; resets it."""
         woken = False
         try:
-            self._queue.get(timeout=_wait_seconds(seconds))
+            # As long as the system takes: users may write infinity for "without an end".
+            self._queue.get(timeout=min(max(0.0, seconds), threading.TIMEOUT_MAX))
             woken = True
             while True:
                 self._queue.get_nowait()
@@ -66,28 +59,19 @@ class Bell:
     """Wakes all who wait for a change of a lock's data. Call `expect` and `ring` with the lock held."""
 
     def __init__(self) -> None:
-        self._waiters: list[SimpleQueue[None]] = []
+        self._waiters: list[Alarm] = []
 
     def ring(self) -> None:
         """Wake all waiters."""
         while self._waiters:
-            self._waiters[-1].put(None)  # before removing it, so that the next ring repeats an interrupted one
+            self._waiters[-1].set()  # before removing it, so that the next ring repeats an interrupted one
             self._waiters.pop()
 
-    def expect(self) -> Callable[[float], bool]:
-        """Returns a function, to be called without the lock, that waits up to so many seconds for the next ring and
-        returns whether it came."""
-        waiter: SimpleQueue[None] = SimpleQueue()
+    def expect(self) -> Alarm:
+        """What the next ring sets; wait for it without the lock."""
+        waiter = Alarm()
         self._waiters.append(waiter)
-
-        def wait(seconds: float) -> bool:
-            try:
-                waiter.get(timeout=_wait_seconds(seconds))
-            except Empty:
-                return False
-            return True
-
-        return wait
+        return waiter
 
     def wait_for(self, lock: threading.Lock, condition: Callable[[], bool], seconds: float) -> bool:
         """Wait until `condition` holds; False on timeout. Waits without the lock, and checks with it."""
@@ -96,12 +80,11 @@ class Bell:
             with lock:
                 if condition():
                     return True
-                wait = self.expect()
+                waiter = self.expect()
             left = until - monotonic()
             if left <= 0:
-                with lock:
-                    return condition()
-            wait(left)
+                return False
+            waiter.wait(left)
 
 
 class _FuturesLock(_thread.RLock):  # type: ignore[misc]  # typeshed says final
@@ -116,10 +99,12 @@ class _FuturesLock(_thread.RLock):  # type: ignore[misc]  # typeshed says final
 
 
 class Outcome(Future[T]):
-    """A future whose waiters hold no lock, and whose callbacks cannot end the thread that settles it."""
+    """A future whose waiters hold no lock, and whose callbacks cannot end the thread that settles it. In a forked child
+    it raises ClientClosed: waiting there would never end."""
 
     def __init__(self) -> None:
         super().__init__()
+        self._process = os.getpid()
         self._condition = _FuturesLock()  # type: ignore[assignment]
 
     def result(self, timeout: float | None = None) -> T:
@@ -135,10 +120,12 @@ class Outcome(Future[T]):
         super().add_done_callback(partial(call_back, fn))
 
     def _await(self, timeout: float | None) -> None:
+        if self._process != os.getpid():
+            raise ClientClosed("this answer belongs to the parent process; make a new one in the child")
         if not self.done():
             over = Alarm()
             super().add_done_callback(lambda _: over.set())
-            over.wait(_LONGEST_SECONDS if timeout is None else timeout)
+            over.wait(threading.TIMEOUT_MAX if timeout is None else timeout)
 
 
 class OneThread:

@@ -69,9 +69,7 @@ def _checked_tag(tag: str) -> str:
 def _checked_body(topic: str, body: bytes) -> bytes:
     """Return `body` as bytes; ConfigurationError for anything else, and for an empty one."""
     if not isinstance(body, bytes | bytearray | memoryview):
-        raise ConfigurationError(
-            f"a message to topic {topic} must be bytes, not {type(body).__name__}; encode it first"
-        )
+        raise ConfigurationError(f"a message to topic {topic} must be bytes, not {type(body).__name__}: encode it")
     if not len(body):
         raise ConfigurationError(f"an empty message cannot be sent to topic {topic}: TubeMQ refuses it")
     return bytes(body)

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import itertools
+import logging
 import random
+import threading
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from datetime import datetime
 from time import monotonic
 
+from tubeclient.access import masters_of
 from tubeclient.admin import Admin
 from tubeclient.arguments import checked_kind
 from tubeclient.errors import (
+    ClientClosed,
     ConfigurationError,
     DeadlineExceeded,
     PartitionUnavailable,
@@ -19,19 +24,36 @@ from tubeclient.errors import (
     TubeError,
 )
 from tubeclient.flows.effects import backoff_ms
+from tubeclient.flows.hold_group import HEARTBEAT_INTERVAL_MS
 from tubeclient.flows.patience import given_ms
+from tubeclient.flows.produce import ProducerSession, Routes
+from tubeclient.identity import host_name, new_client_id, own_address
+from tubeclient.keys import PartitionKey
 from tubeclient.names import topic_names
 from tubeclient.net.forgotten import Watch
 from tubeclient.net.fork import ProcessBound
-from tubeclient.net.sending import Answer, Sending, SendResult
+from tubeclient.net.pool import ConnectionPool
+from tubeclient.net.runner import FlowRunner
+from tubeclient.net.waiting import OneThread
+from tubeclient.producing.delivery import Delivery, InFlight, SendResult
 from tubeclient.producing.outgoing import OutgoingMessage
-from tubeclient.producing.publishing import Publishing
 from tubeclient.settings import ClientSettings, checked_settings
+from tubeclient.wire.envelope import encode_request
+from tubeclient.wire.methods import Method
+from tubeclient.wire.payload import checksum
+from tubeclient.wire.proto import broker_pb2
 
 __all__ = ["Producer", "SendResult"]
 
+_log = logging.getLogger(__name__)
+
+_SEND = Method.SEND_MESSAGE.spec
+_JOIN_SECONDS = 5.0
+_END_SECONDS = 10.0
+"""How long the end of a program waits for messages of a producer that nobody closed."""
+_BEAT_RETRY_MS = 1_000
 _PUBLISH_RETRY_MS = 1_000
-_FIRST_LOOKS_MS = 1_000
+_FIRST_LOOKS_SECONDS = 1.0
 """How long to wait for a topic before asking the master whether it exists."""
 
 
@@ -57,15 +79,21 @@ class Producer(ProcessBound):
         if isinstance(max_in_flight, bool) or not isinstance(max_in_flight, int) or max_in_flight < 1:
             raise ConfigurationError(f"max_in_flight must be a number of messages, 1 or more, not {max_in_flight!r}")
         self._settings = checked_settings(settings)
-        self._publishing = Publishing(self._settings, max_in_flight)
-        self._outbox = self._publishing.outbox
-        self._routes = self._publishing.routes
-        self._watch = Watch(self, "a Producer", self._publishing.end, self._outbox.flush)
-
-    @property
-    def client_id(self) -> str:
+        self.client_id = new_client_id("producer", "Producer")
         """The client id at master and brokers."""
-        return self._publishing.client_id
+        masters = masters_of(self._settings)
+        self._authority = masters.authority
+        self._session = ProducerSession(masters, self.client_id, host_name())
+        self._session_lock = threading.Lock()  # held while the master is asked
+        self._registered = False
+        self._pool = ConnectionPool(self._settings)
+        self._runner = FlowRunner(self._pool)
+        self._routes = Routes()
+        self._delivery = Delivery(self._pool, self._routes, self._encode, max_in_flight)
+        self._heartbeats = OneThread(self._beat, "tubeclient-producer")
+        self._closed = threading.Event()
+        self._sent_from = own_address()
+        self._watch = Watch("a Producer", self._end)
 
     @property
     def topics(self) -> list[str]:
@@ -73,14 +101,9 @@ class Producer(ProcessBound):
         self.check_process()
         return self._routes.topics
 
-    def is_writable(self, topic: str) -> bool:
-        """Whether the topic is published, and the master's last list has a writable partition."""
-        self.check_process()
-        return self._routes.is_writable(topic)
-
     def max_message_bytes(self, topic: str) -> int:
         """The largest message of a published topic, including attributes, as last reported by the master."""
-        return self._publishing.session.max_message_bytes(topic)
+        return self._session.max_message_bytes(topic)
 
     def publish(self, topics: Iterable[str], *, timeout_ms: float = 10_000) -> None:
         """Prepare to send to `topics`.
@@ -93,50 +116,40 @@ class Producer(ProcessBound):
         wanted = topic_names(topics)
         if not wanted:
             raise ConfigurationError("publish takes at least one topic")
+        began: float | None = monotonic()
         deadline = monotonic() + self._seconds(timeout_ms)
         self._watch.begin()
-        self._publishing.register()
+        self._register()
         starts = {topic: random.randrange(1 << 16) for topic in wanted}
-        missing, busy = self._wait_writable(starts, min(deadline, monotonic() + _FIRST_LOOKS_MS / 1000))
-        if not missing:
-            return
-        why = self._why_not_writable(missing)
-        missing, busy = self._wait_writable(starts, deadline)
-        if missing:
-            raise PartitionUnavailable(
-                f"the master lists no partition to write to: {busy or why}",
-                code=423,
-                context=f"publishing to {', '.join(missing)}",
-                topic=missing[0],
-            )
-
-    def _wait_writable(self, starts: Mapping[str, int], deadline: float) -> tuple[list[str], str]:
-        """Ask the master until all topics of `starts` can be written, or until `deadline`. Returns those that cannot,
-        and the master's text if it was too busy to answer."""
-        attempt = 0
-        while True:
+        for attempt in itertools.count():
             busy = ""
             try:
-                missing = self._publishing.refresh(starts)
+                missing = self._refresh(starts)
             except ServerBusy as error:
-                missing, busy = sorted(starts), str(error)
-            left = deadline - monotonic()
-            if not missing or left <= 0:
-                return missing, busy
+                missing, busy = wanted, str(error)
+            if not missing:
+                return
+            now = monotonic()
+            if began is not None and now >= min(deadline, began + _FIRST_LOOKS_SECONDS):
+                self._check_deployed(missing)
+                began = None  # once
+            if now >= deadline:
+                raise PartitionUnavailable(
+                    f"the master lists no partition to write to: {busy or 'it takes no messages now, or is not there'}",
+                    code=423,
+                    context=f"publishing to {', '.join(missing)}",
+                    topic=missing[0],
+                )
             pause = backoff_ms(attempt, random.random(), limit_ms=_PUBLISH_RETRY_MS) / 1000
-            attempt += 1
-            self._publishing.closed.wait(min(pause, left))
+            self._closed.wait(min(pause, deadline - now))
 
-    def _why_not_writable(self, topics: Iterable[str]) -> str:
-        """A possible reason why the master lists no partition of the topics. Raises TopicNotDeployed for a topic that
-        its web port does not list."""
-        unsure = "the topic takes no messages now or does not exist; check its spelling"
+    def _check_deployed(self, topics: Iterable[str]) -> None:
+        """Raise TopicNotDeployed for a topic that the master's web port, if it answers, does not list."""
         try:
-            there = Admin(self._settings).topic_names()
-        except TubeError:  # no web port there, so the reason is unknown
-            port = self._settings.master_web_port
-            return f"{unsure}, and master_web_port: web port {port}, which would say which, does not answer"
-        if unknown := sorted({*topics}.difference(there)):
+            unknown = sorted({*topics}.difference(Admin(self._settings).topic_names()))
+        except TubeError:
+            return
+        if unknown:
             names = ", ".join(unknown)
             raise TopicNotDeployed(
                 431,
@@ -145,7 +158,42 @@ class Producer(ProcessBound):
                 topic=unknown[0],
                 answered=False,
             )
-        return "the topic takes no messages now"
+
+    def _register(self) -> None:
+        """Register the producer at the master, once, and start its heartbeats."""
+        with self._session_lock:
+            self._check_open()
+            if not self._registered:
+                self._runner.run(self._session.register())
+                self._registered = True
+            self._heartbeats.ensure()
+
+    def _refresh(self, starts: Mapping[str, int]) -> list[str]:
+        """Ask the master where topics can be written, and publish those of `starts` that can; returns the others."""
+        with self._session_lock:
+            self._check_open()
+            with self._delivery.lock:
+                topics = {*self._routes.topics, *starts}
+            self._runner.run(self._session.refresh(sorted(topics)))
+            with self._delivery.lock:
+                return self._routes.publish(starts, self._session.layouts, self._session.brokers)
+
+    def _beat(self) -> None:
+        """Send heartbeats until closed; after a failed one the next comes sooner."""
+        failures = 0
+        pause_ms = float(HEARTBEAT_INTERVAL_MS)
+        while not self._closed.wait(pause_ms / 1000):
+            try:
+                self._refresh({})
+                failures = 0
+                pause_ms = HEARTBEAT_INTERVAL_MS
+            except TubeError as error:
+                pause_ms = backoff_ms(
+                    failures, random.random(), first_ms=_BEAT_RETRY_MS, limit_ms=HEARTBEAT_INTERVAL_MS
+                )
+                failures += 1
+                if not self._closed.is_set():
+                    _log.warning("a producer's heartbeat failed; the next try is in %.1f s: %s", pause_ms / 1000, error)
 
     def submit(
         self,
@@ -198,11 +246,15 @@ class Producer(ProcessBound):
                 checked_kind(message, OutgoingMessage, "a message", 'OutgoingMessage.of("clicks", b"hello", tag="web")')
             longest[message.topic] = max(longest.get(message.topic, 0), len(message.payload))
         for topic, size in longest.items():
-            self._check_topic(topic)
-            self._check_size(topic, size)
-        sendings = [Sending(*message, Answer(self), deadline) for message in messages]
-        self._outbox.submit(sendings)
-        return [sending.result for sending in sendings]
+            if topic not in self._routes:
+                raise ConfigurationError(f"topic {topic} was not published; call publish([{topic!r}]) first")
+            if size > (limit := self.max_message_bytes(topic)):
+                raise ConfigurationError(
+                    f"a message of {size} bytes, attributes included, exceeds topic {topic}'s limit of {limit} bytes"
+                )
+        in_flight = [InFlight(message, deadline) for message in messages]
+        self._delivery.submit(in_flight)
+        return [one.answer for one in in_flight]
 
     def send(
         self,
@@ -215,15 +267,7 @@ class Producer(ProcessBound):
         timeout_ms: float | None = None,
     ) -> SendResult:
         """Send and wait for the answer; raises the error of the last attempt."""
-        deadline = monotonic() + self._seconds(timeout_ms)
-        answer = self.submit(topic, body, tag=tag, time=time, attributes=attributes, timeout_ms=timeout_ms)
-        try:
-            # A little longer than the message's own time: its own error says more.
-            return answer.result(max(0.0, deadline - monotonic()) + self._settings.connect_timeout_ms / 1000)
-        except TimeoutError as error:
-            if isinstance(error, TubeError):
-                raise
-            raise DeadlineExceeded(f"no answer in time to a message sent to topic {topic}") from None
+        return self.submit(topic, body, tag=tag, time=time, attributes=attributes, timeout_ms=timeout_ms).result()
 
     def flush(self, *, timeout_ms: float | None = None) -> None:
         """Wait until every submitted message has been acknowledged or given up.
@@ -231,7 +275,7 @@ class Producer(ProcessBound):
         DeadlineExceeded if that takes longer than `timeout_ms` (default: `retry_limit_ms`).
         """
         self._check_open()
-        if not self._outbox.flush(self._seconds(timeout_ms)):
+        if not self._delivery.flush(self._seconds(timeout_ms)):
             raise DeadlineExceeded("messages are still in flight; their futures will have the results")
 
     def close(self, *, timeout_ms: float | None = None) -> None:
@@ -240,10 +284,37 @@ class Producer(ProcessBound):
         Messages without an answer after `timeout_ms` (default: `retry_limit_ms`) fail with ClientClosed; so does every
         later submit.
         """
-        if self.inherited:
-            return
-        self._publishing.close(self._seconds(timeout_ms))
-        self._watch.end()
+        if not self.inherited:
+            self._close(self._seconds(timeout_ms))
+            self._watch.end()
+
+    def _close(self, seconds: float) -> None:
+        """May be called again."""
+        self._delivery.close(seconds)
+        self._closed.set()
+        try:
+            # Not by `acquire`, which an interrupt may leave held. Who has it ends within the time of its calls.
+            with self._session_lock:
+                if self._registered:
+                    self._runner.run(self._session.close())
+        except TubeError as error:
+            _log.info("could not unregister the producer; the master's lease will end: %s", error)
+        self._registered = False  # only now: an interrupted caller comes here again
+        self._pool.close()
+        self._delivery.join()
+        self._heartbeats.join(_JOIN_SECONDS)
+
+    def _end(self) -> None:
+        """The program ends, and nobody closed this producer: nobody looks at its futures, so say what is lost."""
+        self._delivery.close(_END_SECONDS)
+        for topic, count in self._delivery.given_up.items():
+            _log.error(
+                "%d messages to topic %s were given up: no broker acknowledged them before they were late or the "
+                "program ended. Call flush or close to wait for them",
+                count,
+                topic,
+            )
+        self._close(0)
 
     def __enter__(self) -> Producer:
         return self
@@ -253,18 +324,24 @@ class Producer(ProcessBound):
 
     def _check_open(self) -> None:
         self.check_process()
-        self._publishing.check_open()
+        if self._closed.is_set():
+            raise ClientClosed("this producer is closed; make a new one")
 
     def _seconds(self, timeout_ms: float | None) -> float:
         return (self._settings.retry_limit_ms if timeout_ms is None else max(0.0, given_ms(timeout_ms))) / 1000
 
-    def _check_topic(self, topic: str) -> None:
-        if topic not in self._routes:
-            raise ConfigurationError(f"topic {topic} was not published; call publish([{topic!r}]) first")
-
-    def _check_size(self, topic: str, size: int) -> None:
-        limit = self.max_message_bytes(topic)
-        if size > limit:
-            raise ConfigurationError(
-                f"a message of {size} bytes, attributes included, exceeds topic {topic}'s limit of {limit} bytes"
-            )
+    def _encode(self, message: OutgoingMessage, key: PartitionKey) -> bytes:
+        request = broker_pb2.SendMessageRequestP2B(
+            clientId=self.client_id,
+            topicName=message.topic,
+            partitionId=key.partition_id,
+            data=message.payload,
+            flag=message.flag,
+            checkSum=checksum(message.payload),
+            sentAddr=self._sent_from,
+            msgType=message.tag or None,
+            msgTime=message.time or None,
+        )
+        self._authority.to_broker(request)
+        body = request.SerializeToString()
+        return encode_request(_SEND.service, _SEND.method_id, body, self._settings.rpc_timeout_ms)

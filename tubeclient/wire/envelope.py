@@ -7,7 +7,7 @@ RspResponseBody or RspExceptionBody, each preceded by its length as a varint (Ja
 from __future__ import annotations
 
 from functools import cache, lru_cache
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from google.protobuf.descriptor import Descriptor
 from google.protobuf.message import DecodeError, Message
@@ -26,8 +26,6 @@ _REQUEST_TAG = b"\x1a"
 _METHOD_TAG, _DATA_TAG = b"\x08", b"\x12"
 
 _ONE_BYTE = [bytes([value]) for value in range(0x80)]
-
-_USUAL_HEADER_BYTES = 32
 
 M = TypeVar("M", bound=Message)
 
@@ -56,8 +54,10 @@ def parse_message(kind: type[M], data: bytes | memoryview) -> M:
     return message
 
 
-_parse_again = lru_cache(maxsize=16)(parse_message)
-"""For bytes that repeat often."""
+@lru_cache(maxsize=16)
+def _header(kind: type[Any], data: bytes) -> Any:
+    """A header, not to be changed: a server sends the same few bytes in each answer."""
+    return parse_message(kind, data)
 
 
 def encode_request(service: int, method_id: int, body: bytes, timeout_ms: int) -> bytes:
@@ -85,7 +85,7 @@ def _request_headers(service: int) -> bytes:
 def decode_request(stream: bytes) -> Request:
     """Split a request's stream; ProtocolError if it is not one."""
     connection_bytes, header_bytes, body_bytes = _split(stream)
-    flag = _header(rpc_pb2.RpcConnHeader, connection_bytes).flag
+    flag = _header(rpc_pb2.RpcConnHeader, bytes(connection_bytes)).flag
     if flag != _REQUEST_FLAG:
         raise ProtocolError(f"flag {flag} where a request was expected")
     header = parse_message(rpc_pb2.RequestHeader, header_bytes)
@@ -116,16 +116,14 @@ def encode_error(exception_name: str, text: str, *, fatal: bool = False) -> byte
 
 
 def decode_response(stream: bytes, method_id: int) -> bytes:
-    """Return the bytes of the call's message in a response's stream.
-
-    Raises StandbyMaster or RemoteError if the server could not run the call, ConnectionLost if it is starting or
-    stopping, ProtocolError if the bytes are not a response to `method_id`.
-    """
+    """Return the bytes of the call's message in a response's stream. Raises StandbyMaster or RemoteError if the server
+    could not run the call, ConnectionLost if it is starting or stopping, ProtocolError if it is no response to
+    `method_id`."""
     connection_bytes, header_bytes, body_bytes = _split(stream)
-    flag = _header(rpc_pb2.RpcConnHeader, connection_bytes).flag
+    flag = _header(rpc_pb2.RpcConnHeader, bytes(connection_bytes)).flag
     if flag != _RESPONSE_FLAG:
         raise ProtocolError(f"flag {flag} where a response was expected")
-    if _header(rpc_pb2.ResponseHeader, header_bytes).status != rpc_pb2.ResponseHeader.SUCCESS:
+    if _header(rpc_pb2.ResponseHeader, bytes(header_bytes)).status != rpc_pb2.ResponseHeader.SUCCESS:
         failure = parse_message(rpc_pb2.RspExceptionBody, body_bytes)
         # The prefix of the class name depends on the protocol version, so compare the end only.
         if failure.exceptionName.endswith(".ServerNotReadyException"):  # an IOException of NettyRpcServer's
@@ -142,10 +140,8 @@ def decode_response(stream: bytes, method_id: int) -> bytes:
 
 
 def _plain_data(body: memoryview, method_id: int) -> bytes | None:
-    """The data of a RspResponseBody with only method and data, as all known servers write it.
-
-    A parser would copy it twice more, and packs of messages are large.
-    """
+    """The data of a RspResponseBody with only method and data, as all known servers write it. A parser would copy it
+    twice more, and packs of messages are large."""
     before = _before_data(method_id)
     if body[: len(before)] != before:
         return None
@@ -199,14 +195,6 @@ def _split(stream: bytes) -> tuple[memoryview, memoryview, memoryview]:
             raise ProtocolError(f"an envelope that ends {end - len(stream)} bytes early")
         pieces.append(whole[start:end])
     return pieces[0], pieces[1], pieces[2]
-
-
-def _header(kind: type[M], data: memoryview) -> M:
-    """A header, cached and not to be changed: a server sends the same few bytes in each answer."""
-    if len(data) > _USUAL_HEADER_BYTES:
-        return parse_message(kind, data)
-    header: M = _parse_again(kind, bytes(data))  # type: ignore[arg-type]  # mypy: the class of a message does hash
-    return header
 
 
 def varint(value: int) -> bytes:

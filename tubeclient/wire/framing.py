@@ -64,11 +64,8 @@ def encode_block_length(length: int) -> bytes:
 
 
 class FrameDecoder:
-    """Turns the bytes of a connection, fed in pieces of any size, into frames.
-
-    Between calls it keeps the bytes of at most one frame (`MAX_STREAM_BYTES` and its headers). It refuses a wrong
-    token, block count or length at once. It cannot be used after a ProtocolError.
-    """
+    """Turns the bytes of a connection, fed in pieces of any size, into frames. It keeps the bytes of at most one frame,
+    and refuses a wrong token, block count or length at once. It cannot be used after a ProtocolError."""
 
     def __init__(self) -> None:
         self._buffer = bytearray(_BUFFER_BYTES)
@@ -101,9 +98,10 @@ class FrameDecoder:
         start = 0
         with memoryview(self._buffer) as view:
             while (frame_end := self._scan(start)) is not None:
-                frames.append(self._frame(_HEADER.unpack_from(view, start)[1], view))
+                stream = b"".join(view[begin:end] for begin, end in self._block_ends)  # copies each byte once
+                frames.append(Frame(_HEADER.unpack_from(view, start)[1], stream))
                 start = frame_end
-                self._restart()
+                self._block_ends, self._stream_bytes = [], 0
             if start:
                 view[: self._end - start] = view[start : self._end]
                 self._end -= start
@@ -112,31 +110,18 @@ class FrameDecoder:
             self._buffer = bytearray(_BUFFER_BYTES)
         return frames
 
-    @property
-    def buffered_bytes(self) -> int:
-        """Bytes held of an incomplete frame."""
-        return self._end
-
-    def _frame(self, serial: int, view: memoryview) -> Frame:
-        """The frame of the blocks found, each of whose bytes is copied once."""
-        return Frame(serial, b"".join(view[start:end] for start, end in self._block_ends))
-
-    def _restart(self) -> None:
-        self._block_ends = []
-        self._stream_bytes = 0
-
     def _scan(self, start: int) -> int | None:
         """Scan more blocks of the frame at `start`; return its end, or None while bytes are missing."""
         available = self._end
         if available - start < _HEADER.size:
             if available - start >= 4 and _BLOCK_LENGTH.unpack_from(self._buffer, start)[0] != BEGIN_TOKEN:
-                raise ProtocolError("the peer does not speak TubeMQ's protocol: wrong begin token")
+                raise ProtocolError("the peer does not speak TubeMQ's protocol, or wants TLS: wrong begin token")
             return None
         token, _serial, blocks = _HEADER.unpack_from(self._buffer, start)
         if token == _HTTP_TOKEN:
             raise ProtocolError(f"{SPEAKS_HTTP}: it is an HTTP port, perhaps a web port")
         if token != BEGIN_TOKEN:
-            raise ProtocolError(f"the peer does not speak TubeMQ's protocol: begin token {token:#010x}")
+            raise ProtocolError(f"the peer does not speak TubeMQ's protocol, or wants TLS: begin token {token:#010x}")
         if not 1 <= blocks <= MAX_BLOCKS:
             raise ProtocolError(f"a frame of {blocks} blocks; 1 to {MAX_BLOCKS} are allowed")
         position = self._block_ends[-1][1] if self._block_ends else start + _HEADER.size

@@ -33,10 +33,8 @@ def _is_time(text: str) -> bool:
 
 
 def message_time_text(time: str | datetime) -> str:
-    """Return yyyyMMddHHmm for such a text or a datetime; "" (no time) for "".
-
-    ConfigurationError for everything else: brokers would accept it, and no reader could parse the time.
-    """
+    """Return yyyyMMddHHmm for such a text or a datetime; "" (no time) for "". ConfigurationError for everything else:
+    brokers would accept it, and no reader could parse the time."""
     if isinstance(time, datetime):
         return f"{time.year:04}{time:%m%d%H%M}"
     if isinstance(time, str) and (not time or _is_time(time)):

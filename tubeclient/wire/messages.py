@@ -92,11 +92,8 @@ def checked_columns(wire: broker_pb2.MessageColumns, first: int | None = None) -
 
 
 def kept_columns(wire: broker_pb2.MessageColumns, first: int | None = None) -> tuple[Columns, dict[int, str]]:
-    """As `checked_columns`, but with messages that do not match their checksums. Returns also these messages' numbers
-    in the columns, and why each is bad.
-
-    Neither their lengths nor their attributes can be trusted, so they have their payload for a body.
-    """
+    """As `checked_columns`, but with messages that do not match their checksums: they have their payload for a body, as
+    nothing in them can be trusted. Returns also their numbers in the columns, and why each is bad."""
     columns, stored, found = _columns(wire, first)
     if found == stored:
         return columns, {}

@@ -32,19 +32,14 @@ def checksum(payload: bytes) -> int:
 
 
 def encode_attributes(attributes: Mapping[str, str], tag: str = "", time: str = "") -> str:
-    """Return the attribute text; `tag` is the filter item, `time` is yyyyMMddHHmm.
-
-    ConfigurationError for what no reader could parse.
-    """
+    """The attribute text, with tag and time (yyyyMMddHHmm). ConfigurationError for what no reader could parse."""
     if not isinstance(attributes, Mapping):
         kind = type(attributes).__name__
         raise ConfigurationError(f"attributes must be a map of texts, as in {{'user': '7'}}; not a {kind}")
     pairs = [(TAG_KEY, tag)] * bool(tag) + [(TIME_KEY, time)] * bool(time)
     for key in attributes:
         if not key or key in (TAG_KEY, TIME_KEY):
-            raise ConfigurationError(
-                f"the attribute {key!r} cannot be sent: a key must not be empty, {TAG_KEY} or {TIME_KEY}"
-            )
+            raise ConfigurationError(f"the attribute {key!r} cannot be sent: it is empty, {TAG_KEY} or {TIME_KEY}")
     pairs += attributes.items()
     for key, value in pairs:
         if not (isinstance(key, str) and isinstance(value, str)):
@@ -59,9 +54,8 @@ def encode_attributes(attributes: Mapping[str, str], tag: str = "", time: str = 
 def parse_attributes(text: str) -> dict[str, str]:
     """Return the attributes of a text, including TubeMQ's own. A piece without '=' is a key with an empty value.
 
-    If a key is repeated, empty values are ignored; the last value of TubeMQ's own keys wins, and the first of other
-    keys. The Java client's getMsgType, getMsgTime and getAttrValue do the same.
-    """
+    If a key is repeated, empty values are ignored; the last value of TubeMQ's own keys wins, and the first of others,
+    as in the Java client's getMsgType, getMsgTime and getAttrValue."""
     pairs = [piece.partition("=") for piece in text.split(",") if piece]
     found = {key: value for key, _, value in pairs}
     if len(found) < len(pairs):

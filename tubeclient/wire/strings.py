@@ -34,11 +34,10 @@ def parse_broker(text: str, *, tls: bool = False) -> BrokerInfo:
 
 def encode_consumer_layouts(layouts: Iterable[TopicLayout]) -> list[str]:
     """Write "topic#brokerId:stores:partitionsPerStore:status,..." for each topic (client-balance metadata)."""
-    by_topic: dict[str, list[str]] = {}
-    for item in layouts:
-        entry = f"{item.broker_id}:{item.stores}:{item.partitions_per_store}:{int(item.subscribable)}"
-        by_topic.setdefault(item.topic, []).append(entry)
-    return [f"{topic}#{','.join(entries)}" for topic, entries in by_topic.items()]
+    return _by_topic(
+        (one.topic, f"{one.broker_id}:{one.stores}:{one.partitions_per_store}:{int(one.subscribable)}")
+        for one in layouts
+    )
 
 
 def parse_consumer_layouts(texts: Iterable[str]) -> list[TopicLayout]:
@@ -53,11 +52,9 @@ def parse_consumer_layouts(texts: Iterable[str]) -> list[TopicLayout]:
 
 def encode_producer_layouts(layouts: Iterable[TopicLayout], max_message_bytes: int | None = None) -> list[str]:
     """Write "topic#brokerId:partitionsPerStore:stores,...#maxMessageBytes" for each topic (producer heartbeat)."""
-    by_topic: dict[str, list[str]] = {}
-    for item in layouts:
-        by_topic.setdefault(item.topic, []).append(f"{item.broker_id}:{item.partitions_per_store}:{item.stores}")
     limit = "" if max_message_bytes is None else f"#{max_message_bytes}"
-    return [f"{topic}#{','.join(entries)}{limit}" for topic, entries in by_topic.items()]
+    texts = ((one.topic, f"{one.broker_id}:{one.partitions_per_store}:{one.stores}") for one in layouts)
+    return _by_topic(texts, limit)
 
 
 def parse_producer_layouts(texts: Iterable[str]) -> tuple[list[TopicLayout], dict[str, int]]:
@@ -91,10 +88,7 @@ def parse_filters(texts: Iterable[str]) -> dict[str, frozenset[str]]:
 
 def encode_report(partitions: Iterable[PartitionKey]) -> list[str]:
     """Write "topic#brokerId:partitionId,..." for each topic (ClientSubRepInfo.partSubInfo)."""
-    by_topic: dict[str, list[str]] = {}
-    for key in sorted(partitions):
-        by_topic.setdefault(key.topic, []).append(f"{key.broker_id}:{key.partition_id}")
-    return [f"{topic}#{','.join(entries)}" for topic, entries in by_topic.items()]
+    return _by_topic((key.topic, f"{key.broker_id}:{key.partition_id}") for key in sorted(partitions))
 
 
 def parse_report(texts: Iterable[str]) -> list[PartitionKey]:
@@ -119,6 +113,13 @@ def parse_subscription(text: str) -> tuple[BrokerInfo, PartitionKey]:
         raise ProtocolError(f"{text!r} does not describe a partition of a broker")
     broker = parse_broker(broker_text)
     return broker, PartitionKey(broker.broker_id, fields[0].strip(), int(fields[1]))
+
+
+def _by_topic(entries: Iterable[tuple[str, str]], end: str = "") -> list[str]:
+    by_topic: dict[str, list[str]] = {}
+    for topic, entry in entries:
+        by_topic.setdefault(topic, []).append(entry)
+    return [f"{topic}#{','.join(of_topic)}{end}" for topic, of_topic in by_topic.items()]
 
 
 def _layout(text: str, topic: str, broker_id: int, stores: int, partitions: int, subscribable: bool) -> TopicLayout:

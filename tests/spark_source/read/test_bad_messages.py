@@ -12,9 +12,9 @@ from embedded_tubemq import EmbeddedTubeMQ, NewMessage, TopicConfig
 from spark_source.options.given import parse_options
 from spark_source.stream.batch_reader import TubeBatchReader
 from tests.spark_source.read.test_task_read import rows
-from tests.tubeclient.inlong.packs import encode_message_objs
+from tests.tubeclient.inlong.packs import OwnRecord, encode_message_objs
 from tubeclient import CorruptMessage
-from tubeclient.inlong import OwnRecord, RecordGroup, encode_pack
+from tubeclient.inlong import RecordGroup, encode_pack
 from tubeclient.wire.payload import encode_attributes, encode_payload
 
 ATTRIBUTES = {"groupId": "g", "streamId": "s", "dt": "1700000000123"}

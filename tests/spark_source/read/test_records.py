@@ -17,8 +17,8 @@ from spark_source.options.source_options import ALL_ATTRIBUTES, RowOptions
 from spark_source.plan.read_task import OffsetRule
 from spark_source.read.arrow import PackDecoder
 from spark_source.read.schema import arrow_schema, spark_schema
-from tests.tubeclient.inlong.packs import GROUPS, Group, encode_message_objs
-from tubeclient.inlong import OwnRecord, RecordGroup, encode_pack
+from tests.tubeclient.inlong.packs import GROUPS, Group, OwnRecord, encode_message_objs
+from tubeclient.inlong import RecordGroup, encode_pack
 from tubeclient.keys import PartitionKey
 from tubeclient.range_reader import Pack
 from tubeclient.wire.messages import Columns

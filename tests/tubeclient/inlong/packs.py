@@ -6,30 +6,46 @@ import gzip
 from collections.abc import Mapping, Sequence
 from typing import Literal, NamedTuple
 
+import pyarrow as pa
 from hypothesis import strategies as st
 
-from tubeclient.inlong import OwnRecord
-from tubeclient.inlong.attributes import attribute_text
-from tubeclient.inlong.blocks import LENGTH, pack_snappy
+from tubeclient.inlong import RecordGroup, encode_pack
+from tubeclient.inlong.attributes import attribute_text, write_java_text
 from tubeclient.inlong.packs import (
     END_MARK,
-    FIXED_BYTES,
     HEAD,
+    HEADS,
+    LENGTH,
     MAGIC,
     NAMES_NOT_NUMBERS,
     OWN_ATTRIBUTES,
-    SNAPPY_TYPE,
     TEXT_LENGTH,
 )
 from tubeclient.wire.proto import inlong_pb2
 
-__all__ = ["GROUPS", "OWN_GROUPS", "Group", "attribute_maps", "encode_bin_pack", "encode_message_objs"]
+__all__ = [
+    "GROUPS",
+    "OWN_GROUPS",
+    "Group",
+    "OwnRecord",
+    "attribute_maps",
+    "encode_bin_pack",
+    "encode_groups",
+    "encode_message_objs",
+]
 
 # What Java's `=` and `&` split texts can hold: anything but these two, and no half of a surrogate pair.
 _TEXTS = st.text(st.characters(codec="utf-8", exclude_characters="=&"), max_size=12)
 _KEYS = _TEXTS.filter(lambda key: key not in ("", "t", "dt", "groupId", "streamId"))
 _TIMES_MS = st.integers(0, 4_000_000_000_000)
 _BODIES = st.one_of(st.binary(max_size=40), st.binary(min_size=1, max_size=3).map(lambda part: part * 200))
+
+
+class OwnRecord(NamedTuple):
+    """A record with its own attributes."""
+
+    body: bytes
+    attributes: Mapping[str, str]
 
 
 class Group(NamedTuple):
@@ -57,9 +73,7 @@ def _by_attributes(group: Group) -> str:
 
 
 GROUPS = st.lists(
-    st.builds(Group, attribute_maps(), st.lists(_BODIES, max_size=8), st.just([])),
-    max_size=4,
-    unique_by=_by_attributes,
+    st.builds(Group, attribute_maps(), st.lists(_BODIES, max_size=8), st.just([])), max_size=4, unique_by=_by_attributes
 )
 """For versions 1 and 2, where Apache's parser keeps the last of two groups with equal attributes only."""
 
@@ -87,6 +101,34 @@ def _pair(record: OwnRecord) -> bytes:
     return _entry(record.body) + _entry(attribute_text(record.attributes).encode())
 
 
+def _packed(block: bytes, snappy: bool = True) -> bytes:
+    if not snappy:
+        return block
+    return pa.compress(block, codec="snappy", asbytes=True) if block else b"\0"
+
+
+def encode_groups(
+    groups: Sequence[Group], version: Literal[1, 2, 3], *, made_ms: int = 5, snappy: bool = True
+) -> bytes:
+    """An InLongMsg."""
+    if version == 1:
+        shared = [RecordGroup(group.attributes, group.bodies) for group in groups]
+        return encode_pack(shared, made_ms=made_ms, snappy=snappy)
+    magic = bytes([MAGIC, version])
+    parts = [magic, HEADS[version].pack(made_ms, sum(len(group.bodies) for group in groups), len(groups))]
+    for group in groups:
+        entries = group.bodies
+        if version == 3:
+            entries = [_pair(OwnRecord(*one)) for one in zip(group.bodies, group.own, strict=True)]
+        block = _packed(b"".join(map(_entry, entries)), snappy)
+        text = write_java_text(attribute_text(group.attributes))
+        parts += [TEXT_LENGTH.pack(len(text)), text]
+        if version == 2:
+            parts.append(LENGTH.pack(len(group.bodies)))
+        parts += [LENGTH.pack(len(block) + 1), bytes([snappy]), block]
+    return b"".join([*parts, magic])
+
+
 def encode_bin_pack(
     records: Sequence[bytes] | Sequence[OwnRecord],
     attributes: Mapping[str, str],
@@ -99,11 +141,11 @@ def encode_bin_pack(
     the attributes name them. All records are bytes, or all are OwnRecord."""
     own = any(isinstance(one, OwnRecord) for one in records)
     body = b"".join(_pair(one) if isinstance(one, OwnRecord) else _entry(one) for one in records)
-    body = pack_snappy(body) if snappy else body
+    body = _packed(body, snappy)
     text = attribute_text(attributes).encode()
     flags = (OWN_ATTRIBUTES if own else 0) | (NAMES_NOT_NUMBERS if numbers is None else 0)
-    kind = 7 | (SNAPPY_TYPE if snappy else 0)
-    total = FIXED_BYTES - 4 + len(body) + len(text)
+    kind = 7 | (snappy << 5)
+    total = HEAD.size + 2 * TEXT_LENGTH.size - 4 + len(body) + len(text)
     head = HEAD.pack(total, kind, *(numbers or (0, 0)), flags, data_time_s, len(records), 0, len(body))
     magic = bytes([MAGIC, 4])
     return b"".join([magic, head, body, TEXT_LENGTH.pack(len(text)), text, TEXT_LENGTH.pack(END_MARK), magic])
@@ -124,4 +166,4 @@ def encode_message_objs(
     data = objs.SerializeToString()
     if compression == "none":
         return data
-    return gzip.compress(data) if compression == "gzip" else pack_snappy(data)
+    return gzip.compress(data) if compression == "gzip" else _packed(data)

@@ -31,13 +31,12 @@ def delivery(bodies: Sequence[bytes], damaged: dict[int, str] | None = None, **a
     return Delivery(1, KEY, 0, 28 * len(sent), 0, columns, damaged)
 
 
-@given(st.lists(GROUPS, max_size=6), st.sampled_from([1, 200, 32 << 20]))
-def test_each_message_has_the_records_that_it_has_alone(messages: list[list[Group]], batch_bytes: int) -> None:
-    """However many the decoder takes at once."""
+@given(st.lists(GROUPS, max_size=6))
+def test_each_message_has_the_records_that_it_has_alone(messages: list[list[Group]]) -> None:
     packs = [
         encode_pack([RecordGroup(group.attributes, group.bodies) for group in groups], made_ms=5) for groups in messages
     ]
-    found = list(delivery(packs, k="v").records(RecordDecoder(batch_bytes=batch_bytes)))
+    found = list(delivery(packs, k="v").records())
     assert [message.message_id for message, _ in found] == [100 + number for number in range(len(packs))]
     assert [message.attributes for message, _ in found] == [{"k": "v"}] * len(packs)
     assert [records for _, records in found] == [records_of(one, {"k": "v"}) for one in packs]
@@ -46,16 +45,15 @@ def test_each_message_has_the_records_that_it_has_alone(messages: list[list[Grou
 BAD = [pack(b"a"), b"no pack", pack(), b"\0\0\0\x63k=v", pack(b"b", b"c"), pack(), b"\x0f\x01\x0f\x01"]
 
 
-@pytest.mark.parametrize("batch_bytes", [1, 32 << 20])
-def test_bad_messages_are_kept_in_their_places_with_what_is_known(batch_bytes: int) -> None:
+def test_bad_messages_are_kept_in_their_places_with_what_is_known() -> None:
     known: dict[str, Any] = {"groupId": "x"}
-    found = list(delivery(BAD, {3: "damaged"}, **known).records(RecordDecoder(batch_bytes=batch_bytes)))
+    found = list(delivery(BAD, {3: "damaged"}, **known).records())
     assert [[one.body for one in records] for _, records in found] == [[b"a"], [], [], [], [b"b", b"c"], [], []]
     reasons = [message.bad_reason for message, _ in found]
     assert [number for number, reason in enumerate(reasons) if reason] == [1, 3, 6]
     assert "no InLong pack" in str(reasons[1])
     assert reasons[3] == "damaged"
-    assert "fewer than the head" in str(reasons[6])
+    assert "head is cut off" in str(reasons[6])
     assert found[1][0].body == b"no pack"
     assert found[1][0].attributes == known
 
@@ -67,7 +65,10 @@ def test_otherwise_they_are_an_error_that_names_the_message() -> None:
         list(found)
     assert caught.value.number == 1
     columns = Columns([6], [b"\0\0\0\x63k=v"], [1])
-    with pytest.raises(CorruptMessage, match=r"from offset 28 on: attributes of 99 bytes in a payload of 7\. Set bad_"):
+    with pytest.raises(
+        CorruptMessage,
+        match=r"from offset 28 on, the message with id 6: attributes of 99 bytes in a payload of 7\. Set bad_",
+    ):
         list(Delivery(1, KEY, 28, 56, 0, columns).records())
 
 

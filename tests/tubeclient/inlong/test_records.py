@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.tubeclient.inlong.packs import GROUPS, Group, encode_bin_pack, encode_message_objs
+from tests.tubeclient.inlong.packs import GROUPS, Group, OwnRecord, encode_bin_pack, encode_groups, encode_message_objs
 from tubeclient.errors import ConfigurationError, CorruptMessage
-from tubeclient.inlong import Limits, Origin, OwnRecord, RecordDecoder, RecordGroup, encode_pack, records_of
-from tubeclient.inlong.blocks import LENGTH
+from tubeclient.inlong import Limits, Origin, RecordDecoder, RecordGroup, encode_pack, records_of
+from tubeclient.inlong.packs import LENGTH
 
 ATTRIBUTES = {"groupId": "g", "streamId": "s", "dt": "1700000000000"}
 ORIGIN = Origin("g", "s", 1_700_000_000_000)
@@ -26,8 +26,8 @@ def a_pack(version: int = 1, bodies: tuple[bytes, ...] = (b"one", b"", b"three")
     """A pack of one group, of any version."""
     if version == 4:
         return encode_bin_pack(bodies, ATTRIBUTES, data_time_s=1_700_000_000, **options)
-    records: Any = [OwnRecord(body, {"n": str(n)}) for n, body in enumerate(bodies)] if version == 3 else list(bodies)
-    return encode_pack([RecordGroup(ATTRIBUTES, records)], version, made_ms=5, **options)  # type: ignore[arg-type]
+    own = [{"n": str(n)} for n in range(len(bodies))]
+    return encode_groups([Group(ATTRIBUTES, list(bodies), own)], version, **options)  # type: ignore[arg-type]
 
 
 def reason(message: bytes, attributes: dict[str, str] | None = None, decoder: RecordDecoder | None = None) -> str:
@@ -39,12 +39,8 @@ def reason(message: bytes, attributes: dict[str, str] | None = None, decoder: Re
 @pytest.mark.parametrize("version", [1, 2, 3, 4])
 @pytest.mark.parametrize("snappy", [True, False])
 def test_records_have_their_place_and_origin(version: int, snappy: bool) -> None:
-    found = records_of(a_pack(version, snappy=snappy), {})
-    assert [(one.body, one.record_index, one.origin) for one in found] == [
-        (b"one", 0, ORIGIN),
-        (b"", 1, ORIGIN),
-        (b"three", 2, ORIGIN),
-    ]
+    found = [(one.body, one.record_index, one.origin) for one in records_of(a_pack(version, snappy=snappy), {})]
+    assert found == [(b"one", 0, ORIGIN), (b"", 1, ORIGIN), (b"three", 2, ORIGIN)]
 
 
 @pytest.mark.parametrize("compression", ["none", "gzip", "snappy"])
@@ -54,20 +50,16 @@ def test_protobuf_packs(compression: Any) -> None:
     name = {"none": "NONE", "gzip": "INLONG_GZ", "snappy": "INLONG_SNAPPY"}[compression]
     for text in (number, name):
         first, second = records_of(pack, {**OBJECTS, "compressType": text})
-        assert (first.body, first.origin, first.attributes) == (
-            b"a",
-            Origin("g", "s", 5),
-            {"k": "v", "sourceIp": "10.0.0.1"},
-        )
+        assert (first.body, first.origin) == (b"a", Origin("g", "s", 5))
+        assert first.attributes == {"k": "v", "sourceIp": "10.0.0.1"}
         assert (second.body, second.origin, second.record_index) == (b"", Origin("g", "s", 6), 1)
 
 
 @given(GROUPS, st.sampled_from([1, 2]), st.booleans())
 def test_groups_with_equal_attributes_lose_nothing(groups: list[Group], version: Any, snappy: bool) -> None:
     # Apache's parser keeps the last of them only.
-    twice = [RecordGroup(group.attributes, group.bodies) for group in [*groups, *groups]]
-    found = records_of(encode_pack(twice, version, snappy=snappy, made_ms=5), {})
-    assert [one.body for one in found] == [body for group in twice for body in group.records]
+    found = records_of(encode_groups([*groups, *groups], version, snappy=snappy), {})
+    assert [one.body for one in found] == [body for group in [*groups, *groups] for body in group.bodies]
     assert [one.record_index for one in found] == list(range(len(found)))
 
 
@@ -100,19 +92,14 @@ def test_a_pack_that_is_cut_off_says_so_wherever_it_ends(version: int) -> None:
 @pytest.mark.parametrize(
     ("message", "said"),
     [
-        (b"", "does not begin and end with 0F 01 to 0F 04"),
         (b"\x0f\x05abc\x0f\x05", "does not begin and end"),
-        (b"\x0f\x01\x0f\x01", "4 bytes, fewer than the head of version 1"),
+        (b"\x0f\x01\x0f\x01", "the pack's head is cut off"),
         (
             a_pack(snappy=False).replace(b"\0\0\0\x05three", b"\0\0\0\x06three"),
-            "record of 6 bytes at byte 11, where 5 are left",
-        ),
-        (
-            a_pack(snappy=False).replace(b"\0\0\0\x03one", b"\xff\xff\xff\xffone"),
-            "record of 4294967295 bytes at byte 0",
+            "record of 6 bytes at byte 11; 5 are left",
         ),
         (a_pack(bodies=(), snappy=False).replace(b"\0\0\0\x01\0\x0f", b"\0\0\0\x01\x07\x0f"), "packed in way 7"),
-        (a_pack(4).replace(b"\xee\x01", b"\xee\x02"), "not followed by EE01"),
+        (a_pack(4).replace(b"\xee\x01", b"\xee\x02"), "its end is not EE01"),
         (a_pack(3, (b"x",), snappy=False).replace(b"\0\0\0\x03n=0", b""), "group"),
     ],
 )
@@ -124,9 +111,8 @@ def test_what_is_wrong_and_where(message: bytes, said: str) -> None:
     ("block", "said"),
     [
         (b"\xff\xff\xff\xff\x07abc", "claims to unpack to 2147483647 bytes; at most"),
-        (b"\x80\x80\x40abc", "they cannot hold so much"),
+        (b"\x80\x80\x40abc", "they cannot"),
         (b"\x05abc", "is damaged"),
-        (b"\xff\xff\xff\xff\xff\xff", "does not start with its unpacked length"),
         (b"", "does not start with its unpacked length"),
     ],
 )
@@ -164,8 +150,8 @@ def test_bombs_end_at_the_limits() -> None:
         ({"groupId": "g", "dt": "1"}, "have no streamId"),
         ({**ATTRIBUTES, "dt": "soon"}, "dt='soon' is no number of milliseconds"),
         ({**ATTRIBUTES, "dt": "9" * 18}, "past all timestamps"),
-        ({**ATTRIBUTES, "t": "2026"}, "t='2026' is none of yyyyMMdd"),
-        ({**ATTRIBUTES, "t": "20261399"}, "none of yyyyMMdd"),
+        ({**ATTRIBUTES, "t": "2026"}, "t='2026' is no yyyyMMdd"),
+        ({**ATTRIBUTES, "t": "20261399"}, "no yyyyMMdd"),
     ],
 )
 def test_attributes_that_say_too_little(attributes: dict[str, str], said: str) -> None:
@@ -175,11 +161,8 @@ def test_attributes_that_say_too_little(attributes: dict[str, str], said: str) -
 @pytest.mark.parametrize(
     ("text", "time"),
     [
-        ("20261122", datetime(2026, 11, 22)),
         ("202611221", datetime(2026, 11, 22)),
         ("2026112213", datetime(2026, 11, 22, 13)),
-        ("20261122134", datetime(2026, 11, 22, 13)),
-        ("202611221345", datetime(2026, 11, 22, 13, 45)),
         (" 20261122134559 ", datetime(2026, 11, 22, 13, 45)),
     ],
 )
@@ -231,9 +214,8 @@ def test_auto_believes_dataproxys_attributes_then_the_magic(attributes: dict[str
 @pytest.mark.parametrize(
     ("pack", "said"),
     [
-        (b"\x0a\x0e\x08\x05\x12\x00\x1a\x00\x22\x06\x0a\x01\xff\x12\x01v", "not UTF-8"),
         (encode_message_objs([OwnRecord(b"a", {})], [(1 << 63) - 1], "none"), "past all timestamps"),
-        (b"\x0a\x7f\x08\x05", "cannot be parsed"),
+        (b"\x0a\x0e\x08\x05\x12\x00\x1a\x00\x22\x06\x0a\x01\xff\x12\x01v", "not UTF-8"),
         (b"\x0a\x02\x08\x05", "cannot be parsed"),
     ],
 )
@@ -242,31 +224,28 @@ def test_what_is_wrong_with_a_protobuf_pack(pack: bytes, said: str) -> None:
 
 
 def test_records_are_counted_over_all_of_a_pack() -> None:
-    own = [OwnRecord(b"x", {"n": "0"})] * 6
     limits = RecordDecoder(limits=Limits(max_records=10))
-    two = encode_pack([RecordGroup(ATTRIBUTES, own)] * 2, 3, made_ms=5)
-    assert "too many records" in reason(two, None, limits)
+    two = [Group(ATTRIBUTES, [b"x"] * 6, [{"n": "0"}] * 6)] * 2
+    assert "too many records" in reason(encode_groups(two, 3), None, limits)
     # Java writes several records as one entry.
     pair = LENGTH.pack(1) + b"x" + LENGTH.pack(3) + b"n=0"
     block = (LENGTH.pack(len(pair) * 6) + pair * 6) * 2
-    empty = encode_pack([RecordGroup(ATTRIBUTES, [])], 3, made_ms=5, snappy=False)
+    empty = a_pack(3, (), snappy=False)
     at = empty.rindex(LENGTH.pack(1) + b"\0\x0f\x03")
-    assert "too many records" in reason(
-        empty[:at] + LENGTH.pack(len(block) + 1) + b"\0" + block + empty[-2:], None, limits
-    )
+    several = empty[:at] + LENGTH.pack(len(block) + 1) + b"\0" + block + empty[-2:]
+    assert "too many records" in reason(several, None, limits)
+    assert len(records_of(several, {})) == 12
 
 
-@pytest.mark.parametrize("version", [1, 2, 3, 4])
+@pytest.mark.parametrize("version", [1, 3, 4])
 def test_few_bytes_cannot_become_columns_without_end(version: int) -> None:
     """A block unpacks to many records, and each has the attributes that its pack has once."""
-    common = {**ATTRIBUTES, "groupId": "g" * 1_000}
-    bodies = [b""] * 1_000
-    limits = RecordDecoder(limits=Limits(max_repeated_bytes=1_000_000))
+    common, bodies = {**ATTRIBUTES, "groupId": "g" * 1_000}, [b""] * 1_000
     if version == 4:
         pack = encode_bin_pack(bodies, common, data_time_s=1)
     else:
-        records: Any = [OwnRecord(body, {}) for body in bodies] if version == 3 else bodies
-        pack = encode_pack([RecordGroup(common, records)], version, made_ms=5)  # type: ignore[arg-type]
+        pack = encode_groups([Group(common, bodies, [{}] * 1_000)], version)  # type: ignore[arg-type]
     assert len(pack) < 5_000
+    limits = RecordDecoder(limits=Limits(max_repeated_bytes=1_000_000))
     assert "would take more than 1000000 bytes" in reason(pack, {}, limits)
     assert len(records_of(pack, {}, RecordDecoder(limits=Limits(max_repeated_bytes=3_000_000)))) == 1_000

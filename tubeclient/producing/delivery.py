@@ -1,0 +1,408 @@
+"""Messages in flight: sent, sent again to another partition after a fault, acknowledged or given up in time."""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections import Counter, deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from math import inf
+from queue import SimpleQueue
+from time import monotonic
+from typing import NamedTuple, TypeAlias
+
+from tubeclient.counts import Sample, count_acknowledged, count_failed, count_given_up, in_flight
+from tubeclient.errors import (
+    ClientClosed,
+    DeadlineExceeded,
+    NotAvailable,
+    ProtocolError,
+    TransportError,
+    TubeError,
+    status_error,
+)
+from tubeclient.flows.effects import backoff_ms
+from tubeclient.flows.produce import Routes
+from tubeclient.keys import PartitionKey
+from tubeclient.metrics import show
+from tubeclient.net.connection import Connection
+from tubeclient.net.pool import ConnectionPool
+from tubeclient.net.waiting import Alarm, Bell, OneThread, Outcome
+from tubeclient.producing.outgoing import OutgoingMessage
+from tubeclient.wire.envelope import decode_response, parse_message
+from tubeclient.wire.framing import Frame
+from tubeclient.wire.methods import Method
+from tubeclient.wire.proto import broker_pb2
+
+_JOIN_SECONDS = 5.0
+_WATCH_SECONDS = 0.5
+_MESSAGES_PER_WRITE = 200
+_SEND_ID = Method.SEND_MESSAGE.spec.method_id
+
+
+class SendResult(NamedTuple):
+    """Where a message was stored. `offset` is its index offset, or None if the broker did not return one."""
+
+    partition: PartitionKey
+    offset: int | None
+    message_id: int
+
+
+@dataclass(slots=True, eq=False)
+class InFlight:
+    """A message in flight. Between two attempts it `rests`."""
+
+    message: OutgoingMessage
+    deadline: float  # by monotonic(), seconds
+    answer: Outcome[SendResult] = field(default_factory=Outcome)
+    submitted: float = field(default_factory=monotonic)
+    attempts: int = 0
+    rests: bool = False
+    due: float = inf
+    """When the next attempt comes, or the present one is late."""
+    tried: PartitionKey | None = None
+    """By the last attempt, as all below."""
+    fault: TubeError | None = None
+    connection: Connection | None = None
+    """Over which it was written, or is being written. None: it waits in its broker's queue."""
+    serial: int | None = None
+    """The request's number on that connection, once it is written."""
+
+    def __post_init__(self) -> None:
+        self.answer.set_running_or_notify_cancel()  # a submitted message cannot be cancelled
+
+
+Attempt: TypeAlias = tuple[InFlight, int]
+"""A message, and the number of an attempt; what comes of an attempt that is over comes to nothing."""
+
+
+class Delivery:
+    """Delivers messages over `routes`. `encode` makes the request's stream for a message and its partition.
+
+    Its thread chooses the partitions and watches the time, and a thread per broker sends. Callers only hand messages
+    over, in one step that cannot be interrupted. Hold `lock` to change the routes. Futures are settled without it."""
+
+    def __init__(
+        self,
+        pool: ConnectionPool,
+        routes: Routes,
+        encode: Callable[[OutgoingMessage, PartitionKey], bytes],
+        max_in_flight: int,
+    ) -> None:
+        self.lock = threading.Lock()  # guards the routes and everything below
+        self.given_up: Counter[str] = Counter()  # messages by topic
+        self._room = Bell()
+        self._work = Alarm()
+        self._pool = pool
+        self._routes = routes
+        self._encode = encode
+        self._max_in_flight = max_in_flight
+        self._answer_seconds = pool.settings.rpc_timeout_ms / 1000
+        self._new: deque[InFlight] = deque()  # which the thread has not seen yet
+        self._on_the_way: set[InFlight] = set()
+        self._first_due = inf  # none is due earlier
+        self._queues: dict[str, tuple[SimpleQueue[list[Attempt]], OneThread]] = {}  # by address; for the thread only
+        self._closing = False
+        self._closed = False
+        self._thread = OneThread(self._deliver, "tubeclient-delivery")
+        show(self, Delivery._now)
+
+    def submit(self, messages: Sequence[InFlight]) -> None:
+        """Send messages with one deadline, in order. Waits, till that, while too many are in flight."""
+        self._thread.ensure()
+        position = 0
+        while position < len(messages):
+            with self.lock:
+                closing = self._closing
+                entering = [] if closing else messages[position : position + max(0, self._places())]
+                self._new.extend(entering)
+            if entering:
+                self._work.set()
+                position += len(entering)
+            elif closing or messages[0].deadline <= monotonic():
+                break
+            else:
+                self._room.wait_for(
+                    self.lock, lambda: self._closing or self._places() > 0, messages[0].deadline - monotonic()
+                )
+        rest = messages[position:]
+        with self.lock:
+            self._on_the_way.update(rest)
+        for one in rest:
+            topic = one.message.topic
+            if closing:
+                error: TubeError = ClientClosed(f"the producer was closed before a message to topic {topic} was sent")
+            else:
+                error = DeadlineExceeded(
+                    f"a message to topic {topic} could not be sent in time: {self._max_in_flight} are in flight. "
+                    "Allow more time, or a larger max_in_flight"
+                )
+            self._settle(one, error)
+
+    def flush(self, timeout: float) -> bool:
+        """Wait until all messages now in flight are settled; False if that takes more than `timeout` s."""
+        with self.lock:
+            waited_for = {*self._new, *self._on_the_way}
+        return self._room.wait_for(
+            self.lock, lambda: waited_for.isdisjoint(self._new) and waited_for.isdisjoint(self._on_the_way), timeout
+        )
+
+    def close(self, timeout: float) -> None:
+        """Take no more messages, wait up to `timeout` s for those in flight, give up the rest. May be called again."""
+        with self.lock:
+            self._closing = True
+            self._room.ring()
+        self._room.wait_for(self.lock, lambda: not self._new and not self._on_the_way, timeout)
+        with self.lock:
+            self._closed = True
+        self._work.set()
+        if self._thread.is_current:
+            self._give_up_all()
+        else:
+            self._thread.join(_JOIN_SECONDS)
+
+    def join(self) -> None:
+        """After `close`, and the pool's: wait for the end of all threads, including those that still connect."""
+        if not self._thread.is_current:
+            until = monotonic() + _JOIN_SECONDS
+            self._thread.join(_JOIN_SECONDS)
+            for _, thread in list(self._queues.values()):
+                thread.join(max(0.0, until - monotonic()))
+
+    def _now(self) -> list[Sample]:
+        return [in_flight(len(self._on_the_way) + len(self._new))]
+
+    def _places(self) -> int:
+        """How many more messages may be in flight; call with the lock held."""
+        return self._max_in_flight - len(self._on_the_way) - len(self._new)
+
+    # The delivery's thread
+
+    def _deliver(self) -> None:
+        """First attempts, further ones, and late answers, until closed."""
+        try:
+            while not self._closed:
+                self._deliver_some()
+        finally:  # also after an error that nobody thought of: no message waits for ever
+            self._closing = self._closed = True
+            self._give_up_all()
+            for queue, _ in self._queues.values():
+                queue.put([])
+
+    def _deliver_some(self) -> None:
+        with self.lock:
+            now = monotonic()
+            coming = [self._new.popleft() for _ in range(min(len(self._new), _MESSAGES_PER_WRITE))]
+            self._on_the_way.update(coming)
+            due: list[InFlight] = []
+            if now >= self._first_due:
+                due = [one for one in self._on_the_way if one.due <= now]
+                self._first_due = min((one.due for one in self._on_the_way if one.due > now), default=inf)
+            late = [(one, one.attempts) for one in due if not one.rests]
+            next_due = self._first_due
+        if late:
+            self._end_late(late)
+        for one in due:
+            if one.rests and one.deadline <= now:
+                self._settle(one, _gave_up(one))
+        again = [one for one in due if one.rests and one.deadline > now]
+        if coming or again:
+            self._attempt([*again, *coming])
+        elif not due:
+            self._work.wait(min(next_due - now, _WATCH_SECONDS))
+
+    def _attempt(self, messages: Sequence[InFlight]) -> None:
+        """Queue each message for the broker of its topic's next partition."""
+        by_broker: dict[str, list[Attempt]] = {}
+        nowhere: list[tuple[InFlight, TubeError]] = []
+        with self.lock:
+            now_ms = monotonic() * 1000
+            for one in messages:
+                one.attempts += 1
+                one.rests, one.connection, one.serial = False, None, None
+                try:
+                    one.tried, broker = self._routes.choose(one.message.topic, now_ms, one.tried)
+                except TubeError as error:
+                    one.tried = None
+                    nowhere.append((one, error))
+                else:  # its time runs from now on, as a broker that reads slowly may hold up its thread for any time
+                    self._set_due(one, one.deadline)
+                    by_broker.setdefault(broker.address, []).append((one, one.attempts))
+        for one, why in nowhere:
+            self._failed((one, one.attempts), why)
+        for address, attempts in by_broker.items():
+            if address not in self._queues:
+                queue: SimpleQueue[list[Attempt]] = SimpleQueue()
+                thread = OneThread(partial(self._send_to, address, queue), f"tubeclient-send-{address}")
+                self._queues[address] = queue, thread
+            queue, thread = self._queues[address]
+            try:
+                thread.ensure()
+                queue.put(attempts)
+            except RuntimeError as error:  # the system is out of threads for now
+                for attempt in attempts:
+                    self._failed(attempt, _fault(error, address))
+
+    def _end_late(self, late: Sequence[Attempt]) -> None:
+        """End attempts that are late, and connections where nobody wants any more what is being written: it would hold
+        up all that comes after it."""
+        stuck: set[Connection | None] = set()
+        for one, number in late:
+            if one.connection is None:
+                text = f"it waited too long in the queue to {one.tried}"
+            elif one.serial is None:
+                stuck.add(one.connection)
+                text = f"it took too long to write it to {one.tried}"
+            else:
+                one.connection.forget(one.serial)
+                text = f"no answer in time to a message sent to {one.tried}"
+            self._failed((one, number), DeadlineExceeded(text))
+        if stuck:
+            with self.lock:
+                stuck -= {one.connection for one in self._on_the_way if not one.rests and one.serial is None}
+        for connection in filter(None, stuck):
+            connection.break_off("what was written to it took too long")
+
+    def _give_up_all(self) -> None:
+        with self.lock:
+            self._on_the_way.update(self._new)
+            self._new.clear()
+            left = list(self._on_the_way)
+        for one in left:
+            topic = one.message.topic
+            self._settle(one, ClientClosed(f"the producer was closed before a message to topic {topic} was answered"))
+
+    # A thread of one broker
+
+    def _send_to(self, address: str, queue: SimpleQueue[list[Attempt]]) -> None:
+        """It connects and writes, so that a slow broker delays no messages to others."""
+        while not self._closed:
+            self._send_next(address, queue)
+
+    def _send_next(self, address: str, queue: SimpleQueue[list[Attempt]]) -> None:
+        attempts = list(queue.get())
+        if self._closed:
+            return
+        try:
+            connection = self._pool.get(address)
+            while len(attempts) < _MESSAGES_PER_WRITE and not queue.empty():
+                attempts += queue.get()
+            self._write(connection, attempts)
+        except Exception as error:  # any error ends only these messages' attempt
+            while not queue.empty():
+                attempts += queue.get()
+            for attempt in attempts:
+                self._failed(attempt, _fault(error, address))
+
+    def _write(self, connection: Connection, attempts: Sequence[Attempt]) -> None:
+        now = monotonic()
+        wanted: list[tuple[InFlight, int, PartitionKey]] = []
+        with self.lock:
+            for one, number in attempts:
+                if one.deadline > now and not self._is_over(one, number) and one.tried is not None:
+                    one.connection = connection
+                    wanted.append((one, number, one.tried))
+        if not wanted:
+            return
+        streams = [self._encode(one.message, key) for one, _, key in wanted]
+        serials = connection.post(streams, [partial(self._answered, *attempt) for attempt in wanted])
+        due = monotonic() + self._answer_seconds
+        with self.lock:
+            for (one, number, _), serial in zip(wanted, serials, strict=True):
+                if self._is_over(one, number):
+                    connection.forget(serial)
+                else:
+                    one.serial = serial
+                    self._set_due(one, min(due, one.deadline))
+
+    # Any thread
+
+    def _set_due(self, one: InFlight, due: float) -> None:
+        """Call with the lock held."""
+        one.due = due
+        self._first_due = min(self._first_due, due)
+
+    def _is_over(self, one: InFlight, number: int) -> bool:
+        """Whether that attempt is over; call with the lock held."""
+        return one.rests or one.attempts != number or one not in self._on_the_way
+
+    def _answered(self, one: InFlight, number: int, key: PartitionKey, answer: Frame | TubeError) -> None:
+        try:
+            if isinstance(answer, TubeError):
+                raise answer
+            result = _result_of(answer, key)
+        except Exception as error:  # any other error too: otherwise nobody would see it
+            self._failed((one, number), _fault(error, str(key)))
+            return
+        with self.lock:
+            over = self._is_over(one, number)
+            if not over:
+                self._routes.succeeded(key)
+        if not over:
+            self._settle(one, result)
+
+    def _failed(self, attempt: Attempt, error: TubeError) -> None:
+        one, number = attempt
+        with self.lock:
+            if self._is_over(one, number):
+                return
+            now = monotonic()
+            one.fault = error
+            if one.tried is not None:
+                self._routes.failed(one.tried, error, now * 1000)
+            passes = error.retriable or isinstance(error, NotAvailable)
+            again = passes and now < one.deadline and not self._closed
+            count_failed(one.message.topic, error, again=again)
+            if again:
+                one.rests = True
+                self._set_due(one, min(now + backoff_ms(one.attempts - 1, random.random()) / 1000, one.deadline))
+        if again:
+            self._work.set()
+        else:
+            self._settle(one, _gave_up(one) if passes else error)
+
+    def _settle(self, one: InFlight, result: SendResult | TubeError) -> None:
+        """End a message, unless that was done before."""
+        with self.lock:
+            if one not in self._on_the_way:
+                return
+            self._on_the_way.remove(one)
+            message = one.message
+            if isinstance(result, TubeError):
+                self.given_up[message.topic] += 1
+                count_given_up(message.topic, result)
+            else:
+                count_acknowledged(message.topic, len(message.payload), monotonic() - one.submitted)
+            self._room.ring()
+        if isinstance(result, TubeError):
+            one.answer.set_exception(result)
+        else:
+            one.answer.set_result(result)
+
+
+def _fault(error: Exception, where: str) -> TubeError:
+    """`error` as a TubeError. Any other error counts as temporary: the system may be out of threads or memory."""
+    if isinstance(error, TubeError):
+        return error
+    fault = TransportError(f"sending to {where} failed: {error!r}", address=where)
+    fault.__cause__ = error
+    return fault
+
+
+def _gave_up(one: InFlight) -> DeadlineExceeded:
+    late = DeadlineExceeded(f"gave up sending to topic {one.message.topic} after {one.attempts} attempts: {one.fault}")
+    late.__cause__ = one.fault
+    return late
+
+
+def _result_of(answer: Frame, key: PartitionKey) -> SendResult:
+    """What a broker's answer to a message says. Raises the error of its code, ProtocolError."""
+    data = decode_response(answer.stream, _SEND_ID)
+    response = parse_message(broker_pb2.SendMessageResponseB2P, data)
+    if response.errCode != 200:
+        raise status_error(response.errCode, response.errMsg, context=f"sending to {key}", partition=str(key))
+    if not response.HasField("messageId"):
+        raise ProtocolError(f"the broker stored a message for {key} but returned no messageId")
+    return SendResult(key, response.appendOffset if response.HasField("appendOffset") else None, response.messageId)
