@@ -278,7 +278,7 @@ DEFENCES = (
     Defence(
         "messages that expired while they were read are a loss",
         "tubeclient.range_reader:RangeReader._check_kept",
-        "kept.losses(self._runner, self._store_sizes)",
+        "self._expired(doubts)",
         "()",
         5,
         ("retention", "the driver dies"),

@@ -20,7 +20,7 @@ from embedded_tubemq.storage.stores import StoreDirectory
 from tests.tubeclient.simulation import Simulation, Weather
 from tubeclient.errors import CorruptMessage, DataLoss, DeadlineExceeded, TubeError
 from tubeclient.flows.effects import Emit, Sleep
-from tubeclient.flows.read_range import LostRange, Pack, RangeRead, RangeTask
+from tubeclient.flows.read_range import LostRange, Pack, RangeRead
 from tubeclient.flows.stay import ReaderNames
 from tubeclient.keys import BrokerInfo, OffsetRange, PartitionKey
 from tubeclient.wire.methods import Method
@@ -71,8 +71,7 @@ class Bench:
         self._readers += 1
         number, lives = self._readers, itertools.count(1)
         names = ReaderNames(options.pop("groups", GROUPS), lambda: f"reader-{number}.{next(lives)}")
-        task = RangeTask(BROKER, offset_range, names, **options)
-        return RangeRead(task, self.simulation.random)
+        return RangeRead(BROKER, offset_range, names, self.simulation.random, **options)
 
     def read(self, offset_range: OffsetRange, **options: Any) -> list[Any]:
         """What reading the range emits; raises what it raises."""

@@ -13,7 +13,7 @@ import logging
 import random
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from datetime import datetime, tzinfo
@@ -29,11 +29,10 @@ from tubeclient.errors import (
     TransportError,
     TubeError,
 )
-from tubeclient.flows.effects import backoff_ms
+from tubeclient.flows.effects import Flow, backoff_ms
 from tubeclient.flows.find_time import TimedLook
 from tubeclient.flows.message_pack import BadMessages, check_bad_messages
 from tubeclient.flows.stay import ReaderNames, probe_store
-from tubeclient.flows.time_search import FirstMinute, MinuteSearch, TimeSearch
 from tubeclient.identity import new_client_id
 from tubeclient.keys import BrokerInfo, PartitionKey, StoreBounds, StoreFiles, StoreKey
 from tubeclient.metadata import ClusterView
@@ -204,7 +203,8 @@ class OffsetLookup(ProcessBound):
             self._authority.visit_token = view.visit_token
 
             def search(key: PartitionKey) -> int | None:
-                return self._searched(view, key, zone, TimeSearch(held[key.store], moments[key] // MINUTE_MS))
+                minute = moments[key] // MINUTE_MS
+                return self._looked(view, key, zone, lambda look: look.find(held[key.store], minute))
 
             keys = sorted(moments)
             return dict(zip(keys, self._workers.map(search, keys), strict=True))
@@ -223,7 +223,7 @@ class OffsetLookup(ProcessBound):
 
             def look(key: PartitionKey) -> FirstTime:
                 try:
-                    minute = self._searched(view, key, zone, FirstMinute(ranges[key]))
+                    minute = self._looked(view, key, zone, lambda look: look.first_minute(ranges[key]))
                 except TubeError as error:
                     return FirstTime(None, error)
                 return FirstTime(None if minute is None else minute * MINUTE_MS)
@@ -259,20 +259,21 @@ class OffsetLookup(ProcessBound):
                 raise
             raise ClientClosed("this OffsetLookup was closed") from error
 
-    def _searched(self, view: ClusterView, key: PartitionKey, zone: tzinfo, search: MinuteSearch) -> int | None:
+    def _looked(
+        self, view: ClusterView, key: PartitionKey, zone: tzinfo, work: Callable[[TimedLook], Flow[int | None]]
+    ) -> int | None:
         runner = FlowRunner(self._pool)
         look = TimedLook(
             view.broker_of(key),
             key,
             self._names,
-            search,
             random.Random(),
             zone=zone,
             retry_limit_ms=self._settings.retry_limit_ms,
             bad_messages=self._bad_messages,
         )
         try:
-            return runner.run(look.run())
+            return runner.run(work(look))
         finally:
             runner.run(look.release())
 
