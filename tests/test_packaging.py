@@ -321,7 +321,7 @@ LAYERS = {
             "tubeclient.keys",
             "tubeclient.names",
             "tubeclient.metadata",
-            "tubeclient.positions.store_growth",
+            "tubeclient.positions.stores",
             "spark_source",
         },
         OUTSIDE_WORLD,

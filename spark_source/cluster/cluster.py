@@ -11,7 +11,7 @@ from typing import Final, TypeAlias
 from spark_source.options.parsers import ALL_TOPICS
 from spark_source.options.subscription import Subscription
 from tubeclient.admin import Admin
-from tubeclient.broker_webs import BrokerWebs
+from tubeclient.admin.broker_webs import BrokerWebs
 from tubeclient.consumers.group import GroupMembership, fetch_view
 from tubeclient.errors import (
     ClientClosed,

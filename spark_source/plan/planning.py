@@ -18,7 +18,7 @@ from typing import NamedTuple
 from spark_source.offsets.offsets import Offsets, PartitionSet, Run
 from spark_source.plan.windows import StoreWindows, window_ends
 from tubeclient.keys import INDEX_ENTRY_BYTES, OffsetRange, PartitionKey, StoreBounds, StoreKey
-from tubeclient.positions.store_growth import StoreGrowth
+from tubeclient.positions.stores import StoreGrowth
 
 __all__ = [
     "StoreNodes",

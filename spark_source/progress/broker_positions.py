@@ -10,7 +10,7 @@ from spark_source.cluster.cluster import TubeCluster
 from spark_source.options.subscription import Subscription
 from spark_source.progress.follower import Follower, JobThread, NoAnswer, Waits
 from spark_source.progress.position import Position, warn_past_ends
-from tubeclient.broker_webs import BrokerWebs
+from tubeclient.admin.broker_webs import BrokerWebs
 from tubeclient.errors import ConfigurationError, TubeError
 from tubeclient.keys import PartitionKey
 from tubeclient.metadata import ClusterView

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from tubeclient.admin.answers import (
-    Fields,
+    BrokerState,
+    DeployedTopic,
+    PartitionPosition,
     to_brokers,
     to_files,
-    to_former_position,
     to_group_names,
     to_positions,
     to_topics,
+    value_of,
 )
-from tubeclient.admin.model import BrokerState, DeployedTopic, PartitionPosition
 from tubeclient.errors import ProtocolError, StandbyMaster, TransportError, TubeError
 from tubeclient.keys import PartitionKey, StoreFiles, StoreKey
 from tubeclient.names import topic_names
@@ -28,19 +29,16 @@ WEB_ADVICE: Final = "check master_servers and master_web_port"
 
 _log = logging.getLogger(__name__)
 
-MAX_NAMES: Final = 1_000
+_MAX_NAMES: Final = 1_000
 """The most names or partition keys in one call. The servers' Jetty takes forms of up to 200 000 bytes, and names have
 up to 64 characters."""
 
-
-def lists_of(topics: Iterable[str]) -> Iterator[str]:
-    """Values of a list parameter that together name all topics; a single empty value, which means all, for none."""
-    names = topic_names(topics)
-    for start in range(0, max(1, len(names)), MAX_NAMES):
-        yield ",".join(names[start : start + MAX_NAMES])
-
-
 T = TypeVar("T")
+
+
+def _listed(names: Collection[str]) -> str:
+    """A list parameter; it is empty, which means all, for none and for too many."""
+    return ",".join(names) if len(names) <= _MAX_NAMES else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,55 +53,37 @@ class BrokerWeb:
     address: str
     timeout_ms: int
 
-    def files(self, topics: Iterable[str] = ()) -> dict[StoreKey, StoreFiles]:
-        """The files of the stores of these topics, or of all topics; without stores that were never written to."""
-        return {
-            store: files
-            for part in lists_of(topics)
-            for store, files in self._ask(
-                "admin_query_pubinfo", lambda answer: to_files(answer, self.broker_id), topicName=part
-            ).items()
-        }
+    def files(self, topics: Collection[str] = ()) -> dict[StoreKey, StoreFiles]:
+        """The files of the stores of these topics, or of all topics, and maybe of others; without stores that were
+        never written to."""
+        return self._ask(
+            "admin_query_pubinfo", lambda answer: to_files(answer, self.broker_id), topicName=_listed(topics)
+        )
 
-    def positions(self, group: str, topics: Iterable[str] = ()) -> list[PartitionPosition]:
+    def positions(self, group: str, topics: Collection[str] = ()) -> list[PartitionPosition]:
         """The positions of `group` in these topics, or in all; sorted. A new position shows up to 5 s late, after the
         broker has saved it (BrokerConfig.offsetStgCacheFlushMs)."""
-        return [
-            position
-            for part in lists_of(topics)
-            for position in self._ask(
-                "admin_query_offset",
-                lambda answer: to_positions(answer, self.broker_id, group),
-                groupName=group,
-                topicName=part,
-            )
-        ]
+        found = self._ask(
+            "admin_query_offset",
+            lambda answer: to_positions(answer, self.broker_id, group),
+            groupName=group,
+            topicName=_listed(topics),
+        )
+        return [one for one in found if not topics or one.partition.topic in topics]
 
     def groups(self) -> frozenset[str]:
         """The groups of which the broker keeps a position in any topic."""
         return self._ask("admin_get_booked_groupname", to_group_names)
 
-    def set_position(self, group: str, partition: PartitionKey, offset: int, user: str) -> int:
-        """Set one position, which must lie within the store's bounds; returns the former one, 0 if there was none.
-        Drops what the group has in flight."""
-        return self._ask(
-            "admin_manual_set_current_offset",
-            to_former_position,
-            groupName=group,
-            topicName=partition.topic,
-            partitionId=str(partition.partition_id),
-            manualOffset=str(offset),
-            modifyUser=user,
-        )
-
     def set_positions(self, group: str, offsets: Mapping[PartitionKey, int], user: str) -> None:
-        """Set many positions of this broker's partitions; those outside a store's bounds are clamped.
+        """Set positions of this broker's partitions; those outside a store's bounds are clamped. What the group has in
+        flight is dropped.
 
         Topics that the broker does not have are skipped, and a store that was never written to is created.
         """
         wanted = sorted(offsets.items())
-        for start in range(0, len(wanted), MAX_NAMES):
-            part = {str(key): offset for key, offset in wanted[start : start + MAX_NAMES]}
+        for start in range(0, len(wanted), _MAX_NAMES):
+            part = {str(key): offset for key, offset in wanted[start : start + _MAX_NAMES]}
             self._ask(
                 "admin_set_offset",
                 lambda _: None,
@@ -113,9 +93,9 @@ class BrokerWeb:
                 modifyUser=user,
             )
 
-    def _ask(self, method: str, to_value: Callable[[Fields], T], **parameters: str) -> T:
+    def _ask(self, method: str, to_value: Callable[[Any], T], **parameters: str) -> T:
         answer = query_broker(self.address, method, self.timeout_ms, **parameters)
-        return to_value(Fields(answer, f"http://{self.address} answered {method}"))
+        return value_of(answer, to_value, f"http://{self.address} answered {method}")
 
 
 class MasterWeb:
@@ -128,7 +108,7 @@ class MasterWeb:
             f"{master.rpartition(':')[0]}:{settings.master_web_port}" for master in settings.master_servers
         ]
 
-    def ask(self, method: str, to_value: Callable[[Fields], T], **parameters: str) -> T:
+    def ask(self, method: str, to_value: Callable[[Any], T], **parameters: str) -> T:
         """Return `to_value` of the answer.
 
         Raises RemoteError if the active master refuses. If no master answers, raises a TransportError with the reasons
@@ -138,7 +118,7 @@ class MasterWeb:
         for address in self.addresses:
             try:
                 answer = query_master(address, method, self._timeout_ms, **parameters)
-                return to_value(Fields(answer, f"http://{address} answered {method}"))
+                return value_of(answer, to_value, f"http://{address} answered {method}")
             except (TransportError, ProtocolError, StandbyMaster) as error:
                 _log.debug("no help with %s from master %s: %s", method, address, type(error).__name__)
                 failures.append(error)
@@ -155,6 +135,6 @@ class MasterWeb:
 
     def topics(self, names: Iterable[str] = ()) -> list[DeployedTopic]:
         """These topics, or all, sorted by name; without those that are not deployed."""
-        return [
-            topic for part in lists_of(names) for topic in self.ask("admin_query_topic_info", to_topics, topicName=part)
-        ]
+        wanted = topic_names(names)
+        found = self.ask("admin_query_topic_info", to_topics, topicName=_listed(wanted))
+        return [topic for topic in found if not wanted or topic.name in wanted]

@@ -21,7 +21,7 @@ from functools import partial
 from typing import NamedTuple
 
 from tubeclient.access import authority_of
-from tubeclient.broker_webs import BrokerWebs
+from tubeclient.admin.broker_webs import BrokerWebs
 from tubeclient.errors import (
     ClientClosed,
     ConfigurationError,
@@ -40,12 +40,13 @@ from tubeclient.names import checked_reader_groups, group_name
 from tubeclient.net.fork import ProcessBound
 from tubeclient.net.pool import ConnectionPool
 from tubeclient.net.runner import FlowRunner
-from tubeclient.positions.first_offsets import DATA_UNKNOWN, FirstOffsets
-from tubeclient.positions.store_growth import StoreGrowth, grown
+from tubeclient.positions.stores import DATA_UNKNOWN, FirstOffsets, StoreGrowth
 from tubeclient.settings import ClientSettings, checked_settings
 from tubeclient.wire.message_time import MINUTE_MS, moment_ms, zone_named
 
 _log = logging.getLogger(__name__)
+
+_CLOSED = "this OffsetLookup is closed; make a new one"
 
 _AT_ONCE = 8
 _SILENT_AT_ONCE = 4
@@ -78,8 +79,6 @@ class FirstTime(NamedTuple):
 
 
 class _Answer(NamedTuple):
-    """One broker's answer."""
-
     bounds: dict[StoreKey, StoreBounds]
     failure: TubeError | None
     """Why some stores are missing."""
@@ -165,7 +164,10 @@ class OffsetLookup(ProcessBound):
         cannot be reached.
         """
         with self._open():
-            return self._webs.group_positions(view, group_name(consumer_group))
+            positions, silent = self._webs.answered_positions(view, group_name(consumer_group))
+            for failure in silent.values():
+                raise failure
+            return positions
 
     def offsets_at(
         self,
@@ -251,13 +253,13 @@ class OffsetLookup(ProcessBound):
         """A block of a call, which another thread's `close` ends with ClientClosed."""
         self.check_process()
         if self._closing.is_set():
-            raise ClientClosed("this OffsetLookup is closed; make a new one")
+            raise ClientClosed(_CLOSED)
         try:
             yield
         except (RuntimeError, CancelledError) as error:  # its threads take no more work
             if not self._closing.is_set():
                 raise
-            raise ClientClosed("this OffsetLookup was closed") from error
+            raise ClientClosed(_CLOSED) from error
 
     def _looked(
         self, view: ClusterView, key: PartitionKey, zone: tzinfo, work: Callable[[TimedLook], Flow[int | None]]
@@ -278,7 +280,6 @@ class OffsetLookup(ProcessBound):
             runner.run(look.release())
 
     def _stores_by_broker(self, view: ClusterView) -> dict[int, _Stores]:
-        self.check_process()
         self._webs.learn(view)
         self._authority.visit_token = view.visit_token
         stores: dict[int, dict[StoreKey, Sequence[PartitionKey]]] = {}
@@ -309,59 +310,51 @@ class OffsetLookup(ProcessBound):
         began = time.monotonic()
         found: dict[StoreKey, StoreBounds] = {}
         failures: dict[int, TubeError] = {}
-        left = dict(stores)
-        attempt = 0
+        left, attempt = list(stores), 0
         while left:
-            asked = [(view.brokers[broker_id], of_broker) for broker_id, of_broker in left.items()]
-            answers = list(self._workers.map(lambda arguments: self._ask(*arguments), asked))
-            failures = {}
-            for broker_id, answer in zip(left, answers, strict=True):
+            answers = list(self._workers.map(lambda one: self._ask(view.brokers[one], stores[one]), left))
+            for answer in answers:
                 found.update(answer.bounds)
-                if answer.failure is not None:
-                    failures[broker_id] = answer.failure
-            limit_ms = some_limit_ms if found else none_limit_ms
-            left = {broker_id: stores[broker_id] for broker_id in failures}
+            failures = {one: failure for one, (_, failure) in zip(left, answers, strict=True) if failure is not None}
+            left = list(failures)
             refused = any(not failure.retriable for failure in failures.values())
-            if refused or (time.monotonic() - began) * 1000 >= limit_ms:
+            if refused or (time.monotonic() - began) * 1000 >= (some_limit_ms if found else none_limit_ms):
                 break
             if left and self._closing.wait(backoff_ms(attempt, random.random()) / 1000):
-                raise ClientClosed("this OffsetLookup was closed")
+                raise ClientClosed(_CLOSED)
             attempt += 1
         return found, failures
 
     def _ask(self, broker: BrokerInfo, stores: _Stores) -> _Answer:
-        try:
-            self._webs.check_place(broker)
-        except TubeError as error:
-            self._note(broker, {})
-            return _Answer({}, error)
-        files = None
-        if self._webs.of(broker) is not None:
-            try:
-                files = self._webs.files(broker, stores.keys())
-            except TubeError as error:
-                _log.debug("broker %s did not answer over HTTP, trying the protocol: %s", broker, error)
+        files: dict[StoreKey, StoreFiles] = {}
         failure: TubeError | None = None
-        if files is None:
-            files = {}
-            for store, partitions in stores.items():
-                try:
-                    files[store] = self._probe(broker, partitions)
-                except TransportError as error:
-                    failure = error
-                    break  # the others would wait for the same
-                except TubeError as error:
-                    failure = error
-        self._note(broker, files)
         try:
-            return _Answer(self._firsts.bounds(broker, {store: stores[store] for store in files}, files), failure)
+            files = self._files_over_http(broker, stores)
+        except TubeError as error:
+            failure, stores = error, {}
+        for store in stores.keys() - files.keys():
+            try:
+                bounds = FlowRunner(self._pool).run(probe_store(broker, stores[store], self._names))
+                files[store] = StoreFiles(bounds, DATA_UNKNOWN)
+            except TubeError as error:
+                failure = error
+                if isinstance(error, TransportError):
+                    break  # the others would wait for the same
+        place, before = self._growth.get(broker.broker_id, (broker, {}))
+        before = before if place == broker else {}
+        known = {store: before.get(store, StoreGrowth()) for store in {*before, *files}}
+        self._growth[broker.broker_id] = broker, {store: one.after(files.get(store)) for store, one in known.items()}
+        try:
+            return _Answer(self._firsts.bounds(broker, stores, files), failure)
         except TubeError as error:
             return _Answer({}, error)
 
-    def _note(self, broker: BrokerInfo, files: Mapping[StoreKey, StoreFiles]) -> None:
-        place, before = self._growth.get(broker.broker_id, (broker, {}))
-        self._growth[broker.broker_id] = broker, grown(before if place == broker else {}, files)
-
-    def _probe(self, broker: BrokerInfo, partitions: Sequence[PartitionKey]) -> StoreFiles:
-        probe = probe_store(broker, partitions, self._names)
-        return StoreFiles(FlowRunner(self._pool).run(probe), DATA_UNKNOWN)
+    def _files_over_http(self, broker: BrokerInfo, stores: _Stores) -> dict[StoreKey, StoreFiles]:
+        """{} if its web port is unknown, or does not answer. ConnectError if the broker has moved."""
+        if self._webs.of(broker) is None:
+            return {}
+        try:
+            return self._webs.files(broker, stores.keys())
+        except TubeError as error:
+            _log.debug("broker %s did not answer over HTTP, trying the protocol: %s", broker, error)
+            return {}

@@ -11,10 +11,10 @@ from spark_source.cluster.cluster import TubeCluster
 from spark_source.options.access import client_settings
 from spark_source.options.given import parse_options
 from tubeclient.admin import Admin, GroupMember
+from tubeclient.admin.broker_webs import own_web
 from tubeclient.keys import PartitionKey, StoreBounds, StoreKey
 from tubeclient.metadata import ClusterView
 from tubeclient.positions.offset_lookup import FirstTime, OffsetLook, OffsetLookup
-from tubeclient.web_port import own_web
 from tubeclient_cli.common.cluster import with_web_port
 from tubeclient_cli.common.pairs import further_options
 

@@ -15,7 +15,7 @@ from tubeclient.assignment import assign, node_of
 from tubeclient.errors import ConfigurationError
 from tubeclient.keys import INDEX_ENTRY_BYTES as ROW
 from tubeclient.keys import OffsetRange, PartitionKey, StoreBounds, StoreKey
-from tubeclient.positions.store_growth import StoreGrowth
+from tubeclient.positions.stores import StoreGrowth
 
 
 class Case(NamedTuple):
