@@ -43,7 +43,7 @@ class SparkEngine:
             yield cls(own)
 
     def planner(self, options: SourceOptions) -> StreamPlanner:
-        cluster = TubeCluster(client_settings(options), options, options.bad_messages)
+        cluster = TubeCluster(client_settings(options), options)
         return StreamPlanner(options, cluster, ProgressTable(options))
 
     def rows(self, options: SourceOptions, tasks: Sequence[ReadTask]) -> DataFrame:

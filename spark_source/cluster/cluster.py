@@ -21,7 +21,6 @@ from tubeclient.errors import (
     TransportError,
     TubeError,
 )
-from tubeclient.flows.message_pack import BadMessages
 from tubeclient.keys import PartitionKey
 from tubeclient.metadata import ClusterView
 from tubeclient.positions.offset_lookup import OffsetLookup
@@ -177,12 +176,9 @@ Membership: TypeAlias = GroupMembership | PatternMembership
 class TubeCluster:
     """The cluster of `settings`, limited to the topics of `subscription`."""
 
-    def __init__(
-        self, settings: ClientSettings, subscription: Subscription, bad_messages: BadMessages = "fail"
-    ) -> None:
+    def __init__(self, settings: ClientSettings, subscription: Subscription) -> None:
         self._settings = settings
         self._subscription = subscription
-        self._bad_messages = bad_messages
 
     def fetch_view(self) -> ClusterView:
         """The cluster's layout, without joining the group."""
@@ -214,7 +210,7 @@ class TubeCluster:
 
     def lookup(self) -> OffsetLookup:
         """A new lookup; the caller closes it."""
-        return OffsetLookup(self._settings, self._subscription.reader_groups, bad_messages=self._bad_messages)
+        return OffsetLookup(self._settings, self._subscription.reader_groups)
 
     def position_books(self) -> BrokerWebs:
         """The positions of groups on the brokers; for one thread at a time."""

@@ -157,30 +157,6 @@ def test_messages_without_a_time_are_named(bench: Bench, text: str) -> None:
     assert bench.find(0, 5) is None  # its sibling has none at all
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(
-    runs=st.lists(st.tuples(st.integers(0, 39), st.integers(1, 25)), max_size=3),
-    minute=st.integers(8, 32),
-    half_packs=st.booleans(),
-)
-def test_bad_messages_that_are_kept_are_as_old_as_the_next_good_one(
-    tmp_path_factory: pytest.TempPathFactory, runs: list[tuple[int, int]], minute: int, half_packs: bool
-) -> None:
-    """So none is passed over that may be of the time."""
-    bench = Bench(tmp_path_factory.mktemp("store"), partitions=1)
-    bench.write([(0, 10 + number // 2) for number in range(40)], size=100_000)
-    bad = {number for start, count in runs for number in range(start, min(40, start + count))}
-    for number in bad:
-        bench.store.damage(number * ENTRY, byte=30)
-    bench.broker.faults.half_packs = half_packs
-    ages = [10 + number // 2 for number in range(40)]
-    for number in reversed(range(40)):
-        if number in bad:
-            ages[number] = ages[number + 1] if number < 39 else minute
-    first = next((number for number, age in enumerate(ages) if age >= minute), None)
-    assert bench.find(0, minute, bad_messages="keep") == first
-
-
 def test_what_expires_meanwhile_counts_as_older(bench: Bench) -> None:
     bench.write([(0, 10 + n // 100) for n in range(2_000)])
     actor = bench.start(0, 12)  # entry 200

@@ -21,7 +21,7 @@ class Store:
         """A page that is being made has its list of partitions, and no ends yet."""
         self.growth = StoreGrowth()
 
-    def look(self, files: StoreFiles | None) -> None:
+    def look(self, files: StoreFiles) -> None:
         self.growth = self.growth.after(files)
 
     def step(self, what: str) -> None:
@@ -35,7 +35,7 @@ class Store:
             self.look(StoreFiles(StoreBounds(0, len(self.written) * ROW), 0, self.listed))
             self.listed = None
         elif what == "silent":
-            self.look(None)
+            self.growth = StoreGrowth()  # a broker that did not answer
         elif what == "by protocol":
             self.look(StoreFiles(StoreBounds(0, len(self.written) * ROW), -1))
         elif what == "tail lost" and self.listed is None:

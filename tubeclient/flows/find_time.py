@@ -18,17 +18,15 @@ and nothing else has expired, and a search for a later minute finds no earlier p
 from __future__ import annotations
 
 import random
-import sys
 from datetime import tzinfo
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from tubeclient.errors import CorruptMessage, NoMessageTime
 from tubeclient.flows.effects import Flow
-from tubeclient.flows.message_pack import BadMessages
 from tubeclient.flows.stay import Patience, ReaderNames, Stay
 from tubeclient.keys import INDEX_ENTRY_BYTES, BrokerInfo, PartitionKey, StoreBounds
 from tubeclient.wire.message_time import MINUTE_MS, message_time_ms
-from tubeclient.wire.messages import Message, bad_attributes, checked_columns, kept_columns
+from tubeclient.wire.messages import Message, checked_columns
 
 
 class TimeSearch:
@@ -87,10 +85,6 @@ def _number(offset: int) -> int:
     return offset // INDEX_ENTRY_BYTES + 1
 
 
-_NO_OLDER = sys.maxsize
-"""The minute of messages that are all bad: no good one behind them is known to be older, so they are not."""
-
-
 class _Timed(NamedTuple):
     """The first message from an offset on."""
 
@@ -102,8 +96,7 @@ class _Timed(NamedTuple):
 
 
 class TimedLook:
-    """Looks at the times of one partition's messages. `zone` is that of the producers' clocks. With `bad_messages`
-    "keep", a message that is damaged or cannot be parsed counts as old as the next good one.
+    """Looks at the times of one partition's messages. `zone` is that of the producers' clocks.
 
     The flow `release()` releases the partition; run it afterwards, however the others ended. They raise NoMessageTime,
     CorruptMessage, DeadlineExceeded after `retry_limit_ms` without progress, and the StatusError of a refusal.
@@ -118,11 +111,9 @@ class TimedLook:
         *,
         zone: tzinfo,
         retry_limit_ms: float = 60_000,
-        bad_messages: BadMessages = "fail",
     ) -> None:
         self._partition = partition
         self._zone = zone
-        self._bad_messages = bad_messages
         self._stay = Stay(broker, partition, names)
         self._patience = Patience(broker, rng, retry_limit_ms)
         self._doing = f"looking for a time in partition {partition}"
@@ -141,11 +132,10 @@ class TimedLook:
         return search.found
 
     def first_minute(self, bounds: StoreBounds) -> Flow[int | None]:
-        """The minute of the first good message within `bounds`, or of one behind them. None if there is none."""
+        """The minute of the first message within `bounds`, or of one behind them. None if there is none."""
         if bounds.min_offset >= bounds.max_offset:
             return None
-        seen = yield from self._first(*bounds)
-        return None if seen.minute == _NO_OLDER else seen.minute
+        return (yield from self._first(*bounds)).minute
 
     def release(self) -> Flow[None]:
         """Give the partition back, best effort. Without that, it is free when its lease ends."""
@@ -155,30 +145,14 @@ class TimedLook:
         return (yield from self._patience.keep_on(lambda: self._look(offset, limit), lambda: self._doing, self._stay))
 
     def _look(self, offset: int, limit: int) -> Flow[_Timed]:
-        at, none = offset, None
-        while True:
-            seen = yield from self._stay.look(at, limit, self._doing, self._patience)
-            begin = seen.begin if at == offset else offset
-            if seen.messages is None:
-                return _Timed(begin, seen.start, none)
-            good = self._good_one(seen.messages)
-            if good is not None:
-                return _Timed(begin, seen.start, self._minute_of(good))
-            at, none = seen.position, _NO_OLDER
-            if at >= min(limit, seen.end):
-                return _Timed(begin, seen.start, none)
-
-    def _good_one(self, messages: Any) -> Message | None:
-        """The first of these messages; where bad ones are kept, the first good one if there is any."""
+        seen = yield from self._stay.look(offset, limit, self._doing, self._patience)
+        if seen.messages is None:
+            return _Timed(seen.begin, seen.start, None)
         try:
-            if self._bad_messages == "fail":
-                (first,) = map(Message, *checked_columns(messages, 1))
-                return first
-            columns, bad = kept_columns(messages)
+            (first,) = map(Message, *checked_columns(seen.messages, 1))
         except CorruptMessage as error:
             raise CorruptMessage(f"{self._doing}: {error}") from error
-        bad |= bad_attributes(columns)
-        return next((one for number, one in enumerate(map(Message, *columns)) if number not in bad), None)
+        return _Timed(seen.begin, seen.start, self._minute_of(first))
 
     def _minute_of(self, first: Message) -> int:
         text = first.time

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import random
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeVar
 
@@ -36,9 +36,6 @@ from tubeclient.wire.proto import broker_pb2
 
 _NOT_HAD = (200, FREE, TAKEN)
 """Codes that answer an unregister if the client does not have the partition afterwards."""
-
-_FAILED = 500
-"""The client may have the partition then: the broker notes who registers before it looks at the partition."""
 
 _NOT_FOUND = 404
 
@@ -169,20 +166,18 @@ class Stay:
         yield from self._leave_former()
         groups = self._names.groups if self.reader is None else (self.reader.group,)
         self.reader = None
-        try:
-            for group in groups:
-                try:
-                    answer = yield from self._register(group, offset, context)
-                    break
-                except PartitionOccupied:
-                    if group == groups[-1]:
-                        raise
-            self.reader = self._reader_in(group)
-        except TubeError:
-            raise
-        except BaseException:  # the caller was interrupted: any of these may have it
-            self._part_with([*self._unanswered, *map(self._reader_in, groups)])
-            raise
+        for group in groups:
+            reader = Reader(group, self._client_id, self._names.authority)
+            request = reader.register(self.partition, offset, filters=self._filters)
+            answer = yield from self._ask(reader, Method.PARTITION_REGISTER, request)
+            try:
+                self.checked(answer, f"{context} as group {group} from broker {self._broker}")
+            except PartitionOccupied:
+                if group == groups[-1]:
+                    raise
+                continue
+            break
+        self.reader = reader
         return answer
 
     def send_fetch(self) -> Flow[Ticket]:
@@ -249,14 +244,6 @@ class Stay:
         """Return the answer if its code is 200, else raise the error of its code."""
         return checked(answer, context, address=self._broker.address, partition=str(self.partition))
 
-    def _register(self, group: str, offset: int, context: str) -> Flow[Any]:
-        reader = self._reader_in(group)
-        request = reader.register(self.partition, offset, filters=self._filters)
-        answer = yield from self._ask(reader, Method.PARTITION_REGISTER, request)
-        if answer.errCode == _FAILED:
-            self._part_with([reader])
-        return self.checked(answer, f"{context} as group {group} from broker {self._broker}")
-
     def _part_with(self, readers: Iterable[Reader]) -> None:
         """Use none of these readers again, nor the present one."""
         present = () if self.reader is None else (self.reader,)
@@ -277,28 +264,25 @@ class Stay:
         self._unanswered.remove(reader)
         return response
 
-    def _reader_in(self, group: str) -> Reader:
-        return Reader(group, self._client_id, self._names.authority)
-
     def _present(self) -> Reader:
         assert self.reader is not None
         return self.reader
 
 
-def probe_store(broker: BrokerInfo, partitions: Sequence[PartitionKey], names: ReaderNames) -> Flow[StoreBounds]:
-    """Ask `broker` for the bounds of the store of `partitions`, by the first one that is free in one of the groups."""
-    refusal: TubeError | None = None
+def probe_store(broker: BrokerInfo, partitions: Iterable[PartitionKey], names: ReaderNames) -> Flow[StoreBounds]:
+    """The bounds of the index of a store with these partitions, by the first one that is free in one of the groups."""
+    failure: TubeError | None = None
     for key in partitions:
         stay = Stay(broker, key, names)
         try:
             answer = yield from stay.seek(0, f"asking for the offsets of {key}")
+            failure = None
         except TubeError as error:
-            yield from stay.leave()
-            if not isinstance(error, PartitionOccupied):
-                raise
-            refusal = error
-        else:
-            yield from stay.leave()
+            failure = error
+        yield from stay.leave()
+        if failure is None:
             return StoreBounds(answer.currOffset, answer.maxOffset)
-    assert refusal is not None, "no partition was given"
-    raise refusal
+        if not isinstance(failure, PartitionOccupied):
+            break
+    assert failure is not None, "no partition was given"
+    raise failure

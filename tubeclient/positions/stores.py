@@ -44,12 +44,11 @@ class StoreGrowth(NamedTuple):
         """An offset before which the partition has no message. None if none is proven."""
         return max((end for last, end in self.ends if last < partition_id), default=None)
 
-    def after(self, files: StoreFiles | None) -> StoreGrowth:
-        """The growth after one more look, at which the broker named these files. If it did not name them, or the store
-        ends earlier than before, nothing is proven any more.
-        """
-        if files is None or files.last_partition is None:
-            return StoreGrowth(self.last_partition, None)
+    def after(self, files: StoreFiles) -> StoreGrowth:
+        """The growth after one more look, at which the broker named these files. If it did not name the partitions, or
+        the store ends earlier than before, nothing is proven any more."""
+        if files.last_partition is None:
+            return StoreGrowth(self.last_partition)
         last, end = max(self.last_partition, files.last_partition), files.index_bounds.max_offset
         if self.end is None or end < self.end:
             return StoreGrowth(last, end)
