@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import random
 import threading
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 
 import pytest
@@ -71,36 +70,6 @@ def test_random_cuts_under_a_running_producer_give_each_message_once_and_in_orde
     expected = sorted((key, offset, body) for key, offset, body in sent if offset < targets[key.store])
     assert got == [(key, body) for key, _, body in expected]
     assert "left out" not in caplog.text
-
-
-def test_slices_of_a_partition_are_read_at_once_and_more_than_reader_groups_take_turns(
-    tube: Cluster, settings: ClientSettings, producer: Producer
-) -> None:
-    """Each reader keeps the partition until there is one in every group, as tasks with a slow consumer do."""
-    producer.publish(["ranges_shared"])
-    for future in [producer.submit("ranges_shared", b"%04d" % number + bytes(500)) for number in range(2_000)]:
-        future.result(30)
-    view = fetch_view(settings, ["ranges_shared"], GROUPS)
-    key = view.partitions()[0]
-    whole = OffsetRange(key, 0, ends(settings, view)[key.store])
-    groups, count = GROUPS[:3], 5
-    cuts = [whole.max_messages * number // count * 28 for number in range(count + 1)]
-    got: list[list[int]] = [[] for _ in range(count)]
-    readers, all_taken = itertools.count(1), threading.Event()
-
-    def read_slice(number: int) -> None:
-        with RangeReader(settings, groups, visit_token=tube.visit_token()) as reader:
-            for pack in reader.read(view.broker_of(key), OffsetRange(key, cuts[number], cuts[number + 1])):
-                if not got[number] and next(readers) == len(groups):
-                    all_taken.set()
-                got[number] += pack.message_ids
-                assert all_taken.wait(30)
-
-    with ThreadPoolExecutor(count) as pool:
-        for done in [pool.submit(read_slice, number) for number in range(count)]:
-            done.result(90)
-    assert list(itertools.chain(*got)) == [message_id for message_id, _, _ in read(tube, view, whole)]
-    assert all(got)
 
 
 @pytest.mark.parametrize("groups", [GROUPS, GROUPS[:1]])

@@ -13,12 +13,14 @@ from embedded_tubemq.storage.store import NewMessage
 from tests.moving import swap_brokers
 from tests.tubeclient.fake_web import serving
 from tubeclient import (
+    Admin,
     BrokerFailed,
     ClientBalanceConsumer,
     ClientSettings,
     ClusterView,
     ConnectError,
     PartitionKey,
+    TransportError,
     fetch_view,
     reader_groups_of,
 )
@@ -113,3 +115,23 @@ def test_with_a_layout_from_before_a_move_nothing_is_asked_at_the_old_address(
     assert sorted(silent) == [1, 2]
     with pytest.raises(BrokerFailed, match=text):
         webs.set_group_positions(view, "etl", {ON_1: ROW}, "tester")
+
+
+def test_a_broker_that_is_down_is_named_and_others_are_set(
+    cluster: EmbeddedTubeMQ, settings: ClientSettings, view: ClusterView
+) -> None:
+    admin = Admin(settings)
+    cluster.stop_broker(2)
+    assert [broker.run_status for broker in admin.brokers()] == ["running", "unRegister"]
+    assert [on.is_loaded for on in admin.topics(["clicks"])[0].on_brokers] == [True, False]
+    where = rf"broker 2:{cluster.broker_addresses[2]} failed: no answer to admin_query_\w+ from http://127.0.0.1:"
+    with pytest.raises(BrokerFailed, match=where) as caught:
+        admin.group_offsets("etl")
+    assert isinstance(caught.value.__cause__, TransportError)
+    with pytest.raises(BrokerFailed, match=where):
+        admin.store_bounds()
+    with pytest.raises(BrokerFailed, match=where) as caught:
+        admin.set_offsets("etl", {ON_1: ROW, ON_2: ROW})
+    assert caught.value.broker == f"2:{cluster.broker_addresses[2]}"
+    cluster.start_broker(2)
+    assert admin.group_offsets("etl").committed == {ON_1: ROW}

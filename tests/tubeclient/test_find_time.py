@@ -167,15 +167,6 @@ def test_what_expires_meanwhile_counts_as_older(bench: Bench) -> None:
     assert found_by(actor) == 1_500
 
 
-def test_a_broker_that_lost_its_tail_meanwhile_has_nothing_there(bench: Bench) -> None:
-    bench.write([(0, 4)] * 900 + [(0, 5)] * 100)
-    actor = bench.start(0, 5)
-    bench.store.truncate(0)
-    bench.simulation.run()
-    assert found_by(actor) is None
-    assert bench.simulation.calls.count(Method.GET_MESSAGES) == 1  # at 0, where the data ends now
-
-
 @pytest.mark.parametrize(
     ("method", "field", "answers", "said"),
     [

@@ -10,8 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.tubeclient.test_read_range import Bench, assert_no_gaps
-from tests.tubeclient.test_read_range_limits import instead
+from tests.tubeclient.test_read_range import Bench, assert_no_gaps, instead
 from tubeclient.errors import CorruptMessage
 from tubeclient.flows.message_pack import MessagePack
 from tubeclient.flows.read_range import Pack

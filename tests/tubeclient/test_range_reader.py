@@ -121,17 +121,6 @@ def test_a_close_by_another_thread_ends_a_read_that_waits(
     assert not is_owned(cluster)
 
 
-def test_stopping_early_gives_the_partition_back(
-    cluster: EmbeddedTubeMQ, settings: ClientSettings, broker: BrokerInfo
-) -> None:
-    with RangeReader(settings, GROUPS) as reader:
-        packs = reader.read(broker, span(0, COUNT))
-        next(packs)
-        assert is_owned(cluster)
-        packs.close()
-        wait_for(lambda: not is_owned(cluster), "the release")
-
-
 def is_owned(cluster: EmbeddedTubeMQ) -> bool:
     """Whether somebody reads the partition under the first reader group."""
     cursor = Cursor(GROUPS[0], KEY.topic, KEY.partition_id)

@@ -65,12 +65,6 @@ def test_in_disorder_the_message_before_is_older_and_the_one_behind_is_not(
     assert found == (None if behind is None else place * ENTRY)
 
 
-@given(indexes, minutes, minutes)
-def test_a_later_minute_is_found_no_earlier(index: Index, one: int, other: int) -> None:
-    early, late = sorted((one, other))
-    assert search(index, early)[0] <= search(index, late)[0]
-
-
 @given(indexes, minutes, st.lists(st.one_of(st.none(), st.integers(0, 9)), max_size=80), st.data())
 def test_the_place_stays_when_nothing_older_comes_and_nothing_else_expires(
     index: Index, minute: int, more: Index, data: st.DataObject

@@ -28,8 +28,8 @@ def query_broker(address: str, method: str, timeout_ms: int, **parameters: str) 
 
 
 def _query(address: str, page: str, method: str, timeout_ms: int, parameters: dict[str, str]) -> dict[str, Any]:
-    """Raises TransportError without an answer, StandbyMaster if the master is not active, and the errors of
-    `parse_answer`.
+    """The JSON object of an answer. Raises TransportError without one, ProtocolError for a body that is not TubeMQ's,
+    RemoteError if the server refuses, and StandbyMaster if the master is not active.
 
     Parameters are posted as a form: lists of names can exceed a URL's length, and tokens do not belong in a URL.
     """
@@ -42,25 +42,6 @@ def _query(address: str, page: str, method: str, timeout_ms: int, parameters: di
         raise StandbyMaster(method, "this master is a standby", address=address)
     if status != http.HTTPStatus.OK:
         raise TransportError(f"http://{address} answered {method} with HTTP {status}", address=address)
-    return parse_answer(body, method, address)
-
-
-def _fetch(address: str, path: str, form: str, seconds: float) -> tuple[int, bytes]:
-    """The status of the answer, and its body. No proxy of the environment applies inside a cluster, and no redirect is
-    followed: a standby master redirects to the active one (MasterStatusCheckFilter), and a token must not be sent to an
-    address in an answer."""
-    with contextlib.closing(http.client.HTTPConnection(*split_address(address), timeout=seconds)) as connection:
-        connection.request("POST", path, form, _HEADERS)
-        with connection.getresponse() as answer:
-            return answer.status, answer.read()
-
-
-def parse_answer(body: bytes, method: str, address: str) -> dict[str, Any]:
-    """The JSON object of an answer to `method` from `address`.
-
-    Raises ProtocolError for a body that is not TubeMQ's, RemoteError if the server refuses, and StandbyMaster if the
-    master may not answer now.
-    """
     try:
         parsed = json.loads(body, strict=False)  # Apache's servers write line breaks into strings as they are
     except (ValueError, RecursionError) as error:
@@ -71,3 +52,13 @@ def parse_answer(body: bytes, method: str, address: str) -> dict[str, Any]:
         text = str(parsed.get("errMsg", ""))
         raise (StandbyMaster if _STANDBY_TEXT in text else RemoteError)(method, text, address=address)
     return parsed
+
+
+def _fetch(address: str, path: str, form: str, seconds: float) -> tuple[int, bytes]:
+    """The status of the answer, and its body. No proxy of the environment applies inside a cluster, and no redirect is
+    followed: a standby master redirects to the active one (MasterStatusCheckFilter), and a token must not be sent to an
+    address in an answer."""
+    with contextlib.closing(http.client.HTTPConnection(*split_address(address), timeout=seconds)) as connection:
+        connection.request("POST", path, form, _HEADERS)
+        with connection.getresponse() as answer:
+            return answer.status, answer.read()
