@@ -34,9 +34,6 @@ _AT_ONCE = 8
 _NEVER_WRITTEN = StoreFiles(StoreBounds(0, 0), 0)
 """The files of a store that does not exist yet."""
 
-_own: set[ClientSettings] = set()
-"""Whose web port is known to be the masters' own."""
-
 
 def named_brokers(settings: ClientSettings) -> list[BrokerInfo]:
     """The brokers that the masters name by TubeMQ's protocol, without any topic or group. TubeError if none answers, or
@@ -52,21 +49,16 @@ def named_brokers(settings: ClientSettings) -> list[BrokerInfo]:
 
 def own_web(settings: ClientSettings) -> ClientSettings:
     """Return the settings, if their web port lists a broker that the masters name too. Whoever believes what a web port
-    says asks this before; an answer holds for the process.
-
-    ConfigurationError if it is another cluster's, TubeError if it does not answer. If no master answers, it is believed
-    for now.
+    says asks this before. ConfigurationError if it is another cluster's, TubeError if it does not answer. If no master
+    answers, it is believed.
     """
-    if settings not in _own:
-        states = MasterWeb(settings).brokers()
-        try:
-            named = named_brokers(settings)
-        except TubeError as error:
-            _log.info("no master says whether the web port is its own: %s", error)
-            return settings
-        _check_own(settings, states, named)
-        if states and named:
-            _own.add(settings)
+    states = MasterWeb(settings).brokers()
+    try:
+        _check_own(settings, states, named_brokers(settings))
+    except TubeError as error:
+        if isinstance(error, ConfigurationError):
+            raise
+        _log.info("no master says whether the web port is its own: %s", error)
     return settings
 
 
@@ -189,10 +181,7 @@ class BrokerWebs:
 
     def answered_positions(self, view: ClusterView, group: str) -> tuple[dict[PartitionKey, int], dict[int, TubeError]]:
         """The positions that brokers keep for `group`, for the partitions of `view` where it has one; and why brokers,
-        by id, do not answer.
-
-        The first positions of a group come up to 5 s late. Only HTTP gives positions without taking partitions over.
-        """
+        by id, do not answer. The first positions of a group come up to 5 s late."""
         self.learn(view)
         topics = {layout.topic for layout in view.layouts}
         brokers = {view.brokers[layout.broker_id] for layout in view.layouts}

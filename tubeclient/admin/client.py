@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final, TypeVar
 
@@ -31,20 +30,20 @@ T = TypeVar("T")
 # TubeMQ keeps the brokers' group data in its own topic (TServerConstants.OFFSET_HISTORY_NAME).
 _OWN_TOPICS: Final = frozenset({"__offset_history__"})
 
-_USER: Final = re.compile(r"[A-Za-z][A-Za-z0-9_]{1,63}")
+_USER: Final = "tubeclient"
+"""Recorded by the servers as the author of changes."""
 
 
 class Admin:
     """The web calls of a cluster's masters and brokers. It holds no connection and is thread-safe.
 
-    Each call of a server may take `http_timeout_ms`. A method queries one master and, for positions or bounds, every
-    broker in service. Methods raise RemoteError if a master refuses, TransportError if none
-    answers, ProtocolError for answers that are not TubeMQ's, ConfigurationError for wrong arguments, and BrokerFailed
-    if a broker refuses or does not answer: what other brokers were told before stays, and repeating the call is safe.
+    A method queries one master and, for positions or bounds, every broker in service. Methods raise RemoteError if a
+    master refuses, TransportError if none answers, ProtocolError for answers that are not TubeMQ's, ConfigurationError
+    for wrong arguments, and BrokerFailed if a broker refuses or does not answer: what other brokers were told stays,
+    and repeating the call is safe.
 
     Changes of the master's configuration need its confModAuthToken: give `modify_token`, or `modify_token_file` or
-    `modify_token_env`, which are read when needed. Brokers need no token. The servers record `modify_user` as the
-    author of changes.
+    `modify_token_env`, which are read when needed. Brokers need no token.
     """
 
     def __init__(
@@ -54,18 +53,11 @@ class Admin:
         modify_token: str | None = None,
         modify_token_file: str | None = None,
         modify_token_env: str | None = None,
-        modify_user: str = "tubeclient",
     ) -> None:
         self._settings = checked_settings(settings)
-        if not isinstance(modify_user, str) or not _USER.fullmatch(modify_user):
-            raise ConfigurationError(
-                f"modify_user {modify_user!r} is not a user name: a letter, then letters, digits and '_', "
-                "2 to 64 characters"
-            )
         self._masters = MasterWeb(settings)
         self._token_sources = modify_token, modify_token_file, modify_token_env
         self._has_token = check_password_sources("modify_token", *self._token_sources)
-        self._modify_user = modify_user
 
     # What there is
 
@@ -145,7 +137,7 @@ class Admin:
             raise ConfigurationError(
                 f"no such partition on this cluster: {unknown[0]}; topics() shows the topics' partitions"
             )
-        BrokerWebs(self._settings).set_group_positions(view, name, offsets, self._modify_user)
+        BrokerWebs(self._settings).set_group_positions(view, name, offsets, _USER)
 
     # The master's configuration
 
@@ -161,9 +153,9 @@ class Admin:
             brokerId=broker_ids,
             numTopicStores=str(stores),
             numPartitions=str(partitions_per_store),
-            createUser=self._modify_user,
+            createUser=_USER,
         )
-        self._modify("admin_reload_broker_configure", brokerId=broker_ids, modifyUser=self._modify_user)
+        self._modify("admin_reload_broker_configure", brokerId=broker_ids, modifyUser=_USER)
 
     def alter_topic(self, name: str, *, stores: int | None = None, partitions_per_store: int | None = None) -> None:
         """Change a topic on all its brokers; what is None stays. Takes effect as `create_topic` does. Needs the modify
@@ -174,7 +166,7 @@ class Admin:
         if not changes:
             raise ConfigurationError(f"nothing is to be changed of topic {topic.name}")
         where = {"brokerId": ",".join(str(on.broker.broker_id) for on in topic.on_brokers)}
-        who = {"modifyUser": self._modify_user}
+        who = {"modifyUser": _USER}
         self._modify("admin_modify_topic_info", topicName=topic.name, **where, **changes, **who)
         self._modify("admin_reload_broker_configure", **where, **who)
 

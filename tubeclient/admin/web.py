@@ -109,11 +109,8 @@ class MasterWeb:
         ]
 
     def ask(self, method: str, to_value: Callable[[Any], T], **parameters: str) -> T:
-        """Return `to_value` of the answer.
-
-        Raises RemoteError if the active master refuses. If no master answers, raises a TransportError with the reasons
-        of all, or the ProtocolError or StandbyMaster of the only one.
-        """
+        """`to_value` of the answer. RemoteError if the active master refuses. If no master answers, a TransportError
+        with the reasons of all, or the ProtocolError or StandbyMaster of the only one."""
         failures: list[TubeError] = []
         for address in self.addresses:
             try:
