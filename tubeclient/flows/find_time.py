@@ -151,7 +151,7 @@ class TimedLook:
         try:
             (first,) = map(Message, *checked_columns(seen.messages, 1))
         except CorruptMessage as error:
-            raise CorruptMessage(f"{self._doing}: {error}") from error
+            raise CorruptMessage(f"{self._doing}: {error}. Give offsets instead of a time") from error
         return _Timed(seen.begin, seen.start, self._minute_of(first))
 
     def _minute_of(self, first: Message) -> int:
