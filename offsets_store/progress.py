@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final, NamedTuple
 
-from tubeclient.html_table import html_table
 from tubeclient.keys import INDEX_ENTRY_BYTES, PartitionKey, rows_behind
 from tubeclient.names import GroupName, group_name, topic_names
 
@@ -149,14 +148,6 @@ class GroupProgress:
         """The most rows that can be behind, over all stores; None if the end of a partition is unknown."""
         ends = {row.partition: row.end_offset for row in self.partitions if row.end_offset is not None}
         return rows_behind(ends, self.positions) if len(ends) == len(self.partitions) else None
-
-    def _repr_html_(self) -> str:
-        """For notebooks: the position of each partition."""
-        behind = "an unknown number of" if self.rows_behind is None else f"{self.rows_behind:,}"
-        title = f"{self.group}: {behind} messages behind at {self.updated_at:%F %T} UTC, commit {self.sequence}"
-        rows = ((one.partition, one.next_offset, one.end_offset, one.lag, one.node_id) for one in self.partitions)
-        columns = ("partition", "next offset", "end", "at most behind", "node")
-        return html_table(title, columns, rows, count=len(self.partitions))
 
 
 def moved_to(

@@ -304,7 +304,7 @@ LAYERS = {
     "offsets_store": Layer(
         {"deltalake", "pyarrow"}
         | {"tubeclient._version", "tubeclient.keys", "tubeclient.names", "tubeclient.errors"}
-        | {"tubeclient.html_table", "tubeclient.printable"},
+        | {"tubeclient.printable"},
         NETWORK | {"spark_source"},
     ),
     # The verdict on a group, for commands, pages and metrics.

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tubeclient.conditions import said
 from tubeclient.errors import ConfigurationError, DataLoss, TubeError
-from tubeclient.html_table import html_table
 from tubeclient_ingest.advice import short_cause, with_advice
 from tubeclient_ingest.on_spark import SparkEngine
 from tubeclient_ingest.progress import Events, IngestSummary, Round, ToAll
@@ -244,15 +243,6 @@ class Ingest:
                     own.interruptTag(_TAG)  # the user may do other things in it
                 else:
                     own.interruptAll()
-
-    def _repr_html_(self) -> str:
-        """For notebooks: where it stands, and the last rounds."""
-        rows = [
-            (one.time, f"{one.rows:,}", f"{one.bad_rows:,}", f"{one.rows_per_second:,.0f}", _behind(one.rows_behind))
-            for one in list(self._rounds)[-10:]
-        ]
-        title = f"ingest {self.settings.consumer_group}: {self._status}"
-        return html_table(title, ("time", "rows", "bad", "rows/s", "messages behind"), rows, count=self._count)
 
 
 class _Kept(Events):

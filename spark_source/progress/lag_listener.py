@@ -16,7 +16,6 @@ from pyspark.sql.streaming.listener import StreamingQueryListener
 
 from spark_source.offsets.offsets import Offsets
 from tubeclient.errors import ConfigurationError
-from tubeclient.html_table import html_table
 from tubeclient.keys import INDEX_ENTRY_BYTES, PartitionKey, StoreKey, rows_behind_by_store
 
 if TYPE_CHECKING:
@@ -72,12 +71,6 @@ class QueryLag:
     def rows_behind(self) -> int:
         """Of the group: the sum over all stores."""
         return sum(self.by_store.values())
-
-    def _repr_html_(self) -> str:
-        """For notebooks: the rows of each store, the most first."""
-        rows = sorted(self.by_store.items(), key=lambda item: (-item[1], item[0]))
-        title = f"{self.rows_behind:,} messages behind"
-        return html_table(title, ("store", "messages behind"), rows, count=len(rows))
 
 
 class LagListener(StreamingQueryListener):

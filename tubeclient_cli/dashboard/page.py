@@ -7,19 +7,19 @@ import socket
 import threading
 import time
 import urllib.parse
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from html import escape
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Final
 
-from tubeclient.html_table import html_table
 from tubeclient_cli.common.printable import one_line
 
 __all__ = ["PageServer", "is_own_host", "page_of"]
 
 _PERIOD_S: Final = 10
+_MOST_ROWS: Final = 20
 _HEAD: Final = f"""<!doctype html><html lang="en"><meta charset="utf-8">
 <meta http-equiv="refresh" content="{_PERIOD_S}">
 <title>TubeMQ groups</title>
@@ -42,7 +42,7 @@ def page_of(groups: list[Mapping[str, Any]], failures: list[str], at: datetime) 
     of_groups = ("group", "topics", "verdict", "messages behind, at most")
     rows = [(one["consumerGroup"], one["topicSet"], one["verdict"], one["rowsBehindAtMost"]) for one in groups]
     parts = [f"<p>{escape(one_line(text))}</p>" for text in failures]
-    parts.append(html_table(f"Groups, as of {at:%F %T} UTC", of_groups, rows, count=len(rows)))
+    parts.append(_table(f"Groups, as of {at:%F %T} UTC", of_groups, rows))
     columns = ("partition", "verdict", "why", "position", "messages behind, at most", "last commit")
     for one in groups:
         partitions = sorted(
@@ -50,8 +50,22 @@ def page_of(groups: list[Mapping[str, Any]], failures: list[str], at: datetime) 
         )
         names = ("partition", "verdict", "why", "nextOffset", "rowsBehindAtMost", "committedAt")
         cells = [tuple(row[name] for name in names) for row in partitions]
-        parts.append(html_table(f"{one['consumerGroup']}: {one['verdict']}", columns, cells, count=len(cells)))
+        parts.append(_table(f"{one['consumerGroup']}: {one['verdict']}", columns, cells))
     return f"{_HEAD}{''.join(parts)}</html>"
+
+
+def _table(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
+    """All texts are escaped. None is empty."""
+    head = "".join(f"<th>{escape(column)}</th>" for column in columns)
+    body = "".join(f"<tr>{''.join(map(_cell, row))}</tr>" for row in rows[:_MOST_ROWS])
+    more = f"<p>and {len(rows) - _MOST_ROWS:,} more</p>" if len(rows) > _MOST_ROWS else ""
+    table = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>" if rows else ""
+    return f"<div><p>{escape(one_line(title))}</p>{table}{more}</div>"
+
+
+def _cell(value: object) -> str:
+    text = "" if value is None else f"{value:,}" if isinstance(value, int) else str(value)
+    return f"<td>{escape(one_line(text))}</td>"
 
 
 def is_own_host(header: str | None) -> bool:
