@@ -94,17 +94,6 @@ def test_where_no_web_port_is_known_the_option_is_named(settings: ClientSettings
     BrokerWebs(settings).require(view, "takes it")
 
 
-def test_brokers_that_swapped_their_addresses_are_not_taken_for_each_other(
-    cluster: EmbeddedTubeMQ, settings: ClientSettings, view: ClusterView, webs: BrokerWebs
-) -> None:
-    webs.set_group_positions(view, "etl", {ON_1: ROW, ON_2: 5 * ROW}, "tester")
-    swap_brokers(cluster)
-    shown = fetch_view(settings, ["clicks"], reader_groups_of("etl"))
-    assert webs.answered_positions(shown, "etl")[0] == {ON_1: ROW, ON_2: 5 * ROW}
-    webs.set_group_positions(shown, "etl", {ON_1: 2 * ROW}, "tester")
-    assert BrokerWebs(settings).answered_positions(shown, "etl")[0] == {ON_1: 2 * ROW, ON_2: 5 * ROW}
-
-
 def test_with_a_layout_from_before_a_move_nothing_is_asked_at_the_old_address(
     cluster: EmbeddedTubeMQ, settings: ClientSettings, view: ClusterView, webs: BrokerWebs
 ) -> None:

@@ -16,13 +16,11 @@ from embedded_tubemq import TopicConfig
 from embedded_tubemq.cluster import EmbeddedTubeMQ
 from embedded_tubemq.storage.store import NewMessage
 from tests.tubeclient.fake_web import serving
-from tests.tubeclient.occupying import occupy
 from tests.waiting import wait_for
 from tubeclient import (
     ClientSettings,
     ClusterView,
     ConfigurationError,
-    ConnectError,
     NoMessageTime,
     OffsetLookup,
     PartitionKey,
@@ -166,17 +164,6 @@ def test_a_broker_whose_web_port_is_there_before_its_stores_has_not_lost_them(
             assert any("admin_query_pubinfo" in request for request in asked)
         cluster.start_broker(2)
         assert lookup.bounds(view) == newcomer.bounds(view) == EXPECTED
-
-
-def test_positions_of_a_group(cluster: EmbeddedTubeMQ, settings: ClientSettings, view: ClusterView) -> None:
-    with occupy(cluster, settings, PartitionKey(1, "clicks", 0), ("etl",), offset=84):
-        pass
-    with closing(OffsetLookup(settings, GROUPS)) as lookup:
-        assert lookup.group_positions(view, "etl") == {PartitionKey(1, "clicks", 0): 84}
-        assert lookup.group_positions(view, "nobody") == {}
-    blind = OffsetLookup(replace(settings, master_web_port=1), GROUPS)
-    with closing(blind), pytest.raises(ConnectError, match=r"group etl.*master_web_port"):
-        blind.group_positions(view, "etl")
 
 
 def test_offsets_of_times(cluster: EmbeddedTubeMQ, settings: ClientSettings) -> None:

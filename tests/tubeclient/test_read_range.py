@@ -297,11 +297,9 @@ def test_a_lost_tail_may_be_passed_over_and_what_is_left_is_read(bench: Bench) -
     assert_no_gaps(emitted, piece)
 
 
-@pytest.mark.parametrize("end", [50, 100])
-def test_a_damaged_message_is_named_and_not_let_through(bench: Bench, end: int) -> None:
-    """Whether the pack is cut at the range's end or not."""
+def test_a_damaged_message_is_named_and_not_let_through(bench: Bench) -> None:
     bench.append(100)
-    whole_range = bench.range(0, 0, end)
+    whole_range = bench.range(0, 0, 50)
     bench.broker.faults.corrupt_checksums = 1
     with pytest.raises(CorruptMessage, match=r"1:clicks:0, offsets \[0, \d+\): .* does not match its checksum"):
         bench.read(whole_range)

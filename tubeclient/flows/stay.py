@@ -17,7 +17,6 @@ from typing import Any, NamedTuple, TypeVar
 from google.protobuf.message import Message
 
 from tubeclient.errors import (
-    ConfigurationError,
     CorruptMessage,
     DeadlineExceeded,
     NotAvailable,
@@ -49,10 +48,6 @@ class ReaderNames:
     new_client_id: Callable[[], str]
     """Makes a new unique client id at each call."""
     authority: Authority = field(default_factory=Authority)
-
-    def __post_init__(self) -> None:
-        if not self.groups:
-            raise ConfigurationError("there is no reader group; name at least one")
 
 
 T = TypeVar("T")
