@@ -236,7 +236,7 @@ DEFENCES = (
         RANGE + "_check_bounds",
         "if answer.currOffset > self.position:",
         "if False:",
-        3,
+        0,
         ("retention",),
     ),
     Defence(
@@ -244,7 +244,7 @@ DEFENCES = (
         RANGE + "_check_bounds",
         "if self.position < self._end:",
         "if True:",
-        9,
+        17,
         ("retention", "a broker loses its tail", "the driver dies"),
     ),
     Defence(

@@ -247,6 +247,12 @@ def test_the_wait_for_a_turn_ends(bench: Bench) -> None:
         bench.read(bench.range(0, 0, 10), retry_limit_ms=10_000, turn_limit_ms=90_000)
 
 
+def test_the_users_group_and_other_groups_are_left_alone(bench: Bench) -> None:
+    bench.append(50)
+    bench.read(bench.range(0, 10, 40))
+    assert {cursor.group for cursor in bench.broker.offsets.cursors()} == {GROUPS[0]}
+
+
 def test_an_expired_start_is_data_loss_naming_partition_wanted_and_found(bench: Bench) -> None:
     bench.append(100)
     bench.store.expire(30 * 28)
