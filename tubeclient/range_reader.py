@@ -18,7 +18,7 @@ from tubeclient.consumers.group import fetch_view
 from tubeclient.counts import ReadCounts
 from tubeclient.errors import ClientClosed, DataLoss, NoSuchPartition
 from tubeclient.flows.data_look import DataLook
-from tubeclient.flows.message_pack import BadMessages, check_bad_messages, counted_place
+from tubeclient.flows.message_pack import BadMessages, check_bad_messages
 from tubeclient.flows.read_range import TURN_LIMIT_MS, LostRange, Pack, RangeRead, data_loss
 from tubeclient.flows.stay import Patience, ReaderNames
 from tubeclient.identity import new_client_id
@@ -143,19 +143,15 @@ class RangeReader(ProcessBound):
         for number, one in sorted(enumerate(wanted), key=lambda numbered: numbered[1].range.partition):
             self._check_open()
             reading = self._reading(one)
-            told = False
             try:
                 for step in self._runner.iterate(reading.run()):
                     self._check_open()
                     if isinstance(step, LostRange):
                         self._lost(step)
                         continue
-                    damaged = step.damaged or {}
-                    self._counts.delivered(step.partition.topic, len(step), step.payload_bytes, len(damaged))
+                    bad = len(step.damaged or ())
+                    self._counts.delivered(step.partition.topic, len(step), step.payload_bytes, bad)
                     _note(doubts, one, step)
-                    if damaged and not told:
-                        told = True
-                        _tell_damaged(step, damaged)
                     yield number, step
             finally:
                 FlowRunner(self._pool).run(reading.release())
@@ -274,16 +270,3 @@ class RangeReader(ProcessBound):
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-
-def _tell_damaged(pack: Pack, damaged: Mapping[int, str]) -> None:
-    number, reason = next(iter(damaged.items()))
-    place = counted_place(pack.partition, pack.start, pack.end, len(pack), number)
-    _log.warning(
-        "partition %s, offsets [%d, %d): kept the message with id %d, but %s. Of this range no further one is logged",
-        place.partition,
-        place.start,
-        place.end,
-        pack.columns.ids[number],
-        reason,
-    )

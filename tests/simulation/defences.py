@@ -280,7 +280,7 @@ DEFENCES = (
         "tubeclient.range_reader:RangeReader._check_kept",
         "self._expired(doubts)",
         "()",
-        5,
+        38,
         ("retention", "the driver dies"),
     ),
     Defence(

@@ -32,24 +32,13 @@ _RUNNING: Final = {
     "brokerWebPort": 21232,
     "manageStatus": "online",
     "brokerTLSPort": 8124,
-    "enableTLS": False,
-    "isRepAbnormal": False,
     "runStatus": "running",
-    "subStatus": "processing_event",
-    "stepOp": 3,
-    "isConfChanged": "true",
-    "acceptPublish": "true",
-    "acceptSubscribe": "false",
 }
 _STOPPED: Final = {
     **_RUNNING,
     "brokerId": 2,
     "manageStatus": "only-read",
-    "enableTLS": "-",
     "runStatus": "unRegister",
-    "subStatus": "-",
-    "acceptPublish": "-",
-    "acceptSubscribe": "-",
 }
 _DEPLOYED: Final = {
     "topicName": "one",
@@ -57,12 +46,9 @@ _DEPLOYED: Final = {
     "topicStatusId": 0,
     "numTopicStores": 2,
     "numPartitions": 3,
-    "acceptPublish": True,
-    "acceptSubscribe": True,
-    "deletePolicy": "delete,168h",
 }
 _RUN: Final = {"acceptPublish": True, "acceptSubscribe": False, "numPartitions": 2, "numTopicStores": 1}
-_NOT_RUN: Final = {"acceptPublish": "-", "acceptSubscribe": "-", "numPartitions": "-", "brokerManageStatus": "-"}
+_NOT_RUN: Final = {"acceptPublish": "-", "acceptSubscribe": "-", "numPartitions": "-"}
 _NO_POSITION: Final = {"curOffset": -2, "flightOffset": -2, "offsetMax": 280}
 
 ANSWERS: Final[dict[str, dict[str, Any]]] = {
@@ -86,7 +72,6 @@ ANSWERS: Final[dict[str, dict[str, Any]]] = {
         "count": 1,
         "topicSet": ["one"],
         "consumeGroup": "members",
-        "re-rebalance": {},
         "isBandConsume": "client-rebalance",
         "filterConds": {"one": ["a", "b"]},
         "data": [
