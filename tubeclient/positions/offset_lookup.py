@@ -94,8 +94,8 @@ class OffsetLookup(ProcessBound):
         """Why brokers gave no answer the last time, and a query of them that no caller waits for."""
         self._webs = BrokerWebs(settings)
         self._firsts = FirstOffsets(self._pool, self._names)
-        self._growth: dict[BrokerInfo, dict[StoreKey, StoreGrowth]] = {}
-        """Of brokers that answered the last time."""
+        self._growth: dict[int, tuple[BrokerInfo, dict[StoreKey, StoreGrowth]]] = {}
+        """By broker id, of those that answered the last time, for one address: another broker may be at another one."""
 
     def bounds(self, view: ClusterView) -> dict[StoreKey, StoreBounds]:
         """Return the bounds of every store in `view`. They begin at the first message, after index entries whose
@@ -137,7 +137,7 @@ class OffsetLookup(ProcessBound):
                     raise failure
                 self._ask_aside(view, broker_id, stores[broker_id], failure)
             self._heard.update(store.broker_id for store in found)
-            growth = {store: self._growth[view.broker_of(store)][store] for store in found}
+            growth = {store: self._growth[store.broker_id][1][store] for store in found}
             return OffsetLook(found, {broker_id: why for broker_id, (why, _) in self._silent.items()}, growth)
 
     def group_positions(self, view: ClusterView, consumer_group: str) -> dict[PartitionKey, int]:
@@ -299,13 +299,15 @@ class OffsetLookup(ProcessBound):
         return found, failures
 
     def _ask(self, broker: BrokerInfo, stores: _Stores) -> _Answer:
-        before = self._growth.pop(broker, {})
+        place, before = self._growth.pop(broker.broker_id, (broker, {}))
+        before = before if place == broker else {}
         try:
             files = self._files(broker, stores)
             bounds = self._firsts.bounds(broker, stores, files)
         except TubeError as error:
             return error
-        self._growth[broker] = {store: before.get(store, StoreGrowth()).after(one) for store, one in files.items()}
+        growth = {store: before.get(store, StoreGrowth()).after(one) for store, one in files.items()}
+        self._growth[broker.broker_id] = broker, growth
         return bounds
 
     def _files(self, broker: BrokerInfo, stores: _Stores) -> dict[StoreKey, StoreFiles]:
