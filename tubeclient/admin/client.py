@@ -15,8 +15,7 @@ from tubeclient.admin.answers import (
     to_group,
     to_groups,
 )
-from tubeclient.admin.broker_webs import BrokerWebs, raise_first
-from tubeclient.admin.web import BrokerWeb, MasterWeb
+from tubeclient.admin.broker_webs import BrokerWeb, BrokerWebs, MasterWeb, raise_first
 from tubeclient.arguments import checked_partitions
 from tubeclient.errors import ConfigurationError, ProtocolError, RemoteError, TubeError, UnknownGroup
 from tubeclient.keys import BrokerInfo, PartitionKey, StoreBounds, StoreFiles, StoreKey, checked_offset
