@@ -274,7 +274,7 @@ LAYERS = {
     "offsets_store": Layer(
         {"deltalake", "pyarrow"}
         | {"tubeclient._version", "tubeclient.keys", "tubeclient.names", "tubeclient.errors"}
-        | {"tubeclient.html_table", "tubeclient.printable"},
+        | {"tubeclient.printable"},
         NETWORK | {"spark_source"},
     ),
     # The verdict on a group, for commands, pages and metrics.
@@ -287,7 +287,7 @@ LAYERS = {
             "tubeclient.keys",
             "tubeclient.names",
             "tubeclient.metadata",
-            "tubeclient.positions.store_growth",
+            "tubeclient.positions.stores",
             "spark_source",
         },
         OUTSIDE_WORLD,

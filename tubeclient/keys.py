@@ -72,7 +72,7 @@ class StoreFiles(NamedTuple):
     index_bounds: StoreBounds
     """The index's own bounds. Its first entries may have no message any more."""
     data_min: int
-    """The first byte of data that is still there. Above 0, data has expired."""
+    """The first byte of data that is still there. Above 0, data has expired; below, the broker does not say."""
     last_partition: int | None = None
     """The highest partition id of the store on this broker. None if the broker does not say."""
 

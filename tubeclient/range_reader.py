@@ -8,24 +8,25 @@ from __future__ import annotations
 import contextlib
 import logging
 import random
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
 
 from tubeclient.access import authority_of
 from tubeclient.arguments import checked_kind, checked_partition
+from tubeclient.consumers.group import fetch_view
 from tubeclient.counts import ReadCounts
 from tubeclient.errors import ClientClosed, DataLoss, NoSuchPartition
-from tubeclient.flows.message_pack import BadMessages, check_bad_messages, counted_place
-from tubeclient.flows.read_range import AFTER_LOSS, LostRange, Pack, RangeRead, RangeTask
-from tubeclient.flows.stay import ReaderNames
+from tubeclient.flows.data_look import DataLook
+from tubeclient.flows.message_pack import BadMessages, check_bad_messages
+from tubeclient.flows.read_range import TURN_LIMIT_MS, LostRange, Pack, RangeRead, data_loss
+from tubeclient.flows.stay import Patience, ReaderNames
 from tubeclient.identity import new_client_id
-from tubeclient.keys import BrokerInfo, OffsetRange, PartitionKey
+from tubeclient.keys import INDEX_ENTRY_BYTES, MAX_STORE_PARTITIONS, BrokerInfo, OffsetRange, PartitionKey, StoreKey
 from tubeclient.names import checked_reader_groups, checked_tags, topic_name
 from tubeclient.net.fork import ProcessBound
 from tubeclient.net.pool import shared_pool
 from tubeclient.net.runner import FlowRunner
-from tubeclient.positions.kept_data import KeptData
 from tubeclient.settings import ClientSettings, checked_settings
 
 __all__ = ["LostRange", "Pack", "RangeReader", "WantedRange"]
@@ -41,6 +42,32 @@ class WantedRange(NamedTuple):
     broker: BrokerInfo
     range: OffsetRange
     filters: frozenset[str] = frozenset()
+
+
+class _Doubt:
+    """Ranges of one store that were read and had fewer messages than index entries. The missing ones may be of other
+    partitions, filtered out, or expired: brokers skip expired messages without notice."""
+
+    def __init__(self, broker: BrokerInfo) -> None:
+        self.broker = broker
+        self.froms: dict[OffsetRange, int] = {}
+        self.with_messages: set[PartitionKey] = set()
+        self.lacking: dict[OffsetRange, int] = {}
+        """Index entries without a message, of ranges that were read without a filter."""
+
+
+_Doubts = dict[StoreKey, _Doubt]
+
+
+def _note(doubts: _Doubts, of: WantedRange, pack: Pack) -> None:
+    missing = (pack.end - pack.start) // INDEX_ENTRY_BYTES - len(pack)
+    if missing:
+        doubt = doubts.setdefault(pack.partition.store, _Doubt(of.broker))
+        doubt.froms.setdefault(of.range, pack.start)
+        if not of.filters:
+            doubt.lacking[of.range] = doubt.lacking.get(of.range, 0) + missing
+    if len(pack) and pack.partition.store in doubts:
+        doubts[pack.partition.store].with_messages.add(pack.partition)
 
 
 class RangeReader(ProcessBound):
@@ -110,44 +137,82 @@ class RangeReader(ProcessBound):
             checked_kind(one, WantedRange, "a range to read", "WantedRange(broker, OffsetRange(partition, 0, 2800))")
             checked_kind(one.broker, BrokerInfo, "the broker of a range", "ClusterView.broker_of(partition)")
             checked_kind(one.range, OffsetRange, "a range", "OffsetRange(partition, 0, 2800)")
-        # Of this read alone: one that is left before its end has nothing to say in a later one.
-        kept = KeptData(self._settings, self._names, self._asked_sizes)
+        doubts: _Doubts = {}  # of this read alone
         for number, one in sorted(enumerate(wanted), key=lambda numbered: numbered[1].range.partition):
             self._check_open()
-            reading = RangeRead(self._task(one), random.Random())
-            told = False
+            reading = self._reading(one)
             try:
                 for step in self._runner.iterate(reading.run()):
                     self._check_open()
                     if isinstance(step, LostRange):
                         self._lost(step)
                         continue
-                    damaged = step.damaged or {}
-                    self._counts.delivered(step.partition.topic, len(step), step.payload_bytes, len(damaged))
-                    kept.note(one.broker, one.range, step, filtered=bool(one.filters))
-                    if damaged and not told:
-                        told = True
-                        _tell_damaged(step, damaged)
+                    bad = len(step.damaged or ())
+                    self._counts.delivered(step.partition.topic, len(step), step.payload_bytes, bad)
+                    _note(doubts, one, step)
                     yield number, step
             finally:
                 FlowRunner(self._pool).run(reading.release())
             yield number, None
-        self._check_kept(kept)
+        self._check_kept(doubts)
 
-    def _check_kept(self, kept: KeptData) -> None:
+    def _check_kept(self, doubts: _Doubts) -> None:
         """Raise a DataLoss for what expired of the ranges, or note it in `losses`."""
-        for lost in kept.losses(self._runner, self._store_sizes):
+        for lost in self._expired(doubts):
             if self._fail_on_data_loss:
                 self._counts.lost(lost.partition.topic, lost.max_messages)
-                raise DataLoss(
+                raise data_loss(
+                    lost.partition,
+                    lost.start,
+                    lost.end,
                     f"the broker has the messages of partition {lost.partition} only from {lost.end}: at most "
-                    f"{lost.max_messages} messages from {lost.start} on expired before or during the read. "
-                    + AFTER_LOSS,
-                    partition=str(lost.partition),
-                    wanted=lost.start,
-                    found=lost.end,
+                    f"{lost.max_messages} messages from {lost.start} on expired before or during the read",
                 )
             self._lost(lost)
+
+    def _expired(self, doubts: _Doubts) -> Iterator[LostRange]:
+        """What of the ranges has expired, perhaps after it was read. Each store is asked once where its data begins."""
+        for store, doubt in sorted(doubts.items()):
+            known = self._store_sizes.get((store.broker_id, store.topic))
+            size = known or self._asked_size(store)
+            first = self._first(store, doubt, size)
+            # A partition may have come since the sizes were known. That one is not what expired.
+            if known and first > min(doubt.froms.values()) and (now := self._asked_size(store)) > size:
+                size, first = now, self._first(store, doubt, now)
+            for of, start in sorted(doubt.froms.items()):
+                if start < first:
+                    yield LostRange(of.partition, start, min(first, of.end), within_packs=True)
+                elif size == 1 and of in doubt.lacking:
+                    _log.warning(
+                        "partition %s, offsets [%d, %d): the broker left out %d index entries, although their data has"
+                        " not expired. It skips messages that are damaged on its disk; or the topic had more partitions"
+                        " before",
+                        of.partition,
+                        start,
+                        of.end,
+                        doubt.lacking[of],
+                    )
+
+    def _first(self, store: StoreKey, doubt: _Doubt, size: int) -> int:
+        """The first offset with data of a store of `size` partitions, or any offset up to where the doubt begins."""
+        first_id = store.store_id * MAX_STORE_PARTITIONS
+        every = {PartitionKey(store.broker_id, store.topic, first_id + number) for number in range(size)}
+        every |= {of.partition for of in doubt.froms}
+        look = DataLook(doubt.broker, sorted(every, key=lambda key: (key not in doubt.with_messages, key)), self._names)
+        patience = Patience(doubt.broker, random.Random(), self._settings.retry_limit_ms, TURN_LIMIT_MS)
+        try:
+            _, first = self._runner.run(look.first_if_behind(min(doubt.froms.values()), patience))
+        finally:
+            self._runner.run(look.release())
+        return first
+
+    def _asked_size(self, store: StoreKey) -> int:
+        """How many partitions the master gives the stores of this one's topic on its broker. It is asked once."""
+        place = store.broker_id, store.topic
+        if place not in self._asked_sizes:
+            view = fetch_view(self._settings, [store.topic], self._names.groups)
+            self._asked_sizes |= {(one.broker_id, one.topic): one.partitions_per_store for one in view.layouts}
+        return self._asked_sizes.get(place, 0)
 
     def _lost(self, lost: LostRange) -> None:
         self._counts.lost(lost.partition.topic, lost.max_messages)
@@ -159,7 +224,7 @@ class RangeReader(ProcessBound):
         self._check_open()
         checked_kind(broker, BrokerInfo, "the broker of a range", "ClusterView.broker_of(partition)")
         nothing = OffsetRange(checked_partition(partition), 0, 0)
-        asking = RangeRead(self._task(WantedRange(broker, nothing)), random.Random())
+        asking = self._reading(WantedRange(broker, nothing))
         try:
             self._runner.run(asking.run())
         except NoSuchPartition:
@@ -170,17 +235,19 @@ class RangeReader(ProcessBound):
             self._runner.run(asking.release())
         return True
 
-    def _task(self, wanted: WantedRange) -> RangeTask:
-        return RangeTask(
+    def _reading(self, wanted: WantedRange) -> RangeRead:
+        topic = wanted.range.partition.topic
+        return RangeRead(
             wanted.broker,
             wanted.range,
             self._names,
-            checked_tags(topic_name(wanted.range.partition.topic), wanted.filters),
-            self._fail_on_data_loss,
-            self._settings.retry_limit_ms,
+            random.Random(),
+            filters=checked_tags(topic_name(topic), wanted.filters),
+            fail_on_data_loss=self._fail_on_data_loss,
+            retry_limit_ms=self._settings.retry_limit_ms,
             bad_messages=self._bad_messages,
             counts=self._counts,
-            alone=self._store_sizes.get((wanted.broker.broker_id, wanted.range.partition.topic)) == 1,
+            alone=self._store_sizes.get((wanted.broker.broker_id, topic)) == 1,
         )
 
     def _check_open(self) -> None:
@@ -201,16 +268,3 @@ class RangeReader(ProcessBound):
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-
-def _tell_damaged(pack: Pack, damaged: Mapping[int, str]) -> None:
-    number, reason = next(iter(damaged.items()))
-    place = counted_place(pack.partition, pack.start, pack.end, len(pack), number)
-    _log.warning(
-        "partition %s, offsets [%d, %d): kept the message with id %d, but %s. Of this range no further one is logged",
-        place.partition,
-        place.start,
-        place.end,
-        pack.columns.ids[number],
-        reason,
-    )

@@ -147,7 +147,7 @@ def _packages() -> str:
 
 def _of_cluster(master_servers: str, options: Mapping[str, str], of_group: Mapping[str, str]) -> list[_Check]:
     from tubeclient.admin import Admin
-    from tubeclient.web_port import named_brokers, own_web
+    from tubeclient.admin.broker_webs import named_brokers, own_web
 
     settings = settings_of(master_servers, options)
 

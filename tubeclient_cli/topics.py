@@ -157,7 +157,7 @@ def alter_topic(
 
 def _changing_admin(master_servers: str, option: list[str] | None, token_file: str | None) -> Admin:
     from tubeclient.admin import Admin
-    from tubeclient.web_port import own_web
+    from tubeclient.admin.broker_webs import own_web
 
     if token_file is None and not os.environ.get(_TOKEN_VARIABLE):
         raise ConfigurationError(

@@ -280,7 +280,7 @@ class Engine:
             yield cls(own)
 
     def planner(self, options: SourceOptions) -> StreamPlanner:
-        cluster = TubeCluster(client_settings(options), options, options.bad_messages)
+        cluster = TubeCluster(client_settings(options), options)
         return StreamPlanner(options, cluster, ProgressTable(options))
 
     def rows(self, options: SourceOptions, tasks: Sequence[ReadTask]) -> DataFrame:

@@ -11,7 +11,7 @@ from typing import Final, TypeAlias
 from spark_source.options.parsers import ALL_TOPICS
 from spark_source.options.subscription import Subscription
 from tubeclient.admin import Admin
-from tubeclient.broker_webs import BrokerWebs
+from tubeclient.admin.broker_webs import BrokerWebs
 from tubeclient.consumers.group import GroupMembership, fetch_view
 from tubeclient.errors import (
     ClientClosed,
@@ -21,7 +21,6 @@ from tubeclient.errors import (
     TransportError,
     TubeError,
 )
-from tubeclient.flows.message_pack import BadMessages
 from tubeclient.keys import PartitionKey
 from tubeclient.metadata import ClusterView
 from tubeclient.positions.offset_lookup import OffsetLookup
@@ -159,12 +158,9 @@ Membership: TypeAlias = GroupMembership | PatternMembership
 class TubeCluster:
     """The cluster of `settings`, limited to the topics of `subscription`."""
 
-    def __init__(
-        self, settings: ClientSettings, subscription: Subscription, bad_messages: BadMessages = "fail"
-    ) -> None:
+    def __init__(self, settings: ClientSettings, subscription: Subscription) -> None:
         self._settings = settings
         self._subscription = subscription
-        self._bad_messages = bad_messages
 
     def fetch_view(self) -> ClusterView:
         """The cluster's layout, without joining the group."""
@@ -196,7 +192,7 @@ class TubeCluster:
 
     def lookup(self) -> OffsetLookup:
         """A new lookup; the caller closes it."""
-        return OffsetLookup(self._settings, self._subscription.reader_groups, bad_messages=self._bad_messages)
+        return OffsetLookup(self._settings, self._subscription.reader_groups)
 
     def position_books(self) -> BrokerWebs:
         """The positions of groups on the brokers; for one thread at a time."""

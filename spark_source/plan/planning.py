@@ -23,7 +23,7 @@ from typing import NamedTuple, TypeVar
 
 from spark_source.offsets.offsets import Offsets, PartitionSet, Run
 from tubeclient.keys import INDEX_ENTRY_BYTES, OffsetRange, PartitionKey, StoreBounds, StoreKey
-from tubeclient.positions.store_growth import StoreGrowth
+from tubeclient.positions.stores import StoreGrowth
 
 __all__ = [
     "StoreNodes",

@@ -51,7 +51,7 @@ class TubeBatchReader(DataSourceReader):
         with contextlib.closing(ProgressTable(self._options)) as progress:
             return plan_batch(
                 self._options,
-                TubeCluster(client_settings(self._options), self._options, self._options.bad_messages),
+                TubeCluster(client_settings(self._options), self._options),
                 progress,
             )
 

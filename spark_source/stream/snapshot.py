@@ -15,7 +15,7 @@ from tubeclient.errors import ConnectError, TubeError
 from tubeclient.keys import PartitionKey, StoreBounds, StoreKey
 from tubeclient.metadata import ClusterView
 from tubeclient.positions.offset_lookup import OffsetLookup
-from tubeclient.positions.store_growth import StoreGrowth
+from tubeclient.positions.stores import StoreGrowth
 
 __all__ = ["MIN_REFRESH_SECONDS", "Layout", "Snapshot", "SnapshotCache", "Target", "some_of"]
 

@@ -128,6 +128,6 @@ class TubeStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             set_up_planner_process()
             options = self._options
             self._planner = StreamPlanner(
-                options, TubeCluster(client_settings(options), options, options.bad_messages), ProgressTable(options)
+                options, TubeCluster(client_settings(options), options), ProgressTable(options)
             )
         return self._planner

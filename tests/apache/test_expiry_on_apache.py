@@ -36,7 +36,7 @@ from tubeclient import (
     fetch_view,
     reader_groups_of,
 )
-from tubeclient.admin.web import BrokerWeb
+from tubeclient.admin.broker_webs import BrokerWeb
 from tubeclient.net.http import query_broker
 
 pytestmark = [pytest.mark.apache, pytest.mark.timeout(600)]

@@ -60,7 +60,6 @@ def test_brokers_and_topics_are_those_that_clients_are_told_of(settings: ClientS
     assert [broker.info for broker in brokers] == sorted(view.brokers.values())
     for broker in brokers:
         assert (broker.manage_status, broker.run_status) == ("online", "running")
-        assert (broker.accepts_publish, broker.accepts_subscribe, broker.takes_tls) == (True, True, False)
         assert broker.is_in_service
     assert sorted(on.layout for topic in topics for on in topic.on_brokers) == sorted(view.layouts)
     assert sorted(key for topic in topics for key in topic.partitions()) == sorted(view.partitions())
@@ -129,14 +128,13 @@ def test_a_topic_is_created_with_the_token_only(settings: ClientSettings, admin:
 def test_a_consumer_starts_where_its_group_was_set(tube: Cluster, admin: Admin, consumer_of: MakeConsumer) -> None:
     end = tube.put(FIRST, [b"body"] * 4)[-1] + ROW
     tube.put(OTHER_BROKER, [b"body"])
-    assert admin.set_offsets("admin_set", {FIRST: end - 2 * ROW, OTHER_BROKER: ROW}) == {FIRST: 0, OTHER_BROKER: 0}
+    admin.set_offsets("admin_set", {FIRST: end - 2 * ROW, OTHER_BROKER: ROW})
     offsets = offsets_of(admin, "admin_set", positions=2)
     assert offsets.committed == {FIRST: end - 2 * ROW, OTHER_BROKER: ROW}
     consumer = consumer_of("admin_set", ["admin_single"])
     consumer.connect(FIRST)
     pack = take(consumer)
     assert (pack.start, len(pack)) == (end - 2 * ROW, 2)
-    assert admin.set_offsets("admin_set", {FIRST: end}) == {FIRST: end - 2 * ROW}
 
 
 def test_committed_in_flight_end_and_rows_behind(tube: Cluster, admin: Admin, consumer_of: MakeConsumer) -> None:

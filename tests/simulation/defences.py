@@ -205,7 +205,7 @@ DEFENCES = (
         RANGE + "_check_bounds",
         "if answer.currOffset > self.position:",
         "if False:",
-        3,
+        0,
         ("retention",),
     ),
     Defence(
@@ -213,7 +213,7 @@ DEFENCES = (
         RANGE + "_check_bounds",
         "if self.position < self._end:",
         "if True:",
-        9,
+        17,
         ("retention", "a broker loses its tail", "the driver dies"),
     ),
     Defence(
@@ -227,9 +227,9 @@ DEFENCES = (
     Defence(
         "messages that expired while they were read are a loss",
         "tubeclient.range_reader:RangeReader._check_kept",
-        "kept.losses(self._runner, self._store_sizes)",
+        "self._expired(doubts)",
         "()",
-        12,
+        38,
         ("retention", "the driver dies"),
     ),
     Defence(

@@ -111,7 +111,7 @@ class _Engine:
         self._session = session
 
     def planner(self, options: SourceOptions) -> Any:
-        cluster = TubeCluster(client_settings(options), options, options.bad_messages)
+        cluster = TubeCluster(client_settings(options), options)
         return _Pointed(StreamPlanner(options, cluster, ProgressTable(options)), self._session)
 
     def rows(self, options: SourceOptions, tasks: Sequence[ReadTask]) -> Any:

@@ -16,7 +16,7 @@ from spark_source.plan.read_task import ReadTask
 from spark_source.progress.progress_table import Position, ProgressTable
 from spark_source.progress.writer import Waits
 from spark_source.stream.planner import StreamPlanner
-from tubeclient.broker_webs import BrokerWebs
+from tubeclient.admin.broker_webs import BrokerWebs
 from tubeclient.consumers.group import GroupMembership
 from tubeclient.errors import ConnectError, NoMessageTime, TubeError
 from tubeclient.keys import INDEX_ENTRY_BYTES, BrokerInfo, PartitionKey, StoreBounds, StoreKey, TopicLayout

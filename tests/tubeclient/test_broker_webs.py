@@ -13,16 +13,18 @@ from embedded_tubemq.storage.store import NewMessage
 from tests.moving import swap_brokers
 from tests.tubeclient.fake_web import serving
 from tubeclient import (
+    Admin,
     BrokerFailed,
     ClientBalanceConsumer,
     ClientSettings,
     ClusterView,
     ConnectError,
     PartitionKey,
+    TransportError,
     fetch_view,
     reader_groups_of,
 )
-from tubeclient.broker_webs import BrokerWebs
+from tubeclient.admin.broker_webs import BrokerWebs
 
 ROW = 28
 ON_1, ALSO_ON_1, ON_2 = PartitionKey(1, "clicks", 0), PartitionKey(1, "clicks", 10_001), PartitionKey(2, "clicks", 1)
@@ -46,14 +48,14 @@ def test_what_was_set_is_told_and_the_groups_consumer_goes_on_from_it(
 ) -> None:
     wanted = {ON_1: 3 * ROW, ALSO_ON_1: 0, ON_2: 9 * ROW}
     webs.set_group_positions(view, "etl", wanted, "tester")
-    assert webs.group_positions(view, "etl") == wanted
+    assert webs.answered_positions(view, "etl")[0] == wanted
     with ClientBalanceConsumer(settings, "etl", ["clicks"], source_count=1, node_id=0).start() as consumer:
         assert {key: consumer.connect(key) for key in wanted} == wanted
         delivery = consumer.get(timeout_ms=20_000)
         assert delivery is not None
         first = wanted[delivery.partition] // ROW
         assert delivery.bodies == [b"%d" % n for n in range(first, 10)]
-    assert webs.group_positions(view, "another") == {}
+    assert webs.answered_positions(view, "another") == ({}, {})
 
 
 def test_a_position_behind_the_end_is_not_set_and_the_others_are(view: ClusterView, webs: BrokerWebs) -> None:
@@ -61,7 +63,7 @@ def test_a_position_behind_the_end_is_not_set_and_the_others_are(view: ClusterVi
     with pytest.raises(BrokerFailed, match=r"broker 1:.*1:clicks:0 ends at 280, before the position 308") as caught:
         webs.set_group_positions(view, "etl", wanted, "tester")
     assert caught.value.broker == str(view.brokers[1])
-    assert webs.group_positions(view, "etl") == {ALSO_ON_1: 4 * ROW, ON_2: 5 * ROW}
+    assert webs.answered_positions(view, "etl")[0] == {ALSO_ON_1: 4 * ROW, ON_2: 5 * ROW}
 
 
 def test_a_broker_that_is_starting_is_left_alone(cluster: EmbeddedTubeMQ, view: ClusterView, webs: BrokerWebs) -> None:
@@ -92,24 +94,33 @@ def test_where_no_web_port_is_known_the_option_is_named(settings: ClientSettings
     BrokerWebs(settings).require(view, "takes it")
 
 
-def test_brokers_that_swapped_their_addresses_are_not_taken_for_each_other(
-    cluster: EmbeddedTubeMQ, settings: ClientSettings, view: ClusterView, webs: BrokerWebs
-) -> None:
-    webs.set_group_positions(view, "etl", {ON_1: ROW, ON_2: 5 * ROW}, "tester")
-    swap_brokers(cluster)
-    shown = fetch_view(settings, ["clicks"], reader_groups_of("etl"))
-    assert webs.group_positions(shown, "etl") == {ON_1: ROW, ON_2: 5 * ROW}
-    webs.set_group_positions(shown, "etl", {ON_1: 2 * ROW}, "tester")
-    assert BrokerWebs(settings).group_positions(shown, "etl") == {ON_1: 2 * ROW, ON_2: 5 * ROW}
-
-
 def test_with_a_layout_from_before_a_move_nothing_is_asked_at_the_old_address(
     cluster: EmbeddedTubeMQ, settings: ClientSettings, view: ClusterView, webs: BrokerWebs
 ) -> None:
     """Another broker may be there."""
     swap_brokers(cluster)
     text = rf"broker {view.brokers[1]} has moved, the master lists it as 1:127\.0\.0\.1:{view.brokers[2].port}"
-    with pytest.raises(ConnectError, match=text):
-        webs.group_positions(view, "etl")
+    _, silent = webs.answered_positions(view, "etl")
+    assert sorted(silent) == [1, 2]
     with pytest.raises(BrokerFailed, match=text):
         webs.set_group_positions(view, "etl", {ON_1: ROW}, "tester")
+
+
+def test_a_broker_that_is_down_is_named_and_others_are_set(
+    cluster: EmbeddedTubeMQ, settings: ClientSettings, view: ClusterView
+) -> None:
+    admin = Admin(settings)
+    cluster.stop_broker(2)
+    assert [broker.run_status for broker in admin.brokers()] == ["running", "unRegister"]
+    assert [on.is_loaded for on in admin.topics(["clicks"])[0].on_brokers] == [True, False]
+    where = rf"broker 2:{cluster.broker_addresses[2]} failed: no answer to admin_query_\w+ from http://127.0.0.1:"
+    with pytest.raises(BrokerFailed, match=where) as caught:
+        admin.group_offsets("etl")
+    assert isinstance(caught.value.__cause__, TransportError)
+    with pytest.raises(BrokerFailed, match=where):
+        admin.store_bounds()
+    with pytest.raises(BrokerFailed, match=where) as caught:
+        admin.set_offsets("etl", {ON_1: ROW, ON_2: ROW})
+    assert caught.value.broker == f"2:{cluster.broker_addresses[2]}"
+    cluster.start_broker(2)
+    assert admin.group_offsets("etl").committed == {ON_1: ROW}

@@ -7,7 +7,7 @@ import pytest
 from embedded_tubemq.storage.store import NewMessage
 from tests.tubeclient.consuming import Bench
 from tests.tubeclient.test_kept_messages import other_bytes
-from tests.tubeclient.test_read_range_limits import instead
+from tests.tubeclient.test_read_range import instead
 from tubeclient import (
     CorruptMessage,
 )

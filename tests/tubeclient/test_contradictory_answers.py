@@ -16,8 +16,7 @@ from embedded_tubemq.common.catalogue import NOBODY, Peer
 from embedded_tubemq.storage.store import NewMessage
 from tests.tubeclient import consuming
 from tests.tubeclient.stored import records_of
-from tests.tubeclient.test_read_range import Bench, assert_no_gaps, payloads
-from tests.tubeclient.test_read_range_limits import instead
+from tests.tubeclient.test_read_range import Bench, assert_no_gaps, instead, payloads
 from tubeclient import ClientSettings, ContradictoryAnswers, OffsetRange, PartitionKey, RangeReader, fetch_view
 from tubeclient.wire.methods import Method
 from tubeclient.wire.proto import broker_pb2

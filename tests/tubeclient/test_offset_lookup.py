@@ -9,7 +9,6 @@ from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler
-from zoneinfo import ZoneInfo
 
 import pytest
 
@@ -17,13 +16,11 @@ from embedded_tubemq import TopicConfig
 from embedded_tubemq.cluster import EmbeddedTubeMQ
 from embedded_tubemq.storage.store import NewMessage
 from tests.tubeclient.fake_web import serving
-from tests.tubeclient.occupying import occupy
 from tests.waiting import wait_for
 from tubeclient import (
     ClientSettings,
     ClusterView,
     ConfigurationError,
-    ConnectError,
     NoMessageTime,
     OffsetLookup,
     PartitionKey,
@@ -98,16 +95,6 @@ def test_of_a_topic_that_was_made_anew_nothing_is_known_from_before(
             assert lookup.bounds(alone)[store] == StoreBounds(100 * 28, 800 * 28)
 
 
-def test_a_probe_goes_round_partitions_that_are_being_read(
-    cluster: EmbeddedTubeMQ, settings: ClientSettings, view: ClusterView
-) -> None:
-    with (
-        occupy(cluster, settings, PartitionKey(1, "clicks", 0), GROUPS),
-        closing(OffsetLookup(replace(settings, master_web_port=1), GROUPS)) as lookup,
-    ):
-        assert lookup.bounds(view) == EXPECTED
-
-
 WAYS = pytest.mark.parametrize("web_port", [None, 1], ids=["over HTTP", "over the protocol"])
 
 
@@ -179,17 +166,6 @@ def test_a_broker_whose_web_port_is_there_before_its_stores_has_not_lost_them(
         assert lookup.bounds(view) == newcomer.bounds(view) == EXPECTED
 
 
-def test_positions_of_a_group(cluster: EmbeddedTubeMQ, settings: ClientSettings, view: ClusterView) -> None:
-    with occupy(cluster, settings, PartitionKey(1, "clicks", 0), ("etl",), offset=84):
-        pass
-    with closing(OffsetLookup(settings, GROUPS)) as lookup:
-        assert lookup.group_positions(view, "etl") == {PartitionKey(1, "clicks", 0): 84}
-        assert lookup.group_positions(view, "nobody") == {}
-    blind = OffsetLookup(replace(settings, master_web_port=1), GROUPS)
-    with closing(blind), pytest.raises(ConnectError, match=r"group etl.*master_web_port"):
-        blind.group_positions(view, "etl")
-
-
 def test_offsets_of_times(cluster: EmbeddedTubeMQ, settings: ClientSettings) -> None:
     def at(minute: int, partition_id: int) -> NewMessage:
         text = encode_attributes({}, time=f"2026010112{minute:02d}")
@@ -217,16 +193,10 @@ def test_offsets_of_times(cluster: EmbeddedTubeMQ, settings: ClientSettings) -> 
         assert lookup.offsets_at(view, wanted) == {first: 29 * 28, second: 30 * 28, far: 7 * 28, empty: None}
         in_berlin = {key: time - 60 * minute_ms for key, time in wanted.items()}
         assert lookup.offsets_at(view, in_berlin, time_zone="Europe/Berlin")[far] == 7 * 28
-        assert lookup.offsets_at(view, {far: noon_ms + 10 * minute_ms}) == {far: None}
         within = {far.store: StoreBounds(0, 5 * 28)}
         assert lookup.offsets_at(view, {far: wanted[far]}, bounds=within) == {far: None}
         moments = {key: datetime.fromtimestamp(time / 1000, UTC) for key, time in wanted.items()}
         assert lookup.offsets_at(view, moments) == lookup.offsets_at(view, wanted)
-        assert lookup.offsets_at(view, {far: moments[far].astimezone(ZoneInfo("Asia/Shanghai"))}) == {far: 7 * 28}
-        with pytest.raises(ConfigurationError, match=r"time of 2:clicks:10001 is datetime.* without a zone.*give one"):
-            lookup.offsets_at(view, {far: datetime(2026, 1, 1, 12, 7)})
-        with pytest.raises(ConfigurationError, match="must be a datetime with a zone, or a whole number; not '2026'"):
-            lookup.offsets_at(view, {far: "2026"})  # type: ignore[dict-item]
         with pytest.raises(ConfigurationError, match="'Mars' is not a time zone; give a name"):
             lookup.offsets_at(view, wanted, time_zone="Mars")
         with pytest.raises(ConfigurationError, match="cannot look up partition 3:clicks:0"):

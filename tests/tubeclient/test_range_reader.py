@@ -26,7 +26,6 @@ from tubeclient import (
     fetch_view,
     reader_groups_of,
 )
-from tubeclient.range_reader import WantedRange
 from tubeclient.wire.methods import Method
 
 GROUPS = reader_groups_of("etl")
@@ -85,24 +84,6 @@ def test_a_consumer_slower_than_the_lease_loses_nothing(tmp_path: Path, groups: 
     assert got == list(range(1, COUNT, 2))
 
 
-def test_many_ranges(settings: ClientSettings, broker: BrokerInfo) -> None:
-    """Each range's messages are there once and in order, and its end comes behind them."""
-    ranges = [span(start, start + 1_500, partition) for start in range(0, COUNT, 1_500) for partition in (1, 0)]
-    got: dict[int, list[int]] = {}
-    ended: list[int] = []
-    with RangeReader(settings, GROUPS) as reader:
-        for number, pack in reader.read_all([WantedRange(broker, one) for one in ranges]):
-            assert number not in ended
-            if pack is None:
-                ended.append(number)
-            else:
-                got.setdefault(number, []).extend(int(body[:6]) for body in pack.bodies)
-    assert sorted(ended) == list(range(len(ranges)))
-    for number, one in enumerate(ranges):
-        first = one.start // 28 + (one.start // 28 + one.partition.partition_id) % 2
-        assert got[number] == list(range(first, one.end // 28, 2))
-
-
 def test_a_close_by_another_thread_ends_a_read_that_waits(
     cluster: EmbeddedTubeMQ, settings: ClientSettings, broker: BrokerInfo
 ) -> None:
@@ -119,17 +100,6 @@ def test_a_close_by_another_thread_ends_a_read_that_waits(
         with pytest.raises(ClientClosed, match="this RangeReader is closed"):
             reading.result(60)
     assert not is_owned(cluster)
-
-
-def test_stopping_early_gives_the_partition_back(
-    cluster: EmbeddedTubeMQ, settings: ClientSettings, broker: BrokerInfo
-) -> None:
-    with RangeReader(settings, GROUPS) as reader:
-        packs = reader.read(broker, span(0, COUNT))
-        next(packs)
-        assert is_owned(cluster)
-        packs.close()
-        wait_for(lambda: not is_owned(cluster), "the release")
 
 
 def is_owned(cluster: EmbeddedTubeMQ) -> bool:

@@ -6,10 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tubeclient.keys import INDEX_ENTRY_BYTES as ROW
-from tubeclient.keys import StoreBounds, StoreFiles, StoreKey
-from tubeclient.positions.store_growth import StoreGrowth, grown
-
-STORE = StoreKey(1, "t", 0)
+from tubeclient.keys import StoreBounds, StoreFiles
+from tubeclient.positions.stores import StoreGrowth
 
 
 class Store:
@@ -21,10 +19,10 @@ class Store:
         """The partition of each message."""
         self.listed: int | None = None
         """A page that is being made has its list of partitions, and no ends yet."""
-        self.growth: dict[StoreKey, StoreGrowth] = {}
+        self.growth = StoreGrowth()
 
-    def look(self, files: StoreFiles | None) -> None:
-        self.growth = grown(self.growth, {} if files is None else {STORE: files})
+    def look(self, files: StoreFiles) -> None:
+        self.growth = self.growth.after(files)
 
     def step(self, what: str) -> None:
         if what == "grow":
@@ -37,7 +35,7 @@ class Store:
             self.look(StoreFiles(StoreBounds(0, len(self.written) * ROW), 0, self.listed))
             self.listed = None
         elif what == "silent":
-            self.look(None)
+            self.growth = StoreGrowth()  # a broker that did not answer
         elif what == "by protocol":
             self.look(StoreFiles(StoreBounds(0, len(self.written) * ROW), -1))
         elif what == "tail lost" and self.listed is None:
@@ -55,5 +53,5 @@ def test_no_message_lies_before_a_proven_beginning(steps: list[str]) -> None:
         store.step(step)
         for partition_id in range(store.partitions + 1):
             first = store.written.index(partition_id) if partition_id in store.written else len(store.written)
-            begin = store.growth[STORE].begin_of(partition_id) if STORE in store.growth else None
+            begin = store.growth.begin_of(partition_id)
             assert begin is None or begin <= first * ROW

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tubeclient.flows.time_search import TimeSearch
+from tubeclient.flows.find_time import TimeSearch
 from tubeclient.keys import INDEX_ENTRY_BYTES as ENTRY
 from tubeclient.keys import StoreBounds
 
@@ -63,12 +63,6 @@ def test_in_disorder_the_message_before_is_older_and_the_one_behind_is_not(
     assert place == low or (before is not None and before < minute)
     assert behind is None or behind >= minute
     assert found == (None if behind is None else place * ENTRY)
-
-
-@given(indexes, minutes, minutes)
-def test_a_later_minute_is_found_no_earlier(index: Index, one: int, other: int) -> None:
-    early, late = sorted((one, other))
-    assert search(index, early)[0] <= search(index, late)[0]
 
 
 @given(indexes, minutes, st.lists(st.one_of(st.none(), st.integers(0, 9)), max_size=80), st.data())

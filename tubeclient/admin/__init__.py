@@ -1,7 +1,6 @@
 """The web calls of masters and brokers for users: topics, brokers, groups, and positions of groups."""
 
-from tubeclient.admin.client import Admin
-from tubeclient.admin.model import (
+from tubeclient.admin.answers import (
     BrokerState,
     DeployedTopic,
     GroupDetail,
@@ -11,6 +10,7 @@ from tubeclient.admin.model import (
     PartitionPosition,
     TopicOnBroker,
 )
+from tubeclient.admin.client import Admin
 
 __all__ = [
     "Admin",

@@ -1,21 +1,14 @@
-"""Parses the JSON of masters and brokers into values. Pure; the only error is a ProtocolError that names the field."""
+"""What masters and brokers report over HTTP: values, and how they are made of the servers' JSON."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any, Final, NoReturn
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple, TypeVar
 
-from tubeclient.admin.model import (
-    BrokerState,
-    DeployedTopic,
-    GroupDetail,
-    GroupMember,
-    GroupSummary,
-    PartitionPosition,
-    TopicOnBroker,
-)
 from tubeclient.errors import ProtocolError
 from tubeclient.keys import (
+    INDEX_ENTRY_BYTES,
     MAX_STORE_PARTITIONS,
     MAX_STORES,
     BrokerInfo,
@@ -23,246 +16,355 @@ from tubeclient.keys import (
     StoreBounds,
     StoreFiles,
     StoreKey,
+    TopicLayout,
     is_int32,
+    rows_behind,
 )
 
+T = TypeVar("T")
+
+_MAX_INT32: Final = (1 << 31) - 1
 _MAX_INT64: Final = (1 << 63) - 1
+_MAX_PORT: Final = 65_535
+_MAX_MESSAGE_MB: Final = 1 << 10
 _SHOWN_CHARACTERS: Final = 60
+_TOPIC_STATUS: Final = ("ok", "soft deleted", "soft removed", "hard removed")
 
 # The servers write this for an unknown number or boolean.
 _NOTHING: Final = "-"
 
 
-class Fields:
-    """One JSON object; `where` names the answer in errors."""
-
-    def __init__(self, values: Mapping[str, object], where: str) -> None:
-        self._values = values
-        self._where = where
-
-    def objects(self, name: str) -> list[Fields]:
-        """A list of objects."""
-        return [self._object(name, item) for item in self._list(name)]
-
-    def sub_object(self, name: str) -> Fields:
-        """An object; a missing one is empty."""
-        return self._object(name, self._values.get(name, {}))
-
-    def names(self) -> list[str]:
-        """The names of all fields, for objects that map names to things."""
-        return list(self._values)
-
-    def texts(self, name: str) -> frozenset[str]:
-        """A list of texts, as a set: its order has no meaning."""
-        found = self._list(name)
-        return frozenset(item if isinstance(item, str) else self._wrong(name, "a list of texts") for item in found)
-
-    def text(self, name: str) -> str:
-        """A text."""
-        value = self._values.get(name)
-        return value if isinstance(value, str) else self._wrong(name, "a text")
-
-    def number(self, name: str, *, low: int = 0, high: int = _MAX_INT64) -> int:
-        """A whole number in [low, high]."""
-        value = self._values.get(name)
-        if isinstance(value, int) and not isinstance(value, bool) and low <= value <= high:
-            return value
-        return self._wrong(name, f"a whole number from {low} to {high}")
-
-    def column(self, name: str, field: str, lines: Iterable[int] | None = None, *, high: int = _MAX_INT64) -> list[int]:
-        """A whole number from 0 to `high` of each object of a list, perhaps thousands, or of those in `lines`."""
-        items: list[Any] = self._list(name)
-        if lines is not None:
-            items = [items[line] for line in lines]
-        try:
-            found = [item[field] for item in items]
-        except (TypeError, LookupError):
-            found = [None]  # checked one by one below
-        if set(map(type, found)) <= {int} and 0 <= min(found, default=0) <= max(found, default=0) <= high:
-            return found
-        return [self._object(name, item).number(field, high=high) for item in items]
-
-    def known_number(self, name: str) -> int | None:
-        """A whole number from 0 on; None if the server has none (-1, -2 or "-")."""
-        if self._values.get(name, _NOTHING) == _NOTHING:
-            return None
-        value = self.number(name, low=-2)
-        return value if value >= 0 else None
-
-    def flag(self, name: str) -> bool:
-        """A boolean, which some calls write as text; False if the server has none."""
-        value = self._values.get(name, _NOTHING)
-        if isinstance(value, bool):
-            return value
-        if value in ("true", "false", _NOTHING):
-            return value == "true"
-        return self._wrong(name, "true or false")
-
-    def _list(self, name: str) -> list[object]:
-        value = self._values.get(name)
-        return value if isinstance(value, list) else self._wrong(name, "a list")
-
-    def _object(self, name: str, value: object) -> Fields:
-        return Fields(value, self._where) if isinstance(value, dict) else self._wrong(name, "an object")
-
-    def _wrong(self, name: str, expected: str) -> NoReturn:
-        if name not in self._values:
-            raise ProtocolError(f"{self._where} without the field {name}, which is {expected}")
-        found = str(self._values[name])[:_SHOWN_CHARACTERS]
-        raise ProtocolError(f"{self._where} with {found!r} in the field {name}, which is {expected}")
+def value_of(answer: Any, to_value: Callable[[Any], T], where: str) -> T:
+    """`to_value` of a server's answer; `where` names the answer in the ProtocolError for one that is not TubeMQ's."""
+    try:
+        return to_value(answer)
+    except KeyError as error:
+        wrong = f"without the field {error.args[0]}"
+    except (TypeError, ValueError, AttributeError) as error:
+        wrong = f"with something unexpected: {error}"
+    raise ProtocolError(f"{where} {wrong}")
 
 
-_MAX_INT32: Final = (1 << 31) - 1
-_MAX_PORT: Final = 65_535
-_MAX_MESSAGE_MB: Final = 1 << 10
-
-_TOPIC_STATUS: Final = ("ok", "soft deleted", "soft removed", "hard removed")
+def _wrong(value: object, expected: str) -> ValueError:
+    return ValueError(f"{str(value)[:_SHOWN_CHARACTERS]!r}, where {expected} belongs")
 
 
-def to_brokers(answer: Fields) -> list[BrokerState]:
+def _number(value: object, high: int = _MAX_INT64, low: int = 0) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
+        raise _wrong(value, f"a whole number from {low} to {high}")
+    return value
+
+
+def _known(value: object) -> int | None:
+    """A whole number from 0 on; None if the server has none (-1, -2 or "-")."""
+    number = -1 if value == _NOTHING else _number(value, low=-2)
+    return number if number >= 0 else None
+
+
+def _flag(value: object) -> bool:
+    """A boolean, which some calls write as text; False if the server has none."""
+    if isinstance(value, bool):
+        return value
+    if value not in ("true", "false", _NOTHING):
+        raise _wrong(value, "true or false")
+    return value == "true"
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise _wrong(value, "a text")
+    return value
+
+
+def _list(value: object) -> list[Any]:
+    if not isinstance(value, list):
+        raise _wrong(value, "a list")
+    return value
+
+
+def _texts(value: object) -> frozenset[str]:
+    """A list of texts, as a set: its order has no meaning."""
+    return frozenset(map(_text, _list(value)))
+
+
+def _broker(item: Any) -> BrokerInfo:
+    return BrokerInfo(
+        _number(item["brokerId"], _MAX_INT32), _text(item["brokerIp"]), _number(item["brokerPort"], _MAX_PORT)
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerState:
+    """A broker in the master's configuration."""
+
+    info: BrokerInfo
+    tls_port: int
+    web_port: int
+    manage_status: str
+    """As configured: draft, online, only-read, only-write or offline."""
+    run_status: str
+    """Whether it runs: running, notRegister (it is registering or unregistering) or unRegister (it never registered,
+    unregistered or timed out)."""
+
+    @property
+    def web_address(self) -> str:
+        """ "host:port" of its HTTP interface."""
+        return f"{self.info.host}:{self.web_port}"
+
+    @property
+    def is_in_service(self) -> bool:
+        """Whether it is online for readers or producers; it may not be running."""
+        return self.manage_status in ("online", "only-read", "only-write")
+
+    def is_at(self, broker: BrokerInfo) -> bool:
+        """Whether it is the broker at that address. Over TLS, masters name the TLS port to clients."""
+        info = self.info
+        return info[:2] == broker[:2] and broker.port in (info.port, self.tls_port)
+
+    def __str__(self) -> str:
+        return str(self.info)
+
+
+def to_brokers(answer: Any) -> list[BrokerState]:
     """admin_query_broker_run_status; sorted by id."""
     found = [
         BrokerState(
             info=_broker(item),
-            tls_port=item.number("brokerTLSPort", high=_MAX_PORT),
-            web_port=item.number("brokerWebPort", high=_MAX_PORT),
-            manage_status=item.text("manageStatus"),
-            run_status=item.text("runStatus"),
-            accepts_publish=item.flag("acceptPublish"),
-            accepts_subscribe=item.flag("acceptSubscribe"),
-            takes_tls=item.flag("enableTLS"),
+            tls_port=_number(item["brokerTLSPort"], _MAX_PORT),
+            web_port=_number(item["brokerWebPort"], _MAX_PORT),
+            manage_status=_text(item["manageStatus"]),
+            run_status=_text(item["runStatus"]),
         )
-        for item in answer.objects("data")
+        for item in _list(answer["data"])
     ]
     return sorted(found, key=lambda state: state.info)
 
 
-def to_topics(answer: Fields) -> list[DeployedTopic]:
+@dataclass(frozen=True, slots=True)
+class TopicOnBroker:
+    """A topic's layout on one broker."""
+
+    topic: str
+    broker: BrokerInfo
+    stores: int
+    partitions_per_store: int
+    accepts_publish: bool
+    accepts_subscribe: bool
+    is_loaded: bool
+    """Whether the broker has loaded it; otherwise stores and partitions are what the broker will create once it
+    runs."""
+    status: str
+    """The progress of its deletion there: ok, soft deleted, soft removed or hard removed."""
+
+    @property
+    def layout(self) -> TopicLayout:
+        """The layout as the master shows it to readers."""
+        return TopicLayout(
+            self.topic, self.broker.broker_id, self.stores, self.partitions_per_store, self.accepts_subscribe
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class DeployedTopic:
+    """A topic and its brokers, sorted by id. `max_message_bytes` counts a payload with its attributes."""
+
+    name: str
+    max_message_bytes: int
+    on_brokers: tuple[TopicOnBroker, ...]
+
+    def partitions(self) -> list[PartitionKey]:
+        """All its partitions, sorted."""
+        return sorted(key for deployed in self.on_brokers for key in deployed.layout.partitions())
+
+
+def _topic_on_broker(item: Any) -> TopicOnBroker:
+    running = item["runInfo"]
+    is_loaded = _known(running.get("numPartitions", _NOTHING)) is not None
+    numbers = running if is_loaded else item
+    return TopicOnBroker(
+        topic=_text(item["topicName"]),
+        broker=_broker(item),
+        stores=_number(numbers["numTopicStores"], MAX_STORES),
+        partitions_per_store=_number(numbers["numPartitions"], MAX_STORE_PARTITIONS),
+        accepts_publish=_flag(running.get("acceptPublish", _NOTHING)),
+        accepts_subscribe=_flag(running.get("acceptSubscribe", _NOTHING)),
+        is_loaded=is_loaded,
+        status=dict(enumerate(_TOPIC_STATUS)).get(_number(item["topicStatusId"], low=-2), "-"),
+    )
+
+
+def to_topics(answer: Any) -> list[DeployedTopic]:
     """admin_query_topic_info; sorted by name."""
     found = [
         DeployedTopic(
-            name=item.text("topicName"),
-            max_message_bytes=item.number("maxMsgSizeInMB", high=_MAX_MESSAGE_MB) << 20,
-            on_brokers=tuple(sorted(map(_topic_on_broker, item.objects("topicInfo")), key=lambda on: on.broker)),
+            name=_text(item["topicName"]),
+            max_message_bytes=_number(item["maxMsgSizeInMB"], _MAX_MESSAGE_MB) << 20,
+            on_brokers=tuple(sorted(map(_topic_on_broker, _list(item["topicInfo"])), key=lambda on: on.broker)),
         )
-        for item in answer.objects("data")
+        for item in _list(answer["data"])
     ]
     return sorted(found, key=lambda topic: topic.name)
 
 
-def to_groups(answer: Fields) -> list[GroupSummary]:
+class GroupSummary(NamedTuple):
+    """A consumer group with clients online."""
+
+    name: str
+    topics: frozenset[str]
+    members: int
+
+
+def to_groups(answer: Any) -> list[GroupSummary]:
     """admin_query_sub_info; sorted by name."""
     return sorted(
-        GroupSummary(item.text("consumeGroup"), item.texts("topicSet"), item.number("consumerNum", high=_MAX_INT32))
-        for item in answer.objects("data")
+        GroupSummary(_text(item["consumeGroup"]), _texts(item["topicSet"]), _number(item["consumerNum"], _MAX_INT32))
+        for item in _list(answer["data"])
     )
 
 
-def to_group(answer: Fields) -> GroupDetail:
+@dataclass(frozen=True, slots=True)
+class GroupMember:
+    """A client of a group; `source_count` and `node_id` are None if it was started without them."""
+
+    client_id: str
+    host: str
+    over_tls: bool
+    source_count: int | None
+    node_id: int | None
+    partitions: tuple[PartitionKey, ...]
+    """The partitions of its last report, sorted. A report may be a heartbeat late."""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupDetail:
+    """A group at the master. `filters` maps topics to filter tags; topics without a filter are missing.
+
+    Without members, topics and filters are empty: the master forgets a group with its last client.
+    """
+
+    name: str
+    kind: str
+    """Who assigns its partitions: the master (unbound), the master with given start offsets (bound), or the clients
+    (client-rebalance). A group without clients is unbound."""
+    topics: frozenset[str]
+    filters: Mapping[str, frozenset[str]] = field(hash=False)
+    members: tuple[GroupMember, ...]
+
+
+def _partition(item: Any) -> PartitionKey:
+    broker_id, _, address = _text(item["brokerAddr"]).partition(":")
+    if not is_int32(broker_id) or not address:
+        raise _wrong(item["brokerAddr"], "brokerId:host:port of a partition")
+    return PartitionKey(int(broker_id), _text(item["topicName"]), _number(item["partId"], _MAX_INT32))
+
+
+def to_group(answer: Any) -> GroupDetail:
     """admin_query_consume_group_detail; members sorted by node id and client id."""
-    filters = answer.sub_object("filterConds")
     members = [
         GroupMember(
-            client_id=item.text("consumerId"),
-            host=item.text("receivedFrom"),
-            over_tls=item.flag("isOverTLS"),
-            source_count=item.known_number("sourceCount") or None,
-            node_id=item.known_number("nodeId"),
-            partitions=tuple(sorted(map(_partition, item.objects("parInfo")))),
+            client_id=_text(item["consumerId"]),
+            host=_text(item["receivedFrom"]),
+            over_tls=_flag(item["isOverTLS"]),
+            source_count=_known(item.get("sourceCount", _NOTHING)) or None,
+            node_id=_known(item.get("nodeId", _NOTHING)),
+            partitions=tuple(sorted(map(_partition, _list(item["parInfo"])))),
         )
-        for item in answer.objects("data")
+        for item in _list(answer["data"])
     ]
     members.sort(key=lambda member: (-1 if member.node_id is None else member.node_id, member.client_id))
     return GroupDetail(
-        name=answer.text("consumeGroup"),
-        kind=answer.text("isBandConsume"),
-        topics=answer.texts("topicSet"),
-        filters={topic: filters.texts(topic) for topic in filters.names()},
+        name=_text(answer["consumeGroup"]),
+        kind=_text(answer["isBandConsume"]),
+        topics=_texts(answer["topicSet"]),
+        filters={topic: _texts(tags) for topic, tags in answer.get("filterConds", {}).items()},
         members=tuple(members),
     )
 
 
-def refusals(answer: Fields) -> list[str]:
+def refusals(answer: Any) -> list[str]:
     """The refused items of a change, in the master's words: it answers "OK" with an outcome per item."""
     return [
-        f"broker {item.known_number('brokerId')}: {item.text('errInfo')}"
-        for item in answer.objects("data")
-        if not item.flag("success")
+        f"broker {_known(item.get('brokerId', _NOTHING))}: {_text(item['errInfo'])}"
+        for item in _list(answer["data"])
+        if not _flag(item["success"])
     ]
 
 
-def _topic_on_broker(item: Fields) -> TopicOnBroker:
-    running = item.sub_object("runInfo")
-    is_loaded = running.known_number("numPartitions") is not None
-    numbers = running if is_loaded else item
-    return TopicOnBroker(
-        topic=item.text("topicName"),
-        broker=_broker(item),
-        stores=numbers.number("numTopicStores", high=MAX_STORES),
-        partitions_per_store=numbers.number("numPartitions", high=MAX_STORE_PARTITIONS),
-        accepts_publish=running.flag("acceptPublish"),
-        accepts_subscribe=running.flag("acceptSubscribe"),
-        is_loaded=is_loaded,
-        status=dict(enumerate(_TOPIC_STATUS)).get(item.number("topicStatusId", low=-2), "-"),
-    )
-
-
-def _broker(item: Fields) -> BrokerInfo:
-    return BrokerInfo(
-        item.number("brokerId", high=_MAX_INT32), item.text("brokerIp"), item.number("brokerPort", high=_MAX_PORT)
-    )
-
-
-def _partition(item: Fields) -> PartitionKey:
-    broker_id, _, address = item.text("brokerAddr").partition(":")
-    if not is_int32(broker_id) or not address:
-        raise ProtocolError(f"brokerAddr {item.text('brokerAddr')[:60]!r} of a partition is not brokerId:host:port")
-    return PartitionKey(int(broker_id), item.text("topicName"), item.number("partId", high=_MAX_INT32))
-
-
-_MIN_INT64: Final = -(1 << 63)
-
-
-def to_files(answer: Fields, broker_id: int) -> dict[StoreKey, StoreFiles]:
+def to_files(answer: Any, broker_id: int) -> dict[StoreKey, StoreFiles]:
     """admin_query_pubinfo. Without stores that were never written to."""
     found = {}
-    for topic in answer.objects("dataSet"):
-        name = topic.text("topicName")
-        # There is a line for each partition, maybe thousands, and all lines of a store are equal.
-        ids = topic.column("offsetInfo", "partitionId", high=_MAX_INT32)
-        line_of = {partition_id // MAX_STORE_PARTITIONS: line for line, partition_id in enumerate(ids)}
-        last_of = {partition_id // MAX_STORE_PARTITIONS: partition_id for partition_id in sorted(ids)}
-        fields = ("offsetMin", "offsetMax", "dataMin")
-        columns = (topic.column("offsetInfo", field, line_of.values()) for field in fields)
-        for store_id, start, end, data_min in zip(line_of, *columns, strict=True):
-            found[StoreKey(broker_id, name, store_id)] = StoreFiles(
-                StoreBounds(start, end), data_min, last_of[store_id]
-            )
+    for topic in _list(answer["dataSet"]):
+        name = _text(topic["topicName"])
+        last: dict[int, tuple[int, Any]] = {}
+        for line in _list(topic["offsetInfo"]):  # one for each partition, maybe thousands; all of a store are equal
+            number = _number(line["partitionId"], _MAX_INT32)
+            store_id = number // MAX_STORE_PARTITIONS
+            if number >= last.get(store_id, (0, None))[0]:
+                last[store_id] = number, line
+        for store_id, (number, line) in last.items():
+            bounds = StoreBounds(_number(line["offsetMin"]), _number(line["offsetMax"]))
+            found[StoreKey(broker_id, name, store_id)] = StoreFiles(bounds, _number(line["dataMin"]), number)
     return found
 
 
-def to_positions(answer: Fields, broker_id: int, group: str) -> list[PartitionPosition]:
+class PartitionPosition(NamedTuple):
+    """A group's position in one partition; all three are bytes of the index."""
+
+    partition: PartitionKey
+    committed: int
+    in_flight: int
+    """Fetched beyond `committed` and not confirmed yet."""
+    end: int
+    """The current end of the partition's store."""
+
+    @property
+    def rows_behind(self) -> int:
+        """The most rows that are left; exact if the store has one partition and nothing is filtered."""
+        return max(0, self.end - self.committed) // INDEX_ENTRY_BYTES
+
+
+@dataclass(frozen=True, slots=True)
+class GroupOffsets:
+    """The positions of a group, sorted by partition; without partitions that never had one."""
+
+    group: str
+    positions: tuple[PartitionPosition, ...]
+
+    @property
+    def committed(self) -> dict[PartitionKey, int]:
+        """The committed positions by partition."""
+        return {position.partition: position.committed for position in self.positions}
+
+    @property
+    def rows_behind(self) -> int:
+        """The most rows that are left in these partitions; a shared store counts once."""
+        ends = {position.partition: position.end for position in self.positions}
+        return rows_behind(ends, self.committed)
+
+    @property
+    def beyond_end(self) -> tuple[PartitionKey, ...]:
+        """Partitions whose position lies beyond their store's end, so that nothing is known of what is left: the topic
+        was made anew, or the broker lost its newest messages."""
+        return tuple(position.partition for position in self.positions if position.committed > position.end)
+
+
+def to_positions(answer: Any, broker_id: int, group: str) -> list[PartitionPosition]:
     """admin_query_offset: the positions of `group`, sorted. The end of a store never written to is 0."""
     found = []
-    for of_group in answer.objects("dataSet"):
-        if of_group.text("groupName") != group:
+    for of_group in _list(answer["dataSet"]):
+        if _text(of_group["groupName"]) != group:
             continue
-        for topic in of_group.objects("subInfo"):
-            name = topic.text("topicName")
-            for item in topic.objects("offsets"):
-                committed = item.known_number("curOffset")
+        for topic in _list(of_group["subInfo"]):
+            name = _text(topic["topicName"])
+            for item in _list(topic["offsets"]):
+                committed = _known(item["curOffset"])
                 if committed is not None:
-                    key = PartitionKey(broker_id, name, item.number("partitionId", high=_MAX_INT32))
-                    in_flight = item.number("flightOffset", low=_MIN_INT64)
-                    found.append(PartitionPosition(key, committed, in_flight, item.known_number("offsetMax") or 0))
+                    key = PartitionKey(broker_id, name, _number(item["partitionId"], _MAX_INT32))
+                    in_flight = _number(item["flightOffset"], low=-_MAX_INT64)
+                    found.append(PartitionPosition(key, committed, in_flight, _known(item["offsetMax"]) or 0))
     return sorted(found)
 
 
-def to_group_names(answer: Fields) -> frozenset[str]:
+def to_group_names(answer: Any) -> frozenset[str]:
     """admin_get_booked_groupname."""
-    return frozenset(name for part in answer.objects("dataSet") for name in part.texts("groupName"))
-
-
-def to_former_position(answer: Fields) -> int:
-    """admin_manual_set_current_offset: the former position; 0 if there was none."""
-    return answer.number("oldOffset")
+    return frozenset(name for part in _list(answer["dataSet"]) for name in _texts(part["groupName"]))

@@ -9,12 +9,11 @@ import random
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
-from tubeclient.errors import PartitionOccupied, PartitionTaken, TubeError
-from tubeclient.flows.effects import Flow, Now, Sleep, backoff_ms
+from tubeclient.errors import TubeError
+from tubeclient.flows.effects import Flow
 from tubeclient.flows.holding import Holding
-from tubeclient.flows.patience import Patience
 from tubeclient.flows.read_plan import ReadPlan
-from tubeclient.flows.stay import ReaderNames, Stay
+from tubeclient.flows.stay import Patience, ReaderNames, Stay
 from tubeclient.keys import INDEX_ENTRY_BYTES, BrokerInfo, OffsetRange, PartitionKey, StoreBounds
 
 _STEP_BACK = 100 * INDEX_ENTRY_BYTES
@@ -122,60 +121,37 @@ class DataLook:
 
     def __init__(self, broker: BrokerInfo, partitions: Iterable[PartitionKey], names: ReaderNames) -> None:
         self._broker = broker
-        self._stays = [(key, Stay(broker, key, names)) for key in partitions]
+        self._stays = [Stay(broker, key, names) for key in partitions]
+        self._doing = f"looking for the first data of store {self._stays[0].partition.store}"
 
     def first(self, bounds: StoreBounds) -> Flow[int]:
         """The first offset within the index's `bounds` that has data."""
         return (yield from first_with_data(self._look, len(self._stays), bounds))
 
-    def first_if_behind(self, offset: int, patience: Patience, rng: random.Random) -> Flow[tuple[int, int]]:
+    def first_if_behind(self, offset: int, patience: Patience) -> Flow[tuple[int, int]]:
         """Where the index begins, and the first offset that has data, if that is after `offset`. Else both are some
-        numbers up to `offset`.
-
-        Faults are tried again as long as `patience` says, then a DeadlineExceeded is raised.
+        numbers up to `offset`. Faults are tried again as long as `patience` lasts.
         """
-        patience.progress((yield Now()))
-        attempt = 0
-        while True:
-            try:
-                if (yield from has_data_before(self._look, len(self._stays), offset)):
-                    return 0, offset
-                key, stay = self._stays[0]
-                answer = yield from stay.seek(0, _looking_at(key))
-                bounds = StoreBounds(answer.currOffset, answer.maxOffset)
-                first = yield from first_with_data(self._look, len(self._stays), bounds, offset)
-                return bounds.min_offset, first
-            except TubeError as error:
-                if isinstance(error, PartitionOccupied | PartitionTaken):
-                    for _, stay in self._stays:
-                        stay.was_turned_away()
-                yield from patience.put_up_with(error, _looking_at(self._stays[0][0]), self._broker)
-                yield Sleep(backoff_ms(attempt, rng.random()))
-                attempt += 1
+        return (yield from patience.keep_on(lambda: self._behind(offset), lambda: self._doing, *self._stays))
 
     def release(self) -> Flow[None]:
         """Release the partitions, best effort."""
-        for _, stay in self._stays:
+        for stay in self._stays:
             yield from stay.leave()
 
+    def _behind(self, offset: int) -> Flow[tuple[int, int]]:
+        if (yield from has_data_before(self._look, len(self._stays), offset)):
+            return 0, offset
+        answer = yield from self._stays[0].seek(0, self._doing)
+        bounds = StoreBounds(answer.currOffset, answer.maxOffset)
+        first = yield from first_with_data(self._look, len(self._stays), bounds, offset)
+        return bounds.min_offset, first
+
     def _look(self, number: int, offset: int, limit: int) -> Flow[Seen]:
-        key, stay = self._stays[number]
-        doing = _looking_at(key)
-        answer = yield from stay.seek(offset, doing)
-        if answer.currOffset < offset:  # the broker's data now ends there
-            return Seen(None, offset + INDEX_ENTRY_BYTES)
-        passed = answer.currOffset
-        while True:
-            messages, _, position, end = yield from stay.step(passed, doing)
-            if messages is not None:
-                return Seen(messages.messageId[0], position - len(messages.messageId) * INDEX_ENTRY_BYTES)
-            passed = position
-            if passed >= limit or passed >= end:
-                return Seen(None, max(passed, offset + INDEX_ENTRY_BYTES))
-
-
-def _looking_at(key: PartitionKey) -> str:
-    return f"looking for the first data of partition {key}"
+        found = yield from self._stays[number].look(offset, limit, self._doing)
+        if found.messages is None:
+            return Seen(None, max(found.position, offset + INDEX_ENTRY_BYTES))
+        return Seen(found.messages.messageId[0], found.position - len(found.messages.messageId) * INDEX_ENTRY_BYTES)
 
 
 _log = logging.getLogger(__name__)
@@ -210,7 +186,7 @@ def settle_doubt(
     look = DataLook(holding.line.info, [holding.key, *others], names)
     seen: tuple[int, int] | None = None
     try:
-        seen = yield from look.first_if_behind(start, Patience(_LOOK_MS, _LOOK_MS), rng)
+        seen = yield from look.first_if_behind(start, Patience(holding.line.info, rng, _LOOK_MS))
     except TubeError as error:
         _log.info("unknown whether messages of %s from %d on have expired: %s", holding.key, start, error)
     yield from look.release()  # not if the caller is interrupted: a closed flow can send nothing

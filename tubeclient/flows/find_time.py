@@ -3,36 +3,102 @@
 Brokers map no time to an offset of a topic: their calls by time look into the history of groups. So the search looks at
 messages. It registers at an offset, under a reader group since every registration moves its group's position, and
 fetches. The first message of the answer is the partition's first one at or after that offset.
+
+The search keeps two entries of the index. A look at the first one found an older message; a look at the second one
+found none, or one that is not older. It looks between them until they are neighbours. So the message just before the
+found place is older than the minute, and the one just after it is not, whatever the order of the times. If times are in
+order, there is only one such place.
+
+The next look does not go to the middle. It goes to the entry between the two whose number has the most trailing zero
+bits, as in a trie. So looks go to the same entries as long as the answers are the same, however much the index has
+grown or lost meanwhile. Even if times are out of order, a later search finds the same place if nothing older has come
+and nothing else has expired, and a search for a later minute finds no earlier place.
 """
 
 from __future__ import annotations
 
 import random
 from datetime import tzinfo
-from typing import Any
+from typing import NamedTuple
 
-from tubeclient.errors import (
-    CorruptMessage,
-    NoMessageTime,
-    PartitionOccupied,
-    PartitionTaken,
-    TubeError,
-)
-from tubeclient.flows.effects import Flow, Now, Sleep, backoff_ms
-from tubeclient.flows.message_pack import BadMessages
-from tubeclient.flows.patience import Patience
-from tubeclient.flows.stay import ReaderNames, Stay
-from tubeclient.flows.time_search import MinuteSearch
-from tubeclient.keys import BrokerInfo, PartitionKey
+from tubeclient.errors import CorruptMessage, NoMessageTime
+from tubeclient.flows.effects import Flow
+from tubeclient.flows.stay import Patience, ReaderNames, Stay
+from tubeclient.keys import INDEX_ENTRY_BYTES, BrokerInfo, PartitionKey, StoreBounds
 from tubeclient.wire.message_time import MINUTE_MS, message_time_ms
-from tubeclient.wire.messages import Message, bad_attributes, checked_columns, kept_columns
+from tubeclient.wire.messages import Message, checked_columns
+
+
+class TimeSearch:
+    """One search of the index entries within `bounds`, for `minute` in minutes since 1970."""
+
+    def __init__(self, bounds: StoreBounds, minute: int) -> None:
+        self._minute = minute
+        # Entries are numbered from 1 on, so 0 is before all of them.
+        self._end = bounds.max_offset // INDEX_ENTRY_BYTES + 1
+        self._older = min(bounds.min_offset // INDEX_ENTRY_BYTES, self._end - 1)
+        self._rest = self._end
+        self._matched = False
+
+    @property
+    def to_look_at(self) -> int | None:
+        """The offset to look at next. None if the search is over."""
+        last = self._rest - 1
+        if last <= self._older:
+            return None
+        bits = (self._older ^ last).bit_length() - 1
+        return _offset(last >> bits << bits)
+
+    @property
+    def limit(self) -> int:
+        """How far to look. From this offset on, nothing more needs to be known."""
+        return _offset(self._rest)
+
+    @property
+    def found(self) -> int | None:
+        """The found offset, once the search is over. None if no message is of the minute or later."""
+        return self.limit if self._matched else None
+
+    def saw(self, looked_at: int, seen_from: int, minute: int) -> None:
+        """The partition's first message at or after `looked_at` is of `minute`, at or after `seen_from`."""
+        if minute < self._minute:
+            self._older = min(_number(seen_from), self._rest - 1)
+        else:
+            self._rest, self._matched = _number(looked_at), True
+
+    def saw_nothing(self, looked_at: int) -> None:
+        """Record a look: from `looked_at` up to `limit` there is no message of the partition."""
+        self._rest = _number(looked_at)
+
+    def expired(self, min_offset: int) -> None:
+        """Data before `min_offset` has expired. It counts as older."""
+        self._older = max(self._older, min(min_offset // INDEX_ENTRY_BYTES, self._end - 1))
+        if self._rest <= self._older:  # the position found so far has expired, too
+            self._rest, self._matched = self._end, False
+
+
+def _offset(number: int) -> int:
+    return (number - 1) * INDEX_ENTRY_BYTES
+
+
+def _number(offset: int) -> int:
+    return offset // INDEX_ENTRY_BYTES + 1
+
+
+class _Timed(NamedTuple):
+    """The first message from an offset on."""
+
+    begin: int
+    """See Look."""
+    start: int
+    minute: int | None
+    """None if there is no message."""
 
 
 class TimedLook:
-    """One search. The flow `run()` returns what it found. `zone` is that of the producers' clocks. With `bad_messages`
-    "keep", a message that is damaged or cannot be parsed counts as old as the next good one.
+    """Looks at the times of one partition's messages. `zone` is that of the producers' clocks.
 
-    The flow `release()` releases the partition; run it afterwards, however `run()` ended. Raises NoMessageTime,
+    The flow `release()` releases the partition; run it afterwards, however the others ended. They raise NoMessageTime,
     CorruptMessage, DeadlineExceeded after `retry_limit_ms` without progress, and the StatusError of a refusal.
     """
 
@@ -41,81 +107,52 @@ class TimedLook:
         broker: BrokerInfo,
         partition: PartitionKey,
         names: ReaderNames,
-        search: MinuteSearch,
         rng: random.Random,
         *,
         zone: tzinfo,
         retry_limit_ms: float = 60_000,
-        bad_messages: BadMessages = "fail",
     ) -> None:
-        self._broker = broker
         self._partition = partition
-        self._search = search
-        self._rng = rng
         self._zone = zone
-        self._bad_messages = bad_messages
         self._stay = Stay(broker, partition, names)
-        self._patience = Patience(retry_limit_ms, retry_limit_ms)
+        self._patience = Patience(broker, rng, retry_limit_ms)
+        self._doing = f"looking for a time in partition {partition}"
 
-    def run(self) -> Flow[int | None]:
-        self._patience.progress((yield Now()))
-        while (offset := self._search.to_look_at) is not None:
-            yield from self._look(offset)
-        return self._search.found
+    def find(self, bounds: StoreBounds, minute: int) -> Flow[int | None]:
+        """The first offset within `bounds` from `minute` on, in minutes since 1970. None if no message is so late."""
+        search = TimeSearch(bounds, minute)
+        while (offset := search.to_look_at) is not None:
+            seen = yield from self._first(offset, search.limit)
+            if seen.begin > offset:
+                search.expired(seen.begin)
+            elif seen.minute is None:
+                search.saw_nothing(offset)
+            else:
+                search.saw(offset, seen.start, seen.minute)
+        return search.found
+
+    def first_minute(self, bounds: StoreBounds) -> Flow[int | None]:
+        """The minute of the first message within `bounds`, or of one behind them. None if there is none."""
+        if bounds.min_offset >= bounds.max_offset:
+            return None
+        return (yield from self._first(*bounds)).minute
 
     def release(self) -> Flow[None]:
         """Give the partition back, best effort. Without that, it is free when its lease ends."""
         yield from self._stay.leave()
 
-    def _look(self, offset: int) -> Flow[None]:
-        """Tell the search what is at or after `offset`. After a fault it goes on where it was."""
-        search, at, attempt = self._search, offset, 0
-        only_bad = registered = False
-        while True:
-            try:
-                if not registered:
-                    answer = yield from self._stay.seek(at, self._doing)
-                    if answer.currOffset > at:
-                        search.expired(answer.currOffset)
-                        return
-                    if answer.currOffset < at:  # the broker's data now ends there
-                        break
-                    registered = True
-                step = yield from self._stay.step(at, self._doing)
-            except TubeError as error:
-                if isinstance(error, PartitionOccupied | PartitionTaken):
-                    self._stay.was_turned_away()
-                yield from self._patience.put_up_with(error, f"{self._doing} at {at}", self._broker)
-                yield Sleep(backoff_ms(attempt, self._rng.random()))
-                attempt, registered = attempt + 1, False
-                continue
-            self._patience.progress((yield Now()))
-            attempt = 0
-            if step.messages is not None:
-                good = self._good_one(step.messages)
-                if good is not None:
-                    search.saw(offset, step.start, self._minute_of(good))
-                    return
-                only_bad = True
-            at = step.position
-            if at >= min(search.limit, step.end):
-                break
-        if only_bad:
-            search.saw_only_bad(offset)
-        else:
-            search.saw_nothing(offset)
+    def _first(self, offset: int, limit: int) -> Flow[_Timed]:
+        return (yield from self._patience.keep_on(lambda: self._look(offset, limit), lambda: self._doing, self._stay))
 
-    def _good_one(self, messages: Any) -> Message | None:
-        """The first of these messages; where bad ones are kept, the first good one if there is any."""
+    def _look(self, offset: int, limit: int) -> Flow[_Timed]:
+        seen = yield from self._stay.look(offset, limit, self._doing, self._patience)
+        if seen.messages is None:
+            return _Timed(seen.begin, seen.start, None)
         try:
-            if self._bad_messages == "fail":
-                (first,) = map(Message, *checked_columns(messages, 1))
-                return first
-            columns, bad = kept_columns(messages)
+            (first,) = map(Message, *checked_columns(seen.messages, 1))
         except CorruptMessage as error:
-            raise CorruptMessage(f"{self._doing}: {error}") from error
-        bad |= bad_attributes(columns)
-        return next((one for number, one in enumerate(map(Message, *columns)) if number not in bad), None)
+            raise CorruptMessage(f"{self._doing}: {error}. Give offsets instead of a time") from error
+        return _Timed(seen.begin, seen.start, self._minute_of(first))
 
     def _minute_of(self, first: Message) -> int:
         text = first.time
@@ -128,7 +165,3 @@ class TimedLook:
                 partition=str(key),
             )
         return time_ms // MINUTE_MS
-
-    @property
-    def _doing(self) -> str:
-        return f"looking for a time in partition {self._partition}"

@@ -9,15 +9,25 @@ comes late under it is refused (411, 412), or moves a position that nobody reads
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable, Sequence
+import random
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from google.protobuf.message import Message
 
-from tubeclient.errors import ConfigurationError, NothingToRead, PartitionOccupied, ProtocolError, TubeError
+from tubeclient.errors import (
+    CorruptMessage,
+    DeadlineExceeded,
+    NotAvailable,
+    NothingToRead,
+    PartitionOccupied,
+    PartitionTaken,
+    ProtocolError,
+    TubeError,
+)
 from tubeclient.flows.authority import Authority
-from tubeclient.flows.effects import Flow, Receive, Send, Ticket, call, checked
+from tubeclient.flows.effects import Flow, Now, Receive, Send, Sleep, Ticket, backoff_ms, call, checked
 from tubeclient.flows.reader import FREE, TAKEN, Reader
 from tubeclient.keys import INDEX_ENTRY_BYTES, BrokerInfo, PartitionKey, StoreBounds
 from tubeclient.wire.methods import Method
@@ -25,9 +35,6 @@ from tubeclient.wire.proto import broker_pb2
 
 _NOT_HAD = (200, FREE, TAKEN)
 """Codes that answer an unregister if the client does not have the partition afterwards."""
-
-_FAILED = 500
-"""The client may have the partition then: the broker notes who registers before it looks at the partition."""
 
 _NOT_FOUND = 404
 
@@ -42,19 +49,87 @@ class ReaderNames:
     """Makes a new unique client id at each call."""
     authority: Authority = field(default_factory=Authority)
 
-    def __post_init__(self) -> None:
-        if not self.groups:
-            raise ConfigurationError("there is no reader group; name at least one")
+
+T = TypeVar("T")
 
 
-class Step(NamedTuple):
-    """What one fetch and its commit gave."""
+class Again(TubeError):
+    """The same is to be read again after a pause: the answer looks like a loss, or like damage on its way."""
 
+    retriable = True
+
+    def __init__(self, what: str, pause_ms: float = 500) -> None:
+        super().__init__(what)
+        self.pause_ms = pause_ms
+
+
+class Patience:
+    """How long reading goes on without progress. Faults are tried again for `retry_limit_ms`. While others read the
+    partition in every reader group, the wait for a turn ends after `turn_limit_ms`: live readers take as long as their
+    consumers do, dead ones lose the partition when their lease ends.
+    """
+
+    def __init__(
+        self, broker: BrokerInfo, rng: random.Random, retry_limit_ms: float, turn_limit_ms: float = 0.0
+    ) -> None:
+        self._broker = broker
+        self._rng = rng
+        self._retry_limit_ms = retry_limit_ms
+        self._turn_limit_ms = max(turn_limit_ms, retry_limit_ms)
+        self._progress_ms = self._alive_ms = 0.0
+        self._attempts = 0
+
+    def progress(self) -> Flow[None]:
+        """Note that something was read, or that reading begins."""
+        self._progress_ms = self._alive_ms = yield Now()
+        self._attempts = 0
+
+    def is_over(self, now_ms: float) -> bool:
+        """Whether a limit is reached. In any order of faults and waits, that is so after the longer limit."""
+        alive, progress = now_ms - self._alive_ms, now_ms - self._progress_ms
+        return alive >= self._retry_limit_ms or progress >= self._turn_limit_ms
+
+    def keep_on(self, work: Callable[[], Flow[T]], doing: Callable[[], str], *stays: Stay) -> Flow[T]:
+        """What `work` returns. After a fault it is begun again. Raises what does not pass, and a DeadlineExceeded when
+        the patience is over."""
+        yield from self.progress()
+        while True:
+            try:
+                return (yield from work())
+            except TubeError as error:
+                if isinstance(error, CorruptMessage):
+                    raise  # a ProtocolError is retriable, but here the same bytes would come again
+                if not error.retriable and not isinstance(error, NotAvailable | PartitionTaken):
+                    raise
+                now_ms: float = yield Now()
+                if isinstance(error, PartitionOccupied | PartitionTaken):
+                    self._alive_ms = now_ms  # neither the broker nor the way to it is at fault
+                    for stay in stays:
+                        stay.was_turned_away()
+                if self.is_over(now_ms):
+                    raise DeadlineExceeded(
+                        f"no progress for {(now_ms - self._progress_ms) / 1000:.0f} s {doing()} from broker "
+                        f"{self._broker}: {error}. Check that broker and the network, or allow a longer retry limit, "
+                        "or wait until others have read the partition",
+                        address=self._broker.address,
+                        condition="BROKER_UNREACHABLE",
+                    ) from error
+                pause_ms = backoff_ms(self._attempts, self._rng.random())
+                self._attempts += 1
+                yield Sleep(error.pause_ms if isinstance(error, Again) else pause_ms)
+
+
+class Look(NamedTuple):
+    """What a partition has from an offset on."""
+
+    begin: int
+    """Where the broker began: further on if that offset has expired, before it if the data ends there."""
     messages: Any | None
-    """Columns with the partition's next messages. None if there were none up to `position`."""
+    """Columns with the next messages. None if there are none up to `position`."""
     start: int
-    """They are at or after it."""
+    """The messages are at or after it."""
     position: int
+    """How far the broker looked."""
     end: int
     """Of the broker's data."""
 
@@ -65,9 +140,8 @@ class Stay:
     ) -> None:
         self.reader: Reader | None = None
         """The reader that has the partition now. None if none has it."""
+        self.partition = partition
         self._broker = broker
-        self._partition = partition
-        self._name = str(partition)
         self._names = names
         self._filters = filters
         self._client_id = names.new_client_id()
@@ -87,26 +161,24 @@ class Stay:
         yield from self._leave_former()
         groups = self._names.groups if self.reader is None else (self.reader.group,)
         self.reader = None
-        try:
-            for group in groups:
-                try:
-                    answer = yield from self._register(group, offset, context)
-                    break
-                except PartitionOccupied:
-                    if group == groups[-1]:
-                        raise
-            self.reader = self._reader_in(group)
-        except TubeError:
-            raise
-        except BaseException:  # the caller was interrupted: any of these may have it
-            self._part_with([*self._unanswered, *map(self._reader_in, groups)])
-            raise
+        for group in groups:
+            reader = Reader(group, self._client_id, self._names.authority)
+            request = reader.register(self.partition, offset, filters=self._filters)
+            answer = yield from self._ask(reader, Method.PARTITION_REGISTER, request)
+            try:
+                self.checked(answer, f"{context} as group {group} from broker {self._broker}")
+            except PartitionOccupied:
+                if group == groups[-1]:
+                    raise
+                continue
+            break
+        self.reader = reader
         return answer
 
     def send_fetch(self) -> Flow[Ticket]:
         """Ask for the next pack, and commit what the last fetch noted."""
         reader = self._present()
-        request = reader.fetch(self._partition, commit=True, unlimited=True)
+        request = reader.fetch(self.partition, commit=True, unlimited=True)
         answer = broker_pb2.GetMessageColumnsB2C
         self._unanswered.append(reader)
         ticket: Ticket = yield Send(self._broker.address, Method.GET_MESSAGES, request, answer=answer)
@@ -122,24 +194,36 @@ class Stay:
     def commit(self, context: str) -> Flow[tuple[int, int]]:
         """Commit what was fetched. Returns (position, end of the broker's data)."""
         reader = self._present()
-        answer = yield from self._ask(reader, Method.COMMIT_OFFSET, reader.commit(self._partition, consumed=True))
+        answer = yield from self._ask(reader, Method.COMMIT_OFFSET, reader.commit(self.partition, consumed=True))
         self.checked(answer, context)
         return answer.currOffset, answer.maxOffset
 
-    def step(self, passed: int, context: str) -> Flow[Step]:
-        """Fetch from the position `passed`, and commit that. NothingToRead if that leads nowhere."""
-        response = yield from self.receive((yield from self.send_fetch()))
-        found = response.errCode != _NOT_FOUND
-        if found:
-            self.checked(response, context)
-        # Brokers answer 404 too if their present buffer has nothing of the partition, but the next one may.
-        position, end = yield from self.commit(context)
-        start, count = max(passed, response.currOffset) if found else passed, len(response.messages.messageId)
-        if count and position - count * INDEX_ENTRY_BYTES < start:
-            raise ProtocolError(f"{context}: the broker ends {count} messages from {start} on at {position}")
-        if not count and position <= passed and (found or position < end):
-            raise NothingToRead(_NOT_FOUND, "nothing to read although there is data", context=context)
-        return Step(response.messages if count else None, start, position, end)
+    def look(self, offset: int, limit: int, context: str, patience: Patience | None = None) -> Flow[Look]:
+        """Move to `offset`, and look until there is a message or `limit` is reached, but for at least one answer.
+        NothingToRead if that leads nowhere. Each answer is progress for `patience`."""
+        answer = yield from self.seek(offset, context)
+        begin = at = answer.currOffset
+        end = answer.maxOffset
+        while begin >= offset:
+            response = yield from self.receive((yield from self.send_fetch()))
+            found = response.errCode != _NOT_FOUND
+            if found:
+                self.checked(response, context)
+            # Brokers answer 404 too if their present buffer has nothing of the partition, but the next one may.
+            position, end = yield from self.commit(context)
+            start, count = max(at, response.currOffset) if found else at, len(response.messages.messageId)
+            if count and position - count * INDEX_ENTRY_BYTES < start:
+                raise ProtocolError(f"{context}: the broker ends {count} messages from {start} on at {position}")
+            if not count and position <= at and (found or position < end):
+                raise NothingToRead(_NOT_FOUND, "nothing to read although there is data", context=context)
+            if patience is not None:
+                yield from patience.progress()
+            at = position
+            if count:
+                return Look(begin, response.messages, start, at, end)
+            if at >= limit or at >= end:
+                break
+        return Look(begin, None, at, at, end)
 
     def was_turned_away(self) -> None:
         """Another client has the partition in this group. The next `seek` tries all groups."""
@@ -153,15 +237,7 @@ class Stay:
 
     def checked(self, answer: Any, context: str) -> Any:
         """Return the answer if its code is 200, else raise the error of its code."""
-        return checked(answer, context, address=self._broker.address, partition=self._name)
-
-    def _register(self, group: str, offset: int, context: str) -> Flow[Any]:
-        reader = self._reader_in(group)
-        request = reader.register(self._partition, offset, filters=self._filters)
-        answer = yield from self._ask(reader, Method.PARTITION_REGISTER, request)
-        if answer.errCode == _FAILED:
-            self._part_with([reader])
-        return self.checked(answer, f"{context} as group {group} from broker {self._broker}")
+        return checked(answer, context, address=self._broker.address, partition=str(self.partition))
 
     def _part_with(self, readers: Iterable[Reader]) -> None:
         """Use none of these readers again, nor the present one."""
@@ -172,7 +248,7 @@ class Stay:
 
     def _leave_former(self) -> Flow[None]:
         for reader in list(self._former):
-            request = reader.unregister(self._partition)
+            request = reader.unregister(self.partition)
             answer = yield from call(self._broker.address, Method.PARTITION_REGISTER, request)
             if answer.errCode in _NOT_HAD:
                 self._former.remove(reader)
@@ -183,28 +259,25 @@ class Stay:
         self._unanswered.remove(reader)
         return response
 
-    def _reader_in(self, group: str) -> Reader:
-        return Reader(group, self._client_id, self._names.authority)
-
     def _present(self) -> Reader:
         assert self.reader is not None
         return self.reader
 
 
-def probe_store(broker: BrokerInfo, partitions: Sequence[PartitionKey], names: ReaderNames) -> Flow[StoreBounds]:
-    """Ask `broker` for the bounds of the store of `partitions`, by the first one that is free in one of the groups."""
-    refusal: TubeError | None = None
+def probe_store(broker: BrokerInfo, partitions: Iterable[PartitionKey], names: ReaderNames) -> Flow[StoreBounds]:
+    """The bounds of the index of a store with these partitions, by the first one that is free in one of the groups."""
+    failure: TubeError | None = None
     for key in partitions:
         stay = Stay(broker, key, names)
         try:
             answer = yield from stay.seek(0, f"asking for the offsets of {key}")
+            failure = None
         except TubeError as error:
-            yield from stay.leave()
-            if not isinstance(error, PartitionOccupied):
-                raise
-            refusal = error
-        else:
-            yield from stay.leave()
+            failure = error
+        yield from stay.leave()
+        if failure is None:
             return StoreBounds(answer.currOffset, answer.maxOffset)
-    assert refusal is not None, "no partition was given"
-    raise refusal
+        if not isinstance(failure, PartitionOccupied):
+            break
+    assert failure is not None, "no partition was given"
+    raise failure

@@ -1,54 +1,20 @@
-"""The web calls of masters and brokers, with a deadline."""
+"""The web calls of masters and brokers."""
 
 from __future__ import annotations
 
 import contextlib
 import http.client
 import json
-import socket
-import time
 import urllib.parse
 from typing import Any, Final
 
 from tubeclient.errors import ProtocolError, RemoteError, StandbyMaster, TransportError
 from tubeclient.net.connection import split_address
 
-_MAX_ANSWER_BYTES: Final = 64 << 20
-_PIECE_BYTES: Final = 1 << 16
 _HEADERS: Final = {"Content-Type": "application/x-www-form-urlencoded", "Connection": "close"}
 
 # An active master never sends this (Webapi).
 _STANDBY_TEXT: Final = "Please send your request to the master"
-
-
-class _TimedSocket(socket.socket):
-    """A socket whose receives all end by one moment, however little comes at a time. TimeoutError after it."""
-
-    deadline = 0.0
-    """By time.monotonic(), seconds."""
-
-    def recv_into(self, *arguments: Any) -> int:
-        left = self.deadline - time.monotonic()
-        if left <= 0:
-            raise TimeoutError("what was awaited was not complete in time")
-        self.settimeout(left)
-        return super().recv_into(*arguments)
-
-
-class _TimedConnection(http.client.HTTPConnection):
-    """One request that ends within `seconds`. No proxy of the environment applies inside a cluster, and no redirect is
-    followed: a standby master redirects to the active one (MasterStatusCheckFilter), and a token must not be sent to an
-    address in an answer."""
-
-    def __init__(self, address: str, seconds: float) -> None:
-        super().__init__(*split_address(address), timeout=seconds)
-        self._deadline = time.monotonic() + seconds
-
-    def connect(self) -> None:
-        super().connect()
-        self.sock = _TimedSocket(fileno=self.sock.detach())
-        self.sock.deadline = self._deadline
-        self.sock.settimeout(max(0.001, self._deadline - time.monotonic()))
 
 
 def query_master(address: str, method: str, timeout_ms: int, **parameters: str) -> dict[str, Any]:
@@ -62,8 +28,8 @@ def query_broker(address: str, method: str, timeout_ms: int, **parameters: str) 
 
 
 def _query(address: str, page: str, method: str, timeout_ms: int, parameters: dict[str, str]) -> dict[str, Any]:
-    """Raises TransportError without an answer, StandbyMaster if the master is not active, and the errors of
-    `parse_answer`.
+    """The JSON object of an answer. Raises TransportError without one, ProtocolError for a body that is not TubeMQ's,
+    RemoteError if the server refuses, and StandbyMaster if the master is not active.
 
     Parameters are posted as a form: lists of names can exceed a URL's length, and tokens do not belong in a URL.
     """
@@ -76,34 +42,6 @@ def _query(address: str, page: str, method: str, timeout_ms: int, parameters: di
         raise StandbyMaster(method, "this master is a standby", address=address)
     if status != http.HTTPStatus.OK:
         raise TransportError(f"http://{address} answered {method} with HTTP {status}", address=address)
-    return parse_answer(body, method, address)
-
-
-def _fetch(address: str, path: str, form: str, seconds: float) -> tuple[int, bytes]:
-    """The status of the answer, and its body if that is 200. TimeoutError also if it arrives too slowly."""
-    with contextlib.closing(_TimedConnection(address, seconds)) as connection:
-        connection.request("POST", path, form, _HEADERS)
-        with connection.getresponse() as answer:
-            return answer.status, _whole(answer) if answer.status == http.HTTPStatus.OK else b""
-
-
-def _whole(answer: http.client.HTTPResponse) -> bytes:
-    body = bytearray()
-    while piece := answer.read1(_PIECE_BYTES):
-        body += piece
-        if len(body) > _MAX_ANSWER_BYTES:
-            raise OSError(f"the answer is longer than {_MAX_ANSWER_BYTES >> 20} MB")
-    if answer.length:  # so many bytes are missing; read1 does not tell
-        raise ConnectionError("the connection ended within the answer")
-    return bytes(body)
-
-
-def parse_answer(body: bytes, method: str, address: str) -> dict[str, Any]:
-    """The JSON object of an answer to `method` from `address`.
-
-    Raises ProtocolError for a body that is not TubeMQ's, RemoteError if the server refuses, and StandbyMaster if the
-    master may not answer now.
-    """
     try:
         parsed = json.loads(body, strict=False)  # Apache's servers write line breaks into strings as they are
     except (ValueError, RecursionError) as error:
@@ -114,3 +52,13 @@ def parse_answer(body: bytes, method: str, address: str) -> dict[str, Any]:
         text = str(parsed.get("errMsg", ""))
         raise (StandbyMaster if _STANDBY_TEXT in text else RemoteError)(method, text, address=address)
     return parsed
+
+
+def _fetch(address: str, path: str, form: str, seconds: float) -> tuple[int, bytes]:
+    """The status of the answer, and its body. No proxy of the environment applies inside a cluster, and no redirect is
+    followed: a standby master redirects to the active one (MasterStatusCheckFilter), and a token must not be sent to an
+    address in an answer."""
+    with contextlib.closing(http.client.HTTPConnection(*split_address(address), timeout=seconds)) as connection:
+        connection.request("POST", path, form, _HEADERS)
+        with connection.getresponse() as answer:
+            return answer.status, answer.read()

@@ -13,7 +13,7 @@ import logging
 import random
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from datetime import datetime, tzinfo
@@ -21,19 +21,11 @@ from functools import partial
 from typing import NamedTuple
 
 from tubeclient.access import authority_of
-from tubeclient.broker_webs import BrokerWebs
-from tubeclient.errors import (
-    ClientClosed,
-    ConfigurationError,
-    NotAvailable,
-    TransportError,
-    TubeError,
-)
-from tubeclient.flows.effects import backoff_ms
+from tubeclient.admin.broker_webs import BrokerWebs
+from tubeclient.errors import ClientClosed, ConfigurationError, NotAvailable, TubeError
+from tubeclient.flows.effects import Flow, backoff_ms
 from tubeclient.flows.find_time import TimedLook
-from tubeclient.flows.message_pack import BadMessages, check_bad_messages
 from tubeclient.flows.stay import ReaderNames, probe_store
-from tubeclient.flows.time_search import FirstMinute, MinuteSearch, TimeSearch
 from tubeclient.identity import new_client_id
 from tubeclient.keys import BrokerInfo, PartitionKey, StoreBounds, StoreFiles, StoreKey
 from tubeclient.metadata import ClusterView
@@ -41,12 +33,13 @@ from tubeclient.names import checked_reader_groups, group_name
 from tubeclient.net.fork import ProcessBound
 from tubeclient.net.pool import ConnectionPool
 from tubeclient.net.runner import FlowRunner
-from tubeclient.positions.first_offsets import DATA_UNKNOWN, FirstOffsets
-from tubeclient.positions.store_growth import StoreGrowth, grown
+from tubeclient.positions.stores import DATA_UNKNOWN, FirstOffsets, StoreGrowth
 from tubeclient.settings import ClientSettings, checked_settings
 from tubeclient.wire.message_time import MINUTE_MS, moment_ms, zone_named
 
 _log = logging.getLogger(__name__)
+
+_CLOSED = "this OffsetLookup is closed; make a new one"
 
 _AT_ONCE = 8
 _SILENT_AT_ONCE = 4
@@ -56,6 +49,8 @@ _FIRST_LOOK_MS = 5_000.0
 _Stores = Mapping[StoreKey, Sequence[PartitionKey]]
 """Stores of one broker, with their partitions."""
 
+_Answer = dict[StoreKey, StoreBounds] | TubeError
+
 
 class OffsetLook(NamedTuple):
     """The answers of a cluster's brokers at one look."""
@@ -63,7 +58,7 @@ class OffsetLook(NamedTuple):
     bounds: Mapping[StoreKey, StoreBounds]
     """The stores whose brokers answered."""
     silent: Mapping[int, TubeError]
-    """By broker id, why the bounds of some of its stores are missing."""
+    """By broker id, why the bounds of its stores are missing."""
     growth: Mapping[StoreKey, StoreGrowth]
     """How the same stores gained partitions, by all looks of this lookup."""
 
@@ -78,26 +73,13 @@ class FirstTime(NamedTuple):
     """Why it is unknown: the broker does not answer, or the message has no time or is bad."""
 
 
-class _Answer(NamedTuple):
-    """One broker's answer."""
-
-    bounds: dict[StoreKey, StoreBounds]
-    failure: TubeError | None
-    """Why some stores are missing."""
-
-
 class OffsetLookup(ProcessBound):
     """Looks up the bounds of stores, the positions of groups and the offsets of times. Keeps its connections between
-    calls. A message that is damaged or cannot be parsed ends a search by time with a CorruptMessage, or with
-    `bad_messages` "keep" counts as old as the next good one.
+    calls. A damaged message ends a search by time with a CorruptMessage.
     """
 
-    def __init__(
-        self, settings: ClientSettings, reader_groups: Sequence[str], *, bad_messages: BadMessages = "fail"
-    ) -> None:
+    def __init__(self, settings: ClientSettings, reader_groups: Sequence[str]) -> None:
         super().__init__()
-        check_bad_messages(bad_messages)
-        self._bad_messages = bad_messages
         self._settings = checked_settings(settings)
         self._authority = authority_of(settings)
         groups = checked_reader_groups(reader_groups)
@@ -108,14 +90,12 @@ class OffsetLookup(ProcessBound):
         self._closing = threading.Event()
         self._heard: set[int] = set()
         """Brokers that have answered once."""
-        self._silent: dict[int, TubeError] = {}
-        """Brokers that gave no answer the last time, and why."""
-        self._asked_aside: dict[int, Future[_Answer]] = {}
-        """Queries of silent brokers that no caller waits for."""
+        self._silent: dict[int, tuple[TubeError, Future[_Answer]]] = {}
+        """Why brokers gave no answer the last time, and a query of them that no caller waits for."""
         self._webs = BrokerWebs(settings)
-        self._growth: dict[int, tuple[BrokerInfo, dict[StoreKey, StoreGrowth]]] = {}
-        """By broker id, for one address: another broker may be at another address."""
         self._firsts = FirstOffsets(self._pool, self._names)
+        self._growth: dict[int, tuple[BrokerInfo, dict[StoreKey, StoreGrowth]]] = {}
+        """By broker id, of those that answered the last time, for one address: another broker may be at another one."""
 
     def bounds(self, view: ClusterView) -> dict[StoreKey, StoreBounds]:
         """Return the bounds of every store in `view`. They begin at the first message, after index entries whose
@@ -123,13 +103,11 @@ class OffsetLookup(ProcessBound):
         """
         with self._open():
             limit_ms = self._settings.retry_limit_ms
-            wait(self._asked_aside.values())  # no store may be queried twice at the same time
+            wait([query for _, query in self._silent.values()])  # no store may be queried twice at the same time
+            self._silent.clear()
             found, failures = self._ask_all(view, self._stores_by_broker(view), limit_ms, limit_ms)
             for failure in failures.values():
                 raise failure
-            for broker_id in {store.broker_id for store in found}:
-                self._silent.pop(broker_id, None)
-                self._asked_aside.pop(broker_id, None)
             return found
 
     def look(self, view: ClusterView) -> OffsetLook:
@@ -141,12 +119,15 @@ class OffsetLookup(ProcessBound):
         """
         with self._open():
             stores = self._stores_by_broker(view)
-            for broker_id in self._silent.keys() - stores.keys():
-                del self._silent[broker_id]
-                self._asked_aside.pop(broker_id, None)
-            waited_for = {
-                broker_id: some for broker_id, some in stores.items() if not self._is_silent(view, broker_id, some)
-            }
+            for broker_id, (_, query) in list(self._silent.items()):
+                if broker_id not in stores:
+                    del self._silent[broker_id]
+                elif query.done():
+                    answer = query.result()
+                    del self._silent[broker_id]  # asked anew: the answer may be old
+                    if isinstance(answer, TubeError):
+                        self._ask_aside(view, broker_id, stores[broker_id], answer)
+            waited_for = {broker_id: some for broker_id, some in stores.items() if broker_id not in self._silent}
             first = not self._heard
             limit_ms = self._settings.retry_limit_ms if first else 0.0
             found, failures = self._ask_all(view, waited_for, limit_ms, min(limit_ms, _FIRST_LOOK_MS))
@@ -154,19 +135,21 @@ class OffsetLookup(ProcessBound):
                 lasting = not failure.retriable and not isinstance(failure, NotAvailable)
                 if broker_id not in self._heard and (lasting or (first and not found)):
                     raise failure
+                self._ask_aside(view, broker_id, stores[broker_id], failure)
             self._heard.update(store.broker_id for store in found)
-            self._silent.update(failures)
             growth = {store: self._growth[store.broker_id][1][store] for store in found}
-            return OffsetLook(found, dict(self._silent), growth)
+            return OffsetLook(found, {broker_id: why for broker_id, (why, _) in self._silent.items()}, growth)
 
     def group_positions(self, view: ClusterView, consumer_group: str) -> dict[PartitionKey, int]:
         """Return the brokers' positions of `consumer_group`, for the partitions of `view` that have one.
 
-        Without HTTP a client would have to take the partitions over, so this raises TubeError if a broker's web port
-        cannot be reached.
+        Only HTTP gives them without taking the partitions over. Raises the error of a broker that does not answer.
         """
         with self._open():
-            return self._webs.group_positions(view, group_name(consumer_group))
+            positions, silent = self._webs.answered_positions(view, group_name(consumer_group))
+            for failure in silent.values():
+                raise failure
+            return positions
 
     def offsets_at(
         self,
@@ -190,9 +173,9 @@ class OffsetLookup(ProcessBound):
         Fetches about log2(number of the store's messages) packs per partition, and more if long parts of the store have
         none of the partition's messages.
 
-        Raises NoMessageTime for a message without a time, ConfigurationError for a datetime without a zone and for an
-        unknown time zone or partition, DeadlineExceeded after `retry_limit_ms` without progress, and the StatusError of
-        a refusal.
+        Raises NoMessageTime for a message without a time, CorruptMessage for a damaged one, ConfigurationError for a
+        datetime without a zone and for an unknown time zone or partition, DeadlineExceeded after `retry_limit_ms`
+        without progress, and the StatusError of a refusal.
         """
         with self._open():
             unknown = sorted(timestamps_ms.keys() - set(view.partitions()))
@@ -204,7 +187,8 @@ class OffsetLookup(ProcessBound):
             self._authority.visit_token = view.visit_token
 
             def search(key: PartitionKey) -> int | None:
-                return self._searched(view, key, zone, TimeSearch(held[key.store], moments[key] // MINUTE_MS))
+                minute = moments[key] // MINUTE_MS
+                return self._looked(view, key, zone, lambda look: look.find(held[key.store], minute))
 
             keys = sorted(moments)
             return dict(zip(keys, self._workers.map(search, keys), strict=True))
@@ -223,7 +207,7 @@ class OffsetLookup(ProcessBound):
 
             def look(key: PartitionKey) -> FirstTime:
                 try:
-                    minute = self._searched(view, key, zone, FirstMinute(ranges[key]))
+                    minute = self._looked(view, key, zone, lambda look: look.first_minute(ranges[key]))
                 except TubeError as error:
                     return FirstTime(None, error)
                 return FirstTime(None if minute is None else minute * MINUTE_MS)
@@ -251,33 +235,32 @@ class OffsetLookup(ProcessBound):
         """A block of a call, which another thread's `close` ends with ClientClosed."""
         self.check_process()
         if self._closing.is_set():
-            raise ClientClosed("this OffsetLookup is closed; make a new one")
+            raise ClientClosed(_CLOSED)
         try:
             yield
         except (RuntimeError, CancelledError) as error:  # its threads take no more work
             if not self._closing.is_set():
                 raise
-            raise ClientClosed("this OffsetLookup was closed") from error
+            raise ClientClosed(_CLOSED) from error
 
-    def _searched(self, view: ClusterView, key: PartitionKey, zone: tzinfo, search: MinuteSearch) -> int | None:
+    def _looked(
+        self, view: ClusterView, key: PartitionKey, zone: tzinfo, work: Callable[[TimedLook], Flow[int | None]]
+    ) -> int | None:
         runner = FlowRunner(self._pool)
         look = TimedLook(
             view.broker_of(key),
             key,
             self._names,
-            search,
             random.Random(),
             zone=zone,
             retry_limit_ms=self._settings.retry_limit_ms,
-            bad_messages=self._bad_messages,
         )
         try:
-            return runner.run(look.run())
+            return runner.run(work(look))
         finally:
             runner.run(look.release())
 
     def _stores_by_broker(self, view: ClusterView) -> dict[int, _Stores]:
-        self.check_process()
         self._webs.learn(view)
         self._authority.visit_token = view.visit_token
         stores: dict[int, dict[StoreKey, Sequence[PartitionKey]]] = {}
@@ -285,20 +268,9 @@ class OffsetLookup(ProcessBound):
             stores.setdefault(store.broker_id, {})[store] = partitions
         return dict(stores)
 
-    def _is_silent(self, view: ClusterView, broker_id: int, stores: _Stores) -> bool:
-        """Whether the broker still does not answer, as far as known without waiting."""
-        if broker_id not in self._silent:
-            return False
-        under_way = self._asked_aside.get(broker_id)
-        if under_way is not None and not under_way.done():
-            return True
-        failure = None if under_way is None else under_way.result().failure
-        if under_way is None or failure is not None:
-            self._silent[broker_id] = failure or self._silent[broker_id]
-            self._asked_aside[broker_id] = self._silent_workers.submit(self._ask, view.brokers[broker_id], stores)
-            return True
-        del self._silent[broker_id], self._asked_aside[broker_id]
-        return False
+    def _ask_aside(self, view: ClusterView, broker_id: int, stores: _Stores, why: TubeError) -> None:
+        query = self._silent_workers.submit(self._ask, view.brokers[broker_id], stores)
+        self._silent[broker_id] = why, query
 
     def _ask_all(
         self, view: ClusterView, stores: Mapping[int, _Stores], none_limit_ms: float, some_limit_ms: float
@@ -308,59 +280,41 @@ class OffsetLookup(ProcessBound):
         began = time.monotonic()
         found: dict[StoreKey, StoreBounds] = {}
         failures: dict[int, TubeError] = {}
-        left = dict(stores)
-        attempt = 0
+        left, attempt = list(stores), 0
         while left:
-            asked = [(view.brokers[broker_id], of_broker) for broker_id, of_broker in left.items()]
-            answers = list(self._workers.map(lambda arguments: self._ask(*arguments), asked))
+            answers = list(self._workers.map(lambda one: self._ask(view.brokers[one], stores[one]), left))
             failures = {}
             for broker_id, answer in zip(left, answers, strict=True):
-                found.update(answer.bounds)
-                if answer.failure is not None:
-                    failures[broker_id] = answer.failure
-            limit_ms = some_limit_ms if found else none_limit_ms
-            left = {broker_id: stores[broker_id] for broker_id in failures}
+                if isinstance(answer, TubeError):
+                    failures[broker_id] = answer
+                else:
+                    found |= answer
+            left = list(failures)
             refused = any(not failure.retriable for failure in failures.values())
-            if refused or (time.monotonic() - began) * 1000 >= limit_ms:
+            if refused or (time.monotonic() - began) * 1000 >= (some_limit_ms if found else none_limit_ms):
                 break
             if left and self._closing.wait(backoff_ms(attempt, random.random()) / 1000):
-                raise ClientClosed("this OffsetLookup was closed")
+                raise ClientClosed(_CLOSED)
             attempt += 1
         return found, failures
 
     def _ask(self, broker: BrokerInfo, stores: _Stores) -> _Answer:
+        place, before = self._growth.pop(broker.broker_id, (broker, {}))
+        before = before if place == broker else {}
         try:
-            self._webs.check_place(broker)
+            files = self._files(broker, stores)
+            bounds = self._firsts.bounds(broker, stores, files)
         except TubeError as error:
-            self._note(broker, {})
-            return _Answer({}, error)
-        files = None
+            return error
+        growth = {store: before.get(store, StoreGrowth()).after(one) for store, one in files.items()}
+        self._growth[broker.broker_id] = broker, growth
+        return bounds
+
+    def _files(self, broker: BrokerInfo, stores: _Stores) -> dict[StoreKey, StoreFiles]:
         if self._webs.of(broker) is not None:
             try:
-                files = self._webs.files(broker, stores.keys())
+                return self._webs.files(broker, stores.keys())
             except TubeError as error:
                 _log.debug("broker %s did not answer over HTTP, trying the protocol: %s", broker, error)
-        failure: TubeError | None = None
-        if files is None:
-            files = {}
-            for store, partitions in stores.items():
-                try:
-                    files[store] = self._probe(broker, partitions)
-                except TransportError as error:
-                    failure = error
-                    break  # the others would wait for the same
-                except TubeError as error:
-                    failure = error
-        self._note(broker, files)
-        try:
-            return _Answer(self._firsts.bounds(broker, {store: stores[store] for store in files}, files), failure)
-        except TubeError as error:
-            return _Answer({}, error)
-
-    def _note(self, broker: BrokerInfo, files: Mapping[StoreKey, StoreFiles]) -> None:
-        place, before = self._growth.get(broker.broker_id, (broker, {}))
-        self._growth[broker.broker_id] = broker, grown(before if place == broker else {}, files)
-
-    def _probe(self, broker: BrokerInfo, partitions: Sequence[PartitionKey]) -> StoreFiles:
-        probe = probe_store(broker, partitions, self._names)
-        return StoreFiles(FlowRunner(self._pool).run(probe), DATA_UNKNOWN)
+        probes = {store: probe_store(broker, partitions, self._names) for store, partitions in stores.items()}
+        return {store: StoreFiles(FlowRunner(self._pool).run(one), DATA_UNKNOWN) for store, one in probes.items()}

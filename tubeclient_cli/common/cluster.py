@@ -90,7 +90,7 @@ def admin_of(master_servers: str, option: list[str] | None) -> Admin:
     """What looks at the cluster, and changes no topics. `option` are the values of `--option`. ConfigurationError, also
     for a web port of another cluster; TubeError if the web port does not answer."""
     from tubeclient.admin import Admin
-    from tubeclient.web_port import own_web
+    from tubeclient.admin.broker_webs import own_web
 
     return Admin(own_web(settings_of(master_servers, further_options(option))))
 
@@ -107,9 +107,10 @@ def no_topic(name: str, there: Collection[str]) -> ConfigurationError:
 @contextlib.contextmanager
 def topics_known(settings: ClientSettings, names: Sequence[str]) -> Iterator[None]:
     """If the cluster lacks one of these topics, which ends the block, `no_topic` is raised in its stead."""
+    from tubeclient.web_port import own_web
+
     from tubeclient.admin import Admin
     from tubeclient.errors import TopicNotDeployed, TubeError
-    from tubeclient.web_port import own_web
 
     try:
         yield

@@ -70,7 +70,7 @@ def read_topic(settings: ClientSettings, wanted: Wanted, output: Output) -> None
     if not view.partitions():
         raise no_topic(topic, ())
     with (
-        contextlib.closing(OffsetLookup(settings, _GROUPS, bad_messages="keep")) as lookup,
+        contextlib.closing(OffsetLookup(settings, _GROUPS)) as lookup,
         RangeReader(
             settings,
             _GROUPS,

@@ -14,7 +14,7 @@ from spark_source.plan.planning import nodes_by_store, plan, ranges
 from tubeclient.assignment import assign, node_of
 from tubeclient.keys import INDEX_ENTRY_BYTES as ROW
 from tubeclient.keys import OffsetRange, PartitionKey, StoreBounds, StoreKey
-from tubeclient.positions.store_growth import StoreGrowth
+from tubeclient.positions.stores import StoreGrowth
 
 
 class Case(NamedTuple):

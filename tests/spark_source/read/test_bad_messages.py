@@ -134,7 +134,7 @@ def test_it_ends_the_read_with_its_place_otherwise(
 
 
 @pytest.mark.parametrize("choice", ["keep", "fail"])
-def test_a_read_by_time_begins_at_a_bad_message(tube: EmbeddedTubeMQ, choice: str) -> None:
+def test_a_search_by_time_ends_at_a_damaged_message(tube: EmbeddedTubeMQ, choice: str) -> None:
     """Its own time is not known."""
     topic = f"bad_at_a_time_{choice}"
     tube.create_topic(TopicConfig(topic, 1, 1))
@@ -148,14 +148,5 @@ def test_a_read_by_time_begins_at_a_bad_message(tube: EmbeddedTubeMQ, choice: st
     reader = TubeBatchReader(
         parse_options({**given, "startingTimestamp": str(1_704_164_640_000), "badMessages": choice})
     )
-    if choice == "fail":
-        with pytest.raises(CorruptMessage, match=f"looking for a time in partition 1:{topic}:0: .* checksum"):
-            reader.partitions()
-        return
-    found = [row for task in reader.partitions() for part in reader.read(task) for row in part.to_pylist()]
-    assert [(row["offset"] // 28, row["badReason"] is None) for row in found] == [
-        (2, False),
-        (3, False),
-        (4, True),
-        (5, False),
-    ]
+    with pytest.raises(CorruptMessage, match=f"looking for a time in partition 1:{topic}:0: .* checksum"):
+        reader.partitions()
