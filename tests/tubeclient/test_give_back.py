@@ -8,7 +8,6 @@ from embedded_tubemq.broker.ownership import Ownership
 from tests.tubeclient.consuming import Bench, Client
 from tests.tubeclient.simulation import Weather
 from tubeclient.errors import PartitionOccupied
-from tubeclient.flows.registrations import balance_once
 
 AWAY = Weather(break_connection=1.0)
 CALM = Weather()
@@ -32,14 +31,14 @@ def go_away(bench: Bench, client: Client, *, clean: bool) -> None:
     else:
         broker.offsets.reset(bench.cursor(bench.key()), 28, bench.store(bench.key()).bounds)
     assert client.disconnect(bench.key())
-    assert client.registrations.holdings.registered() == []
+    assert client.held() == []
     broker.ownership = Ownership(broker.settings.lease_ms)
     bench.simulation.weather = CALM
 
 
 @pytest.mark.parametrize("clean", [True, False], ids=["stopped", "crashed"])
 def test_a_partition_goes_on_where_it_was_confirmed(bench: Bench, client: Client, clean: bool) -> None:
-    confirmed = client.registrations.holdings.by_key[bench.key()].confirmed
+    confirmed = client.registrar.holdings.by_key[bench.key()].confirmed
     assert confirmed > 28
     go_away(bench, client, clean=clean)
     assert bench.committed(bench.key()) != confirmed
@@ -73,7 +72,7 @@ def test_what_others_took_over_meanwhile_is_not_taken_back(bench: Bench, client:
 
 def test_a_partition_dealt_to_another_node_meanwhile_is_not_taken_back(bench: Bench, client: Client) -> None:
     go_away(bench, client, clean=True)
-    client.do(balance_once(client.registrations, bench.view, [], {}, release_wait_ms=0))
+    client.do(client.registrar.balance(bench.view, [], {}, release_wait_ms=0))
     position = bench.committed(bench.key())
-    client.do(balance_once(client.registrations, bench.view, [bench.key()], {}, release_wait_ms=0))
-    assert client.registrations.holdings.by_key[bench.key()].confirmed == position
+    client.do(client.registrar.balance(bench.view, [bench.key()], {}, release_wait_ms=0))
+    assert client.registrar.holdings.by_key[bench.key()].confirmed == position

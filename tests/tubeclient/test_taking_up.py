@@ -10,7 +10,7 @@ import pytest
 from tests.tubeclient.consuming import Bench, Client
 from tubeclient.errors import StalePack
 from tubeclient.flows.message_pack import Delivery
-from tubeclient.flows.registrations import Lost
+from tubeclient.flows.registrar import Lost
 from tubeclient.wire.methods import Method
 
 
@@ -21,11 +21,12 @@ def out(bench: Bench, client: Client) -> Delivery:
     return client.get()
 
 
-def assert_nothing_is_missing(bench: Bench, client: Client, out: Delivery, *, interrupted: bool = False) -> None:
+def assert_nothing_is_missing(bench: Bench, client: Client, out: Delivery) -> None:
     with pytest.raises(StalePack):
         client.confirm(out)
-    if bench.key() not in client.registrations.holdings.registered():
-        assert interrupted or [event.partition for event in client.events_of(Lost)] == [bench.key()]
+    bench.simulation.run(1_000)
+    if bench.key() not in client.held():
+        assert [event.partition for event in client.events_of(Lost)] == [bench.key()]
         assert client.connect(bench.key()) == out.start
     assert client.drain() == bench.of(bench.key())[out.start // 28 :]
     assert client.registrar.left == {}
