@@ -7,7 +7,7 @@ import pytest
 from tests.tubeclient.consuming import Bench, Client
 from tests.tubeclient.interrupting import interrupted_in
 from tubeclient.errors import TransportError
-from tubeclient.flows.effects import Effect, Receive, Send
+from tubeclient.flows.effects import Effect, Receive, SendAll
 from tubeclient.flows.read_plan import BootstrapOffset
 from tubeclient.flows.registrar import Lost
 from tubeclient.wire.methods import Method
@@ -60,8 +60,8 @@ def test_a_late_commit_does_not_confirm_the_same_pack_come_again(bench: Bench, c
 def test_a_fetch_that_was_open_when_its_partition_was_given_back_moves_nobody(bench: Bench) -> None:
     """Nobody has looked yet what became of it, and the partition is given back over another connection."""
     client = bench.connected(prefetch=1)
-    bench.simulation.let_come_late(Method.GET_MESSAGES, 4 * LATE_MS, nth=2)
     first = client.get()
+    bench.simulation.let_come_late(Method.GET_MESSAGES, 4 * LATE_MS)
     client.confirm(first)  # a fetch leaves behind it
     bench.simulation.run(3 * LATE_MS)  # a heartbeat makes the connection
     client.disconnect(bench.key())
@@ -73,10 +73,13 @@ def test_a_fetch_that_was_open_when_its_partition_was_given_back_moves_nobody(be
     assert first.bodies + second.bodies + client.drain() == bench.of(bench.key())
 
 
-@pytest.mark.parametrize("effect", [Send, Receive])
+@pytest.mark.parametrize("prefetch", [0, 1])
+@pytest.mark.parametrize("effect", [SendAll, Receive])
 def test_a_commit_that_was_interrupted_does_not_confirm_a_pack_that_is_out(
-    bench: Bench, client: Client, effect: type[Effect]
+    bench: Bench, effect: type[Effect], prefetch: int
 ) -> None:
+    """With `prefetch`, a fetch leaves behind it."""
+    client = bench.connected(prefetch=prefetch)
     pack = client.get()
     bench.simulation.let_come_late(Method.COMMIT_OFFSET, LATE_MS)
     call = client.registrar.guarded(client.fetcher.confirm(pack, consumed=True))

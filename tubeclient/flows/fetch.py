@@ -33,7 +33,7 @@ from tubeclient.errors import (
     TubeError,
 )
 from tubeclient.flows.data_look import settle_doubt
-from tubeclient.flows.effects import Done, Flow, Notify, Now, Receive, Sleep, WallClock, backoff_ms, checked
+from tubeclient.flows.effects import Done, Flow, Notify, Now, Receive, Send, Sleep, WallClock, backoff_ms, checked
 from tubeclient.flows.holding import Holding, PackOut, Phase
 from tubeclient.flows.master import GroupOrders
 from tubeclient.flows.message_pack import READINGS, Delivery
@@ -114,13 +114,19 @@ class Fetcher:
             self._plan.counts.processed(key.topic, (now - out.overdue_ms + self._plan.confirm_timeout_ms) / 1000)
             holding.noted = False  # should the broker confirm it by itself, that is what is wanted
         version = holding.become(Phase.COMMITTING)
+        request = self._registrar.reader(key).commit(key, consumed=consumed)
+        sends = [Send(holding.line.info.address, Method.COMMIT_OFFSET, request, signal=CHANGED)]
+        if self._is_free_for_next(holding, now, out):
+            # Behind the commit, in the same write: else one that comes late would cover what the fetch noted.
+            holding.sent_ms, holding.noted, holding.commit_next = now, True, False
+            sends.append(self._fetch(holding))
         try:
-            request = self._registrar.reader(key).commit(key, consumed=consumed)
-            ticket = yield from self._registrar.send(holding, Method.COMMIT_OFFSET, request)
-            answer = yield Receive(ticket)
+            tickets = yield from self._registrar.send(holding, *sends)
+            answer = yield Receive(tickets[0])
             if holding.version != version:
                 raise StalePack(partition=str(key))
-            self._registrar.received(holding)
+            if len(tickets) == 1:
+                self._registrar.received(holding)
             checked(answer, f"confirming a pack of partition {key}", partition=str(key))
         except TubeError as error:
             self._plan.counts.failed(key.topic, error)
@@ -132,16 +138,23 @@ class Fetcher:
         position: int = answer.currOffset
         holding.answered(position, answer.maxOffset, wall_ms=(yield WallClock()))
         holding.reread(out.resume_ms)
+        if len(tickets) > 1:
+            holding.become(Phase.FETCHING)
+            holding.ticket = tickets[1]
         yield Notify(CHANGED)
         if consumed:
-            holding.noted = False
             if holding.is_alone and delivery.start + len(delivery) * INDEX_ENTRY_BYTES < position:
                 holding.doubts(delivery.start)
             holding.fresh = holding.fresh and holding.doubt is not None
             yield from self._settle_doubt(holding, messages=len(delivery), end=position)
-        if self._plan.prefetch:
-            yield from self._fetch_ahead((yield Now()), self._plan.prefetch)
+        yield from self._fetch_ahead((yield Now()), self._plan.prefetch)
         return position
+
+    def _is_free_for_next(self, holding: Holding, now_ms: float, out: PackOut) -> bool:
+        """Whether its next pack may be asked for along with the commit: if no other partition waits for its turn."""
+        is_room = len(self._holdings.in_phase[Phase.FETCHING]) < self._plan.prefetch
+        is_free = holding.line.up and not holding.leaving and out.resume_ms <= now_ms
+        return is_room and is_free and self._holdings.next_idle(now_ms) is None
 
     def _out(self, delivery: Delivery) -> tuple[Holding, PackOut]:
         checked_kind(delivery, Delivery, "what is confirmed", "get() returns it, or the delivery of a message")
@@ -161,12 +174,10 @@ class Fetcher:
             yield from self._registrar.lapsed(holding)
         elif isinstance(error, PartitionTaken):
             yield from self._registrar.lose(holding, error)
-        elif isinstance(error, ProtocolError):
-            holding.void()
-            yield Notify(holding.line.signal)
         else:
             holding.noted = True
-            holding.reread()
+            holding.void()
+            yield Notify(holding.line.signal)
         yield Notify(CHANGED)
 
     def _give_up_overdue(self, now_ms: float) -> None:
@@ -189,20 +200,22 @@ class Fetcher:
             holding = self._holdings.next_idle(now_ms)
             if holding is None:
                 return
-            request = self._registrar.reader(holding.key).fetch(
-                holding.key, commit=holding.commit_next, unlimited=self.orders.group_rules.data_limits != ()
-            )
             version = holding.become(Phase.FETCHING)
             holding.noted, holding.sent_ms = True, now_ms
             try:
-                ticket = yield from self._registrar.send(
-                    holding, Method.GET_MESSAGES, request, broker_pb2.GetMessageColumnsB2C
-                )
+                (ticket,) = yield from self._registrar.send(holding, self._fetch(holding))
                 if holding.version == version:
                     holding.ticket = ticket
             except TubeError as error:
                 self._plan.counts.failed(holding.key.topic, error)
                 yield from self._registrar.line_down(holding.line, error)
+
+    def _fetch(self, holding: Holding) -> Send:
+        request = self._registrar.reader(holding.key).fetch(
+            holding.key, commit=holding.commit_next, unlimited=self.orders.group_rules.data_limits != ()
+        )
+        answer = broker_pb2.GetMessageColumnsB2C
+        return Send(holding.line.info.address, Method.GET_MESSAGES, request, signal=CHANGED, answer=answer)
 
     def _take_answer(self, holding: Holding) -> Flow[Delivery | None]:
         """Handle the answer to a fetch. None if it is no pack to hand out."""

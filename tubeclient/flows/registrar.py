@@ -42,6 +42,7 @@ from tubeclient.flows.effects import (
     Notify,
     Now,
     Send,
+    SendAll,
     Sleep,
     Ticket,
     WallClock,
@@ -114,6 +115,8 @@ class Registrar:
         self._lives: dict[PartitionKey, int] = {}
         self._open: set[tuple[PartitionKey, Reader]] = set()
         """Requests that were not answered, and may come late."""
+        self._perhaps_registered: set[PartitionKey] = set()
+        """Partitions whose last registration was not answered."""
         self._seen: set[PartitionKey] = set()
         """Partitions that this consumer had before."""
 
@@ -326,13 +329,11 @@ class Registrar:
         """The reader that has the partition, or is about to have it."""
         return self._reader.in_life(self._lives.get(key, 0))
 
-    def send(
-        self, holding: Holding, method: Method, request: Message, answer: type[Message] | None = None
-    ) -> Flow[Ticket]:
-        """Send a request of the partition. It may come late, until `received` says otherwise."""
+    def send(self, holding: Holding, *sends: Send) -> Flow[list[Ticket]]:
+        """Send requests of the partition, together. They may come late, until `received` says otherwise."""
         self._open.add((holding.key, self.reader(holding.key)))
-        ticket: Ticket = yield Send(holding.line.info.address, method, request, signal=CHANGED, answer=answer)
-        return ticket
+        tickets: list[Ticket] = yield SendAll(sends)
+        return tickets
 
     def received(self, holding: Holding) -> None:
         """The open request of the partition's present version was answered."""
@@ -377,10 +378,11 @@ class Registrar:
         """
         holding.void()
         careful = offset >= 0 and self.plan.fail_on_data_loss
-        former, (confirmed, noted) = 0, holding.standing or UNKNOWN
+        former = 0
         if careful:  # a broker silently goes to the nearest offset, so we may have to go back
             former = yield from self._seek(holding, BootstrapOffset.STORED, deadline)
         start = yield from self._seek(holding, offset, deadline, moves=offset != BootstrapOffset.STORED)
+        confirmed, noted = holding.standing or UNKNOWN
         moved_alone = start != confirmed and (noted or start < confirmed)
         if offset == BootstrapOffset.STORED and moved_alone and 0 <= confirmed <= holding.end:
             start = yield from self._seek(holding, confirmed, deadline)
@@ -423,9 +425,14 @@ class Registrar:
         if holding.version != version:
             raise self._released(key)
         if (key, self.reader(key)) in self._open:
-            yield from self._unregister(holding, self.reader(key))
+            code = yield from self._unregister(holding, self.reader(key))
+            if code == 200 and holding.standing is not None and key not in self._perhaps_registered:
+                # It had the registration: it was not stopped meanwhile, and has rolled back what it had noted.
+                holding.standing = holding.standing._replace(noted=False)
         reader, first = self.reader(key), key not in self._seen
+        self._perhaps_registered.add(key)
         answer = yield from self._ask(holding, reader, self._request(reader, holding, offset, first))
+        self._perhaps_registered.discard(key)
         if holding.version != version:
             if not self.holdings.has(holding) and key not in self.holdings.by_key:
                 yield from self._unregister(holding, reader)
