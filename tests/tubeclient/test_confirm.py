@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from embedded_tubemq.broker.ownership import Reader
 from tests.tubeclient.consuming import LOOKERS, Bench, Client
-from tubeclient.errors import DataLoss, PartitionTaken, StalePack, TransportError
-from tubeclient.flows.registrar import Lost
+from tubeclient.errors import DataLoss, StalePack, TransportError
 from tubeclient.keys import PartitionKey
 from tubeclient.wire.methods import Method
 
@@ -74,15 +72,6 @@ def test_a_clean_stop_while_a_commit_is_on_its_way_loses_nothing(bench: Bench, s
     assert client.drain() == bench.of(bench.key())
 
 
-def test_what_somebody_else_confirmed_meanwhile_does_not_come_again(bench: Bench) -> None:
-    client = bench.connected(prefetch=0)
-    theirs = client.confirm(client.get()) // 28 + 5
-    forget(bench, bench.key())
-    bench.brokers[1].offsets.reset(bench.cursor(bench.key()), theirs * 28, bench.store(bench.key()).bounds)
-    bench.simulation.run(9_000)
-    assert client.drain() == bench.of(bench.key())[theirs:] != []
-
-
 def test_what_expired_while_a_registration_was_lost_is_an_error(bench: Bench) -> None:
     client = bench.connected(reader_groups=LOOKERS)
     delivery = client.get()
@@ -93,19 +82,6 @@ def test_what_expired_while_a_registration_was_lost_is_an_error(bench: Bench) ->
         client.get()
     assert delivery.start == 0
     assert client.drain() == bench.of(bench.key())[10:]
-
-
-def test_a_partition_that_somebody_else_took_is_lost(bench: Bench, client: Client) -> None:
-    client.confirm(client.get())
-    forget(bench, bench.key())
-    bench.brokers[1].ownership.take(
-        bench.cursor(bench.key()), Reader("thief", None, 0, 0), int(bench.simulation.now_ms)
-    )
-    bench.simulation.run(9_000)
-    [lost] = client.events_of(Lost)
-    assert lost.partition == bench.key()
-    assert isinstance(lost.error, PartitionTaken)
-    assert client.held() == []
 
 
 def test_a_partition_being_given_back_gives_no_more_packs(bench: Bench, client: Client) -> None:

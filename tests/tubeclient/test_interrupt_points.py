@@ -1,4 +1,4 @@
-"""A caller may be interrupted wherever Python looks for signals in a flow: nothing is stuck, no message is lost."""
+"""A caller may be interrupted before any line of a flow: nothing is stuck, no message is lost."""
 
 from __future__ import annotations
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import threading
-from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 
@@ -11,12 +9,10 @@ import pytest
 
 from embedded_tubemq.cluster import EmbeddedTubeMQ
 from embedded_tubemq.storage.store import NewMessage
-from tests.tubeclient.reading import Reader, Writer, counted
 from tests.waiting import wait_for
 from tubeclient import (
     BootstrapOffset,
     ClientBalanceConsumer,
-    ClientClosed,
     ClientSettings,
     DataLoss,
     Delivery,
@@ -64,26 +60,6 @@ def take(consumer: PullConsumer) -> Delivery:
 
 
 # Groups
-
-
-def test_nodes_come_and_go_under_a_running_producer(settings: ClientSettings, start: Start) -> None:
-    with Writer(settings, "clicks") as writer, ExitStack() as reading:
-        readers = [reading.enter_context(Reader(start(node, 3))) for node in range(2)]
-        wait_for(lambda: all(len(reader.partitions) >= 2 for reader in readers), "two nodes to read their shares")
-        with Reader(start(2, 3)) as third:
-            wait_for(lambda: len(third.partitions) == 2, "the third one to read its share")
-        third.consumer.close()
-        with Reader(start(2, 3)) as fourth:
-            wait_for(lambda: len(fourth.partitions) == 2, "its successor to read the same")
-            readers += [third, fourth]
-            writer.stop()
-            wait_for(lambda: counted(readers).total() >= len(writer.sent), "all messages to be read")
-            assert [reader.consumer.get(timeout_ms=0) for reader in readers if not reader.consumer.closed] == [None] * 3
-    assert counted(readers) == Counter(writer.sent)
-    assert not any(reader.unsure for reader in readers)
-    shares = [reader.partitions for reader in (*readers[:2], fourth)]
-    assert third.partitions == fourth.partitions
-    assert sorted(key for share in shares for key in share) == sorted(set().union(*shares))
 
 
 # Where it begins
@@ -166,23 +142,3 @@ def test_a_node_that_somebody_else_took_ends_it(
         first.disconnect(first.registered()[0])  # is told at once
         with pytest.raises(NodeIdConflict, match="etl node 0 of 1"):
             take(first)
-
-
-def test_a_closed_one_gives_nothing_more(start: Start) -> None:
-    consumer = start()
-    ends: list[Exception] = []
-
-    def wait() -> None:
-        try:
-            take(consumer)
-        except ClientClosed as error:
-            ends.append(error)
-
-    waiting = threading.Thread(target=wait)
-    waiting.start()
-    consumer.close()
-    waiting.join(10)
-    assert len(ends) == 1
-    for call in (consumer.get, consumer.registered, consumer.start):
-        with pytest.raises(ClientClosed):
-            call()

@@ -8,8 +8,6 @@ from tests.tubeclient.consuming import LOOKERS, Bench, Client
 from tubeclient.errors import (
     ClientClosed,
     DataLoss,
-    StalePack,
-    TransportError,
 )
 from tubeclient.flows.registrar import Lost
 from tubeclient.wire.methods import Method
@@ -58,20 +56,6 @@ def test_what_took_the_place_of_a_lost_tail_is_read(bench: Bench, client: Client
     bench.brokers[1].offsets.reset(bench.cursor(bench.key()), 5 * 28, bench.store(bench.key()).bounds)
     bench.send(10)
     assert client.drain() == bench.of(bench.key())[before:]
-
-
-def test_a_seek_outlives_the_lost_answer_of_a_commit_before_it(bench: Bench, client: Client) -> None:
-    delivery = client.get()
-    bench.simulation.lose(Method.COMMIT_OFFSET, answer=True)
-    confirming = bench.simulation.start(client.fetcher.confirm(delivery, consumed=True))
-    bench.simulation.run(9_990)  # of the 10 000 until it is given up
-    bench.simulation.hold_up(Method.PARTITION_REGISTER, 100)
-    seeking = bench.simulation.start(client.registrar.connect(bench.view, bench.key(), 0, timeout_ms=0))
-    bench.simulation.run(5_000)
-    assert confirming.done
-    assert isinstance(confirming.error, StalePack | TransportError)
-    assert seeking.result == 0
-    assert client.drain() == bench.of(bench.key())
 
 
 def test_closing_gives_back_what_is_being_connected(bench: Bench) -> None:

@@ -43,13 +43,12 @@ class ClientBalanceConsumer(ProcessBound):
     `source_count` below 0 the master checks neither. The caller assigns partitions to nodes: see `assign`.
     `PullConsumer` does it by itself.
 
-    If the group has no position in a partition, reading begins where `start_from` says. "always_latest" begins at the
-    end when this consumer first connects a partition, even if the group has a position. Packs must be confirmed. Until
-    then the partition gives no other pack, and after `confirm_timeout_ms` it gives the same messages again. Up to
-    `prefetch` packs are fetched ahead of `get`. With `fail_on_data_loss` false, messages that expired are skipped with
-    a warning in the log. With `bad_messages` "keep", messages that do not match their checksums or cannot be parsed are
-    delivered with a `bad_reason`, and each pack with some is a warning in the log; else they are a CorruptMessage,
-    again and again.
+    If the group has no position in a partition, reading begins where `start_from` says; with "always_latest" at the end
+    whenever this consumer first connects a partition. Packs must be confirmed. Until then the partition gives no other
+    pack, and after `confirm_timeout_ms` it gives the same messages again. Up to `prefetch` packs are fetched ahead of
+    `get`. With `fail_on_data_loss` false, messages that expired are skipped with a warning in the log. With
+    `bad_messages` "keep", messages that do not match their checksums or cannot be parsed are delivered with a
+    `bad_reason`, with a warning in the log; else they are a CorruptMessage, again and again.
 
     Callbacks get one partition each: `on_assigned(partition, offset)` after it was connected, `on_revoked(partition)`
     before it is released, while its packs may still be confirmed, and `on_lost(partition, error)` after another
@@ -57,10 +56,8 @@ class ClientBalanceConsumer(ProcessBound):
     is logged.
 
     `get` and `confirm` may be called by several threads. Close it, or use it as a context manager. Methods raise
-    subclasses of TubeError, and ClientClosed after `close`. Calls of Apache's Java class of this name have these names
-    here: `connect2Partition` is `connect`, `disconnectFromPartition` `disconnect`, `getMessage` `get`, `confirmConsume`
-    `confirm`, `getPartitionMetaInfo` `partitions`, `getCurRegisteredPartSet` `registered`, `getCurPartitionOffsetInfos`
-    `positions`, `isPartitionsReady` `wait_ready`, `shutdown` `close`, `isShutdown` `closed`.
+    subclasses of TubeError, and ClientClosed after `close`. Apache's Java class of this name calls `connect`
+    `connect2Partition`, `get` `getMessage`, `confirm` `confirmConsume`, `wait_ready` `isPartitionsReady`.
 
     >>> consumer = ClientBalanceConsumer(settings, "etl", ["clicks"], source_count=2, node_id=0)  # doctest: +SKIP
     >>> with consumer:  # doctest: +SKIP
@@ -89,7 +86,7 @@ class ClientBalanceConsumer(ProcessBound):
         on_lost: Callable[[PartitionKey, TubeError], None] | None = None,
     ) -> None:
         super().__init__()
-        self._settings = checked_settings(settings)
+        settings = checked_settings(settings)
         self._group = group_name(consumer_group)
         # Not an error: such groups may be older, and are harmed only if the other group is read.
         why = why_no_group(consumer_group)
@@ -100,7 +97,7 @@ class ClientBalanceConsumer(ProcessBound):
         self._filters = read_topics(topics)
         self._on_assigned, self._on_revoked, self._on_lost = on_assigned, on_revoked, on_lost
         membership = GroupMembership(
-            self._settings,
+            settings,
             self._group,
             list(self._filters),
             self._source_count,
@@ -124,7 +121,7 @@ class ClientBalanceConsumer(ProcessBound):
             counts=ReadCounts(self._group),
         )
         self._plan = plan
-        self._running = running = Running(self._settings, membership, plan, self._handle)
+        self._running = running = Running(settings, membership, plan, self._handle)
         what = f"a {type(self).__name__} of consumerGroup {self._group}"
         self._watch = Watch(self, what, partial(_end, weakly(self.close), running))
         enter(self, plan.counts, ClientBalanceConsumer._now)
@@ -184,10 +181,8 @@ class ClientBalanceConsumer(ProcessBound):
         `offset` >= 0 moves the group there, -1 (`BootstrapOffset.STORED`) goes on where the group stands,
         `BootstrapOffset.EARLIEST` and `.LATEST` go to the ends of what the broker holds. A partition that is already
         connected is moved; packs of it that are out do not count any more. PartitionOccupied (410), while another
-        client of the group has it, and an unreachable broker are tried again for `timeout_ms`. Raises
-        ConfigurationError for a partition that the topics do not have, PartitionUnavailable for one that takes no
-        readers, with `fail_on_data_loss` DataLoss for an offset that the broker does not hold, and the error of the
-        last attempt.
+        client of the group has it, and an unreachable broker are tried again for `timeout_ms`. With
+        `fail_on_data_loss`, an offset that the broker does not hold is DataLoss.
         """
         checked_partition(partition)
         whole_number(offset, "the offset to connect at")
@@ -294,10 +289,6 @@ class ClientBalanceConsumer(ProcessBound):
     @property
     def consumer_group(self) -> str:
         return self._group
-
-    @property
-    def settings(self) -> ClientSettings:
-        return self._settings
 
     @property
     def source_count(self) -> int:

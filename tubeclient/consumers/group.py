@@ -19,9 +19,9 @@ from tubeclient.errors import (
     TopicNotDeployed,
     TubeError,
 )
-from tubeclient.flows.authority import Authority
 from tubeclient.flows.hold_group import Forgotten, MembershipWishes, enter_any, hold_group
 from tubeclient.flows.master import UNDEFINED, GroupNode, GroupOrders, MetadataCache, close_nodes, query_view
+from tubeclient.flows.reader import Authority
 from tubeclient.identity import host_name, new_client_id
 from tubeclient.keys import BrokerInfo, PartitionKey
 from tubeclient.metadata import ClusterView

@@ -29,9 +29,6 @@ from tubeclient.settings import ClientSettings
 
 _log = logging.getLogger(__name__)
 
-_SHOWN = 10
-"""Partitions in a warning."""
-
 
 class ConsumerOptions(TypedDict, total=False):
     """Keyword arguments of both kinds of consumers; see ClientBalanceConsumer."""
@@ -50,23 +47,21 @@ class ConsumerOptions(TypedDict, total=False):
 class PullConsumer(ClientBalanceConsumer):
     """A `ClientBalanceConsumer` that connects its partitions by itself. Its user takes packs and confirms them.
 
-    A thread assigns the full, sorted set of configured partitions to the group's nodes by `strategy`. It releases
-    the partitions that are no longer this node's and connects those that are: at the start, every
+    A thread assigns the full, sorted set of configured partitions to the group's nodes by `strategy`, a name that
+    `tubeclient.assignment.assign` knows, with the `hints` that it needs; the same for all clients of the group. It
+    releases the partitions that are no longer this node's and connects those that are: at the start, every
     `balance_interval_ms`, and at once when the cluster's layout changes or a partition is lost. A partition that takes
-    no readers for now keeps its place in the assignment, so that no other one moves. `strategy` is a name that
-    `tubeclient.assignment.assign` knows, with the `hints` that it needs, the same for all clients of the group.
+    no readers for now keeps its place in the assignment, so that no other one moves.
 
     With `membership` "dynamic" neither `source_count` nor `node_id` is given. Then the nodes are the group's live
     clients, `members`, as the master's web port lists them at each look. If a member dies or stands still, the others
     read its partitions when its leases have ended (30 s) and they look again. If it comes back, it gets its share when
-    they have released it. All clients of the group must have dynamic membership, and the same strategy. A member
-    that the master has forgotten registers again, and releases nothing until the others had time to do so too.
+    they have released it. All clients of the group must have dynamic membership.
 
     `start_offsets` says where the partitions that it names begin when they are first connected (index offsets, or of
-    `BootstrapOffset`). All others go on where the group stands. A partition that is not there is a warning in the log.
-    The consumer follows the master's order to go on with the latest messages, and its flow-control rules. Giving a
-    partition back waits up to `release_wait_ms` until its pack is confirmed. Callbacks run on the balancing thread. The
-    rest is as in ClientBalanceConsumer; `connect` moves a partition that this client has.
+    `BootstrapOffset`). All others go on where the group stands. Giving a partition back waits up to `release_wait_ms`
+    until its pack is confirmed. Callbacks run on the balancing thread. The consumer follows the master's order to go on
+    with the latest messages, and its flow-control rules. `connect` moves a partition that this client has.
 
     Some errors end the balancing for good: another client took the node, the group lost its right to the topic, a start
     offset is no longer held. From then on `get`, `connect` and `wait_ready` raise that error.
@@ -134,13 +129,6 @@ class PullConsumer(ClientBalanceConsumer):
         self._balancer.ensure()
         return self
 
-    def rebalance(self) -> None:
-        """Check the cluster's layout and balance now; does not wait for it."""
-        self.check_process()
-        if self._running.begun:
-            self._running.membership.look()
-        self._due.set()
-
     @property
     def members(self) -> tuple[str, ...]:
         """With dynamic membership, the ids of the clients that share the partitions, in order, by the master's last
@@ -176,7 +164,10 @@ class PullConsumer(ClientBalanceConsumer):
         running = self._live()
         view = running.membership.view()
         partitions = view.partitions()
-        self._tell_unknown(view)
+        unknown = sorted(str(key) for key in self._untold if not view.has(key))
+        if unknown:
+            _log.warning("start_offsets of consumerGroup %s name no partitions: %s", self._group, ", ".join(unknown))
+        self._untold.clear()
         if self._sharing is not None:
             ours = self._sharing.ours(self._plan.client_id, partitions, running.registered())
         else:
@@ -188,21 +179,6 @@ class PullConsumer(ClientBalanceConsumer):
             for key in running.registered():
                 self._start_offsets.pop(key, None)  # on a later connect it continues at the group's position
             running.report()
-
-    def _tell_unknown(self, view: ClusterView) -> None:
-        """Say, once, which start offsets count for nothing so far."""
-        unknown = sorted(str(key) for key in self._untold if not view.has(key))
-        self._untold.clear()
-        if unknown:
-            _log.warning(
-                "start_offsets of consumerGroup %s name %d partitions that are not among those of topics %s: %s%s. If "
-                "they come, they begin there",
-                self._group,
-                len(unknown),
-                ", ".join(self.topics),
-                ", ".join(unknown[:_SHOWN]),
-                ", ..." if len(unknown) > _SHOWN else "",
-            )
 
     def _place(self) -> str:
         return f"one of {len(self.members)} members" if self._sharing is not None else super()._place()

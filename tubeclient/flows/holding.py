@@ -155,31 +155,6 @@ class Holding:
         self.rest_until_ms = until_ms
         self.become(Phase.IDLE)
 
-    def registered(
-        self,
-        start: int,
-        end: int,
-        *,
-        now_ms: float,
-        wall_ms: float,
-        connection: int | None,
-        doubt: int | None,
-        fresh: bool,
-        moved: bool,
-    ) -> None:
-        """It registered: the group's position is `start`, and the broker has noted nothing. What was in doubt before is
-        so still, unless it was `moved` there."""
-        if moved or not self.registration or start < self.confirmed:
-            self.doubt, self.fresh, self.lost_to = doubt, fresh, 0
-        elif doubt is not None:
-            self.doubts(doubt)
-        self.registration += 1
-        self.connection = connection
-        self.line.up = True
-        self.answered(start, end, wall_ms=wall_ms)
-        self.read_ms = now_ms
-        self.expected, self.commit_next, self.noted, self.failures = start, False, False, 0
-
     def lost_track(self, rest_until_ms: float = 0.0, *, commit_next: bool = False) -> None:
         """It is not known how far a fetch has moved the group. The next one repeats it, or goes on behind it."""
         self.expected, self.commit_next = None, commit_next

@@ -439,20 +439,18 @@ class Registrar:
             raise self._released(key)
         start: int = self._checked(holding, answer).currOffset
         self._seen.add(key)
-        now_ms: float = yield Now()
-        wall_ms: float = yield WallClock()
-        connection = yield ConnectionTo(holding.line.info.address)
-        stored = offset == BootstrapOffset.STORED
-        holding.registered(
-            start,
-            answer.maxOffset,
-            now_ms=now_ms,
-            wall_ms=wall_ms,
-            connection=connection,
-            doubt=start if stored or offset >= 0 else None,
-            fresh=offset == BootstrapOffset.EARLIEST or (stored and first and self.plan.start_from == "earliest"),
-            moved=moves,
-        )
+        if moves or not holding.registration or start < holding.confirmed:
+            is_new = first and self.plan.start_from == "earliest"
+            holding.fresh = offset == BootstrapOffset.EARLIEST or (offset == BootstrapOffset.STORED and is_new)
+            holding.doubt, holding.lost_to = None if offset < BootstrapOffset.STORED else start, 0
+        else:  # what was in doubt before is so still
+            holding.doubts(start)
+        holding.registration += 1
+        holding.connection = yield ConnectionTo(holding.line.info.address)
+        holding.read_ms = yield Now()
+        holding.answered(start, answer.maxOffset, wall_ms=(yield WallClock()))
+        holding.expected, holding.commit_next, holding.noted, holding.failures = start, False, False, 0
+        holding.line.up = True
         return start
 
     def _checked(self, holding: Holding, answer: Any) -> Any:

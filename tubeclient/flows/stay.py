@@ -16,9 +16,8 @@ from typing import Any, NamedTuple
 from google.protobuf.message import Message
 
 from tubeclient.errors import ConfigurationError, NothingToRead, PartitionOccupied, ProtocolError, TubeError
-from tubeclient.flows.authority import Authority
 from tubeclient.flows.effects import Flow, Receive, Send, Ticket, call, checked
-from tubeclient.flows.reader import FREE, TAKEN, Reader
+from tubeclient.flows.reader import FREE, TAKEN, Authority, Reader
 from tubeclient.keys import INDEX_ENTRY_BYTES, BrokerInfo, PartitionKey, StoreBounds
 from tubeclient.wire.methods import Method
 from tubeclient.wire.proto import broker_pb2
