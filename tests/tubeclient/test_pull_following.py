@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from typing import Any
@@ -13,7 +12,6 @@ from embedded_tubemq.broker.offsets import Cursor
 from embedded_tubemq.broker.ownership import Reader as RivalReader
 from embedded_tubemq.cluster import EmbeddedTubeMQ
 from embedded_tubemq.storage.store import NewMessage
-from tests.group_page import group_page
 from tests.tubeclient.reading import Reader, Writer, counted
 from tests.waiting import wait_for
 from tubeclient import Admin, ClientSettings, PartitionKey, PullConsumer
@@ -87,25 +85,6 @@ def test_a_broker_goes_and_comes_back_and_only_its_partitions_move(
     assert {key.broker_id for key in (*moves.assigned, *moves.revoked)} <= {1}
     unsure = {body for reader in readers for body in reader.unsure}
     assert {body for body, count in counted(readers).items() if count > 1} <= unsure
-
-
-def test_a_master_that_forgot_everybody_is_told_again_and_nothing_moves(
-    cluster: EmbeddedTubeMQ, settings: ClientSettings, start: Start
-) -> None:
-    moves = Moves()
-    consumers = [start(node, 2, **moves.callbacks) for node in range(2)]
-    wait_for(holds(consumers, 8), "all partitions")
-    pages = group_page(cluster.master_web_port, "etl")
-    moves.clear()
-    with ExitStack() as reading, Writer(settings, "clicks") as writer:
-        readers = [reading.enter_context(Reader(consumer)) for consumer in consumers]
-        wait_for(lambda: all(reader.read for reader in readers), "both to read")
-        cluster.restart_master()
-        wait_for(lambda: group_page(cluster.master_web_port, "etl") == pages, "the master to know them again")
-        writer.stop()
-        wait_for(lambda: counted(readers).total() >= len(writer.sent), "all messages to be read")
-    assert counted(readers) == Counter(writer.sent)
-    assert (moves.assigned, moves.revoked) == ([], [])
 
 
 def test_a_topic_that_grows_is_followed(cluster: EmbeddedTubeMQ, start: Start) -> None:
