@@ -101,7 +101,7 @@ def test_a_damaged_message_is_named_and_not_let_through(bench: Bench, client: Cl
 def drop_prefetched(client: Client) -> None:
     """Forget the fetch that is on its way, as if there had been none: the next one sees what comes now."""
     for holding in list(client.registrar.holdings.in_phase[Phase.FETCHING]):
-        holding.rest()
+        holding.rest(expected=holding.confirmed)
 
 
 PARTITIONS = 6

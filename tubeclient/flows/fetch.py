@@ -137,7 +137,7 @@ class Fetcher:
             raise
         position: int = answer.currOffset
         holding.answered(position, answer.maxOffset, wall_ms=(yield WallClock()))
-        holding.reread(out.resume_ms)
+        holding.rest(out.resume_ms, expected=position)
         if len(tickets) > 1:
             holding.become(Phase.FETCHING)
             holding.ticket = tickets[1]
@@ -185,7 +185,7 @@ class Fetcher:
         for holding in list(self._holdings.in_phase[Phase.DELIVERED]):
             if holding.out is None or holding.out.overdue_ms > now_ms:
                 break
-            holding.reread()
+            holding.rest(expected=holding.confirmed)
 
     def _answered(self) -> Flow[Holding | None]:
         """The first partition whose fetch was answered, or ran out of time."""
@@ -259,8 +259,7 @@ class Fetcher:
         if holding.doubt is None or holding.fresh:
             holding.doubt, holding.fresh = expected, False
         doubt = holding.doubt
-        holding.lost_track()
-        holding.expected = start
+        holding.rest(expected=start)
         yield from self._settle_doubt(holding, messages=0, end=None)
         if holding.doubt == doubt and self._plan.reader_groups:
             # The look failed. Nobody else will tell of this gap, so it counts as a loss.
@@ -304,7 +303,7 @@ class Fetcher:
         try:
             taken = self._checked(holding, start, response.messages)
         except CorruptMessage as error:
-            holding.reread(now + _TROUBLE_MS)
+            holding.rest(now + _TROUBLE_MS, expected=start)
             keep = ', or set bad_messages="keep" to get it with the reason'
             raise CorruptMessage(
                 f"partition {holding.key}, in the pack from offset {start} on: {error}. It is at offset "
@@ -313,15 +312,15 @@ class Fetcher:
                 f"{keep if self._plan.bad_messages == 'fail' else ''}"
             ) from error
         except ContradictoryAnswers:
-            holding.reread(now + _TROUBLE_MS)
+            holding.rest(now + _TROUBLE_MS, expected=start)
             raise
         if taken is None:
-            holding.reread(now + _TROUBLE_MS)
+            holding.rest(now + _TROUBLE_MS, expected=start)
             return None
         messages, kept, bad = taken
         if not kept.payloads:  # Only skipped entries, or messages whose tags match only by hash.
             # Asked at once from where it stood before, it would answer the same for ever.
-            holding.lost_track(0.0 if moved else now + _TROUBLE_MS, commit_next=bool(messages.payloads))
+            holding.rest(0.0 if moved else now + _TROUBLE_MS, commit_next=bool(messages.payloads))
             holding.noted = False
             yield from self._settle_doubt(holding, messages=0, end=None)
             return None
@@ -330,7 +329,7 @@ class Fetcher:
             self.orders.default_rules,
             now_ms=now,
             minute=minute_of_day(wall),
-            message_bytes=sum(map(len, messages.payloads)) if self._limited else 0,
+            message_bytes=sum(map(len, messages.payloads)),
             lag_bytes=max(response.currDataDlt, 0),
             filtered=bool(holding.filters),
             near_end=response.requireSlow,
@@ -386,10 +385,6 @@ class Fetcher:
         kept, bad = with_tags(messages, holding.filters, bad) if holding.filters else (messages, bad)
         return messages, kept, bad if self._plan.bad_messages == "keep" else None
 
-    @property
-    def _limited(self) -> bool:
-        return bool(self.orders.group_rules.data_limits or self.orders.default_rules.data_limits)
-
     def _fetch_failed(self, holding: Holding, error: TubeError, wait_ms: float) -> Flow[None]:
         now: float = yield Now()
         empty = isinstance(error, NothingToRead)
@@ -412,10 +407,10 @@ class Fetcher:
             )
             pause = holding.pace.after_nothing(self.orders.group_rules, self.orders.default_rules, usual)
             # The broker may have skipped entries of other partitions; the next fetch commits that.
-            holding.lost_track(now + pause, commit_next=True)
+            holding.rest(now + pause, commit_next=True)
             holding.noted = False
         elif isinstance(error, SpeedLimited):
-            holding.lost_track(now + min(max(wait_ms, 1), _LONGEST_REST_MS))
+            holding.rest(now + min(max(wait_ms, 1), _LONGEST_REST_MS))
         elif isinstance(error, ProtocolError):
             holding.void()  # up to the next heartbeat
         else:
@@ -424,5 +419,5 @@ class Fetcher:
                 _log.warning("partition %s waits; trying again: %s", holding.key, error)
             first = _CLOSED_MS if isinstance(error, NotAvailable) else _TROUBLE_MS
             pause = backoff_ms(holding.failures - 1, self._rng.random(), first_ms=first, limit_ms=8 * first)
-            holding.lost_track(now + pause)
+            holding.rest(now + pause)
         yield Notify(CHANGED)

@@ -150,20 +150,11 @@ class Holding:
         """Where the group stood when that was known last."""
         return self.standing or Standing(self.confirmed, self.noted)
 
-    def rest(self, until_ms: float = 0.0) -> None:
-        """It waits for its turn, which comes at that time or later."""
-        self.rest_until_ms = until_ms
+    def rest(self, until_ms: float = 0.0, *, expected: int | None = None, commit_next: bool = False) -> None:
+        """It waits for its turn, which comes at that time or later. The next fetch repeats the last one, or commits
+        what that one skipped; it begins where it is `expected` to, unless that is not known."""
+        self.rest_until_ms, self.expected, self.commit_next = until_ms, expected, commit_next
         self.become(Phase.IDLE)
-
-    def lost_track(self, rest_until_ms: float = 0.0, *, commit_next: bool = False) -> None:
-        """It is not known how far a fetch has moved the group. The next one repeats it, or goes on behind it."""
-        self.expected, self.commit_next = None, commit_next
-        self.rest(rest_until_ms)
-
-    def reread(self, until_ms: float = 0.0) -> None:
-        """The noted pack is not to be confirmed: it is read again."""
-        self.expected, self.commit_next = self.confirmed, False
-        self.rest(until_ms)
 
     def doubts(self, start: int) -> None:
         """From `start` on, data may have expired."""

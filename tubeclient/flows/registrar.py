@@ -392,7 +392,7 @@ class Registrar:
         if careful and start != offset - offset % INDEX_ENTRY_BYTES:
             yield from self._seek(holding, former, deadline, moves=True)
             holding.standing = None
-            holding.rest()
+            holding.rest(expected=former)
             raise DataLoss(
                 f"partition {holding.key} cannot be read from {offset} on: broker {holding.line.info} holds "
                 f"offsets from {start if start > offset else 'its beginning'} to {holding.end}. "
@@ -401,7 +401,7 @@ class Registrar:
                 wanted=offset,
                 found=start,
             )
-        holding.rest()
+        holding.rest(expected=holding.expected)
         return start
 
     def _seek(self, holding: Holding, offset: int, deadline: float, *, moves: bool = False) -> Flow[int]:
@@ -449,7 +449,7 @@ class Registrar:
         holding.connection = yield ConnectionTo(holding.line.info.address)
         holding.read_ms = yield Now()
         holding.answered(start, answer.maxOffset, wall_ms=(yield WallClock()))
-        holding.expected, holding.commit_next, holding.noted, holding.failures = start, False, False, 0
+        holding.expected, holding.noted, holding.failures = start, False, 0
         holding.line.up = True
         return start
 
