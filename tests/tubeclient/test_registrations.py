@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from embedded_tubemq.broker.ownership import Ownership
@@ -11,6 +13,7 @@ from tubeclient.errors import (
     ClientClosed,
     DataLoss,
     PartitionOccupied,
+    ServerBusy,
     StalePack,
 )
 from tubeclient.flows.message_pack import Delivery
@@ -204,6 +207,28 @@ def test_a_broker_that_refuses_it(bench: Bench, ahead: Client, out: Delivery, co
     bench.brokers[1].faults.force(Method.PARTITION_REGISTER, code)
     if by == "heartbeat":
         bench.simulation.run(9_000)
+    assert_nothing_is_missing(bench, ahead, out)
+
+
+def test_a_connect_that_is_refused_half_way(bench: Bench, ahead: Client, out: Delivery) -> None:
+    bench.restart_cleanly(bench.key())
+    bench.brokers[1].faults.force(Method.PARTITION_REGISTER, 400)
+    bench.simulation.run(9_000)
+    assert ahead.held() == []
+    broker: Any = bench.brokers[1]
+    handle, asked = broker.handle, 0
+
+    def refuse_the_second(method: Method, *arguments: Any) -> Any:
+        nonlocal asked
+        asked += method is Method.PARTITION_REGISTER
+        if asked == 2:
+            broker.faults.force(Method.PARTITION_REGISTER, 503)
+            asked += 1
+        return handle(method, *arguments)
+
+    broker.handle = refuse_the_second
+    with pytest.raises(ServerBusy):
+        ahead.connect(bench.key())
     assert_nothing_is_missing(bench, ahead, out)
 
 

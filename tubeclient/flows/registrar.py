@@ -310,13 +310,15 @@ class Registrar:
     def release(self, holding: Holding) -> Flow[None]:
         """Drop a partition and tell the broker, best effort. Without that, it is free when the lease ends."""
         key, reader = holding.key, self.reader(holding.key)
+        # While it is being taken up again, the broker may have another position than it is to have.
+        is_sure = holding.phase is not Phase.REGISTERING and key not in self._perhaps_registered
         self.left[key] = holding.last_standing
         self.holdings.drop(holding)
         if not holding.line.up:
             return
         try:
             code = yield from self._unregister(holding, reader)
-            if code in (200, TAKEN) or (code == FREE and (yield from self._on_same_run(holding))):
+            if is_sure and (code in (200, TAKEN) or (code == FREE and (yield from self._on_same_run(holding)))):
                 self.left.pop(key, None)
         except TransportError as error:
             yield from self.line_down(holding.line, error)
