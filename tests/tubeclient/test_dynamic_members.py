@@ -12,7 +12,7 @@ import pytest
 
 from embedded_tubemq.cluster import EmbeddedTubeMQ
 from tests.tubeclient.reading import Reader, Writer, counted
-from tests.tubeclient.test_pull_following import Moves
+from tests.tubeclient.test_pull_consumer import Moves
 from tests.waiting import wait_for
 from tubeclient import (
     Admin,
