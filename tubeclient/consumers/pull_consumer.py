@@ -231,8 +231,6 @@ class Sharing:
         self._strategy = strategy
         self._hints = hints
         self._settled_at = 0.0
-        self._silent = False
-        self._warned: set[str] = set()
 
     def forgotten(self) -> None:
         """The master has forgotten this client, and perhaps others too, until their next heartbeats.
@@ -272,23 +270,9 @@ class Sharing:
         except TubeError as error:
             if not self.members:
                 raise
-            if not self._silent:
-                _log.warning(
-                    "consumerGroup %s: assuming that its live clients have not changed: %s", self._group, error
-                )
-            self._silent = True
+            _log.warning("consumerGroup %s: assuming that its live clients have not changed: %s", self._group, error)
             return self.members
-        self._silent = False
         ids = tuple(sorted(member.client_id for member in members))
-        counted = {member.client_id for member in members if member.source_count is not None} - self._warned
-        self._warned |= counted
-        if counted:
-            _log.warning(
-                "consumerGroup %s: client %s has a sourceCount, so it reads by another rule; give all clients of the "
-                "group the same membership",
-                self._group,
-                ", ".join(sorted(counted)),
-            )
         if client_id in ids and ids != self.members:
             _log.info("consumerGroup %s now has %d clients: %s", self._group, len(ids), ", ".join(ids))
             self.members = ids
