@@ -88,29 +88,22 @@ class Reader:
         self, key: PartitionKey, offset: int | None, *, status: int = AT_MIN_IF_NEW, filters: Collection[str] = ()
     ) -> broker_pb2.RegisterRequestC2B:
         """Take a partition and move the group to `offset`. None: begin where `status` says."""
-        request = broker_pb2.RegisterRequestC2B(
+        return self._registration(
+            key,
             opType=REGISTER,
-            clientId=self.client_id,
-            groupName=self.group,
-            topicName=key.topic,
-            partitionId=key.partition_id,
             readStatus=status,
             filterCondStr=sorted(filters),
             currOffset=offset,
             qryPriorityId=LIVE_DATA_PRIORITY if filters else None,
         )
-        self.authority.to_broker(request)
-        return request
 
     def unregister(self, key: PartitionKey) -> broker_pb2.RegisterRequestC2B:
         """Give a partition back. What was fetched and not committed is rolled back."""
+        return self._registration(key, opType=UNREGISTER, readStatus=_ROLL_BACK)
+
+    def _registration(self, key: PartitionKey, **more: Any) -> broker_pb2.RegisterRequestC2B:
         request = broker_pb2.RegisterRequestC2B(
-            opType=UNREGISTER,
-            clientId=self.client_id,
-            groupName=self.group,
-            topicName=key.topic,
-            partitionId=key.partition_id,
-            readStatus=_ROLL_BACK,
+            clientId=self.client_id, groupName=self.group, topicName=key.topic, partitionId=key.partition_id, **more
         )
         self.authority.to_broker(request)
         return request

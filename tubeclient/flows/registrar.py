@@ -392,6 +392,8 @@ class Registrar:
                 holding.expected = confirmed  # that has expired; the next pack shows it
         holding.standing, holding.jumps = None, False
         if careful and start != offset - offset % INDEX_ENTRY_BYTES:
+            if noted and confirmed >= 0:
+                former = min(former, confirmed)  # what was noted may have been counted as confirmed
             yield from self._seek(holding, former, deadline, moves=True)
             holding.standing = None
             holding.rest(expected=former)
