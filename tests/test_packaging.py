@@ -329,7 +329,7 @@ def test_no_flow_goes_on_where_its_caller_was_interrupted() -> None:
                 seen += 1
                 wrong = [part for part in ast.walk(statement) if isinstance(part, ast.Yield | ast.YieldFrom)]
                 assert not wrong, f"{path}:{statement.lineno}"
-    assert seen > 50
+    assert seen > 20
 
 
 def catches_an_interruption(handler: ast.ExceptHandler) -> bool:

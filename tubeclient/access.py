@@ -5,8 +5,8 @@ from __future__ import annotations
 import random
 import time
 
-from tubeclient.flows.authority import Authority
 from tubeclient.flows.master import MasterList
+from tubeclient.flows.reader import Authority
 from tubeclient.settings import ClientSettings, Credentials
 from tubeclient.wire.signature import MAX_NONCE, Signed, sign
 

@@ -16,7 +16,7 @@ from spark_source.plan.batch_plan import BatchPlan
 from spark_source.progress.progress_table import Position, ProgressTable, warn_past_ends
 from spark_source.progress.writer import NoAnswer, Waits, Writer
 from spark_source.stream.snapshot import Snapshot
-from tubeclient.broker_webs import BrokerWebs
+from tubeclient.admin.broker_webs import BrokerWebs
 from tubeclient.errors import ConfigurationError, TubeError
 from tubeclient.keys import PartitionKey
 from tubeclient.metadata import ClusterView

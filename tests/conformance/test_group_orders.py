@@ -62,7 +62,7 @@ def test_a_group_is_sent_to_the_end(tube: Cluster, settings: ClientSettings, cha
 def test_a_groups_rules_arrive_with_the_registration_and_by_heartbeat(settings: ClientSettings, change: Change) -> None:
     set_rule(change, "orders_rule", 1, {"zeroCnt": 3, "freqInMs": 7_000})
     with PullConsumer(settings, "orders_rule", ["orders"]) as consumer:
-        assert consumer._orders.group_rules == FlowRules(empty_polls=(EmptyPolls(3, 7_000),))
+        assert consumer._running.fetcher.orders.group_rules == FlowRules(empty_polls=(EmptyPolls(3, 7_000),))
         set_rule(change, "orders_rule", 3, {"normFreqInMs": 5, "filterFreqInMs": 6, "minDataFilterFreqInMs": 7})
         new = FlowRules(fetch_pauses=FetchPauses(5, 6, 7))
-        wait_for(lambda: consumer._orders.group_rules == new, "the new rule")
+        wait_for(lambda: consumer._running.fetcher.orders.group_rules == new, "the new rule")

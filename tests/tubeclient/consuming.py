@@ -12,13 +12,12 @@ from embedded_tubemq.common.catalogue import Catalogue, TopicConfig
 from embedded_tubemq.storage.store import NewMessage, Store, StoreDirectory
 from tests.tubeclient.simulation import Actor, Simulation, Weather
 from tubeclient.errors import StalePack, TransportError
-from tubeclient.flows.consume import Consumption, Unconfirmed
 from tubeclient.flows.effects import Flow, Sleep
-from tubeclient.flows.keep_leases import keep_leases
+from tubeclient.flows.fetch import Fetcher
+from tubeclient.flows.holding import BrokerLine
 from tubeclient.flows.message_pack import Delivery
 from tubeclient.flows.read_plan import BootstrapOffset, ReadPlan
 from tubeclient.flows.registrar import Registrar
-from tubeclient.flows.registrations import Assigned, Registrations, balance_once
 from tubeclient.keys import BrokerInfo, PartitionKey, TopicLayout
 from tubeclient.metadata import ClusterView
 
@@ -37,32 +36,30 @@ class Client:
         self.bench = bench
         plan = ReadPlan(GROUP, name, **{"filters": {}, "start_from": "earliest", **options})
         self.registrar = Registrar(plan, bench.simulation.random)
-        self.registrations = Registrations(self.registrar)
-        self.consumption = Consumption(self.registrations)
+        self.fetcher = Fetcher(self.registrar)
         self.events: list[Any] = []
-        self.keepers: list[Actor] = []
+        self.keepers: dict[int, Actor] = {}
 
     def do(self, flow: Any) -> Any:
         """Run a flow alone; its result or its error."""
-        return self.bench.simulation.finish(flow, on_event=self.handle)
+        return self.bench.simulation.finish(self.registrar.guarded(flow), on_event=self.handle)
 
     def handle(self, event: Any) -> None:
-        self.events.append(event)
-        if isinstance(event, Unconfirmed):
-            self.bench.unsure.update(event.delivery.bodies)
-        elif isinstance(event, Assigned):
-            line = self.registrations.holdings.lines[event.partition.broker_id]
-            if not line.kept:
-                line.kept = True
-                flow = keep_leases(self.registrations, line)
-                self.keepers.append(self.bench.simulation.start(flow, on_event=self.handle))
+        if not isinstance(event, BrokerLine):
+            self.events.append(event)
+        elif event.info.broker_id not in self.keepers:
+            flow = self.registrar.keep_leases(event)
+            self.keepers[event.info.broker_id] = self.bench.simulation.start(flow, on_event=self.handle)
+
+    def held(self) -> list[PartitionKey]:
+        return self.registrar.holdings.assigned()
 
     def connect(self, key: PartitionKey, offset: int = BootstrapOffset.STORED, timeout_ms: float = 0) -> int:
-        start: int = self.do(self.registrations.connect(self.bench.view, key, offset, timeout_ms=timeout_ms))
+        start: int = self.do(self.registrar.connect(self.bench.view, key, offset, timeout_ms=timeout_ms))
         return start
 
     def disconnect(self, key: PartitionKey, wait_ms: float = 0) -> bool:
-        released: bool = self.do(self.registrations.disconnect(key, wait_ms=wait_ms))
+        released: bool = self.do(self.registrar.disconnect(key, wait_ms=wait_ms))
         return released
 
     def get(self, timeout_ms: float = 1_000) -> Delivery:
@@ -72,11 +69,11 @@ class Client:
         return delivery
 
     def poll(self, timeout_ms: float = 1_000) -> Delivery | None:
-        delivery: Delivery | None = self.do(self.consumption.get(timeout_ms=timeout_ms))
+        delivery: Delivery | None = self.do(self.fetcher.get(timeout_ms=timeout_ms))
         return delivery
 
     def confirm(self, delivery: Delivery, consumed: bool = True) -> int:
-        position: int = self.do(self.consumption.confirm(delivery, consumed=consumed))
+        position: int = self.do(self.fetcher.confirm(delivery, consumed=consumed))
         return position
 
     def drain(self) -> list[bytes]:
@@ -89,47 +86,36 @@ class Client:
 
     def stand_still(self) -> None:
         """Nothing keeps its leases until it goes on."""
-        for keeper in self.keepers:
+        for keeper in self.keepers.values():
             self.bench.simulation.stop(keeper)
 
     def go_on(self) -> None:
-        for keeper in self.keepers:
+        for keeper in self.keepers.values():
             self.bench.simulation.go_on(keeper)
         self.bench.simulation.run(1_000)
 
     def events_of(self, kind: type) -> list[Any]:
         return [event for event in self.events if isinstance(event, kind)]
 
-    def confirm_async(self, delivery: Delivery) -> None:
-        self.do(self.consumption.confirm_async(delivery, consumed=True))
-
-    def work(self, got: list[tuple[PartitionKey, bytes]], *, wait: bool = True) -> Flow[None]:
-        """Take packs and confirm them, with or without waiting, until the bench is over; what is confirmed counts as
-        got.
-        """
+    def work(self, got: list[tuple[PartitionKey, bytes]]) -> Flow[None]:
+        """Take packs and confirm them until the bench is over; what is confirmed counts as got."""
         while not self.bench.over:
-            delivery = yield from self.consumption.get(timeout_ms=1_000)
+            delivery = yield from self.fetcher.get(timeout_ms=1_000)
             if delivery is None:
                 continue
-            bodies = delivery.bodies
             yield Sleep(self.bench.simulation.random.random() * 50)
             try:
-                if wait:
-                    yield from self.consumption.confirm(delivery, consumed=True)
-                else:
-                    yield from self.consumption.confirm_async(delivery, consumed=True)
+                yield from self.fetcher.confirm(delivery, consumed=True)
             except (StalePack, TransportError):
-                self.bench.unsure.update(bodies)
+                self.bench.unsure.update(delivery.bodies)
                 continue
-            got += [(delivery.partition, body) for body in bodies]
-        yield Sleep(15_000)  # then what is on its way has been answered, or will not be
-        yield from self.consumption.get(timeout_ms=0)
+            got += [(delivery.partition, body) for body in delivery.bodies]
 
     def balance(self, assignment: Any) -> Flow[None]:
         """Keep to what `assignment(keys)` gives this client."""
         while not self.bench.over:
             ours = assignment(self.bench.view.partitions())
-            yield from balance_once(self.registrations, self.bench.view, ours, {}, release_wait_ms=500)
+            yield from self.registrar.balance(self.bench.view, ours, {}, release_wait_ms=500)
             yield Sleep(1_000)
 
 

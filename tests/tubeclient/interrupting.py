@@ -6,7 +6,6 @@ import dis
 import sys
 from collections.abc import Callable
 from functools import cache
-from inspect import CO_GENERATOR
 from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any
@@ -22,9 +21,6 @@ __all__ = ["interrupted", "interrupted_at", "interrupted_at_check", "interrupted
 
 _TRACED = str(Path(tubeclient.__file__).parent)
 _FLOWS = str(Path(flows.__file__).parent)
-_CHECKED_AFTER = ("CALL", "CALL_FUNCTION_EX", "CALL_KW", "JUMP_BACKWARD")
-_RESUME_OF_YIELD_FROM = 2
-"""The least argument of a RESUME where Python does not look for signals."""
 
 
 def interrupted(flow: Flow[Any], after: int, inside: bool) -> Flow[bool]:
@@ -96,17 +92,6 @@ def interrupted_at(place: int, call: Callable[[], object]) -> bool:
     return False
 
 
-def _is_of_a_python_call(frame: FrameType) -> bool:
-    """Whether a function was called, not a class, nor something in C that calls it."""
-    code = frame.f_code
-    return not code.co_flags & CO_GENERATOR and not code.co_name.startswith(("__", "<"))
-
-
-@cache
-def _steps(code: CodeType) -> dict[int, tuple[str, int]]:
-    return {step.offset: (step.opname, step.arg or 0) for step in dis.get_instructions(code)}
-
-
 @cache
 def _lines_of_with(code: CodeType) -> frozenset[int]:
     """As they were compiled: the file may have been edited since."""
@@ -118,33 +103,19 @@ def _lines_of_with(code: CodeType) -> frozenset[int]:
 
 
 def interrupted_at_check(flow: Flow[Any], number: int) -> Flow[bool]:
-    """Run a flow and interrupt it at the check `number` for signals in the code of flows, counted from 0. The result is
-    whether there were so many.
-
-    Python checks at the entry of a function, where a generator goes on after its own `yield`, after a call of what is
-    not a function in Python, and where a loop begins again.
-    """
+    """Run a flow and interrupt it before line `number` in the code of flows, counted from 0. Whether there
+    were so many."""
     left = number
-    due: set[FrameType | None] = set()
 
     def trace(frame: FrameType, event: str, _: object) -> Any:
         nonlocal left
-        code = frame.f_code
-        if not code.co_filename.startswith(_FLOWS):
+        if not frame.f_code.co_filename.startswith(_FLOWS):
             return None
-        frame.f_trace_opcodes, frame.f_trace_lines = True, False
-        if event == "opcode" and frame in due:
-            due.discard(frame)
+        if event == "line":
             left -= 1
             if left < 0:
                 sys.settrace(None)
                 raise KeyboardInterrupt
-        if event == "call" and _is_of_a_python_call(frame):
-            due.discard(frame.f_back)
-        if event in ("call", "opcode"):
-            name, argument = _steps(code)[frame.f_lasti]
-            if name in _CHECKED_AFTER or (name == "RESUME" and argument < _RESUME_OF_YIELD_FROM):
-                due.add(frame)
         return trace
 
     result: Any = None

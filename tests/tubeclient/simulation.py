@@ -97,18 +97,13 @@ class Simulation:
         self._order = itertools.count()
         self._agenda: list[tuple[float, int, Callable[[], None]]] = []
         self._next_tick = self.now_ms
-        self.writes: list[tuple[Method, ...]] = []
-        """What was asked of the servers, in order, and what of it together."""
+        self.calls: list[Method] = []
+        """What was asked of the servers, in order."""
         self._to_lose: dict[Method, list[bool | None]] = {}
         self._to_delay: dict[Method, list[float | None]] = {}
         self._to_hold_up: dict[Method, list[float]] = {}
         self._sleepers: dict[str, list[tuple[Actor, object]]] = {}
         self._connections: dict[str, int] = {}
-
-    @property
-    def calls(self) -> list[Method]:
-        """What was asked of the servers, in order."""
-        return [method for write in self.writes for method in write]
 
     def start(self, flow: Flow[Any], *, after_ms: float = 0.0, on_event: Callable[[Any], None] | None = None) -> Actor:
         """Begin a flow; it runs when `run` is called. `on_event` is called with what it emits."""
@@ -257,7 +252,7 @@ class Simulation:
             self.disconnect(sends[0].address)
             raise ConnectionLost(f"{sends[0].address} is gone", address=sends[0].address)
         self._connections.setdefault(sends[0].address, next(self._order))
-        self.writes.append(tuple(send.method for send in sends))
+        self.calls += [send.method for send in sends]
         answers = self._answers(sends)
         for send, answer in zip(sends, answers, strict=True):
             self._at(answer.ready_at, partial(self._notify, send.signal))

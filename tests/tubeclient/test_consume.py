@@ -22,13 +22,12 @@ def start(
     *,
     workers: int,
     prefetch: int,
-    wait: bool,
 ) -> list[Actor]:
     """Start a client for each assignment, with so many workers that put what they read in `got`."""
     actors = []
     for number, assignment in enumerate(assignments):
         client = bench.client(f"client-{number}", prefetch=prefetch)
-        flows = [client.balance(assignment), *(client.work(got, wait=wait) for _ in range(workers))]
+        flows = [client.balance(assignment), *(client.work(got) for _ in range(workers))]
         actors += [bench.simulation.start(flow, on_event=client.handle) for flow in flows]
     return actors
 
@@ -44,7 +43,6 @@ def start(
     prefetch=st.integers(0, 3),
     half=st.booleans(),
     advancing=st.booleans(),
-    wait=st.booleans(),
 )
 def test_in_calm_weather_each_message_is_read_once_and_in_order(
     tmp_path_factory: pytest.TempPathFactory,
@@ -57,7 +55,6 @@ def test_in_calm_weather_each_message_is_read_once_and_in_order(
     prefetch: int,
     half: bool,
     advancing: bool,
-    wait: bool,
 ) -> None:
     folder = tmp_path_factory.mktemp("calm")
     bench = Bench(folder, brokers=brokers, stores=stores, partitions=partitions, seed=seed)
@@ -70,7 +67,7 @@ def test_in_calm_weather_each_message_is_read_once_and_in_order(
         return assign("modulo", keys, clients)[number]
 
     assignments = [partial(assignment, number) for number in range(clients)]
-    actors = start(bench, assignments, got, workers=workers, prefetch=prefetch, wait=wait)
+    actors = start(bench, assignments, got, workers=workers, prefetch=prefetch)
     for moment in range(5):
         bench.simulation.at(moment * 300 + 200, lambda: bench.send(40))
     bench.simulation.run(2_000)
@@ -89,14 +86,13 @@ def test_in_calm_weather_each_message_is_read_once_and_in_order(
     prefetch=st.integers(0, 3),
     advancing=st.booleans(),
     moving=st.booleans(),
-    wait=st.booleans(),
     weather=st.sampled_from([STORMY, LATE]),
 )
 @example(  # a commit comes late, and a fetch over a newer connection overtakes it
-    seed=392, clients=1, workers=3, prefetch=1, advancing=False, moving=False, wait=True, weather=LATE
+    seed=392, clients=1, workers=3, prefetch=1, advancing=False, moving=False, weather=LATE
 )
 @example(  # a partition is given back with an open fetch, which comes when it is held again
-    seed=540470271, clients=2, workers=3, prefetch=1, advancing=False, moving=True, wait=True, weather=LATE
+    seed=540470271, clients=2, workers=3, prefetch=1, advancing=False, moving=True, weather=LATE
 )
 def test_in_a_storm_nothing_is_lost_and_only_what_could_not_be_confirmed_comes_twice(
     tmp_path_factory: pytest.TempPathFactory,
@@ -106,7 +102,6 @@ def test_in_a_storm_nothing_is_lost_and_only_what_could_not_be_confirmed_comes_t
     prefetch: int,
     advancing: bool,
     moving: bool,
-    wait: bool,
     weather: Weather,
 ) -> None:
     bench = Bench(tmp_path_factory.mktemp("storm"), brokers=2, partitions=3, seed=seed, weather=weather)
@@ -121,7 +116,7 @@ def test_in_a_storm_nothing_is_lost_and_only_what_could_not_be_confirmed_comes_t
         return assign("modulo", keys, clients)[(number + turn) % clients]
 
     assignments = [partial(assignment, number) for number in range(clients)]
-    actors = start(bench, assignments, got, workers=workers, prefetch=prefetch, wait=wait)
+    actors = start(bench, assignments, got, workers=workers, prefetch=prefetch)
     for moment in range(5):
         bench.simulation.at(moment * 3_000 + 200, lambda: bench.send(40))
     bench.simulation.run(16_000)

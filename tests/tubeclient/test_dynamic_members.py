@@ -12,7 +12,7 @@ import pytest
 
 from embedded_tubemq.cluster import EmbeddedTubeMQ
 from tests.tubeclient.reading import Reader, Writer, counted
-from tests.tubeclient.test_pull_following import Moves
+from tests.tubeclient.test_pull_consumer import Moves
 from tests.waiting import wait_for
 from tubeclient import (
     Admin,
@@ -92,9 +92,7 @@ def test_a_master_that_forgot_everybody_moves_nothing(
     for _ in range(3):
         cluster.restart_master()
         wait_for(lambda: len(Admin(settings).group("etl").members) == 3, "the master to know them again")
-    wait_for(
-        lambda: all(consumer._sharing and not consumer._sharing.settling_ms for consumer in members), "it to settle"
-    )
+    wait_for(lambda: all(consumer._sharing and not consumer._sharing.settling for consumer in members), "it to settle")
     wait_for(shared(*members), "all to share again")
     assert (moves.assigned, moves.revoked) == ([], [])
     assert [consumer.registered() for consumer in members] == before

@@ -16,7 +16,6 @@ from tubeclient.flows.hold_group import (
     HEARTBEAT_INTERVAL_MS,
     MASTER_LEASE_MS,
     MembershipWishes,
-    Waiting,
     enter_any,
     hold_group,
 )
@@ -25,6 +24,7 @@ from tubeclient.keys import BrokerInfo
 from tubeclient.metadata import ClusterView
 from tubeclient.wire.methods import Method
 
+STORM = Weather(lose_request=0.02, lose_answer=0.02, break_connection=0.02)
 FIRST, SECOND = "10.0.0.1:8715", "10.0.0.2:8715"
 
 
@@ -78,19 +78,7 @@ def fail(actor: Actor) -> Any:
     raise actor.error
 
 
-def test_all_nodes_join_through_the_active_master_and_see_the_layout() -> None:
-    cluster = Cluster()
-    actor = cluster.hold("a", 3)
-    cluster.simulation.run(for_ms=1_000)
-    assert cluster.members() == {"a-0": 0, "a-1": 1, "a-2": 2}
-    (view,) = views(actor)
-    assert [str(key) for key in view.partitions()] == ["1:clicks:0", "1:clicks:1", "1:clicks:10000", "1:clicks:10001"]
-    assert view.brokers[1].address == "10.0.0.9:8123"
-
-
-@pytest.mark.parametrize(
-    "weather", [Weather(lose_request=0.02, lose_answer=0.02, break_connection=0.02), Weather(come_late=0.05)]
-)
+@pytest.mark.parametrize("weather", [STORM, Weather(come_late=0.05)])
 def test_members_stay_for_hours_and_follow_the_layout(weather: Weather) -> None:
     cluster = Cluster(weather)
     actor = cluster.hold("a", 2)
@@ -99,20 +87,61 @@ def test_members_stay_for_hours_and_follow_the_layout(weather: Weather) -> None:
     cluster.simulation.run(for_ms=120_000)
     assert not actor.done
     assert cluster.members() == {"a-0": 0, "a-1": 1}
+    assert len(views(actor)[0].partitions()) == 4
     assert len(views(actor)[-1].partitions()) == 6
 
 
-def test_a_second_run_is_refused_while_the_first_lives() -> None:
+@pytest.mark.parametrize("weather", [STORM, Weather(come_late=0.1)])
+def test_nodes_change_over_to_other_topics_through_a_bad_network(weather: Weather) -> None:
+    cluster, wishes = Cluster(weather), MembershipWishes()
+    actor = cluster.hold("a", 2, orders=wishes, patience_ms=60_000)
+    for topics in (("clicks", "other"), ("other",), ("clicks",)):
+        wishes.topics = topics
+        cluster.simulation.run(for_ms=300_000)
+        assert not actor.done
+        assert (
+            {key.topic for key in views(actor)[-1].partitions()}
+            == set(topics)
+            == set(cluster.active.groups["etl"].topics)
+        )
+        assert cluster.members() == {"a-0": 0, "a-1": 1}
+
+
+def test_a_topic_that_is_not_there_is_waited_for() -> None:
+    cluster, wishes = Cluster(), MembershipWishes()
+    actor = cluster.hold("a", 2, orders=wishes)
+    wishes.topics = ("clicks", "new")
+    cluster.simulation.run(for_ms=120_000)
+    assert not actor.done
+    cluster.catalogue.put_topic(TopicConfig("new"))
+    cluster.simulation.run(for_ms=20_000)
+    assert {key.topic for key in views(actor)[-1].partitions()} == {"clicks", "new"}
+
+
+def test_whoever_changes_over_notices_that_the_group_was_taken_over_meanwhile() -> None:
+    cluster, wishes = Cluster(), MembershipWishes()
+    actor = cluster.hold("a", 2, orders=wishes)
+    cluster.simulation.run(for_ms=5_000)
+    cluster.active.faults.force(Method.CONSUMER_REGISTER_V2, 431)  # it has to try a second time
+    wishes.topics = ("other",)
+    while cluster.members():
+        cluster.simulation.run(for_ms=10)
+    thief = cluster.hold("thief", 2)
+    cluster.simulation.run(for_ms=70_000)
+    assert not thief.done
+    with pytest.raises(GroupConflict):
+        fail(actor)
+
+
+def test_a_second_run_is_refused_while_the_first_lives(caplog: pytest.LogCaptureFixture) -> None:
     cluster = Cluster()
     first = cluster.hold("a", 2)
     second = cluster.hold("b", 2, patience_ms=120_000, after_ms=100)
     other_count = cluster.hold("c", 3, patience_ms=1_000, after_ms=100)
     cluster.simulation.run(for_ms=200_000)
     assert not first.done
-    assert {type(event) for event in second.emitted} == {Waiting}
-    waits = [event.left_ms for event in second.emitted]
-    assert waits == sorted(waits, reverse=True)
-    assert len(waits) == 2  # at once and every minute
+    told = [text for text in caplog.messages if "(NODE_OCCUPIED). Waiting up to" in text]
+    assert len(told) == 2  # at once and every minute
     with pytest.raises(NodeIdConflict, match="etl node 0 of 2"):
         fail(second)
     with pytest.raises(SourceCountConflict, match="etl node 0 of 3"):

@@ -1,4 +1,4 @@
-"""A caller may be interrupted wherever Python looks for signals in a flow: nothing is stuck, no message is lost."""
+"""A caller may be interrupted before any line of a flow: nothing is stuck, no message is lost."""
 
 from __future__ import annotations
 
@@ -17,20 +17,19 @@ from tubeclient.flows.effects import Flow
 from tubeclient.flows.message_pack import Delivery
 
 CALLS: dict[str, Callable[[Client, Delivery], Flow[Any]]] = {
-    "get": lambda client, _: client.consumption.get(timeout_ms=1_000),
-    "get after a rest": lambda client, _: client.consumption.get(timeout_ms=1_000),
-    "get from a taken partition": lambda client, _: client.consumption.get(timeout_ms=1_000),
-    "confirm": lambda client, delivery: client.consumption.confirm(delivery, consumed=True),
-    "confirm without waiting": lambda client, delivery: client.consumption.confirm_async(delivery, consumed=True),
-    "confirm in a lost partition": lambda client, delivery: client.consumption.confirm(delivery, consumed=True),
-    "connect another": lambda client, _: client.registrations.connect(
+    "get": lambda client, _: client.fetcher.get(timeout_ms=1_000),
+    "get after a rest": lambda client, _: client.fetcher.get(timeout_ms=1_000),
+    "get from a taken partition": lambda client, _: client.fetcher.get(timeout_ms=1_000),
+    "confirm": lambda client, delivery: client.fetcher.confirm(delivery, consumed=True),
+    "confirm in a lost partition": lambda client, delivery: client.fetcher.confirm(delivery, consumed=True),
+    "connect another": lambda client, _: client.registrar.connect(
         client.bench.view, client.bench.key(1), 0, timeout_ms=0
     ),
-    "connect an occupied one": lambda client, _: client.registrations.connect(
+    "connect an occupied one": lambda client, _: client.registrar.connect(
         client.bench.view, client.bench.key(1), 0, timeout_ms=0
     ),
-    "seek": lambda client, _: client.registrations.connect(client.bench.view, client.bench.key(), 0, timeout_ms=0),
-    "disconnect": lambda client, _: client.registrations.disconnect(client.bench.key(), wait_ms=100),
+    "seek": lambda client, _: client.registrar.connect(client.bench.view, client.bench.key(), 0, timeout_ms=0),
+    "disconnect": lambda client, _: client.registrar.disconnect(client.bench.key(), wait_ms=100),
 }
 
 
@@ -47,7 +46,7 @@ def test_wherever_a_call_is_interrupted_all_is_read_and_given_back(
         client = bench.client(prefetch=0 if "taken" in name else 1, confirm_timeout_ms=5_000)
         first = _prepared(client, name)
         confirmed = _confirmed(bench) | (set(first.bodies) if "confirm" in name else set())
-        call = CALLS[name](client, first)
+        call = client.registrar.guarded(CALLS[name](client, first))
         interrupted = bench.simulation.finish(interrupted_at_check(call, number), on_event=client.handle)
         bench.simulation.run(20_000)
         if not _all_is_read(client, confirmed):
@@ -92,7 +91,7 @@ def _all_is_read(client: Client, confirmed: set[bytes]) -> bool:
     """Whether every message is read but those that are confirmed, and each partition can be given back."""
     bench = client.bench
     try:
-        for key in set(bench.view.partitions()) - set(client.registrations.holdings.registered()):
+        for key in set(bench.view.partitions()) - set(client.held()):
             client.connect(key)
         read = set(client.drain())
         given_back = [client.disconnect(key) for key in bench.view.partitions()]

@@ -13,18 +13,16 @@ from tests.tubeclient.consuming import Bench, Client
 from tests.tubeclient.interrupting import interrupted
 from tubeclient.flows.effects import Flow
 from tubeclient.flows.message_pack import Delivery
-from tubeclient.flows.registrations import Assigned
+from tubeclient.flows.registrar import Assigned
 
 CALLS: dict[str, Callable[[Client, Delivery], Flow[Any]]] = {
-    "connect another": lambda client, _: client.registrations.connect(
+    "connect another": lambda client, _: client.registrar.connect(
         client.bench.view, client.bench.key(1), 0, timeout_ms=0
     ),
-    "seek": lambda client, _: client.registrations.connect(client.bench.view, client.bench.key(), 28, timeout_ms=0),
-    "disconnect": lambda client, _: client.registrations.disconnect(client.bench.key(), wait_ms=1_000),
-    "get": lambda client, _: client.consumption.get(timeout_ms=1_000),
-    "confirm": lambda client, delivery: client.consumption.confirm(delivery, consumed=True),
-    "confirm without waiting": lambda client, delivery: client.consumption.confirm_async(delivery, consumed=True),
-    "jump": lambda client, _: client.registrations.jump_to_latest(),
+    "seek": lambda client, _: client.registrar.connect(client.bench.view, client.bench.key(), 28, timeout_ms=0),
+    "disconnect": lambda client, _: client.registrar.disconnect(client.bench.key(), wait_ms=1_000),
+    "get": lambda client, _: client.fetcher.get(timeout_ms=1_000),
+    "confirm": lambda client, delivery: client.fetcher.confirm(delivery, consumed=True),
 }
 
 
@@ -50,10 +48,12 @@ def test_whatever_is_interrupted_every_partition_goes_on_and_can_be_given_back(
     if forgotten:  # so that the call finds its registration lost
         bench.brokers[1].ownership.release(bench.cursor(bench.key()))
         bench.brokers[1].offsets.commit(bench.cursor(bench.key()), consumed=False)
-    bench.simulation.finish(interrupted(CALLS[name](client, first), after, inside), on_event=client.handle)
-    assert set(client.registrations.holdings.by_key) <= {event.partition for event in client.events_of(Assigned)}
+    bench.simulation.finish(
+        interrupted(client.registrar.guarded(CALLS[name](client, first)), after, inside), on_event=client.handle
+    )
+    assert set(client.registrar.holdings.by_key) <= {event.partition for event in client.events_of(Assigned)}
     bench.simulation.run(20_000)
-    held = client.registrations.holdings.registered()
+    held = client.held()
     for key in bench.view.partitions():
         if key not in held:
             client.connect(key, timeout_ms=1_000)

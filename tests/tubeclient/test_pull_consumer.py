@@ -1,22 +1,23 @@
-"""Consumers whose partitions are assigned: groups of them, where they begin, what they say and what ends them."""
+"""Consumers whose partitions are assigned: where they begin, what they say, what they follow and what ends them."""
 
 from __future__ import annotations
 
-import threading
-from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from typing import Any
 
 import pytest
+from embedded_tubemq.broker.ownership import Reader as RivalReader
 
+from embedded_tubemq.broker.offsets import Cursor
 from embedded_tubemq.cluster import EmbeddedTubeMQ
 from embedded_tubemq.storage.store import NewMessage
 from tests.tubeclient.reading import Reader, Writer, counted
 from tests.waiting import wait_for
 from tubeclient import (
+    Admin,
     BootstrapOffset,
     ClientBalanceConsumer,
-    ClientClosed,
     ClientSettings,
     DataLoss,
     Delivery,
@@ -38,7 +39,7 @@ def start(settings: ClientSettings) -> Iterator[Start]:
     with ExitStack() as stack:
 
         def make(node_id: int = 0, count: int = 1, topic: str = "clicks", **options: object) -> PullConsumer:
-            options = {"start_from": "earliest", "balance_interval_ms": 60_000, "metadata_interval_ms": 200} | options
+            options = {"start_from": "earliest", "balance_interval_ms": 60_000, "metadata_interval_ms": 100} | options
             consumer = PullConsumer(settings, "etl", [topic], source_count=count, node_id=node_id, **options)  # type: ignore[arg-type]
             return stack.enter_context(consumer)
 
@@ -64,26 +65,6 @@ def take(consumer: PullConsumer) -> Delivery:
 
 
 # Groups
-
-
-def test_nodes_come_and_go_under_a_running_producer(settings: ClientSettings, start: Start) -> None:
-    with Writer(settings, "clicks") as writer, ExitStack() as reading:
-        readers = [reading.enter_context(Reader(start(node, 3))) for node in range(2)]
-        wait_for(lambda: all(len(reader.partitions) >= 2 for reader in readers), "two nodes to read their shares")
-        with Reader(start(2, 3)) as third:
-            wait_for(lambda: len(third.partitions) == 2, "the third one to read its share")
-        third.consumer.close()
-        with Reader(start(2, 3)) as fourth:
-            wait_for(lambda: len(fourth.partitions) == 2, "its successor to read the same")
-            readers += [third, fourth]
-            writer.stop()
-            wait_for(lambda: counted(readers).total() >= len(writer.sent), "all messages to be read")
-            assert [reader.consumer.get(timeout_ms=0) for reader in readers if not reader.consumer.closed] == [None] * 3
-    assert counted(readers) == Counter(writer.sent)
-    assert not any(reader.unsure for reader in readers)
-    shares = [reader.partitions for reader in (*readers[:2], fourth)]
-    assert third.partitions == fourth.partitions
-    assert sorted(key for share in shares for key in share) == sorted(set().union(*shares))
 
 
 # Where it begins
@@ -168,21 +149,82 @@ def test_a_node_that_somebody_else_took_ends_it(
             take(first)
 
 
-def test_a_closed_one_gives_nothing_more(start: Start) -> None:
-    consumer = start()
-    ends: list[Exception] = []
+# What it follows
 
-    def wait() -> None:
-        try:
-            take(consumer)
-        except ClientClosed as error:
-            ends.append(error)
 
-    waiting = threading.Thread(target=wait)
-    waiting.start()
-    consumer.close()
-    waiting.join(10)
-    assert len(ends) == 1
-    for call in (consumer.get, consumer.registered, consumer.start):
-        with pytest.raises(ClientClosed):
-            call()
+class Moves:
+    """What consumers say of their partitions."""
+
+    def __init__(self) -> None:
+        self.assigned: list[PartitionKey] = []
+        self.revoked: list[PartitionKey] = []
+        self.callbacks: dict[str, Any] = {
+            "on_assigned": lambda key, offset: self.assigned.append(key),
+            "on_revoked": self.revoked.append,
+            "on_lost": lambda key, error: self.revoked.append(key),
+        }
+
+    def clear(self) -> None:
+        self.assigned.clear()
+        self.revoked.clear()
+
+
+def holds(consumers: list[PullConsumer], count: int) -> Callable[[], bool]:
+    return lambda: sum(len(consumer.registered()) for consumer in consumers) == count
+
+
+@pytest.mark.parametrize("clean", [True, False], ids=["stopped", "crashed"])
+def test_a_broker_goes_and_comes_back_and_only_its_partitions_move(
+    cluster: EmbeddedTubeMQ, settings: ClientSettings, start: Start, clean: bool
+) -> None:
+    moves = Moves()
+    consumers = [start(node, 2, **moves.callbacks) for node in range(2)]
+    wait_for(holds(consumers, 8), "all partitions")
+    moves.clear()
+    with ExitStack() as reading:
+        readers = [reading.enter_context(Reader(consumer)) for consumer in consumers]
+        with Writer(settings, "clicks") as writer:
+            wait_for(lambda: counted(readers).total() > 200, "some messages to be read")
+            cluster.stop_broker(1, clean=clean)
+            before = [len(reader.read) for reader in readers]
+            wait_for(
+                lambda: all(len(reader.read) > count for reader, count in zip(readers, before, strict=True)),
+                "the other broker's messages to be read",
+            )
+            cluster.start_broker(1)
+            wait_for(holds(consumers, 8), "all partitions again")
+        # What could not be confirmed comes again, unless the broker took the confirmation and could not say so.
+        wait_for(
+            lambda: set(writer.sent) <= {*counted(readers), *(body for one in readers for body in one.unsure)},
+            "all messages to be read",
+        )
+        wait_for(lambda: Admin(settings).group_offsets("etl").rows_behind == 0, "all messages to be confirmed")
+    assert {key.broker_id for key in (*moves.assigned, *moves.revoked)} <= {1}
+    unsure = {body for reader in readers for body in reader.unsure}
+    assert {body for body, count in counted(readers).items() if count > 1} <= unsure
+
+
+def test_a_topic_that_grows_is_followed(cluster: EmbeddedTubeMQ, start: Start) -> None:
+    consumers = [start(node, 2) for node in range(2)]
+    wait_for(holds(consumers, 8), "all partitions")
+    cluster.grow_topic("clicks", stores=3)
+    wait_for(holds(consumers, 12), "the new partitions too")
+    keys = sorted(key for consumer in consumers for key in consumer.registered())
+    assert keys == list(consumers[0].partitions())
+    cluster.load("clicks", [NewMessage(20_001, b"new")], broker_id=2)
+    with Reader(consumers[0]) as one, Reader(consumers[1]) as other:
+        wait_for(lambda: counted([one, other]) == {b"new": 1}, "what is in a new partition")
+
+
+def test_a_partition_that_somebody_took_away_is_tried_for_at_once(cluster: EmbeddedTubeMQ, start: Start) -> None:
+    moves = Moves()
+    consumer = start(**moves.callbacks)
+    wait_for(holds([consumer], 8), "all partitions")
+    cursor = Cursor("etl", "clicks", 0)
+    far_future = 1 << 60
+    cluster.inspect(lambda broker: broker.ownership.release(cursor))
+    cluster.inspect(lambda broker: broker.ownership.take(cursor, RivalReader("thief", None, 0, 0), far_future))
+    with Reader(consumer):
+        wait_for(lambda: moves.revoked == [PartitionKey(1, "clicks", 0)], "the loss to be noticed")
+        cluster.inspect(lambda broker: broker.ownership.release(cursor))
+        wait_for(holds([consumer], 8), "it to be had again")

@@ -1,16 +1,23 @@
-"""Several threads of one consumer at the same partition, and what is left after each; on simulated brokers."""
+"""Registering and giving back: several threads at a partition, brokers that were stopped, and what is left after it."""
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
+from embedded_tubemq.broker.ownership import Ownership
 
 from tests.tubeclient.consuming import LOOKERS, Bench, Client
+from tests.tubeclient.simulation import Weather
 from tubeclient.errors import (
     ClientClosed,
     DataLoss,
+    PartitionOccupied,
+    ServerBusy,
     StalePack,
 )
-from tubeclient.flows.registrations import Lost
+from tubeclient.flows.message_pack import Delivery
+from tubeclient.flows.registrar import Lost
 from tubeclient.wire.methods import Method
 
 
@@ -22,10 +29,8 @@ def client(bench: Bench) -> Client:
 def test_a_fetch_that_leaves_late_is_not_noted_behind_a_registration(bench: Bench, client: Client) -> None:
     """Else the commit of the pack that follows the registration would cover what the late fetch noted."""
     bench.simulation.hold_up(Method.GET_MESSAGES, 1_000)
-    late = bench.simulation.start(client.consumption.get(timeout_ms=3_000))
-    moved = bench.simulation.start(client.registrations.connect(bench.view, bench.key(), 0, timeout_ms=0))
-    bench.simulation.run(500)
-    assert not moved.done
+    late = bench.simulation.start(client.fetcher.get(timeout_ms=3_000))
+    moved = bench.simulation.start(client.registrar.connect(bench.view, bench.key(), 0, timeout_ms=0))
     bench.simulation.run(5_000)
     assert moved.result == 0
     client.confirm(late.result)
@@ -42,7 +47,7 @@ def test_an_offset_that_is_not_held_moves_nothing(bench: Bench, client: Client, 
         client.disconnect(bench.key())
     with pytest.raises(DataLoss, match=f"cannot be read from {offset} on"):
         client.connect(bench.key(), offset)
-    assert client.registrations.holdings.registered() == [bench.key()] * known
+    assert client.held() == [bench.key()] * known
     assert bench.committed(bench.key()) == position
     if not known:
         assert client.connect(bench.key()) == position
@@ -61,31 +66,17 @@ def test_what_took_the_place_of_a_lost_tail_is_read(bench: Bench, client: Client
     assert client.drain() == bench.of(bench.key())[before:]
 
 
-def test_a_seek_outlives_the_lost_answer_of_a_commit_before_it(bench: Bench, client: Client) -> None:
-    delivery = client.get()
-    bench.simulation.lose(Method.COMMIT_OFFSET, answer=True)
-    confirming = bench.simulation.start(client.consumption.confirm(delivery, consumed=True))
-    bench.simulation.run(9_990)  # of the 10 000 until it is given up
-    bench.simulation.hold_up(Method.PARTITION_REGISTER, 100)
-    seeking = bench.simulation.start(client.registrations.connect(bench.view, bench.key(), 0, timeout_ms=0))
-    bench.simulation.run(5_000)
-    assert confirming.done
-    assert isinstance(confirming.error, StalePack)
-    assert seeking.result == 0
-    assert client.drain() == bench.of(bench.key())
-
-
 def test_closing_gives_back_what_is_being_connected(bench: Bench) -> None:
     client = bench.client()
     bench.simulation.hold_up(Method.PARTITION_REGISTER, 500)
     connecting = bench.simulation.start(
-        client.registrations.connect(bench.view, bench.key(), -1, timeout_ms=5_000), on_event=client.handle
+        client.registrar.connect(bench.view, bench.key(), -1, timeout_ms=5_000), on_event=client.handle
     )
     bench.simulation.run(100)
     client.registrar.closed = True
     bench.simulation.run(3_000)
     assert isinstance(connecting.error, ClientClosed)
-    assert client.registrations.holdings.by_key == {}
+    assert client.registrar.holdings.by_key == {}
     assert bench.client("rival").connect(bench.key()) == 0
 
 
@@ -100,3 +91,153 @@ def test_what_expires_while_nobody_asks_for_long_is_an_error(bench: Bench) -> No
     with pytest.raises(DataLoss, match="expired"):
         client.get()
     assert client.drain() == bodies[expired:]
+
+
+# Given back while the broker was away, and had again
+
+AWAY = Weather(break_connection=1.0)
+CALM = Weather()
+
+
+@pytest.fixture
+def beginner(bench: Bench) -> Client:
+    """It has confirmed a first pack; the broker has noted a second one as fetched."""
+    client = bench.connected(prefetch=1)
+    client.confirm(client.get())
+    bench.simulation.run(100)
+    return client
+
+
+def go_away(bench: Bench, client: Client, *, clean: bool) -> None:
+    """Stop the broker, let the client give the partition back, and start the broker anew."""
+    broker = bench.brokers[1]
+    bench.simulation.weather = AWAY
+    if clean:
+        broker.offsets.commit_all()
+    else:
+        broker.offsets.reset(bench.cursor(bench.key()), 28, bench.store(bench.key()).bounds)
+    assert client.disconnect(bench.key())
+    assert client.held() == []
+    broker.ownership = Ownership(broker.settings.lease_ms)
+    bench.simulation.weather = CALM
+
+
+@pytest.mark.parametrize("clean", [True, False], ids=["stopped", "crashed"])
+def test_a_partition_goes_on_where_it_was_confirmed(bench: Bench, beginner: Client, clean: bool) -> None:
+    confirmed = beginner.registrar.holdings.by_key[bench.key()].confirmed
+    assert confirmed > 28
+    go_away(bench, beginner, clean=clean)
+    assert bench.committed(bench.key()) != confirmed
+    assert beginner.connect(bench.key()) == confirmed
+    assert beginner.drain() == bench.of(bench.key())[confirmed // 28 :]
+
+
+def test_what_others_confirmed_after_a_return_that_the_broker_knew_of_stays_confirmed(
+    bench: Bench, beginner: Client
+) -> None:
+    assert beginner.disconnect(bench.key())
+    other = bench.client("other")
+    other.connect(bench.key())
+    other.confirm(other.get())
+    position = bench.committed(bench.key())
+    other.disconnect(bench.key())
+    assert beginner.connect(bench.key()) == position
+
+
+def test_what_others_took_over_meanwhile_is_not_taken_back(bench: Bench, beginner: Client) -> None:
+    go_away(bench, beginner, clean=True)
+    other = bench.client("other")
+    other.connect(bench.key())
+    with pytest.raises(PartitionOccupied):
+        beginner.connect(bench.key())
+    other.confirm(other.get())
+    position = bench.committed(bench.key())
+    other.disconnect(bench.key())
+    assert beginner.connect(bench.key()) == position
+
+
+def test_a_partition_dealt_to_another_node_meanwhile_is_not_taken_back(bench: Bench, beginner: Client) -> None:
+    go_away(bench, beginner, clean=True)
+    beginner.do(beginner.registrar.balance(bench.view, [], {}, release_wait_ms=0))
+    position = bench.committed(bench.key())
+    beginner.do(beginner.registrar.balance(bench.view, [bench.key()], {}, release_wait_ms=0))
+    assert beginner.registrar.holdings.by_key[bench.key()].confirmed == position
+
+
+# A clean stop confirms what was noted, unasked
+
+
+@pytest.fixture
+def ahead(bench: Bench) -> Client:
+    return bench.connected()
+
+
+@pytest.fixture
+def out(ahead: Client) -> Delivery:
+    """The second pack, out; the first one is confirmed."""
+    ahead.confirm(ahead.get())
+    return ahead.get()
+
+
+def assert_nothing_is_missing(bench: Bench, client: Client, out: Delivery) -> None:
+    with pytest.raises(StalePack):
+        client.confirm(out)
+    bench.simulation.run(1_000)
+    if bench.key() not in client.held():
+        assert [event.partition for event in client.events_of(Lost)] == [bench.key()]
+        assert client.connect(bench.key()) == out.start
+    assert client.drain() == bench.of(bench.key())[out.start // 28 :]
+    assert client.registrar.left == {}
+
+
+@pytest.mark.parametrize("stall_ms", [20_000, 32_000, 200_000])
+def test_a_client_that_stood_still_meanwhile(bench: Bench, ahead: Client, out: Delivery, stall_ms: int) -> None:
+    ahead.stand_still()
+    bench.simulation.at(10_000, lambda: bench.restart_cleanly(bench.key()))
+    bench.simulation.at(stall_ms, lambda: None)
+    bench.simulation.run(stall_ms)
+    ahead.go_on()
+    assert_nothing_is_missing(bench, ahead, out)
+
+
+@pytest.mark.parametrize("code", [400, 403, 500, 503])
+@pytest.mark.parametrize("by", ["heartbeat", "confirmation"])
+def test_a_broker_that_refuses_it(bench: Bench, ahead: Client, out: Delivery, code: int, by: str) -> None:
+    bench.restart_cleanly(bench.key())
+    bench.brokers[1].faults.force(Method.PARTITION_REGISTER, code)
+    if by == "heartbeat":
+        bench.simulation.run(9_000)
+    assert_nothing_is_missing(bench, ahead, out)
+
+
+def test_a_connect_that_is_refused_half_way(bench: Bench, ahead: Client, out: Delivery) -> None:
+    bench.restart_cleanly(bench.key())
+    bench.brokers[1].faults.force(Method.PARTITION_REGISTER, 400)
+    bench.simulation.run(9_000)
+    assert ahead.held() == []
+    broker: Any = bench.brokers[1]
+    handle, asked = broker.handle, 0
+
+    def refuse_the_second(method: Method, *arguments: Any) -> Any:
+        nonlocal asked
+        asked += method is Method.PARTITION_REGISTER
+        if asked == 2:
+            broker.faults.force(Method.PARTITION_REGISTER, 503)
+            asked += 1
+        return handle(method, *arguments)
+
+    broker.handle = refuse_the_second
+    with pytest.raises(ServerBusy):
+        ahead.connect(bench.key())
+    assert_nothing_is_missing(bench, ahead, out)
+
+
+@pytest.mark.parametrize("answer", [False, True], ids=["request", "answer"])
+@pytest.mark.parametrize("before", [0, 1], ids=["first", "second"])
+def test_a_registration_that_is_lost(bench: Bench, ahead: Client, out: Delivery, before: int, answer: bool) -> None:
+    bench.restart_cleanly(bench.key())
+    for _ in range(before):
+        bench.simulation.let_pass(Method.PARTITION_REGISTER)
+    bench.simulation.lose(Method.PARTITION_REGISTER, answer=answer)
+    bench.simulation.run(40_000)
+    assert_nothing_is_missing(bench, ahead, out)

@@ -39,7 +39,6 @@ def test_who_holds_what(cluster: ClusterCommands) -> None:
     assert cluster.text("groups", "show", "reads").startswith("group reads has no clients online")
     with PullConsumer(cluster.settings, "reads", ["clicks"], source_count=2, node_id=1) as consumer:
         assert consumer.wait_ready(30_000)
-        consumer.rebalance()
 
         def told() -> bool:
             return bool(cluster.json("groups", "show", "reads")["clients"][0]["partitions"])

@@ -6,37 +6,33 @@ import contextlib
 import logging
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from functools import partial
-from typing import Self, TypeVar
+from typing import Self
 
 from tubeclient.arguments import checked_partition, whole_number
 from tubeclient.consumers.group import GroupMembership
-from tubeclient.consumers.running_consumer import ConsumerEvents, ConsumerLife, Running
+from tubeclient.consumers.running_consumer import Running
 from tubeclient.counts import ReadCounts, Sample, lag_samples
-from tubeclient.errors import ClientClosed, StalePack, TubeError
-from tubeclient.flows.effects import Flow
+from tubeclient.errors import ClientClosed, TubeError
 from tubeclient.flows.hold_group import Forgotten
 from tubeclient.flows.master import GroupOrders
 from tubeclient.flows.message_pack import BadMessages, Delivery, Position, ReceivedMessage
 from tubeclient.flows.patience import given_ms
 from tubeclient.flows.read_plan import BootstrapOffset, ReadPlan, StartFrom
-from tubeclient.flows.registrations import Assigned, Lost, Revoking
+from tubeclient.flows.registrar import Assigned, Lost, Revoking
 from tubeclient.identity import new_client_id
 from tubeclient.keys import PartitionKey, rows_behind_by_store
 from tubeclient.metadata import ClusterView
 from tubeclient.metrics import show
 from tubeclient.names import Topics, group_name, read_topics, reader_groups_of, why_no_group
-from tubeclient.net.forgotten import weakly
+from tubeclient.net.forgotten import Watch, weakly
 from tubeclient.net.fork import ProcessBound
-from tubeclient.net.runner import Monitor
+from tubeclient.net.waiting import call_back
 from tubeclient.settings import ClientSettings, checked_settings
 
 _log = logging.getLogger(__name__)
 
 _STEP_MS = 250.0
-
-T = TypeVar("T")
 
 
 class ClientBalanceConsumer(ProcessBound):
@@ -47,13 +43,12 @@ class ClientBalanceConsumer(ProcessBound):
     `source_count` below 0 the master checks neither. The caller assigns partitions to nodes: see `assign`.
     `PullConsumer` does it by itself.
 
-    If the group has no position in a partition, reading begins where `start_from` says. "always_latest" begins at the
-    end when this consumer first connects a partition, even if the group has a position. Packs must be confirmed. Until
-    then the partition gives no other pack, and after `confirm_timeout_ms` it gives the same messages again. Up to
-    `prefetch` packs are fetched ahead of `get`, and one more with each confirmation; none with a `prefetch` of 0. With
-    `fail_on_data_loss` false, messages that expired are skipped with a warning in the log. With `bad_messages` "keep",
-    messages that do not match their checksums or cannot be parsed are delivered with a `bad_reason`, and each pack with
-    some is a warning in the log; else they are a CorruptMessage, again and again.
+    If the group has no position in a partition, reading begins where `start_from` says; with "always_latest" at the end
+    whenever this consumer first connects a partition. Packs must be confirmed. Until then the partition gives no other
+    pack, and after `confirm_timeout_ms` it gives the same messages again. Up to `prefetch` packs are fetched ahead of
+    `get`. With `fail_on_data_loss` false, messages that expired are skipped with a warning in the log. With
+    `bad_messages` "keep", messages that do not match their checksums or cannot be parsed are delivered with a
+    `bad_reason`, with a warning in the log; else they are a CorruptMessage, again and again.
 
     Callbacks get one partition each: `on_assigned(partition, offset)` after it was connected, `on_revoked(partition)`
     before it is released, while its packs may still be confirmed, and `on_lost(partition, error)` after another
@@ -61,10 +56,8 @@ class ClientBalanceConsumer(ProcessBound):
     is logged.
 
     `get` and `confirm` may be called by several threads. Close it, or use it as a context manager. Methods raise
-    subclasses of TubeError, and ClientClosed after `close`. Calls of Apache's Java class of this name have these names
-    here: `connect2Partition` is `connect`, `disconnectFromPartition` `disconnect`, `getMessage` `get`, `confirmConsume`
-    `confirm`, `getPartitionMetaInfo` `partitions`, `getCurRegisteredPartSet` `registered`, `getCurPartitionOffsetInfos`
-    `positions`, `isPartitionsReady` `wait_ready`, `shutdown` `close`, `isShutdown` `closed`.
+    subclasses of TubeError, and ClientClosed after `close`. Apache's Java class of this name calls `connect`
+    `connect2Partition`, `get` `getMessage`, `confirm` `confirmConsume`, `wait_ready` `isPartitionsReady`.
 
     >>> consumer = ClientBalanceConsumer(settings, "etl", ["clicks"], source_count=2, node_id=0)  # doctest: +SKIP
     >>> with consumer:  # doctest: +SKIP
@@ -93,19 +86,8 @@ class ClientBalanceConsumer(ProcessBound):
         on_lost: Callable[[PartitionKey, TubeError], None] | None = None,
     ) -> None:
         super().__init__()
-        self._settings = checked_settings(settings)
-        consumer_group = group_name(consumer_group)
-        self._plan = ReadPlan(
-            group=consumer_group,
-            start_from=start_from,
-            prefetch=prefetch,
-            confirm_timeout_ms=confirm_timeout_ms,
-            fail_on_data_loss=fail_on_data_loss,
-            bad_messages=bad_messages,
-            reader_groups=reader_groups_of(consumer_group),
-            new_client_id=partial(new_client_id, consumer_group, "look"),
-            counts=ReadCounts(consumer_group),
-        )
+        settings = checked_settings(settings)
+        self._group = group_name(consumer_group)
         # Not an error: such groups may be older, and are harmed only if the other group is read.
         why = why_no_group(consumer_group)
         if why is not None:
@@ -113,17 +95,35 @@ class ClientBalanceConsumer(ProcessBound):
         self._source_count = whole_number(source_count, "source_count")
         self._node_id = whole_number(node_id, "node_id")
         self._filters = read_topics(topics)
-        self._metadata_interval_ms = given_ms(metadata_interval_ms, "metadata_interval_ms")
-        self._events = ConsumerEvents()
-        if on_assigned is not None:
-            self._events.call(Assigned, lambda event: on_assigned(event.partition, event.offset))
-        if on_revoked is not None:
-            self._events.call(Revoking, lambda event: on_revoked(event.partition))
-        if on_lost is not None:
-            self._events.call(Lost, lambda event: on_lost(event.partition, event.error))
-        self._monitor = Monitor()
-        self._life = ConsumerLife()
-        self._orders = GroupOrders()
+        self._on_assigned, self._on_revoked, self._on_lost = on_assigned, on_revoked, on_lost
+        membership = GroupMembership(
+            settings,
+            self._group,
+            list(self._filters),
+            self._source_count,
+            filters=self._filters,
+            refresh_interval_ms=given_ms(metadata_interval_ms, "metadata_interval_ms"),
+            node_ids=[self._node_id],
+            on_event=weakly(self._follow),
+        )
+        plan = ReadPlan(
+            group=self._group,
+            client_id=membership.client_ids[0],
+            filters=self._filters,
+            start_from=start_from,
+            prefetch=prefetch,
+            confirm_timeout_ms=confirm_timeout_ms,
+            fail_on_data_loss=fail_on_data_loss,
+            bad_messages=bad_messages,
+            authority=membership.authority,
+            reader_groups=reader_groups_of(self._group),
+            new_client_id=partial(new_client_id, self._group, "look"),
+            counts=ReadCounts(self._group),
+        )
+        self._plan = plan
+        self._running = running = Running(settings, membership, plan, self._handle)
+        what = f"a {type(self).__name__} of consumerGroup {self._group}"
+        self._watch = Watch(what, partial(_end, weakly(self.close), running), self)
         show(self, ClientBalanceConsumer._now)
 
     # Its life
@@ -133,12 +133,10 @@ class ClientBalanceConsumer(ProcessBound):
 
         The master takes a dead run of the same node for alive for 30 s, so 424 to 430 are tried again for
         `patience_ms`. Raises the master's refusal (TopicNotDeployed, GroupConflict, NodeIdConflict, GroupForbidden,
-        ...), or a ConnectError that names the masters.
+        ...), or a ConnectError that names the masters; then the consumer is closed.
         """
         self.check_process()
-        what = f"a {type(self).__name__} of consumerGroup {self.consumer_group}"
-        running = self._life.begin(self, what, self._build, given_ms(patience_ms, "patience_ms"))
-        running.consumption.fetching.orders = self._orders
+        self._running.begin(given_ms(patience_ms, "patience_ms"), self._watch)
         return self
 
     def close(self, *, wait_ms: float = 0) -> None:
@@ -147,12 +145,13 @@ class ClientBalanceConsumer(ProcessBound):
         `on_revoked` is called for each partition before. Unconfirmed packs are rolled back. All threads end.
         """
         if not self.inherited:
-            self._life.end(given_ms(wait_ms, "wait_ms"), self._events.handle)
+            self._running.end(given_ms(wait_ms, "wait_ms"))
+            self._watch.end()
 
     @property
     def closed(self) -> bool:
-        """Whether `close` was called."""
-        return self._life.closed
+        """Whether `close` was called, or the start failed."""
+        return self._running.closed
 
     def __enter__(self) -> Self:
         return self.start()
@@ -162,11 +161,7 @@ class ClientBalanceConsumer(ProcessBound):
 
     def _live(self) -> Running:
         self.check_process()
-        return self._life.live()
-
-    def _started(self) -> Running:
-        self.check_process()
-        return self._life.started()
+        return self._running.live()
 
     # Partitions
 
@@ -186,10 +181,8 @@ class ClientBalanceConsumer(ProcessBound):
         `offset` >= 0 moves the group there, -1 (`BootstrapOffset.STORED`) goes on where the group stands,
         `BootstrapOffset.EARLIEST` and `.LATEST` go to the ends of what the broker holds. A partition that is already
         connected is moved; packs of it that are out do not count any more. PartitionOccupied (410), while another
-        client of the group has it, and an unreachable broker are tried again for `timeout_ms`. Raises
-        ConfigurationError for a partition that the topics do not have, PartitionUnavailable for one that takes no
-        readers, with `fail_on_data_loss` DataLoss for an offset that the broker does not hold, and the error of the
-        last attempt.
+        client of the group has it, and an unreachable broker are tried again for `timeout_ms`. With
+        `fail_on_data_loss`, an offset that the broker does not hold is DataLoss.
         """
         checked_partition(partition)
         whole_number(offset, "the offset to connect at")
@@ -197,7 +190,7 @@ class ClientBalanceConsumer(ProcessBound):
         view = running.membership.view()
         if not view.is_subscribable(partition):  # it may be new, or back
             view = running.membership.refreshed_view()
-        start = self._run(running.registrations.connect(view, partition, offset, timeout_ms=timeout_ms))
+        start = running.run(running.registrar.connect(view, partition, offset, timeout_ms=timeout_ms))
         running.report()
         return start
 
@@ -209,7 +202,7 @@ class ClientBalanceConsumer(ProcessBound):
         """
         checked_partition(partition)
         running = self._live()
-        released = self._run(running.registrations.disconnect(partition, wait_ms=wait_ms))
+        released = running.run(running.registrar.disconnect(partition, wait_ms=wait_ms))
         running.report()
         return released
 
@@ -219,16 +212,16 @@ class ClientBalanceConsumer(ProcessBound):
 
     def wait_ready(self, timeout_ms: float) -> bool:
         """Wait until a partition is connected. False if none is after `timeout_ms`."""
-        return self._run(self._live().registrations.wait_registered(timeout_ms))
+        running = self._live()
+        return running.run(running.registrar.wait_registered(timeout_ms))
 
     def positions(self) -> dict[PartitionKey, Position]:
         """How far each connected partition was confirmed and fetched, and where its data ended by the broker's last
         answer.
         """
         running = self._live()
-        with self._monitor.lock:
-            held = running.registrations.holdings
-            return {key: held.by_key[key].position for key in held.registered()}
+        held = running.registrar.holdings
+        return running.locked(lambda: {key: held.by_key[key].position for key in held.assigned()})
 
     # Messages
 
@@ -239,7 +232,8 @@ class ClientBalanceConsumer(ProcessBound):
         expired before they were read, CorruptMessage if one does not match its checksum and bad ones are not kept, and
         ClientClosed.
         """
-        return self._run(self._live().consumption.get(timeout_ms=timeout_ms))
+        running = self._live()
+        return running.run(running.fetcher.get(timeout_ms=timeout_ms))
 
     def confirm(self, delivery: Delivery, *, consumed: bool = True) -> int:
         """Say that a pack was processed, or with `consumed` false, that it must be read again. Returns the position of
@@ -249,27 +243,17 @@ class ClientBalanceConsumer(ProcessBound):
         its partition was moved, released or lost. After a TransportError the messages may come again. If the broker
         refuses for now (ServerBusy, for example because it is about to stop), they do.
         """
-        return self._run(self._started().consumption.confirm(delivery, consumed=consumed))
-
-    def confirm_async(self, delivery: Delivery, *, consumed: bool = True) -> None:
-        """As `confirm`, without waiting for the broker's answer. It is about a fifth faster if packs come all the time.
-
-        A later `get` or `wait_confirmed` takes the answer; then `positions` shows the new position. A failure is
-        logged, and the messages may come again. StalePack if the pack does not count any more.
-        """
-        self._run(self._started().consumption.confirm_async(delivery, consumed=consumed))
-
-    def wait_confirmed(self, timeout_ms: float) -> bool:
-        """Wait until all asynchronous confirmations were answered. False if that takes longer than `timeout_ms`."""
-        return self._run(self._started().consumption.wait_confirmed(timeout_ms))
+        self.check_process()
+        running = self._running.started()
+        return running.run(running.fetcher.confirm(delivery, consumed=consumed))
 
     def __iter__(self) -> Iterator[Delivery]:
         """Packs, without end until the consumer is closed.
 
-        The next step of the loop confirms the last pack, as `confirm_async` does, unless that was done. If the pack
-        does not count any more, its messages come again. The pack at which the loop is left stays unconfirmed.
+        The next step of the loop confirms the last pack, unless that was done. If that fails, it is logged, and the
+        messages may come again. The pack at which the loop is left stays unconfirmed.
         """
-        while not self._life.closed:
+        while not self.closed:
             try:
                 delivery = self.get(timeout_ms=_STEP_MS)
             except ClientClosed:
@@ -279,17 +263,17 @@ class ClientBalanceConsumer(ProcessBound):
             yield delivery
             if not delivery.settled:
                 try:
-                    self.confirm_async(delivery)
-                except (StalePack, ClientClosed) as error:
+                    self.confirm(delivery)
+                except TubeError as error:
                     _log.warning("%r could not be confirmed: %s", delivery, error)
 
     def messages(self) -> Iterator[ReceivedMessage]:
         """Messages one by one, without end until the consumer is closed, each with its partition and, if it can be
         counted, its offset.
 
-        A pack is confirmed, as `confirm_async` does, when the message after its last one is asked for. If the loop ends
-        before that, by an exception or `break`, the whole pack stays unconfirmed, and its messages come again.
-        `message.delivery` is the pack, which may be confirmed by hand.
+        A pack is confirmed when the message after its last one is asked for. If the loop ends before that, by an
+        exception or `break`, the whole pack stays unconfirmed, and its messages come again. `message.delivery` is the
+        pack, which may be confirmed by hand.
         """
         for delivery in self:
             yield from delivery.received()
@@ -299,15 +283,12 @@ class ClientBalanceConsumer(ProcessBound):
     @property
     def consumer_id(self) -> str:
         """The client id at the master and the brokers."""
-        return self._live().plan.client_id
+        self._live()
+        return self._plan.client_id
 
     @property
     def consumer_group(self) -> str:
-        return self._plan.group
-
-    @property
-    def settings(self) -> ClientSettings:
-        return self._settings
+        return self._group
 
     @property
     def source_count(self) -> int:
@@ -323,8 +304,8 @@ class ClientBalanceConsumer(ProcessBound):
         return dict(self._filters)
 
     def __repr__(self) -> str:
-        state = "closed" if self._life.closed else "not started" if self._life.running is None else "running"
-        return f"<{type(self).__name__} of {self.consumer_group}, {self._place()}, {state}>"
+        state = "closed" if self.closed else "running" if self._running.begun else "not started"
+        return f"<{type(self).__name__} of {self._group}, {self._place()}, {state}>"
 
     def _place(self) -> str:
         return f"node {self._node_id} of {self._source_count}" if self._source_count > 0 else "an unnumbered node"
@@ -339,44 +320,33 @@ class ClientBalanceConsumer(ProcessBound):
             behind: Counter[str] = Counter()
             for store, rows in rows_behind_by_store(ends, {key: at.confirmed for key, at in positions.items()}).items():
                 behind[store.topic] += rows
-            yield from lag_samples(self.consumer_group, behind, Counter(key.topic for key in positions))
+            yield from lag_samples(self._group, behind, Counter(key.topic for key in positions))
 
-    def _build(self) -> Running:
-        membership = GroupMembership(
-            self._settings,
-            self._plan.group,
-            list(self._filters),
-            self._source_count,
-            filters=self._filters,
-            refresh_interval_ms=self._metadata_interval_ms,
-            node_ids=[self._node_id],
-            on_event=weakly(self._take),
-        )
-        plan = replace(
-            self._plan,
-            client_id=membership.client_ids[0],
-            filters=self._filters,
-            authority=membership.authority,
-        )
-        return Running.of(self._settings, self._monitor, membership, plan)
+    def _handle(self, event: object) -> None:
+        """An event of a flow."""
+        if isinstance(event, Assigned) and (assigned := self._on_assigned) is not None:
+            call_back(lambda event: assigned(event.partition, event.offset), event)
+        elif isinstance(event, Revoking) and (revoked := self._on_revoked) is not None:
+            call_back(lambda event: revoked(event.partition), event)
+        elif isinstance(event, Lost):
+            self._running.report()
+            if (lost := self._on_lost) is not None:
+                call_back(lambda event: lost(event.partition, event.error), event)
 
-    def _run(self, flow: Flow[T]) -> T:
-        """Run a flow on this thread, and handle its emitted values."""
-        running = self._life.running
-        assert running is not None
-        return running.run(flow, self._events.handle)
-
-    def _take(self, event: GroupOrders | ClusterView | Forgotten | TubeError) -> None:
+    def _follow(self, event: GroupOrders | ClusterView | Forgotten | TubeError) -> None:
         """An event of the membership. After one that ended it reading continues; calls that need the layout raise the
         reason."""
-        running = self._life.running
+        running = self._running
         if isinstance(event, GroupOrders):
-            before, self._orders = self._orders, event
-            if running is not None:  # otherwise `start` handles the orders of the registration, none of which is a jump
-                running.consumption.fetching.orders = event
-                if event.jump_id != before.jump_id:
-                    _log.info("the master wants consumerGroup %s to go on with the latest messages", self._plan.group)
-                    self._events.jump(running)
-        elif isinstance(event, ClusterView) and running is not None:
-            with self._monitor.lock:
-                running.registrations.follow(event)
+            before, running.fetcher.orders = running.fetcher.orders, event
+            if running.begun and event.jump_id != before.jump_id:
+                _log.info("the master wants consumerGroup %s to go on with the latest messages", self._group)
+                running.run(running.registrar.jump_to_latest())
+        elif isinstance(event, ClusterView):
+            running.follow(event)
+
+
+def _end(close: Callable[[], None], running: Running) -> None:
+    """The end of a consumer that nobody closed: by its own `close`, if it is still there."""
+    close()
+    running.end(0)

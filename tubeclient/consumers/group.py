@@ -19,24 +19,9 @@ from tubeclient.errors import (
     TopicNotDeployed,
     TubeError,
 )
-from tubeclient.flows.authority import Authority
-from tubeclient.flows.hold_group import (
-    HELD_BY_OTHERS,
-    MASTER_LEASE_MS,
-    Forgotten,
-    MembershipWishes,
-    Waiting,
-    enter_any,
-    hold_group,
-)
-from tubeclient.flows.master import (
-    UNDEFINED,
-    GroupNode,
-    GroupOrders,
-    MetadataCache,
-    close_nodes,
-    query_view,
-)
+from tubeclient.flows.hold_group import Forgotten, MembershipWishes, enter_any, hold_group
+from tubeclient.flows.master import UNDEFINED, GroupNode, GroupOrders, MetadataCache, close_nodes, query_view
+from tubeclient.flows.reader import Authority
 from tubeclient.identity import host_name, new_client_id
 from tubeclient.keys import BrokerInfo, PartitionKey
 from tubeclient.metadata import ClusterView
@@ -165,10 +150,15 @@ class GroupMembership(ProcessBound):
             raise ConnectionLost(f"consumerGroup {self._nodes[0].group} was not joined; call join() first")
         return self._view
 
-    def look(self) -> None:
-        """Ask the master again without waiting. `on_event` gets the new view, and `view` returns it."""
+    def look(self) -> int:
+        """Ask the master again without waiting. `on_event` gets the new view, and `view` returns it. Returns the number
+        of that question."""
         self.check_process()
-        self._ask_again()
+        with self._lock:
+            self._wishes.looks += 1
+            wanted = self._wishes.looks
+        self._runner.wake()
+        return wanted
 
     def refreshed_view(self, timeout_ms: float = _VIEW_TIMEOUT_MS) -> ClusterView:
         """Ask the master again and return the new view.
@@ -176,7 +166,7 @@ class GroupMembership(ProcessBound):
         The answer to an earlier question does not count. DeadlineExceeded, with the fault, after `timeout_ms`.
         """
         self.view()
-        wanted = self._ask_again()
+        wanted = self.look()
         if not self._changed.wait_for(
             self._lock, lambda: self._looked >= wanted or self._failure is not None, timeout_ms / 1000
         ):
@@ -186,14 +176,6 @@ class GroupMembership(ProcessBound):
             ) from fault
         return self.view()
 
-    def _ask_again(self) -> int:
-        """Ask the master again; returns the number of that question."""
-        with self._lock:
-            self._wishes.looks += 1
-            wanted = self._wishes.looks
-        self._runner.wake()
-        return wanted
-
     def report(self, held: Mapping[int, Sequence[PartitionKey]]) -> None:
         """Tell the master with the next heartbeat which partitions each node id was assigned."""
         self.check_process()
@@ -202,10 +184,7 @@ class GroupMembership(ProcessBound):
             self._runner.wake()
 
     def change_topics(self, topics: Sequence[str]) -> None:
-        """Read other topics from now on. The nodes leave the group and join it again.
-
-        That waits for clients of the group that still read the old topics; then the view changes.
-        """
+        """Read other topics from now on. The nodes leave the group and join it again; then the view changes."""
         self.check_process()
         self._wishes.topics = tuple(topic_names(topics))
         self._runner.wake()
@@ -221,17 +200,7 @@ class GroupMembership(ProcessBound):
         self._pool.close()
 
     def _hold(self, patience_ms: float) -> None:
-        try:
-            self._follow(patience_ms)
-        except TubeError as error:
-            self._end(error)
-        except BaseException as error:  # a thread that dies must not leave its callers waiting
-            self._end(TubeError(f"keeping consumerGroup {self._nodes[0].group} failed: {error!r}"))
-            raise
-        else:
-            self._end(ClientClosed(f"the membership of consumerGroup {self._nodes[0].group} is closed; make a new one"))
-
-    def _follow(self, patience_ms: float) -> None:
+        group = self._nodes[0].group
         flow = hold_group(
             self._masters,
             self._nodes,
@@ -242,32 +211,18 @@ class GroupMembership(ProcessBound):
         )
         try:
             for event in self._runner.iterate(flow):
-                if isinstance(event, Waiting):
-                    if self._joined.done():
-                        _log.warning("%s. Waiting until all clients of the group read the same topics", event.error)
-                    else:
-                        _log.warning(
-                            "consumerGroup %s cannot be joined yet (%s). Waiting up to %.0f s more: a dead run holds "
-                            "its nodes for %.0f s after its last heartbeat",
-                            self._nodes[0].group,
-                            event.error.condition,
-                            event.left_ms / 1000,
-                            MASTER_LEASE_MS / 1000,
-                        )
-                    continue
                 if isinstance(event, ClusterView):
                     with self._lock:
-                        self._view, self._looked = event, self._wishes.looks_heard
+                        self._view, self._looked = event, self._wishes.looks_done
                         self._changed.ring()
                 self._on_event(event)
                 if isinstance(event, ClusterView) and not self._joined.done():
                     self._joined.set_result(None)
-        except HELD_BY_OTHERS as error:
-            if not self._joined.done():
-                error.args = (
-                    f"{error}, even after {patience_ms / 1000:.0f} s of waiting. A dead run holds its nodes for "
-                    f"{MASTER_LEASE_MS / 1000:.0f} s, a client of this process until it is closed",
-                )
+            self._end(ClientClosed(f"the membership of consumerGroup {group} is closed; make a new one"))
+        except TubeError as error:
+            self._end(error)
+        except BaseException as error:  # a thread that dies must not leave its callers waiting
+            self._end(TubeError(f"keeping consumerGroup {group} failed: {error!r}"))
             raise
 
     def _end(self, failure: TubeError) -> None:
@@ -333,14 +288,11 @@ def present_brokers(
         return list(brokers)
     except TubeError as error:
         _log.info("broker %s cannot be reached, asking the masters for its address: %s", broker, error)
+    # Without patience: the caller waits for the broker itself afterwards.
+    hasty = replace(settings, retry_limit_ms=min(settings.retry_limit_ms, settings.rpc_timeout_ms))
     try:
-        listed = fetch_view(_without_patience(settings), topics, reader_groups).brokers
+        listed = fetch_view(hasty, topics, reader_groups).brokers
     except TubeError as error:
         _log.info("the masters do not list the brokers: %s", error)
         return list(brokers)
     return [listed.get(broker.broker_id, broker) for broker in brokers]
-
-
-def _without_patience(settings: ClientSettings) -> ClientSettings:
-    """The caller waits for the broker itself afterwards."""
-    return replace(settings, retry_limit_ms=min(settings.retry_limit_ms, settings.rpc_timeout_ms))

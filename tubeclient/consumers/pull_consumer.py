@@ -4,24 +4,26 @@ from __future__ import annotations
 
 import logging
 import random
+import time
 import weakref
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
-from typing import Self, TypedDict, Unpack
+from typing import Literal, Self, TypedDict, Unpack
 
+from tubeclient.admin import Admin
 from tubeclient.arguments import checked_kind, checked_partitions, whole_number
 from tubeclient.assignment import NO_HINTS, Hints, assign, check_strategy
 from tubeclient.consumers.consumer import ClientBalanceConsumer
-from tubeclient.consumers.members import MembershipKind, Sharing
-from tubeclient.errors import ConfigurationError, TransportError, TubeError
+from tubeclient.errors import ConfigurationError, TubeError
+from tubeclient.flows import hold_group
 from tubeclient.flows.effects import backoff_ms
 from tubeclient.flows.hold_group import Forgotten
 from tubeclient.flows.master import GroupOrders
 from tubeclient.flows.message_pack import BadMessages
 from tubeclient.flows.patience import given_ms
 from tubeclient.flows.read_plan import BootstrapOffset, StartFrom
-from tubeclient.flows.registrar import CHANGED
-from tubeclient.flows.registrations import Lost, balance_once
+from tubeclient.flows.registrar import Lost
 from tubeclient.keys import INDEX_ENTRY_BYTES, PartitionKey, TopicLayout
 from tubeclient.metadata import ClusterView
 from tubeclient.names import Topics
@@ -30,8 +32,11 @@ from tubeclient.settings import ClientSettings
 
 _log = logging.getLogger(__name__)
 
-_SHOWN = 10
-"""Partitions in a warning."""
+
+MembershipKind = Literal["fixed", "dynamic"]
+"""Whether a client is given its place in the group (source_count, node_id), or finds it among the live clients."""
+
+_SETTLING_BEATS = 1.5
 
 
 class ConsumerOptions(TypedDict, total=False):
@@ -51,23 +56,21 @@ class ConsumerOptions(TypedDict, total=False):
 class PullConsumer(ClientBalanceConsumer):
     """A `ClientBalanceConsumer` that connects its partitions by itself. Its user takes packs and confirms them.
 
-    A thread assigns the full, sorted set of configured partitions to the group's nodes by `strategy`. It releases
-    the partitions that are no longer this node's and connects those that are: at the start, every
+    A thread assigns the full, sorted set of configured partitions to the group's nodes by `strategy`, a name that
+    `tubeclient.assignment.assign` knows, with the `hints` that it needs; the same for all clients of the group. It
+    releases the partitions that are no longer this node's and connects those that are: at the start, every
     `balance_interval_ms`, and at once when the cluster's layout changes or a partition is lost. A partition that takes
-    no readers for now keeps its place in the assignment, so that no other one moves. `strategy` is a name that
-    `tubeclient.assignment.assign` knows, with the `hints` that it needs, the same for all clients of the group.
+    no readers for now keeps its place in the assignment, so that no other one moves.
 
     With `membership` "dynamic" neither `source_count` nor `node_id` is given. Then the nodes are the group's live
     clients, `members`, as the master's web port lists them at each look. If a member dies or stands still, the others
     read its partitions when its leases have ended (30 s) and they look again. If it comes back, it gets its share when
-    they have released it. All clients of the group must have dynamic membership, and the same strategy. A member
-    that the master has forgotten registers again, and releases nothing until the others had time to do so too.
+    they have released it. All clients of the group must have dynamic membership.
 
     `start_offsets` says where the partitions that it names begin when they are first connected (index offsets, or of
-    `BootstrapOffset`). All others go on where the group stands. A partition that is not there is a warning in the log.
-    The consumer follows the master's order to go on with the latest messages, and its flow-control rules. Giving a
-    partition back waits up to `release_wait_ms` until its pack is confirmed. Callbacks run on the balancing thread. The
-    rest is as in ClientBalanceConsumer; `connect` moves a partition that this client has.
+    `BootstrapOffset`). All others go on where the group stands. Giving a partition back waits up to `release_wait_ms`
+    until its pack is confirmed. Callbacks run on the balancing thread. The consumer follows the master's order to go on
+    with the latest messages, and its flow-control rules. `connect` moves a partition that this client has.
 
     Some errors end the balancing for good: another client took the node, the group lost its right to the topic, a start
     offset is no longer held. From then on `get`, `connect` and `wait_ready` raise that error.
@@ -93,9 +96,6 @@ class PullConsumer(ClientBalanceConsumer):
         release_wait_ms: int = 3_000,
         **options: Unpack[ConsumerOptions],
     ) -> None:
-        for name in options.keys() - ConsumerOptions.__annotations__.keys():
-            # Python's own error would name the base class.
-            raise TypeError(f"{type(self).__name__}.__init__() got an unexpected keyword argument {name!r}")
         if membership not in ("fixed", "dynamic"):
             raise ConfigurationError(f"membership must be fixed or dynamic, not {membership!r}")
         checked_kind(strategy, str, "strategy", '"modulo"')
@@ -109,37 +109,21 @@ class PullConsumer(ClientBalanceConsumer):
             self._sharing = Sharing(settings, consumer_group, strategy, hints)
             source_count = node_id = -1
         super().__init__(settings, consumer_group, topics, source_count=source_count, node_id=node_id, **options)
-        given_ms(release_wait_ms, "release_wait_ms")
-        if given_ms(balance_interval_ms, "balance_interval_ms") < 1:
-            raise ConfigurationError("balance_interval_ms must be above 0")
         if self._sharing is None:
             check_strategy(strategy, source_count, hints)
-        for key, given in checked_partitions({} if start_offsets is None else start_offsets, "start_offsets").items():
-            # An offset that no partition can have would be rounded without a word.
-            offset = whole_number(given, f"the start offset of partition {key}")
-            if offset >= 0 and offset % INDEX_ENTRY_BYTES:
-                raise ConfigurationError(
-                    f"the start offset of partition {key} is {offset}; it must be a multiple of {INDEX_ENTRY_BYTES}, "
-                    "as each message has that many bytes of index"
-                )
-            if offset < 0 and offset not in set(BootstrapOffset):
-                raise ConfigurationError(
-                    f"the start offset of partition {key} is {offset}; it must be 0 or more, or a BootstrapOffset"
-                )
-        self._strategy = strategy
-        self._hints = hints
-        self._start_offsets = dict(start_offsets or {})
-        self._unseen = set(self._start_offsets)
-        """Start offsets whose partitions were not looked for yet."""
-        self._balance_interval_ms = balance_interval_ms
-        self._release_wait_ms = release_wait_ms
+        self._strategy, self._hints = strategy, hints
+        self._start_offsets = _checked_offsets(start_offsets)
+        self._untold = set(self._start_offsets)
+        """Those whose partitions were not looked for yet."""
+        self._release_wait_ms = given_ms(release_wait_ms, "release_wait_ms")
+        self._balance_interval_ms = given_ms(balance_interval_ms, "balance_interval_ms")
+        if self._balance_interval_ms < 1:
+            raise ConfigurationError("balance_interval_ms must be above 0")
         self._due = due = Alarm()
-        self._events.call(Lost, lambda _: due.set())
-        self._stopping = False
         self._attempt = 0
-        self._seen: tuple[TopicLayout, ...] | None = None
-        self._silent: set[int] = set()
-        self._balancer = OneThread(partial(_balance, weakref.ref(self), self._due), "tubeclient-balance")
+        self._layouts: tuple[TopicLayout, ...] | None = None
+        self._balancer = OneThread(partial(_balance, weakref.ref(self), due), "tubeclient-balance")
+        self._running.balancing = due, self._balancer
 
     def start(self, *, patience_ms: float = 0) -> Self:
         """Register at the master and start balancing; see ClientBalanceConsumer.start. `wait_ready` waits for the first
@@ -151,25 +135,8 @@ class PullConsumer(ClientBalanceConsumer):
             except BaseException:
                 self.close()
                 raise
-        with self._life.lock:
-            if not self.closed and not self._balancer.begun:
-                self._live().balancing.append((self._due, self._balancer))
-                self._balancer.ensure()
+        self._balancer.ensure()
         return self
-
-    def close(self, *, wait_ms: float = 0) -> None:
-        """Stop balancing and release all partitions; see ClientBalanceConsumer.close."""
-        if self.inherited:
-            return
-        self._stopping = True
-        super().close(wait_ms=wait_ms)
-
-    def rebalance(self) -> None:
-        """Check the cluster's layout and balance now; does not wait for it."""
-        self.check_process()
-        if self._life.running is not None:
-            self._life.running.membership.look()
-        self._due.set()
 
     @property
     def members(self) -> tuple[str, ...]:
@@ -180,95 +147,156 @@ class PullConsumer(ClientBalanceConsumer):
 
     def _balance(self) -> float | None:
         """Balance once; returns the wait before the next time in ms, or None if this was the last."""
-        refused: Mapping[PartitionKey, TubeError] = {}
         try:
             refused = self._balance_once()
         except TubeError as error:
             if self.closed:
                 return None
             if not error.retriable:
-                self._fail(error)
+                _log.error("balancing consumerGroup %s ended: %s", self._group, error, exc_info=error.__cause__)
+                self._running.fail(error)
                 return None
-            _log.warning("balancing consumerGroup %s failed; trying again: %s", self.consumer_group, error)
-            self._attempt += 1
+            _log.warning("balancing consumerGroup %s failed; trying again: %s", self._group, error)
+            again = True
         else:
-            again = refused or (self._sharing is not None and not self._sharing.listed)
-            self._attempt = self._attempt + 1 if again else 0
-        for key, refusal in refused.items():
-            _log.info("could not connect partition %s; trying again: %s", key, refusal)
-        pause_ms: float = self._balance_interval_ms
-        if self._attempt:
-            pause_ms = min(pause_ms, backoff_ms(self._attempt - 1, random.random(), first_ms=200, limit_ms=5_000))
-        return pause_ms
+            for key, refusal in refused.items():
+                _log.info("could not connect partition %s; trying again: %s", key, refusal)
+            again = bool(refused) or (self._sharing is not None and not self._sharing.listed)
+        if not again:
+            self._attempt = 0
+            return self._balance_interval_ms
+        self._attempt += 1
+        pause_ms = backoff_ms(self._attempt - 1, random.random(), first_ms=200, limit_ms=5_000)
+        return min(pause_ms, self._balance_interval_ms)
 
     def _balance_once(self) -> Mapping[PartitionKey, TubeError]:
         running = self._live()
         view = running.membership.view()
         partitions = view.partitions()
-        self._tell_unknown(view)
-        ours: Collection[PartitionKey]
+        unknown = sorted(str(key) for key in self._untold if not view.has(key))
+        if unknown:
+            _log.warning("start_offsets of consumerGroup %s name no partitions: %s", self._group, ", ".join(unknown))
+        self._untold.clear()
         if self._sharing is not None:
-            ours = self._sharing.ours(running.plan.client_id, partitions, self.registered())
+            ours = self._sharing.ours(self._plan.client_id, partitions, running.registered())
         else:
             ours = assign(self._strategy, partitions, self.source_count, self._hints)[self.node_id]
-        flow = balance_once(
-            running.registrations,
-            view,
-            ours,
-            self._start_offsets,
-            release_wait_ms=self._release_wait_ms,
-            doubtful=self._silent,
-        )
+        flow = running.registrar.balance(view, ours, self._start_offsets, release_wait_ms=self._release_wait_ms)
         try:
-            refused = self._run(flow)
-            self._silent = {key.broker_id for key, error in refused.items() if isinstance(error, TransportError)}
-            return refused
+            return running.run(flow)
         finally:
-            for key in self.registered():
+            for key in running.registered():
                 self._start_offsets.pop(key, None)  # on a later connect it continues at the group's position
             running.report()
-
-    def _tell_unknown(self, view: ClusterView) -> None:
-        """Say, once, which start offsets count for nothing so far."""
-        unknown = sorted(key for key in self._unseen if not view.has(key))
-        self._unseen = set()
-        if unknown:
-            more = f" and {len(unknown) - _SHOWN} more" if len(unknown) > _SHOWN else ""
-            _log.warning(
-                "start_offsets of consumerGroup %s name partitions that are not among those of topics %s: %s%s. If "
-                "they come, they begin there",
-                self.consumer_group,
-                ", ".join(self.topics),
-                ", ".join(map(str, unknown[:_SHOWN])),
-                more,
-            )
-
-    def _fail(self, error: TubeError) -> None:
-        _log.error("balancing consumerGroup %s ended: %s", self.consumer_group, error, exc_info=error.__cause__)
-        running = self._life.running
-        assert running is not None
-        running.registrations.registrar.failure = error
-        self._monitor.notify(CHANGED)
 
     def _place(self) -> str:
         return f"one of {len(self.members)} members" if self._sharing is not None else super()._place()
 
-    def _take(self, event: GroupOrders | ClusterView | Forgotten | TubeError) -> None:
-        super()._take(event)
+    def _handle(self, event: object) -> None:
+        super()._handle(event)
+        if isinstance(event, Lost):
+            self._due.set()
+
+    def _follow(self, event: GroupOrders | ClusterView | Forgotten | TubeError) -> None:
+        super()._follow(event)
         if isinstance(event, Forgotten) and self._sharing is not None:
             self._sharing.forgotten()
         elif isinstance(event, ClusterView):
-            if event.layouts == self._seen:
+            if event.layouts == self._layouts:
                 return
-            self._seen = event.layouts
+            self._layouts = event.layouts
         self._due.set()
+
+
+class Sharing:
+    """One client's share of a group's partitions, by what the master's web port shows of the group's clients.
+
+    All members compute the same from the same list, and their lists differ only until all have looked again. Nothing is
+    read twice meanwhile, since a broker gives a partition to one client at a time. For one thread; any thread may call
+    `forgotten`.
+    """
+
+    def __init__(self, settings: ClientSettings, group: str, strategy: str, hints: Hints) -> None:
+        if hints != Hints(rooms=hints.rooms, virtual_nodes=hints.virtual_nodes):
+            raise ConfigurationError(
+                "with dynamic membership no client keeps its node id; leave out all hints but rooms and virtual_nodes"
+            )
+        check_strategy(strategy, 1, hints)
+        self.members: tuple[str, ...] = ()
+        """The live clients by the master's last list that had this one, sorted."""
+        self.listed = True
+        """Whether the last list had this client."""
+        self._settings = settings
+        self._group = group
+        self._strategy = strategy
+        self._hints = hints
+        self._settled_at = 0.0
+
+    def forgotten(self) -> None:
+        """The master has forgotten this client, and perhaps others too, until their next heartbeats.
+
+        Until all had time for a heartbeat, no partition is released. So a restart of the master moves nothing.
+        """
+        self._settled_at = time.monotonic() + _SETTLING_BEATS * hold_group.HEARTBEAT_INTERVAL_MS / 1000
+
+    @property
+    def settling(self) -> bool:
+        """Whether nothing is released yet."""
+        return time.monotonic() < self._settled_at
+
+    def ours(
+        self, client_id: str, partitions: Collection[PartitionKey], held: Sequence[PartitionKey]
+    ) -> Sequence[PartitionKey]:
+        """Look at the members; returns the partitions that a client that holds `held` must hold next. Raises as `look`.
+
+        If the master does not list the client, it keeps what it has; brokers say which partitions are lost. While the
+        group is settling, it takes its share and releases nothing yet.
+        """
+        order = self.look(client_id)
+        self.listed = client_id in order
+        if not self.listed:
+            self.forgotten()
+            return held
+        hints = replace(self._hints, node_names=order)
+        share = assign(self._strategy, partitions, len(order), hints)[order.index(client_id)]
+        return [*share, *set(held).difference(share)] if self.settling else share
+
+    def look(self, client_id: str) -> tuple[str, ...]:
+        """The ids of the live clients, sorted. While no master answers, those of its last list that had `client_id`,
+        since brokers serve readers without a master too. If there was none yet, raises as Admin.group.
+        """
+        try:
+            members = Admin(self._settings).group(self._group).members
+        except TubeError as error:
+            if not self.members:
+                raise
+            _log.warning("consumerGroup %s: assuming that its live clients have not changed: %s", self._group, error)
+            return self.members
+        ids = tuple(sorted(member.client_id for member in members))
+        if client_id in ids and ids != self.members:
+            _log.info("consumerGroup %s now has %d clients: %s", self._group, len(ids), ", ".join(ids))
+            self.members = ids
+        return ids
+
+
+def _checked_offsets(start_offsets: Mapping[PartitionKey, int] | None) -> dict[PartitionKey, int]:
+    offsets: dict[PartitionKey, int] = {}
+    for key, given in checked_partitions({} if start_offsets is None else start_offsets, "start_offsets").items():
+        offsets[key] = offset = whole_number(given, f"the start offset of partition {key}")
+        if (offset >= 0 and offset % INDEX_ENTRY_BYTES) or (offset < 0 and offset not in set(BootstrapOffset)):
+            # One that no partition can have would be rounded without a word.
+            raise ConfigurationError(
+                f"the start offset of partition {key} is {offset}; it must be a multiple of {INDEX_ENTRY_BYTES} from "
+                "0 on, as each message has that many bytes of index, or a BootstrapOffset"
+            )
+    return offsets
 
 
 def _balance(known: weakref.ref[PullConsumer], due: Alarm) -> None:
     """The balancing thread. It holds the consumer only while it balances, and ends when nothing else refers to it."""
     while True:
         consumer = known()
-        if consumer is None or consumer._stopping:
+        if consumer is None or consumer.closed:
             return
         pause_ms = consumer._balance()
         del consumer

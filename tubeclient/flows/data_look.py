@@ -174,10 +174,9 @@ def settle_doubt(
     So many `messages` came of the entries up to `end`, None if the end is not known. If the look fails, the doubt
     stays for the next answer.
     """
-    doubt = holding.doubt
-    if doubt is None or not plan.reader_groups:
+    start = holding.doubt
+    if start is None or not plan.reader_groups:
         return
-    start = doubt.start
     if end is not None and (end - start) // INDEX_ENTRY_BYTES <= messages:
         holding.doubt_settled()
         return
@@ -190,10 +189,10 @@ def settle_doubt(
     except TubeError as error:
         _log.info("unknown whether messages of %s from %d on have expired: %s", holding.key, start, error)
     yield from look.release()  # not if the caller is interrupted: a closed flow can send nothing
-    if seen is None or holding.doubt is not doubt:
+    if seen is None or holding.doubt != start:
         return  # unknown, or it was moved meanwhile
     index_start, first = seen
-    is_new = doubt.may_be_new and start <= index_start
+    is_new = holding.fresh and start <= index_start
     if first > start and not is_new:
         note(OffsetRange(holding.key, start, first))  # first: the caller may be interrupted
-    holding.doubt_settled(at_first=is_new and messages == 0)
+    holding.doubt_settled(fresh=is_new and messages == 0)

@@ -1,20 +1,24 @@
-"""Fetching, as a client of a group that balances itself.
+"""Fetching and confirming, as a client of a group that balances itself.
 
-A partition has at most one open fetch, or one pack that waits to be confirmed. Fetches are sent ahead for partitions
-whose turn comes next, so that the broker reads while the application works. If such a fetch is not used, it is rolled
-back when the partition is released.
+What the broker does with a fetch (auto mode): it notes how far it read, and the next commit adds that to the group's
+position. A fetch that is repeated without a commit gives the same pack again, so a lost answer costs nothing. After a
+lost answer to a commit it is not known if the commit was done; registering the partition anew shows that.
+
+Packs are fetched ahead for partitions whose turn comes next, so that the broker reads while the application works. If
+such a fetch is not used, it is rolled back when the partition is released.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass
+import logging
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
+from tubeclient.arguments import checked_kind
 from tubeclient.errors import (
+    ClientClosed,
     ContradictoryAnswers,
     CorruptMessage,
     DataLoss,
@@ -24,35 +28,26 @@ from tubeclient.errors import (
     ProtocolError,
     RegistrationLost,
     SpeedLimited,
+    StalePack,
     TransportError,
     TubeError,
 )
 from tubeclient.flows.data_look import settle_doubt
-from tubeclient.flows.effects import (
-    Done,
-    Emit,
-    Flow,
-    Notify,
-    Now,
-    Receive,
-    Ticket,
-    WallClock,
-    backoff_ms,
-    checked,
-)
-from tubeclient.flows.holding import Holding, OpenFetch, PackOut
+from tubeclient.flows.effects import Done, Flow, Notify, Now, Receive, Send, Sleep, WallClock, backoff_ms, checked
+from tubeclient.flows.holding import Holding, PackOut, Phase
 from tubeclient.flows.master import GroupOrders
 from tubeclient.flows.message_pack import READINGS, Delivery
-from tubeclient.flows.registrar import CHANGED, Outgoing, Trouble
-from tubeclient.flows.registrations import Closed, Registrations
+from tubeclient.flows.patience import given_ms
+from tubeclient.flows.registrar import CHANGED, WAIT_SLICE_MS, Registrar
 from tubeclient.flows.throttling import minute_of_day
-from tubeclient.keys import INDEX_ENTRY_BYTES, OffsetRange, PartitionKey
+from tubeclient.keys import INDEX_ENTRY_BYTES, OffsetRange
 from tubeclient.wire.messages import Columns, as_they_came, bad_attributes, checked_columns, kept_columns, with_tags
 from tubeclient.wire.methods import Method
 from tubeclient.wire.proto import broker_pb2
 
+_log = logging.getLogger(__name__)
+
 _FIRST_EMPTY_POLL_MS, _EMPTY_POLL_MS = 20.0, 400.0
-_OR_KEEP = ', or set bad_messages="keep" to get it with the reason'
 _TROUBLE_MS = 300.0
 _CLOSED_MS = 2_000.0
 _LONGEST_REST_MS = 600_000.0
@@ -61,173 +56,227 @@ _LONG_SILENCE_MS = 60_000.0
 """Shorter than any retention of a broker."""
 
 
-@dataclass(frozen=True, slots=True)
-class Expired:
-    """Emitted: these offsets of a partition expired before they were read. Reading went on after them."""
+class Fetcher:
+    """Fetches from the partitions of a registrar, and confirms. Its methods are flows, run one step at a time."""
 
-    lost: OffsetRange
-
-
-@dataclass(frozen=True, slots=True)
-class KeptBad:
-    """Emitted: a pack of this partition, from index offset `start` on, is about to be delivered with bad messages."""
-
-    partition: PartitionKey
-    start: int
-    messages: int
-    """How many are bad."""
-    first_id: int
-    first_reason: str
-
-
-class Fetching:
-    """Fetches from the partitions of `registrations`."""
-
-    def __init__(self, registrations: Registrations) -> None:
+    def __init__(self, registrar: Registrar) -> None:
         self.orders = GroupOrders()
         """The master's orders; replaced as a whole."""
-        self._registrations = registrations
-        self._registrar = registrations.registrar
-        self._holdings = registrations.holdings
-        self._plan, self._rng = self._registrar.plan, self._registrar.rng
+        self._registrar = registrar
+        self._holdings = registrar.holdings
+        self._plan, self._rng = registrar.plan, registrar.rng
         self._deliveries = itertools.count(1)
         self._waiting = 0
         self._lost: list[tuple[Holding, OffsetRange]] = []
         """Losses that were not reported yet."""
 
-    @contextmanager
-    def waiting(self) -> Iterator[None]:
-        """As long as somebody waits for a pack, one more fetch may be open."""
-        self._waiting += 1
+    def get(self, *, timeout_ms: float) -> Flow[Delivery | None]:
+        """The next pack of any partition. None if there was none for `timeout_ms`.
+
+        Raises DataLoss, once, if messages expired before they were read, and CorruptMessage.
+        """
+        deadline = (yield Now()) + given_ms(timeout_ms)
+        if self._registrar.interrupted:
+            self._registrar.interrupted = False
+            for line in list(self._holdings.lines.values()):
+                yield Notify(line.signal)
+        self._waiting += 1  # as long as somebody waits for a pack, one more fetch may be open
         try:
-            yield
+            while True:
+                self._registrar.check_open()
+                self._tell_losses()
+                now: float = yield Now()
+                self._give_up_overdue(now)
+                yield from self._fetch_ahead(now, self._plan.prefetch + self._waiting)
+                holding = yield from self._answered()
+                if holding is not None:
+                    delivery = yield from self._take_answer(holding)
+                    if delivery is not None:
+                        return delivery
+                    continue
+                now = yield Now()
+                if now >= deadline:
+                    return None
+                rest_end = self._holdings.next_rest_end_ms(now)
+                yield Sleep(min(deadline, now + WAIT_SLICE_MS, rest_end or deadline) - now, CHANGED)
         finally:
             self._waiting -= 1
 
-    def next_pack(self) -> Flow[tuple[Delivery | None, bool]]:
-        """Send fetches and take the first answer. Returns the pack, if it was one, and if there was an answer."""
-        yield from self._tell_losses()
+    def confirm(self, delivery: Delivery, *, consumed: bool) -> Flow[int]:
+        """Commit a pack, or have it read again. Returns the group's position then: the pack's end, or its beginning.
+
+        StalePack if the pack does not count any more. After a TransportError it may come again.
+        """
         now: float = yield Now()
-        self._give_up_overdue(now)
-        yield from self.send_fetches(now)
-        answered = yield from self._answered()
-        if answered is None:
-            return None, False
-        return (yield from self._take_answer(answered)), True
+        holding, out = self._out(delivery)
+        key, delivery.settled = delivery.partition, True
+        if consumed:
+            self._plan.counts.processed(key.topic, (now - out.overdue_ms + self._plan.confirm_timeout_ms) / 1000)
+            holding.noted = False  # should the broker confirm it by itself, that is what is wanted
+        version = holding.become(Phase.COMMITTING)
+        request = self._registrar.reader(key).commit(key, consumed=consumed)
+        sends = [Send(holding.line.info.address, Method.COMMIT_OFFSET, request, signal=CHANGED)]
+        if self._is_free_for_next(holding, now, out):
+            # Behind the commit, in the same write: else one that comes late would cover what the fetch noted.
+            holding.sent_ms, holding.noted, holding.commit_next = now, True, False
+            sends.append(self._fetch(holding))
+        try:
+            tickets = yield from self._registrar.send(holding, *sends)
+            answer = yield Receive(tickets[0])
+            if holding.version != version:
+                raise StalePack(partition=str(key))
+            if len(tickets) == 1:
+                self._registrar.received(holding)
+            checked(answer, f"confirming a pack of partition {key}", partition=str(key))
+        except TubeError as error:
+            self._plan.counts.failed(key.topic, error)
+            if holding.version == version:
+                yield from self._commit_failed(holding, error)
+                if isinstance(error, RegistrationLost | PartitionTaken):
+                    raise StalePack(partition=str(key)) from error
+            raise
+        position: int = answer.currOffset
+        holding.answered(position, answer.maxOffset, wall_ms=(yield WallClock()))
+        holding.rest(out.resume_ms, expected=position)
+        if len(tickets) > 1:
+            holding.become(Phase.FETCHING)
+            holding.ticket = tickets[1]
+        yield Notify(CHANGED)
+        if consumed:
+            if holding.is_alone and delivery.start + len(delivery) * INDEX_ENTRY_BYTES < position:
+                holding.doubts(delivery.start)
+            holding.fresh = holding.fresh and holding.doubt is not None
+            yield from self._settle_doubt(holding, messages=len(delivery), end=position)
+        yield from self._fetch_ahead((yield Now()), self._plan.prefetch)
+        return position
+
+    def _is_free_for_next(self, holding: Holding, now_ms: float, out: PackOut) -> bool:
+        """Whether its next pack may be asked for along with the commit: if no other partition waits for its turn."""
+        is_room = len(self._holdings.in_phase[Phase.FETCHING]) < self._plan.prefetch
+        is_free = holding.line.up and not holding.leaving and out.resume_ms <= now_ms
+        return is_room and is_free and self._holdings.next_idle(now_ms) is None
+
+    def _out(self, delivery: Delivery) -> tuple[Holding, PackOut]:
+        checked_kind(delivery, Delivery, "what is confirmed", "get() returns it, or the delivery of a message")
+        holding = self._holdings.by_key.get(delivery.partition)
+        if holding is None and self._registrar.closed:
+            raise ClientClosed("this consumer is closed")
+        if holding is None or holding.out is None or holding.out.number != delivery.number:
+            raise StalePack(partition=str(delivery.partition))
+        return holding, holding.out
+
+    def _commit_failed(self, holding: Holding, error: TubeError) -> Flow[None]:
+        if isinstance(error, TransportError):
+            holding.void()
+            yield from self._registrar.line_down(holding.line, error)
+        elif isinstance(error, RegistrationLost):
+            holding.noted = True  # a broker that was restarted has confirmed it; the caller is told otherwise
+            yield from self._registrar.lapsed(holding)
+        elif isinstance(error, PartitionTaken):
+            yield from self._registrar.lose(holding, error)
+        else:
+            holding.noted = True
+            holding.void()
+            yield Notify(holding.line.signal)
+        yield Notify(CHANGED)
 
     def _give_up_overdue(self, now_ms: float) -> None:
         """Give up packs that were not confirmed in time. Their partitions are read again from there."""
-        for holding in list(self._holdings.delivered):
+        for holding in list(self._holdings.in_phase[Phase.DELIVERED]):
             if holding.out is None or holding.out.overdue_ms > now_ms:
                 break
-            holding.pack_given_up()
+            holding.rest(expected=holding.confirmed)
 
     def _answered(self) -> Flow[Holding | None]:
         """The first partition whose fetch was answered, or ran out of time."""
-        for holding in self._holdings.fetching:
-            if holding.answer is not None and (yield Done(holding.answer)):
+        for holding in self._holdings.in_phase[Phase.FETCHING]:
+            if holding.ticket is not None and not holding.leaving and (yield Done(holding.ticket)):
                 return holding
         return None
 
-    def send_fetches(self, now_ms: float, more: int = 0) -> Flow[None]:
-        """Send as many fetches as may be open at once, and so many `more`."""
-        while (fetch := self.next_fetch(now_ms, more)) is not None:
-            yield from self.send_fetch(fetch)
+    def _fetch_ahead(self, now_ms: float, limit: int) -> Flow[None]:
+        """Send fetches until so many are open, or no partition is free."""
+        while len(self._holdings.in_phase[Phase.FETCHING]) < limit:
+            holding = self._holdings.next_idle(now_ms)
+            if holding is None:
+                return
+            version = holding.become(Phase.FETCHING)
+            holding.noted, holding.sent_ms = True, now_ms
+            try:
+                (ticket,) = yield from self._registrar.send(holding, self._fetch(holding))
+                if holding.version == version:
+                    holding.ticket = ticket
+            except TubeError as error:
+                self._plan.counts.failed(holding.key.topic, error)
+                yield from self._registrar.line_down(holding.line, error)
 
-    def next_fetch(self, now_ms: float, more: int = 0, committing: Holding | None = None) -> Outgoing | None:
-        """The fetch of the partition whose turn it is; it must be sent in this step. None if enough fetches are open,
-        or if no partition is free. `committing` is as for `Holdings.next_idle`.
-        """
-        if len(self._holdings.fetching) >= self._plan.prefetch + self._waiting + more:
-            return None
-        holding = self._holdings.next_idle(now_ms, committing)
-        if holding is None:
-            return None
+    def _fetch(self, holding: Holding) -> Send:
         request = self._registrar.reader(holding.key).fetch(
             holding.key, commit=holding.commit_next, unlimited=self.orders.group_rules.data_limits != ()
         )
-        return Outgoing(holding, Method.GET_MESSAGES, request, broker_pb2.GetMessageColumnsB2C, now_ms)
-
-    def send_fetch(self, outgoing: Outgoing, *before: Outgoing) -> Flow[list[Ticket]]:
-        """Send a fetch, and requests `before` it in the same write. Returns the tickets of those requests.
-
-        If the broker cannot be reached, the fetch is forgotten; that raises only if there were requests before it.
-        """
-        holding, fetch = outgoing.holding, OpenFetch(sent_ms=outgoing.sent_ms)
-        try:
-            holding.fetches(fetch)
-            *tickets, fetch.ticket = yield from self._registrar.send(*before, outgoing)
-            return tickets
-        except TubeError as error:
-            self._plan.counts.failed(holding.key.topic, error)
-            yield from self._registrar.line_down(holding.line, error)
-            if before:
-                raise
-            return []
-        except BaseException:  # the caller was interrupted
-            self._registrar.note_interrupted(holding)
-            holding.fetch_given_up(fetch)
-            raise
+        answer = broker_pb2.GetMessageColumnsB2C
+        return Send(holding.line.info.address, Method.GET_MESSAGES, request, signal=CHANGED, answer=answer)
 
     def _take_answer(self, holding: Holding) -> Flow[Delivery | None]:
         """Handle the answer to a fetch. None if it is no pack to hand out."""
-        fetch = holding.fetch
-        assert fetch is not None
-        assert fetch.ticket is not None
-        fetch.taken = True
+        version, ticket = holding.version, holding.ticket
+        assert ticket is not None
+        holding.ticket = None
+        wait_ms = 0
         try:
-            try:
-                response = yield Receive(fetch.ticket)
-                if holding.fetch is not fetch:
-                    return None  # the partition was moved or released meanwhile
-                holding.asked = False
-                checked(response, f"reading {holding.key}", partition=str(holding.key))
-            except TubeError as error:
-                if holding.fetch is fetch:
-                    wait_ms = response.minLimitTime if isinstance(error, SpeedLimited) else 0
-                    yield from self._fetch_failed(holding, error, wait_ms)
-                return None
-            holding.answered()
-            self._plan.counts.fetched(holding.key.topic, "messages")
-            expected = yield from self._expected(holding)
-            if expected is not None and response.currOffset > expected:
-                # Messages expired, or somebody moved the group on purpose. The pack is asked for again after a look.
-                holding.has_gap(expected, response.currOffset)
-                doubt = holding.doubt
-                yield from self.settle_doubt(holding, messages=0, end=None)
-                if holding.doubt is doubt and self._plan.reader_groups:
-                    # The look failed. Nobody else will tell of this gap, so it counts as a loss.
-                    self._note_lost(holding, OffsetRange(holding.key, expected, response.currOffset))
-                    holding.doubt_settled()
-                yield from self._tell_losses()
-                return None
-            return (yield from self._deliver(holding, response, fetch.sent_ms))
-        finally:  # even if the caller was interrupted
-            fetch.taken = False
+            response = yield Receive(ticket)
+            if holding.version != version or holding.leaving:
+                return None  # the partition was moved or released meanwhile
+            self._registrar.received(holding)
+            wait_ms = response.minLimitTime
+            checked(response, f"reading {holding.key}", partition=str(holding.key))
+        except TubeError as error:
+            if holding.version == version:
+                yield from self._fetch_failed(holding, error, wait_ms)
+            return None
+        holding.failures, holding.commit_next = 0, False
+        self._plan.counts.fetched(holding.key.topic, "messages")
+        start, expected = response.currOffset, self._expected(holding)
+        if expected is not None and start > expected:
+            yield from self._look_into_gap(holding, expected, start)
+            return None
+        return (yield from self._deliver(holding, response))
 
-    def _expected(self, holding: Holding) -> Flow[int | None]:
+    def _expected(self, holding: Holding) -> int | None:
         """Where a pack begins at the latest if nothing expired. None if that is not known.
 
         After an empty answer the group may stand further on than we know: it passed over entries of other partitions.
-        But if there was no fetch for long after that, messages may have expired.
+        But if nothing was seen for long after that, messages may have expired.
         """
-        if holding.expected is not None:
-            return holding.expected
-        now: float = yield Now()
-        return holding.confirmed if 0 < holding.empty_ms < now - _LONG_SILENCE_MS else None
+        unseen = holding.sent_ms - holding.read_ms > _LONG_SILENCE_MS
+        holding.read_ms = holding.sent_ms
+        if unseen:
+            holding.doubts(holding.confirmed)
+        return holding.confirmed if holding.expected is None and unseen else holding.expected
 
-    def settle_doubt(self, holding: Holding, *, messages: int, end: int | None) -> Flow[None]:
+    def _look_into_gap(self, holding: Holding, expected: int, start: int) -> Flow[None]:
+        """Messages expired, or somebody moved the group on purpose. The pack is asked for again after a look."""
+        if holding.doubt is None or holding.fresh:
+            holding.doubt, holding.fresh = expected, False
+        doubt = holding.doubt
+        holding.rest(expected=start)
+        yield from self._settle_doubt(holding, messages=0, end=None)
+        if holding.doubt == doubt and self._plan.reader_groups:
+            # The look failed. Nobody else will tell of this gap, so it counts as a loss.
+            self._note_lost(holding, OffsetRange(holding.key, expected, start))
+            holding.doubt_settled()
+
+    def _settle_doubt(self, holding: Holding, *, messages: int, end: int | None) -> Flow[None]:
         """So many messages came up to `end`. Find and note what expired before it was read."""
-        yield from settle_doubt(
-            holding, self._plan, self._rng, partial(self._note_lost, holding), messages=messages, end=end
-        )
+        note = partial(self._note_lost, holding)
+        yield from settle_doubt(holding, self._plan, self._rng, note, messages=messages, end=end)
 
     def _note_lost(self, holding: Holding, lost: OffsetRange) -> None:
         holding.lost_to = lost.end
         self._plan.counts.lost(holding.key.topic, lost.max_messages)
         self._lost.append((holding, lost))
 
-    def _tell_losses(self) -> Flow[None]:
+    def _tell_losses(self) -> None:
         while self._lost:
             holding, lost = self._lost[0]
             if self._plan.fail_on_data_loss:
@@ -241,62 +290,67 @@ class Fetching:
                 del self._lost[0]  # as late as this: the caller may be interrupted
                 raise error
             del self._lost[0]
-            yield Emit(Expired(lost))
+            _log.warning("expired before they were read: %s", lost)
 
-    def _deliver(self, holding: Holding, response: Any, sent_ms: float) -> Flow[Delivery | None]:
+    def _deliver(self, holding: Holding, response: Any) -> Flow[Delivery | None]:
         start = response.currOffset
         now: float = yield Now()
         wall: float = yield WallClock()
-        unseen = sent_ms - holding.read_ms > _LONG_SILENCE_MS
-        lacks_all = holding.is_alone and not response.messages.messageId
-        holding.reached(start, response.maxOffset, wall_ms=wall, sent_ms=sent_ms, doubtful=unseen or lacks_all)
+        moved = start > holding.confirmed
+        holding.answered(max(holding.confirmed, start), max(holding.end, response.maxOffset), wall_ms=wall)
+        if holding.is_alone and not response.messages.messageId:
+            holding.doubts(start)
         try:
             taken = self._checked(holding, start, response.messages)
         except CorruptMessage as error:
-            holding.rest(now + _TROUBLE_MS)
+            holding.rest(now + _TROUBLE_MS, expected=start)
+            keep = ', or set bad_messages="keep" to get it with the reason'
             raise CorruptMessage(
                 f"partition {holding.key}, in the pack from offset {start} on: {error}. It is at offset "
                 f"{start + (error.number or 0) * INDEX_ENTRY_BYTES} or later, exactly there if the partition is alone "
                 "in its store and nothing is filtered; connect the partition after it to go on without it"
-                f"{_OR_KEEP if self._plan.bad_messages == 'fail' else ''}"
+                f"{keep if self._plan.bad_messages == 'fail' else ''}"
             ) from error
         except ContradictoryAnswers:
-            holding.rest(now + _TROUBLE_MS)
+            holding.rest(now + _TROUBLE_MS, expected=start)
             raise
         if taken is None:
-            holding.rest(now + _TROUBLE_MS)
+            holding.rest(now + _TROUBLE_MS, expected=start)
             return None
         messages, kept, bad = taken
         if not kept.payloads:  # Only skipped entries, or messages whose tags match only by hash.
-            stands = holding.empty_at == start  # asked at once, it would answer the same for ever
-            rest_until = now + _TROUBLE_MS if stands else 0.0
-            holding.found_nothing(now, rest_until, commit_next=bool(messages.payloads), at=start)
-            yield from self.settle_doubt(holding, messages=0, end=None)
+            # Asked at once from where it stood before, it would answer the same for ever.
+            holding.rest(0.0 if moved else now + _TROUBLE_MS, commit_next=bool(messages.payloads))
+            holding.noted = False
+            yield from self._settle_doubt(holding, messages=0, end=None)
             return None
         pause_ms = holding.pace.after_messages(
             self.orders.group_rules,
             self.orders.default_rules,
             now_ms=now,
             minute=minute_of_day(wall),
-            message_bytes=sum(map(len, messages.payloads)) if self._limited else 0,
+            message_bytes=sum(map(len, messages.payloads)),
             lag_bytes=max(response.currDataDlt, 0),
             filtered=bool(holding.filters),
             near_end=response.requireSlow,
         )
         if bad:
             first = min(bad)
-            yield Emit(KeptBad(holding.key, start, len(bad), kept.ids[first], bad[first]))
+            _log.warning(
+                "partition %s, in the pack from offset %d on: %d bad messages are kept. The first has id %d: %s",
+                holding.key,
+                start,
+                len(bad),
+                kept.ids[first],
+                bad[first],
+            )
         number = next(self._deliveries)
         end = start + len(messages.payloads) * INDEX_ENTRY_BYTES
-        resume_ms = now + pause_ms if pause_ms > 0 else 0.0
         lag = response.currDataDlt if response.HasField("currDataDlt") else -1
         counted = holding.is_alone and (holding.doubt is None or end == response.maxOffset)
         delivery = Delivery(number, holding.key, start, holding.end, lag, kept, bad, counted=counted)
-        try:
-            holding.delivered(PackOut(number, end, now + self._plan.confirm_timeout_ms, resume_ms))
-        except BaseException:  # the caller was interrupted, and does not get it
-            holding.pack_given_up()
-            raise
+        holding.become(Phase.DELIVERED)
+        holding.out = PackOut(number, end, now + self._plan.confirm_timeout_ms, now + pause_ms if pause_ms > 0 else 0.0)
         self._plan.counts.delivered(holding.key.topic, len(kept.ids), sum(map(len, kept.payloads)), len(bad or ()))
         return delivery
 
@@ -331,23 +385,20 @@ class Fetching:
         kept, bad = with_tags(messages, holding.filters, bad) if holding.filters else (messages, bad)
         return messages, kept, bad if self._plan.bad_messages == "keep" else None
 
-    @property
-    def _limited(self) -> bool:
-        return bool(self.orders.group_rules.data_limits or self.orders.default_rules.data_limits)
-
     def _fetch_failed(self, holding: Holding, error: TubeError, wait_ms: float) -> Flow[None]:
         now: float = yield Now()
-        self._plan.counts.fetched(holding.key.topic, "empty" if isinstance(error, NothingToRead) else "error")
-        if not isinstance(error, NothingToRead):
+        empty = isinstance(error, NothingToRead)
+        self._plan.counts.fetched(holding.key.topic, "empty" if empty else "error")
+        if not empty:
             self._plan.counts.failed(holding.key.topic, error)
         if isinstance(error, TransportError):
             yield from self._registrar.line_down(holding.line, error)
         elif isinstance(error, RegistrationLost):
-            yield from self._registrations.rejoin(holding)
+            yield from self._registrar.lapsed(holding)
         elif isinstance(error, PartitionTaken):
-            yield from self._registrations.lose(holding, error)
-        elif isinstance(error, NothingToRead):
-            # The broker may have skipped entries of other partitions; the next fetch commits that.
+            yield from self._registrar.lose(holding, error)
+        elif empty:
+            self._expected(holding)
             usual = backoff_ms(
                 holding.pace.empty_answers,
                 self._rng.random(),
@@ -355,15 +406,18 @@ class Fetching:
                 limit_ms=_EMPTY_POLL_MS,
             )
             pause = holding.pace.after_nothing(self.orders.group_rules, self.orders.default_rules, usual)
-            holding.found_nothing(now, now + pause, commit_next=True)
+            # The broker may have skipped entries of other partitions; the next fetch commits that.
+            holding.rest(now + pause, commit_next=True)
+            holding.noted = False
         elif isinstance(error, SpeedLimited):
-            holding.lost_track(now + min(max(wait_ms, 1), _LONGEST_REST_MS))
+            holding.rest(now + min(max(wait_ms, 1), _LONGEST_REST_MS))
+        elif isinstance(error, ProtocolError):
+            holding.void()  # up to the next heartbeat
         else:
-            closed = isinstance(error, NotAvailable)
-            first = _CLOSED_MS if closed else _TROUBLE_MS
-            pause = backoff_ms(holding.failures, self._rng.random(), first_ms=first, limit_ms=8 * first)
-            if holding.asked and isinstance(error, ProtocolError):  # then it rests up to the next heartbeat
-                self._holdings.unanswered.add(holding.key)
-            holding.refused(now + pause)
-            yield Emit(Closed(holding.key) if closed else Trouble(holding.line.info, error))
+            holding.failures += 1
+            if holding.failures == 1:
+                _log.warning("partition %s waits; trying again: %s", holding.key, error)
+            first = _CLOSED_MS if isinstance(error, NotAvailable) else _TROUBLE_MS
+            pause = backoff_ms(holding.failures - 1, self._rng.random(), first_ms=first, limit_ms=8 * first)
+            holding.rest(now + pause)
         yield Notify(CHANGED)

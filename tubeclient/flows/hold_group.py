@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 import random
 from collections.abc import Mapping, Sequence
@@ -27,6 +28,8 @@ from tubeclient.flows.master import (
 from tubeclient.keys import PartitionKey
 from tubeclient.metadata import ClusterView
 
+_log = logging.getLogger(__name__)
+
 HEARTBEAT_INTERVAL_MS = 13_000
 """The same as in Apache's clients."""
 
@@ -35,13 +38,12 @@ MASTER_LEASE_MS = 30_000
 
 _JOIN_RETRY_MS = 1_000
 _TELL_MS = 60_000
-"""Time between two `Waiting` events."""
+"""Time between two log lines of a wait."""
 _REPORT_INTERVAL_MS = 500
 """Partitions are connected one by one, perhaps a thousand of them. The master is not told of each."""
 
 HELD_BY_OTHERS = (GroupConflict, SourceCountConflict, NodeIdConflict)
 """Clients of the group stand in the way. They may be a dead run's, with other topics or nodes than its successor."""
-_CHANGING_OVER = (TopicNotDeployed, *HELD_BY_OTHERS)
 
 
 @dataclass
@@ -53,22 +55,12 @@ class MembershipWishes:
     """The partitions that each node id was assigned, for the heartbeats."""
     looks: int = 0
     """How many looks at the layout the owner asked for. One more makes the flow look at once."""
-    looks_heard: int = 0
+    looks_done: int = 0
     """For the owner: the value of `looks` when the flow asked for the view that it emitted last."""
     fault: TubeError | None = None
     """For the owner: the error that keeps the flow from its next look. None while all is well."""
     topics: tuple[str, ...] | None = None
     """Read these topics instead. None: no change."""
-
-
-@dataclass(frozen=True, slots=True)
-class Waiting:
-    """Emitted at once, and then every minute, while another client holds the nodes, which may be dead. Emitted once
-    while the group's other clients read other topics. `error` is the master's answer, `left_ms` the time left to wait.
-    """
-
-    error: TubeError
-    left_ms: float = math.inf
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,9 +75,9 @@ def join_group(
     nodes: Sequence[GroupNode],
     cache: MetadataCache,
     rng: random.Random,
+    wishes: MembershipWishes,
     *,
     patience_ms: float,
-    wishes: MembershipWishes | None = None,
 ) -> Flow[ClusterView]:
     """Register all nodes and return the cluster's view. On failure none stays registered.
 
@@ -93,8 +85,8 @@ def join_group(
     tried again for `patience_ms`. Node 0 comes first: if two runs start together, the one that gets it wins, and the
     other one holds nothing meanwhile. With `wishes.leave`, the last conflict is raised at once.
     """
-    deadline = (yield Now()) + patience_ms
-    tell_at = 0.0
+    begun: float = yield Now()
+    told_at = -math.inf
     while True:
         joined: list[GroupNode] = []
         try:
@@ -104,52 +96,24 @@ def join_group(
             return (yield from query_view(masters, nodes[0], cache))
         except TubeError as error:
             yield from close_nodes(masters, joined)
-            leaving = wishes is not None and wishes.leave
             now: float = yield Now()
-            if leaving or not isinstance(error, HELD_BY_OTHERS) or now >= deadline:
+            if wishes.leave or not isinstance(error, HELD_BY_OTHERS) or now >= begun + patience_ms:
+                if isinstance(error, HELD_BY_OTHERS):
+                    error.args = (
+                        f"{error}, even after {patience_ms / 1000:.0f} s of waiting. A dead run holds its nodes for "
+                        f"{MASTER_LEASE_MS / 1000:.0f} s, a client of this process until it is closed",
+                    )
                 raise
-            if not tell_at or now >= tell_at:
-                yield Emit(Waiting(error, deadline - now))
-                tell_at = now + _TELL_MS
-        yield Sleep(_JOIN_RETRY_MS * (0.75 + rng.random() / 2))
-
-
-def change_topics(
-    masters: MasterList,
-    nodes: Sequence[GroupNode],
-    cache: MetadataCache,
-    rng: random.Random,
-    wishes: MembershipWishes,
-    topics: tuple[str, ...],
-    *,
-    patience_ms: float,
-) -> Flow[tuple[Sequence[GroupNode], ClusterView]]:
-    """Leave the group and join it for other topics. Returns the new nodes and the view.
-
-    The group's other clients read the old topics until they change over too. So this is tried until they have, with the
-    newest topics in `wishes`. If these nodes are all nodes of the group, there are no others to wait for. Then a client
-    that holds one of them has taken the group over, or the master still remembers ourselves: after `patience_ms`, and
-    at least its lease, the refusal is raised. With `wishes.leave`, the last refusal is raised at once. Every other
-    fault is raised; calling it again is safe.
-    """
-    yield from close_nodes(masters, nodes)
-    patient_until = (
-        (yield Now()) + max(patience_ms, MASTER_LEASE_MS) if len(nodes) == nodes[0].source_count else math.inf
-    )
-    told = False
-    while True:
-        topics = wishes.topics or topics
-        nodes = [replace(node, topics=topics) for node in nodes]
-        cache.forget_topics()
-        try:
-            return nodes, (yield from join_group(masters, nodes, cache, rng, patience_ms=0))
-        except TubeError as error:
-            taken_over = not isinstance(error, TopicNotDeployed) and (yield Now()) >= patient_until
-            if wishes.leave or taken_over or not isinstance(error, _CHANGING_OVER):
-                raise
-            if not told:
-                yield Emit(Waiting(error))
-                told = True
+            if now >= told_at + _TELL_MS:
+                told_at = now
+                _log.warning(
+                    "consumerGroup %s cannot be joined yet (%s). Waiting up to %.0f s more: a dead run holds its nodes "
+                    "for %.0f s after its last heartbeat",
+                    nodes[0].group,
+                    error.condition,
+                    (begun + patience_ms - now) / 1000,
+                    MASTER_LEASE_MS / 1000,
+                )
         yield Sleep(_JOIN_RETRY_MS * (0.75 + rng.random() / 2))
 
 
@@ -166,15 +130,16 @@ def hold_group(
     registered, the master's `GroupOrders` when they change, and `Forgotten`.
 
     The layout is asked for every `refresh_interval_ms`, when the owner wishes for it, and at once when an answer to a
-    heartbeat or a registration brought another version of the lists.
+    heartbeat or a registration brought another version of the lists. For other topics the nodes leave the group and
+    join it again; a topic that is not there yet, or not any more, is waited for.
 
     Faults that may pass are tried again with growing waits, also after the master's lease has ended: a cluster without
     its master still serves readers. When the master is back, the nodes are registered again. Ends with the StatusError
     of a master that refuses a node, for example because another run took it over.
     """
     cache = MetadataCache()
-    view = yield from join_group(masters, nodes, cache, rng, patience_ms=patience_ms, wishes=wishes)
-    orders, versions = cache.orders, cache.versions
+    view = yield from join_group(masters, nodes, cache, rng, wishes, patience_ms=patience_ms)
+    orders, versions, joined = cache.orders, cache.versions, True
     yield Emit(orders)
     yield Emit(view)
     now: float = yield Now()
@@ -194,10 +159,13 @@ def hold_group(
         looks = wishes.looks
         try:
             if wishes.topics is not None and wishes.topics != nodes[0].topics:
-                nodes, view = yield from change_topics(
-                    masters, nodes, cache, rng, wishes, wishes.topics, patience_ms=patience_ms
-                )
-                versions = cache.versions
+                yield from close_nodes(masters, nodes)
+                nodes, joined = [replace(node, topics=wishes.topics) for node in nodes], False
+                cache.forget_topics()
+            if not joined:  # the master may still know those that left, until their lease ends
+                patience_ms = max(patience_ms, MASTER_LEASE_MS)
+                view = yield from join_group(masters, nodes, cache, rng, wishes, patience_ms=patience_ms)
+                versions, joined = cache.versions, True
                 yield Emit(view)
                 next_beat = yield Now()  # the master has forgotten what they hold
             now = yield Now()
@@ -208,9 +176,9 @@ def hold_group(
                     yield Emit(Forgotten(node))
                     yield from register_node(masters, node, cache)
                 next_beat = now + HEARTBEAT_INTERVAL_MS
-            if looks != wishes.looks_heard or now >= next_refresh or cache.versions != versions:
+            if looks != wishes.looks_done or now >= next_refresh or cache.versions != versions:
                 view = yield from query_view(masters, nodes[0], cache)
-                wishes.looks_heard, versions = looks, cache.versions
+                wishes.looks_done, versions = looks, cache.versions
                 yield Emit(view)
                 next_refresh = now + refresh_interval_ms
             if cache.orders != orders:
@@ -218,7 +186,7 @@ def hold_group(
                 yield Emit(orders)
             failures, wishes.fault = 0, None
         except TubeError as error:
-            if not error.retriable:
+            if not error.retriable and (joined or not isinstance(error, TopicNotDeployed)):
                 yield from close_nodes(masters, nodes)
                 raise
             now = yield Now()

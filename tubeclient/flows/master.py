@@ -16,17 +16,14 @@ from tubeclient.errors import (
     TransportError,
     TubeError,
 )
-from tubeclient.flows.authority import Authority
 from tubeclient.flows.effects import Flow, Receive, Send, checked
+from tubeclient.flows.reader import Authority
 from tubeclient.flows.throttling import NO_RULES, FlowRules
 from tubeclient.keys import BrokerInfo, PartitionKey, TopicLayout
 from tubeclient.metadata import ClusterView
-from tubeclient.wire.framing import SPEAKS_HTTP
 from tubeclient.wire.methods import Method
 from tubeclient.wire.proto import master_pb2
 from tubeclient.wire.strings import (
-    DEFAULT_MASTER_PORT,
-    DEFAULT_MASTER_TLS_PORT,
     encode_filters,
     encode_report,
     parse_broker,
@@ -174,7 +171,6 @@ def call_master(masters: MasterList, method: Method, request: Message) -> Flow[A
             ticket = yield Send(address, method, request, 1 / len(addresses))
             response = yield Receive(ticket)
         except (TransportError, ProtocolError, RemoteError) as error:
-            _say_whose_port(error)
             faults.append(f"{address} ({error})")
             continue
         masters.prefer(address)
@@ -249,23 +245,6 @@ def close_nodes(masters: MasterList, nodes: Sequence[GroupNode]) -> Flow[None]:
             yield from call_master(masters, Method.CONSUMER_CLOSE, request)
         except TubeError:
             return
-
-
-def _say_whose_port(error: TransportError | ProtocolError | RemoteError) -> None:
-    """Add to the error of a port that is not a master's where masters listen."""
-    if isinstance(error, RemoteError) and error.text.startswith(_NO_SERVICE):
-        whose = "It is not a master's port but a broker's"
-    elif isinstance(error, ProtocolError) and SPEAKS_HTTP in str(error):
-        whose = "It is not where masters answer clients"
-    else:
-        return
-    if _MASTERS_LISTEN not in str(error):
-        error.args = (f"{error}. {whose}, and {_MASTERS_LISTEN}",)
-
-
-_NO_SERVICE = "No service "
-"""Of a server whose protocol lacks the service of masters (Apache's RpcProtocol)."""
-_MASTERS_LISTEN = f"masters usually listen on {DEFAULT_MASTER_PORT}, over TLS on {DEFAULT_MASTER_TLS_PORT}"
 
 
 def _heartbeat(node: GroupNode, cache: MetadataCache, held: Sequence[PartitionKey]) -> master_pb2.HeartRequestC2MV2:

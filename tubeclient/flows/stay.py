@@ -26,9 +26,8 @@ from tubeclient.errors import (
     ProtocolError,
     TubeError,
 )
-from tubeclient.flows.authority import Authority
 from tubeclient.flows.effects import Flow, Now, Receive, Send, Sleep, Ticket, backoff_ms, call, checked
-from tubeclient.flows.reader import FREE, TAKEN, Reader
+from tubeclient.flows.reader import FREE, TAKEN, Authority, Reader
 from tubeclient.keys import INDEX_ENTRY_BYTES, BrokerInfo, PartitionKey, StoreBounds
 from tubeclient.wire.methods import Method
 from tubeclient.wire.proto import broker_pb2

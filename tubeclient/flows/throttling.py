@@ -20,11 +20,7 @@ _WINDOW_MS = 5_000.0
 """The bytes of a minute are spread over twelve windows."""
 
 _DAY_MINUTES = 24 * 60
-_OF_OLD = 2
-"""A type of rules that clients no longer follow."""
-
-_MAX_PAUSE_MS = 300_000
-_MAX_NUMBER = 2**31 - 1
+_PAUSES = ("normFreqInMs", "filterFreqInMs", "minDataFilterFreqInMs")
 
 _TIME_ZONE_OFFSET_MS = 8 * 3_600_000
 """Times of day in rules are GMT+8, wherever the cluster is (FlowCtrlRuleHandler)."""
@@ -67,23 +63,20 @@ class FlowRules:
 
     @classmethod
     def parse(cls, text: str) -> FlowRules:
-        """Read a rule text. A blank one has no rules. ProtocolError for a text that cannot be read. As in Apache's
-        clients, one number out of its range makes all of it invalid.
-        """
+        """Read a rule text, whose numbers its master has checked. A blank one has no rules. ProtocolError for a text
+        that cannot be read."""
         if not text.strip():
             return NO_RULES
         try:
             rules: dict[int, list[Mapping[str, Any]]] = {}
             for entry in json.loads(text):
-                kind = _number(entry, "type", 0, 3)
-                if kind != _OF_OLD:
-                    rules.setdefault(kind, []).extend(entry["rule"])
+                rules.setdefault(int(entry["type"]), []).extend(entry["rule"])
             limits = [_data_limit(item) for item in rules.get(0, ())]
-            polls = [EmptyPolls(_number(item, "zeroCnt", 1), _number(item, "freqInMs", 0)) for item in rules.get(1, ())]
-            pauses = [_fetch_pauses(item) for item in rules.get(3, ())]
+            polls = [EmptyPolls(int(item["zeroCnt"]), int(item["freqInMs"])) for item in rules.get(1, ())]
+            pauses = [FetchPauses(*(int(item.get(name, 0)) for name in _PAUSES)) for item in rules.get(3, ())]
         except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError) as error:
             raise ProtocolError(f"the flow-control rules are invalid: {error!r}") from error
-        return cls(tuple(sorted(limits)), tuple(sorted(polls, reverse=True)), pauses[0] if pauses else None)
+        return cls(tuple(limits), tuple(sorted(polls, reverse=True)), pauses[0] if pauses else None)
 
     def data_limit(self, lag_bytes: int, minute: int) -> DataLimit | None:
         """The limit of a reader `lag_bytes` behind at `minute` of the day; of several the one for the longest lag."""
@@ -153,33 +146,7 @@ class PartitionPace:
 
 
 def _data_limit(item: Mapping[str, Any]) -> DataLimit:
-    start, end = _minute(item["start"]), _minute(item["end"])
-    if start >= end:
-        raise ValueError(f"from {item['start']} to {item['end']} is not a time span")
-    lag, limit = _number(item, "dltInM", 21), _number(item, "limitInM", 0)
-    return DataLimit(start, end, lag * _MIB, limit * _MIB, _number(item, "freqInMs", 200))
-
-
-def _fetch_pauses(item: Mapping[str, Any]) -> FetchPauses:
-    """The waits of readers with filters are given together or not at all."""
-    unfiltered, filtered, near_end = 0, 0, 0
-    if "normFreqInMs" in item:
-        unfiltered = _number(item, "normFreqInMs", 0, _MAX_PAUSE_MS)
-    if "filterFreqInMs" in item or "minDataFilterFreqInMs" in item:
-        filtered = _number(item, "filterFreqInMs", 0, _MAX_PAUSE_MS)
-        near_end = _number(item, "minDataFilterFreqInMs", filtered, _MAX_PAUSE_MS)
-    return FetchPauses(unfiltered, filtered, near_end)
-
-
-def _number(item: Mapping[str, Any], name: str, smallest: int, largest: int = _MAX_NUMBER) -> int:
-    number = int(item[name])
-    if not smallest <= number <= largest:
-        raise ValueError(f"{name} is {number}; it must be from {smallest} to {largest}")
-    return number
-
-
-def _minute(text: str) -> int:
-    hours, minutes = map(int, text.split(":"))
-    if not (0 <= hours <= 24 and 0 <= minutes <= 59):
-        raise ValueError(f"{text!r} is not a time of day")
-    return hours * 60 + minutes
+    start, end = (
+        (int(hours) * 60 + int(minutes)) for hours, minutes in (item[at].split(":") for at in ("start", "end"))
+    )
+    return DataLimit(start, end, int(item["dltInM"]) * _MIB, int(item["limitInM"]) * _MIB, int(item["freqInMs"]))

@@ -17,7 +17,7 @@ from tubeclient.admin import Admin, GroupMember
 from tubeclient.keys import INDEX_ENTRY_BYTES, StoreBounds, StoreKey, rows_behind
 from tubeclient.metadata import ClusterView
 from tubeclient.positions.offset_lookup import OffsetLookup
-from tubeclient.web_port import own_web
+from tubeclient.admin.broker_webs import own_web
 from tubeclient_cli.common.cluster import further_options, with_web_port
 from tubeclient_cli.common.tables import beyond_end, print_rows, time_text
 from tubeclient_cli.common.terminal import counted
