@@ -7,9 +7,9 @@ from contextlib import ExitStack
 from typing import Any
 
 import pytest
-from embedded_tubemq.broker.ownership import Reader as RivalReader
 
 from embedded_tubemq.broker.offsets import Cursor
+from embedded_tubemq.broker.offsets import Reader as RivalReader
 from embedded_tubemq.cluster import EmbeddedTubeMQ
 from embedded_tubemq.storage.store import NewMessage
 from tests.tubeclient.reading import Reader, Writer, counted

@@ -351,7 +351,7 @@ def test_all_but_the_place_can_be_read_as_the_error_says(tmp_path: Path, partiti
     bench = Bench(tmp_path, partitions, 1)
     bench.append(300)
     whole = bench.range(0, 0, 300)
-    victim = [one for one in bench.store.records(0, 300 * 28) if one.partition_id == 0][40]
+    victim = [one for one in records_of(bench.store, 0, 300 * 28) if one.partition_id == 0][40]
 
     def damage(answer: Any, _: int) -> None:
         for one in answer.messages:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from embedded_tubemq.broker.ownership import Ownership
 
+from embedded_tubemq.broker.offsets import Ownership
 from tests.tubeclient.consuming import LOOKERS, Bench, Client
 from tests.tubeclient.simulation import Weather
 from tubeclient.errors import (

@@ -107,9 +107,8 @@ def no_topic(name: str, there: Collection[str]) -> ConfigurationError:
 @contextlib.contextmanager
 def topics_known(settings: ClientSettings, names: Sequence[str]) -> Iterator[None]:
     """If the cluster lacks one of these topics, which ends the block, `no_topic` is raised in its stead."""
-    from tubeclient.admin.broker_webs import own_web
-
     from tubeclient.admin import Admin
+    from tubeclient.admin.broker_webs import own_web
     from tubeclient.errors import TopicNotDeployed, TubeError
 
     try:

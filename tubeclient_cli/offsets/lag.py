@@ -14,10 +14,10 @@ from spark_source.cluster.cluster import TubeCluster
 from spark_source.options.access import client_settings
 from spark_source.options.given import parse_options
 from tubeclient.admin import Admin, GroupMember
+from tubeclient.admin.broker_webs import own_web
 from tubeclient.keys import INDEX_ENTRY_BYTES, StoreBounds, StoreKey, rows_behind
 from tubeclient.metadata import ClusterView
 from tubeclient.positions.offset_lookup import OffsetLookup
-from tubeclient.admin.broker_webs import own_web
 from tubeclient_cli.common.cluster import further_options, with_web_port
 from tubeclient_cli.common.tables import beyond_end, print_rows, time_text
 from tubeclient_cli.common.terminal import counted
