@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import UTC, datetime
 from html.parser import HTMLParser
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
@@ -13,6 +13,11 @@ from offsets_store import GroupKey, PartitionProgress
 from offsets_store.progress import GroupProgress
 from tubeclient.html_table import MOST_CHARACTERS, MOST_ROWS, html_table
 from tubeclient.keys import PartitionKey
+from tubeclient_ingest.job import Ingest
+from tubeclient_ingest.run import Begins
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 EVIL = "<script>alert('1')</script>&\"\x1b[2J\u202e"
 SHOWN = "<script>alert('1')</script>&\"\\x1b[2J\\u202e"
@@ -70,3 +75,10 @@ def test_a_table_is_small() -> None:
     assert Seen(html).texts[-1] == "and 9,980 more"
     [_, _, cell] = Seen(html_table("t", ("a",), [("x" * 100_000,)], count=1)).texts
     assert cell == "x" * (MOST_CHARACTERS - 1) + "…"
+
+
+def test_a_job_says_where_it_stands() -> None:
+    spark = cast("SparkSession", None)
+    job = Ingest(spark, master_servers="m:1", consumer_group="etl", topics=["clicks"], target="/lake/t")
+    job._keep(Begins(EVIL))
+    assert Seen(job._repr_html_()).texts == [f"ingest etl: {SHOWN}"]

@@ -274,7 +274,7 @@ LAYERS = {
     "offsets_store": Layer(
         {"deltalake", "pyarrow"}
         | {"tubeclient._version", "tubeclient.keys", "tubeclient.names", "tubeclient.errors"}
-        | {"tubeclient.printable"},
+        | {"tubeclient.printable", "tubeclient.html_table"},
         NETWORK | {"spark_source"},
     ),
     # The verdict on a group, for commands, pages and metrics.

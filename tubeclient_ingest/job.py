@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from tubeclient.conditions import said
 from tubeclient.errors import ConfigurationError
+from tubeclient.html_table import html_table
 from tubeclient_ingest.run import Begins, Engine, Event, IngestSummary, Reading, Round, Run
 from tubeclient_ingest.settings import IngestSettings, load_settings
 from tubeclient_ingest.spark_errors import IngestFailed, explained
@@ -200,5 +201,19 @@ class Ingest:
             case Round():
                 self._last = event
                 self._count += 1
-                behind = "unknown" if event.rows_behind is None else f"{event.rows_behind:,}"
-                self._status = f"{event.total_rows:,} rows, messages behind: {behind}"
+                self._status = f"{event.total_rows:,} rows, messages behind: {_behind(event.rows_behind)}"
+
+    def _repr_html_(self) -> str:
+        """For notebooks: where it stands, and the last round."""
+        title = f"ingest {self.settings.consumer_group}: {self._status}"
+        columns = ("time", "rows", "bad", "rows/s", "messages behind")
+        rows = [
+            (one.time, f"{one.rows:,}", f"{one.bad_rows:,}", f"{one.rows_per_second:,.0f}", _behind(one.rows_behind))
+            for one in (self._last,)
+            if one is not None
+        ]
+        return html_table(title, columns, rows, count=len(rows))
+
+
+def _behind(rows: int | None) -> str:
+    return "unknown" if rows is None else f"{rows:,}"

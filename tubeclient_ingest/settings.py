@@ -50,6 +50,18 @@ class IngestSettings:
         "catalog.schema.table. Its newest commit says where the job goes on.",
         default=MISSING,
     )
+    partition_by: tuple[str, ...] = _setting(
+        "COLUMN", "A column to partition a new target by; may be given several times.", default=()
+    )
+    cluster_by: tuple[str, ...] = _setting(
+        "COLUMN", "A column to cluster a new target by; may be given several times.", default=()
+    )
+    table_properties: Mapping[str, str] = _setting(
+        "NAME=VALUE",
+        "A property of a new target, such as delta.autoOptimize.autoCompact=true; may be given several times.",
+        flag="--table-property",
+        default_factory=dict,
+    )
     offsets_table: str | None = _setting("PATH", "Delta table that keeps the groups' positions.")
     format: str | None = _setting(
         "FORMAT",
@@ -134,6 +146,8 @@ class IngestSettings:
         places = {dashed(name): getattr(self, name) for name in _PLACES}
         places = check_folders(places, {"bad-records", "target"})
         self._put({name: places.get(dashed(name)) for name in _PLACES})
+        if self.partition_by and self.cluster_by:
+            raise ConfigurationError("partition-by and cluster-by exclude each other in Delta; remove one")
         if self.max_bad_records is not None:
             if self.bad_records is None:
                 raise ConfigurationError("max-bad-records is for a job with bad-records; name a table for them")
@@ -235,7 +249,12 @@ _OF_THEIR_OWN: Final = {
 }
 """Options of the source, in lower case, that have a setting of the job."""
 
-_OPTIONS: Final = {"source_options": "source", "format_options": "format-options", "storage_options": "storage-options"}
+_OPTIONS: Final = {
+    "source_options": "source",
+    "format_options": "format-options",
+    "storage_options": "storage-options",
+    "table_properties": "table-properties",
+}
 """The settings that are a table of the file."""
 
 
@@ -297,4 +316,5 @@ def _read(file: SettingsFile) -> dict[str, Any]:
         "source_options": file.options("source"),
         "format_options": file.options("format-options"),
         "storage_options": file.secrets("storage-options"),
+        "table_properties": file.options("table-properties"),
     }

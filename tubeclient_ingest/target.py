@@ -3,7 +3,8 @@ ours, so it is the same over Spark Connect."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from offsets_store.errors import display_uri
@@ -70,12 +71,25 @@ class SparkTable:
             found.id, found.location or "", self._spark.table(self.sql).schema, dict(found.properties or {})
         )
 
-    def create(self, columns: StructType) -> None:
+    def create(
+        self,
+        columns: StructType,
+        partition_by: Sequence[str] = (),
+        cluster_by: Sequence[str] = (),
+        properties: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
         """Make the table, unless it is there."""
         # Spark's own `toDDL` wants a session that is active in this thread.
         ddl = ", ".join(f"{quoted(one.name)} {_type(one.dataType)}" for one in columns)
+        parts = [f"CREATE TABLE IF NOT EXISTS {self.sql} ({ddl}) USING DELTA"]
+        for words, names in (("PARTITIONED BY", partition_by), ("CLUSTER BY", cluster_by)):
+            if names:
+                parts.append(f"{words} ({', '.join(map(quoted, names))})")
+        if properties:
+            given = (f"{text_in_sql(name)} = {text_in_sql(value)}" for name, value in properties.items())
+            parts.append(f"TBLPROPERTIES ({', '.join(given)})")
         with explained(f"the table {self.where} cannot be made: "):
-            self._spark.sql(f"CREATE TABLE IF NOT EXISTS {self.sql} ({ddl}) USING DELTA").collect()
+            self._spark.sql(" ".join(parts)).collect()
 
     def history(self, limit: int) -> list[Commit]:
         """The last commits of the table, newest first, at most `limit`; none if there is no table."""

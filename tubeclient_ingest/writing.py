@@ -102,7 +102,8 @@ class Writer:
         if detail is not None:
             check_columns(detail.columns, columns, self.sink.where, evolve=self._settings.evolve)
         elif create:
-            self._target.create(columns)
+            how = self._settings
+            self._target.create(columns, how.partition_by, how.cluster_by, how.table_properties)
             detail = self.sink.detail()
         if detail is None:
             raise ConfigurationError(

@@ -292,3 +292,21 @@ def test_a_job_that_waits_in_another_thread_says_what_ended_it(bench: Bench) -> 
         job.awaitTermination(60)
     assert getattr(job.exception(), "condition", None) == "TOPIC_NOT_FOUND"
     assert threading.active_count() < 200
+
+
+def test_a_table_by_name_is_made_as_the_user_says(bench: Bench) -> None:
+    bench.send(20)
+    name = f"default.clicks_{bench.folder.name.replace('-', '_')}"
+    made = {"partition_by": ("partitionKey",), "table_properties": {"delta.logRetentionDuration": "interval 60 days"}}
+    try:
+        assert bench.rows(target=name, **made) == 20
+        assert bench.rows(target=name, **made) == 0
+        detail = bench.spark.sql(f"DESCRIBE DETAIL {name}").collect()[0]
+        assert detail.partitionColumns == ["partitionKey"]
+        assert detail.properties["delta.logRetentionDuration"] == "interval 60 days"
+        assert bench.spark.table(name).count() == 20
+    finally:
+        bench.spark.sql(f"DROP TABLE IF EXISTS {name}")
+    clustered = str(bench.folder / "clustered")
+    bench.run(target=clustered, consumer_group="other", cluster_by=("topic",))
+    assert bench.spark.sql(f"DESCRIBE DETAIL delta.`{clustered}`").collect()[0].clusteringColumns == ["topic"]

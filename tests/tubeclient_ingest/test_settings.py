@@ -213,3 +213,13 @@ def test_a_time_to_start_at_is_one_of_the_sources_options() -> None:
     ):
         settings = load_settings(None, {**NEEDED, "starting_offsets": word})
         assert settings.options(settings.fallback)["startingOffsets"] == begins
+
+
+def test_a_new_target_has_the_layout_and_the_properties_that_are_given(tmp_path: Path) -> None:
+    text = '[ingest]\npartition-by = ["topic", "day"]\n[table-properties]\n"delta.appendOnly" = true\nb = "2"\n'
+    settings = load_settings(write(tmp_path, text), {**NEEDED, "table_properties": {"b": "3", "c": "4"}})
+    assert (settings.partition_by, settings.cluster_by) == (("topic", "day"), ())
+    assert settings.table_properties == {"delta.appendOnly": "true", "b": "3", "c": "4"}
+    assert load_settings(None, NEEDED).table_properties == {}
+    with pytest.raises(ConfigurationError, match=r"^partition-by and cluster-by exclude each other"):
+        load_settings(write(tmp_path, text), {**NEEDED, "cluster_by": ("topic",)})

@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import http.client
 import json
+import socket
+import time
 import urllib.parse
 from typing import Any, Final
 
@@ -15,6 +17,36 @@ _HEADERS: Final = {"Content-Type": "application/x-www-form-urlencoded", "Connect
 
 # An active master never sends this (Webapi).
 _STANDBY_TEXT: Final = "Please send your request to the master"
+
+
+class _TimedSocket(socket.socket):
+    """A socket whose receives all end by one moment, however little comes at a time. TimeoutError after it."""
+
+    deadline = 0.0
+    """By time.monotonic(), seconds."""
+
+    def recv_into(self, *arguments: Any) -> int:
+        left = self.deadline - time.monotonic()
+        if left <= 0:
+            raise TimeoutError("the answer was not complete in time")
+        self.settimeout(left)
+        return super().recv_into(*arguments)
+
+
+class _Connection(http.client.HTTPConnection):
+    """For one request that ends within `seconds`. No proxy of the environment applies inside a cluster, and no redirect
+    is followed: a standby master redirects to the active one (MasterStatusCheckFilter), and a token must not be sent to
+    an address in an answer."""
+
+    def __init__(self, address: str, seconds: float) -> None:
+        super().__init__(*split_address(address), timeout=seconds)
+        self._deadline = time.monotonic() + seconds
+
+    def connect(self) -> None:
+        super().connect()
+        self.sock = _TimedSocket(fileno=self.sock.detach())
+        self.sock.deadline = self._deadline
+        self.sock.settimeout(max(0.001, self._deadline - time.monotonic()))
 
 
 def query_master(address: str, method: str, timeout_ms: int, **parameters: str) -> dict[str, Any]:
@@ -35,7 +67,10 @@ def _query(address: str, page: str, method: str, timeout_ms: int, parameters: di
     """
     path = f"/{page}?{urllib.parse.urlencode({'method': method})}"
     try:
-        status, body = _fetch(address, path, urllib.parse.urlencode(parameters), timeout_ms / 1000)
+        with contextlib.closing(_Connection(address, timeout_ms / 1000)) as connection:
+            connection.request("POST", path, urllib.parse.urlencode(parameters), _HEADERS)
+            with connection.getresponse() as answer:
+                status, body = answer.status, answer.read()
     except (OSError, http.client.HTTPException, ValueError) as error:
         raise TransportError(f"no answer to {method} from http://{address}: {error}", address=address) from error
     if 300 <= status < 400:
@@ -52,13 +87,3 @@ def _query(address: str, page: str, method: str, timeout_ms: int, parameters: di
         text = str(parsed.get("errMsg", ""))
         raise (StandbyMaster if _STANDBY_TEXT in text else RemoteError)(method, text, address=address)
     return parsed
-
-
-def _fetch(address: str, path: str, form: str, seconds: float) -> tuple[int, bytes]:
-    """The status of the answer, and its body. No proxy of the environment applies inside a cluster, and no redirect is
-    followed: a standby master redirects to the active one (MasterStatusCheckFilter), and a token must not be sent to an
-    address in an answer."""
-    with contextlib.closing(http.client.HTTPConnection(*split_address(address), timeout=seconds)) as connection:
-        connection.request("POST", path, form, _HEADERS)
-        with connection.getresponse() as answer:
-            return answer.status, answer.read()

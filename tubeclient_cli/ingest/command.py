@@ -136,7 +136,7 @@ def ingest(
 
         output = Output(as_json=as_json)
         try:
-            for name in ("source_options", "format_options"):
+            for name in ("source_options", "format_options", "table_properties"):
                 given[name] = pairs(_FLAGS[name], given[name]) or None
             confs = spark_confs(conf)
             found = load_settings(settings, given, of_environment())
