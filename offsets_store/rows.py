@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from offsets_store.errors import SchemaMismatch
 from offsets_store.progress import GroupKey, GroupProgress, PartitionProgress, PartRead
-from offsets_store.schema import COLUMNS, INITIAL, POSITION, VERSION, WAITING, arrow_schema
+from offsets_store.schema import COLUMNS, INITIAL, POSITION, VERSION, arrow_schema
 from tubeclient.keys import INDEX_ENTRY_BYTES, PartitionKey
 
 if TYPE_CHECKING:
@@ -27,23 +27,16 @@ __all__ = [
     "keeps_initial",
     "newest_run",
     "next_sequence",
-    "places_of",
     "position_rows",
     "positions_of",
     "progress_of",
     "rows_from_arrow",
     "rows_to_arrow",
-    "waiting_in",
-    "waiting_of",
-    "waiting_rows",
 ]
 
 _NO_PARTITION = PartitionKey(-1, "", -1)
 """Stands for "the initial offsets named no partition", which must be remembered too."""
 
-
-_NO_OFFSET = -1
-"""The offset of a partition that has none yet."""
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -97,8 +90,6 @@ def checked(rows: list[Row]) -> list[Row]:
     """The rows of a group. SchemaMismatch if no release writes one of them so: it would move the group somewhere."""
     for row in rows:
         if row.next_offset % INDEX_ENTRY_BYTES or row.next_offset < 0:
-            if row.kind != POSITION and row.next_offset == _NO_OFFSET:
-                continue
             raise _foreign(row, f"nextOffset {row.next_offset}, and offsets are multiples of {INDEX_ENTRY_BYTES}")
     return rows
 
@@ -135,25 +126,12 @@ def initial_rows(
     key: GroupKey,
     starting: str,
     offsets: Mapping[PartitionKey, int],
-    waiting: Mapping[PartitionKey, str],
     stamp: Stamp,
 ) -> list[Row]:
-    """One row per partition: its initial offset for the options `starting`, or its starting text as `reason`."""
+    """One row per partition: its initial offset for the options `starting`."""
     answer = offsets or {_NO_PARTITION: 0}
-    values = [
-        *((*partition, offset, *[None] * 6) for partition, offset in sorted(answer.items())),
-        *_without_offset(waiting),
-    ]
+    values = ((*partition, offset, *[None] * 6) for partition, offset in sorted(answer.items()))
     return _rows(key, INITIAL, values, starting, stamp)
-
-
-def waiting_rows(key: GroupKey, waiting: Mapping[PartitionKey, str], stamp: Stamp) -> list[Row]:
-    """One row per partition without an offset yet, with its starting text as `reason`."""
-    return _rows(key, WAITING, _without_offset(waiting), None, stamp)
-
-
-def _without_offset(waiting: Mapping[PartitionKey, str]) -> Iterable[tuple[object, ...]]:
-    return ((*partition, _NO_OFFSET, *[None] * 5, text) for partition, text in sorted(waiting.items()))
 
 
 def _rows(
@@ -207,7 +185,7 @@ def all_progress(group_rows: Sequence[Row]) -> list[GroupProgress]:
         return found
     key = GroupKey.of(newest.consumer_group, newest.topic_set)
     mine = [row for row in group_rows if row.belongs_to(key)]
-    begins = [row._replace(reason=_BEGINS) for row in mine if row.topic and row.next_offset != _NO_OFFSET]
+    begins = [row._replace(reason=_BEGINS) for row in mine if row.topic]
     return [*found, _progress(key, begins, mine)]
 
 
@@ -233,29 +211,7 @@ def initial_of(key: GroupKey, starting: str, group_rows: Iterable[Row]) -> dict[
     rows = _initial(key, starting, group_rows)
     if not rows:
         return None
-    return {
-        row.partition: row.next_offset
-        for row in rows
-        if row.partition != _NO_PARTITION and row.next_offset != _NO_OFFSET
-    }
-
-
-def waiting_of(key: GroupKey, starting: str, group_rows: Iterable[Row]) -> dict[PartitionKey, str]:
-    """The partitions of the initial offsets that have no offset yet, with their starting texts."""
-    return places_of(_initial(key, starting, group_rows))
-
-
-def places_of(rows: Iterable[Row]) -> dict[PartitionKey, str]:
-    """The partitions among `rows` without an offset, with their starting texts."""
-    return {row.partition: row.reason or "" for row in rows if row.next_offset == _NO_OFFSET}
-
-
-def waiting_in(topics: Collection[str], group_rows: Sequence[Row]) -> dict[PartitionKey, str]:
-    """The starting texts of those partitions of `topics` that have no position yet because their broker was down, under
-    any topic set."""
-    begun = {row.partition for row in group_rows if row.kind == POSITION}
-    waits = [row for row in group_rows if row.kind == WAITING and row.topic in topics and row.partition not in begun]
-    return places_of(sorted(waits, key=_BY_RUN))
+    return {row.partition: row.next_offset for row in rows if row.partition != _NO_PARTITION}
 
 
 def _initial(key: GroupKey, starting: str, group_rows: Iterable[Row]) -> list[Row]:

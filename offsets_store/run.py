@@ -19,12 +19,9 @@ from offsets_store.rows import (
     initial_rows,
     newest_run,
     next_sequence,
-    places_of,
     position_rows,
-    waiting_of,
-    waiting_rows,
 )
-from offsets_store.schema import INITIAL, POSITION, WAITING
+from offsets_store.schema import INITIAL, POSITION
 from tubeclient.keys import PartitionKey
 from tubeclient.names import GroupName
 
@@ -96,15 +93,9 @@ class OffsetsRun:
         """Milliseconds since 1970 at the run's start, made unique within the group."""
         return self._epoch
 
-    def record(
-        self,
-        progress: Sequence[PartitionProgress],
-        as_of: datetime | None = None,
-        waiting: Mapping[PartitionKey, str] | None = None,
-    ) -> bool:
+    def record(self, progress: Sequence[PartitionProgress], as_of: datetime | None = None) -> bool:
         """Make `progress` the group's position as of `as_of` (UTC, default now): all partitions of the batch's offsets,
-        read or not. `waiting` maps each partition without an offset to its starting text; None keeps the table's
-        waiting partitions that `progress` lacks.
+        read or not.
 
         Returns False and writes nothing if the table already has these positions: recording a batch twice is harmless.
         Raises SupersededRun if a newer run of the group has written, OffsetsTableError if the table cannot be used; the
@@ -113,17 +104,14 @@ class OffsetsRun:
         wanted = {p.partition: p.next_offset for p in progress}
         if len(wanted) != len(progress):
             raise ValueError("a partition is named twice in the recorded progress")
-        self._check_topics([*wanted, *(waiting or ())])
+        self._check_topics(wanted)
 
         def rows(mine: list[Row], stamp: Stamp) -> list[Row] | None:
             kept = [] if self._clear_initial else [row for row in mine if row.kind == INITIAL]
-            waited = places_of(row for row in mine if row.kind == WAITING)
-            waits = {p: place for p, place in (waited if waiting is None else waiting).items() if p not in wanted}
             found = {row.partition: row.next_offset for row in mine if row.kind == POSITION}
-            if found == wanted and waits == waited and len(kept) + len(found) + len(waits) == len(mine):
+            if found == wanted and len(kept) + len(found) == len(mine):
                 return None
-            still = waiting_rows(self._key, waits, stamp)
-            return [*position_rows(self._key, progress, stamp), *still, *kept]
+            return [*position_rows(self._key, progress, stamp), *kept]
 
         changed = self._commit(rows, as_of)
         self._clear_initial = False
@@ -134,20 +122,13 @@ class OffsetsRun:
         with self._lock:
             return initial_of(self._key, starting, self._storage.rows(self._key.consumer_group))
 
-    def initial_waiting(self, starting: str) -> dict[PartitionKey, str]:
-        """The partitions of the initial offsets that have no offset yet, with their starting texts."""
-        with self._lock:
-            return waiting_of(self._key, starting, self._storage.rows(self._key.consumer_group))
-
     def keep_initial(
         self,
         starting: str,
         offsets: Mapping[PartitionKey, int],
-        waiting: Mapping[PartitionKey, str] | None = None,
         ends: Mapping[PartitionKey, int] | None = None,
     ) -> list[PartitionKey]:
-        """Keep the initial offsets, until `clear_initial`; replaces earlier ones. `waiting` maps each partition without
-        an offset to its starting text.
+        """Keep the initial offsets, until `clear_initial`; replaces earlier ones.
 
         Spark asks for them again if its first batch did not complete, and "latest" has moved on by then. Nobody would
         read what lies between the two answers. Raises as `record` does.
@@ -155,8 +136,7 @@ class OffsetsRun:
         `ends` are the ends of the brokers' data. A position past its end goes back to the initial offset, in the same
         commit: what a broker appends from now on is before it, and nobody has read it. Returns those partitions.
         """
-        waits = waiting or {}
-        self._check_topics([*offsets, *waits])
+        self._check_topics(offsets)
         back: dict[PartitionKey, PartitionProgress] = {}
 
         def rows(mine: list[Row], stamp: Stamp) -> list[Row]:
@@ -173,7 +153,7 @@ class OffsetsRun:
                 row for row in mine if row.kind != INITIAL and not (row.kind == POSITION and row.partition in back)
             ]
             moved = position_rows(self._key, back.values(), stamp)
-            return [*before, *moved, *initial_rows(self._key, starting, offsets, waits, stamp)]
+            return [*before, *moved, *initial_rows(self._key, starting, offsets, stamp)]
 
         self._clear_initial = False
         self._commit(rows)

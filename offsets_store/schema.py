@@ -21,7 +21,6 @@ __all__ = [
     "POSITION",
     "TABLE_PROPERTIES",
     "VERSION",
-    "WAITING",
     "Column",
     "arrow_schema",
     "check_schema",
@@ -35,8 +34,6 @@ POSITION: Final = "position"
 INITIAL: Final = "initial"
 """A row's `kind`: an initial offset of a new query, kept until batch 0 is complete."""
 
-WAITING: Final = "waiting"
-"""A row's `kind`: the partition has no offset yet, because its broker was down; see Offsets.waiting."""
 
 VERSION: Final = 1
 """The `rowVersion` that this release writes and reads."""

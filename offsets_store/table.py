@@ -11,7 +11,7 @@ from datetime import UTC
 from offsets_store.delta_rs import DeltaRsStorage
 from offsets_store.errors import RunAlive, display_uri
 from offsets_store.progress import GroupKey, GroupProgress
-from offsets_store.rows import Row, all_progress, keeps_initial, newest_run, positions_of, progress_of, waiting_in
+from offsets_store.rows import Row, all_progress, keeps_initial, newest_run, positions_of, progress_of
 from offsets_store.run import OffsetsRun, Storage, TableAccess, moment
 from tubeclient.keys import PartitionKey
 from tubeclient.names import group_name, topic_names
@@ -80,11 +80,6 @@ class OffsetsTable:
         A group that changes its topics continues from here.
         """
         return positions_of(topic_names(topics), self._rows(consumer_group))
-
-    def waiting(self, consumer_group: str, topics: Iterable[str]) -> dict[PartitionKey, str]:
-        """The starting texts of those partitions of `topics` that have no position yet because their broker was always
-        down. The texts are those of the query's offsets."""
-        return waiting_in(topic_names(topics), self._rows(consumer_group))
 
     def keeps_start(self, key: GroupKey) -> bool:
         """Whether initial offsets are kept: the first batch of a query is not known to be complete."""

@@ -28,17 +28,6 @@ def test_an_answer_that_names_no_partition_is_an_answer(open_table: Open) -> Non
     assert open_table().open_run(KEY, 1, force=True).initial_offsets("latest") == {}
 
 
-def test_partitions_without_an_offset_yet_are_kept_as_well(open_table: Open, clock: Clock) -> None:
-    open_table().open_run(KEY, 1).keep_initial("latest", {FIRST: 280}, {SECOND: "latest"})
-    clock.now += 1
-    run = open_table().open_run(KEY, 1, force=True)
-    assert run.initial_offsets("latest") == {FIRST: 280}
-    assert run.initial_waiting("latest") == {SECOND: "latest"}
-    assert run.initial_waiting("earliest") == {}
-    run.keep_initial("latest", {}, {FIRST: "group"})
-    assert (run.initial_offsets("latest"), run.initial_waiting("latest")) == ({}, {FIRST: "group"})
-
-
 def test_it_stays_while_positions_are_recorded_until_it_is_cleared(open_table: Open, uri: str) -> None:
     run = open_table().open_run(KEY, 1)
     run.record(at({FIRST: 28}))

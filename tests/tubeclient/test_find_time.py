@@ -64,14 +64,6 @@ class Bench(test_read_range.Bench):
         self.simulation.run()
         return found_by(actor)
 
-    def first(self, partition: int, begin: int, end: int) -> Any:
-        """The minute of the first message from entry `begin` up to `end`."""
-        actor = self.look(partition, lambda look: look.first_minute(StoreBounds(begin * ENTRY, end * ENTRY)))
-        self.simulation.run()
-        if actor.error is not None:
-            raise actor.error
-        return actor.result
-
 
 def with_minute(minute: int | None, size: int = 20) -> tuple[bytes, int]:
     time = "" if minute is None else f"19700101{minute // 60:02d}{minute % 60:02d}"
@@ -124,17 +116,6 @@ def test_the_first_message_of_a_minute_is_found_among_its_siblings(
         older = [at for at, time in own if time < minute]
         # Behind the last older one of its own: what lies between that and the first of the minute is its siblings'.
         assert found == (None if len(older) == len(own) else older[-1] + 1 if older else 0)
-
-
-def test_the_first_message_of_a_range_has_a_minute(bench: Bench) -> None:
-    bench.write([(0, 5), (1, 6), (0, 7), (0, None), (1, 3), *[(0, 9)] * 200], 30_000)
-    assert [bench.first(0, begin, 205) for begin in (0, 1, 2, 4)] == [5, 7, 7, 9]
-    assert [bench.first(1, begin, 205) for begin in (0, 2, 5)] == [6, 3, None]
-    assert bench.first(0, 7, 7) is None
-    with pytest.raises(NoMessageTime, match="carries no time"):
-        bench.first(0, 3, 205)
-    bench.store.expire(ENTRY)
-    assert bench.first(0, 0, 205) == 7
 
 
 def test_an_empty_partition_and_one_that_is_all_older(bench: Bench) -> None:

@@ -131,12 +131,6 @@ class TimedLook:
                 search.saw(offset, seen.start, seen.minute)
         return search.found
 
-    def first_minute(self, bounds: StoreBounds) -> Flow[int | None]:
-        """The minute of the first message within `bounds`, or of one behind them. None if there is none."""
-        if bounds.min_offset >= bounds.max_offset:
-            return None
-        return (yield from self._first(*bounds)).minute
-
     def release(self) -> Flow[None]:
         """Give the partition back, best effort. Without that, it is free when its lease ends."""
         yield from self._stay.leave()

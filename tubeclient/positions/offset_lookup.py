@@ -63,16 +63,6 @@ class OffsetLook(NamedTuple):
     """How the same stores gained partitions, by all looks of this lookup."""
 
 
-class FirstTime(NamedTuple):
-    """The time of a partition's first message in a range."""
-
-    time_ms: int | None
-    """Milliseconds since 1970 at the beginning of the message's minute; None if there is no message, or it is
-    unknown."""
-    failure: TubeError | None = None
-    """Why it is unknown: the broker does not answer, or the message has no time or is bad."""
-
-
 class OffsetLookup(ProcessBound):
     """Looks up the bounds of stores, the positions of groups and the offsets of times. Keeps its connections between
     calls. A damaged message ends a search by time with a CorruptMessage.
@@ -192,28 +182,6 @@ class OffsetLookup(ProcessBound):
 
             keys = sorted(moments)
             return dict(zip(keys, self._workers.map(search, keys), strict=True))
-
-    def first_times(
-        self, view: ClusterView, ranges: Mapping[PartitionKey, StoreBounds], *, time_zone: str = "UTC"
-    ) -> dict[PartitionKey, FirstTime]:
-        """Return the time of each partition's first message between these offsets, by the times that producers write
-        on messages. If there is none, it may be that of one behind them. `time_zone` is as for `offsets_at`.
-
-        Fetches one pack per partition, and more if long parts of the store have none of the partition's messages.
-        """
-        with self._open():
-            zone = zone_named(time_zone)
-            self._authority.visit_token = view.visit_token
-
-            def look(key: PartitionKey) -> FirstTime:
-                try:
-                    minute = self._looked(view, key, zone, lambda look: look.first_minute(ranges[key]))
-                except TubeError as error:
-                    return FirstTime(None, error)
-                return FirstTime(None if minute is None else minute * MINUTE_MS)
-
-            keys = sorted(ranges)
-            return dict(zip(keys, self._workers.map(look, keys), strict=True))
 
     def close(self) -> None:
         """End threads and connections. From then on all methods raise ClientClosed."""
