@@ -67,10 +67,7 @@ def _query(address: str, page: str, method: str, timeout_ms: int, parameters: di
     """
     path = f"/{page}?{urllib.parse.urlencode({'method': method})}"
     try:
-        with contextlib.closing(_Connection(address, timeout_ms / 1000)) as connection:
-            connection.request("POST", path, urllib.parse.urlencode(parameters), _HEADERS)
-            with connection.getresponse() as answer:
-                status, body = answer.status, answer.read()
+        status, body = _fetch(address, path, urllib.parse.urlencode(parameters), timeout_ms / 1000)
     except (OSError, http.client.HTTPException, ValueError) as error:
         raise TransportError(f"no answer to {method} from http://{address}: {error}", address=address) from error
     if 300 <= status < 400:
@@ -87,3 +84,11 @@ def _query(address: str, page: str, method: str, timeout_ms: int, parameters: di
         text = str(parsed.get("errMsg", ""))
         raise (StandbyMaster if _STANDBY_TEXT in text else RemoteError)(method, text, address=address)
     return parsed
+
+
+def _fetch(address: str, path: str, form: str, seconds: float) -> tuple[int, bytes]:
+    """The status of the answer, and its body."""
+    with contextlib.closing(_Connection(address, seconds)) as connection:
+        connection.request("POST", path, form, _HEADERS)
+        with connection.getresponse() as answer:
+            return answer.status, answer.read()
