@@ -277,7 +277,6 @@ LAYERS = {
         | {"tubeclient.printable", "tubeclient.html_table"},
         NETWORK | {"spark_source"},
     ),
-    # The verdict on a group, for commands, pages and metrics.
     "spark_source/plan": Layer(
         {
             "pyspark.sql.datasource",

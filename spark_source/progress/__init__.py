@@ -1,1 +1,1 @@
-"""Reports how far the sink is: offsets table, brokers, listeners."""
+"""Reports how far the sink is: the offsets table, and the listener for lags."""
