@@ -111,3 +111,30 @@ def lose_request(bench: Bench, method: Method) -> None:
 
 def lose_answer(bench: Bench, method: Method) -> None:
     bench.simulation.lose(method, answer=True)
+
+
+@pytest.mark.parametrize("meanwhile", ["disconnect", "connect", "jump"])
+def test_a_commit_that_the_broker_has_counts_whatever_becomes_of_the_partition(
+    bench: Bench, client: Client, meanwhile: str
+) -> None:
+    delivery, registrar = client.get(), client.registrar
+    end = delivery.start + len(delivery) * 28
+    flows = {
+        "disconnect": lambda: registrar.disconnect(bench.key(), wait_ms=0),
+        "connect": lambda: registrar.connect(bench.view, bench.key(), end, timeout_ms=0),
+        "jump": registrar.jump_to_latest,
+    }
+    confirming = bench.simulation.start(client.fetcher.confirm(delivery, consumed=True))
+    bench.simulation.start(flows[meanwhile](), after_ms=0.3, on_event=client.handle)
+    bench.simulation.run(5_000)
+    assert (confirming.error, confirming.result) == (None, end)
+
+
+def test_a_pack_that_is_out_outlives_an_interrupted_call(bench: Bench, client: Client) -> None:
+    delivery = client.get()
+    asking = client.registrar.guarded(client.fetcher.get(timeout_ms=1_000))
+    next(asking)
+    with pytest.raises(KeyboardInterrupt):
+        asking.throw(KeyboardInterrupt())
+    client.confirm(delivery)
+    assert delivery.bodies + client.drain() == bench.of(bench.key())

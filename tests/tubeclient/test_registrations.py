@@ -232,6 +232,25 @@ def test_a_connect_that_is_refused_half_way(bench: Bench, ahead: Client, out: De
     assert_nothing_is_missing(bench, ahead, out)
 
 
+def test_a_partition_that_is_given_back_before_it_was_corrected(bench: Bench, ahead: Client, out: Delivery) -> None:
+    bench.restart_cleanly(bench.key())
+    broker: Any = bench.brokers[1]
+    handle = broker.handle
+
+    def refuse_corrections(method: Method, request: Any, *more: Any) -> Any:
+        if method is Method.PARTITION_REGISTER and request.HasField("currOffset"):
+            broker.faults.force(Method.PARTITION_REGISTER, 503)
+        return handle(method, request, *more)
+
+    broker.handle = refuse_corrections
+    bench.simulation.run(9_000)
+    broker.handle = handle
+    assert ahead.registrar.holdings.by_key[bench.key()].position.confirmed == out.start  # not where the broker is
+    assert ahead.disconnect(bench.key())
+    assert ahead.connect(bench.key()) == out.start
+    assert_nothing_is_missing(bench, ahead, out)
+
+
 @pytest.mark.parametrize("answer", [False, True], ids=["request", "answer"])
 @pytest.mark.parametrize("before", [0, 1], ids=["first", "second"])
 def test_a_registration_that_is_lost(bench: Bench, ahead: Client, out: Delivery, before: int, answer: bool) -> None:

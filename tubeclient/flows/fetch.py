@@ -124,7 +124,9 @@ class Fetcher:
             tickets = yield from self._registrar.send(holding, *sends)
             answer = yield Receive(tickets[0])
             if holding.version != version:
-                raise StalePack(partition=str(key))
+                if answer.errCode != 200:
+                    raise StalePack(partition=str(key))
+                return int(answer.currOffset)  # the broker has it, whatever became of the partition meanwhile
             if len(tickets) == 1:
                 self._registrar.received(holding)
             checked(answer, f"confirming a pack of partition {key}", partition=str(key))

@@ -121,8 +121,9 @@ class Holding:
     @property
     def position(self) -> Position:
         """How far it has been read."""
-        fetched = self.confirmed if self.out is None else self.out.end
-        return Position(self.confirmed, fetched, self.end, self.updated_ms)
+        confirmed = self.last_standing.confirmed
+        fetched = confirmed if self.out is None else self.out.end
+        return Position(confirmed, fetched, self.end, self.updated_ms)
 
     @property
     def is_alone(self) -> bool:

@@ -128,8 +128,8 @@ class Registrar:
             raise self.failure
 
     def guarded(self, flow: Flow[T]) -> Flow[T]:
-        """A flow whose caller may be interrupted anywhere, with nothing left half done: then all partitions are void.
-        They are registered anew, and unconfirmed packs come again."""
+        """A flow whose caller may be interrupted anywhere, with nothing left half done: then all partitions are void,
+        but for those whose pack is out. They are registered anew, and what was asked for them comes again."""
         try:
             return (yield from flow)
         except TubeError:
@@ -139,7 +139,7 @@ class Registrar:
                 if holding.leaving or not holding.assigned or holding.phase is Phase.GONE:
                     self.left[holding.key] = holding.last_standing
                     self.holdings.drop(holding)
-                else:
+                elif holding.out is None or holding not in self.holdings.in_phase[Phase.DELIVERED]:
                     holding.void()
             self.interrupted = True
             raise
@@ -311,7 +311,8 @@ class Registrar:
         """Drop a partition and tell the broker, best effort. Without that, it is free when the lease ends."""
         key, reader = holding.key, self.reader(holding.key)
         # While it is being taken up again, the broker may have another position than it is to have.
-        is_sure = holding.phase is not Phase.REGISTERING and key not in self._perhaps_registered
+        is_back = holding.standing is None or holding.confirmed == holding.standing.confirmed
+        is_sure = is_back and holding.phase is not Phase.REGISTERING and key not in self._perhaps_registered
         self.left[key] = holding.last_standing
         self.holdings.drop(holding)
         if not holding.line.up:
