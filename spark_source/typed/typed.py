@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -69,7 +70,7 @@ def _check_session(frame: DataFrame, form: RecordFormat) -> None:
     unread = {"spark.sql.ansi.enabled"}  # it is for the rules of a target
     if form.encoding == "UTF-8":
         unread |= {"spark.sql.legacy.javaCharsets", "spark.sql.legacy.codingErrorAction"}
-    if "variant" not in form.columns.simpleString():
+    if not re.search(r'[tT]ype":"variant"', form.columns.json()):
         unread |= {name for name in MEANING if name.startswith("spark.sql.variant.")}
     found = {name: frame.sparkSession.conf.get(name) for name in MEANING if name not in unread}
     wrong = [f"{name} is {text}, and must be {MEANING[name]}" for name, text in found.items() if text != MEANING[name]]

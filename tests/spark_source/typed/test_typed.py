@@ -73,10 +73,6 @@ def test_times_are_in_the_sessions_zone(delta_spark: SparkSession) -> None:
         ({"schema": "badReason STRING"}, "the schema has a column badReason"),
         ({"schema": "tubemq STRING"}, "the schema has a column tubemq"),
         ({"separator": ","}, "separator is for csv and kv"),
-        (
-            {"options": {"timeZone": "UTC"}},
-            "the format options have timeZone, which has a setting of its own, time-zone",
-        ),
         ({"options": {"datFormat": "y"}}, "did you mean dateFormat"),
         ({"encoding": "GBK"}, "javaCharsets is false, and must be true; .*codingErrorAction"),
         ({"schema": "v VARIANT"}, "spark.sql.variant"),
