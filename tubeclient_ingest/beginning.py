@@ -156,12 +156,11 @@ def known_positions(
     The offsets table follows the sink, so it counts only for topics without rows in the sink. If it is ahead anyway,
     those rows went elsewhere, and starting there would leave them out of this sink for good. The user must ask for that
     with `starting` "group", which takes the later of the two in each partition. With any other `starting` but "target"
-    or None (not given) the offsets table does not count. A partition that waits for its broker, and has no position in
-    either, keeps waiting with the same starting text.
+    or None (not given) the offsets table does not count.
     """
     sink, table = Offsets.of(in_sink), Offsets.of(in_table)
     if starting == GROUP:
-        later = Offsets({p: max(at, sink.get(p, at)) for p, at in table.items()}).with_waiting(table.waiting)
+        later = Offsets({p: max(at, sink.get(p, at)) for p, at in table.items()})
         return of_topics(sink.merge(later), topics)
     others = _topics(table) - _topics(sink)
     kept = of_topics(table, others) if starting in (None, TARGET) else Offsets({})
@@ -169,9 +168,9 @@ def known_positions(
 
 
 def of_topics(offsets: Offsets, topics: Iterable[str]) -> Offsets:
-    """The part of `offsets` that is in `topics`, waiting partitions included."""
+    """The part of `offsets` that is in `topics`."""
     names = set(topics)
-    return offsets.without({key for key in (*offsets, *offsets.waiting) if key.topic not in names})
+    return offsets.without({key for key in offsets if key.topic not in names})
 
 
 def starting_offsets(known: Offsets, topics: tuple[str, ...], fallback: str) -> str:
@@ -180,7 +179,7 @@ def starting_offsets(known: Offsets, topics: tuple[str, ...], fallback: str) -> 
     A new partition of a known topic is read from its beginning. An unknown topic starts by `fallback`, the
     setting for a first run. ConfigurationError if that is a time: the source takes times or offsets, not both.
     """
-    if not (known or known.waiting):
+    if not known:
         return fallback
     unknown = sorted(set(topics) - _topics(known))
     if not unknown:
@@ -209,7 +208,6 @@ def start_text(
     places = {
         "where the group's rows in the target end, in": of_sink,
         "where the offsets table has the group, in": [one for one in known if one not in set(of_sink)],
-        "by their starting texts, once their brokers answer, in": list(known.waiting),
     }
     said = [f"{where} {_partitions(partitions)}" for where, partitions in places.items() if partitions]
     if unknown := sorted(set(topics) - _topics(known)):
@@ -227,7 +225,7 @@ def start_text(
 
 
 def _topics(offsets: Offsets) -> set[str]:
-    return {partition.topic for partition in (*offsets, *offsets.waiting)}
+    return {partition.topic for partition in offsets}
 
 
 def _partitions(partitions: Collection[PartitionKey]) -> str:

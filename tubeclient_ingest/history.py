@@ -133,7 +133,7 @@ class SinkState:
 
     def without_topics(self, topics: Collection[str]) -> SinkState:
         """The state for a run that begins `topics` anew. What others did to the rows is no matter if these are all."""
-        forgotten = [partition for partition in (*self.ends, *self.ends.waiting) if partition.topic in topics]
+        forgotten = [partition for partition in self.ends if partition.topic in topics]
         record = self.record and replace(self.record, ends=self.record.ends.without(forgotten))
         taken_out = self.taken_out if record and _topics(record) else None
         return replace(self, record=record, taken_out=taken_out, undone_topics=self.undone_topics.union(topics))
@@ -204,7 +204,7 @@ def state_of(commits: Sequence[Commit], consumer_group: str, table_id: str | Non
 
 
 def _topics(record: SinkRecord | None) -> set[str]:
-    return set() if record is None else {partition.topic for partition in (*record.ends, *record.ends.waiting)}
+    return set() if record is None else {partition.topic for partition in record.ends}
 
 
 def _harm(commit: Commit, how: Harm) -> TakenOut:

@@ -94,6 +94,8 @@ class Ingest:
     def _acquire(self) -> None:
         if not self._running.acquire(blocking=False):
             raise ConfigurationError("this job runs already; stop it first")
+        if not self._stops_from_outside:
+            self._stop.clear()
 
     def stop(self) -> None:
         """End after the running round. Waits until the run has ended."""
@@ -174,8 +176,6 @@ class Ingest:
 
     def _run(self, tell: Callable[[Event], object]) -> None:
         self._error, self._last, self._count, self._began, self._ended = None, None, 0, time.monotonic(), None
-        if not self._stops_from_outside:
-            self._stop.clear()
         self._status = "starts"
 
         def told(event: Event) -> None:

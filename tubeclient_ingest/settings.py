@@ -158,6 +158,14 @@ class IngestSettings:
         given = parse_options(self.options(self.fallback))
         # As the source has them: what the target records by name is looked for by these.
         self._put({"consumer_group": given.consumer_group, "topics": given.subscribe})
+        if given.columns and "*" not in given.columns and (self.schema or self.schema_from_inlong or self.bad_records):
+            # A record that cannot be parsed is named, or kept, by its place and its bytes.
+            needed = ["topic", "partitionKey", "messageId", "value", *["recordIndex"] * (given.payload != "raw")]
+            if missing := [one for one in needed if one.lower() not in map(str.lower, given.columns)]:
+                raise ConfigurationError(
+                    f"the source's option columns lacks {', '.join(missing)}. The job needs them to parse records and"
+                    " to name bad ones; add them"
+                )
 
     def _put(self, values: Mapping[str, object]) -> None:
         for name, value in values.items():

@@ -106,7 +106,7 @@ def failure(text: str) -> IngestFailed:
     else:
         first = _JAVA_CAUSE.search(text)
         cause = first[1] if first is not None else text.strip().split("\n")[0].strip()
-        roots = _CAUSED_BY.findall(text)
+        roots = _CAUSED_BY.findall(text) if first is not None else []  # below Spark's own texts there may be values
         if roots and roots[-1] not in cause:
             cause += f"; caused by {roots[-1]}"
     cause = _SHOWN_VALUE.sub("A value", without_passwords(cause))

@@ -18,7 +18,7 @@ from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 
-from spark_source.offsets.offsets import VERSION, WAITING, Offsets, check_version
+from spark_source.offsets.offsets import VERSION, Offsets, check_version
 from tubeclient.errors import ConfigurationError, ConnectError
 from tubeclient.keys import PartitionKey, StoreBounds, StoreKey, checked_offset
 
@@ -95,7 +95,6 @@ class OffsetSpec:
             elif isinstance(value, dict):
                 offsets = Offsets.of_stores({key: value})
                 put_once(named, offsets, option)
-                put_once(named, dict.fromkeys(offsets.waiting, _WORDS[WAITING]), option)
             else:
                 put_once(named, {PartitionKey.parse(key): _place(value, f"{key} in {option}")}, option)
         return cls(option, default, tuple(sorted(named.items())))
@@ -123,8 +122,9 @@ class OffsetSpec:
         return replace(self, named=tuple((key, place) for key, place in self.named if key not in unknown))
 
     def with_known(self, known: Mapping[PartitionKey, int]) -> OffsetSpec:
-        """Return this spec with `known` positions for partitions that it does not name."""
-        new = {} if self.default is not None else {**known, **dict(self.named)}
+        """Return this spec with `known` positions for partitions that it does not name, where their default would not
+        find these, or would have to ask a broker."""
+        new = {**known, **dict(self.named)} if self.default in (None, "latest") else {}
         return replace(self, named=tuple(sorted(new.items()))) if new else self
 
     def with_new_from_earliest(self, partitions: Iterable[PartitionKey]) -> OffsetSpec:
@@ -176,8 +176,8 @@ def resolve(
     beginning if the group has a position elsewhere in the topic (then the partition is new), otherwise by the word
     after `group:`. ConfigurationError: a named partition does not exist, or an existing one has no place.
 
-    Of a store that `bounds` do not have, a partition at `latest` waits, and one at the store's first offset is left
-    out: it enters there later, as a new partition does.
+    Of a store that `bounds` do not have, a partition at `latest` is a ConnectError, and one at the store's first offset
+    is left out: it enters there later, as a new partition does.
     """
     keys = sorted(partitions)
     named = dict(spec.named)
@@ -202,7 +202,7 @@ def resolve(
             f"for {_some(lost)}; write group:earliest or group:latest, or set {spec.option} to another value"
         )
     resolved: dict[PartitionKey, int] = {}
-    waiting: list[PartitionKey] = []
+    silent: list[PartitionKey] = []
     for key in keys:
         place = named.get(key, spec.default)
         assert not isinstance(place, Moment), f"{key} at {place} was not looked for"
@@ -215,8 +215,10 @@ def resolve(
         elif held is not None:
             resolved[key] = held.max_offset if place == "latest" else held.min_offset
         elif place == "latest":
-            waiting.append(key)
-    return Offsets(resolved).with_waiting(waiting)
+            silent.append(key)
+    if silent:
+        raise _silent(f"{spec.option} has latest", silent)
+    return Offsets(resolved)
 
 
 def parse_timestamp(text: str, option: str) -> OffsetSpec:
@@ -260,17 +262,21 @@ def without_times(
     timestamps_ms = {key: place.timestamp_ms for key, place in places.items() if isinstance(place, Moment)}
     silent = [key for key in timestamps_ms if key.store not in bounds]
     if silent:
-        raise ConnectError(
-            f"{spec.option} is a time, which is looked up at all brokers, and that of {_some(silent)} does not answer; "
-            "start again when it does",
-            condition="BROKER_UNREACHABLE",
-        )
+        raise _silent(f"{spec.option} is a time", silent)
     found = lookup.offsets_at(view, timestamps_ms, time_zone=time_zone, bounds=bounds)
     missing = [key for key, at in found.items() if at is None]
     _log.info("%s: searched %d partitions, %d have no message so late", spec.option, len(found), len(missing))
     stay = {key: place for key, place in places.items() if place is not None and key not in timestamps_ms}
     pinned: dict[PartitionKey, Place] = {**stay, **{key: "latest" if at is None else at for key, at in found.items()}}
     return replace(spec, default=None, named=tuple(sorted(pinned.items())))
+
+
+def _silent(what: str, keys: list[PartitionKey]) -> ConnectError:
+    return ConnectError(
+        f"{what}, which is looked up at the brokers, and that of {_some(keys)} does not answer; start again when it "
+        "does",
+        condition="BROKER_UNREACHABLE",
+    )
 
 
 def _some(keys: list[PartitionKey]) -> str:

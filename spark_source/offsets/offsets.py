@@ -8,9 +8,6 @@ the normal case, are written as one run of partition ids.
 
 The outer keys are stores (brokerId:topic:storeId), the inner ones partition ids; both are sorted as text. `version` is
 that of this form: a checkpoint outlives the release that wrote it.
-
-A partition to be read from `latest` whose broker was down when the query began has no offset yet. It waits (`waiting`):
-{"2:flights:0": {"0-3": "latest"}, "version": 1}.
 """
 
 from __future__ import annotations
@@ -24,13 +21,10 @@ from tubeclient._version import __version__
 from tubeclient.errors import ConfigurationError
 from tubeclient.keys import MAX_STORE_PARTITIONS, PartitionKey, StoreKey, checked_offset
 
-__all__ = ["VERSION", "WAITING", "Offsets", "PartitionSet", "Run", "check_version"]
+__all__ = ["VERSION", "Offsets", "PartitionSet", "Run", "check_version"]
 
 VERSION: Final = 1
 """Of the canonical text."""
-
-WAITING: Final = "latest"
-"""In place of an offset: the partition begins at its end, once its broker answers."""
 
 
 class Run(NamedTuple):
@@ -92,17 +86,13 @@ def _spans(ids: Sequence[int]) -> list[tuple[int, int]]:
     return spans
 
 
-_NONE: Final = PartitionSet(())
-
-
 class Offsets(Mapping[PartitionKey, int]):
     """The next offset to read of each partition, in bytes of its store's index. Immutable; equal maps have equal texts.
 
-    Stored by store and run, like the text: a query of 10 000 partitions has some hundred stores. As a mapping it has
-    the partitions with an offset; the others are in `waiting`.
+    Stored by store and run, like the text: a query of 10 000 partitions has some hundred stores.
     """
 
-    __slots__ = ("_dict", "_positions", "_runs", "_spans", "waiting")
+    __slots__ = ("_dict", "_positions", "_runs", "_spans")
 
     def __init__(self, positions: Mapping[PartitionKey, int]) -> None:
         checked = {key: checked_offset(positions[key], str(key)) for key in sorted(positions)}
@@ -110,8 +100,6 @@ class Offsets(Mapping[PartitionKey, int]):
         for key, at in checked.items():
             _append(runs.setdefault(key.store, []), key.partition_id, key.partition_id, at)
         self._runs: Final[Mapping[StoreKey, Sequence[Run]]] = runs
-        self.waiting = _NONE
-        """Partitions without an offset yet; they begin at `latest`."""
         self._positions: dict[PartitionKey, int] | None = checked
         self._dict: dict[str, Any] | None = None
         self._spans: Mapping[StoreKey, Sequence[tuple[int, int]]] | None = None
@@ -122,9 +110,9 @@ class Offsets(Mapping[PartitionKey, int]):
         return positions if isinstance(positions, Offsets) else cls(positions)
 
     @classmethod
-    def of_runs(cls, runs: Mapping[StoreKey, Iterable[Run]], waiting: Iterable[PartitionKey] = ()) -> Offsets:
+    def of_runs(cls, runs: Mapping[StoreKey, Iterable[Run]]) -> Offsets:
         """Return the offsets of stores, in any order. A store's runs must be sorted, disjoint and valid; neighbouring
-        runs may be mergeable. `waiting` are other partitions."""
+        runs may be mergeable."""
         joined: dict[StoreKey, Sequence[Run]] = {}
         for store in sorted(runs):
             of_store = list(runs[store])
@@ -136,14 +124,7 @@ class Offsets(Mapping[PartitionKey, int]):
                 joined[store] = of_store
         made = cls.__new__(cls)
         made._runs, made._positions, made._dict, made._spans = joined, None, None, None  # type: ignore[misc]
-        made.waiting = PartitionSet.of(waiting)
         return made
-
-    def with_waiting(self, waiting: Collection[PartitionKey]) -> Offsets:
-        """Return these offsets with `waiting` as the waiting partitions, except those that have an offset here."""
-        if not (waiting or self.waiting):
-            return self
-        return Offsets.of_runs(self._runs, [key for key in waiting if key not in self])
 
     @classmethod
     def from_dict(cls, given: object) -> Offsets:
@@ -158,7 +139,6 @@ class Offsets(Mapping[PartitionKey, int]):
     def of_stores(cls, stores: Mapping[str, Any]) -> Offsets:
         """Parse what `to_dict` has for stores; ConfigurationError as `from_dict`."""
         parsed: dict[StoreKey, list[Run]] = {}
-        waiting: list[PartitionKey] = []
         for store_text, runs in stores.items():
             store = _parse_store(store_text)
             if not isinstance(runs, Mapping):
@@ -167,10 +147,6 @@ class Offsets(Mapping[PartitionKey, int]):
                 )
             for run_text, offset in runs.items():
                 first, last = _parse_run(store, run_text)
-                if offset == WAITING:
-                    ids = range(first, last + 1)
-                    waiting += [PartitionKey(store.broker_id, store.topic, number) for number in ids]
-                    continue
                 at = checked_offset(offset, f"{store}, partitions {run_text}")
                 parsed.setdefault(store, []).append(Run(first, last, at))
         for store, of_store in parsed.items():
@@ -179,11 +155,7 @@ class Offsets(Mapping[PartitionKey, int]):
                 if other.first <= one.last:
                     twice = PartitionKey(store.broker_id, store.topic, other.first)
                     raise ConfigurationError(f"the offsets name partition {twice} twice")
-        made = cls.of_runs(parsed, waiting)
-        for key in waiting:
-            if key in made:
-                raise ConfigurationError(f"the offsets name partition {key} twice")
-        return made
+        return cls.of_runs(parsed)
 
     @classmethod
     def parse(cls, text: str) -> Offsets:
@@ -218,11 +190,11 @@ class Offsets(Mapping[PartitionKey, int]):
 
     def __eq__(self, other: object) -> bool:
         if isinstance(other, Offsets):
-            return self._runs == other._runs and self.waiting.spans == other.waiting.spans
+            return self._runs == other._runs
         return super().__eq__(other)
 
     def __hash__(self) -> int:
-        return hash((*((store, *runs) for store, runs in self._runs.items()), *self.waiting))
+        return hash(tuple((store, *runs) for store, runs in self._runs.items()))
 
     def __repr__(self) -> str:
         return f"Offsets({self.to_json()})"
@@ -232,15 +204,12 @@ class Offsets(Mapping[PartitionKey, int]):
         return dict(self._by_key)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the canonical form for json.dumps: by run an offset, or WAITING; and the version. It is shared: do not
-        change it."""
+        """Return the canonical form for json.dumps: offsets by run, and the version. It is shared: do not change it."""
         if self._dict is None:
-            texts: dict[str, dict[str, int | str]] = {
+            texts = {
                 str(store): {_run_text(run.first, run.last): run.offset for run in runs}
                 for store, runs in self._runs.items()
             }
-            for store, spans in self.waiting.spans.items():
-                texts.setdefault(str(store), {}).update((_run_text(*span), WAITING) for span in spans)
             stores = {store: dict(sorted(texts[store].items())) for store in sorted(texts)}
             self._dict = {**stores, "version": VERSION}  # last as text too: stores begin with a digit
         return self._dict
@@ -250,15 +219,12 @@ class Offsets(Mapping[PartitionKey, int]):
         return json.dumps(self.to_dict())
 
     def merge(self, newer: Mapping[PartitionKey, int]) -> Offsets:
-        """Return these offsets overridden by those of `newer`. Partitions that wait in either keep waiting, unless the
-        other has an offset."""
-        waiting = newer.waiting if isinstance(newer, Offsets) else ()
-        return Offsets({**self._by_key, **newer}).with_waiting({*self.waiting, *waiting})
+        """Return these offsets overridden by those of `newer`."""
+        return Offsets({**self._by_key, **newer})
 
     def without(self, partitions: Collection[PartitionKey]) -> Offsets:
-        """Return these offsets without `partitions`, including waiting ones."""
-        kept = Offsets({key: at for key, at in self.items() if key not in partitions})
-        return kept.with_waiting([key for key in self.waiting if key not in partitions])
+        """Return these offsets without `partitions`."""
+        return Offsets({key: at for key, at in self.items() if key not in partitions})
 
     def clamp(self, low: Mapping[PartitionKey, int], high: Mapping[PartitionKey, int]) -> Offsets:
         """Return these offsets raised to `low` and then lowered to `high`, for the partitions in those."""
@@ -266,7 +232,7 @@ class Offsets(Mapping[PartitionKey, int]):
             return self  # each batch asks, and hardly ever has anything to raise
         return Offsets(
             {key: min(max(at, low.get(key, at)), high.get(key, max(at, low.get(key, at)))) for key, at in self.items()}
-        ).with_waiting(self.waiting)
+        )
 
     def overtaken_by(self, others: Mapping[PartitionKey, int]) -> list[PartitionKey]:
         """Return the partitions, sorted, that are further in `others`; unknown partitions do not count."""

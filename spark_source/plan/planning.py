@@ -43,7 +43,6 @@ def plan(
     partitions: Iterable[PartitionKey],
     bounds: Mapping[StoreKey, StoreBounds],
     max_rows: int | None,
-    entering: Mapping[PartitionKey, int] | None = None,
     growth: Mapping[StoreKey, StoreGrowth] | None = None,
 ) -> Offsets:
     """Return where the batch that begins at `start` ends; `start` itself if there is nothing to do.
@@ -51,11 +50,10 @@ def plan(
     `partitions` can be read now; others, and those whose store has no bounds, keep their offsets. Partitions missing
     from `start` are new. They enter at their store's first offset, or at the first offset that may have their messages
     according to `growth`, but never before all other partitions. They are read from the next batch on, so that a range
-    only depends on two recorded offsets. Waiting partitions enter in the same way, at their offset in `entering`;
-    without one they keep waiting. No partition moves backward or past its store's end. With `max_rows` the windows of
-    all stores have at most so many entries, and exactly so many while there are enough. Every partition with something
-    to read progresses, or takes turns if there are too few rows. Expired messages do not count; a
-    batch may consist of nothing else. With 0 rows, only new partitions enter and expired messages are skipped.
+    only depends on two recorded offsets. No partition moves backward or past its store's end. With `max_rows` the
+    windows of all stores have at most so many entries, and exactly so many while there are enough. Every partition with
+    something to read progresses, or takes turns if there are too few rows. Expired messages do not count; a batch may
+    consist of nothing else. With 0 rows, only new partitions enter and expired messages are skipped.
     """
     readable = PartitionSet.of(partitions)
     known = _known_stores(start, readable, bounds)
@@ -69,14 +67,11 @@ def plan(
         if store in known and known[store].ids is None:
             continue
         new: Collection[int] = readable.ids_of(store).difference(*(run.ids for run in start.runs.get(store, ())))
-        if start.waiting:
-            new = {number for number in new if PartitionKey(store.broker_id, store.topic, number) not in start.waiting}
         if new:
             runs = start.runs.get(store, ())
             entered = [Run(number, number, _entry(number, runs, held, (growth or {}).get(store))) for number in new]
             moved[store] = sorted([*moved.get(store, runs), *entered])
-    planned = Offsets.of_runs({**start.runs, **moved}, start.waiting) if moved else start
-    return planned.merge(entering) if entering else planned
+    return Offsets.of_runs({**start.runs, **moved}) if moved else start
 
 
 def _entry(partition_id: int, others: Sequence[Run], held: StoreBounds, growth: StoreGrowth | None) -> int:

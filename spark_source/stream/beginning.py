@@ -12,11 +12,11 @@ from spark_source.options.source_options import SourceOptions
 from spark_source.progress.progress_table import ProgressTable
 from spark_source.stream.snapshot import Layout, Snapshot, some_of
 from tubeclient.errors import ConfigurationError, ConnectError, NoMessageTime
-from tubeclient.keys import INDEX_ENTRY_BYTES, PartitionKey, StoreBounds, StoreKey
+from tubeclient.keys import PartitionKey, StoreBounds, StoreKey
 from tubeclient.metadata import ClusterView
 from tubeclient.positions.offset_lookup import OffsetLookup
 
-__all__ = ["OffsetFinder", "beginning", "late_starts", "starts_again"]
+__all__ = ["OffsetFinder", "beginning", "starts_again"]
 
 _log = logging.getLogger(__name__)
 
@@ -75,12 +75,12 @@ def beginning(
     if waits and spec.default != "earliest":  # from there a partition that is not named enters as a new one does
         kept = finder.progress.positions({shown.topic for shown in layout.view.layouts})
         known = {key: at for key, at in kept.items() if layout.is_away(key)}
-    chosen, partitions = spec.with_known(known), {*layout.configured, *known}
+    chosen, partitions = spec, {*layout.configured, *known}
     if not finder.options.fail_on_data_loss:
         partitions.update(key for key, _ in spec.named if waits and layout.is_away(key))
         chosen = chosen.without_unknown(partitions)
     view = layout.view_read
-    chosen = chosen.with_new_from_earliest(partitions)
+    chosen = chosen.with_new_from_earliest(partitions).with_known(known)
     return finder.find(chosen, partitions, view, bounds, lambda: finder.group_positions(view))
 
 
@@ -112,28 +112,3 @@ def starts_again(
             )
         _log.warning("failOnDataLoss is false, going on: %s; what the batch has of them is not read", told)
     return {key: starts[key] for key in missing if key in starts}
-
-
-def late_starts(
-    waiting: Collection[PartitionKey], readable: Collection[PartitionKey], bounds: Mapping[StoreKey, StoreBounds]
-) -> Mapping[PartitionKey, int]:
-    """Return where those of `waiting` enter whose broker answers now: at their store's end.
-
-    Others may have written to it since the query began: the broker may have been unreachable only from here, or back
-    for a while. Those messages are not read, and a warning says how many there may be.
-    """
-    entering = {key: bounds[key.store].max_offset for key in waiting if key.store in bounds and key in readable}
-    for store in sorted({key.store for key in entering}):
-        low, end = bounds[store]
-        if end > low:
-            _log.warning(
-                "%s waited for `latest` since the query began, and enter now, at %d. Messages written in between are "
-                "not read. They are between %d and %d, together with older ones, at most %d messages. "
-                "To read them, give these offsets to a batch read",
-                some_of([key for key in entering if key.store == store]),
-                end,
-                low,
-                end,
-                (end - low) // INDEX_ENTRY_BYTES,
-            )
-    return entering

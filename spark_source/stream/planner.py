@@ -21,7 +21,7 @@ from spark_source.plan.batch_plan import Assigner, BatchPlan, PartitionAssignmen
 from spark_source.plan.planning import plan, rows_to_read
 from spark_source.plan.read_task import ReadTask, tasks_of
 from spark_source.progress.progress_table import ProgressTable
-from spark_source.stream.beginning import OffsetFinder, beginning, late_starts, starts_again
+from spark_source.stream.beginning import OffsetFinder, beginning, starts_again
 from spark_source.stream.group_position import GroupPosition
 from spark_source.stream.loss_judge import LossJudge
 from spark_source.stream.snapshot import Layout, Snapshot, SnapshotCache, Target
@@ -190,13 +190,12 @@ class StreamPlanner:
         partitions, bounds = recent.layout.readable, recent.bounds
         if self._target is not None:
             partitions, bounds = self._target.within(recent)
-        entering = late_starts(held.waiting, partitions, bounds) if held.waiting else {}
         held_back = False
         if min_rows is not None:
             held_back = not self._delay_over and rows_to_read(held, partitions, bounds) < min_rows
             if not held_back:
                 self._delayed_until = self._clock() + self._options.max_trigger_delay_ms / 1000
-        end = plan(held, partitions, bounds, 0 if held_back else max_rows, entering, recent.growth)
+        end = plan(held, partitions, bounds, 0 if held_back else max_rows, recent.growth)
         if end is begin:
             self._idle = _Idle(question, recent, held_back)
             return start

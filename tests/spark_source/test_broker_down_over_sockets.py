@@ -28,12 +28,11 @@ def tube(tmp_path: Path) -> Iterator[EmbeddedTubeMQ]:
 
 
 @pytest.mark.parametrize("web", [True, False])
-@pytest.mark.parametrize("starting", ["latest", "earliest"])
-def test_a_query_starts_and_starts_again_without_one_broker(tube: EmbeddedTubeMQ, web: bool, starting: str) -> None:
+def test_a_query_starts_and_starts_again_without_one_broker(tube: EmbeddedTubeMQ, web: bool) -> None:
     before = send(tube, "t", 1, "before") + send(tube, "t", 2, "before")
     tube.stop_broker(2, clean=web)
-    query = Query(tube, subscribe="t", startingOffsets=starting, **({} if web else {"masterWebPort": 1}))
-    expected = before[:5] if starting == "earliest" else []
+    query = Query(tube, subscribe="t", startingOffsets="earliest", **({} if web else {"masterWebPort": 1}))
+    expected = before[:5]
     with query.run() as one:
         query.batch(one)
         expected += send(tube, "t", 1, "first run")
@@ -41,11 +40,11 @@ def test_a_query_starts_and_starts_again_without_one_broker(tube: EmbeddedTubeMQ
     with query.run() as one:
         expected += send(tube, "t", 1, "second run")
         query.until(one, len(expected))
-        assert ("2:t:0" in query.batch(one)) == (starting == "latest")
+        assert "2:t:0" not in query.batch(one)
         tube.start_broker(2)
         at_end = {"0-1": 5 * 28}
         wait_for(lambda: query.batch(one).get("2:t:0") == at_end, "the other broker's partitions")
-        expected += before[5:] if starting == "earliest" else []
+        expected += before[5:]
         expected += send(tube, "t", 2, "second run")
         query.until(one, len(expected))
     assert sorted(query.rows) == sorted(expected)

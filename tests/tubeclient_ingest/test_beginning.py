@@ -140,32 +140,3 @@ def test_a_broker_that_is_away_is_gone_on_with_where_the_table_ends() -> None:
     end = Offsets.from_dict(one.latest(start.to_dict(), None))
     assert start == in_sink
     assert end == in_sink.merge({PartitionKey(1, "t", 0): 10 * 28})
-
-
-FAR = PartitionKey(2, "clicks", 0)
-
-
-def test_a_partition_that_waits_for_its_broker_goes_on_waiting_and_is_not_new() -> None:
-    both = ("clicks", "views")
-    sink, table = Offsets({A: 280}).with_waiting([FAR]), Offsets({A: 280, V: 28})
-    assert known_positions(sink, {}, ("clicks",), None) == sink
-    assert known_positions(sink, table, both, None) == Offsets({A: 280, V: 28}).with_waiting([FAR])
-    assert known_positions(sink, table, both, "latest") == sink
-    assert not known_positions(sink, {FAR: 56}, both, "group").waiting
-
-
-def test_the_source_is_told_who_waits() -> None:
-    known = Offsets({A: 280}).with_waiting([FAR])
-    spec = OffsetSpec.parse(starting_offsets(known, ("clicks",), "earliest"), "startingOffsets")
-    assert resolve(spec, [A, FAR], {A.store: StoreBounds(0, 560)}, dict) == known
-    alone = OffsetSpec.parse(starting_offsets(known.without({A}), ("clicks",), "earliest"), "startingOffsets")
-    assert (dict(alone.named), alone.default) == ({FAR: "latest"}, "earliest")
-    text = start_text(known, {A: 280}, {}, ("clicks",), None)
-    assert "by their starting texts, once their brokers answer, in 1 partition of clicks" in text
-
-
-def test_a_sinks_record_keeps_who_waits_until_it_has_an_offset() -> None:
-    ends = Offsets({A: 28}).merge(Offsets({A: 280}).with_waiting([FAR]))
-    assert ends == Offsets({A: 280}).with_waiting([FAR])
-    assert ends.merge(Offsets({A: 308}).with_waiting([FAR])) == Offsets({A: 308}).with_waiting([FAR])
-    assert ends.merge(Offsets({A: 308, FAR: 56})) == Offsets({A: 308, FAR: 56})

@@ -102,6 +102,10 @@ def test_secrets_come_from_the_environment_and_are_not_shown(tmp_path: Path, mon
         ('[ingest]\ntrigger = "soon"', "trigger is 'soon'; .* or write available-now"),
         ('[source]\nmasterWebPorts = "1"', "did you mean masterWebPort"),
         ('[source]\nstartingoffsets = "latest"', "option startingoffsets has a setting of its own, starting-offsets"),
+        (
+            '[ingest]\nbad-records = "/b"\n[source]\ncolumns = "value, topic"',
+            "columns lacks partitionKey, messageId. The",
+        ),
         ('[source]\nassign = "[]"', "option assign has a setting of its own, topics"),
         # What goes before startingOffsets would begin anywhere but where the target's rows end.
         ('[source]\nstartingTimestamp = "1"', "option startingTimestamp has a setting of its own, starting-offsets"),

@@ -23,7 +23,7 @@ FAILED = "org.apache.spark.SparkException: [TASK_WRITE_FAILED] Task failed while
 @pytest.mark.parametrize(
     ("text", "cause"),
     [
-        ("[TABLE_NOT_FOUND] no\nmore", "[TABLE_NOT_FOUND] no"),
+        ("[TABLE_NOT_FOUND] no\nCaused by: a.B: geheim", "[TABLE_NOT_FOUND] no"),
         ("An error occurred while calling o1.load.\n: java.lang.X: no s3a\n\tat a.b", "java.lang.X: no s3a"),
         (
             "Job aborted: Task 0 failed:\nTraceback (most recent call last):\n  File x.py\nValueError: first\n"

@@ -39,29 +39,11 @@ def test_text_and_back(positions: dict[PartitionKey, int]) -> None:
     assert Offsets.from_dict(json.loads(json.dumps(offsets.to_dict()))) == offsets
 
 
-@given(offset_maps, st.sets(partition_keys))
-def test_what_waits_has_a_text_and_is_no_position(
-    positions: dict[PartitionKey, int], waiting: set[PartitionKey]
-) -> None:
-    waiting -= positions.keys()
-    offsets = Offsets.of(positions).with_waiting(waiting)
-    assert (offsets.as_dict(), set(offsets.waiting)) == (positions, waiting)
-    back = Offsets.parse(offsets.to_json())
-    assert (back, back.to_json()) == (offsets, offsets.to_json())
-    assert (offsets == Offsets.of(positions)) == (not waiting)
-    entered = offsets.merge(dict.fromkeys(sorted(waiting)[:1], 28))
-    assert set(entered.waiting) == waiting - entered.keys()
-    assert offsets.without(waiting) == Offsets.of(positions)
-
-
-def test_what_waits_is_written_in_runs_beside_offsets() -> None:
-    waiting = [key(f"1:t:{number}") for number in (1, 2, 4)]
-    offsets = Offsets.of({key("1:t:0"): 28, key("1:t:3"): 28}).with_waiting(waiting)
-    assert offsets.to_dict() == {"1:t:0": {"0": 28, "1-2": "latest", "3": 28, "4": "latest"}, "version": 1}
+def test_texts_that_no_planner_writes_are_refused() -> None:
     with pytest.raises(ConfigurationError, match="the offset 'soon' of 1:t:0, partitions 1 is not a whole"):
         Offsets.of_stores({"1:t:0": {"1": "soon"}})
     with pytest.raises(ConfigurationError, match="the offsets name partition 1:t:1 twice"):
-        Offsets.of_stores({"1:t:0": {"0-2": 28, "1": "latest"}})
+        Offsets.of_stores({"1:t:0": {"0-2": 28, "1": 28}})
 
 
 @given(offset_maps)

@@ -121,7 +121,7 @@ def test_a_new_partition_enters_at_the_first_offset_and_is_read_next() -> None:
 def entered_at(start: Offsets, *ends: tuple[int, int]) -> int:
     """The row at which partition 1 enters a store that holds the rows 2 to 9."""
     growth = {A: StoreGrowth(1, 9 * ROW, tuple((last, row * ROW) for last, row in ends))}
-    return plan(start, [A0, A1], {A: StoreBounds(2 * ROW, 9 * ROW)}, 0, None, growth)[A1] // ROW
+    return plan(start, [A0, A1], {A: StoreBounds(2 * ROW, 9 * ROW)}, 0, growth)[A1] // ROW
 
 
 def test_a_new_partition_enters_where_its_messages_are_proven_to_begin() -> None:

@@ -112,6 +112,7 @@ def recorded(cluster: FakeCluster, table: Path, rows: dict[str, int]) -> Offsets
         ("group", 6),
         ('{"1:t:0": "group", "default": "group"}', 6),
         ('{"1:t:0": 168}', 6),
+        ("latest", 10),
         ('{"1:t:0": 28, "2:t:0": "group"}', 1),
         ('{"1:t:0": 28, "2:t:0": 140, "default": "earliest"}', 1),
     ],

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from spark_source.progress.progress_table import ProgressTable
 from spark_source.stream.batch_reader import plan_batch
-from tests.spark_source.fakes import ROW, FakeClock, FakeCluster, as_json, in_rows, key, options, planner
+from tests.spark_source.fakes import ROW, FakeClock, FakeCluster, as_json, in_rows, options, planner
 from tubeclient.errors import ConfigurationError, ConnectError
 from tubeclient.keys import BrokerInfo, StoreKey, TopicLayout
 
@@ -27,27 +26,11 @@ def cluster(*, down: bool = True) -> FakeCluster:
     return made
 
 
-def waits(near: int, far: str) -> dict[str, Any]:
-    """As Spark keeps it: the first broker's partition at a row, the other waiting for a place."""
-    return {"1:t:0": {"0": near * ROW}, "2:t:0": {"0": far}, "version": 1}
-
-
-@pytest.mark.parametrize(
-    ("starting", "start", "entered"),
-    [
-        ({"startingOffsets": "earliest"}, as_json({"1:t:0": 3}), 3),
-        ({"startingOffsets": "latest"}, waits(10, "latest"), 12),
-        ({"startingOffsets": '{"1:t:0": 112, "2:t:0": -1}'}, waits(4, "latest"), 12),
-        ({"startingOffsets": '{"1:t:0": "earliest", "default": "latest"}'}, waits(3, "latest"), 12),
-    ],
-)
 @pytest.mark.parametrize("restarted", [False, True])
-def test_a_partition_begins_where_it_was_to_when_its_broker_is_back(
-    starting: dict[str, object], start: dict[str, Any], entered: int, restarted: bool
-) -> None:
+def test_a_partition_begins_where_it_was_to_when_its_broker_is_back(restarted: bool) -> None:
     clock, one_down = FakeClock(), cluster()
-    one_down.positions = {key("1:t:0"): 4 * ROW, key("2:t:0"): 5 * ROW}
-    one = planner(one_down, clock, **starting)
+    one = planner(one_down, clock, startingOffsets="earliest")
+    start = as_json({"1:t:0": 3})
     assert one.initial() == start
     first = one.latest(start, None)
     one_down.rows[StoreKey(1, "t", 0)] = (3, 11)
@@ -60,14 +43,14 @@ def test_a_partition_begins_where_it_was_to_when_its_broker_is_back(
     clock.now += 60
     if restarted:
         at = json.loads(json.dumps(at))
-        one = planner(one_down, clock, **starting)
+        one = planner(one_down, clock, startingOffsets="earliest")
     with_it = one.latest(at, None)
-    assert with_it == as_json({"1:t:0": 11, "2:t:0": entered})
+    assert with_it == as_json({"1:t:0": 11, "2:t:0": 3})
     assert one.partitions(at, with_it) == []
     one_down.rows[FAR] = (3, 15)
     clock.now += 60
     end = one.latest(with_it, None)
-    assert in_rows(one.partitions(with_it, end)) == {1: [("2:t:0", entered, 15)]}
+    assert in_rows(one.partitions(with_it, end)) == {1: [("2:t:0", 3, 15)]}
     assert one.latest(end, None) is end
 
 
@@ -75,6 +58,8 @@ def test_a_partition_begins_where_it_was_to_when_its_broker_is_back(
     ("starting", "said"),
     [
         ({"startingOffsets": "group:latest"}, "broker 2 is down"),
+        ({"startingOffsets": "latest"}, r"startingOffsets has latest, .* that of 2:t:0 does not answer"),
+        ({"startingOffsets": '{"1:t:0": 112, "2:t:0": -1}'}, r"startingOffsets has latest, .* that of 2:t:0"),
         ({"startingTimestamp": 300_000}, r"startingTimestamp is a time, .* that of 2:t:0 does not answer"),
     ],
 )
@@ -133,22 +118,6 @@ def test_a_batch_read_is_whole_or_an_error(fail: str) -> None:
     chosen = options(failOnDataLoss=fail)
     with pytest.raises(ConnectError, match=r"a batch read needs all brokers .*: broker 2 is down"):
         plan_batch(chosen, cluster(), ProgressTable(chosen))
-
-
-# What is left out
-
-
-def test_what_is_not_read_of_a_partition_that_enters_at_latest_is_said(caplog: pytest.LogCaptureFixture) -> None:
-    clock, one_down = FakeClock(), cluster()
-    one = planner(one_down, clock, startingOffsets="latest")
-    at = one.latest(one.initial(), None)
-    assert "is not read" not in caplog.text
-    one_down.silent, one_down.rows[FAR] = set(), (3, 12)
-    clock.now += 60
-    one.latest(at, None)
-    said = "1 partition (2:t:0) waited for `latest` since the query began, and enter now, at 336"
-    assert said in caplog.text
-    assert "between 84 and 336, together with older ones, at most 9 messages" in caplog.text
 
 
 def test_a_first_batch_that_is_run_again_waits_for_the_brokers_it_was_planned_with() -> None:
