@@ -102,7 +102,7 @@ def test_a_group_signal_in_a_round_waits_for_its_end_and_metrics_are_served_unti
         hold_next_round(tube)
         assert served(job, "rows_total") == 50
         assert served(job, "batches_total") == 3
-        assert served(job, "rows_behind") == 0
+        assert served(job, "rows_behind") in (0, 10)  # the last round may have seen the ten that came after its commit
         assert time.time() - 600 < served(job, "last_batch_timestamp_seconds") <= time.time()
         os.killpg(job.pid, signal.SIGTERM)
         tube.broker_faults().answer_delay_ms = 0
