@@ -94,7 +94,7 @@ class Driver:
         known = {"spark": self._spark, "dbutils": answers, "display": lambda frame: shown.append(str(frame.collect()))}
         exec(compile(text, path, "exec"), known)
         job = known["job"]
-        return [*shown, f"{job.status}; {job.exception()}"]  # type: ignore[attr-defined]
+        return [*shown, f"{job.status}; {job.exception()}", job._repr_html_()]  # type: ignore[attr-defined]
 
     def rows(self, rows: str) -> list[str]:
         """What a query that has had a batch has written."""
