@@ -207,11 +207,10 @@ class Ingest:
         """For notebooks: where it stands, and the last round."""
         title = f"ingest {self.settings.consumer_group}: {self._status}"
         columns = ("time", "rows", "bad", "rows/s", "messages behind")
-        rows = [
-            (one.time, f"{one.rows:,}", f"{one.bad_rows:,}", f"{one.rows_per_second:,.0f}", _behind(one.rows_behind))
-            for one in (self._last,)
-            if one is not None
-        ]
+        rows = []
+        if (one := self._last) is not None:
+            behind = _behind(one.rows_behind)
+            rows.append((one.time, f"{one.rows:,}", f"{one.bad_rows:,}", f"{one.rows_per_second:,.0f}", behind))
         return html_table(title, columns, rows, count=len(rows))
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
+from spark_source.options.settings_file import dashed
 from spark_source.typed.inlong_stream import StreamFormat, parse_stream
 from spark_source.typed.record_format import RecordFormat, as_records_mean
 from tubeclient.errors import ConfigurationError
@@ -71,7 +72,7 @@ class FormatSettings:
         if complete.kind == "raw":
             given = sorted(name for name in _NEED_A_FORMAT if getattr(self, name))
             if given:
-                name = given[0].replace("_", "-")
+                name = dashed(given[0])
                 raise ConfigurationError(f"{name} is given, and the format is raw; set format to json, csv or kv")
             return
         if not complete.ddl.strip():

@@ -139,6 +139,7 @@ class Registrar:
                 if holding.leaving or not holding.assigned or holding.phase is Phase.GONE:
                     self.left[holding.key] = holding.last_standing
                     self.holdings.drop(holding)
+                # The interrupted step may be the one that ends a pack: then it is still `out`, and in no phase.
                 elif holding.out is None or holding not in self.holdings.in_phase[Phase.DELIVERED]:
                     holding.void()
             self.interrupted = True

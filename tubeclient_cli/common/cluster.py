@@ -25,7 +25,6 @@ __all__ = [
     "admin_of",
     "check_address",
     "further_options",
-    "masters_of_environment",
     "no_topic",
     "nothing_kept",
     "of_environment",
@@ -50,16 +49,10 @@ Masters = Annotated[
 ]
 
 
-def masters_of_environment() -> dict[str, str]:
-    """The setting `master_servers` of `MASTERS_VARIABLE`, for jobs whose settings name none; {} without the
-    variable."""
-    masters = os.environ.get(MASTERS_VARIABLE)
-    return {"master_servers": masters} if masters else {}
-
-
 def of_environment() -> dict[str, object]:
     """What an ingest job has of the environment where its settings say nothing: masters and their web port."""
-    return {**masters_of_environment(), "source_options": with_web_port({})}
+    masters = os.environ.get(MASTERS_VARIABLE)
+    return {**({"master_servers": masters} if masters else {}), "source_options": with_web_port({})}
 
 
 def with_web_port(options: Mapping[str, str]) -> dict[str, str]:
