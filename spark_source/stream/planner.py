@@ -202,6 +202,12 @@ class StreamPlanner:
         self._idle = None
         return self._written(end)
 
+    def held(self, offsets: Json) -> Json:
+        """`offsets` beyond the query's start, less what brokers lost of it. DataLoss if `failOnDataLoss` says so."""
+        group = self._held()
+        _, held = group.judge.held(self._parsed(offsets), group.snapshots.get())
+        return self._written(held)
+
     def complete(self, end: Json) -> None:
         """Record that everything before `end` is certainly in the sink, unless Spark has said so by asking for a
         batch."""
