@@ -154,16 +154,20 @@ class Run:
             state, starting, is_accepted = self._beginning(kept, begin_anew)
             options = parse_options(self._settings.options(starting))
             with closing(self._engine.planner(options)) as planner:
+                until = None if begin_anew else self._settings.end
                 if self._settings.interval_ms is None:
-                    planner.freeze_target()
+                    planner.freeze_target(until)
                 start = planner.initial()
+                done = until is not None and planner.is_at_target(start, is_first=state.record is None)
+                if done:
+                    self._tell(Begins(f"nothing to read: the group is past until {self._settings.until}"))
                 ends = state.ends.merge(Offsets.from_dict(start))
                 if state.record is None or is_accepted or ends.to_dict() != state.ends.to_dict():
                     # So that the next run begins there too, whatever becomes of this one.
                     state = self._written(None, ends, state)[0]
                 # A killed run may have left the offsets table behind the target, and perhaps nothing new comes.
                 planner.complete(start)
-                if begin_anew or self._rounds(planner, options, start, state, stop):
+                if begin_anew or done or self._rounds(planner, options, start, state, stop):
                     return
 
     def _beginning(self, kept: Offsets, begin_anew: Sequence[str]) -> tuple[SinkState, str, bool]:

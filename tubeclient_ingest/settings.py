@@ -5,14 +5,16 @@ Imports nothing heavy: the help of the command is made of it.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Collection, Mapping
-from dataclasses import MISSING, dataclass, field, fields
+from dataclasses import MISSING, dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from tubeclient.errors import ConfigurationError
 
 if TYPE_CHECKING:
+    from spark_source.offsets.offset_spec import OffsetSpec
     from spark_source.options.settings_file import SettingsFile
     from spark_source.typed.format_settings import FormatSettings
 
@@ -114,6 +116,11 @@ class IngestSettings:
         "the position in the offsets table, even past the target's rows. target: after the group's last commit there, "
         "whatever was done to the table since.",
     )
+    until: str | None = _setting(
+        "WHERE",
+        "Where to end, with --trigger available-now: before the first message of a minute that has passed, such as "
+        "2026-11-21T10:31Z, or at offsets: JSON from each partition's key to its offset. Default: at what is there.",
+    )
     former_masters: str | None = _setting(
         "HOST:PORT,...",
         "The cluster's earlier masters, if --master-servers names none of them. Rows of another cluster are refused.",
@@ -156,6 +163,7 @@ class IngestSettings:
         _ = self.records, self.interval_ms, self.former_master_servers
         self._put({"starting_offsets": _checked_starting(self.starting_offsets)})
         given = parse_options(self.options(self.fallback))
+        self._check_until(given.start_of("stream"))
         # As the source has them: what the target records by name is looked for by these.
         self._put({"consumer_group": given.consumer_group, "topics": given.subscribe})
         if given.columns and "*" not in given.columns and (self.schema or self.schema_from_inlong or self.bad_records):
@@ -197,6 +205,43 @@ class IngestSettings:
         if self.starting_offsets == GROUP:
             return "group:earliest"
         return "earliest" if self.starting_offsets in (None, TARGET) else self.starting_offsets
+
+    @property
+    def end(self) -> OffsetSpec | None:
+        """`until` as the places of partitions; None without it."""
+        from spark_source.offsets.offset_spec import Moment, OffsetSpec, json_object
+        from spark_source.options.parsers import moment_ms
+
+        if self.until is None:
+            return None
+        if (at_ms := moment_ms(self.until, "until")) is not None:
+            return OffsetSpec("until", Moment(at_ms))
+        found = OffsetSpec.parse(self.until, "until") if json_object(self.until, "until") else None
+        if found is None or any(isinstance(place, str) for place in (found.default, *dict(found.named).values())):
+            raise ConfigurationError(
+                f"until is {self.until!r}; write a time as 2026-11-21T10:31Z, or JSON from partition keys to offsets, "
+                'as in {"1:clicks:0": 2800, "1:clicks:1": 2772}'
+            )
+        return found
+
+    def _check_until(self, start: OffsetSpec) -> None:
+        from spark_source.offsets.offset_spec import Moment, check_order
+
+        end = self.end
+        if end is None:
+            return
+        if self.interval_ms is not None:
+            raise ConfigurationError(
+                f"until is for a job that ends, and trigger {self.trigger} goes on; give trigger {AVAILABLE_NOW}"
+            )
+        if start.uses("latest"):
+            raise ConfigurationError("starting-offsets is latest, where nothing is left to read until; use earliest")
+        check_order(replace(start, option="starting-offsets"), end)
+        if isinstance(end.default, Moment) and end.default.timestamp_ms > time.time() * 1000:
+            raise ConfigurationError(
+                f"until is {self.until}, which has not passed yet, so the end would not be the same in each run; "
+                "name a time that has passed"
+            )
 
     @property
     def interval_ms(self) -> int | None:
@@ -251,6 +296,8 @@ _OF_THEIR_OWN: Final = {
     "startingoffsets": "starting-offsets",
     "startingtimestamp": "starting-offsets",
     "startingoffsetsbytimestamp": "starting-offsets",
+    "endingoffsets": "until",
+    "endingtimestamp": "until",
     "offsetstable": "offsets-table",
     "sourcecount": "source-count",
     "maxoffsetspertrigger": "max-offsets-per-trigger",
