@@ -5,9 +5,8 @@ Imports nothing heavy: the help of the command is made of it.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Collection, Mapping
-from dataclasses import MISSING, dataclass, field, fields, replace
+from dataclasses import MISSING, dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -148,6 +147,7 @@ class IngestSettings:
         from spark_source.options.given import parse_options
         from spark_source.options.settings_file import check_own, dashed
         from spark_source.options.table_uris import check_folders
+        from tubeclient_ingest.ending import check_until
 
         check_own(self.source_options, _OF_THEIR_OWN)
         places = {dashed(name): getattr(self, name) for name in _PLACES}
@@ -163,7 +163,12 @@ class IngestSettings:
         _ = self.records, self.interval_ms, self.former_master_servers
         self._put({"starting_offsets": _checked_starting(self.starting_offsets)})
         given = parse_options(self.options(self.fallback))
-        self._check_until(given.start_of("stream"))
+        if (end := self.end) is not None:
+            if self.interval_ms is not None:
+                raise ConfigurationError(
+                    f"until is for a job that ends, and trigger {self.trigger} goes on; give trigger {AVAILABLE_NOW}"
+                )
+            check_until(end, given.start_of("stream"))
         # As the source has them: what the target records by name is looked for by these.
         self._put({"consumer_group": given.consumer_group, "topics": given.subscribe})
         if given.columns and "*" not in given.columns and (self.schema or self.schema_from_inlong or self.bad_records):
@@ -209,39 +214,9 @@ class IngestSettings:
     @property
     def end(self) -> OffsetSpec | None:
         """`until` as the places of partitions; None without it."""
-        from spark_source.offsets.offset_spec import Moment, OffsetSpec, json_object
-        from spark_source.options.parsers import moment_ms
+        from tubeclient_ingest.ending import parse_until
 
-        if self.until is None:
-            return None
-        if (at_ms := moment_ms(self.until, "until")) is not None:
-            return OffsetSpec("until", Moment(at_ms))
-        found = OffsetSpec.parse(self.until, "until") if json_object(self.until, "until") else None
-        if found is None or any(isinstance(place, str) for place in (found.default, *dict(found.named).values())):
-            raise ConfigurationError(
-                f"until is {self.until!r}; write a time as 2026-11-21T10:31Z, or JSON from partition keys to offsets, "
-                'as in {"1:clicks:0": 2800, "1:clicks:1": 2772}'
-            )
-        return found
-
-    def _check_until(self, start: OffsetSpec) -> None:
-        from spark_source.offsets.offset_spec import Moment, check_order
-
-        end = self.end
-        if end is None:
-            return
-        if self.interval_ms is not None:
-            raise ConfigurationError(
-                f"until is for a job that ends, and trigger {self.trigger} goes on; give trigger {AVAILABLE_NOW}"
-            )
-        if start.uses("latest"):
-            raise ConfigurationError("starting-offsets is latest, where nothing is left to read until; use earliest")
-        check_order(replace(start, option="starting-offsets"), end)
-        if isinstance(end.default, Moment) and end.default.timestamp_ms > time.time() * 1000:
-            raise ConfigurationError(
-                f"until is {self.until}, which has not passed yet, so the end would not be the same in each run; "
-                "name a time that has passed"
-            )
+        return None if self.until is None else parse_until(self.until)
 
     @property
     def interval_ms(self) -> int | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql.types import StructField, StructType
@@ -92,9 +93,8 @@ class _Unpacking:
         attached: list[Any] = [{}] * messages.num_rows
         if self._attributes is not None:
             attached = messages.column(self._attributes).to_pylist()
-        kept = messages.select(self._others)
-        repeated = [kept.slice(number, 1).nbytes for number in range(messages.num_rows)]
-        for columns in self._decoder.decode(values.to_pylist(), list(map(_texts, attached)), repeated):
+        repeated = sum((_sizes(messages.column(place)) for place in self._others), np.zeros(len(values), np.int64))
+        for columns in self._decoder.decode(values.to_pylist(), list(map(_texts, attached)), repeated.tolist()):
             yield self._rows(messages, columns.message_numbers, columns_of_records(columns))
             if columns.bad:
                 numbers, reasons = zip(*columns.bad, strict=True)
@@ -107,6 +107,15 @@ class _Unpacking:
         new = [own[name].cast(kind) if name in own else pa.nulls(len(numbers), kind) for name, kind in _NEW.items()]
         fields = [messages.schema.field(place) for place in self._others]
         return pa.RecordBatch.from_arrays([*kept, *new], schema=pa.schema([*fields, *_NEW.items()]))
+
+
+def _sizes(column: pa.Array) -> Any:
+    """About how many bytes each value takes, as numbers of numpy."""
+    if pa.types.is_primitive(column.type):
+        return np.full(len(column), column.type.bit_width // 8 + 1)
+    if pa.types.is_string(column.type) or pa.types.is_binary(column.type):
+        return pc.fill_null(pc.binary_length(column), 0).to_numpy(zero_copy_only=False)
+    return np.array([column.slice(number, 1).nbytes for number in range(len(column))], np.int64)
 
 
 def _texts(attached: Any) -> dict[str, str]:

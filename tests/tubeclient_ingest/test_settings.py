@@ -237,7 +237,7 @@ def test_a_new_target_has_the_layout_and_the_properties_that_are_given(tmp_path:
         ({"until": '{"1:a:0": -1}'}, "or JSON from partition keys to offsets"),
         ({"until": "{}"}, "or JSON from partition keys to offsets"),
         ({"until": '{"1:a:0": 27}'}, "27"),
-        ({"until": "2124-01-02T03:04Z"}, "which has not passed yet"),
+        ({"until": "2124-01-02T03:04Z"}, "until is a time that has not passed yet"),
         ({"until": "2024-01-02T03:04Z", "trigger": "10s"}, "until is for a job that ends, and trigger 10s goes on"),
         ({"until": "2024-01-02T03:04Z", "starting_offsets": "latest"}, "starting-offsets is latest"),
         (
