@@ -111,6 +111,7 @@ MERGE: Final[Mapping[str, tuple[str, ...]]] = {
         "test_of_two_runs_that_looked_at_the_same_table_one_is_let_through",
         "test_rows_that_spark_or_delta_rs_take_out_are_told",
     ),
+    f"{INGEST}/test_until.py": ("test_a_backfill_that_is_killed_ends_where_it_would_have[True]",),
     f"{INGEST}/test_target_rules.py": ("test_what_delta_refuses_has_a_reason_and_nothing_else_has",),
 }
 """Of the files with heavy tests, those of the merge tier: how a test's name begins, without its module."""
