@@ -51,8 +51,8 @@ def test_a_backfill_that_is_killed_ends_where_it_would_have(bench: Bench, by_tim
     send(bench, 40, "202401020304")
     send(bench, 10, "202401020305", stores=1)
     until = UNTIL if by_time else json.dumps({str(KEYS[0]): 28 * 20, str(KEYS[1]): 28 * 20})
-    settings: dict[str, Any] = {"until": until, "max_offsets_per_trigger": 10}
-    killed(bench, 2, **settings)
+    settings: dict[str, Any] = {"until": until, "max_offsets_per_trigger": 20}
+    killed(bench, 1, **settings)
     send(bench, 10, "202401020311")
     assert bench.rows(**settings) == 20
     assert bench.repeated_or_missing() == dict.fromkeys(range(40, bench.sent), 0)
@@ -64,7 +64,6 @@ def test_a_backfill_that_is_killed_ends_where_it_would_have(bench: Bench, by_tim
     # What came after it is there for a run without an end.
     assert bench.rows() == bench.sent - 40
     assert bench.repeated_or_missing() == {}
-    assert bench.rows(**settings) == 0
 
 
 def test_ends_that_do_not_fit_write_nothing(bench: Bench) -> None:
@@ -82,3 +81,14 @@ def test_ends_that_do_not_fit_write_nothing(bench: Bench) -> None:
         bench.run(until=json.dumps(dict.fromkeys(known, 28 * 9)), starting_offsets=start)
     assert bench.repeated_or_missing() == dict.fromkeys(range(20), 0)
     assert all(not one.get("userMetadata") for one in DeltaTable(bench.settings.target).history())
+
+
+def test_what_was_read_up_to_offsets_stays_done_when_the_brokers_drop_it(bench: Bench) -> None:
+    send(bench, 20, "202401020304")
+    until = json.dumps({str(key): 28 * 10 for key in KEYS})
+    assert bench.rows(until=until) == 20
+    send(bench, 20, "202401020304")
+    for store in (0, 1):
+        bench.tube.expire("clicks", 28 * 15, store_id=store)
+    assert bench.rows(until=until) == 0
+    assert bench.said[-1].startswith("nothing to read: the group is past until")
