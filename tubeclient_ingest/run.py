@@ -186,13 +186,18 @@ class Run:
             starting, is_accepted = self._beginning(kept, begin_anew)
             options = parse_options(self._settings.options(starting))
             with closing(self._engine.planner(options)) as planner, suppress(PutBack):
+                until = None if begin_anew else self._settings.end
                 if self._settings.interval_ms is None:
-                    planner.freeze_target()
+                    planner.freeze_target(until)
                 start = planner.initial()
+                is_first = self.tables.checkpoint.state.record is None
+                done = until is not None and planner.is_at_target(start, is_first=is_first)
+                if done:
+                    self._tell(Begins(f"nothing to read: the group is past until {self._settings.until}"))
                 self.tables.begun(Offsets.from_dict(start), is_accepted=is_accepted)
                 # A killed run may have left the offsets table behind the target, and perhaps nothing new comes.
                 planner.complete(start)
-                if not begin_anew:
+                if not (begin_anew or done):
                     self._rounds(planner, options, start, stop)
                     self.tables.end()
                 return

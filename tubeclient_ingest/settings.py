@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from tubeclient.errors import ConfigurationError
 
 if TYPE_CHECKING:
+    from spark_source.offsets.offset_spec import OffsetSpec
     from spark_source.options.settings_file import SettingsFile
     from spark_source.typed.format_settings import FormatSettings
 
@@ -141,6 +142,11 @@ class IngestSettings:
         "the position in the offsets table, even past the target's rows. target: after the group's last commit there, "
         "whatever was done to the table since.",
     )
+    until: str | None = _setting(
+        "WHERE",
+        "Where to end, with --trigger available-now: before the first message of a minute that has passed, such as "
+        "2026-11-21T10:31Z, or at offsets: JSON from each partition's key to its offset. Default: at what is there.",
+    )
     former_masters: str | None = _setting(
         "HOST:PORT,...",
         "The cluster's earlier masters, if --master-servers names none of them. Rows of another cluster are refused.",
@@ -168,6 +174,7 @@ class IngestSettings:
         from spark_source.options.given import parse_options
         from spark_source.options.settings_file import check_own, dashed
         from spark_source.options.table_uris import check_folders
+        from tubeclient_ingest.ending import check_until
 
         check_own(self.source_options, _OF_THEIR_OWN)
         places = {dashed(name): getattr(self, name) for name in _PLACES}
@@ -186,6 +193,12 @@ class IngestSettings:
             _ = self.records
         self._put({"starting_offsets": _checked_starting(self.starting_offsets)})
         given = parse_options(self.options(self.fallback))
+        if (end := self.end) is not None:
+            if self.interval_ms is not None:
+                raise ConfigurationError(
+                    f"until is for a job that ends, and trigger {self.trigger} goes on; give trigger {AVAILABLE_NOW}"
+                )
+            check_until(end, given.start_of("stream"))
         # As the source has them: what the target records by name is looked for by these.
         self._put({"consumer_group": given.consumer_group, "topics": given.subscribe})
         if given.columns and "*" not in given.columns and (self.schema or self.schema_from_inlong or self.bad_records):
@@ -276,6 +289,13 @@ class IngestSettings:
         return "earliest" if self.starting_offsets in (None, TARGET) else self.starting_offsets
 
     @property
+    def end(self) -> OffsetSpec | None:
+        """`until` as the places of partitions; None without it."""
+        from tubeclient_ingest.ending import parse_until
+
+        return None if self.until is None else parse_until(self.until)
+
+    @property
     def interval_ms(self) -> int | None:
         """Milliseconds between the starts of two rounds; None for available-now."""
         from spark_source.options.parsers import duration_ms
@@ -330,6 +350,8 @@ _OF_THEIR_OWN: Final = {
     "startingoffsets": "starting-offsets",
     "startingtimestamp": "starting-offsets",
     "startingoffsetsbytimestamp": "starting-offsets",
+    "endingoffsets": "until",
+    "endingtimestamp": "until",
     "offsetstable": "offsets-table",
     "sourcecount": "source-count",
     "maxoffsetspertrigger": "max-offsets-per-trigger",
