@@ -85,7 +85,9 @@ class InlongManager:
         if tenant is not None and not re.fullmatch(r"[!-~]+", tenant):
             raise ConfigurationError("the tenant of InLong's Manager must be ASCII, without blanks")
         if ca_file is not None and not self._is_tls:
-            raise ConfigurationError(f"a CA file is given, and {self.address} is not https; write https:// or remove it")
+            raise ConfigurationError(
+                f"a CA file is given, and {self.address} is not https; write https:// or remove it"
+            )
         self._user, self._tenant, self._timeout_ms = user, tenant, timeout_ms
         self._tls = TlsSettings(ca_file=ca_file)
 
