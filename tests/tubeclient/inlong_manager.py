@@ -20,69 +20,71 @@ __all__ = ["KEY", "USER", "Asked", "field", "group", "managing", "stream"]
 USER: Final = "lake"
 KEY: Final = "8gFWkX/kT2Yq+u3e"
 
-_WHO: Final = {"creator": "admin", "modifier": "admin", "version": 3}
-_WHEN: Final = {"createTime": "2026-11-01T10:00:00.000+0800", "modifyTime": "2026-11-02T10:00:00.000+0800"}
+_CHANGED: Final = """
+    "creator": "admin", "modifier": "admin", "createTime": "2026-11-01T10:00:00.000+0800",
+    "modifyTime": "2026-11-02T10:00:00.000+0800", "version": 3
+"""
+
+# InlongTubeMQInfo, of InlongGroupInfo.
+_GROUP: Final = """{
+    "id": 1, "inlongGroupId": "shop", "name": "shop", "description": "", "middlewareType": null, "mqType": "TUBEMQ",
+    "mqResource": "shop_topic", "enableZookeeper": 0, "enableCreateResource": 1, "inlongGroupMode": 0,
+    "dataReportType": 0, "inlongClusterTag": "default_cluster", "dailyRecords": 10, "dailyStorage": 10,
+    "peakRecords": 1000, "maxLength": 10240, "inCharges": "admin", "followers": null, "status": 130,
+    "previousStatus": 120, "extList": [], "sortConf": null, "tenant": "public", "scheduleType": null,
+    "managerUrl": null, "masterUrl": null, "clusterId": 1, %s
+}"""
+
+# StreamField
+_FIELD: Final = """{
+    "id": 1, "inlongGroupId": "shop", "inlongStreamId": "clicks", "fieldName": "", "fieldType": "", "fieldComment": "",
+    "isPredefinedField": 0, "fieldValue": null, "preExpression": null, "isMetaField": 0, "metaFieldName": null,
+    "fieldFormat": null, "originNodeName": null, "originFieldName": null, "extParams": null
+}"""
+
+# InlongStreamInfo, of BaseInlongStream. It has a sink, with a password that is not ours.
+_STREAM: Final = """{
+    "predefinedFields": null, "kvSeparator": null, "lineSeparator": null, "id": 7, "inlongGroupId": "shop",
+    "inlongStreamId": "", "name": "", "description": null, "mqResource": "", "dataType": "CSV", "dataEncoding": "UTF-8",
+    "dataSeparator": "124", "dataEscapeChar": null, "syncSend": 0, "dailyRecords": 10, "dailyStorage": 10,
+    "peakRecords": 1000, "maxLength": 10240, "storagePeriod": 1, "extParams": "{\\"ignoreParseError\\":true}",
+    "status": 130, "previousStatus": 120, "fieldList": [], "extList": [], "sourceList": [],
+    "sinkList": [{"sinkType": "MYSQL", "username": "root", "password": "s3cret"}], "wrapType": "INLONG_MSG_V0",
+    "useExtendedFields": false, "extendedFieldSize": 0, "sinkMultipleEnable": false, "syncField": false,
+    "ignoreParseError": true, %s
+}"""
+
+# TubeClusterInfo, of ClusterInfo.
+_CLUSTER: Final = """{
+    "id": 2, "name": "tube", "displayName": "tube", "type": "TUBEMQ", "url": "10.0.0.1:8715,10.0.0.2:8715",
+    "clusterTags": "", "extTag": null, "token": "cluster-token", "heartbeat": null, "extParams": null,
+    "description": null, "inCharges": "admin", "status": 1, "masterWebUrl": "http://10.0.0.1:8080", %s
+}"""
+
+
+def _saved(text: str, **more: Any) -> dict[str, Any]:
+    return {**json.loads(text.replace("%s", _CHANGED)), **more}
 
 
 def group(**more: Any) -> dict[str, Any]:
-    """InlongTubeMQInfo, of InlongGroupInfo."""
-    return {
-        **{"id": 1, "inlongGroupId": "shop", "name": "shop", "description": "", "middlewareType": None},
-        **{"mqType": "TUBEMQ", "mqResource": "shop_topic", "enableZookeeper": 0, "enableCreateResource": 1},
-        **{"inlongGroupMode": 0, "dataReportType": 0, "inlongClusterTag": "default_cluster", "dailyRecords": 10},
-        **{"dailyStorage": 10, "peakRecords": 1000, "maxLength": 10240, "inCharges": "admin", "followers": None},
-        **{"status": 130, "previousStatus": 120, "extList": [], "sortConf": None, "tenant": "public"},
-        **{"scheduleType": None, "managerUrl": None, "masterUrl": None, "clusterId": 1},
-        **_WHO,
-        **_WHEN,
-        **more,
-    }
+    """A group, and what is different of it."""
+    return _saved(_GROUP, **more)
 
 
-def field(name: str, kind: str, number: int = 1, **more: Any) -> dict[str, Any]:
-    """StreamField."""
-    return {
-        **{"id": number, "inlongGroupId": "shop", "inlongStreamId": "clicks", "fieldName": name, "fieldType": kind},
-        **{"fieldComment": "", "isPredefinedField": 0, "fieldValue": None, "preExpression": None, "isMetaField": 0},
-        **{"metaFieldName": None, "fieldFormat": None, "originNodeName": None, "originFieldName": None},
-        **{"extParams": None},
-        **more,
-    }
+def field(name: str, kind: str, **more: Any) -> dict[str, Any]:
+    """A field of a stream."""
+    return _saved(_FIELD, fieldName=name, fieldType=kind, **more)
 
 
 def stream(name: str, *fields: dict[str, Any], **more: Any) -> dict[str, Any]:
-    """InlongStreamInfo, with a sink whose password no one else needs."""
-    return {
-        **{"predefinedFields": None, "kvSeparator": None, "lineSeparator": None},  # BaseInlongStream
-        **{"id": 7, "inlongGroupId": "shop", "inlongStreamId": name, "name": name, "description": None},
-        **{"mqResource": name, "dataType": "CSV", "dataEncoding": "UTF-8", "dataSeparator": "124"},
-        **{"dataEscapeChar": None, "syncSend": 0, "dailyRecords": 10, "dailyStorage": 10, "peakRecords": 1000},
-        **{"maxLength": 10240, "storagePeriod": 1, "extParams": '{"ignoreParseError":true}', "status": 130},
-        **{"previousStatus": 120, "fieldList": list(fields), "extList": [], "sourceList": []},
-        **{"sinkList": [{"sinkType": "MYSQL", "username": "root", "password": "s3cret"}], "wrapType": "INLONG_MSG_V0"},
-        **{"useExtendedFields": False, "extendedFieldSize": 0, "sinkMultipleEnable": False, "syncField": False},
-        **{"ignoreParseError": True},
-        **_WHO,
-        **_WHEN,
-        **more,
-    }
+    """A stream of the group shop."""
+    return _saved(_STREAM, inlongStreamId=name, name=name, mqResource=name, fieldList=list(fields), **more)
 
 
 def _brief(of: Mapping[str, Any]) -> dict[str, Any]:
     """InlongStreamBriefInfo as InlongStreamServiceImpl.listBrief fills it: without fields."""
     names = ("id", "inlongGroupId", "inlongStreamId", "name", "dataType", "dataEncoding", "dataSeparator", "wrapType")
     return {**{name: of[name] for name in names}, "sinkList": None, "fieldList": None, "extList": None}
-
-
-def _cluster(tag: str) -> dict[str, Any]:
-    """TubeClusterInfo, of ClusterInfo."""
-    return {
-        **{"id": 2, "name": "tube", "displayName": "tube", "type": "TUBEMQ", "url": "10.0.0.1:8715,10.0.0.2:8715"},
-        **{"clusterTags": tag, "extTag": None, "token": "cluster-token", "heartbeat": None, "extParams": None},
-        **{"inCharges": "admin", "status": 1, "masterWebUrl": "http://10.0.0.1:8080"},
-        **_WHO,
-        **_WHEN,
-    }
 
 
 Answer = Callable[[BaseHTTPRequestHandler], None]
@@ -167,7 +169,7 @@ def _answered(
     if call == "cluster/listByTenantRole":
         wanted = json.loads(body)
         assert wanted["type"] == "TUBEMQ"
-        found_clusters = [_cluster(wanted["clusterTag"])]
+        found_clusters = [_saved(_CLUSTER, clusterTags=wanted["clusterTag"])]
         # PageResult
         return 200, _success({"list": found_clusters, "total": 1, "pageSize": wanted["pageSize"], "pageNum": 1})
     return 404, {"timestamp": 1764300000000, "status": 404, "error": "Not Found", "path": request.path}

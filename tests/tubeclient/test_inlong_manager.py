@@ -6,9 +6,10 @@ import base64
 import contextlib
 import json
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -27,7 +28,9 @@ def client(address: str, **more: Any) -> InlongManager:
     return InlongManager(address, USER, **{"key": KEY, "timeout_ms": 20_000, **more})
 
 
-def body(text: bytes, status: int = 200, **headers: str) -> Callable[[BaseHTTPRequestHandler], None]:
+def body(
+    text: bytes, status: int = 200, headers: Mapping[str, str] = MappingProxyType({})
+) -> Callable[[BaseHTTPRequestHandler], None]:
     def answer(request: BaseHTTPRequestHandler) -> None:
         request.send_response(status)
         for name, value in headers.items():
@@ -48,7 +51,10 @@ def test_a_groups_topic_its_masters_and_what_its_streams_mean() -> None:
         streams = manager.streams("shop")
     assert list(streams) == ["clicks", "orders.v1"]
     assert json.loads(streams["clicks"]) == {
-        **{"inlongStreamId": "clicks", "dataType": "CSV", "dataEncoding": "UTF-8", "dataSeparator": "124"},
+        "inlongStreamId": "clicks",
+        "dataType": "CSV",
+        "dataEncoding": "UTF-8",
+        "dataSeparator": "124",
         "wrapType": "INLONG_MSG_V0",
         "fieldList": [
             {"fieldName": "id", "fieldType": "long"},
@@ -73,7 +79,7 @@ def test_ids_of_database_rows_and_times_of_changes_are_no_part_of_a_definition()
 def test_a_tenant_is_named_in_a_header() -> None:
     with managing(STREAMS, group(tenant="retail")) as asked:
         assert client(asked.address, tenant="retail").group("shop").topic == "shop_topic"
-        with pytest.raises(TubeError, match="HTTP 403.*user lake, tenant public"):
+        with pytest.raises(TubeError, match=r"HTTP 403.*user lake, tenant public"):
             client(asked.address).group("shop")
 
 
@@ -104,7 +110,7 @@ def test_an_answer_that_repeats_the_key_does_not_show_it(secret: str) -> None:
     [
         (body(b"<html>Sign in</html>"), "group/get/shop, and the answer is a page of HTML; check host, port and path"),
         (body(b'{"success": true, "data": {"mqTy'), "is not JSON, or ends early"),
-        (body(b'{"success": true, "data"', **{"Content-Length": "4000"}), "is not JSON, or ends early"),
+        (body(b'{"success": true, "data"', headers={"Content-Length": "4000"}), "is not JSON, or ends early"),
         (body(b"[" * 200_000), "is not JSON"),
         (body(b"[]"), "is not of Manager's form"),
         (body(b'{"success": "yes"}'), "is not of Manager's form"),
@@ -132,7 +138,7 @@ def test_a_list_of_streams_that_is_none(data: object) -> None:
 
 def test_a_redirect_is_not_followed() -> None:
     with managing(STREAMS) as other:
-        answer = body(b"", 302, Location=f"{other.address}/inlong/manager/openapi/group/get/shop")
+        answer = body(b"", 302, {"Location": f"{other.address}/inlong/manager/openapi/group/get/shop"})
         with managing({}, answer=answer) as asked, pytest.raises(TubeError, match="HTTP 302 elsewhere"):
             client(asked.address).group("shop")
     assert not other.requests
@@ -174,7 +180,7 @@ def test_the_deadline_is_that_of_all_requests_of_a_method() -> None:
 def test_no_server() -> None:
     with managing({}) as asked:
         pass
-    with pytest.raises(TransportError, match="no answer of InLong's Manager at http://127.*refused"):
+    with pytest.raises(TransportError, match=r"no answer of InLong's Manager at http://127.*refused"):
         client(asked.address).group("shop")
 
 
@@ -182,9 +188,9 @@ def test_https_with_a_ca_file(tmp_path: Path) -> None:
     ours, others = CertificateAuthority(tmp_path / "ours"), CertificateAuthority(tmp_path / "others")
     with managing(STREAMS, tls=server_context(ours.issue("manager"))) as asked:
         assert list(client(asked.address, ca_file=ours.ca_file).streams("shop")) == ["clicks", "orders.v1"]
-        with pytest.raises(TransportError, match="no answer.*certificate verify failed"):
+        with pytest.raises(TransportError, match=r"no answer.*certificate verify failed"):
             client(asked.address, ca_file=others.ca_file).group("shop")
-        with pytest.raises(ConfigurationError, match="ca_file.*cannot be used"):
+        with pytest.raises(ConfigurationError, match=r"ca_file.*cannot be used"):
             client(asked.address, ca_file=str(tmp_path / "none")).group("shop")
 
 
@@ -198,7 +204,7 @@ def test_https_ends_with_the_deadline_too(tmp_path: Path) -> None:
 
     with managing({}, answer=answer, tls=server_context(ours.issue("manager"))) as asked:
         try:
-            with pytest.raises(TransportError, match="in time|timed out"):
+            with pytest.raises(TransportError, match=r"in time|timed out"):
                 client(asked.address, ca_file=ours.ca_file, timeout_ms=400).group("shop")
         finally:
             over.set()
@@ -218,7 +224,7 @@ def test_a_group_that_has_no_topic_of_tubemq(more: dict[str, Any], said: str) ->
 
 def test_a_group_that_manager_does_not_have() -> None:
     with managing(STREAMS) as asked:
-        with pytest.raises(TubeError, match="refuses group/get/shops: Inlong group does not exist.*tenant public"):
+        with pytest.raises(TubeError, match=r"refuses group/get/shops: Inlong group does not exist.*tenant public"):
             client(asked.address).group("shops")
         assert client(asked.address).streams("shops") == {}
         with pytest.raises(ConfigurationError, match="'a/b' is no id of a group"):
@@ -264,6 +270,6 @@ def test_arguments_that_do_not_fit(arguments: dict[str, Any], said: str) -> None
 
 
 def test_without_a_user_nothing_is_sent_and_manager_lets_nobody_in() -> None:
-    with managing(STREAMS) as asked, pytest.raises(TubeError, match="HTTP 403.*user none"):
+    with managing(STREAMS) as asked, pytest.raises(TubeError, match=r"HTTP 403.*user none"):
         InlongManager(asked.address).group("shop")
     assert "authorization" not in asked.headers[0]

@@ -23,7 +23,7 @@ from tubeclient.passwords import check_password_sources, is_utf8, read_password
 from tubeclient.printable import printable
 from tubeclient.settings import TlsSettings
 
-__all__ = ["InlongGroup", "InlongManager"]
+__all__ = ["InlongGroup", "InlongManager", "InlongManagerError"]
 
 _PORT: Final = 8083
 _CONTEXT: Final = "/inlong/manager"
@@ -37,6 +37,12 @@ _OF_STREAM: Final = (
     *("lineSeparator", "wrapType"),
 )
 _OF_FIELD: Final = ("fieldName", "fieldType", "fieldFormat", "isMetaField", "isPredefinedField")
+
+
+class InlongManagerError(TubeError):
+    """Manager refuses a call, or its answer cannot be used."""
+
+    condition = "INLONG_MANAGER_FAILED"
 
 
 class InlongGroup(NamedTuple):
@@ -57,8 +63,8 @@ class InlongManager:
     variable `key_env`, which are read when needed. Without a user Manager must have `openapi.auth.enabled=false`.
     `tenant` None is Manager's own default, public. No proxy of the environment applies, and no redirect is followed.
 
-    A method ends within `timeout_ms`, whatever Manager does. It raises TransportError if Manager does not answer, and
-    TubeError if it refuses or its answer is not Manager's. ConfigurationError: an argument is wrong.
+    A method ends within `timeout_ms`, whatever Manager does. It raises TransportError if Manager does not answer,
+    InlongManagerError if it refuses or its answer is not Manager's, and ConfigurationError for a wrong argument.
     """
 
     def __init__(
@@ -184,7 +190,7 @@ class InlongManager:
             # Manager answers 403 to a user it does not know, another key, and another tenant.
             raise self._failure(
                 f"lets nobody in with this (HTTP {status}): give a user, its secret key, and its tenant; {self._who}",
-                "AUTHENTICATION_FAILED",
+                condition="AUTHENTICATION_FAILED",
             )
         if status >= 500:
             text = f"InLong's Manager at {self.address} answers with HTTP {status}"
@@ -208,10 +214,10 @@ class InlongManager:
     def _who(self) -> str:
         return f"user {self._user or 'none'}, tenant {self._tenant or 'public'}"
 
-    def _failure(self, text: str, condition: str = "INLONG_MANAGER_FAILED") -> TubeError:
-        return TubeError(f"InLong's Manager at {self.address} {text}", condition=condition)
+    def _failure(self, text: str, condition: str | None = None) -> InlongManagerError:
+        return InlongManagerError(f"InLong's Manager at {self.address} {text}", condition=condition)
 
-    def _unusable(self, what: str, why: str = "is not of Manager's form") -> TubeError:
+    def _unusable(self, what: str, why: str = "is not of Manager's form") -> InlongManagerError:
         return self._failure(f"is asked {what}, and the answer {why}")
 
 

@@ -61,15 +61,16 @@ class _Connection(http.client.HTTPConnection):
 
     def connect(self) -> None:
         super().connect()
-        plain, left = self.sock, max(0.001, self._deadline - time.monotonic())
-        plain.settimeout(left)
-        if self._tls is None:
-            self.sock = _TimedSocket(fileno=plain.detach())
-            self.sock.settimeout(left)
-        else:
+        timed = _TimedSocket(fileno=self.sock.detach())
+        timed.deadline = self._deadline
+        timed.settimeout(max(0.001, self._deadline - time.monotonic()))
+        self.sock = timed
+        if self._tls is not None:
             self._tls.sslsocket_class = _TimedTlsSocket
-            self.sock = self._tls.wrap_socket(plain, server_hostname=self.host)
-        self.sock.deadline = self._deadline
+            secured = self._tls.wrap_socket(timed, server_hostname=self.host)
+            assert isinstance(secured, _TimedTlsSocket)
+            secured.deadline = self._deadline
+            self.sock = secured
 
 
 def query_master(address: str, method: str, timeout_ms: int, **parameters: str) -> dict[str, Any]:
