@@ -12,6 +12,8 @@ __all__ = ["PROPERTY", "Change", "change"]
 PROPERTY: Final = "tubeclient.inlongStream"
 """The table's property that has the definition its rows were written by, as `InlongManager.streams` gives it."""
 
+_TIMES: Final = {"timestampFormat": "TIMESTAMP", "dateFormat": "DATE"}
+
 
 class Change(NamedTuple):
     """What a newer definition of a stream says otherwise."""
@@ -24,7 +26,8 @@ class Change(NamedTuple):
 
 def change(old: str, new: str) -> Change:
     """From one definition to another, as they mean records: what is written otherwise and means the same, such as
-    "|" and "124", or INT and INTEGER, is none. Of a new one that cannot be parsed `other` says why."""
+    "|" and "124", or INT and INTEGER, is none. Of a new one that cannot be parsed `other` says why; ValueError for an
+    old one."""
     if old == new:
         return Change({}, None)
     before = parse_stream(old)
@@ -32,13 +35,18 @@ def change(old: str, new: str) -> Change:
         after = parse_stream(new)
     except ValueError as error:
         return Change({}, f"the new definition {error}")
+    if before.kind != after.kind:
+        return Change({}, f"dataType was {before.kind} and is {after.kind}")
+    had, has = ({} if after.kind == "raw" else columns_of(text) for text in (old, new))
     was, now = _meaning(before), _meaning(after)
+    for name, kind in _TIMES.items():
+        if not any(kind in one for one in had.values()):  # then it is that of new fields
+            now.pop(name, None)
     texts = [
         f"{name} was {was.get(name)!r} and is {now.get(name)!r}"
         for name in {**was, **now}
         if was.get(name) != now.get(name)
     ]
-    had, has = ({} if form.kind == "raw" else columns_of(text) for form, text in ((before, old), (after, new)))
     texts += [f"the field {name} is removed" for name in had if name not in has]
     texts += [
         f"the field {name} was {kind} and is {has[name]}" for name, kind in had.items() if has.get(name, kind) != kind
@@ -54,7 +62,6 @@ def _meaning(form: StreamFormat) -> dict[str, str | None]:
     """How records are written, by Manager's names and those of options."""
     options = {name: text for name, text in form.options.items() if name != "quote"}  # follows from the escape
     return {
-        "dataType": form.kind,
         "dataSeparator": form.separator,
         "dataEscapeChar": form.escape,
         "dataEncoding": form.encoding.upper(),

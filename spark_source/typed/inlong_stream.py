@@ -32,8 +32,9 @@ def parse_stream(text: str, kind: str | None = None) -> StreamFormat:
     stream has no columns. Raises ValueError with the end of a sentence.
     """
     document = _document(text)
-    kind = kind or str(document.get("dataType") or "").lower()
-    if kind == "raw":
+    own = str(document.get("dataType") or "").lower()
+    kind = kind or own
+    if kind == own == "raw":
         return StreamFormat(kind, "")
     if kind not in ("json", "csv", "kv"):
         raise ValueError(f"has dataType {document.get('dataType')!r}; say format json, csv or kv if records have it")

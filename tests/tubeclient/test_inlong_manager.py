@@ -177,9 +177,14 @@ def test_the_deadline_is_that_of_all_requests_of_a_method() -> None:
     assert len(asked.requests) < 20
 
 
-def test_no_server() -> None:
-    with managing({}) as asked:
-        pass
+def mail(request: BaseHTTPRequestHandler) -> None:
+    request.wfile.write(b"220 mail\r\n")
+
+
+def test_no_server_and_one_that_does_not_speak_http() -> None:
+    said = r"no answer of InLong's Manager at http://127.*220 mail"
+    with managing({}, answer=mail) as asked, pytest.raises(TransportError, match=said):
+        client(asked.address).group("shop")
     with pytest.raises(TransportError, match=r"no answer of InLong's Manager at http://127.*refused"):
         client(asked.address).group("shop")
 

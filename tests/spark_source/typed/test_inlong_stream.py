@@ -103,6 +103,11 @@ def test_formats_of_fields() -> None:
     assert found.options == {"timestampFormat": "yyyyMMddHHmmss"}
 
 
+def test_fields_are_not_left_out_in_silence() -> None:
+    with pytest.raises(ValueError, match="say format json, csv or kv"):
+        parse_stream(stream(("id", "int")), "raw")
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [
