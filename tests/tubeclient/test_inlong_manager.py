@@ -274,6 +274,12 @@ def test_arguments_that_do_not_fit(arguments: dict[str, Any], said: str) -> None
         InlongManager("host", **{"user": USER, "key": KEY, **arguments})
 
 
+def test_a_key_that_manager_would_cut_is_refused_unseen() -> None:
+    with pytest.raises(ConfigurationError, match="the key has a colon") as caught:
+        client("host", key="half:half").group("shop")
+    assert "half" not in str(caught.value)
+
+
 def test_without_a_user_nothing_is_sent_and_manager_lets_nobody_in() -> None:
     with managing(STREAMS) as asked, pytest.raises(TubeError, match=r"HTTP 403.*user none"):
         InlongManager(asked.address).group("shop")

@@ -115,8 +115,8 @@ class InlongManager:
         definition, which `parse_stream` takes. It has nothing of sources and sinks, whose passwords Manager answers
         too.
 
-        A request for the list, which is not paged (InlongStreamServiceImpl.listBrief), and one for each stream's
-        fields. That of a user sees the streams that others are in charge of, too.
+        One request for the list, which Manager does not page here (InlongStreamServiceImpl.listBrief) and which has
+        the streams of every owner, and one for each stream's fields.
         """
         end = self._end()
         listed = self._ask("stream/list", end, {"inlongGroupId": _checked(group_id)})
