@@ -25,6 +25,11 @@ class Count(NamedTuple):
     received: int
     bad: int = 0
 
+    def added(self, others: Mapping[int | None, Count]) -> Count:
+        """With what `others` have of the same minute."""
+        other = others.get(self.minute_ms, Count(self.minute_ms, 0))
+        return Count(self.minute_ms, self.received + other.received, self.bad + other.bad)
+
 
 class Reached(NamedTuple):
     """Up to where a stream's table has all its rows, as the counts table says."""

@@ -316,7 +316,9 @@ class StreamTables:
         try:
             one.table.check()
             unknown = dict.fromkeys(self._unknown, Reached(0)) if one.name == REST else {}
-            counts = (*one.uncounted, *(Count(*each) for each in minutes.items()))
+            before = {count.minute_ms: count for count in one.uncounted}
+            more = [Count(*each) for each in minutes.items()]
+            counts = tuple({**before, **{count.minute_ms: count.added(before) for count in more}}.values())
             return one.table.write(rows, after(one.ends, start, end), unknown, counts)
         except Exception as error:
             return error

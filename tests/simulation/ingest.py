@@ -237,7 +237,7 @@ def install() -> None:
         importlib.import_module(name)
     replaced: list[tuple[Any, str, Any]] = [
         (tubeclient.net.pool, "Connection", network.Connection),
-        (tubeclient.net.http, "_fetch", network.fetch),
+        (tubeclient.net.http, "fetch", network.fetch),
         (tubeclient.range_reader, "shared_pool", _pool),
         (tubeclient.consumers.group, "shared_pool", _pool),
         (offsets_store, "OffsetsTable", _offsets_table),
