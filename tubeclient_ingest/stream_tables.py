@@ -21,8 +21,10 @@ from tubeclient.errors import ConfigurationError
 from tubeclient.keys import PartitionKey
 from tubeclient.printable import counted
 from tubeclient_ingest.beginning import OvertakenRun, check_beginning
+from tubeclient_ingest.definitions import Definitions
 from tubeclient_ingest.group_table import GroupTable, PutBack
 from tubeclient_ingest.history import SinkState
+from tubeclient_ingest.inlong_definition import PROPERTY
 from tubeclient_ingest.levels import after, end_of_round, ends_of, highest, lowered, lowest, taken
 from tubeclient_ingest.one_table import Written
 from tubeclient_ingest.record import Count, Reached, SinkRecord
@@ -128,6 +130,7 @@ class StreamTables:
             CountsWriter(Sink(self._counts, settings.consumer_group)), settings, masters, run_id
         )
         self._create = True
+        self._definitions = Definitions(settings)
         self._streams: dict[str, _Stream] = {}
         self._unknown: set[str] = set()
         """Streams that nobody defines."""
@@ -141,10 +144,14 @@ class StreamTables:
 
     def open(self, *, create: bool = True) -> None:
         self._create = create
+        self._definitions.changed()
+        for name in self._definitions.names():
+            self._check_place(name)
         if self._counts.detail() is None:
             if not create:
                 raise ConfigurationError(f"there is no table at {self._counts.where}; start the job")
             self._counts.create(self._rows.no_counts.schema)
+        self._rows.open_bad_records(create=create)  # before several writers make it at once
 
     def begin(self, known: Offsets, chosen: str | None, begin_anew: Collection[str]) -> Offsets:
         record = self.checkpoint.state.record
@@ -163,7 +170,7 @@ class StreamTables:
         return lowest(self._levels())
 
     def _is_undefined(self, name: str, reached: Reached) -> bool:
-        return name != REST and reached.number == 0 and not self._settings.defines(name)
+        return name != REST and reached.number == 0 and not self._definitions.defines(name)
 
     def _levels(self) -> list[Offsets]:
         return [self._ends, *(one.ends for one in self._streams.values() if one.takes_part)]
@@ -190,11 +197,15 @@ class StreamTables:
         if self._settings.streams and name not in (*self._settings.streams, REST):
             return one
         try:
-            settings = self._settings.of_stream(name)
-            self._check_place(name, settings.target)
+            self._check_place(name)
+            definition = self._definition_of(name)
+            settings = self._definitions.settings_of(name, definition)
             writer = self._writer_of(settings)
             writer.open(create=create)
             writer.by_minute = True
+            now = settings.table_properties.get(PROPERTY)
+            if now is not None and definition not in (None, now):
+                self._rows.table_of(name).set_property(PROPERTY, now)
             table = GroupTable(writer, settings, self._masters, self._run_id)
             one.is_accepted = table.begin(self._chosen, begin_anew)
             state, group = table.state, settings.consumer_group
@@ -228,7 +239,13 @@ class StreamTables:
         record = rest.table.state.record
         return rest.ends if record is not None and name in record.streams else None
 
-    def _check_place(self, name: str, target: str) -> None:
+    def _definition_of(self, name: str) -> str | None:
+        """What the stream's table keeps of its definition."""
+        detail = self._rows.table_of(name).detail() if self._definitions.has_manager else None
+        return None if detail is None else detail.properties.get(PROPERTY)
+
+    def _check_place(self, name: str) -> None:
+        target = self._settings.target_of(name)
         place = target.lower() if is_name(target) else target
         if (other := self._places.setdefault(place, name)) != name:
             raise ConfigurationError(f"streams {other} and {name} have one table, {target}: catalogs do not tell case")
@@ -249,6 +266,8 @@ class StreamTables:
 
     def write(self, rows: DataFrame | None, start: Offsets, end: Offsets) -> Written | None:
         self.checkpoint.check()
+        if self._definitions.changed():
+            raise PutBack
         if rows is None:
             return self._completed(0, 0, start, end)
         with kept(self._rows.named(rows)) as frame:
@@ -300,7 +319,7 @@ class StreamTables:
     def _known(self, name: str) -> str:
         """The name, or `REST` for a stream that nobody defines."""
         if name != REST and name not in self._streams and name not in self._unknown:
-            if self._settings.defines(name):
+            if self._definitions.defines(name):
                 return name
             self._unknown.add(name)
         return REST if name in self._unknown else name
@@ -351,7 +370,7 @@ class StreamTables:
         self.open(create=False)
         record = self.checkpoint.look().record
         for name in sorted(record.streams if record is not None else ()):
-            writer = self._writer_of(self._settings.of_stream(name))
+            writer = self._writer_of(self._definitions.settings_of(name, self._definition_of(name)))
             writer.open(create=False)
             yield writer
 
