@@ -72,11 +72,11 @@ class Definitions:
                 f" {', '.join(self._settings.topics)}; set topics to {topic}"
             )
 
-    def defines(self, name: str) -> bool:
-        """Whether it is known what records of the stream are, or would be if Manager answered."""
+    def defines(self, name: str, *, before: bool = True) -> bool:
+        """Whether it is known what records of the stream are; `before` holds as long as Manager does not answer."""
         if self._manager is None:
             return self._settings.defines(name)
-        return self._known is None or name in self._known
+        return before if self._known is None else name in self._known
 
     def settings_of(self, name: str, kept: str | None) -> IngestSettings:
         """The settings of a job for the stream alone; `kept` is the definition that its table keeps. ConfigurationError

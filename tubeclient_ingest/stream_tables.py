@@ -40,6 +40,8 @@ if TYPE_CHECKING:
 __all__ = ["LeftBehind", "StreamTables", "StreamsLeftBehind"]
 
 
+_WITH_REST: Final = Reached(-1)
+"""Of a stream that nobody defines: its rows are in the table for the rest, as far as that is."""
 _AT_ONCE: Final = 4
 """How many tables are written at a time."""
 _FATAL: Final = (OvertakenRun, PutBack)
@@ -170,7 +172,8 @@ class StreamTables:
         return lowest(self._levels())
 
     def _is_undefined(self, name: str, reached: Reached) -> bool:
-        return name != REST and reached.number == 0 and not self._definitions.defines(name)
+        before = reached != _WITH_REST
+        return name != REST and reached.number <= 0 and not self._definitions.defines(name, before=before)
 
     def _levels(self) -> list[Offsets]:
         return [self._ends, *(one.ends for one in self._streams.values() if one.takes_part)]
@@ -192,7 +195,7 @@ class StreamTables:
         self, name: str, reached: Reached | None, begin_anew: Collection[str] = (), *, create: bool = True
     ) -> _Stream:
         """A stream with its table, which is made if it is missing and `create` allows it; or left behind."""
-        number, ends = reached or (0, None)
+        number, ends = (0, None) if reached in (None, _WITH_REST) else reached
         one = _Stream(name, self._ends if begin_anew or ends is None else ends, number, number)
         if self._settings.streams and name not in (*self._settings.streams, REST):
             return one
@@ -213,7 +216,7 @@ class StreamTables:
                 check_beginning(state, table.where, group, self._chosen, in_offsets_table=False)
             if begin_anew:
                 one.ends = self._ends
-            elif table.number == 0 and (rest := self._rest_with(name)) is not None:
+            elif table.number == 0 and (rest := self._rest_with(name, reached)) is not None:
                 one.ends = rest
             else:
                 # A table that is gone is filled from the beginning, or goes on where the others are.
@@ -228,7 +231,7 @@ class StreamTables:
             self._leave(one, error)
         return one
 
-    def _rest_with(self, name: str) -> Offsets | None:
+    def _rest_with(self, name: str, reached: Reached | None) -> Offsets | None:
         """Where the rows of a stream end that went to the table for the rest, as nobody defined it; None if none
         did."""
         rest = self._streams.get(REST)
@@ -237,7 +240,8 @@ class StreamTables:
         if rest.table is None:
             raise ConfigurationError(f"whether the table {REST} has rows of it cannot be seen: {rest.left}")
         record = rest.table.state.record
-        return rest.ends if record is not None and name in record.streams else None
+        is_with = reached == _WITH_REST or (record is not None and name in record.streams)
+        return rest.ends if is_with else None
 
     def _definition_of(self, name: str) -> str | None:
         """What the stream's table keeps of its definition."""
@@ -334,7 +338,7 @@ class StreamTables:
         rows = self._rows.part(frame, names, None if parts == _everything(start, end) else parts)
         try:
             one.table.check()
-            unknown = dict.fromkeys(self._unknown, Reached(0)) if one.name == REST else {}
+            unknown = dict.fromkeys(self._unknown, _WITH_REST) if one.name == REST else {}
             before = {count.minute_ms: count for count in one.uncounted}
             more = [Count(*each) for each in minutes.items()]
             counts = tuple({**before, **{count.minute_ms: count.added(before) for count in more}}.values())
@@ -360,8 +364,7 @@ class StreamTables:
             name: Reached(one.number, None if one.ends is self._ends else one.ends)
             for name, one in self._streams.items()
         }
-        rest = streams.get(REST, Reached(0))
-        streams.update(dict.fromkeys(self._unknown, Reached(0, rest.ends)))
+        streams.update(dict.fromkeys(self._unknown, _WITH_REST))
         self.checkpoint.write(frame, self._ends, streams)
         for one in self._streams.values():
             one.counted = max(one.counted, one.number)

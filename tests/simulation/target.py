@@ -99,6 +99,11 @@ class TargetLog:
         before = self.versions[-1].rows if self.versions else ()
         self.put(len(self.versions), _Version("WRITE", (*before, tuple(rows)), transaction=(query_id, batch_id)))
 
+    @property
+    def records(self) -> list[SinkRecord]:
+        """Those of all tables."""
+        return [self.record] if self.record is not None else []
+
     def is_behind(self, value: bytes) -> bool:
         """Whether the job says that it left the record's table behind."""
         return False
@@ -156,6 +161,10 @@ class GroupLog(TargetLog):
     def rows(self) -> list[Row]:
         others = [one for name, one in self.tables.items() if name != COUNTS]
         return [row for one in others for row in one.rows]
+
+    @property
+    def records(self) -> list[SinkRecord]:
+        return [one.record for one in self.tables.values() if one.record is not None]
 
     @property
     def counted(self) -> dict[str, tuple[int, int]]:
