@@ -337,6 +337,7 @@ class StreamTables:
         names = {REST, *self._unknown} if one.name == REST else {one.name}
         rows = self._rows.part(frame, names, None if parts == _everything(start, end) else parts)
         try:
+            self.checkpoint.check()  # a run that stood still meanwhile may know fewer streams than the one that goes on
             one.table.check()
             unknown = dict.fromkeys(self._unknown, _WITH_REST) if one.name == REST else {}
             before = {count.minute_ms: count for count in one.uncounted}
