@@ -361,7 +361,6 @@ class IngestSettings:
 _PLACES: Final = ("bad_records", "target", "offsets_table")
 _OF_MANAGER: Final = ("user", "key", "key_file", "key_env", "tenant", "ca_file")
 _PATTERNS: Final = ("target", "schema", "schema_from_inlong")
-_REQUIRED: Final = ("master_servers", "consumer_group", "target")
 _STARTING_WORDS: Final = ("earliest", "latest", GROUP, TARGET)
 
 _OF_THEIR_OWN: Final = {
@@ -431,7 +430,8 @@ def load_settings(
     values = dict(defaults or {})
     for name, value in (entry for file in files for entry in _read(file).items()):
         values[name] = _merged(values.get(name, {}), value) if isinstance(value, Mapping) else value
-    missing_settings(_REQUIRED, values)
+    topics = () if values.get("inlong_group") else ("topics",)
+    missing_settings(("master_servers", "consumer_group", *topics, "target"), values)
     return IngestSettings(**values)
 
 
