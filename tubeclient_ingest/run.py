@@ -81,6 +81,8 @@ class Round:
     """How many of `rows` are bad records."""
     total_bad_rows: int = 0
     """Of this run, including this round."""
+    other_rows: int = 0
+    """Beside `rows`, with a key: records that change no row, such as DDL and heartbeats."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,6 +264,7 @@ class Run:
             rows_behind=behind,
             bad_rows=bad,
             total_bad_rows=(before.total_bad_rows if before else 0) + bad,
+            other_rows=self.writer.others,
         )
         self._tell(self._last)
 

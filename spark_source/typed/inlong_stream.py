@@ -15,7 +15,7 @@ class StreamFormat:
     """What is said of a stream's records."""
 
     kind: str
-    """raw, json, csv or kv."""
+    """raw, json, csv, kv, canal-json or debezium-json."""
     ddl: str
     """The columns as in CREATE TABLE."""
     separator: str | None = None
@@ -39,8 +39,9 @@ def parse_stream(text: str, kind: str | None = None) -> StreamFormat:
         document = document["data"]
     if not isinstance(document, Mapping) or not isinstance(document.get("fieldList"), list):
         raise ValueError("has no fieldList; it must be one stream of InLong's Manager, as its stream/get answers")
-    kind = kind or str(document.get("dataType") or "").lower()
-    if kind not in ("json", "csv", "kv"):
+    data_type = str(document.get("dataType") or "").lower()
+    kind = kind or _CHANGES.get(data_type, data_type)
+    if kind not in ("json", "csv", "kv", *_CHANGES.values()):
         raise ValueError(f"has dataType {document.get('dataType')!r}; say format json, csv or kv if records have it")
     fields = [one for one in document["fieldList"] if isinstance(one, Mapping)]
     fields = [one for one in fields if not _is_set(one, "isMetaField", "isPredefinedField")]
@@ -48,7 +49,7 @@ def parse_stream(text: str, kind: str | None = None) -> StreamFormat:
         raise ValueError("has no fields in fieldList")
     options = _time_options(fields)
     escape = separator = None
-    if kind != "json":
+    if kind in ("csv", "kv"):
         separator = _character(document, "dataSeparator")
         escape = _character(document, "dataEscapeChar")
     if kind == "kv" and (between := _character(document, "kvSeparator")) is not None:
@@ -60,6 +61,9 @@ def parse_stream(text: str, kind: str | None = None) -> StreamFormat:
     encoding = str(document.get("dataEncoding") or "UTF-8")
     return StreamFormat(kind, ddl, separator, escape, encoding, options)
 
+
+_CHANGES: Final = {"canal": "canal-json", "debezium_json": "debezium-json"}
+"""Data types of InLong's whose records are changes."""
 
 _TYPES: Final[Mapping[str, str]] = {
     one: spark
