@@ -81,8 +81,8 @@ class Round:
     """How many of `rows` are bad records."""
     total_bad_rows: int = 0
     """Of this run, including this round."""
-    other_rows: int = 0
-    """Beside `rows`, with a key: records that change no row, such as DDL and heartbeats."""
+    total_other_rows: int = 0
+    """Beside the rows, with a key: records of this run that change no row, such as DDL and heartbeats."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +98,8 @@ class IngestSummary:
     """True if it was asked to stop, False if it ended by itself."""
     bad_rows: int = 0
     """How many of `rows` are bad records."""
+    other_rows: int = 0
+    """Beside `rows`, with a key: records that change no row, such as DDL and heartbeats."""
 
 
 class Begins(NamedTuple):
@@ -264,7 +266,7 @@ class Run:
             rows_behind=behind,
             bad_rows=bad,
             total_bad_rows=(before.total_bad_rows if before else 0) + bad,
-            other_rows=self.writer.others,
+            total_other_rows=(before.total_other_rows if before else 0) + self.writer.others,
         )
         self._tell(self._last)
 

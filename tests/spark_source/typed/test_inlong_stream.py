@@ -32,6 +32,7 @@ def test_kv_and_json() -> None:
     text = stream(("id", "int"), dataType="KV", dataSeparator="38", kvSeparator="58")
     assert parse_stream(text) == StreamFormat("kv", "`id` INT", "&", options={"kvSeparator": ":"})
     assert parse_stream(text, "json") == StreamFormat("json", "`id` INT")
+    assert parse_stream(stream(("id", "int"), dataType="CANAL")) == StreamFormat("canal-json", "`id` INT")
 
 
 @pytest.mark.parametrize(
@@ -69,7 +70,7 @@ def test_formats_of_fields() -> None:
         (stream(("id", "int"), dataSeparator="1" * 30), "dataSeparator 11111111111111111111, which is no character"),
         (stream(("id", "int"), dataEscapeChar="1114112"), "dataEscapeChar 1114112, which is no character"),
         (stream(), "has no fields"),
-        (stream(("id", "int"), dataType="canal"), "has dataType 'canal'; say format"),
+        (stream(("id", "int"), dataType="jce"), "has dataType 'jce'; say format"),
         (stream(("x", "MAP")), "the field x of type MAP"),
         (stream(("x", "DECIMAL")), "precision of the DECIMAL field x"),
         (stream({"fieldType": "int"}), "a field without fieldName"),
