@@ -9,7 +9,7 @@ out older changes only.
 from __future__ import annotations
 
 import uuid
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from spark_source.options.table_uris import table_of_deletes
 from spark_source.session_confs import own_session
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
-__all__ = ["WRITTEN", "Changed", "Upserts"]
+__all__ = ["WRITTEN", "Upserts"]
 
 WRITTEN: Final = ("insert", "update", "snapshot")
 """The operations that write a row."""
@@ -30,15 +30,6 @@ _KEY: Final = "key"
 _ROW: Final = "row"
 _COUNT: Final = "count"
 _SEQUENCE: Final = f"{CHANGE}.sequence"
-
-
-class Changed(NamedTuple):
-    """What a round has."""
-
-    deletes: int
-    """How many keys were deleted last."""
-    others: int
-    """How many of its rows change no row, such as heartbeats."""
 
 
 class Upserts:
@@ -83,14 +74,14 @@ class Upserts:
             F.max_by(row, row[CHANGE]["sequence"]).alias(_ROW), F.count("*").alias(_COUNT)
         )
 
-    def look(self, newest: DataFrame) -> Changed:
-        """Count what `newest` found."""
+    def count(self, newest: DataFrame) -> tuple[int, int]:
+        """How many keys of `newest` were deleted last, and how many rows changed none."""
         from pyspark.sql import functions as F
 
         others = F.sum(F.when(F.col(_KEY).isNull(), F.col(_COUNT)))
         deletes = F.count_if(F.col(_KEY).isNotNull() & (F.col(_ROW)[CHANGE]["operation"] == "delete"))
         found = newest.agg(deletes, others).collect()[0]
-        return Changed(found[0] or 0, found[1] or 0)
+        return found[0] or 0, found[1] or 0
 
     def remember(self, newest: DataFrame, record: SinkRecord, detail: TableDetail) -> None:
         """Add the deleted keys to their table, for the target's commit `record`, which comes next."""

@@ -240,9 +240,8 @@ class Writer:
         if upserts is None:
             return self.sink.append(rows, record, state)
         with _kept(upserts.newest(rows)) as newest:
-            found = upserts.look(newest)
-            self.others = found.others
-            if found.deletes:
+            deletes, self.others = upserts.count(newest)
+            if deletes:
                 upserts.remember(newest, state.numbered(record), self.detail)
             return self.sink.append(None, record, state, lambda numbered: upserts.merge(newest, numbered))
 

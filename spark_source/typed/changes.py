@@ -11,35 +11,28 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import reduce
 from operator import or_
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, BooleanType, DataType, LongType, StringType, StructField, StructType
 
-from spark_source.typed.readings import cast_of, faults_of, json_of
+from spark_source.typed.readings import Reading, cast_of, faults_of, json_of
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
 
     from spark_source.typed.record_format import RecordFormat
 
-__all__ = ["ChangeReading", "change_of", "changes_of"]
+__all__ = ["change_of", "changes_of"]
 
 
-class ChangeReading(NamedTuple):
-    """How a text becomes rows, in two steps, each of which is computed once for a text."""
+def changes_of(form: RecordFormat, text: Column, envelope: Column, read: Column, arrival: Column) -> Reading:
+    """How `form` reads `text`; `envelope` and `read` are the columns in which the caller keeps the Reading's, and
+    `arrival` says when the message came.
 
-    envelope: Column
-    read: Column
-    rows: Column
-    """array<struct> of the schema's columns and the change. What changes no row is one without values."""
-    fault: Column
-    """What is wrong; null in a good record."""
-
-
-def changes_of(form: RecordFormat, text: Column, envelope: Column, read: Column, arrival: Column) -> ChangeReading:
-    """How `form` reads `text`; `envelope` and `read` are the columns in which the caller keeps the two steps, and
-    `arrival` says when the message came."""
+    The Reading's column is an array of structs: the schema's columns and the change. What changes no row is one without
+    values.
+    """
     reading = _debezium if form.kind == "debezium-json" else _canal
     return reading(form, text, envelope, read, arrival)
 
@@ -58,14 +51,13 @@ _OPERATIONS: Final = {
     "m": "message",
 }
 """Debezium's."""
-_NO_ROW: Final = ("truncate", "message")
 _NUMBERS: Final = ("pos", "row", "lsn", "scn", "ssn", "ord", "event_serial_no")
 _HEX: Final = ("commit_lsn", "change_lsn")
 """What the databases call a place in their log; each has some of them."""
 _TOMBSTONE: Final = r'^\s*+(?:null|\{\s*+"schema"\s*+:\s*+null\s*+,\s*+"payload"\s*+:\s*+null\s*+\})?+\s*+$'
 
 
-def _debezium(form: RecordFormat, text: Column, envelope: Column, read: Column, arrival: Column) -> ChangeReading:
+def _debezium(form: RecordFormat, text: Column, envelope: Column, read: Column, arrival: Column) -> Reading:
     """An event with one row, alone or as `payload` beside its schema."""
     source = _struct({"ts_ms": LongType(), **dict.fromkeys(("snapshot", "file", *_NUMBERS, *_HEX), StringType())})
     fields = {
@@ -87,7 +79,7 @@ def _debezium(form: RecordFormat, text: Column, envelope: Column, read: Column, 
         .when(ts_ms.isNotNull() & no_row, "heartbeat")
     )
     operation = F.when(is_tombstone, "tombstone").when(op.isNull(), other).otherwise(F.try_element_at(words, op))
-    has_row = op.isNotNull() & ~operation.isin(*_NO_ROW)
+    has_row = op.isNotNull() & ~operation.isin("truncate", "message")
     image = F.when(has_row, F.when(operation == "delete", before).otherwise(after))
     inner = json_of(replace(form, kind="json", schema=_of_deletes(form)), image, read)
     read_of = dict(zip(form.columns.names, inner.columns, strict=True))
@@ -108,13 +100,10 @@ def _debezium(form: RecordFormat, text: Column, envelope: Column, read: Column, 
     )
     change = change_of(operation, *_order(time, position, arrival, F.lit(0)))
     rows = F.array(F.struct(*inner.columns, change.alias("change")))
-    return ChangeReading(outer.read, inner.read, rows, F.when(~is_tombstone, fault))
+    return Reading(inner.read, (rows,), F.when(~is_tombstone, fault), outer.read)
 
 
-_ROW_TYPES: Final = ("insert", "update", "delete")
-
-
-def _canal(form: RecordFormat, text: Column, envelope: Column, read: Column, arrival: Column) -> ChangeReading:
+def _canal(form: RecordFormat, text: Column, envelope: Column, read: Column, arrival: Column) -> Reading:
     """A message with the rows of a statement, whose values are texts. `old` has what an update changed."""
     schema = form.columns
     images = ArrayType(_struct(dict.fromkeys(schema.names, StringType())))
@@ -133,7 +122,7 @@ def _canal(form: RecordFormat, text: Column, envelope: Column, read: Column, arr
     data, kind = given["data"], F.lower(given["type"])
     is_ddl = F.coalesce(given["isDdl"], given["ddl"], F.lit(False))
     operation = F.when(is_ddl & (kind != "truncate"), "ddl").otherwise(kind)
-    has_rows = operation.isin(*_ROW_TYPES)
+    has_rows = operation.isin("insert", "update", "delete")
     has_data = F.coalesce(F.array_size(data) > 0, F.lit(False))
 
     def typed(image: Column, operation: Column, row: Column) -> Column:
@@ -179,7 +168,8 @@ def _canal(form: RecordFormat, text: Column, envelope: Column, read: Column, arr
         ),
     )
     none = F.struct(*(F.lit(None).cast(one.dataType).alias(one.name) for one in schema), change(operation, F.lit(0)))
-    return ChangeReading(outer.read, F.when(has_rows, found), F.when(has_rows, rows).otherwise(F.array(none)), fault)
+    all_rows = F.when(has_rows, rows).otherwise(F.array(none))
+    return Reading(F.when(has_rows, found), (all_rows,), fault, outer.read)
 
 
 def _order(time: Column, position: Column, arrival: Column, row: Column) -> tuple[Column, ...]:

@@ -83,7 +83,7 @@ class FormatSettings:
             if given:
                 name = dashed(given[0])
                 raise ConfigurationError(
-                    f"{name} is given, and the format is raw; set format to one of {', '.join(_KINDS[1:])}"
+                    f"{name} is given, and the format is raw; set format to {', '.join(_KINDS[1:-1])} or {_KINDS[-1]}"
                 )
             return
         if self.order_by is not None and (complete.kind in CHANGES or not self.key):

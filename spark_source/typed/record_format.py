@@ -195,14 +195,13 @@ class RecordFormat:
             arrival = F.col(ARRIVAL) if ARRIVAL in names else F.lit(None).cast(_ARRIVAL)
             if self.schema is None:
                 steps, record = [[*own, source.alias(BAD_REASON), unread]], F.struct(*own)
-            elif self.kind in CHANGES:
-                steps, rows_of = self._reading_changes(own, source, unread, arrival)
-                record = F.transform(rows_of, lambda row: row.withField(LINEAGE, lineage))
             else:
-                steps, columns = self._reading(own, source, unread)
-                if self.keys:
-                    columns = (*columns, self._change(columns, arrival))
-                record = F.struct(*columns, lineage.alias(LINEAGE))
+                steps, columns = self._reading(own, source, unread, arrival)
+                if self.kind in CHANGES:
+                    record = F.transform(columns[0], lambda row: row.withField(LINEAGE, lineage))
+                else:
+                    change = [self._change(columns, arrival)] if self.keys else []
+                    record = F.struct(*columns, *change, lineage.alias(LINEAGE))
             good = F.when(F.col(BAD_REASON).isNull(), record)
             self._made[names] = [*steps, [*own, good.alias(RECORD), F.col(BAD_REASON), F.col(UNREAD)]]
         return reduce(lambda frame, columns: frame.select(*columns), self._made[names], rows)
@@ -214,46 +213,32 @@ class RecordFormat:
         return {}
 
     def _reading(
-        self, own: list[Column], source: Column, unread: Column
-    ) -> tuple[list[list[Column]], tuple[Column, ...]]:
-        """Steps after which the record's columns can be computed, and those."""
-        from pyspark.sql import functions as F
-
-        from spark_source.typed.readings import reading_of
-
-        reading = reading_of(self, F.col(_TEXT), F.col(_READ))
-        reason = F.coalesce(
-            source,
-            F.when(F.col(VALUE).isNull(), "the record is null"),
-            F.when(F.col(_TEXT).isNull(), f"the bytes are not text in {self.encoding}"),
-            F.when(F.col(_TEXT) == "", "the record is empty"),
-            reading.fault,
-        )
-        texts = [F.col("*"), self._text().alias(_TEXT)]
-        with_reason = [*own, F.col(_READ), F.col(_TEXT), reason.alias(BAD_REASON), unread]
-        return [texts, [F.col("*"), _once(reading.read).alias(_READ)], with_reason], reading.columns
-
-    def _reading_changes(
         self, own: list[Column], source: Column, unread: Column, arrival: Column
-    ) -> tuple[list[list[Column]], Column]:
-        """Steps after which the record's rows can be computed, and those. Debezium's empty records mean something."""
+    ) -> tuple[list[list[Column]], tuple[Column, ...]]:
+        """Steps after which the record's columns can be computed, and those; for `CHANGES` it is the list of rows."""
         from pyspark.sql import functions as F
 
         from spark_source.typed.changes import changes_of
+        from spark_source.typed.readings import reading_of
 
-        reading = changes_of(self, F.col(_TEXT), F.col(_ENVELOPE), F.col(_READ), arrival)
-        is_empty = F.lit(False) if self.kind == "debezium-json" else F.coalesce(F.col(_TEXT), F.lit("")) == ""
+        text, read = F.col(_TEXT), F.col(_READ)
+        if self.kind in CHANGES:
+            reading = changes_of(self, text, F.col(_ENVELOPE), read, arrival)
+        else:
+            reading = reading_of(self, text, read)
+        empty = [F.when(F.col(VALUE).isNull(), "the record is null"), F.when(text == "", "the record is empty")]
         reason = F.coalesce(
             source,
-            F.when(F.col(VALUE).isNotNull() & F.col(_TEXT).isNull(), f"the bytes are not text in {self.encoding}"),
-            F.when(is_empty, "the record is empty"),
+            F.when(F.col(VALUE).isNotNull() & text.isNull(), f"the bytes are not text in {self.encoding}"),
+            *(empty if self.kind != "debezium-json" else ()),  # there they have a meaning
             reading.fault,
         )
-        texts = [F.col("*"), self._text().alias(_TEXT)]
-        envelope = [F.col("*"), _once(reading.envelope).alias(_ENVELOPE)]
-        read = [F.col("*"), _once(reading.read).alias(_READ)]
-        with_reason = [*own, F.col(_ENVELOPE), F.col(_READ), F.col(_TEXT), reason.alias(BAD_REASON), unread]
-        return [texts, envelope, read, with_reason], reading.rows
+        steps, kept = [[F.col("*"), self._text().alias(_TEXT)]], [*own, text, read]
+        if reading.envelope is not None:
+            steps.append([F.col("*"), _once(reading.envelope).alias(_ENVELOPE)])
+            kept.append(F.col(_ENVELOPE))
+        steps += [[F.col("*"), _once(reading.read).alias(_READ)], [*kept, reason.alias(BAD_REASON), unread]]
+        return steps, reading.columns
 
     def _change(self, columns: tuple[Column, ...], arrival: Column) -> Column:
         """`CHANGE` of a row that is no change of a database: it is written over what its key had."""

@@ -163,7 +163,7 @@ def test_messages_of_canal(delta_spark: SparkSession) -> None:
 def test_bad_messages_of_canal(delta_spark: SparkSession) -> None:
     cases: list[tuple[Any, str]] = [
         (b"", "the record is empty"),
-        (None, "the record is empty"),
+        (None, "the record is null"),
         (b"{", "the text is not JSON"),
         ({"data": [TEXTS]}, "there is no type"),
         (message("INSERT"), "there are no rows in data"),
