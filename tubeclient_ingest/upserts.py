@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Final
 from spark_source.options.table_uris import table_of_deletes
 from spark_source.session_confs import own_session
 from spark_source.typed.record_format import CHANGE
+from tubeclient.errors import ConfigurationError
 from tubeclient_ingest.record import SinkRecord
 from tubeclient_ingest.target import SparkTable, TableDetail, quoted
-from tubeclient_ingest.target_columns import check_columns
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -60,8 +60,11 @@ class Upserts:
         detail = self._deletes.detail()
         if detail is None:
             self._deletes.create(own)
-        else:
-            check_columns(detail.columns, own, self._deletes.where, evolve=False)
+        elif (there := detail.columns.simpleString().lower()) != own.simpleString().lower():
+            raise ConfigurationError(
+                f"{self._deletes.where}, which keeps the target's deleted keys, is {there}, and the job has"
+                f" {own.simpleString()}. Give the former key, format and types, or another target"
+            )
 
     def newest(self, rows: DataFrame) -> DataFrame:
         """The last change of each key, and one row for all that changes none."""
