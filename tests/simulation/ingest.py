@@ -74,6 +74,9 @@ class _Records(FormatSettings):
 
 
 class _Format:
+    keys = ()
+    has_change = False
+
     def parse(self, rows: Rows) -> Rows:
         return rows
 
