@@ -26,21 +26,27 @@ if TYPE_CHECKING:
 __all__ = ["change_of", "changes_of"]
 
 
-def changes_of(form: RecordFormat, text: Column, envelope: Column, read: Column, arrival: Column) -> Reading:
-    """How `form` reads `text`; `envelope` and `read` are the columns in which the caller keeps the Reading's, and
-    `arrival` says when the message came.
+def changes_of(form: RecordFormat, text: Column, read: Column, arrival: Column) -> Reading:
+    """How `form` reads `text`; `read` is the column in which the caller keeps `Reading.read`, and `arrival` says when
+    the message came.
 
     The Reading's column is an array of structs: the schema's columns and the change. What changes no row is one without
     values.
     """
     reading = _debezium if form.kind == "debezium-json" else _canal
-    return reading(form, text, envelope, read, arrival)
+    return reading(form, text, read, arrival)
 
 
 def change_of(operation: Column, *order: Column) -> Column:
     """The struct of what was done, and of what orders the changes of a key."""
     return F.struct(operation.alias("operation"), F.struct(*order).alias("sequence"))
 
+
+# Columns that are computed in turn. As one expression it would be more than Java compiles of a method.
+_ENVELOPE: Final = "__envelope"
+_EVENT: Final = "__event"
+_FOUND: Final = "__found"
+_FAULT: Final = "__fault"
 
 _OPERATIONS: Final = {
     "c": "insert",
@@ -57,7 +63,7 @@ _HEX: Final = ("commit_lsn", "change_lsn")
 _TOMBSTONE: Final = r'^\s*+(?:null|\{\s*+"schema"\s*+:\s*+null\s*+,\s*+"payload"\s*+:\s*+null\s*+\})?+\s*+$'
 
 
-def _debezium(form: RecordFormat, text: Column, envelope: Column, read: Column, arrival: Column) -> Reading:
+def _debezium(form: RecordFormat, text: Column, read: Column, arrival: Column) -> Reading:
     """An event with one row, alone or as `payload` beside its schema."""
     source = _struct({"ts_ms": LongType(), **dict.fromkeys(("snapshot", "file", *_NUMBERS, *_HEX), StringType())})
     fields = {
@@ -66,9 +72,10 @@ def _debezium(form: RecordFormat, text: Column, envelope: Column, read: Column, 
         "source": source,
     }
     whole = _struct({**fields, "payload": _struct(fields)})
-    outer = json_of(replace(form, kind="json", schema=whole, keys=(), options={}), text, envelope)
+    outer = _envelope(form, text, whole)
     given = dict(zip(whole.names, outer.columns, strict=True))
-    op, before, after, ddl, status, ts_ms, source_of = (F.coalesce(given["payload"][n], given[n]) for n in fields)
+    picked = F.struct(*(F.coalesce(given["payload"][n], given[n]).alias(n) for n in fields), outer.fault.alias(_FAULT))
+    op, before, after, ddl, status, ts_ms, source_of = (F.col(_EVENT)[n] for n in fields)
 
     is_tombstone = F.rlike(F.coalesce(text, F.lit("")), F.lit(_TOMBSTONE))
     words = F.create_map(*(F.lit(text) for pair in _OPERATIONS.items() for text in pair))
@@ -81,15 +88,6 @@ def _debezium(form: RecordFormat, text: Column, envelope: Column, read: Column, 
     operation = F.when(is_tombstone, "tombstone").when(op.isNull(), other).otherwise(F.try_element_at(words, op))
     has_row = op.isNotNull() & ~operation.isin("truncate", "message")
     image = F.when(has_row, F.when(operation == "delete", before).otherwise(after))
-    inner = json_of(replace(form, kind="json", schema=_of_deletes(form)), image, read)
-    read_of = dict(zip(form.columns.names, inner.columns, strict=True))
-    fault = F.coalesce(
-        outer.fault,
-        F.when(operation.isNull(), F.when(op.isNull(), "there is no op").otherwise("op is none of Debezium's")),
-        *_truncated(form, operation),
-        F.when(has_row & image.isNull(), "there is no row in after, or of a delete in before"),
-        F.when(has_row, F.coalesce(inner.fault, *_missing(form, operation, read_of))),
-    )
     # A snapshot is what was there before all changes, and may be read after some of them.
     is_first = (operation == "snapshot") & (F.coalesce(source_of["snapshot"], F.lit("true")) != "incremental")
     time = F.when(~is_first, F.coalesce(source_of["ts_ms"], ts_ms))
@@ -98,12 +96,28 @@ def _debezium(form: RecordFormat, text: Column, envelope: Column, read: Column, 
         *(_hex(source_of[name]) for name in _HEX),
         F.filter(F.array(*(number.try_cast("bigint") for number in numbers)), lambda number: number.isNotNull()),
     )
+    found = {"operation": operation, "has_row": has_row, "image": image, "time": time, "position": position}
+    before_reading = (
+        (_ENVELOPE, outer.read),
+        (_EVENT, picked),
+        (_FOUND, F.struct(*(column.alias(name) for name, column in found.items()))),
+    )
+    operation, has_row, image, time, position = (F.col(_FOUND)[name] for name in found)
+    inner = json_of(replace(form, kind="json", schema=_of_deletes(form)), image, read)
+    read_of = dict(zip(form.columns.names, inner.columns, strict=True))
+    fault = F.coalesce(
+        F.col(_EVENT)[_FAULT],
+        F.when(operation.isNull(), F.when(op.isNull(), "there is no op").otherwise("op is none of Debezium's")),
+        *_truncated(form, operation),
+        F.when(has_row & image.isNull(), "there is no row in after, or of a delete in before"),
+        F.when(has_row, F.coalesce(inner.fault, *_missing(form, operation, read_of))),
+    )
     change = change_of(operation, *_order(time, position, arrival, F.lit(0)))
     rows = F.array(F.struct(*inner.columns, change.alias("change")))
-    return Reading(inner.read, (rows,), F.when(~is_tombstone, fault), outer.read)
+    return Reading(inner.read, (rows,), F.when(operation.isNull() | (operation != "tombstone"), fault), before_reading)
 
 
-def _canal(form: RecordFormat, text: Column, envelope: Column, read: Column, arrival: Column) -> Reading:
+def _canal(form: RecordFormat, text: Column, read: Column, arrival: Column) -> Reading:
     """A message with the rows of a statement, whose values are texts. `old` has what an update changed."""
     schema = form.columns
     images = ArrayType(_struct(dict.fromkeys(schema.names, StringType())))
@@ -117,8 +131,9 @@ def _canal(form: RecordFormat, text: Column, envelope: Column, read: Column, arr
             **old_keys,
         }
     )
-    outer = json_of(replace(form, kind="json", schema=whole, keys=(), options={}), text, envelope)
-    given = dict(zip(whole.names, outer.columns, strict=True))
+    outer = _envelope(form, text, whole)
+    event = F.struct(*outer.columns, outer.fault.alias(_FAULT))
+    given = {name: F.col(_EVENT)[name] for name in whole.names}
     data, kind = given["data"], F.lower(given["type"])
     is_ddl = F.coalesce(given["isDdl"], given["ddl"], F.lit(False))
     operation = F.when(is_ddl & (kind != "truncate"), "ddl").otherwise(kind)
@@ -148,7 +163,7 @@ def _canal(form: RecordFormat, text: Column, envelope: Column, read: Column, arr
 
         found = F.concat(F.filter(F.transform(data, former), lambda row: row.isNotNull()), found)
     fault = F.coalesce(
-        outer.fault,
+        F.col(_EVENT)[_FAULT],
         F.when(kind.isNull(), "there is no type"),
         *_truncated(form, operation),
         F.when(has_rows & ~has_data, "there are no rows in data"),
@@ -169,7 +184,11 @@ def _canal(form: RecordFormat, text: Column, envelope: Column, read: Column, arr
     )
     none = F.struct(*(F.lit(None).cast(one.dataType).alias(one.name) for one in schema), change(operation, F.lit(0)))
     all_rows = F.when(has_rows, rows).otherwise(F.array(none))
-    return Reading(F.when(has_rows, found), (all_rows,), fault, outer.read)
+    return Reading(F.when(has_rows, found), (all_rows,), fault, ((_ENVELOPE, outer.read), (_EVENT, event)))
+
+
+def _envelope(form: RecordFormat, text: Column, schema: StructType) -> Reading:
+    return json_of(replace(form, kind="json", schema=schema, keys=(), options={}), text, F.col(_ENVELOPE))
 
 
 def _order(time: Column, position: Column, arrival: Column, row: Column) -> tuple[Column, ...]:

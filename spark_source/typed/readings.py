@@ -36,8 +36,8 @@ class Reading(NamedTuple):
     """The schema's columns, in its order, with its names."""
     fault: Column
     """What is wrong, and in which column; null in a good record."""
-    envelope: Column | None = None
-    """Computed before `read`, which uses it, as the others do."""
+    before: tuple[tuple[str, Column], ...] = ()
+    """Columns that are computed in turn before `read`, with the names by which the others use them."""
 
 
 def reading_of(form: RecordFormat, text: Column, read: Column) -> Reading:

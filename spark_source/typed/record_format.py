@@ -100,7 +100,6 @@ _MOST_COMPILED_BYTES: Final = 8_000
 _MARK: Final = "\ufeff"
 _LINE_ENDS: Final = "\r\n"
 _TEXT: Final = "__text"
-_ENVELOPE: Final = "__envelope"
 _ARRIVAL: Final = "struct<round: bigint, place: bigint>"
 _READ: Final = "__read"
 
@@ -223,7 +222,7 @@ class RecordFormat:
 
         text, read = F.col(_TEXT), F.col(_READ)
         if self.kind in CHANGES:
-            reading = changes_of(self, text, F.col(_ENVELOPE), read, arrival)
+            reading = changes_of(self, text, read, arrival)
         else:
             reading = reading_of(self, text, read)
         empty = [F.when(F.col(VALUE).isNull(), "the record is null"), F.when(text == "", "the record is empty")]
@@ -234,10 +233,10 @@ class RecordFormat:
             reading.fault,
         )
         steps, kept = [[F.col("*"), self._text().alias(_TEXT)]], [*own, text, read]
-        if reading.envelope is not None:
-            steps.append([F.col("*"), _once(reading.envelope).alias(_ENVELOPE)])
-            kept.append(F.col(_ENVELOPE))
-        steps += [[F.col("*"), _once(reading.read).alias(_READ)], [*kept, reason.alias(BAD_REASON), unread]]
+        for name, column in (*reading.before, (_READ, reading.read)):
+            steps.append([F.col("*"), _once(column).alias(name)])
+        kept += [F.col(name) for name, _ in reading.before]
+        steps.append([*kept, reason.alias(BAD_REASON), unread])
         return steps, reading.columns
 
     def _change(self, columns: tuple[Column, ...], arrival: Column) -> Column:
