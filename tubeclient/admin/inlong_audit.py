@@ -104,8 +104,8 @@ class AuditService:
     def counts(
         self, group: str, stream: str, since: datetime, until: datetime, audit_id: int = DATAPROXY_SENT
     ) -> dict[datetime, int]:
-        """Records by minute of data time, in UTC, from `since` until before `until`. The stream "*" stands for all, in
-        services since 2.2. AuditFailed, or ConfigurationError if something else answers there."""
+        """Records by minute of data time, in UTC, from `since` until before `until`. The stream "*" stands for all;
+        services before apache/inlong's 11856 have nothing of it. AuditFailed, or ConfigurationError if something else answers there."""
         found: dict[datetime, int] = {}
         while since < until:
             end = min(since + _SPAN, until)
