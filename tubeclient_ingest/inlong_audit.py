@@ -17,7 +17,7 @@ __all__ = ["SORT_RECEIVED", "SORT_SENT", "AuditReporter", "CountsRow"]
 
 SORT_RECEIVED: Final = 33
 SORT_SENT: Final = 34
-"""Audit's ids of Sort at TubeMQ (AuditIdEnum.SORT_TUBE_INPUT and SORT_TUBE_OUTPUT; success adds no bits). Audit has none
+"""Audit's ids of Sort with TubeMQ (AuditIdEnum.SORT_TUBE_INPUT and SORT_TUBE_OUTPUT; success adds no bits). It has none
 for Delta."""
 
 _SECONDS: Final = 5.0

@@ -30,7 +30,7 @@ DATAPROXY_SENT: Final = 6
 
 _SECONDS: Final = 20.0
 _MOST_BYTES: Final = 8 * 1024 * 1024
-# The query of minutes ends at 1440 rows, one for each minute and audit version: so a span leaves room for four versions.
+# The query of minutes ends at 1440 rows, one for each minute and audit version: a span leaves room for four.
 _SPAN: Final = timedelta(hours=6)
 _EACH_MINUTE: Final = "1"
 _FORM: Final = "%Y-%m-%d %H:%M:%S"
@@ -104,8 +104,11 @@ class AuditService:
     def counts(
         self, group: str, stream: str, since: datetime, until: datetime, audit_id: int = DATAPROXY_SENT
     ) -> dict[datetime, int]:
-        """Records by minute of data time, in UTC, from `since` until before `until`. The stream "*" stands for all;
-        services before apache/inlong's 11856 have nothing of it. AuditFailed, or ConfigurationError if something else answers there."""
+        """Records by minute of data time, in UTC, from `since` until before `until`. AuditFailed, or ConfigurationError
+        if something else answers there.
+
+        The stream "*" stands for all; services before apache/inlong's 11856 say nothing of it.
+        """
         found: dict[datetime, int] = {}
         while since < until:
             end = min(since + _SPAN, until)
@@ -138,8 +141,8 @@ class AuditService:
             answer = None
         if status != http.HTTPStatus.OK or not isinstance(answer, dict) or "success" not in answer:
             raise ConfigurationError(
-                f"{self._named()} is not InLong's audit-service: it answered HTTP {status} without an answer of Audit's;"
-                " check address and port, by default 10080"
+                f"{self._named()} is not InLong's audit-service: it answered HTTP {status}, not as Audit does; check"
+                " address and port, by default 10080"
             )
         rows = answer.get("data") or []
         if answer["success"] is not True or not isinstance(rows, list):

@@ -25,7 +25,7 @@ _NO_VERSION: Final = 2**64 - 1
 
 
 class Sender(NamedTuple):
-    """Who reports. Audit takes two equal counts of an equal sender for one, so a report that is sent again has the same.
+    """Who reports. Audit takes equal counts of an equal sender for one, so a report that is sent again has the same.
 
     The columns of its tables limit `thread` to 50 characters.
     """
@@ -42,12 +42,12 @@ class AuditCount(NamedTuple):
     group: str
     stream: str
     audit_id: int
-    count: int
+    records: int
     delay_ms: int
 
 
 def encode_reports(sender: Sender, counts: Sequence[AuditCount]) -> Iterator[tuple[int, bytes]]:
-    """Request ids and frames of reports that hold these counts. Two of them that differ in `count` and `delay_ms`
+    """Request ids and frames of reports that hold these counts. Two of them that differ in `records` and `delay_ms`
     alone are one to Audit."""
     for number, first in enumerate(range(0, len(counts), _MOST_COUNTS)):
         command = audit_pb2.Command(type=audit_pb2.Command.REQUEST)
@@ -62,7 +62,7 @@ def encode_reports(sender: Sender, counts: Sequence[AuditCount]) -> Iterator[tup
                 inlong_group_id=one.group,
                 inlong_stream_id=one.stream,
                 audit_id=str(one.audit_id),
-                count=one.count,
+                count=one.records,
                 delay=one.delay_ms,
                 audit_tag=_NO_TAG,
                 audit_version=_NO_VERSION,

@@ -39,8 +39,8 @@ def audit(
         str | None,
         typer.Option(
             metavar="URL",
-            help="InLong's audit-service, such as http://audit:10080, to compare with what DataProxy sent. Default: only "
-            "whether received are as many as written and bad.",
+            help="InLong's audit-service, such as http://audit:10080, to compare with what DataProxy sent. Default: "
+            "only whether received are as many as written and bad.",
         ),
     ] = None,
     since: Annotated[
@@ -154,6 +154,7 @@ def _faults(lines: Sequence[Line], group: str) -> list[str]:
         faults.append(f"{counted(len(unbalanced), 'line')} where received are not as many as written and bad")
     if any(line.sent is not None for line in lines) and not any(line.sent for line in lines):
         faults.append(
-            f"Audit has nothing of the group {group} in this time; check --group, --time-zone, and that DataProxy reports"
+            f"Audit has nothing of the group {group} in this time; check --group and --time-zone, and whether DataProxy"
+            " reports"
         )
     return faults

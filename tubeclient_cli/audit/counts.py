@@ -58,7 +58,7 @@ def read_counts(
             raise ConfigurationError(
                 f"the table at {where} is no counts table: it lacks {', '.join(missing)}; see --counts of the job"
             )
-        streams = _streams(table, group, stream, where)
+        streams = _check_names(table, group, stream, where)
         return Counts(_hours(table, group, stream, since, until), streams, *_bounds(table, group))
     except ConfigurationError:
         raise
@@ -69,13 +69,13 @@ def read_counts(
         raise Unreachable(f"could not read the counts table at {where}: {text}", "AUDIT_FAILED") from None
 
 
-def _streams(table: DeltaTable, group: str, stream: str | None, where: str) -> list[str]:
-    found = _rows(table, 'SELECT DISTINCT "inlongGroupId" AS name FROM counts')
-    groups = sorted(row["name"] for row in found)
+def _check_names(table: DeltaTable, group: str, stream: str | None, where: str) -> list[str]:
+    """The streams of the group."""
+    groups = sorted(row["name"] for row in _rows(table, 'DISTINCT "inlongGroupId" AS name', "true") if row["name"])
     if group not in groups:
         there = near_names([group], groups) or f"it has {', '.join(groups) or 'no group yet'}"
         raise ConfigurationError(f"the counts table at {where} has nothing of the group {group}; {there}")
-    found = _rows(table, f'SELECT DISTINCT "inlongStreamId" AS name FROM counts WHERE {_of(group)}')
+    found = _rows(table, 'DISTINCT "inlongStreamId" AS name', _of(group))
     streams = sorted(row["name"] for row in found if row["name"])
     if stream is not None and stream not in streams:
         there = near_names([stream], streams) or f"it has {', '.join(streams) or 'none'}"
@@ -86,30 +86,24 @@ def _streams(table: DeltaTable, group: str, stream: str | None, where: str) -> l
 def _hours(table: DeltaTable, group: str, stream: str | None, since: datetime, until: datetime) -> list[Hour]:
     within = f"(minute IS NULL OR minute >= {_moment(since)} AND minute < {_moment(until)})"
     of_stream = "" if stream is None else f" AND \"inlongStreamId\" = '{_quoted(stream)}'"
-    rows = _rows(
-        table,
-        "SELECT \"inlongStreamId\" AS stream, date_trunc('hour', minute) AS hour, sum(received) AS received,"
-        f" sum(written) AS written, sum(bad) AS bad FROM counts WHERE {_of(group)} AND {within}{of_stream}"
-        " GROUP BY 1, 2",
-    )
+    keys = "\"inlongStreamId\" AS stream, date_trunc('hour', minute) AS hour"
+    sums = "sum(received) AS received, sum(written) AS written, sum(bad) AS bad"
+    rows = _rows(table, f"{keys}, {sums}", f"{_of(group)} AND {within}{of_stream} GROUP BY 1, 2")
     return [Hour(**{**row, "hour": _utc(row["hour"])}) for row in rows]
 
 
 def _bounds(table: DeltaTable, group: str) -> tuple[datetime | None, datetime | None]:
     # A clock that is ahead closes no hour.
-    past = f'{_of(group)} AND minute <= "time"'
-    first = f"sequence = (SELECT min(sequence) FROM counts WHERE {_of(group)})"
-    [row] = _rows(
-        table,
-        f"SELECT max(CASE WHEN {first} THEN minute END) AS first, max(minute) AS newest FROM counts WHERE {past}",
-    )
-    return _utc(row["first"]), _utc(row["newest"])
+    latest = 'max(CASE WHEN minute <= "time" THEN minute END) AS latest'
+    rounds = _rows(table, f"sequence, {latest}", f"{_of(group)} GROUP BY sequence ORDER BY sequence")
+    return _utc(rounds[0]["latest"]), max((_utc(row["latest"]) for row in rounds if row["latest"]), default=None)
 
 
-def _rows(table: DeltaTable, query: str) -> list[dict[str, Any]]:
+def _rows(table: DeltaTable, columns: str, where: str) -> list[dict[str, Any]]:
     import pyarrow as pa
     from deltalake import QueryBuilder
 
+    query = f"SELECT {columns} FROM counts WHERE {where}"  # noqa: S608 - names are quoted, and only read
     # As offsets_store.delta_rs does it, and for its reasons.
     found = pa.RecordBatchReader.from_stream(QueryBuilder().register("counts", table).execute(query)).read_all()
     rows: list[dict[str, Any]] = found.to_pylist()
