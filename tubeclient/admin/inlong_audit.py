@@ -45,7 +45,7 @@ class AuditFailed(TubeError):
 
 def proxy_addresses(text: str, setting: str) -> tuple[str, ...]:
     """The addresses in "HOST:PORT,...". ConfigurationError, which names the setting, for what is none."""
-    if any(not part.rpartition(":")[0] for part in text.split(",")):
+    if "@" not in text and any(not part.rpartition(":")[0] for part in text.split(",")):
         raise ConfigurationError(f"{setting} is {printable(text)!r}; write the audit-proxies as HOST:PORT,...")
     return parse_master_servers(text, setting=setting, user_setting=setting)
 

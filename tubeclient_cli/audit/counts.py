@@ -96,7 +96,8 @@ def _bounds(table: DeltaTable, group: str) -> tuple[datetime | None, datetime | 
     # A clock that is ahead closes no hour.
     latest = 'max(CASE WHEN minute <= "time" THEN minute END) AS latest'
     rounds = _rows(table, f"sequence, {latest}", f"{_of(group)} GROUP BY sequence ORDER BY sequence")
-    return _utc(rounds[0]["latest"]), max((_utc(row["latest"]) for row in rounds if row["latest"]), default=None)
+    newest = max((row["latest"] for row in rounds if row["latest"] is not None), default=None)
+    return _utc(rounds[0]["latest"]), _utc(newest)
 
 
 def _rows(table: DeltaTable, columns: str, where: str) -> list[dict[str, Any]]:
