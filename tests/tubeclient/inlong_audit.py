@@ -6,7 +6,9 @@ minutes as RealTimeQuery.queryLogTs: equal rows are one, and only the highest ve
 
 from __future__ import annotations
 
+import contextlib
 import json
+import socket
 import socketserver
 import threading
 from collections.abc import Iterator
@@ -67,7 +69,9 @@ def audit_proxy(rows: list[Row], how: list[str], port: int = 0) -> Iterator[int]
 
     class Handler(socketserver.BaseRequestHandler):
         def handle(self) -> None:
-            while body := self._read():
+            open_now.append(self.request)
+            stream = self.request.makefile("rb")
+            while body := stream.read(int.from_bytes(stream.read(4))):
                 command = audit_pb2.Command.FromString(body)
                 word = how.pop(0) if how else ""
                 if word == SILENT:
@@ -81,15 +85,12 @@ def audit_proxy(rows: list[Row], how: list[str], port: int = 0) -> Iterator[int]
                 answer = audit_pb2.Command(type=audit_pb2.Command.REPLY, audit_reply=reply).SerializeToString()
                 self.request.sendall(len(answer).to_bytes(4) + answer)
 
-        def _read(self) -> bytes:
-            stream = self.request.makefile("rb")
-            return stream.read(int.from_bytes(stream.read(4)))
-
     class Server(socketserver.ThreadingTCPServer):
         allow_reuse_address = True
         daemon_threads = False
 
     ended = threading.Event()
+    open_now: list[socket.socket] = []
     with Server(("127.0.0.1", port), Handler) as server:
         thread = threading.Thread(target=server.serve_forever, args=(0.05,))
         thread.start()
@@ -99,6 +100,9 @@ def audit_proxy(rows: list[Row], how: list[str], port: int = 0) -> Iterator[int]
             ended.set()
             server.shutdown()
             thread.join()
+            for connection in open_now:  # Apache's SDK leaves its own open
+                with contextlib.suppress(OSError):
+                    connection.shutdown(socket.SHUT_RDWR)
 
 
 def minutes(rows: list[Row], parameters: dict[str, str], zone: ZoneInfo) -> list[dict[str, Any]]:

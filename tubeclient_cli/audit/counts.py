@@ -66,7 +66,7 @@ def read_counts(
         raise ConfigurationError(f"there is no Delta table at {where}; check --counts") from None
     except Exception as error:  # also plain Exception: delta-rs raises it for a missing file
         text = scrub(str(error), options, uri)
-        raise Unreachable(f"could not read the counts table at {where}: {text}", "AUDIT_FAILED") from None
+        raise Unreachable(f"could not read the counts table at {where}: {text}") from None
 
 
 def _check_names(table: DeltaTable, group: str, stream: str | None, where: str) -> list[str]:

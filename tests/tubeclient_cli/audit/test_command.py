@@ -178,7 +178,7 @@ def test_tables_groups_and_times_that_are_none(table: Path, tmp_path: Path) -> N
     for result, code, said in (
         (run(tmp_path / "other"), 2, "is no counts table: it lacks inlongStreamId"),
         (run(tmp_path / "none"), 2, "there is no Delta table"),
-        (run(tmp_path / "file"), 2, ""),
+        (run(tmp_path / "file"), 3, "could not read the counts table"),
         (run("main.logs._counts"), 2, "which Spark alone can look up"),
         (run(table, group="shpo"), 2, "did you mean shop?"),
         (run(table, group="o'neill"), 2, "it has shop"),
