@@ -72,4 +72,4 @@ def test_our_proxy_of_the_tests_takes_what_apaches_sdk_sends(java_vm: JavaVM) ->
         wait_for(lambda: rows, "the report of the SDK")
     [row] = rows
     assert (row.group, row.stream, row.audit_id, row.log_ts) == ("shop", "clicks", "6", minute_ms)
-    assert (row.count, row.size) == (15, 210)
+    assert (row.records, row.size) == (15, 210)

@@ -44,7 +44,7 @@ class Row(NamedTuple):
     stream: str
     audit_id: str
     tag: str
-    count: int
+    records: int
     size: int
     delay: int
 
@@ -54,9 +54,20 @@ def rows_of(request: audit_pb2.Request) -> list[Row]:
     head = request.msg_header
     return [
         Row(
-            *(one.audit_version - 2**64 if one.audit_version >= 2**63 else one.audit_version, head.ip, head.docker_id),
-            *(head.thread_id, head.sdk_ts, head.packet_id, one.log_ts, one.inlong_group_id, one.inlong_stream_id),
-            *(one.audit_id, one.audit_tag, one.count, one.size, one.delay),
+            version=one.audit_version - 2**64 if one.audit_version >= 2**63 else one.audit_version,
+            ip=head.ip,
+            docker=head.docker_id,
+            thread=head.thread_id,
+            sdk_ts=head.sdk_ts,
+            packet=head.packet_id,
+            log_ts=one.log_ts,
+            group=one.inlong_group_id,
+            stream=one.inlong_stream_id,
+            audit_id=one.audit_id,
+            tag=one.audit_tag,
+            records=one.count,
+            size=one.size,
+            delay=one.delay,
         )
         for one in request.msg_body
     ]
@@ -116,7 +127,7 @@ def minutes(rows: list[Row], parameters: dict[str, str], zone: ZoneInfo) -> list
     for row in set(rows):
         asked = (row.group, row.audit_id) == (parameters["inlongGroupId"], parameters["auditId"])
         if asked and since <= row.log_ts < until and (of_all or row.stream == parameters["inlongStreamId"]):
-            sums[row.log_ts, row.version] = sums.get((row.log_ts, row.version), 0) + row.count
+            sums[row.log_ts, row.version] = sums.get((row.log_ts, row.version), 0) + row.records
     newest = {log_ts: max(version for at, version in sums if at == log_ts) for log_ts, _ in sums}
     return [
         {

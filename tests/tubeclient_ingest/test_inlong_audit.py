@@ -31,7 +31,7 @@ def counts(rows: list[Row]) -> dict[tuple[str, str, int], int]:
     found: dict[tuple[str, str, int], int] = {}
     for one in set(rows):
         key = (one.stream, one.audit_id, one.log_ts)
-        found[key] = found.get(key, 0) + one.count
+        found[key] = found.get(key, 0) + one.records
     return found
 
 
@@ -44,11 +44,11 @@ def test_a_round_is_reported_with_what_audit_needs_to_know_it_again() -> None:
     with audit_proxy(rows, []) as port:
         AuditReporter(f"127.0.0.1:{port}").report([row(HOUR, 8, 2), row(HOUR, 5)])
     [received, sent] = sorted(rows, key=lambda one: one.audit_id)
-    assert received == Row(
-        *(-1, "", "", "a" * 32, ms(COMMITTED), 7),
-        *(ms(HOUR), "shop", "clicks", "33", "-1", 15, 0, 15 * 30 * 60_000),
-    )
-    assert (sent.audit_id, sent.count) == ("34", 13)
+    header = {"ip": "", "docker": "", "thread": "a" * 32, "sdk_ts": ms(COMMITTED), "packet": 7}
+    names = {"log_ts": ms(HOUR), "group": "shop", "stream": "clicks", "audit_id": "33", "tag": "-1", "version": -1}
+    counted = {"records": 15, "size": 0, "delay": 15 * 30 * 60_000}
+    assert received._asdict() == header | names | counted
+    assert (sent.audit_id, sent.records) == ("34", 13)
 
 
 def test_the_same_rows_count_once_and_another_round_of_the_minute_is_added() -> None:
@@ -66,7 +66,7 @@ def test_more_counts_than_fit_into_one_report() -> None:
     rows: list[Row] = []
     with audit_proxy(rows, []) as port:
         AuditReporter(f"127.0.0.1:{port}").report([row(HOUR + timedelta(minutes=n), n + 1) for n in range(160)])
-    assert sum(one.count for one in rows if one.audit_id == "34") == sum(range(161))
+    assert sum(one.records for one in rows if one.audit_id == "34") == sum(range(161))
 
 
 def test_what_audit_has_no_place_for_is_left_out() -> None:

@@ -9,9 +9,8 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from click.testing import Result
 from deltalake import write_deltalake
-from typer.testing import CliRunner
+from typer.testing import CliRunner, Result
 
 from tests.tubeclient.inlong_audit import Row, audit_proxy, audit_service
 from tubeclient_cli.app import app
