@@ -178,7 +178,10 @@ def test_tables_groups_and_times_that_are_none(table: Path, tmp_path: Path) -> N
     other = row(TEN, 1, sequence=1, inlongGroupId="o'shop")
     write_deltalake(table, pa.Table.from_pylist([other], COLUMNS), mode="append")
     assert run(table, group="o'shop").exit_code == 0
+    settings = tmp_path / "ingest.toml"
+    settings.write_text('[ingest]\nmaster-servers = "h:1"\nconsumer-group = "g"\ntopics = ["t"]\ntarget = "/t"\n')
     for result, code, said in (
+        (CliRunner().invoke(app, ["audit", "--settings", str(settings)]), 2, "audit needs --counts and --group"),
         (run(tmp_path / "other"), 2, "is no counts table: it lacks inlongStreamId"),
         (run(tmp_path / "none"), 2, "there is no Delta table"),
         (run(tmp_path / "file"), 3, "could not read the counts table"),
