@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from offsets_store import GroupKey, OffsetsTable, OffsetsTableError, PartitionProgress
     from spark_source.progress.lag_listener import LagListener, QueryLag
     from spark_source.session import session
+    from spark_source.typed.inlong_records import inlong_records
     from spark_source.typed.typed import typed
     from tubeclient_ingest.job import Ingest, IngestFailed
 
@@ -44,6 +45,7 @@ __all__ = [
     "OffsetsTableError",
     "PartitionProgress",
     "QueryLag",
+    "inlong_records",
     "session",
     "typed",
 ]
@@ -57,6 +59,7 @@ _HOMES = {
     "OffsetsTableError": "offsets_store",
     "PartitionProgress": "offsets_store",
     "QueryLag": "spark_source.progress.lag_listener",
+    "inlong_records": "spark_source.typed.inlong_records",
     "session": "spark_source.session",
     "typed": "spark_source.typed.typed",
 }

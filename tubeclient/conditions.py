@@ -54,6 +54,10 @@ CONDITIONS: Final[dict[str, tuple[str, str]]] = {
     "BAD_REQUEST": ("A value of a call is wrong for the server.", "The text has the server's words."),
     "AUTHENTICATION_FAILED": ("User, password or token were not accepted.", "Check them, and this machine's clock."),
     "AUDIT_FAILED": ("InLong's Audit did not answer, or refused.", "The text has its words; look into its log."),
+    "INLONG_MANAGER_FAILED": (
+        "InLong's Manager refuses a call, or its answer is not its own.",
+        "Do what the text says.",
+    ),
     "BROKER_CALL_FAILED": ("An administrative call failed at one broker.", "Mend what the text says, and repeat it."),
     # Topics and partitions
     "TOPIC_NOT_FOUND": ("The cluster does not have the topic.", "Check its spelling, or create and deploy it there."),

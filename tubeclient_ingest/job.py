@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -160,19 +161,21 @@ class Ingest:
         """Move the bad records that can be parsed by now to the target; `reason` is a part of their reason, None
         chooses all. With `dry_run` only count them. Another run of the job may go on meanwhile. Raises as `run`."""
         with explained(), Engine.on(self._spark, self.settings) as engine:
-            return self._writer_of_bad_records(engine).retry(reason, dry_run=dry_run)
+            done = [one.retry(reason, dry_run=dry_run) for one in self._writers_of_bad_records(engine)]
+        return Retried(*map(sum, zip(*done, strict=True))) if done else Retried(0, 0)
 
     def bad_records(self) -> DataFrame:
         """The group's bad records for the target, with the column `state`: bad, retried or undone. Raises as `run`."""
         with explained():
-            return self._writer_of_bad_records(Engine(self._spark)).bad_records()
+            frames = [one.bad_records() for one in self._writers_of_bad_records(Engine(self._spark))]
+        if not frames:
+            raise ConfigurationError(f"no stream of group {self.settings.inlong_group} has come yet")
+        return reduce(lambda some, others: some.unionByName(others), frames)
 
-    def _writer_of_bad_records(self, engine: Engine) -> Writer:
+    def _writers_of_bad_records(self, engine: Engine) -> Iterator[Writer]:
         if self.settings.bad_records is None:
             raise ConfigurationError("bad-records is not given; name the table")
-        writer = Run(engine, self.settings).writer
-        writer.open(create=False)
-        return writer
+        return Run(engine, self.settings).tables.writers()
 
     def _run(self, tell: Callable[[Event], object]) -> None:
         self._error, self._last, self._count, self._began, self._ended = None, None, 0, time.monotonic(), None

@@ -5,16 +5,39 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from spark_source.offsets.offsets import Offsets, check_version
 from tubeclient.errors import ConfigurationError
 
-__all__ = ["SinkRecord"]
+__all__ = ["Count", "Reached", "SinkRecord"]
 
 _FIELD: Final = "tubeclient"
 _VERSION: Final = 1
 """Of the record's form."""
+
+
+class Count(NamedTuple):
+    """Records of one minute of data time."""
+
+    minute_ms: int | None
+    """Milliseconds since 1970 of its beginning; None for records without a data time."""
+    received: int
+    bad: int = 0
+
+    def added(self, others: Mapping[int | None, Count]) -> Count:
+        """With what `others` have of the same minute."""
+        other = others.get(self.minute_ms, Count(self.minute_ms, 0))
+        return Count(self.minute_ms, self.received + other.received, self.bad + other.bad)
+
+
+class Reached(NamedTuple):
+    """Up to where a stream's table has all its rows, as the counts table says."""
+
+    number: int
+    """The table's newest commit by then; 0 without any."""
+    ends: Offsets | None = None
+    """None: the ends of the counts table's own commit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +58,9 @@ class SinkRecord:
     bad: int = 0
     """How many rows of the table of bad records belong to the commit: those with its sequence and its run. They were
     written before it, and count once it is there."""
-    is_retry: bool = False
-    """Whether it moved bad records to the target: it leaves the ends as they are."""
+    retry_of: int = 0
+    """The number of the last round before it, if it moved bad records to the target: it leaves the ends as they are.
+    0: it is a round itself."""
     undone: tuple[tuple[int, int], ...] = ()
     """Which numbers before `sequence` RESTORE undid: pairs of the first and the last. The commits of all others, from
     `known_from` on, are in the table."""
@@ -46,6 +70,22 @@ class SinkRecord:
     """Delta's id of the table that the run had read before."""
     settled: int = field(default=0, compare=False)
     """Up to this number all rows of the table of bad records are of the runs that wrote the commits."""
+    streams: Mapping[str, Reached] = field(default_factory=dict)
+    """In the counts table of an InLong group: each stream that has come, as far as its table is. In the table for the
+    rest: the streams that nobody defines."""
+
+    counts: tuple[Count, ...] = ()
+    """In a stream's table: the records of this commit, and of those before it that the counts table does not have."""
+
+    @property
+    def is_retry(self) -> bool:
+        """Whether it moved bad records to the target."""
+        return self.retry_of > 0
+
+    @property
+    def round(self) -> int:
+        """The number of the last round that the target has."""
+        return self.retry_of or self.sequence
 
     @property
     def held(self) -> tuple[tuple[int, int], ...]:
@@ -68,7 +108,12 @@ class SinkRecord:
     def to_json(self) -> str:
         """The commit's userMetadata."""
         values = {key: getattr(self, name) for key, (name, _) in _FIELDS.items()}
-        return json.dumps({_FIELD: {"version": _VERSION, **values, "endOffsets": self.ends.to_dict()}})
+        streams = {
+            name: [one.number, None if one.ends is None else one.ends.to_dict()] for name, one in self.streams.items()
+        }
+        of_group = {"streams": streams, "counts": self.counts}
+        more = {"endOffsets": self.ends.to_dict(), **{name: value for name, value in of_group.items() if value}}
+        return json.dumps({_FIELD: {"version": _VERSION, **values, **more}})
 
     @classmethod
     def parse(cls, text: str | None) -> SinkRecord | None:
@@ -91,7 +136,12 @@ class SinkRecord:
                     f" somebody else wrote or changed it. Write no {_FIELD} there yourself, and go on in a clone of the"
                     " version before"
                 )
-        return cls(ends=Offsets.from_dict(given.get("endOffsets")), **values)
+        streams = {
+            name: Reached(number, None if ends is None else Offsets.from_dict(ends))
+            for name, (number, ends) in given.get("streams", {}).items()
+        }
+        counts = tuple(Count(*one) for one in given.get("counts", ()))
+        return cls(ends=Offsets.from_dict(given.get("endOffsets")), streams=streams, counts=counts, **values)
 
 
 def _frozen(value: Any) -> Any:
@@ -119,7 +169,7 @@ _FIELDS: Final[Mapping[str, tuple[str, Callable[[Any], bool]]]] = {
     "basedOn": ("based_on", lambda value: value is None or _is_number(value)),
     "masterServers": ("masters", lambda value: isinstance(value, tuple) and all(map(_is_text, value))),
     "badRecords": ("bad", _is_number),
-    "retry": ("is_retry", lambda value: isinstance(value, bool)),
+    "retryOf": ("retry_of", _is_number),
     "undone": ("undone", _are_pairs),
     "knownFrom": ("known_from", _is_number),
     "tableId": ("table_id", lambda value: value is None or _is_text(value)),

@@ -11,11 +11,11 @@ from __future__ import annotations
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeAlias
 
 from spark_source.boundary import passed_on
 from spark_source.cluster.cluster import TubeCluster
@@ -34,20 +34,18 @@ from tubeclient.keys import INDEX_ENTRY_BYTES, rows_behind
 from tubeclient_ingest.bad_records import BadRecords
 from tubeclient_ingest.beginning import (
     check_beginning,
-    check_cluster,
     known_positions,
-    named,
     of_topics,
-    overtaken,
     start_text,
     starting_offsets,
-    trusted,
 )
-from tubeclient_ingest.history import LATE, SinkState
-from tubeclient_ingest.record import SinkRecord
+from tubeclient_ingest.group_table import GroupTable, PutBack
+from tubeclient_ingest.one_table import OneTable, Written
 from tubeclient_ingest.settings import GROUP, TARGET, IngestSettings
+from tubeclient_ingest.stream_rows import StreamRows
+from tubeclient_ingest.stream_tables import LeftBehind, StreamTables
 from tubeclient_ingest.target import SparkTable
-from tubeclient_ingest.writing import Writer, goes_on_from
+from tubeclient_ingest.writing import Writer
 
 if TYPE_CHECKING:
     import pyarrow
@@ -57,8 +55,6 @@ __all__ = ["Begins", "Engine", "Event", "IngestSummary", "Looked", "Reading", "R
 
 _IDLE_SECONDS: Final = 0.1
 """Between two questions whether there is something new, with a trigger without a pause."""
-_LOOK_AGAIN_SECONDS: Final = 2.0
-"""A look at the target that is older is taken again before a round is written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,8 +110,48 @@ class Looked(NamedTuple):
     at: datetime
 
 
-Event: TypeAlias = Begins | Reading | Looked | Round
+Event: TypeAlias = Begins | Reading | Looked | LeftBehind | Round
 """What a run tells, from its own thread; a Round is complete then."""
+
+
+class Tables(Protocol):
+    """Where a run's rounds go. Its methods raise Spark's errors, OvertakenRun, UnknownRows, PutBack."""
+
+    checkpoint: GroupTable
+    """Its newest commit says where the group's rows end."""
+
+    def open(self, *, create: bool = True) -> None:
+        """Look whether the records fit the tables, and make the checkpoint if it is missing, or say so without
+        `create`. Raises ConfigurationError."""
+
+    def begin(self, known: Offsets, chosen: str | None, begin_anew: Collection[str]) -> Offsets:
+        """The first offsets that any of the tables needs, if the group's rows end at `known`; `chosen` are the user's
+        starting offsets."""
+
+    def begun(self, start: Offsets, *, is_accepted: bool) -> None:
+        """Say in the checkpoint that the run begins at `start`, unless it says so already: so the next run begins there
+        too, whatever becomes of this one. `is_accepted`: the user takes its rows as others left them."""
+
+    def ahead(self) -> Offsets | None:
+        """Where the last rows of any table end, if they do not all end where the next round begins."""
+
+    def go_back(self, ends: Offsets) -> None:
+        """No table has rows past `ends`: what was there is lost, and other messages come there."""
+
+    def end_of_round(self, start: Offsets, end: Offsets) -> Offsets:
+        """`end`, or where a round from `start` has to end before it."""
+
+    def write(self, rows: DataFrame | None, start: Offsets, end: Offsets) -> Written | None:
+        """Write a round; None if it has to be planned again, and nothing was written."""
+
+    def rest(self) -> None:
+        """Between two rounds."""
+
+    def writers(self) -> Iterator[Writer]:
+        """The writers of all tables that are there, for retries. ConfigurationError for one that is not."""
+
+    def end(self) -> None:
+        """Raise what kept rows from their tables, while the run went on."""
 
 
 class Run:
@@ -127,14 +163,10 @@ class Run:
         self._engine = engine
         self._settings = settings
         self._tell = tell
-        self._run_id = uuid.uuid4().hex
         self._options = parse_options(settings.options("earliest"))
-        self.writer = engine.writer(settings, self._options, self._run_id)
+        self.tables: Tables = engine.tables(settings, self._options, uuid.uuid4().hex, tell)
         self._chosen = settings.starting_offsets
         """For the run's first beginning. "group" and "target" are about what others did before it."""
-        self._looked_at = 0.0
-        self._settled_at: int | None = None
-        """The commit after which rows of bad records were removed that no commit stands for."""
         self._last: Round | None = None
 
     def until_end(self, stop: threading.Event, begin_anew: Sequence[str] = ()) -> None:
@@ -146,122 +178,96 @@ class Run:
         """
         if stop.is_set():
             return
-        self.writer.open()
-        while not stop.is_set():  # again after the target was put back
+        self.tables.open()
+        while not stop.is_set():  # again after a table was put back
             with closing(ProgressTable(self._options)) as table:  # before the look at the rows, which move it
                 topics = self._settings.topics
                 kept = Offsets(table.positions(topics))
-            state, starting, is_accepted = self._beginning(kept, begin_anew)
+            starting, is_accepted = self._beginning(kept, begin_anew)
             options = parse_options(self._settings.options(starting))
-            with closing(self._engine.planner(options)) as planner:
+            with closing(self._engine.planner(options)) as planner, suppress(PutBack):
+                until = None if begin_anew else self._settings.end
                 if self._settings.interval_ms is None:
-                    planner.freeze_target()
+                    planner.freeze_target(until)
                 start = planner.initial()
-                ends = state.ends.merge(Offsets.from_dict(start))
-                if state.record is None or is_accepted or ends.to_dict() != state.ends.to_dict():
-                    # So that the next run begins there too, whatever becomes of this one.
-                    state = self._written(None, ends, state)[0]
+                is_first = self.tables.checkpoint.state.record is None
+                done = until is not None and planner.is_at_target(start, is_first=is_first)
+                if done:
+                    self._tell(Begins(f"nothing to read: the group is past until {self._settings.until}"))
+                self.tables.begun(Offsets.from_dict(start), is_accepted=is_accepted)
                 # A killed run may have left the offsets table behind the target, and perhaps nothing new comes.
                 planner.complete(start)
-                if begin_anew or self._rounds(planner, options, start, state, stop):
-                    return
+                if not (begin_anew or done):
+                    self._rounds(planner, options, start, stop)
+                    self.tables.end()
+                return
+            self.tables.open(create=False)
 
-    def _beginning(self, kept: Offsets, begin_anew: Sequence[str]) -> tuple[SinkState, str, bool]:
-        """What the target says that this run can rely on, the source's startingOffsets, and whether the user takes the
-        table as others left it."""
-        settings, where = self._settings, self.writer.sink.where
-        group, chosen = settings.consumer_group, self._chosen
+    def _beginning(self, kept: Offsets, begin_anew: Sequence[str]) -> tuple[str, bool]:
+        """The source's startingOffsets, and whether the user takes the table as others left it."""
+        settings, table, chosen = self._settings, self.tables.checkpoint, self._chosen
+        is_accepted = table.begin(chosen, begin_anew)
         if chosen in (GROUP, TARGET):
             self._chosen = None
-        found = self._look()
-        check_cluster(found, where, self._options.master_servers, settings.former_master_servers)
-        state = trusted(found.without_topics(begin_anew), where, group, chosen)
+        state = table.state
         in_table = of_topics(kept, set(settings.topics).difference(state.undone_topics))
         if not set(settings.topics).issubset(begin_anew):
-            check_beginning(state, where, group, chosen, in_offsets_table=bool(in_table))
+            check_beginning(state, table.where, settings.consumer_group, chosen, in_offsets_table=bool(in_table))
         known = known_positions(state.ends, in_table, settings.topics, chosen)
-        starting = starting_offsets(known, settings.topics, settings.fallback)
+        begin = self.tables.begin(known, chosen, begin_anew)
+        starting = starting_offsets(begin, settings.topics, settings.fallback)
         self._tell(Begins(start_text(known, state.ends, in_table, settings.topics, chosen)))
-        return state, starting, found.taken_out is not None and found.taken_out.everything
+        return starting, is_accepted
 
-    def _rounds(
-        self, planner: StreamPlanner, options: SourceOptions, start: Any, state: SinkState, stop: threading.Event
-    ) -> bool:
-        """Rounds from `start` on. False if the target was put back meanwhile: then the run begins once more."""
+    def _rounds(self, planner: StreamPlanner, options: SourceOptions, start: Any, stop: threading.Event) -> None:
+        """Rounds from `start` on. PutBack if a table was put back meanwhile: then the run begins once more."""
         interval_ms = self._settings.interval_ms
         while not stop.is_set():
             began, began_at = time.monotonic(), datetime.now(UTC)
+            if (ahead := self.tables.ahead()) is not None:
+                self.tables.go_back(Offsets.from_dict(planner.held(ahead.to_dict())))
             end = planner.latest(start, options.max_offsets_per_trigger, options.min_offsets_per_trigger)
             if end == start:
                 self._tell(Looked(began_at))
                 if interval_ms is None:
-                    return True
+                    return
                 stop.wait(max(_IDLE_SECONDS, interval_ms / 1000 - (time.monotonic() - began)))
                 continue
             if self._last is None:
                 self._tell(Reading())
+            first = Offsets.from_dict(start)
+            last = self.tables.end_of_round(first, Offsets.from_dict(end))
+            end = last.to_dict()
             tasks = planner.partitions(start, end)
-            if began - self._looked_at > _LOOK_AGAIN_SECONDS:
-                now = self._look()
-                if not goes_on_from(state, now):
-                    self._check_not_overtaken(state, now)
-                    self.writer.open(create=False)
-                    return False
-                state = now
-            first, last = Offsets.from_dict(start), Offsets.from_dict(end)
-            # Partitions that left the cluster leave the offsets. If the name returns, it begins anew.
-            ends = state.ends.without(first.keys() - last.keys()).merge(last)
-            rows = self._engine.rows(options, tasks) if tasks else None
-            state, bad = self._written(rows, ends, state)
+            written = self.tables.write(self._engine.rows(options, tasks) if tasks else None, first, last)
+            if written is None:
+                continue
             planner.complete(end)
             planned = sum((one.end - one.start) // INDEX_ENTRY_BYTES for task in tasks for one in task.ranges)
             behind = planner.reported_latest()
             self._complete(
-                state,
-                planned if state.rows is None else state.rows + bad,
-                bad,
+                written,
+                planned if written.rows is None else written.rows,
                 None if behind is None else rows_behind(Offsets.from_dict(behind), last),
                 time.monotonic() - began,
             )
             start = end
             if interval_ms is not None and not stop.is_set():
-                self.writer.sink.detail()  # Delta reads the table's state for it, and needs that for the next commit
+                self.tables.rest()
                 stop.wait(max(0.0, interval_ms / 1000 - (time.monotonic() - began)))
-        return True
 
-    def _written(self, rows: DataFrame | None, ends: Offsets, state: SinkState) -> tuple[SinkState, int]:
-        record = SinkRecord(self._settings.consumer_group, self._run_id, ends, masters=self._options.master_servers)
-        after, bad = self.writer.write(rows, record, state)
-        self._looked_at = time.monotonic()
-        after = trusted(after, self.writer.sink.where, self._settings.consumer_group, self._chosen)
-        if self._settled_at is None or after.sequence - self._settled_at >= LATE:
-            self.writer.settle(after)
-            self._settled_at = after.sequence
-        return after, bad
-
-    def _look(self) -> SinkState:
-        self._looked_at = time.monotonic()
-        return self.writer.sink.look()
-
-    def _check_not_overtaken(self, state: SinkState, now: SinkState) -> None:
-        """Raise OvertakenRun if another run of the group has written since."""
-        own, other = state.record, now.record
-        if own is not None and other is not None and other.sequence > own.sequence and not other.is_retry:
-            raise overtaken(self.writer.sink.where, other, f"and this one was at {named(own)}")
-
-    def _complete(self, state: SinkState, rows: int, bad: int, behind: int | None, seconds: float) -> None:
+    def _complete(self, written: Written, rows: int, behind: int | None, seconds: float) -> None:
         before = self._last
-        assert state.record is not None
         self._last = Round(
             time=datetime.now(UTC).isoformat(timespec="milliseconds"),
-            sequence=state.record.sequence,
+            sequence=written.sequence,
             rows=rows,
             total_rows=(before.total_rows if before else 0) + rows,
             seconds=round(seconds, 3),
             rows_per_second=round(rows / seconds, 1) if seconds else 0.0,
             rows_behind=behind,
-            bad_rows=bad,
-            total_bad_rows=(before.total_bad_rows if before else 0) + bad,
+            bad_rows=written.bad,
+            total_bad_rows=(before.total_bad_rows if before else 0) + written.bad,
         )
         self._tell(self._last)
 
@@ -276,7 +282,7 @@ class Engine:
     @contextmanager
     def on(cls, spark: SparkSession, settings: IngestSettings) -> Iterator[Engine]:
         """An engine in which records mean what `settings` say, whatever the settings of `spark`."""
-        with own_session(spark, {**MEANING, SESSION_ZONE: settings.records.zone}) as own:
+        with own_session(spark, {**MEANING, SESSION_ZONE: settings.zone}) as own:
             yield cls(own)
 
     def planner(self, options: SourceOptions) -> StreamPlanner:
@@ -288,6 +294,18 @@ class Engine:
         # Each partition has one number, its task's: what Spark runs again reads the same ranges.
         numbers = self.spark.range(0, len(tasks), 1, len(tasks))
         return numbers.mapInArrow(_Tasks(options, tasks).read_all, spark_schema(options))
+
+    def tables(
+        self, settings: IngestSettings, options: SourceOptions, run_id: str, tell: Callable[[Event], object]
+    ) -> Tables:
+        masters = options.master_servers
+        if settings.inlong_group is None:
+            return OneTable(self.writer(settings, options, run_id), settings, masters, run_id)
+
+        def writer_of(one: IngestSettings) -> Writer:
+            return self.writer(one, options, run_id)
+
+        return StreamTables(StreamRows(self.spark, settings), settings, masters, run_id, writer_of, tell)
 
     def writer(self, settings: IngestSettings, options: SourceOptions, run_id: str) -> Writer:
         place = settings.bad_records

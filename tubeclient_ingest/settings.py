@@ -5,18 +5,20 @@ Imports nothing heavy: the help of the command is made of it.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping
-from dataclasses import MISSING, dataclass, field, fields
+from dataclasses import MISSING, dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from tubeclient.errors import ConfigurationError
 
 if TYPE_CHECKING:
+    from spark_source.offsets.offset_spec import OffsetSpec
     from spark_source.options.settings_file import SettingsFile
     from spark_source.typed.format_settings import FormatSettings
 
-__all__ = ["AVAILABLE_NOW", "GROUP", "TARGET", "IngestSettings", "load_settings"]
+__all__ = ["AVAILABLE_NOW", "COUNTS", "GROUP", "REST", "STREAM_ID", "TARGET", "IngestSettings", "load_settings"]
 
 AVAILABLE_NOW: Final = "available-now"
 
@@ -24,6 +26,16 @@ GROUP: Final = "group"
 """Starting offsets: the group's position in the offsets table, whichever job recorded it."""
 TARGET: Final = "target"
 """Starting offsets: after the group's last commit to the target, whatever was done to the table since."""
+
+STREAM: Final = "{stream}"
+"""In settings of an InLong group's job: a stream's id."""
+COUNTS: Final = "_counts"
+"""In place of the stream in the target: the counts table."""
+REST: Final = "_rest"
+"""In place of the stream in the target: the table, in the source's columns, for rows of streams that nobody defines and
+of messages that are of no stream of the group."""
+STREAM_ID: Final = r"^(?!\.+$)[A-Za-z0-9_.-]{1,256}$"
+"""What InLong's own ids of streams are; others are no part of a table's name. For Java and Python."""
 
 
 def _setting(metavar: str, help: str, *, flag: str | None = None, **how: Any) -> Any:
@@ -42,13 +54,29 @@ class IngestSettings:
     )
     consumer_group: str = _setting("NAME", "The group to read as; one job per group.", default=MISSING)
     topics: tuple[str, ...] = _setting(
-        "NAME", "A topic to read; may be given several times.", flag="--topic", default=MISSING
+        "NAME",
+        "A topic to read; may be given several times. Default with --inlong-group: the topic of the group's name.",
+        flag="--topic",
+        default=(),
     )
     target: str = _setting(
         "TABLE",
         "The Delta table for the rows, made if missing: a path or URI, which has a slash, or a name as "
-        "catalog.schema.table. Its newest commit says where the job goes on.",
+        "catalog.schema.table. Its newest commit says where the job goes on. With --inlong-group: {stream} in it is "
+        "the stream's id; _counts in its place is the table that counts records and says where the job goes on, and "
+        "_rest the one for records of no stream that is defined.",
         default=MISSING,
+    )
+    inlong_group: str | None = _setting(
+        "NAME",
+        "Write each stream of this InLong group to a table of its own. In --schema and --schema-from-inlong {stream} "
+        "is the stream's id: a stream without such a file is not defined.",
+    )
+    streams: tuple[str, ...] = _setting(
+        "NAME",
+        "A stream to write, and no others of the group; may be given several times.",
+        flag="--stream",
+        default=(),
     )
     partition_by: tuple[str, ...] = _setting(
         "COLUMN", "A column to partition a new target by; may be given several times.", default=()
@@ -114,6 +142,11 @@ class IngestSettings:
         "the position in the offsets table, even past the target's rows. target: after the group's last commit there, "
         "whatever was done to the table since.",
     )
+    until: str | None = _setting(
+        "WHERE",
+        "Where to end, with --trigger available-now: before the first message of a minute that has passed, such as "
+        "2026-11-21T10:31Z, or at offsets: JSON from each partition's key to its offset. Default: at what is there.",
+    )
     former_masters: str | None = _setting(
         "HOST:PORT,...",
         "The cluster's earlier masters, if --master-servers names none of them. Rows of another cluster are refused.",
@@ -141,6 +174,7 @@ class IngestSettings:
         from spark_source.options.given import parse_options
         from spark_source.options.settings_file import check_own, dashed
         from spark_source.options.table_uris import check_folders
+        from tubeclient_ingest.ending import check_until
 
         check_own(self.source_options, _OF_THEIR_OWN)
         places = {dashed(name): getattr(self, name) for name in _PLACES}
@@ -153,9 +187,18 @@ class IngestSettings:
                 raise ConfigurationError("max-bad-records is for a job with bad-records; name a table for them")
             if self.max_bad_records < 0:
                 raise ConfigurationError(f"max-bad-records is {self.max_bad_records}; it must be 0 or more")
-        _ = self.records, self.interval_ms, self.former_master_servers
+        self._check_group()
+        _ = self.zone, self.interval_ms, self.former_master_servers
+        if STREAM not in f"{self.schema}{self.schema_from_inlong}":
+            _ = self.records
         self._put({"starting_offsets": _checked_starting(self.starting_offsets)})
         given = parse_options(self.options(self.fallback))
+        if (end := self.end) is not None:
+            if self.interval_ms is not None:
+                raise ConfigurationError(
+                    f"until is for a job that ends, and trigger {self.trigger} goes on; give trigger {AVAILABLE_NOW}"
+                )
+            check_until(end, given.start_of("stream"))
         # As the source has them: what the target records by name is looked for by these.
         self._put({"consumer_group": given.consumer_group, "topics": given.subscribe})
         if given.columns and "*" not in given.columns and (self.schema or self.schema_from_inlong or self.bad_records):
@@ -183,6 +226,53 @@ class IngestSettings:
 
         return FormatSettings(**{one.name: getattr(self, one.name) for one in fields(FormatSettings)})
 
+    def _check_group(self) -> None:
+        group, patterns = self.inlong_group, {name: getattr(self, name) or "" for name in _PATTERNS}
+        if group is None:
+            if not self.topics:
+                raise ConfigurationError("these settings are not given: topics")
+            if self.streams:
+                raise ConfigurationError("streams is for a job with inlong-group; name the group")
+            return
+        self._put({"topics": self.topics or (group,)})
+        if STREAM not in patterns["target"]:
+            raise ConfigurationError(
+                f"target is {self.target} for all streams of the group; write {STREAM} where a stream's id belongs"
+            )
+        for name in self.streams:
+            if re.search(STREAM_ID, name) is None or name in (COUNTS, REST):
+                raise ConfigurationError(f"streams names {name!r}, which is no id of a stream")
+
+    def of_stream(self, name: str) -> IngestSettings:
+        """The settings of a job for one stream of the group alone, or for `COUNTS` or `REST`."""
+        from spark_source.options.table_uris import is_name
+
+        target = self.target
+        if is_name(target) and re.fullmatch(r"\w+", name) is None:
+            target = target.replace(f"`{STREAM}`", STREAM).replace(STREAM, f"`{STREAM}`")
+        more: dict[str, Any] = dict.fromkeys(("format", "schema", "schema_from_inlong", "separator", "escape"))
+        more |= {"encoding": None, "format_options": {}}
+        if name not in (COUNTS, REST):
+            more = {one: text.replace(STREAM, name) for one in _PATTERNS if (text := getattr(self, one)) is not None}
+        more |= {"target": target.replace(STREAM, name), "inlong_group": None, "streams": ()}
+        # What rows have does not depend on the table they are for.
+        return replace(self, source_options={"payload": "inlong", **self.source_options}, **more)
+
+    def defines(self, name: str) -> bool:
+        """Whether it is known what records of the stream are."""
+        return all(
+            Path(text.replace(STREAM, name)).is_file()
+            for text in (self.schema, self.schema_from_inlong)
+            if text is not None and STREAM in text
+        )
+
+    @property
+    def zone(self) -> str:
+        """Java's and Python's name of the time zone."""
+        from tubeclient.wire.message_time import zone_named
+
+        return "UTC" if self.time_zone is None else zone_named(self.time_zone).key
+
     @property
     def former_master_servers(self) -> tuple[str, ...]:
         """`former_masters` as a tuple."""
@@ -197,6 +287,13 @@ class IngestSettings:
         if self.starting_offsets == GROUP:
             return "group:earliest"
         return "earliest" if self.starting_offsets in (None, TARGET) else self.starting_offsets
+
+    @property
+    def end(self) -> OffsetSpec | None:
+        """`until` as the places of partitions; None without it."""
+        from tubeclient_ingest.ending import parse_until
+
+        return None if self.until is None else parse_until(self.until)
 
     @property
     def interval_ms(self) -> int | None:
@@ -220,7 +317,8 @@ class IngestSettings:
         begin = {"startingOffsets": starting} if at_ms is None else {"startingTimestamp": str(at_ms)}
         unless_given = {
             "badMessages": None if self.bad_records is None else "keep",
-            "messageTimeZone": self.time_zone and self.records.zone,
+            "messageTimeZone": self.time_zone and self.zone,
+            "payload": self.inlong_group and "inlong",
         }
         given = set(map(str.lower, self.source_options))
         options: dict[str, object] = {
@@ -239,7 +337,8 @@ class IngestSettings:
 
 
 _PLACES: Final = ("bad_records", "target", "offsets_table")
-_REQUIRED: Final = ("master_servers", "consumer_group", "topics", "target")
+_PATTERNS: Final = ("target", "schema", "schema_from_inlong")
+_REQUIRED: Final = ("master_servers", "consumer_group", "target")
 _STARTING_WORDS: Final = ("earliest", "latest", GROUP, TARGET)
 
 _OF_THEIR_OWN: Final = {
@@ -251,6 +350,8 @@ _OF_THEIR_OWN: Final = {
     "startingoffsets": "starting-offsets",
     "startingtimestamp": "starting-offsets",
     "startingoffsetsbytimestamp": "starting-offsets",
+    "endingoffsets": "until",
+    "endingtimestamp": "until",
     "offsetstable": "offsets-table",
     "sourcecount": "source-count",
     "maxoffsetspertrigger": "max-offsets-per-trigger",

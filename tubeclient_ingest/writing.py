@@ -7,8 +7,9 @@ leaves undone counts for nothing, and the next one reads the same ranges.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from spark_source.options.source_options import SourceOptions
@@ -26,10 +27,11 @@ from tubeclient_ingest.target import SparkTable, TableDetail
 from tubeclient_ingest.target_columns import TargetRules, check_columns, columns_of
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
 
-__all__ = ["Retried", "TooManyBadRecords", "Writer", "goes_on_from"]
+__all__ = ["Counted", "Retried", "TooManyBadRecords", "Writer", "goes_on_from", "kept", "minute_of"]
 
+DATA_TIME: Final = "dataTime"
 _TRIES: Final = 3
 """How often a round may be overtaken by retries of bad records, and how often a retry is begun."""
 
@@ -40,11 +42,15 @@ class TooManyBadRecords(ConfigurationError):
     condition = "TOO_MANY_BAD_RECORDS"
 
 
-class _Counted(NamedTuple):
-    total: int
-    bad: int
-    example: str
+class Counted(NamedTuple):
+    """The records of a round."""
+
+    total: int = 0
+    bad: int = 0
+    example: str = ""
     """A bad record's place and reason; empty if there is none."""
+    bad_by_minute: Mapping[int | None, int] = MappingProxyType({})
+    """Bad records by their data time's minute, in ms since 1970, if that was asked for."""
 
 
 class Retried(NamedTuple):
@@ -82,6 +88,8 @@ class Writer:
         self._rules = TargetRules()
         self._settled = 0
         self._detail: TableDetail | None = None
+        self.by_minute = False
+        """Whether bad records are counted by their data time as well."""
         self._nothing: DataFrame | None = None
         """No rows, with the columns that the target gets."""
 
@@ -143,9 +151,9 @@ class Writer:
         rows = self._bad_records.unsettled(state.settled, self.detail)
         return self.sink.look(min(rows)[0]) if rows else state, rows
 
-    def write(self, rows: DataFrame | None, record: SinkRecord, state: SinkState) -> tuple[SinkState, int]:
+    def write(self, rows: DataFrame | None, record: SinkRecord, state: SinkState) -> tuple[SinkState, Counted]:
         """Write a round (None: only where the group's rows end), on top of `state`. Returns what the target says then,
-        and the number of bad records.
+        and the records, counted where bad ones are kept.
 
         Raises TooManyBadRecords before anything is written, and what Sink.append raises. A retry of bad records
         that commits meanwhile does not matter: the round is written on top of that.
@@ -188,11 +196,11 @@ class Writer:
         before = self._of_retry(state)
         chosen = table.to_retry(state, self.detail, self._options, reason)
         unread = table.to_retry(state, self.detail, self._options, reason, unread=True).count()
-        with _kept(self._rules.checked(self._format.parse(chosen))) as parsed:
+        with kept(self._rules.checked(self._format.parse(chosen))) as parsed:
             counted = _count(parsed)
             good = counted.total - counted.bad
             if good and not dry_run:
-                record = replace(before, run_id=self._run_id, bad=good, is_retry=True)
+                record = replace(before, run_id=self._run_id, bad=good, retry_of=before.round)
                 table.add_marks(parsed, state.numbered(record), self.detail)
                 rows = target_rows(parsed)
                 if LINEAGE in rows.columns:
@@ -223,18 +231,18 @@ class Writer:
             )
         return state.record
 
-    def _write(self, rows: DataFrame | None, record: SinkRecord, state: SinkState) -> tuple[SinkState, int]:
+    def _write(self, rows: DataFrame | None, record: SinkRecord, state: SinkState) -> tuple[SinkState, Counted]:
         table = self._bad_records
         if rows is None:
-            return self.sink.append(self._nothing, record, state), 0
+            return self.sink.append(self._nothing, record, state), Counted()
         if table is None:
             if self._rules.checks:
                 good = or_fail(self._rules.checked(self._format.parse(rows, keep=True)))
             else:
                 good = self._format.only_good(rows)
-            return self.sink.append(good, record, state), 0
-        with _kept(self._rules.checked(self._format.parse(rows))) as parsed:
-            counted = _count(parsed)
+            return self.sink.append(good, record, state), Counted()
+        with kept(self._rules.checked(self._format.parse(rows))) as parsed:
+            counted = _count(parsed, by_minute=self.by_minute)
             most = self._settings.max_bad_records
             if most is not None and counted.bad > most:
                 raise TooManyBadRecords(
@@ -242,10 +250,12 @@ class Writer:
                     f" nothing of the round was written. One of them is {counted.example}. Correct the format, or raise"
                     " max-bad-records, and start again"
                 )
-            record = replace(record, bad=counted.bad)
+            bad = counted.bad_by_minute
+            counts = tuple(one._replace(bad=one.bad + bad.get(one.minute_ms, 0)) for one in record.counts)
+            record = replace(record, bad=counted.bad, counts=counts)
             if counted.bad:
                 table.add(parsed, state.numbered(record), self.detail)
-            return self.sink.append(target_rows(parsed), record, state), counted.bad
+            return self.sink.append(target_rows(parsed), record, state), counted
 
 
 def goes_on_from(state: SinkState, now: SinkState) -> bool:
@@ -259,7 +269,7 @@ def goes_on_from(state: SinkState, now: SinkState) -> bool:
 
 
 @contextlib.contextmanager
-def _kept(frame: DataFrame) -> Iterator[DataFrame]:
+def kept(frame: DataFrame) -> Iterator[DataFrame]:
     """A frame that is computed once, where the session lets it be kept; elsewhere, as in serverless ones, each use
     reads the same ranges again."""
     from pyspark.errors import PySparkException
@@ -275,11 +285,25 @@ def _kept(frame: DataFrame) -> Iterator[DataFrame]:
         held.unpersist()
 
 
-def _count(parsed: DataFrame) -> _Counted:
+def _count(parsed: DataFrame, *, by_minute: bool = False) -> Counted:
     """Count parsed records in one pass, which also computes what is kept."""
     from pyspark.sql import functions as F
 
     reason = F.col(BAD_REASON)
     example = F.when(reason.isNotNull(), F.concat(place_of(parsed), F.lit(": "), reason))
-    total, bad, first = parsed.agg(F.count("*"), F.count(reason), F.min(example)).collect()[0]
-    return _Counted(int(total), int(bad), first or "")
+    grouped = parsed.groupBy(*[minute_of()] * by_minute)
+    rows = grouped.agg(F.count("*").alias("total"), F.count(reason).alias("bad"), F.min(example).alias("one")).collect()
+    return Counted(
+        sum(row.total for row in rows),
+        sum(row.bad for row in rows),
+        min((row.one for row in rows if row.one), default=""),
+        {row[0]: row.bad for row in rows if row.bad} if by_minute else {},
+    )
+
+
+def minute_of() -> Column:
+    """The beginning of the minute of the records' data time, in ms since 1970; null without one."""
+    from pyspark.sql import functions as F
+
+    ms = F.unix_millis(F.col(DATA_TIME))
+    return (ms - F.pmod(ms, F.lit(60_000))).alias("minute")

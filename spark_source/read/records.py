@@ -14,10 +14,21 @@ from spark_source.read.schema import OF_PARTITIONS, arrow_schema
 from tubeclient.errors import CorruptMessage
 from tubeclient.inlong import RecordColumns, RecordDecoder
 
-__all__ = ["RecordRows"]
+__all__ = ["RecordRows", "columns_of_records"]
 
 _OF_MESSAGES: Final = ("offset", "messageId", "messageType", "messageTime", "attributes")
 """Columns that records have from their message."""
+
+
+def columns_of_records(columns: RecordColumns) -> dict[str, pa.Array]:
+    """What records have of their own, by the names of the source's columns; without their attributes."""
+    return {
+        "value": columns.bodies,
+        "inlongGroupId": columns.group_ids,
+        "inlongStreamId": columns.stream_ids,
+        "dataTime": pc.multiply(columns.data_times_ms, 1_000),
+        "recordIndex": columns.record_indexes,
+    }
 
 
 class RecordRows:
@@ -63,17 +74,12 @@ class RecordRows:
     def _rows(
         self, messages: pa.RecordBatch, columns: RecordColumns, same: Callable[[int], list[pa.Array]]
     ) -> pa.RecordBatch:
-        count = len(columns.bodies)
-        own = {
-            "value": columns.bodies,
-            "inlongGroupId": columns.group_ids,
-            "inlongStreamId": columns.stream_ids,
-            "dataTime": pc.multiply(columns.data_times_ms, 1_000),
-            "recordIndex": columns.record_indexes,
-        }
+        own = columns_of_records(columns)
         if "recordAttributes" in self.schema.names:
             own["recordAttributes"] = columns.attribute_maps()
-        return self._batch(messages.select(self._of_messages).take(columns.message_numbers), own, count, same)
+        return self._batch(
+            messages.select(self._of_messages).take(columns.message_numbers), own, len(columns.bodies), same
+        )
 
     def _bad_rows(
         self, messages: pa.RecordBatch, reasons: pa.StringArray, same: Callable[[int], list[pa.Array]]

@@ -41,7 +41,7 @@ class OffsetFinder:
         try:
             timeless = without_times(spec, partitions, self.lookup, view, bounds, self.options.message_time_zone)
         except NoMessageTime as error:
-            offsets_option = "startingOffsets" if spec.option.startswith("starting") else "endingOffsets"
+            offsets_option = spec.option.replace("Timestamp", "Offsets")
             raise ConfigurationError(
                 f"{spec.option} uses the times that producers write on messages, but {error}. Let the producers of "
                 f"topic {error.partition.split(':')[1]} set it, or give offsets with {offsets_option} instead"

@@ -15,6 +15,7 @@ from functools import cached_property
 from typing import Any, NamedTuple, TypeAlias
 
 from spark_source.cluster.cluster import TubeCluster, check_scope, default_node_count
+from spark_source.offsets.offset_spec import OffsetSpec
 from spark_source.offsets.offsets import Offsets
 from spark_source.options.source_options import SourceOptions
 from spark_source.plan.batch_plan import Assigner, BatchPlan, PartitionAssignment
@@ -189,18 +190,26 @@ class StreamPlanner:
                 self._position.record(held, recent, back_from=None if held is begin else begin)
         partitions, bounds = recent.layout.readable, recent.bounds
         if self._target is not None:
-            partitions, bounds = self._target.within(recent)
+            partitions, bounds = self._target.within(recent, held)
         held_back = False
         if min_rows is not None:
             held_back = not self._delay_over and rows_to_read(held, partitions, bounds) < min_rows
             if not held_back:
                 self._delayed_until = self._clock() + self._options.max_trigger_delay_ms / 1000
         end = plan(held, partitions, bounds, 0 if held_back else max_rows, recent.growth)
+        if self._target is not None and end is not held:
+            end = self._target.capped(end, held)
         if end is begin:
             self._idle = _Idle(question, recent, held_back)
             return start
         self._idle = None
         return self._written(end)
+
+    def held(self, offsets: Json) -> Json:
+        """`offsets` beyond the query's start, less what brokers lost of it. DataLoss if `failOnDataLoss` says so."""
+        group = self._held()
+        _, held = group.judge.held(self._parsed(offsets), group.snapshots.get())
+        return self._written(held)
 
     def complete(self, end: Json) -> None:
         """Record that everything before `end` is certainly in the sink, unless Spark has said so by asking for a
@@ -233,16 +242,31 @@ class StreamPlanner:
             self._position.planned = planned
         return tasks_of(planned, snapshot.view, self._options)
 
-    def freeze_target(self) -> None:
+    def freeze_target(self, until: OffsetSpec | None = None) -> None:
         """Fix the query's end at the cluster's current end: Trigger.AvailableNow. Does not join the group: Spark calls
-        this for all sources of a query first, and if it fails for one, never ends the processes of the others."""
+        this for all sources of a query first, and if it fails for one, never ends the processes of the others.
+
+        With `until` partitions end at its places. Raises as OffsetFinder.find and Target.
+        """
         layout = Layout(self._options.selector(), self._cluster.fetch_view())
-        self._target = Target(Snapshot.of(layout, self._lookup))
+        frozen, ends = Snapshot.of(layout, self._lookup), Offsets({})
+        if until is not None:
+            finder = OffsetFinder(self._lookup, self._options, self._progress)
+            ends = finder.find(until, layout.configured, layout.view_read, frozen.bounds)
+        self._target = Target(frozen, ends)
+
+    def is_at_target(self, start: Json, *, is_first: bool) -> bool:
+        """See Target.is_reached."""
+        assert self._target is not None
+        return self._target.is_reached(self._parsed(start), is_first=is_first)
 
     def reported_latest(self) -> Json | None:
-        """The ends of all partitions at the last look, for Spark's progress; queries nobody."""
+        """The ends of all partitions at the last look, or `until`, for Spark's progress; queries nobody."""
         snapshot = self._group.snapshots.held if self._group is not None else None
-        return None if snapshot is None else snapshot.latest.to_dict()
+        if snapshot is None:
+            return None
+        until = {} if self._target is None else self._target.until
+        return snapshot.latest.clamp({}, until).to_dict()
 
     def close(self) -> None:
         """Write the last position, which the next run must find, and release the group, so that it need not wait."""

@@ -11,7 +11,7 @@ from functools import cached_property
 
 from spark_source.cluster.cluster import Membership
 from spark_source.offsets.offsets import Offsets, PartitionSet, Run
-from tubeclient.errors import ConnectError, TubeError
+from tubeclient.errors import ConfigurationError, ConnectError, TubeError
 from tubeclient.keys import PartitionKey, StoreBounds, StoreKey
 from tubeclient.metadata import ClusterView
 from tubeclient.positions.offset_lookup import OffsetLookup
@@ -169,21 +169,46 @@ class SnapshotCache:
 
 class Target:
     """Where a query of Trigger.AvailableNow ends: the partitions at the start, and the end of each store when its
-    broker first answered, at once unless it was down."""
+    broker first answered, at once unless it was down. Those in `until` end there; ConfigurationError if one is past its
+    broker's data."""
 
-    def __init__(self, frozen: Snapshot) -> None:
+    def __init__(self, frozen: Snapshot, until: Offsets | None = None) -> None:
         self.frozen = frozen
+        self.until = until or Offsets({})
+        for key, at in self.until.items():
+            if (held := frozen.bounds.get(key.store)) is not None and at > held.max_offset:
+                raise ConfigurationError(
+                    f"until has {at} for partition {key}, whose data ends at {held.max_offset}; name an offset up to it"
+                )
         self.ends = {store: held.max_offset for store, held in frozen.bounds.items()}
+        self.ends |= {store: max(run.offset for run in runs) for store, runs in self.until.runs.items()}
 
-    def within(self, recent: Snapshot) -> tuple[PartitionSet, Mapping[StoreKey, StoreBounds]]:
-        """What is left of the target at a look: the partitions that still exist, up to the target's ends."""
+    def within(self, recent: Snapshot, reached: Offsets) -> tuple[PartitionSet, Mapping[StoreKey, StoreBounds]]:
+        """What is left of the target at a look: the partitions that still exist and are not at their end, up to the
+        stores' ends."""
         there = self.frozen.configured
+        at_end = {key for key, at in self.until.items() if reached.get(key, -1) >= at}
         bounds: dict[StoreKey, StoreBounds] = {}
         for store, held in recent.bounds.items():
             if store in there.spans:
                 end = self.ends.setdefault(store, held.max_offset)
                 bounds[store] = StoreBounds(held.min_offset, max(held.min_offset, min(end, held.max_offset)))
-        return PartitionSet(key for key in recent.layout.readable if key in there), bounds
+        return PartitionSet(key for key in recent.layout.readable if key in there and key not in at_end), bounds
+
+    def capped(self, end: Offsets, start: Offsets) -> Offsets:
+        """The batch's `end` without what is past `until`; no partition moves back from `start`."""
+        return end.clamp({}, {key: max(at, start.get(key, at)) for key, at in self.until.items()})
+
+    def is_reached(self, start: Offsets, *, is_first: bool) -> bool:
+        """Whether a query that begins at `start` has nothing to read up to `until`. ConfigurationError: it `is_first`,
+        so it has read nothing before, and it begins past an offset of `until`."""
+        past = [key for key, at in self.until.items() if start.get(key, at) > at]
+        if past and is_first:
+            raise ConfigurationError(
+                f"until has {self.until[past[0]]} for partition {past[0]}, which begins at {start[past[0]]}; name a "
+                "later end, or begin earlier if the brokers still have the messages"
+            )
+        return all(start.get(key, -1) >= at for key, at in self.until.items())
 
     def waited_for_silent(self, reached: Offsets, recent: Snapshot, lookup: OffsetLookup) -> bool:
         """Whether brokers with a part of the target were silent and answer again; does not wait if none was silent.
@@ -208,7 +233,11 @@ class Target:
             for broker_id in recent.silent
             for key in recent.untold_of(broker_id)
             if key in self.frozen.configured
-            and (key not in reached or key.store not in self.ends or reached[key] < self.ends[key.store])
+            and (
+                key not in reached
+                or key.store not in self.ends
+                or reached[key] < self.until.get(key, self.ends[key.store])
+            )
         ]
 
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-__all__ = ["StreamFormat", "parse_stream"]
+__all__ = ["StreamFormat", "columns_of", "parse_stream"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,9 +28,41 @@ class StreamFormat:
 def parse_stream(text: str, kind: str | None = None) -> StreamFormat:
     """Parse a stream's JSON, or the Manager's answer with the stream in `data`. `kind` overrides its dataType.
 
-    Fields that are not in a record's body are left out: meta fields, and predefined ones, which are attributes. Raises
-    ValueError with the end of a sentence.
+    Fields that are not in a record's body are left out: meta fields, and predefined ones, which are attributes. A raw
+    stream has no columns. Raises ValueError with the end of a sentence.
     """
+    document = _document(text)
+    own = str(document.get("dataType") or "").lower()
+    kind = kind or own
+    if kind == own == "raw":
+        return StreamFormat(kind, "")
+    if kind not in ("json", "csv", "kv"):
+        raise ValueError(f"has dataType {document.get('dataType')!r}; say format json, csv or kv if records have it")
+    formats: dict[str, set[str]] = {}
+    columns = _columns(document, formats)
+    options = _time_options(formats)
+    escape = separator = None
+    if kind != "json":
+        separator = _character(document, "dataSeparator")
+        escape = _character(document, "dataEscapeChar")
+    if kind == "kv" and document.get("lineSeparator"):
+        raise ValueError("has a lineSeparator, so that a record may have several rows, which are not told apart here")
+    if kind == "kv" and (between := _character(document, "kvSeparator")) is not None:
+        options["kvSeparator"] = between
+    if kind == "csv" and escape is None:
+        # InLong's csv has no quotes.
+        options["quote"] = ""
+    ddl = ", ".join(f"{_quoted(name)} {type_}" for name, type_ in columns.items())
+    encoding = str(document.get("dataEncoding") or "UTF-8")
+    return StreamFormat(kind, ddl, separator, escape, encoding, options)
+
+
+def columns_of(text: str) -> dict[str, str]:
+    """Spark's type of each column of a stream, in its order. As `parse_stream`."""
+    return _columns(_document(text), {})
+
+
+def _document(text: str) -> Mapping[str, Any]:
     try:
         document = json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -39,26 +71,21 @@ def parse_stream(text: str, kind: str | None = None) -> StreamFormat:
         document = document["data"]
     if not isinstance(document, Mapping) or not isinstance(document.get("fieldList"), list):
         raise ValueError("has no fieldList; it must be one stream of InLong's Manager, as its stream/get answers")
-    kind = kind or str(document.get("dataType") or "").lower()
-    if kind not in ("json", "csv", "kv"):
-        raise ValueError(f"has dataType {document.get('dataType')!r}; say format json, csv or kv if records have it")
+    return document
+
+
+def _columns(document: Mapping[str, Any], formats: dict[str, set[str]]) -> dict[str, str]:
     fields = [one for one in document["fieldList"] if isinstance(one, Mapping)]
     fields = [one for one in fields if not _is_set(one, "isMetaField", "isPredefinedField")]
     if not fields:
         raise ValueError("has no fields in fieldList")
-    options = _time_options(fields)
-    escape = separator = None
-    if kind != "json":
-        separator = _character(document, "dataSeparator")
-        escape = _character(document, "dataEscapeChar")
-    if kind == "kv" and (between := _character(document, "kvSeparator")) is not None:
-        options["kvSeparator"] = between
-    if kind == "csv" and escape is None:
-        # InLong's csv has no quotes.
-        options["quote"] = ""
-    ddl = ", ".join(f"{_quoted(_name(one))} {_type(one)}" for one in fields)
-    encoding = str(document.get("dataEncoding") or "UTF-8")
-    return StreamFormat(kind, ddl, separator, escape, encoding, options)
+    columns: dict[str, str] = {}
+    for one in fields:
+        name = _name(one)
+        if name in columns:
+            raise ValueError(f"has the field {name} twice")
+        columns[name] = _type(name, one.get("fieldType"), one.get("fieldFormat"), formats)
+    return columns
 
 
 _TYPES: Final[Mapping[str, str]] = {
@@ -72,7 +99,8 @@ _TYPES: Final[Mapping[str, str]] = {
         "DECIMAL(38,0)": "LARGEINT",
         "FLOAT": "FLOAT FLOAT4 FLOAT32",
         "DOUBLE": "DOUBLE FLOAT8 FLOAT64",
-        "STRING": "STRING TEXT CHAR VARCHAR TIME JSON",
+        "STRING": "STRING TEXT CHAR VARCHAR TIME JSON KEYWORD",
+        "BINARY": "BINARY VARBINARY FIXED",
         "DATE": "DATE",
         "TIMESTAMP": "TIMESTAMP DATETIME TIMESTAMPTZ LOCAL_ZONE_TIMESTAMP",
     }.items()
@@ -81,45 +109,61 @@ _TYPES: Final[Mapping[str, str]] = {
 
 _SPARKS_OWN: Final = ("", "SQL", "ISO_8601")
 """Formats of times that Spark reads without being told."""
-_NUMBERS: Final = ("SECONDS", "MILLISECONDS", "MICROSECONDS")
+_NUMBERS: Final = ("SECONDS", "MILLISECONDS", "MICROSECONDS", "MILLIS", "MICROS")
+"""As Manager has them (FieldInfoUtils), and as Sort does (TimestampFormatInfo)."""
 
 
-def _type(one: Mapping[str, Any]) -> str:
-    text = str(one.get("fieldType") or "").strip().upper()
+def _type(name: str, given: object, form: object, formats: dict[str, set[str]]) -> str:
+    """Spark's type of a field of Manager's FieldType, and in `formats` how its times are written, by Spark's type."""
+    text, form = str(given or "").strip().upper(), str(form or "").strip()
     plain, bracket, rest = text.partition("(")
-    if plain.strip() == "DECIMAL":
-        return f"DECIMAL({rest}" if bracket else _decimal(one)
-    found = _TYPES.get(plain.strip())
+    plain = plain.strip()
+    if plain == "DECIMAL" and bracket:
+        return f"DECIMAL({rest}"
+    if plain in ("DECIMAL", "ARRAY", "MAP", "STRUCT"):
+        try:
+            return _of_format(name, plain, json.loads(form), formats)
+        except (RecursionError, json.JSONDecodeError, KeyError, TypeError):
+            inside = "write fieldType DECIMAL(precision,scale)" if plain == "DECIMAL" else "it is in fieldFormat"
+            what = "the precision of" if plain == "DECIMAL" else "what is in"
+            raise ValueError(f"does not say {what} the {plain} field {name}; {inside}") from None
+    found = _TYPES.get(plain)
     if found is None:
         raise ValueError(
-            f"has the field {_name(one)} of type {text or 'none'}, for which there is no type of Spark; give schema"
-            " instead"
+            f"has the field {name} of type {text or 'none'}, for which there is no type of Spark; give schema instead"
         )
+    if found in ("TIMESTAMP", "DATE"):
+        formats.setdefault(found, set()).add("" if form in _SPARKS_OWN else form)
     return found
 
 
-def _decimal(one: Mapping[str, Any]) -> str:
-    try:
-        found = json.loads(one.get("fieldFormat") or "{}")
-        return f"DECIMAL({int(found['precision'])},{int(found['scale'])})"
-    except (ValueError, KeyError, TypeError):
-        raise ValueError(
-            f"does not say the precision of the DECIMAL field {_name(one)}; write fieldType DECIMAL(precision,scale)"
-        ) from None
+def _of_format(name: str, plain: str, form: Mapping[str, Any], formats: dict[str, set[str]]) -> str:
+    """The type that a fieldFormat says: DecimalFormat, ArrayFormat, MapFormat, StructFormat."""
+
+    def part(of: Mapping[str, Any], which: str) -> str:
+        return _type(name, of[f"{which}Type"], of.get(f"{which}Format"), formats)
+
+    if plain == "DECIMAL":
+        return f"DECIMAL({int(form['precision'])},{int(form['scale'])})"
+    if plain == "ARRAY":
+        return f"ARRAY<{part(form, 'element')}>"
+    if plain == "MAP":
+        return f"MAP<{part(form, 'key')}, {part(form, 'value')}>"
+    inside = ", ".join(f"{_quoted(_name(one))}: {part(one, 'field')}" for one in form["elements"])
+    return f"STRUCT<{inside}>"
 
 
-def _time_options(fields: Iterable[Mapping[str, Any]]) -> dict[str, str]:
+def _time_options(formats: Mapping[str, set[str]]) -> dict[str, str]:
     """Spark has one format for all timestamps, and one for all dates."""
     options = {}
     for kind, name in (("TIMESTAMP", "timestampFormat"), ("DATE", "dateFormat")):
-        formats = {str(one.get("fieldFormat") or "").strip() for one in fields if _type(one) == kind}
-        formats = {"" if text in _SPARKS_OWN else text for text in formats}
-        if formats.intersection(_NUMBERS):
-            raise ValueError(f"has a field with times as numbers ({min(formats)}); give schema, with BIGINT for it")
-        if len(formats) > 1:
+        found = formats.get(kind, {""})
+        if numbers := found.intersection(_NUMBERS):
+            raise ValueError(f"has a field with times as numbers ({min(numbers)}); give schema, with BIGINT for it")
+        if len(found) > 1:
             raise ValueError(f"has fields of type {kind} in several formats; give schema, with STRING for some")
-        if formats and formats != {""}:
-            options[name] = formats.pop()
+        if found != {""}:
+            [options[name]] = found
     return options
 
 

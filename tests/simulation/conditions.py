@@ -40,6 +40,8 @@ class Conditions:
     ingests: bool
     """Whether the job is `ingest`; otherwise a query of the user's own, into a sink that writes each batch number
     once."""
+    streams: int = 0
+    """Of an InLong group whose job it is; 0 for a job of one table."""
 
     @classmethod
     def drawn(cls, rng: random.Random) -> Conditions:

@@ -5,8 +5,11 @@ from __future__ import annotations
 import gc
 import importlib
 import pickle
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Collection, Sequence
 from functools import partial
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import offsets_store
@@ -27,11 +30,16 @@ from spark_source.typed.format_settings import FormatSettings
 from tests.offsets_store.memory import MemoryStorage
 from tests.simulation import network, stand_ins
 from tests.simulation.spark import Rows, Session
-from tests.simulation.target import MemoryBadRecords, MemoryTarget, is_bad
+from tests.simulation.target import MemoryBadRecords, MemoryTarget, Row, is_bad
 from tests.simulation.world import DiskFailure, World
+from tubeclient.keys import PartitionKey
+from tubeclient_ingest.one_table import OneTable
 from tubeclient_ingest.run import Run, _Tasks
 from tubeclient_ingest.settings import IngestSettings
+from tubeclient_ingest.stream_tables import StreamTables
 from tubeclient_ingest.writing import Writer
+
+DEFINED_SECONDS = 60.0
 
 __all__ = ["Settings", "install", "run_job", "set_world"]
 
@@ -54,6 +62,10 @@ class Settings(IngestSettings):
     @property
     def records(self) -> Any:
         return _Records()
+
+    def defines(self, name: str) -> bool:
+        """The second stream is defined late."""
+        return name != "s1" or the_world().hub.now > DEFINED_SECONDS
 
 
 class _Records(FormatSettings):
@@ -120,22 +132,63 @@ class _Engine:
         readings = [partial(_read, one) for one in sent]
         return Rows(lambda: self._session.read(readings))
 
+    def tables(self, settings: IngestSettings, options: SourceOptions, run_id: str, tell: Any) -> Any:
+        masters, world = options.master_servers, the_world()
+        if settings.inlong_group is None:
+            return OneTable(self.writer(settings, options, run_id), settings, masters, run_id)
+        rows: Any = _StreamRows(world)
+
+        def writer_of(one: IngestSettings) -> Writer:
+            return self.writer(one, options, run_id)
+
+        return StreamTables(rows, settings, masters, run_id, writer_of, lambda event: world.tell(str(event)))
+
     def writer(self, settings: IngestSettings, options: SourceOptions, run_id: str) -> Writer:
         world = the_world()
-        target: Any = MemoryTarget(world.target, world.disk.pause)
+        target: Any = MemoryTarget(world.target.table(Path(settings.target).name), world.disk.pause)
         bad: Any = MemoryBadRecords(world.bad, world.disk.pause) if settings.bad_records is not None else None
         spark: Any = None
         return _Writer(spark, settings, options, run_id, target, bad, settings.records.record_format())
+
+
+class _StreamRows:
+    """In place of StreamRows: a record's stream is known by its bytes."""
+
+    no_counts: Any = SimpleNamespace(schema=None)
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+
+    def table_of(self, name: str) -> Any:
+        return MemoryTarget(self._world.target.table(name), self._world.disk.pause)
+
+    def named(self, rows: Rows) -> Rows:
+        return rows
+
+    def counted(self, named: Rows, *, by_partition: bool) -> list[tuple[str, None, PartitionKey | None, int]]:
+        group: Any = self._world.target
+        found = Counter((group.stream_of(row.value), row.partition) for row in named.collect())
+        return [(name, None, PartitionKey.parse(key) if by_partition else None, n) for (name, key), n in found.items()]
+
+    def part(self, named: Rows, names: Collection[str], partitions: Collection[PartitionKey] | None) -> Rows:
+        group: Any = self._world.target
+        keys = None if partitions is None else set(map(str, partitions))
+        return named.where(lambda row: group.stream_of(row.value) in names and (keys is None or row.partition in keys))
+
+    def counts(self, counts: Any, *_: Any) -> Rows:
+        """As rows of the counts table, whose key is the stream's name."""
+        rows = [Row(name, b"%d %d" % (one.received, one.bad)) for name, some in counts.items() for one in some]
+        return Rows(lambda: rows)
 
 
 def _read(sent: bytes) -> Any:
     return pickle.loads(sent).read(0)
 
 
-def _count(parsed: Rows) -> Any:
+def _count(parsed: Rows, **_: Any) -> Any:
     rows = parsed.collect()
     bad = [row for row in rows if is_bad(row)]
-    return writing._Counted(len(rows), len(bad), str(bad[0]) if bad else "")
+    return writing.Counted(len(rows), len(bad), str(bad[0]) if bad else "", {None: len(bad)})
 
 
 def _good(parsed: Rows) -> Rows:
@@ -184,12 +237,13 @@ def install() -> None:
         importlib.import_module(name)
     replaced: list[tuple[Any, str, Any]] = [
         (tubeclient.net.pool, "Connection", network.Connection),
-        (tubeclient.net.http, "_fetch", network.fetch),
+        (tubeclient.net.http, "fetch", network.fetch),
         (tubeclient.range_reader, "shared_pool", _pool),
         (tubeclient.consumers.group, "shared_pool", _pool),
         (offsets_store, "OffsetsTable", _offsets_table),
         (writing, "_count", _count),
         (writing, "target_rows", _good),
+        (StreamTables, "_at_once", lambda _, work, given: [work(one) for one in given]),
     ]
     for module, name, value in replaced:
         assert hasattr(module, name), name

@@ -200,8 +200,8 @@ class Connection:
         self.end("closed here")
 
 
-def fetch(address: str, path: str, form: str, seconds: float) -> tuple[int, bytes]:
-    """tubeclient.net.http._fetch."""
+def fetch(address: str, method: str, path: str, body: bytes, headers: object, *, seconds: float) -> tuple[int, bytes]:
+    """tubeclient.net.http.fetch."""
     hub, network = current(), network_of()
     hub.check()
     host = address.partition(":")[0]
@@ -214,7 +214,7 @@ def fetch(address: str, path: str, form: str, seconds: float) -> tuple[int, byte
     if server is None or not server.up:
         raise ConnectionRefusedError("refused")
     query = urllib.parse.urlsplit(path).query
-    values = dict(urllib.parse.parse_qsl(query)) | dict(urllib.parse.parse_qsl(form))
+    values = dict(urllib.parse.parse_qsl(query)) | dict(urllib.parse.parse_qsl(body.decode()))
     answers: list[bytes] = []
     token, fiber = hub.expect(), hub.fiber
 

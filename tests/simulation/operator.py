@@ -38,7 +38,7 @@ STEPS_OF_A_LIFE = 40.0
 EXPECTED = (TubeError, ConcurrentQuery, PlannerGone, TaskFailed, ConcurrentWrite, DiskFailure, WorkerDied)
 """Errors that a run may end with, besides those of the offsets table."""
 
-_REMOVED = re.compile(r"version (\d+) of target \(RESTORE\) removed rows")
+_REMOVED = re.compile(r"version (\d+) of (\w+) \(RESTORE\) removed rows")
 
 
 @dataclass
@@ -129,13 +129,14 @@ class Operator:
             master_servers=self._world.cluster.addresses,
             consumer_group=GROUP,
             topics=conditions.topics,
-            target="./target",
+            target="./{stream}" if conditions.streams else "./target",
+            inlong_group="g" if conditions.streams else None,
             offsets_table="./offsets" if conditions.offsets_table else None,
             bad_records="./bad" if conditions.bad_records else None,
             source_count=self.settings.source_count,
             max_offsets_per_trigger=self.settings.max_offsets_per_trigger,
             trigger="available-now" if self._interval_ms is None else f"{self._interval_ms}ms",
-            source_options=self._options,
+            source_options={**self._options, **({"payload": "auto"} if conditions.streams else {})},
         )
         return lambda: run_job(session, settings, stop)
 
@@ -206,7 +207,7 @@ class Operator:
         if isinstance(cause, DataLoss):
             self._judge.loss_told(str(cause))
             self.accepts_loss = True
-        elif getattr(cause, "condition", None) == "TARGET_ROWS_UNKNOWN":
+        elif getattr(cause, "condition", None) in ("TARGET_ROWS_UNKNOWN", "STREAMS_LEFT_BEHIND"):
             self._follow_advice(str(cause))
         self._check_expected(cause)
         return name
@@ -223,12 +224,11 @@ class Operator:
                 self._check_expected(_cause(error))
 
     def _follow_advice(self, text: str) -> None:
-        """Do what the error says: put the target back."""
-        removed = _REMOVED.match(text.partition("] ")[2] or text)
-        if removed is not None:
-            self._world.tell(f"the operator restores the target to version {removed[1]}")
+        """Do what the error says: put the tables back."""
+        for version, table in _REMOVED.findall(text):
+            self._world.tell(f"the operator restores {table} to version {version}")
             self._judge.restored()
-            self._world.target.restore(int(removed[1]))
+            self._world.target.table(table).restore(int(version))
 
     def operate(self) -> None:
         """Start the job whenever it does not run. Returns when it has ended well twice after all faults."""

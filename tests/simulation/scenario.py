@@ -52,9 +52,12 @@ class Scenario:
 
     def __init__(self, seed: int, folder: Path, kinds: Sequence[str], given: Mapping[str, Any]) -> None:
         self.rng = random.Random(seed)
-        self.conditions = replace(Conditions.drawn(self.rng), **given)
+        drawn_now = Conditions.drawn(self.rng)
+        streams = random.Random(f"{seed} streams").choice((0, 0, 2, 4)) if drawn_now.ingests else 0
+        self.conditions = replace(drawn_now, streams=streams)
+        self.conditions = replace(self.conditions, **given)
         self._kinds = kinds
-        self.world = World(self.rng.getrandbits(48), folder, self.conditions.brokers)
+        self.world = World(self.rng.getrandbits(48), folder, self.conditions.brokers, self.conditions.streams)
         set_world(self.world)
         for topic in self.conditions.topics:
             self.world.put_topic(topic, *self.conditions.shapes[topic])
@@ -114,12 +117,13 @@ class Scenario:
         self.world.hub.at(rng.choice((3.0, 30.0)), lambda: self.world.cluster.catalogue.put_topic(config))
 
     def restore_target(self, rng: random.Random) -> None:
-        versions = self.world.target.versions
+        table = self.world.target.a_table(rng)
+        versions = table.versions
         if len(versions) > 1 and self.conditions.ingests:
             number = rng.randrange(max(0, len(versions) - 6), len(versions))
-            self.world.tell(f"the target is restored to version {number}")
+            self.world.tell(f"{table.name} is restored to version {number}")
             self.judge.restored()
-            self.world.target.restore(number)
+            table.restore(number)
 
     # Producers
 

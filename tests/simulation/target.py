@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import sqlite3
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
@@ -11,9 +12,10 @@ from pyspark.errors import PySparkException
 
 from tubeclient_ingest.history import Commit, SinkState, committed, state_of
 from tubeclient_ingest.record import SinkRecord
+from tubeclient_ingest.settings import COUNTS, REST
 from tubeclient_ingest.target import TableDetail, Transactions
 
-__all__ = ["BadLog", "BadRow", "ConcurrentWrite", "MemoryBadRecords", "MemoryTarget", "Row", "TargetLog"]
+__all__ = ["BadLog", "BadRow", "ConcurrentWrite", "GroupLog", "MemoryBadRecords", "MemoryTarget", "Row", "TargetLog"]
 
 Pause = Callable[[str], None]
 TABLE = "target"
@@ -45,7 +47,8 @@ class _Version:
 class TargetLog:
     """The table that all drivers share."""
 
-    def __init__(self) -> None:
+    def __init__(self, name: str = TABLE) -> None:
+        self.name = name
         self.versions: list[_Version] = []
         self.on_commit: Callable[[TargetLog], None] = lambda _: None
 
@@ -67,7 +70,7 @@ class TargetLog:
 
     def state(self, consumer_group: str) -> SinkState:
         """What the whole history says of a group."""
-        return state_of(self.commits(len(self.versions)), consumer_group, TABLE)
+        return state_of(self.commits(len(self.versions)), consumer_group, self.name)
 
     def commits(self, limit: int) -> list[Commit]:
         numbered = list(enumerate(self.versions))[::-1][:limit]
@@ -96,6 +99,22 @@ class TargetLog:
         before = self.versions[-1].rows if self.versions else ()
         self.put(len(self.versions), _Version("WRITE", (*before, tuple(rows)), transaction=(query_id, batch_id)))
 
+    def is_behind(self, value: bytes) -> bool:
+        """Whether the job says that it left the record's table behind."""
+        return False
+
+    def bad_rows(self, bad: BadLog, consumer_group: str) -> list[Row]:
+        """The bad records that count."""
+        return bad.counting(self.state(consumer_group), self.name)
+
+    def a_table(self, rng: random.Random) -> TargetLog:
+        """The table itself."""
+        return self
+
+    def table(self, name: str) -> TargetLog:
+        """The table itself."""
+        return self
+
     def restore(self, number: int) -> None:
         """RESTORE TABLE ... TO VERSION AS OF. Transactions stay, as Delta leaves them."""
         self.put(len(self.versions), _Version("RESTORE", self.versions[number].rows, {"version": str(number)}))
@@ -111,20 +130,64 @@ class TargetLog:
         return max(found, default=None)
 
 
+class GroupLog(TargetLog):
+    """The tables of an InLong group's streams. As a table it is the counts table, with the rows of all others."""
+
+    def __init__(self, streams: int) -> None:
+        super().__init__(COUNTS)
+        self._streams = streams
+        self.tables: dict[str, TargetLog] = {COUNTS: self}
+
+    def stream_of(self, value: bytes) -> str:
+        """The stream of a record."""
+        return f"s{int(value.rstrip(b'!').rpartition(b'#')[2]) % self._streams}"
+
+    def table(self, name: str) -> TargetLog:
+        if name not in self.tables:
+            self.tables[name] = TargetLog(name)
+            self.tables[name].on_commit = self.on_commit
+        return self.tables[name]
+
+    def a_table(self, rng: random.Random) -> TargetLog:
+        return self.tables[rng.choice(sorted(self.tables))]
+
+    @property
+    def rows(self) -> list[Row]:
+        others = [one for name, one in self.tables.items() if name != COUNTS]
+        return [row for one in others for row in one.rows]
+
+    @property
+    def counted(self) -> dict[str, tuple[int, int]]:
+        """Received and bad records by table, as the counts table has them."""
+        found: dict[str, tuple[int, int]] = {}
+        for name, text in TargetLog.rows.fget(self):  # type: ignore[attr-defined]
+            received, bad = map(int, text.split())
+            before = found.get(name, (0, 0))
+            found[name] = before[0] + received, before[1] + bad
+        return found
+
+    def is_behind(self, value: bytes) -> bool:
+        streams = self.record.streams if self.record is not None else {}
+        return any(streams[name].ends is not None for name in (self.stream_of(value), REST) if name in streams)
+
+    def bad_rows(self, bad: BadLog, consumer_group: str) -> list[Row]:
+        others = [one for name, one in self.tables.items() if name != COUNTS]
+        return [row for one in others for row in bad.counting(one.state(consumer_group), one.name)]
+
+
 class MemoryTarget:
     """One driver's way to a `TargetLog`; in place of a `SparkTable`."""
 
-    where = TABLE
-
     def __init__(self, log: TargetLog, pause: Pause) -> None:
         self._log = log
+        self.where = log.name
         self._pause = pause
         self._looked_at = 0
 
     def detail(self) -> TableDetail | None:
         self._pause("detail")
         columns: Any = None
-        return TableDetail(TABLE, TABLE, columns, {}) if self._log.versions else None
+        return TableDetail(self.where, self.where, columns, {}) if self._log.versions else None
 
     def create(self, columns: Any) -> None:
         self._pause("create")
@@ -171,6 +234,7 @@ class BadRow:
     row: Row
     sequence: int
     run_id: str
+    table: str
 
 
 class BadLog:
@@ -179,11 +243,11 @@ class BadLog:
     def __init__(self) -> None:
         self.rows: list[BadRow] = []
 
-    def counting(self, state: SinkState) -> list[Row]:
-        """The rows of commits that the target has, by the product's own SQL."""
+    def counting(self, state: SinkState, name: str) -> list[Row]:
+        """The rows of commits that the target of this name has, by the product's own SQL."""
         with sqlite3.connect(":memory:") as table:
             table.execute("CREATE TABLE bad (number, sequence, runId)")
-            rows = [(number, one.sequence, one.run_id) for number, one in enumerate(self.rows)]
+            rows = [(n, one.sequence, one.run_id) for n, one in enumerate(self.rows) if one.table == name]
             table.executemany("INSERT INTO bad VALUES (?, ?, ?)", rows)
             found = table.execute(f"SELECT number FROM bad WHERE {committed(state)}").fetchall()
         table.close()
@@ -203,18 +267,21 @@ class MemoryBadRecords:
         self._pause("open")
 
     def add(self, parsed: Any, record: SinkRecord, target: TableDetail) -> None:
-        rows = [BadRow(row, record.sequence, record.run_id) for row in parsed.collect() if is_bad(row)]
+        rows = [BadRow(row, record.sequence, record.run_id, target.table_id) for row in parsed.collect() if is_bad(row)]
         self._pause("add")
         self._table.rows += rows
         self._pause("added")
 
     def unsettled(self, settled: int, target: TableDetail) -> set[tuple[int, str]]:
         self._pause("unsettled")
-        return {(one.sequence, one.run_id) for one in self._table.rows if one.sequence > settled}
+        own = [one for one in self._table.rows if one.table == target.table_id]
+        return {(one.sequence, one.run_id) for one in own if one.sequence > settled}
 
     def remove(self, void: Collection[tuple[int, str]], target: TableDetail) -> None:
         self._pause("remove")
-        self._table.rows = [one for one in self._table.rows if (one.sequence, one.run_id) not in void]
+        self._table.rows = [
+            one for one in self._table.rows if one.table != target.table_id or (one.sequence, one.run_id) not in void
+        ]
         self._pause("removed")
 
 

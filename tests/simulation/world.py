@@ -14,7 +14,7 @@ from tests.simulation.hub import EPOCH_SECONDS, Hub, Process
 from tests.simulation.network import Network, set_network
 from tests.simulation.servers import Cluster
 from tests.simulation.stand_ins import set_hub
-from tests.simulation.target import BadLog, Row, TargetLog
+from tests.simulation.target import BadLog, GroupLog, Row, TargetLog
 from tubeclient.keys import INDEX_ENTRY_BYTES, PartitionKey
 
 __all__ = ["Disk", "Sent", "World"]
@@ -62,7 +62,7 @@ class Disk:
 class World:
     """What a seed's run happens in."""
 
-    def __init__(self, seed: int, folder: Path, brokers: int) -> None:
+    def __init__(self, seed: int, folder: Path, brokers: int, streams: int = 0) -> None:
         self.hub = Hub(seed)
         set_hub(self.hub)
         self.network = Network(self.hub)
@@ -70,7 +70,7 @@ class World:
         self.cluster = Cluster(self.hub, self.network, folder, brokers)
         self.disk = Disk(self.hub)
         self.table = Log()
-        self.target = TargetLog()
+        self.target = GroupLog(streams) if streams else TargetLog()
         self.bad = BadLog()
         self.sent: dict[bytes, Sent] = {}
         self.gone: set[bytes] = set()

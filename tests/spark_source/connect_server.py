@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import subprocess
+from collections.abc import Mapping
 from pathlib import Path
 
 from spark_source.session import session_builder
@@ -19,8 +20,9 @@ _STARTED = re.compile(r"Spark Connect server started at: \S*?:(\d+)")
 class ConnectServer:
     """Spark's own server, of the pyspark that runs the tests; ended with the context."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, confs: Mapping[str, str] | None = None) -> None:
         self._folder = folder
+        self._confs = confs or {}
         self._log = folder / "server.log"
         self._port = 0
 
@@ -33,6 +35,7 @@ class ConnectServer:
             # Delta's, for the offsets table through it.
             **session_builder("server", SMALL["spark.master"], delta_confs(), with_delta=True)._options,
             **SMALL,
+            **self._confs,
             "spark.sql.sources.parallelPartitionDiscovery.parallelism": "2",  # VACUUM takes as many tasks
             "spark.log.level": "",  # its log says where it listens
             "spark.connect.grpc.binding.address": "127.0.0.1",

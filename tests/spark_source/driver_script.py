@@ -16,7 +16,7 @@ import pyspark
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from pyspark_tubeclient import Ingest, typed
+from pyspark_tubeclient import Ingest, inlong_records, typed
 
 Options = dict[str, str]
 
@@ -45,6 +45,21 @@ class Driver:
         rows = typed(frame, "csv", schema, encoding=encoding)
         found = rows.selectExpr(rows.columns[0], "CAST(tubemq.value AS STRING)", "badReason").collect()
         return sorted(map(list, found), key=lambda row: str(row[1]))
+
+    def unpack(self, options: Options, schema: str, stream: dict[str, str] | None = None) -> list[list[Any]]:
+        """Each record of InLong's packs in a topic of Kafka, read as csv: its columns, what is wrong with it, and what
+        it has of its pack. With places, by a stream that ends."""
+        reader = self._spark.read if stream is None else self._spark.readStream
+        frame = typed(inlong_records(reader.format("kafka").options(**options).load()), "csv", schema)
+        names = ["inlongGroupId", "inlongStreamId", "recordIndex", "topic", "partition", "offset"]
+        more = ["unix_millis(tubemq.dataTime) AS ms", "hex(tubemq.value) AS value"]
+        found = frame.selectExpr("id", "name", "badReason", *(f"tubemq.{name}" for name in names), *more)
+        if stream is not None:
+            writer = found.writeStream.format("json").option("checkpointLocation", stream["checkpoint"])
+            query = writer.trigger(availableNow=True).start(stream["rows"])
+            assert query.awaitTermination(60)
+            found = self._spark.read.schema(found.schema).json(stream["rows"])
+        return sorted(map(list, found.collect()), key=str)
 
     def make_view(self, name: str, options: Options) -> None:
         given = ", ".join(f"{key} '{value}'" for key, value in options.items())

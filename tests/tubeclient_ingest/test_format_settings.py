@@ -145,3 +145,25 @@ def test_an_inlong_stream_says_all_and_the_user_prevails(delta_spark: SparkSessi
     file.write_text(json.dumps({"dataType": "csv", "fieldList": fields}))
     with pytest.raises(ConfigurationError, match="has no dataSeparator; say separator"):
         FormatSettings(schema_from_inlong=str(file))
+
+
+@pytest.mark.spark
+def test_nested_and_binary_fields_of_an_inlong_stream_in_json(delta_spark: SparkSession, tmp_path: Path) -> None:
+    times = {"elementType": "TIMESTAMP", "elementFormat": "yyyyMMdd"}
+    pair = {"keyType": "STRING", "keyFormat": None, "valueType": "ARRAY", "valueFormat": json.dumps(times)}
+    one = {"fieldName": "a b", "fieldType": "DECIMAL", "fieldFormat": '{"precision": 5, "scale": 1}'}
+    fields = [
+        {"fieldName": "m", "fieldType": "MAP", "fieldFormat": json.dumps(pair)},
+        {"fieldName": "s", "fieldType": "STRUCT", "fieldFormat": json.dumps({"elements": [one]})},
+        {"fieldName": "b", "fieldType": "VARBINARY"},
+    ]
+    file = tmp_path / "stream.json"
+    file.write_text(json.dumps({"dataType": "JSON", "fieldList": fields}))
+    record = b'{"m": {"x": ["20261101"]}, "s": {"a b": 1.5}, "b": "aGk="}'
+    rows = delta_spark.createDataFrame([("clicks", bytearray(record))], "topic STRING, value BINARY")
+    [row] = FormatSettings(schema_from_inlong=str(file)).record_format().only_good(rows).collect()
+    assert [at.strftime("%F") for at in row.m["x"]] == ["2026-11-01"]
+    assert (str(row.s["a b"]), bytes(row.b)) == ("1.5", b"hi")
+    file.write_text(json.dumps({"dataType": "CSV", "dataSeparator": "44", "fieldList": fields}))
+    with pytest.raises(ConfigurationError, match=r"column m is map.*, a type that csv has not"):
+        FormatSettings(schema_from_inlong=str(file)).record_format()

@@ -25,6 +25,7 @@ from tubeclient.wire.payload import encode_payload
 from tubeclient_ingest.beginning import OvertakenRun, UnknownRows
 from tubeclient_ingest.history import SinkState
 from tubeclient_ingest.job import IngestFailed
+from tubeclient_ingest.one_table import OneTable
 from tubeclient_ingest.record import SinkRecord
 from tubeclient_ingest.run import Engine, Event, Reading, Round, Run
 from tubeclient_ingest.sink import Sink
@@ -122,13 +123,15 @@ def test_a_run_that_another_one_has_overtaken_ends(bench: Bench) -> None:
     bench.send(20)
     settings = bench.settings
     engine = Engine(bench.spark)
-    late = Run(engine, settings)
-    late.writer.open()
-    before = late.writer.sink.look()
+    tables = Run(engine, settings).tables
+    assert isinstance(tables, OneTable)
+    late = tables.writer
+    late.open()
+    before = late.sink.look()
     assert bench.rows() == 20
     assert before.record is not None
     with pytest.raises(OvertakenRun, match=r"another run of group clicks_etl wrote commit 3 of run \w+ to .*table"):
-        late.writer.write(None, before.record, before)
+        late.write(None, before.record, before)
     assert bench.repeated_or_missing() == {}
 
 

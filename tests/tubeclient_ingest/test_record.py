@@ -32,7 +32,7 @@ def test_a_record_survives_the_commit() -> None:
 
 
 def test_bad_records_a_retry_and_what_restore_undid_survive_the_commit() -> None:
-    full = replace(RECORD, bad=3, is_retry=True, undone=((2, 3), (7, 11)), known_from=2, table_id="id-1")
+    full = replace(RECORD, bad=3, retry_of=2, undone=((2, 3), (7, 11)), known_from=2, table_id="id-1")
     assert SinkRecord.parse(full.to_json()) == full
 
 
@@ -76,7 +76,7 @@ def test_a_record_of_another_version_is_refused_by_name(version: int | None, mes
         ("badRecords", {}),
         ("badRecords", -1),
         ("badRecords", True),
-        ("retry", 1),
+        ("retryOf", True),
         ("tableId", 1),
     ],
 )

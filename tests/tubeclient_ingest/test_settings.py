@@ -227,3 +227,27 @@ def test_a_new_target_has_the_layout_and_the_properties_that_are_given(tmp_path:
     assert load_settings(None, NEEDED).table_properties == {}
     with pytest.raises(ConfigurationError, match=r"^partition-by and cluster-by exclude each other"):
         load_settings(write(tmp_path, text), {**NEEDED, "cluster_by": ("topic",)})
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"until": "soon"}, "until is 'soon'; write a time as 2026-11-21T10:31Z, or JSON"),
+        ({"until": '{"1:a:0": "latest"}'}, "or JSON from partition keys to offsets"),
+        ({"until": '{"1:a:0": -1}'}, "or JSON from partition keys to offsets"),
+        ({"until": "{}"}, "or JSON from partition keys to offsets"),
+        ({"until": '{"1:a:0": 27}'}, "27"),
+        ({"until": "2124-01-02T03:04Z"}, "until is a time that has not passed yet"),
+        ({"until": "2024-01-02T03:04Z", "trigger": "10s"}, "until is for a job that ends, and trigger 10s goes on"),
+        ({"until": "2024-01-02T03:04Z", "starting_offsets": "latest"}, "starting-offsets is latest"),
+        (
+            {"until": "2024-01-02T03:04Z", "starting_offsets": "2024-01-02T03:05Z"},
+            r"until 1704164640000 \(2024-01-02 03:04 UTC\) is before starting-offsets",
+        ),
+        ({"source_options": {"endingOffsets": "latest"}}, "until"),
+    ],
+)
+def test_an_end_that_does_not_fit(given: dict[str, object], said: str) -> None:
+    with pytest.raises(ConfigurationError, match=said):
+        load_settings(None, {**NEEDED, **given})
+    load_settings(None, {**NEEDED, "until": "2024-01-02T03:04Z", "starting_offsets": "2024-01-02T03:04Z"})

@@ -1,4 +1,4 @@
-"""The web calls of masters and brokers."""
+"""The web calls of masters and brokers, and the requests below them."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ import contextlib
 import http.client
 import json
 import socket
+import ssl
 import time
 import urllib.parse
-from typing import Any, Final
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
 
 from tubeclient.errors import ProtocolError, RemoteError, StandbyMaster, TransportError
 from tubeclient.net.connection import split_address
@@ -19,8 +21,14 @@ _HEADERS: Final = {"Content-Type": "application/x-www-form-urlencoded", "Connect
 _STANDBY_TEXT: Final = "Please send your request to the master"
 
 
-class _TimedSocket(socket.socket):
-    """A socket whose receives all end by one moment, however little comes at a time. TimeoutError after it."""
+if TYPE_CHECKING:
+    _Socket = socket.socket
+else:
+    _Socket = object
+
+
+class _Timed(_Socket):
+    """Of a socket whose receives all end by one moment, however little comes at a time. TimeoutError after it."""
 
     deadline = 0.0
     """By time.monotonic(), seconds."""
@@ -33,20 +41,36 @@ class _TimedSocket(socket.socket):
         return super().recv_into(*arguments)
 
 
+class _TimedSocket(_Timed, socket.socket):
+    pass
+
+
+class _TimedTlsSocket(_Timed, ssl.SSLSocket):
+    pass
+
+
 class _Connection(http.client.HTTPConnection):
     """For one request that ends within `seconds`. No proxy of the environment applies inside a cluster, and no redirect
     is followed: a standby master redirects to the active one (MasterStatusCheckFilter), and a token must not be sent to
     an address in an answer."""
 
-    def __init__(self, address: str, seconds: float) -> None:
+    def __init__(self, address: str, seconds: float, tls: ssl.SSLContext | None = None) -> None:
         super().__init__(*split_address(address), timeout=seconds)
         self._deadline = time.monotonic() + seconds
+        self._tls = tls
 
     def connect(self) -> None:
         super().connect()
-        self.sock = _TimedSocket(fileno=self.sock.detach())
-        self.sock.deadline = self._deadline
-        self.sock.settimeout(max(0.001, self._deadline - time.monotonic()))
+        timed = _TimedSocket(fileno=self.sock.detach())
+        timed.deadline = self._deadline
+        timed.settimeout(max(0.001, self._deadline - time.monotonic()))
+        self.sock = timed
+        if self._tls is not None:
+            self._tls.sslsocket_class = _TimedTlsSocket
+            secured = self._tls.wrap_socket(timed, server_hostname=self.host)
+            assert isinstance(secured, _TimedTlsSocket)
+            secured.deadline = self._deadline
+            self.sock = secured
 
 
 def query_master(address: str, method: str, timeout_ms: int, **parameters: str) -> dict[str, Any]:
@@ -67,7 +91,8 @@ def _query(address: str, page: str, method: str, timeout_ms: int, parameters: di
     """
     path = f"/{page}?{urllib.parse.urlencode({'method': method})}"
     try:
-        status, body = _fetch(address, path, urllib.parse.urlencode(parameters), timeout_ms / 1000)
+        form = urllib.parse.urlencode(parameters).encode()
+        status, body = fetch(address, "POST", path, form, _HEADERS, seconds=timeout_ms / 1000)
     except (OSError, http.client.HTTPException, ValueError) as error:
         raise TransportError(f"no answer to {method} from http://{address}: {error}", address=address) from error
     if 300 <= status < 400:
@@ -86,9 +111,20 @@ def _query(address: str, page: str, method: str, timeout_ms: int, parameters: di
     return parsed
 
 
-def _fetch(address: str, path: str, form: str, seconds: float) -> tuple[int, bytes]:
-    """The status of the answer, and its body."""
-    with contextlib.closing(_Connection(address, seconds)) as connection:
-        connection.request("POST", path, form, _HEADERS)
+def fetch(
+    address: str,
+    method: str,
+    path: str,
+    body: bytes | None,
+    headers: Mapping[str, str],
+    *,
+    seconds: float,
+    tls: ssl.SSLContext | None = None,
+    most_bytes: int | None = None,
+) -> tuple[int, bytes]:
+    """The status of the answer, and its body: with `most_bytes` no more than one byte more of it. OSError or
+    HTTPException if there is none within `seconds`."""
+    with contextlib.closing(_Connection(address, seconds, tls)) as connection:
+        connection.request(method, path, body, dict(headers))
         with connection.getresponse() as answer:
-            return answer.status, answer.read()
+            return answer.status, answer.read() if most_bytes is None else answer.read(most_bytes + 1)

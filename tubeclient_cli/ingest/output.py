@@ -12,6 +12,7 @@ from tubeclient.conditions import said
 from tubeclient.printable import counted
 from tubeclient_cli.common.terminal import one_line, print_json
 from tubeclient_ingest.run import Begins, Event, IngestSummary, Reading, Round
+from tubeclient_ingest.stream_tables import LeftBehind
 
 __all__ = ["Output", "print_error", "summary_line"]
 
@@ -44,6 +45,8 @@ class Output:
                 self.say(text, "begin")
             case Reading():
                 self.reading = True
+            case LeftBehind(stream, reason):
+                self.say(f"stream {stream} stays behind, and the others go on: {reason}", "left")
             case Round() if self._as_json:
                 print_json({"event": "round", **asdict(event)})
             case Round():

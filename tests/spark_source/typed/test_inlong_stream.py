@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from spark_source.typed.inlong_stream import StreamFormat, parse_stream
+from spark_source.typed.inlong_stream import StreamFormat, columns_of, parse_stream
 
 
 def stream(*fields: tuple[str, str] | dict[str, Any], **more: Any) -> str:
@@ -15,6 +15,11 @@ def stream(*fields: tuple[str, str] | dict[str, Any], **more: Any) -> str:
         dict(zip(("fieldName", "fieldType"), one, strict=True)) if isinstance(one, tuple) else one for one in fields
     ]
     return json.dumps({"inlongStreamId": "clicks", "dataType": "csv", "fieldList": written, **more})
+
+
+def nested(name: str, kind: str, form: object) -> dict[str, Any]:
+    """A field whose type is in its fieldFormat, as FieldFormatUtils writes it."""
+    return {"fieldName": name, "fieldType": kind, "fieldFormat": json.dumps(form)}
 
 
 def test_a_stream_says_columns_separator_escape_and_encoding() -> None:
@@ -34,12 +39,50 @@ def test_kv_and_json() -> None:
     assert parse_stream(text, "json") == StreamFormat("json", "`id` INT")
 
 
+def test_a_raw_stream_has_no_columns() -> None:
+    assert parse_stream(stream(dataType="RAW")) == StreamFormat("raw", "")
+
+
+def test_nested_types_with_the_formats_of_their_times() -> None:
+    times = {"elementType": "TIMESTAMP", "elementFormat": "yyyyMMdd"}
+    pair = {"keyType": "STRING", "keyFormat": None, "valueType": "ARRAY", "valueFormat": json.dumps(times)}
+    one = {"fieldName": "a`b", "fieldType": "DECIMAL", "fieldFormat": '{"precision": 5, "scale": 1}'}
+    text = stream(nested("m", "MAP", pair), nested("s", "STRUCT", {"elements": [one]}), dataType="json")
+    assert columns_of(text) == {"m": "MAP<STRING, ARRAY<TIMESTAMP>>", "s": "STRUCT<`a``b`: DECIMAL(5,1)>"}
+    assert parse_stream(text).options == {"timestampFormat": "yyyyMMdd"}
+
+
+MANAGERS_TYPES = """
+    INT INTEGER TINYINT SMALLINT BIGINT SHORT LONG DOUBLE FLOAT DECIMAL STRING TEXT FIXED BYTE BINARY CHAR VARCHAR
+    VARBINARY BOOLEAN DATE TIME INT8 INT16 INT32 INT64 FLOAT4 FLOAT8 FLOAT32 FLOAT64 DATETIME TIMESTAMP TIMESTAMPTZ
+    LOCAL_ZONE_TIMESTAMP ARRAY MAP STRUCT FUNCTION KEYWORD LARGEINT JSON
+"""
+"""FieldType of manager-common, at a6c7a6a670."""
+
+
+def test_of_managers_types_only_a_call_of_a_function_has_none_of_sparks() -> None:
+    inside = {
+        "DECIMAL": {"precision": 5, "scale": 1},
+        "ARRAY": {"elementType": "INT"},
+        "MAP": {"keyType": "INT", "valueType": "INT"},
+        "STRUCT": {"elements": [{"fieldName": "x", "fieldType": "INT"}]},
+    }
+    without = []
+    for kind in MANAGERS_TYPES.split():
+        try:
+            parse_stream(stream(nested("x", kind, inside[kind]) if kind in inside else ("x", kind), dataType="json"))
+        except ValueError:
+            without.append(kind)
+    assert without == ["FUNCTION"]
+
+
 @pytest.mark.parametrize(
     ("kind", "expected"),
     [
         *(("Integer", "INT"), ("INT8", "TINYINT"), ("SHORT", "SMALLINT"), ("LONG", "BIGINT"), ("FLOAT64", "DOUBLE")),
         *(("varchar(20)", "STRING"), ("DECIMAL(10,2)", "DECIMAL(10,2)"), ("LARGEINT", "DECIMAL(38,0)")),
         *(("DATETIME", "TIMESTAMP"), ("date", "DATE"), ("TIME", "STRING"), ("BOOLEAN", "BOOLEAN"), ("float", "FLOAT")),
+        *(("KEYWORD", "STRING"), ("VARBINARY(20)", "BINARY"), ("FIXED", "BINARY"), ("JSON", "STRING")),
     ],
 )
 def test_types(kind: str, expected: str) -> None:
@@ -60,6 +103,11 @@ def test_formats_of_fields() -> None:
     assert found.options == {"timestampFormat": "yyyyMMddHHmmss"}
 
 
+def test_fields_are_not_left_out_in_silence() -> None:
+    with pytest.raises(ValueError, match="say format json, csv or kv"):
+        parse_stream(stream(("id", "int")), "raw")
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [
@@ -70,8 +118,16 @@ def test_formats_of_fields() -> None:
         (stream(("id", "int"), dataEscapeChar="1114112"), "dataEscapeChar 1114112, which is no character"),
         (stream(), "has no fields"),
         (stream(("id", "int"), dataType="canal"), "has dataType 'canal'; say format"),
-        (stream(("x", "MAP")), "the field x of type MAP"),
+        (stream(("x", "FUNCTION")), "the field x of type FUNCTION"),
+        (stream(("x", "MAP")), "what is in the MAP field x"),
+        (stream(nested("x", "ARRAY", {})), "what is in the ARRAY field x"),
+        (stream(nested("x", "STRUCT", {"elements": 1})), "what is in the STRUCT field x"),
+        (stream(nested("x", "ARRAY", {"elementType": "BITMAP"})), "the field x of type BITMAP"),
+        (stream(nested("x", "ARRAY", {"elementType": "DATE", "elementFormat": "MILLIS"})), "times as numbers .MILLIS"),
         (stream(("x", "DECIMAL")), "precision of the DECIMAL field x"),
+        (stream(nested("x", "DECIMAL", [1])), "precision of the DECIMAL field x"),
+        (stream(("x", "int"), ("x", "int")), "has the field x twice"),
+        (stream(("x", "int"), dataType="kv", lineSeparator="10"), "has a lineSeparator"),
         (stream({"fieldType": "int"}), "a field without fieldName"),
         (stream({"fieldName": "t", "fieldType": "TIMESTAMP", "fieldFormat": "SECONDS"}), "times as numbers"),
         (

@@ -1,0 +1,247 @@
+"""A whole InLong group in one job: a table for each stream, and one that counts."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from deltalake import DeltaTable
+
+from embedded_tubemq import EmbeddedTubeMQ, TopicConfig
+from embedded_tubemq.storage.store import NewMessage
+from tubeclient.errors import ConfigurationError
+from tubeclient.inlong import RecordGroup, encode_pack
+from tubeclient_ingest.job import Ingest
+from tubeclient_ingest.run import Event, IngestSummary
+from tubeclient_ingest.settings import IngestSettings
+from tubeclient_ingest.stream_tables import LeftBehind, StreamsLeftBehind
+from tubeclient_ingest.target import SparkTable
+from tubeclient_ingest.writing import Retried
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+MINUTE_MS = 60_000
+BEGAN_MS = 1_795_000_020_000
+STREAMS = ("orders", "clicks", "views")
+
+
+class Shop:
+    """A group of three streams, whose records are numbered."""
+
+    def __init__(self, tube: EmbeddedTubeMQ, spark: SparkSession, folder: Path) -> None:
+        self.tube = tube
+        self.spark = spark
+        self.lake = folder / "lake"
+        self.sent: Counter[str] = Counter()
+        self.bad: Counter[str] = Counter()
+        self.left: list[LeftBehind] = []
+        self.settings = IngestSettings(
+            master_servers=tube.master_address,
+            consumer_group="lake",
+            inlong_group="shop",
+            target=f"{self.lake}/{{stream}}",
+            source_count=2,
+            source_options={"masterWebPort": str(tube.master_web_port)},
+        )
+
+    def send(self, *streams: str, count: int = 10, bad: int = 0) -> None:
+        """So many records of each stream, of one minute each; the first ones are no JSON."""
+        for number, stream in enumerate(streams):
+            first = self.sent[stream]
+            records = [b'{"id": %d}' % n if n - first >= bad else b"{%d" % n for n in range(first, first + count)]
+            self.sent[stream] += count
+            self.bad[stream] += bad
+            attributes = {"groupId": "shop", "streamId": stream, "dt": str(BEGAN_MS + first * MINUTE_MS)}
+            pack = encode_pack([RecordGroup(attributes, records)], made_ms=BEGAN_MS)
+            self.tube.load("shop", [NewMessage(10_000 * (number % 2), pack)])
+
+    def run(self, **changes: Any) -> IngestSummary:
+        def see(event: Event) -> None:
+            if isinstance(event, LeftBehind):
+                self.left.append(event)
+
+        return self.job(**changes).run(see)
+
+    def job(self, **changes: Any) -> Ingest:
+        return Ingest(self.spark, settings=replace(self.settings, **changes))
+
+    def numbers(self, stream: str) -> list[int]:
+        """Of a stream's records in a table of raw ones."""
+        rows = DeltaTable(f"{self.lake}/{stream}").to_pyarrow_table(columns=["value"]).column("value").to_pylist()
+        return sorted(int(one.decode().strip('{"id: }')) for one in rows)
+
+    def ids(self, stream: str) -> list[int]:
+        """Of a stream's records in a table with columns."""
+        return sorted(DeltaTable(f"{self.lake}/{stream}").to_pyarrow_table(columns=["id"]).column("id").to_pylist())
+
+    def counts(self) -> dict[str, tuple[int, int, int]]:
+        """Received, written and bad records of each stream, by the counts table."""
+        rows = DeltaTable(f"{self.lake}/_counts").to_pyarrow_table().to_pylist()
+        found: dict[str, tuple[int, int, int]] = {}
+        for row in rows:
+            before = found.get(row["inlongStreamId"], (0, 0, 0))
+            new = row["received"], row["written"], row["bad"]
+            found[row["inlongStreamId"]] = tuple(map(sum, zip(before, new, strict=True)))  # type: ignore[assignment]
+        return found
+
+    def check(self, streams: Sequence[str] = STREAMS) -> None:
+        """Each record of the streams is in its table once, and is counted once."""
+        for stream in streams:
+            assert self.numbers(stream) == list(range(self.sent[stream])), stream
+        assert self.counts() == {one: (self.sent[one], self.sent[one], 0) for one in streams}
+
+
+@pytest.fixture
+def shop(tmp_path: Path, delta_spark: SparkSession) -> Iterator[Shop]:
+    with EmbeddedTubeMQ(tmp_path / "tube", [TopicConfig("shop", 2, 1)]) as tube:
+        yield Shop(tube, delta_spark, tmp_path)
+
+
+def test_each_stream_has_its_table_and_its_counts(shop: Shop) -> None:
+    shop.send("orders", "clicks")
+    assert shop.run().rows == 20
+    shop.send("clicks", "views", count=5)  # one that is new, and one that rests
+    assert shop.run().rows == 10
+    shop.check()
+    assert shop.run().rows == 0
+    minutes = {row["minute"] for row in DeltaTable(f"{shop.lake}/_counts").to_pyarrow_table().to_pylist()}
+    assert len(minutes) == 2
+
+
+@pytest.mark.parametrize("after", [False, True])
+@pytest.mark.parametrize("number", [2, 3, 4])
+def test_a_round_that_died_between_two_tables_is_written_for_the_others(shop: Shop, number: int, after: bool) -> None:
+    shop.send(*STREAMS)
+    shop.run()
+    shop.send(*STREAMS)
+    append, left = SparkTable.append, [number]
+
+    class Killed(BaseException):
+        pass
+
+    def fail(table: SparkTable, *given: Any, **named: Any) -> None:
+        left[0] -= 1
+        if left[0] > 0 or after:
+            append(table, *given, **named)
+        if left[0] <= 0:
+            raise Killed
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("tubeclient_ingest.stream_tables._AT_ONCE", 1)
+        patched.setattr(SparkTable, "append", fail)
+        with pytest.raises(Killed):
+            shop.run()
+    shop.send("orders", "views")
+    shop.run(max_offsets_per_trigger=2)
+    shop.check()
+
+
+def test_a_stream_that_is_refused_stays_behind_and_the_others_go_on(shop: Shop) -> None:
+    typed = {"format": "json", "schema": "id BIGINT"}
+    shop.send(*STREAMS)
+    shop.run(**typed)
+    shop.spark.sql(f"ALTER TABLE delta.`{shop.lake}/clicks` ADD CONSTRAINT few CHECK (id < 10)").collect()
+    shop.send(*STREAMS)
+    with pytest.raises(StreamsLeftBehind, match=r"1 stream of group shop .* clicks: bad record in .* few refuses it"):
+        shop.run(**typed)
+    assert [one.stream for one in shop.left] == ["clicks"]
+    assert (shop.ids("clicks"), shop.ids("views")) == ([*range(10)], [*range(20)])
+    shop.send(*STREAMS)
+    with pytest.raises(StreamsLeftBehind):
+        shop.run(**typed)
+    shop.spark.sql(f"ALTER TABLE delta.`{shop.lake}/clicks` DROP CONSTRAINT few").collect()
+    assert shop.run(**typed).rows == 20
+    assert [shop.ids(one) for one in STREAMS] == [[*range(30)]] * 3
+    assert shop.counts() == dict.fromkeys(STREAMS, (30, 30, 0))
+
+
+def test_bad_records_of_all_streams_are_in_one_table_and_come_back(shop: Shop) -> None:
+    typed = {"format": "json", "schema": "id BIGINT", "bad_records": f"{shop.lake}/_bad"}
+    shop.send(*STREAMS, bad=2)
+    assert shop.run(**typed).bad_rows == 6
+    assert shop.counts() == dict.fromkeys(STREAMS, (10, 8, 2))
+    job = shop.job(**typed)
+    assert job.bad_records().count() == 6
+    # Whoever reads them otherwise can move them. The job goes on where it was.
+    single = {**typed, "format_options": {"allowUnquotedFieldNames": "true"}}
+    assert shop.job(**single).retry(dry_run=True) == Retried(0, 6)
+    shop.send("orders")
+    assert shop.run(**typed).rows == 10
+    assert shop.ids("orders") == [*range(2, 20)]
+
+
+def test_what_nobody_defines_is_in_a_table_for_the_rest(shop: Shop, tmp_path: Path) -> None:
+    for stream in ("orders", "clicks"):
+        (tmp_path / f"{stream}.ddl").write_text("id BIGINT")
+    typed = {"format": "json", "schema": f"{tmp_path}/{{stream}}.ddl"}
+    shop.send(*STREAMS)
+    other = RecordGroup({"groupId": "other", "streamId": "orders", "dt": "0"}, [b"1"])
+    shop.tube.load("shop", [NewMessage(0, encode_pack([other], made_ms=0))])
+    shop.run(**typed)
+    assert len(DeltaTable(f"{shop.lake}/_rest").to_pyarrow_table()) == 11
+    (tmp_path / "views.ddl").write_text("id BIGINT")
+    shop.send(*STREAMS)
+    shop.run(**typed)
+    assert shop.ids("views") == [*range(10, 20)]
+    assert len(DeltaTable(f"{shop.lake}/_rest").to_pyarrow_table()) == 11
+    assert {name: one[0] for name, one in shop.counts().items()} == {
+        "orders": 20,
+        "clicks": 20,
+        "views": 10,
+        "_rest": 11,
+    }
+
+
+def test_streams_may_be_chosen_and_go_on_where_their_rows_end(shop: Shop) -> None:
+    shop.send(*STREAMS)
+    shop.run()
+    shop.send(*STREAMS)
+    assert shop.run(streams=("orders",)).rows == 10
+    assert shop.run().rows == 20
+    shop.check()
+
+
+def test_a_table_that_was_put_back_or_removed_gets_what_it_lost(shop: Shop) -> None:
+    for _ in range(2):
+        shop.send(*STREAMS)
+        shop.run()
+    shop.spark.sql(f"RESTORE TABLE delta.`{shop.lake}/clicks` TO VERSION AS OF 1").collect()
+    shop.send("orders")
+    assert shop.run().rows == 20
+    assert [len(shop.numbers(one)) for one in STREAMS] == [30, 20, 20]
+    import shutil
+
+    shutil.rmtree(shop.lake / "views")
+    assert shop.run().rows == 20
+    assert [len(shop.numbers(one)) for one in STREAMS] == [30, 20, 20]
+
+
+def test_streams_whose_names_give_one_table_are_told(shop: Shop) -> None:
+    shop.send("Orders", "orders")
+    with pytest.raises(StreamsLeftBehind, match=r"streams Orders and orders have one table|streams orders and Orders"):
+        shop.run(target="{stream}")
+    shop.spark.sql("DROP TABLE IF EXISTS orders")
+    shop.spark.sql("DROP TABLE IF EXISTS _counts")
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"target": "/lake/shop"}, r"target is /lake/shop for all streams .* write \{stream\}"),
+        ({"streams": ("a/b",)}, "streams names 'a/b', which is no id of a stream"),
+        ({"inlong_group": None, "topics": (), "target": "/t"}, "these settings are not given: topics"),
+        (
+            {"inlong_group": None, "topics": ("t",), "target": "/t", "streams": ("a",)},
+            "streams is for a job with inlong-group",
+        ),
+    ],
+)
+def test_what_cannot_be_meant_is_told_before_anything_is_written(changes: dict[str, Any], message: str) -> None:
+    given = {"master_servers": "m:1", "consumer_group": "g", "inlong_group": "shop", "target": "/lake/{stream}"}
+    with pytest.raises(ConfigurationError, match=message):
+        IngestSettings(**{**given, **changes})

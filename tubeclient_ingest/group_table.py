@@ -1,0 +1,115 @@
+"""One table of a group during a run: what the run knows of it, and its commits."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Mapping
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final, Protocol
+
+from spark_source.offsets.offsets import Offsets
+from tubeclient_ingest.beginning import check_cluster, named, overtaken, trusted
+from tubeclient_ingest.history import LATE, SinkState
+from tubeclient_ingest.record import Count, Reached, SinkRecord
+from tubeclient_ingest.settings import GROUP, TARGET, IngestSettings
+from tubeclient_ingest.sink import Sink
+from tubeclient_ingest.writing import Counted, goes_on_from
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+__all__ = ["GroupTable", "PutBack", "TableWriter"]
+
+_LOOK_AGAIN_SECONDS: Final = 2.0
+"""A look at the table that is older is taken again before a round is written."""
+_NO_STREAMS: Final[Mapping[str, Reached]] = MappingProxyType({})
+
+
+class PutBack(Exception):
+    """The table is not as this run left it: the run begins once more, where the table's rows end now."""
+
+
+class TableWriter(Protocol):
+    """Writes rounds into a table."""
+
+    sink: Sink
+
+    def write(self, rows: DataFrame | None, record: SinkRecord, state: SinkState) -> tuple[SinkState, Counted]:
+        """Commit rows with their record on top of `state`. Returns what the table says then."""
+
+    def settle(self, state: SinkState) -> None:
+        """Remove what runs left that died."""
+
+
+class GroupTable:
+    """A table for one run. Its methods raise Spark's errors, OvertakenRun, UnknownRows."""
+
+    def __init__(self, writer: TableWriter, settings: IngestSettings, masters: tuple[str, ...], run_id: str) -> None:
+        self._writer = writer
+        self._settings = settings
+        self._masters = masters
+        self._run_id = run_id
+        self._chosen: str | None = None
+        self._looked_at = 0.0
+        self._settled_at: int | None = None
+        self.state = SinkState()
+        """What the table says, as far as this run can rely on it."""
+
+    def begin(self, chosen: str | None, begin_anew: Collection[str]) -> bool:
+        """Look at the table at a run's beginning. Returns whether the user takes it as others left it."""
+        # "group" and "target" are about what others did before the run.
+        self._chosen = None if chosen in (GROUP, TARGET) else chosen
+        found = self.look()
+        check_cluster(found, self.where, self._masters, self._settings.former_master_servers)
+        self.state = trusted(found.without_topics(begin_anew), self.where, self._settings.consumer_group, chosen)
+        return found.taken_out is not None and found.taken_out.everything
+
+    @property
+    def where(self) -> str:
+        """The table, for messages."""
+        return self._writer.sink.where
+
+    @property
+    def number(self) -> int:
+        """Of the group's newest round; 0 without any."""
+        state = self.state
+        return state.record.round if state.record is not None else 0 if state.is_whole else state.sequence
+
+    def check(self) -> None:
+        """Look again, if the last look is old. PutBack, if the table is not as this run left it."""
+        if time.monotonic() - self._looked_at <= _LOOK_AGAIN_SECONDS:
+            return
+        now, before = self.look(), self.state
+        if now != before and not goes_on_from(before, now):
+            own, other = before.record, now.record
+            if own is not None and other is not None and other.sequence > own.sequence and not other.is_retry:
+                raise overtaken(self.where, other, f"and this one was at {named(own)}")
+            raise PutBack
+        self.state = now
+
+    def write(
+        self,
+        rows: DataFrame | None,
+        ends: Offsets,
+        streams: Mapping[str, Reached] = _NO_STREAMS,
+        counts: tuple[Count, ...] = (),
+    ) -> Counted:
+        """Commit rows (None: none) and where the group's rows end then; `streams` and `counts` are the record's."""
+        group = self._settings.consumer_group
+        record = SinkRecord(group, self._run_id, ends, masters=self._masters, streams=streams, counts=counts)
+        after, counted = self._writer.write(rows, record, self.state)
+        self._looked_at = time.monotonic()
+        self.state = trusted(after, self.where, group, self._chosen)
+        if self._settled_at is None or after.sequence - self._settled_at >= LATE:
+            self._writer.settle(self.state)
+            self._settled_at = after.sequence
+        return counted
+
+    def rest(self) -> None:
+        """After a round: Delta reads the table's state for it, and needs that for the next commit."""
+        self._writer.sink.detail()
+
+    def look(self) -> SinkState:
+        """What the table says now."""
+        self._looked_at = time.monotonic()
+        return self._writer.sink.look()

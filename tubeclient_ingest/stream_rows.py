@@ -1,0 +1,83 @@
+"""What the job of an InLong group asks of Spark about a round's rows: whose they are, and how many there are."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Final
+
+from tubeclient.keys import PartitionKey
+from tubeclient_ingest.record import Count
+from tubeclient_ingest.settings import COUNTS, REST, STREAM_ID, IngestSettings
+from tubeclient_ingest.target import SparkTable
+from tubeclient_ingest.writing import minute_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+__all__ = ["StreamRows"]
+
+_NAME: Final = "__stream"
+"""The column of the row's table: its stream, or `REST`."""
+_COUNTS_COLUMNS: Final = (
+    "inlongGroupId STRING, inlongStreamId STRING, minute TIMESTAMP, received BIGINT, written BIGINT, bad BIGINT,"
+    " sequence BIGINT, runId STRING, time TIMESTAMP"
+)
+
+
+class StreamRows:
+    """Of one job."""
+
+    def __init__(self, spark: SparkSession, settings: IngestSettings) -> None:
+        self._spark = spark
+        self._settings = settings
+        self.no_counts = spark.createDataFrame([], _COUNTS_COLUMNS)
+        """No rows, with the columns of the counts table."""
+
+    def table_of(self, name: str) -> SparkTable:
+        """The table in whose place the target has this name."""
+        return SparkTable(self._spark, self._settings.of_stream(name).target)
+
+    def named(self, rows: DataFrame) -> DataFrame:
+        """A round's rows with the names of their tables; without those of streams that the user left out."""
+        from pyspark.sql import functions as F
+
+        group, stream = F.col("inlongGroupId"), F.col("inlongStreamId")
+        # The name goes into a path.
+        own = (group == self._settings.inlong_group) & stream.rlike(STREAM_ID) & ~stream.isin(COUNTS, REST)
+        marked = rows.withColumn(_NAME, F.when(own, stream).otherwise(REST))
+        chosen = self._settings.streams
+        return marked.where(F.col(_NAME).isin(*chosen, REST)) if chosen else marked
+
+    def counted(
+        self, named: DataFrame, *, by_partition: bool
+    ) -> list[tuple[str, int | None, PartitionKey | None, int]]:
+        """How many rows there are by name, by minute in ms since 1970, and by partition if that is asked for."""
+        from pyspark.sql import functions as F
+
+        key = F.col("partitionKey") if by_partition else F.lit(None).cast("string")
+        found = named.groupBy(F.col(_NAME), minute_of(), key).count().collect()
+        return [(name, minute, key and PartitionKey.parse(key), count) for name, minute, key, count in found]
+
+    def part(self, named: DataFrame, names: Collection[str], partitions: Collection[PartitionKey] | None) -> DataFrame:
+        """The rows with these names, of these partitions (None: of all), as the source gives them."""
+        from pyspark.sql import functions as F
+
+        rows = named.where(F.col(_NAME).isin(*names))
+        if partitions is not None:
+            rows = rows.where(F.col("partitionKey").isin(*map(str, partitions)))
+        return rows.drop(_NAME)
+
+    def counts(self, counts: Mapping[str, Sequence[Count]], sequence: int, run_id: str) -> DataFrame:
+        """Rows for the counts table, of the commit with this number."""
+        group, now = self._settings.inlong_group, datetime.now(UTC)
+        made = [
+            (group, name, _moment(ms), received, received - bad, bad, sequence, run_id, now)
+            for name, some in counts.items()
+            for ms, received, bad in some
+        ]
+        return self._spark.createDataFrame(made, self.no_counts.schema) if made else self.no_counts
+
+
+def _moment(ms: int | None) -> datetime | None:
+    return None if ms is None else datetime.fromtimestamp(ms / 1000, UTC)

@@ -1,0 +1,384 @@
+"""A run's rounds into a table for each stream of an InLong group, and a row for each stream and minute into the counts
+table, whose newest commit is the group's checkpoint.
+
+A round's rows go to the streams' tables first, each with a commit of its own, and last to the counts table. A run that
+dies in between leaves some tables ahead: the next run reads the same range, for the others alone (see `levels`). A
+stream whose table refuses a round is left behind, and the others go on; so is one whose definition cannot be had. The
+counts table says where the rows of such a stream end, and the next run begins there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
+
+from spark_source.offsets.offsets import Offsets
+from spark_source.options.table_uris import is_name
+from tubeclient.conditions import said
+from tubeclient.errors import ConfigurationError
+from tubeclient.keys import PartitionKey
+from tubeclient.printable import counted
+from tubeclient_ingest.beginning import OvertakenRun, check_beginning
+from tubeclient_ingest.group_table import GroupTable, PutBack
+from tubeclient_ingest.history import SinkState
+from tubeclient_ingest.levels import after, end_of_round, ends_of, highest, lowered, lowest, taken
+from tubeclient_ingest.one_table import Written
+from tubeclient_ingest.record import Count, Reached, SinkRecord
+from tubeclient_ingest.settings import COUNTS, REST, IngestSettings
+from tubeclient_ingest.sink import Sink
+from tubeclient_ingest.spark_errors import failure, spark_errors
+from tubeclient_ingest.stream_rows import StreamRows
+from tubeclient_ingest.writing import Counted, Writer, kept
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+__all__ = ["LeftBehind", "StreamTables", "StreamsLeftBehind"]
+
+
+_AT_ONCE: Final = 4
+"""How many tables are written at a time."""
+_FATAL: Final = (OvertakenRun, PutBack)
+"""Errors of a stream that end the round for all."""
+
+_Given = TypeVar("_Given")
+_Made = TypeVar("_Made")
+
+
+class LeftBehind(NamedTuple):
+    """Event: a stream's table refused a round. The run goes on without the stream; the next one tries it again."""
+
+    stream: str
+    reason: str
+
+
+class StreamsLeftBehind(ConfigurationError):
+    """All other streams of the group are in their tables."""
+
+    condition = "STREAMS_LEFT_BEHIND"
+
+
+@dataclass
+class _Stream:
+    """A stream in a run."""
+
+    name: str
+    ends: Offsets
+    """Where the rows of its table end."""
+    number: int = 0
+    """The table's newest round, as far as it is known."""
+    counted: int = 0
+    """The newest round whose records the counts table has."""
+    table: GroupTable | None = None
+    is_accepted: bool = False
+    """The user takes the table as others left it, which it does not say yet."""
+    left: str | None = None
+    """Why it is left behind."""
+
+    @property
+    def takes_part(self) -> bool:
+        """Not, if it is left behind, or left out by the user for now."""
+        return self.table is not None and self.left is None
+
+    @property
+    def uncounted(self) -> tuple[Count, ...]:
+        """What the table has, and the counts table does not."""
+        record = None if self.table is None else self.table.state.record
+        return record.counts if record is not None and self.counted < record.round == self.number else ()
+
+
+class CountsWriter:
+    """Writes the counts table's rounds."""
+
+    def __init__(self, sink: Sink) -> None:
+        self.sink = sink
+
+    def write(self, rows: DataFrame | None, record: SinkRecord, state: SinkState) -> tuple[SinkState, Counted]:
+        return self.sink.append(rows, record, state), Counted()
+
+    def settle(self, state: SinkState) -> None:
+        """It has no bad records."""
+
+
+class StreamTables:
+    """The methods are those of `run.Tables`.
+
+    `writer_of` makes the writer of a stream's table from the settings of a job for that stream alone.
+    """
+
+    def __init__(
+        self,
+        rows: StreamRows,
+        settings: IngestSettings,
+        masters: tuple[str, ...],
+        run_id: str,
+        writer_of: Callable[[IngestSettings], Writer],
+        tell: Callable[[LeftBehind], object],
+    ) -> None:
+        self._rows = rows
+        self._settings = settings
+        self._masters = masters
+        self._run_id = run_id
+        self._writer_of = writer_of
+        self._tell = tell
+        self._counts = rows.table_of(COUNTS)
+        self.checkpoint = GroupTable(
+            CountsWriter(Sink(self._counts, settings.consumer_group)), settings, masters, run_id
+        )
+        self._create = True
+        self._streams: dict[str, _Stream] = {}
+        self._unknown: set[str] = set()
+        """Streams that nobody defines."""
+        self._places: dict[str, str] = {}
+        """The streams of tables in catalogs, whose names are equal whatever their case."""
+        self._ends = Offsets({})
+        """Where the rows of all other streams end."""
+        self._chosen: str | None = None
+
+    # At a run's beginning
+
+    def open(self, *, create: bool = True) -> None:
+        self._create = create
+        if self._counts.detail() is None:
+            if not create:
+                raise ConfigurationError(f"there is no table at {self._counts.where}; start the job")
+            self._counts.create(self._rows.no_counts.schema)
+
+    def begin(self, known: Offsets, chosen: str | None, begin_anew: Collection[str]) -> Offsets:
+        record = self.checkpoint.state.record
+        self._ends, self._chosen = known, chosen
+        reached = {} if record is None else record.streams
+        self._streams, self._unknown = {}, {one for one in reached if self._is_undefined(one, reached[one])}
+
+        def look(name: str) -> _Stream:
+            return self._opened(name, reached.get(name), begin_anew, create=self._create)
+
+        # A run that died may have made the table for the rest, and no commit of the counts table knows it.
+        if REST in reached or self._rows.table_of(REST).detail() is not None:
+            self._streams[REST] = look(REST)
+        others = sorted(reached.keys() - self._unknown - {REST})
+        self._streams.update((one.name, one) for one in self._at_once(look, others))
+        return lowest(self._levels())
+
+    def _is_undefined(self, name: str, reached: Reached) -> bool:
+        return name != REST and reached.number == 0 and not self._settings.defines(name)
+
+    def _levels(self) -> list[Offsets]:
+        return [self._ends, *(one.ends for one in self._streams.values() if one.takes_part)]
+
+    def begun(self, start: Offsets, *, is_accepted: bool) -> None:
+        state = self.checkpoint.state
+        # In a partition of which it has no rows a table begins where the run does.
+        self._ends = state.ends.merge(start.merge(self._ends))
+        for one in self._streams.values():
+            one.ends = start.merge(one.ends)
+            one.ends = self._ends if one.ends == self._ends else one.ends
+            if one.is_accepted and one.table is not None:
+                one.table.write(None, one.ends)
+                one.number, one.is_accepted = one.table.number, False
+        if state.record is None or is_accepted or self._ends.to_dict() != state.ends.to_dict():
+            self._commit()
+
+    def _opened(
+        self, name: str, reached: Reached | None, begin_anew: Collection[str] = (), *, create: bool = True
+    ) -> _Stream:
+        """A stream with its table, which is made if it is missing and `create` allows it; or left behind."""
+        number, ends = reached or (0, None)
+        one = _Stream(name, self._ends if begin_anew or ends is None else ends, number, number)
+        if self._settings.streams and name not in (*self._settings.streams, REST):
+            return one
+        try:
+            settings = self._settings.of_stream(name)
+            self._check_place(name, settings.target)
+            writer = self._writer_of(settings)
+            writer.open(create=create)
+            writer.by_minute = True
+            table = GroupTable(writer, settings, self._masters, self._run_id)
+            one.is_accepted = table.begin(self._chosen, begin_anew)
+            state, group = table.state, settings.consumer_group
+            if reached is None or table.number != reached.number:
+                check_beginning(state, table.where, group, self._chosen, in_offsets_table=False)
+            if begin_anew:
+                one.ends = self._ends
+            elif table.number == 0 and (rest := self._rest_with(name)) is not None:
+                one.ends = rest
+            else:
+                # A table that is gone is filled from the beginning, or goes on where the others are.
+                ends = state.ends if state.record is not None or settings.fallback == "earliest" else self._ends
+                one.ends = ends_of(table.number, ends, reached, self._ends)
+            one.number, one.table = table.number, table
+        except _FATAL:
+            raise
+        except Exception as error:
+            if begin_anew:
+                raise
+            self._leave(one, error)
+        return one
+
+    def _rest_with(self, name: str) -> Offsets | None:
+        """Where the rows of a stream end that went to the table for the rest, as nobody defined it; None if none
+        did."""
+        rest = self._streams.get(REST)
+        if rest is None or name == REST:
+            return None
+        if rest.table is None:
+            raise ConfigurationError(f"whether the table {REST} has rows of it cannot be seen: {rest.left}")
+        record = rest.table.state.record
+        return rest.ends if record is not None and name in record.streams else None
+
+    def _check_place(self, name: str, target: str) -> None:
+        place = target.lower() if is_name(target) else target
+        if (other := self._places.setdefault(place, name)) != name:
+            raise ConfigurationError(f"streams {other} and {name} have one table, {target}: catalogs do not tell case")
+
+    # A round
+
+    def ahead(self) -> Offsets | None:
+        levels = self._levels()
+        return None if all(one is self._ends for one in levels) else highest(levels)
+
+    def go_back(self, ends: Offsets) -> None:
+        before, self._ends = self._ends, lowered(self._ends, ends)
+        for one in self._streams.values():
+            one.ends = self._ends if one.ends is before else lowered(one.ends, ends)
+
+    def end_of_round(self, start: Offsets, end: Offsets) -> Offsets:
+        return end_of_round(start, end, self._levels())
+
+    def write(self, rows: DataFrame | None, start: Offsets, end: Offsets) -> Written | None:
+        self.checkpoint.check()
+        if rows is None:
+            return self._completed(0, 0, start, end)
+        with kept(self._rows.named(rows)) as frame:
+            counts = self._counted(frame, start, end)
+            new = self._at_once(lambda name: self._opened(name, None), sorted(counts.keys() - self._streams.keys()))
+            self._streams.update((one.name, one) for one in new)
+            # A run that died has made its table, and the counts table does not know it.
+            others = [one.ends for one in new if one.takes_part and one.ends != self._ends]
+            if any(ends.get(key, 0) < at for ends in others for key, at in start.items()):
+                self._commit()
+                raise PutBack
+            if others:
+                return None
+            mine = [self._streams[name] for name in sorted(counts) if self._streams[name].takes_part]
+
+            def write(one: _Stream) -> Counted | Exception:
+                return self._write_one(one, frame, counts[one.name], start, end)
+
+            done = dict(zip((one.name for one in mine), self._at_once(write, mine), strict=True))
+        for fatal in _FATAL:  # another run goes on, or this one looks once more
+            for found in done.values():
+                if isinstance(found, fatal):
+                    raise found
+        received = bad = 0
+        for name, found in done.items():
+            if isinstance(found, Counted):
+                received, bad = received + sum(counts[name].values()), bad + found.bad
+            else:
+                self._leave(self._streams[name], found)
+        return self._completed(received, bad, start, end)
+
+    def _counted(self, frame: DataFrame, start: Offsets, end: Offsets) -> dict[str, dict[int | None, int]]:
+        """The records of a round by the names of those tables that take them, and by minute."""
+        others = taken(self._ends, start, end)
+        parts = {
+            name: taken(one.ends, start, end)
+            for name, one in self._streams.items()
+            if one.takes_part and one.ends is not self._ends
+        }
+        by_partition = any(some != _everything(start, end) for some in (others, *parts.values()))
+        found: dict[str, dict[int | None, int]] = {}
+        for stream, minute, key, count in self._rows.counted(frame, by_partition=by_partition):
+            name = self._known(stream)
+            if key is None or key in parts.get(name, others):
+                minutes = found.setdefault(name, {})
+                minutes[minute] = minutes.get(minute, 0) + count
+        return found
+
+    def _known(self, name: str) -> str:
+        """The name, or `REST` for a stream that nobody defines."""
+        if name != REST and name not in self._streams and name not in self._unknown:
+            if self._settings.defines(name):
+                return name
+            self._unknown.add(name)
+        return REST if name in self._unknown else name
+
+    def _write_one(
+        self, one: _Stream, frame: DataFrame, minutes: Mapping[int | None, int], start: Offsets, end: Offsets
+    ) -> Counted | Exception:
+        """Write a stream's part of a round."""
+        assert one.table is not None
+        parts = taken(one.ends, start, end)
+        names = {REST, *self._unknown} if one.name == REST else {one.name}
+        rows = self._rows.part(frame, names, None if parts == _everything(start, end) else parts)
+        try:
+            one.table.check()
+            unknown = dict.fromkeys(self._unknown, Reached(0)) if one.name == REST else {}
+            before = {count.minute_ms: count for count in one.uncounted}
+            more = [Count(*each) for each in minutes.items()]
+            counts = tuple({**before, **{count.minute_ms: count.added(before) for count in more}}.values())
+            return one.table.write(rows, after(one.ends, start, end), unknown, counts)
+        except Exception as error:
+            return error
+
+    def _completed(self, received: int, bad: int, start: Offsets, end: Offsets) -> Written:
+        """Say in the counts table that the round is written."""
+        before, self._ends = self._ends, after(self._ends, start, end)
+        for one in self._streams.values():
+            if one.table is not None and one.takes_part:
+                one.ends = self._ends if one.ends is before else after(one.ends, start, end)
+                one.ends = self._ends if one.ends == self._ends else one.ends
+                one.number = one.table.number
+        self._commit()
+        return Written(self.checkpoint.state.sequence, received, bad)
+
+    def _commit(self) -> None:
+        counts = {name: one.uncounted for name, one in self._streams.items()}
+        frame = self._rows.counts(counts, self.checkpoint.state.sequence + 1, self._run_id)
+        streams = {
+            name: Reached(one.number, None if one.ends is self._ends else one.ends)
+            for name, one in self._streams.items()
+        }
+        rest = streams.get(REST, Reached(0))
+        streams.update(dict.fromkeys(self._unknown, Reached(0, rest.ends)))
+        self.checkpoint.write(frame, self._ends, streams)
+        for one in self._streams.values():
+            one.counted = max(one.counted, one.number)
+
+    def writers(self) -> Iterator[Writer]:
+        self.open(create=False)
+        record = self.checkpoint.look().record
+        for name in sorted(record.streams if record is not None else ()):
+            writer = self._writer_of(self._settings.of_stream(name))
+            writer.open(create=False)
+            yield writer
+
+    def rest(self) -> None:
+        self.checkpoint.rest()
+
+    def end(self) -> None:
+        """StreamsLeftBehind, if any stream is."""
+        left = [f"{one.name}: {one.left}" for one in self._streams.values() if one.left is not None]
+        if left:
+            raise StreamsLeftBehind(
+                f"{counted(len(left), 'stream')} of group {self._settings.inlong_group} stayed behind, and all others"
+                f" are written: {'; '.join(left)}. Mend that and start again: each goes on where its rows end"
+            )
+
+    def _leave(self, one: _Stream, error: Exception) -> None:
+        one.left = said(failure(str(error)) if isinstance(error, spark_errors()) else error)
+        self._tell(LeftBehind(one.name, one.left))
+
+    def _at_once(self, work: Callable[[_Given], _Made], given: Sequence[_Given]) -> list[_Made]:
+        """What `work` makes of each, several at a time."""
+        if len(given) < 2:
+            return [work(one) for one in given]
+        with ThreadPoolExecutor(_AT_ONCE, "ingest") as pool:
+            return list(pool.map(work, given))
+
+
+def _everything(start: Offsets, end: Offsets) -> set[PartitionKey]:
+    """The partitions that a round reads."""
+    return {key for key, at in end.items() if at != start.get(key)}
