@@ -72,6 +72,11 @@ class IngestSettings:
         "Write each stream of this InLong group to a table of its own. In --schema and --schema-from-inlong {stream} "
         "is the stream's id: a stream without such a file is not defined.",
     )
+    inlong_manager: str | None = _setting(
+        "URL",
+        "InLong's Manager, as http://manager:8083, which says what the group's streams are. Its user, key, tenant and "
+        "ca_file are in the settings file's table inlong-manager.",
+    )
     streams: tuple[str, ...] = _setting(
         "NAME",
         "A stream to write, and no others of the group; may be given several times.",
@@ -169,6 +174,8 @@ class IngestSettings:
     )
     storage_options: Mapping[str, str] = field(default_factory=dict, repr=False)
     """delta-rs's options for the offsets table's storage. Secrets: so they have no flag."""
+    manager_options: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """Further arguments of `InlongManager`: user, key, key_file, key_env, tenant, ca_file. Secrets too."""
 
     def __post_init__(self) -> None:
         from spark_source.options.given import parse_options
@@ -231,9 +238,14 @@ class IngestSettings:
         if group is None:
             if not self.topics:
                 raise ConfigurationError("these settings are not given: topics")
-            if self.streams:
-                raise ConfigurationError("streams is for a job with inlong-group; name the group")
+            for name in ("streams", "inlong_manager"):
+                if getattr(self, name):
+                    raise ConfigurationError(f"{name.replace('_', '-')} is for a job with inlong-group; name the group")
             return
+        if self.inlong_manager is not None and (self.schema or self.schema_from_inlong):
+            raise ConfigurationError("inlong-manager, schema and schema-from-inlong say what records are; keep one")
+        if others := set(self.manager_options).difference(_OF_MANAGER):
+            raise ConfigurationError(f"{min(others)} in inlong-manager is unknown; there are {', '.join(_OF_MANAGER)}")
         self._put({"topics": self.topics or (group,)})
         if STREAM not in patterns["target"]:
             raise ConfigurationError(
@@ -243,18 +255,28 @@ class IngestSettings:
             if re.search(STREAM_ID, name) is None or name in (COUNTS, REST):
                 raise ConfigurationError(f"streams names {name!r}, which is no id of a stream")
 
-    def of_stream(self, name: str) -> IngestSettings:
-        """The settings of a job for one stream of the group alone, or for `COUNTS` or `REST`."""
+    def target_of(self, name: str) -> str:
+        """The table of a stream of the group, or of `COUNTS` or `REST`."""
         from spark_source.options.table_uris import is_name
 
         target = self.target
         if is_name(target) and re.fullmatch(r"\w+", name) is None:
             target = target.replace(f"`{STREAM}`", STREAM).replace(STREAM, f"`{STREAM}`")
+        return target.replace(STREAM, name)
+
+    def of_stream(self, name: str, definition: str | None = None) -> IngestSettings:
+        """The settings of a job for one stream of the group alone, or for `REST`. `definition` is Manager's."""
+        from tubeclient_ingest.inlong_definition import PROPERTY
+
         more: dict[str, Any] = dict.fromkeys(("format", "schema", "schema_from_inlong", "separator", "escape"))
         more |= {"encoding": None, "format_options": {}}
         if name not in (COUNTS, REST):
             more = {one: text.replace(STREAM, name) for one in _PATTERNS if (text := getattr(self, one)) is not None}
-        more |= {"target": target.replace(STREAM, name), "inlong_group": None, "streams": ()}
+        if definition is not None:
+            more["schema_from_inlong"] = definition
+            more["table_properties"] = {**self.table_properties, PROPERTY: definition}
+        more |= {"target": self.target_of(name), "inlong_group": None, "streams": ()}
+        more |= {"inlong_manager": None, "manager_options": {}}
         # What rows have does not depend on the table they are for.
         return replace(self, source_options={"payload": "inlong", **self.source_options}, **more)
 
@@ -337,6 +359,7 @@ class IngestSettings:
 
 
 _PLACES: Final = ("bad_records", "target", "offsets_table")
+_OF_MANAGER: Final = ("user", "key", "key_file", "key_env", "tenant", "ca_file")
 _PATTERNS: Final = ("target", "schema", "schema_from_inlong")
 _REQUIRED: Final = ("master_servers", "consumer_group", "target")
 _STARTING_WORDS: Final = ("earliest", "latest", GROUP, TARGET)
@@ -362,6 +385,7 @@ _OPTIONS: Final = {
     "source_options": "source",
     "format_options": "format-options",
     "storage_options": "storage-options",
+    "manager_options": "inlong-manager",
     "table_properties": "table-properties",
 }
 """The settings that are a table of the file."""
@@ -425,5 +449,6 @@ def _read(file: SettingsFile) -> dict[str, Any]:
         "source_options": file.options("source"),
         "format_options": file.options("format-options"),
         "storage_options": file.secrets("storage-options"),
+        "manager_options": file.secrets("inlong-manager"),
         "table_properties": file.options("table-properties"),
     }

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
 from tubeclient.keys import PartitionKey
+from tubeclient_ingest.bad_records import BadRecords
 from tubeclient_ingest.record import Count
 from tubeclient_ingest.settings import COUNTS, REST, STREAM_ID, IngestSettings
 from tubeclient_ingest.target import SparkTable
@@ -36,7 +37,12 @@ class StreamRows:
 
     def table_of(self, name: str) -> SparkTable:
         """The table in whose place the target has this name."""
-        return SparkTable(self._spark, self._settings.of_stream(name).target)
+        return SparkTable(self._spark, self._settings.target_of(name))
+
+    def open_bad_records(self, *, create: bool) -> None:
+        """As BadRecords.open, if the job has such a table."""
+        if (place := self._settings.bad_records) is not None:
+            BadRecords(self._spark, place, self._settings.consumer_group).open(create=create)
 
     def named(self, rows: DataFrame) -> DataFrame:
         """A round's rows with the names of their tables; without those of streams that the user left out."""

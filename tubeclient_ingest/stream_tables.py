@@ -21,8 +21,10 @@ from tubeclient.errors import ConfigurationError
 from tubeclient.keys import PartitionKey
 from tubeclient.printable import counted
 from tubeclient_ingest.beginning import OvertakenRun, check_beginning
+from tubeclient_ingest.definitions import Definitions
 from tubeclient_ingest.group_table import GroupTable, PutBack
 from tubeclient_ingest.history import SinkState
+from tubeclient_ingest.inlong_definition import PROPERTY
 from tubeclient_ingest.levels import after, end_of_round, ends_of, highest, lowered, lowest, taken
 from tubeclient_ingest.one_table import Written
 from tubeclient_ingest.record import Count, Reached, SinkRecord
@@ -38,6 +40,8 @@ if TYPE_CHECKING:
 __all__ = ["LeftBehind", "StreamTables", "StreamsLeftBehind"]
 
 
+_WITH_REST: Final = Reached(-1)
+"""Of a stream that nobody defines: its rows are in the table for the rest, as far as that is."""
 _AT_ONCE: Final = 4
 """How many tables are written at a time."""
 _FATAL: Final = (OvertakenRun, PutBack)
@@ -128,6 +132,7 @@ class StreamTables:
             CountsWriter(Sink(self._counts, settings.consumer_group)), settings, masters, run_id
         )
         self._create = True
+        self._definitions = Definitions(settings)
         self._streams: dict[str, _Stream] = {}
         self._unknown: set[str] = set()
         """Streams that nobody defines."""
@@ -141,10 +146,14 @@ class StreamTables:
 
     def open(self, *, create: bool = True) -> None:
         self._create = create
+        self._definitions.changed()
+        for name in self._definitions.names():
+            self._check_place(name)
         if self._counts.detail() is None:
             if not create:
                 raise ConfigurationError(f"there is no table at {self._counts.where}; start the job")
             self._counts.create(self._rows.no_counts.schema)
+        self._rows.open_bad_records(create=create)  # before several writers make it at once
 
     def begin(self, known: Offsets, chosen: str | None, begin_anew: Collection[str]) -> Offsets:
         record = self.checkpoint.state.record
@@ -163,7 +172,8 @@ class StreamTables:
         return lowest(self._levels())
 
     def _is_undefined(self, name: str, reached: Reached) -> bool:
-        return name != REST and reached.number == 0 and not self._settings.defines(name)
+        before = reached != _WITH_REST
+        return name != REST and reached.number <= 0 and not self._definitions.defines(name, before=before)
 
     def _levels(self) -> list[Offsets]:
         return [self._ends, *(one.ends for one in self._streams.values() if one.takes_part)]
@@ -185,16 +195,20 @@ class StreamTables:
         self, name: str, reached: Reached | None, begin_anew: Collection[str] = (), *, create: bool = True
     ) -> _Stream:
         """A stream with its table, which is made if it is missing and `create` allows it; or left behind."""
-        number, ends = reached or (0, None)
+        number, ends = (0, None) if reached in (None, _WITH_REST) else reached
         one = _Stream(name, self._ends if begin_anew or ends is None else ends, number, number)
         if self._settings.streams and name not in (*self._settings.streams, REST):
             return one
         try:
-            settings = self._settings.of_stream(name)
-            self._check_place(name, settings.target)
+            self._check_place(name)
+            definition = self._definition_of(name)
+            settings = self._definitions.settings_of(name, definition)
             writer = self._writer_of(settings)
             writer.open(create=create)
             writer.by_minute = True
+            now = settings.table_properties.get(PROPERTY)
+            if now is not None and definition not in (None, now):
+                self._rows.table_of(name).set_property(PROPERTY, now)
             table = GroupTable(writer, settings, self._masters, self._run_id)
             one.is_accepted = table.begin(self._chosen, begin_anew)
             state, group = table.state, settings.consumer_group
@@ -202,7 +216,7 @@ class StreamTables:
                 check_beginning(state, table.where, group, self._chosen, in_offsets_table=False)
             if begin_anew:
                 one.ends = self._ends
-            elif table.number == 0 and (rest := self._rest_with(name)) is not None:
+            elif table.number == 0 and (rest := self._rest_with(name, reached)) is not None:
                 one.ends = rest
             else:
                 # A table that is gone is filled from the beginning, or goes on where the others are.
@@ -217,7 +231,7 @@ class StreamTables:
             self._leave(one, error)
         return one
 
-    def _rest_with(self, name: str) -> Offsets | None:
+    def _rest_with(self, name: str, reached: Reached | None) -> Offsets | None:
         """Where the rows of a stream end that went to the table for the rest, as nobody defined it; None if none
         did."""
         rest = self._streams.get(REST)
@@ -226,9 +240,16 @@ class StreamTables:
         if rest.table is None:
             raise ConfigurationError(f"whether the table {REST} has rows of it cannot be seen: {rest.left}")
         record = rest.table.state.record
-        return rest.ends if record is not None and name in record.streams else None
+        is_with = reached == _WITH_REST or (record is not None and name in record.streams)
+        return rest.ends if is_with else None
 
-    def _check_place(self, name: str, target: str) -> None:
+    def _definition_of(self, name: str) -> str | None:
+        """What the stream's table keeps of its definition."""
+        detail = self._rows.table_of(name).detail() if self._definitions.has_manager else None
+        return None if detail is None else detail.properties.get(PROPERTY)
+
+    def _check_place(self, name: str) -> None:
+        target = self._settings.target_of(name)
         place = target.lower() if is_name(target) else target
         if (other := self._places.setdefault(place, name)) != name:
             raise ConfigurationError(f"streams {other} and {name} have one table, {target}: catalogs do not tell case")
@@ -249,6 +270,8 @@ class StreamTables:
 
     def write(self, rows: DataFrame | None, start: Offsets, end: Offsets) -> Written | None:
         self.checkpoint.check()
+        if self._definitions.changed():
+            raise PutBack
         if rows is None:
             return self._completed(0, 0, start, end)
         with kept(self._rows.named(rows)) as frame:
@@ -300,7 +323,7 @@ class StreamTables:
     def _known(self, name: str) -> str:
         """The name, or `REST` for a stream that nobody defines."""
         if name != REST and name not in self._streams and name not in self._unknown:
-            if self._settings.defines(name):
+            if self._definitions.defines(name):
                 return name
             self._unknown.add(name)
         return REST if name in self._unknown else name
@@ -315,7 +338,7 @@ class StreamTables:
         rows = self._rows.part(frame, names, None if parts == _everything(start, end) else parts)
         try:
             one.table.check()
-            unknown = dict.fromkeys(self._unknown, Reached(0)) if one.name == REST else {}
+            unknown = dict.fromkeys(self._unknown, _WITH_REST) if one.name == REST else {}
             before = {count.minute_ms: count for count in one.uncounted}
             more = [Count(*each) for each in minutes.items()]
             counts = tuple({**before, **{count.minute_ms: count.added(before) for count in more}}.values())
@@ -341,8 +364,7 @@ class StreamTables:
             name: Reached(one.number, None if one.ends is self._ends else one.ends)
             for name, one in self._streams.items()
         }
-        rest = streams.get(REST, Reached(0))
-        streams.update(dict.fromkeys(self._unknown, Reached(0, rest.ends)))
+        streams.update(dict.fromkeys(self._unknown, _WITH_REST))
         self.checkpoint.write(frame, self._ends, streams)
         for one in self._streams.values():
             one.counted = max(one.counted, one.number)
@@ -351,7 +373,7 @@ class StreamTables:
         self.open(create=False)
         record = self.checkpoint.look().record
         for name in sorted(record.streams if record is not None else ()):
-            writer = self._writer_of(self._settings.of_stream(name))
+            writer = self._writer_of(self._definitions.settings_of(name, self._definition_of(name)))
             writer.open(create=False)
             yield writer
 

@@ -91,6 +91,11 @@ class SparkTable:
         with explained(f"the table {self.where} cannot be made: "):
             self._spark.sql(" ".join(parts)).collect()
 
+    def set_property(self, name: str, value: str) -> None:
+        """Set one of the table's properties."""
+        pair = f"{text_in_sql(name)} = {text_in_sql(value)}"
+        self._spark.sql(f"ALTER TABLE {self.sql} SET TBLPROPERTIES ({pair})").collect()
+
     def history(self, limit: int) -> list[Commit]:
         """The last commits of the table, newest first, at most `limit`; none if there is no table."""
         from pyspark.errors import PySparkException

@@ -55,7 +55,7 @@ class FormatSettings:
     schema: str | None = None
     """The columns as in CREATE TABLE, such as "id BIGINT NOT NULL, name STRING"; or a path that ends in .ddl."""
     schema_from_inlong: str | None = None
-    """Path of a stream's JSON from InLong's Manager. What it says beside its fields are defaults for the others."""
+    """A stream's JSON from InLong's Manager, or its path. What it says beside its fields are defaults for others."""
     separator: str | None = None
     escape: str | None = None
     encoding: str | None = None
@@ -147,13 +147,17 @@ class FormatSettings:
             ddl = _read(schema, "schema") if schema.strip().lower().endswith(".ddl") else schema
             found = StreamFormat(self.format or "raw", ddl)
         else:
-            text = _read(self.schema_from_inlong, "schema-from-inlong")
+            where = text = self.schema_from_inlong
+            if text.lstrip().startswith("{"):
+                where = "the stream's definition"
+            else:
+                text = _read(text, "schema-from-inlong")
             try:
                 found = parse_stream(text, self.format)
             except ValueError as error:
-                raise ConfigurationError(f"{self.schema_from_inlong} {error}") from None
+                raise ConfigurationError(f"{where} {error}") from None
             if self.separator is None and found.separator is None and found.kind in _SEPARATORS:
-                raise ConfigurationError(f"{self.schema_from_inlong} has no dataSeparator; say separator")
+                raise ConfigurationError(f"{where} has no dataSeparator; say separator")
         options = dict(found.options)
         if self.escape is not None:
             options.pop("quote", None)  # a stream without an escape character has no quotes either

@@ -162,6 +162,9 @@ class _StreamRows:
     def table_of(self, name: str) -> Any:
         return MemoryTarget(self._world.target.table(name), self._world.disk.pause)
 
+    def open_bad_records(self, *, create: bool) -> None:
+        """It is there."""
+
     def named(self, rows: Rows) -> Rows:
         return rows
 

@@ -81,9 +81,11 @@ class Scenario:
         return topic, rng.choice(list(self.world.cluster.brokers)), rng.randrange(config.stores if config else 1)
 
     def planned(self) -> dict[PartitionKey, int]:
-        """How far the target reaches, or the newest batch of the own query's checkpoint."""
-        record, offsets = self.world.target.record, self.operator.checkpoint.offsets
-        found = record.ends.as_dict() if record is not None else {}
+        """How far any table reaches, or the newest batch of the own query's checkpoint."""
+        offsets = self.operator.checkpoint.offsets
+        found: dict[PartitionKey, int] = {}
+        for record in self.world.target.records:
+            found.update({key: max(at, found.get(key, 0)) for key, at in record.ends.items()})
         if offsets:
             for key, at in Offsets.parse(offsets[max(offsets)]).items():
                 found[key] = max(at, found.get(key, 0))

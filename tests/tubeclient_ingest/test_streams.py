@@ -147,7 +147,7 @@ def test_a_stream_that_is_refused_stays_behind_and_the_others_go_on(shop: Shop) 
     shop.run(**typed)
     shop.spark.sql(f"ALTER TABLE delta.`{shop.lake}/clicks` ADD CONSTRAINT few CHECK (id < 10)").collect()
     shop.send(*STREAMS)
-    with pytest.raises(StreamsLeftBehind, match=r"1 stream of group shop .* clicks: bad record in .* few refuses it"):
+    with pytest.raises(StreamsLeftBehind, match=r"1 stream of group shop .* clicks: .*bad record in .* few refuses it"):
         shop.run(**typed)
     assert [one.stream for one in shop.left] == ["clicks"]
     assert (shop.ids("clicks"), shop.ids("views")) == ([*range(10)], [*range(20)])
@@ -223,10 +223,12 @@ def test_a_table_that_was_put_back_or_removed_gets_what_it_lost(shop: Shop) -> N
 
 def test_streams_whose_names_give_one_table_are_told(shop: Shop) -> None:
     shop.send("Orders", "orders")
-    with pytest.raises(StreamsLeftBehind, match=r"streams Orders and orders have one table|streams orders and Orders"):
-        shop.run(target="{stream}")
-    shop.spark.sql("DROP TABLE IF EXISTS orders")
-    shop.spark.sql("DROP TABLE IF EXISTS _counts")
+    shop.spark.sql("CREATE DATABASE one_table")
+    try:
+        with pytest.raises(StreamsLeftBehind, match=r"streams [Oo]rders and [Oo]rders have one table"):
+            shop.run(target="one_table.{stream}")
+    finally:
+        shop.spark.sql("DROP DATABASE one_table CASCADE")
 
 
 @pytest.mark.parametrize(

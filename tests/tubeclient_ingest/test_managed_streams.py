@@ -1,0 +1,110 @@
+"""The streams of an InLong group by the definitions of InLong's Manager, and without it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from deltalake import DeltaTable
+
+from embedded_tubemq import EmbeddedTubeMQ, TopicConfig
+from tests.tubeclient.inlong_manager import KEY, USER, field, group, managing, stream
+from tests.tubeclient_ingest.test_streams import Shop
+from tubeclient.errors import ConfigurationError, TubeError
+from tubeclient_ingest.stream_tables import StreamsLeftBehind
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+OF_SHOP = group(mqResource="shop")
+ID = field("id", "bigint")
+
+
+def of(address: str, **more: Any) -> dict[str, Any]:
+    return {"inlong_manager": address, "manager_options": {"user": USER, "key": KEY}, **more}
+
+
+def streams(**more: Any) -> dict[str, Any]:
+    return {name: stream(name, ID, dataType="JSON", **more) for name in ("orders", "clicks")}
+
+
+@pytest.fixture
+def shop(tmp_path: Path, delta_spark: SparkSession) -> Iterator[Shop]:
+    with EmbeddedTubeMQ(tmp_path / "tube", [TopicConfig("shop", 2, 1)]) as tube:
+        yield Shop(tube, delta_spark, tmp_path)
+
+
+def test_manager_defines_streams_and_tables_go_on_without_it(shop: Shop) -> None:
+    shop.send("orders", "clicks", "views")
+    with managing(streams(), OF_SHOP) as manager:
+        address = manager.address
+        assert shop.run(**of(address)).rows == 30
+    assert (shop.ids("orders"), shop.ids("clicks")) == ([*range(10)], [*range(10)])
+    # Nobody answers there any more: what is new stays behind, and what has a table goes on.
+    shop.send("orders", "clicks", "payments")
+    with pytest.raises(
+        StreamsLeftBehind, match=r"1 stream .*payments: .*nobody says what its records are: .*no answer"
+    ):
+        shop.run(**of(address))
+    assert (shop.ids("orders"), shop.ids("clicks")) == ([*range(20)], [*range(20)])
+    with managing({**streams(), "payments": stream("payments", ID, dataType="JSON")}, OF_SHOP) as manager:
+        assert shop.run(**of(manager.address)).rows == 10
+    assert shop.ids("payments") == [*range(10)]
+    assert len(DeltaTable(f"{shop.lake}/_rest").to_pyarrow_table()) == 10
+
+
+def test_a_new_field_widens_the_table_and_any_other_change_stops_the_stream(shop: Shop) -> None:
+    with managing(streams(), OF_SHOP) as manager:
+        shop.send("orders", "clicks")
+        shop.run(**of(manager.address))
+    wider = {**streams(), "orders": stream("orders", ID, field("name", "string"), dataType="JSON")}
+    shop.send("orders", "clicks")
+    with managing(wider, OF_SHOP) as manager:
+        with pytest.raises(StreamsLeftBehind, match=r"orders: .*lacks columns of the job's rows: name string"):
+            shop.run(**of(manager.address))
+        assert shop.run(**of(manager.address, evolve=True)).rows == 10
+    assert {"id", "name"} <= {one.name for one in DeltaTable(f"{shop.lake}/orders").schema().fields}
+    other = {**wider, "clicks": stream("clicks", field("id", "string"), dataType="JSON")}
+    shop.send("orders", "clicks")
+    with managing(other, OF_SHOP) as manager:
+        with pytest.raises(StreamsLeftBehind, match=r"1 stream .*clicks: .*its definition .* id was BIGINT and is STR"):
+            shop.run(**of(manager.address, evolve=True))
+    assert (shop.ids("orders"), shop.ids("clicks")) == ([*range(30)], [*range(20)])
+
+
+@pytest.mark.parametrize(
+    ("changes", "error"),
+    [
+        ({"manager_options": {"user": USER, "key": "wrong"}}, "lets nobody in"),
+        ({"topics": ("other",)}, "has group shop on the topic shop, and the job reads other; set topics to shop"),
+        ({"inlong_group": "shop2"}, "Inlong group does not exist"),
+    ],
+)
+def test_what_manager_refuses_is_told_before_anything_is_written(
+    shop: Shop, changes: dict[str, Any], error: str
+) -> None:
+    with managing(streams(), OF_SHOP) as manager, pytest.raises(TubeError, match=error):
+        shop.run(**{**of(manager.address), **changes})
+    assert not shop.lake.exists()
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (
+            {"inlong_manager": "http://m:8083", "schema": "id INT", "format": "json"},
+            "inlong-manager, schema .* keep one",
+        ),
+        (
+            {"inlong_manager": "http://m:8083", "manager_options": {"password": "x"}},
+            "password in .* is unknown",
+        ),
+    ],
+)
+def test_settings_that_exclude_each_other(shop: Shop, changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigurationError, match=message):
+        shop.job(**changes)
