@@ -1,39 +1,46 @@
 """InLong's Audit over the network: reports to audit-proxy, and queries of audit-service.
 
-Read in apache/inlong at a6c7a6a670: SimpleTcpSource and ServerMessageHandler; ApiService, RealTimeQuery, SqlConstants.
+Read in apache/inlong at a6c7a6a670: AuditIdEnum, SimpleTcpSource, ServerMessageHandler; ApiService, RealTimeQuery.
 """
 
 from __future__ import annotations
 
-import contextlib
 import http.client
 import json
+import logging
 import socket
 import time
-from collections.abc import Iterable, Iterator
+from collections import deque
+from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
-from urllib.parse import quote, urlencode, urlsplit
+from urllib.parse import quote, urlencode
 from zoneinfo import ZoneInfo
 
-from tubeclient.errors import ConfigurationError, TubeError
+from tubeclient.errors import TubeError
 from tubeclient.net.connection import split_address
-from tubeclient.net.http import _Connection
+from tubeclient.net.http import fetch, server_url, timed_socket
+from tubeclient.net.streams import client_context
 from tubeclient.printable import printable
-from tubeclient.settings import parse_master_servers
-from tubeclient.wire.audit import HEAD_BYTES, reply_length, reply_refusal
+from tubeclient.settings import TlsSettings
+from tubeclient.wire.audit import reply_length, reply_refusal
 
-__all__ = ["DATAPROXY_SENT", "AuditFailed", "AuditService", "proxy_addresses", "send_reports"]
+__all__ = ["SORT_RECEIVED", "SORT_SENT", "AuditFailed", "AuditReporter", "AuditService"]
 
-DATAPROXY_SENT: Final = 6
-"""Audit's id for what DataProxy sent to the queue (AuditIdEnum.DATA_PROXY_OUTPUT; success adds no bits)."""
+SORT_RECEIVED, SORT_SENT = 33, 34
+"""Audit's ids of Sort with TubeMQ (SORT_TUBE_INPUT and SORT_TUBE_OUTPUT). It has none for Delta."""
+_DATAPROXY_SENT: Final = "6"
+"""Of what DataProxy sent to the queue (DATA_PROXY_OUTPUT); success adds no bits to an id."""
 
-_SECONDS: Final = 20.0
-_MOST_BYTES: Final = 8 * 1024 * 1024
-# The query of minutes ends at 1440 rows, one for each minute and audit version: a span leaves room for four.
+_REPORT_SECONDS: Final = 5.0
+_PAUSE_SECONDS: Final = 60.0
+_MOST_KEPT: Final = 1000
+_QUERY_SECONDS: Final = 20.0
+_MOST_BYTES: Final = 8 << 20
+# A query of minutes ends at 1440 rows, one for each minute and audit version: a span leaves room for four.
 _SPAN: Final = timedelta(hours=6)
-_EACH_MINUTE: Final = "1"
 _FORM: Final = "%Y-%m-%d %H:%M:%S"
+_log = logging.getLogger(__name__)
 
 
 class AuditFailed(TubeError):
@@ -43,45 +50,45 @@ class AuditFailed(TubeError):
     retriable = True
 
 
-def proxy_addresses(text: str, setting: str) -> tuple[str, ...]:
-    """The addresses in "HOST:PORT,...". ConfigurationError, which names the setting, for what is none."""
-    if "@" not in text and any(not part.rpartition(":")[0] for part in text.split(",")):
-        raise ConfigurationError(f"{setting} is {printable(text)!r}; write the audit-proxies as HOST:PORT,...")
-    return parse_master_servers(text, setting=setting, user_setting=setting)
+class AuditReporter:
+    """Sends reports to the first of the audit-proxies "HOST:PORT,..." that takes them.
 
+    While none does they are kept, the newest thousand, and tried once in a minute; a warning says so.
+    """
 
-def send_reports(address: str, reports: Iterable[tuple[int, bytes]], seconds: float) -> Iterator[int]:
-    """Send frames to an audit-proxy, each after the answer to the one before; yields the request id of each that it
-    took. AuditFailed if it does not take one, or if they are not all through in `seconds`."""
-    end = time.monotonic() + seconds
+    def __init__(self, proxies: str) -> None:
+        self._proxies = [one for one in proxies.split(",") if one]
+        self._kept: deque[bytes] = deque(maxlen=_MOST_KEPT)
+        self._next_try = 0.0
 
-    def left() -> float:
-        if (seconds := end - time.monotonic()) <= 0:
-            raise TimeoutError("no answer in time")
-        return seconds
+    def report(self, frames: Iterable[bytes], *, at_once: bool = False) -> None:
+        """Send reports and those that are kept; these `at_once`, as at the end of a run. Raises nothing, and takes some
+        seconds at most."""
+        self._kept.extend(frames if self._proxies else ())
+        if not self._kept or (time.monotonic() < self._next_try and not at_once):
+            return
+        end, failures = time.monotonic() + _REPORT_SECONDS, []
+        for address in self._proxies:
+            try:
+                self._send(address, end)
+                break
+            except (OSError, TubeError) as error:
+                failures.append(f"{address}: {printable(str(error))}")
+        if self._kept:
+            self._next_try = time.monotonic() + _PAUSE_SECONDS
+            text = "no audit-proxy takes reports (%s); the job goes on, and keeps %d of them, at most %d"
+            _log.warning(text, "; ".join(failures), len(self._kept), _MOST_KEPT)
 
-    def received(connection: socket.socket, size: int) -> bytes:
-        parts = bytearray()
-        while len(parts) < size:
-            connection.settimeout(left())
-            if not (part := connection.recv(size - len(parts))):
-                raise ConnectionError("the connection ended before the answer")
-            parts += part
-        return bytes(parts)
-
-    try:
-        with socket.create_connection(split_address(address), timeout=left()) as connection:
-            for number, frame in reports:
-                connection.settimeout(left())
-                connection.sendall(frame)
-                length = reply_length(received(connection, HEAD_BYTES))
-                if (refusal := reply_refusal(received(connection, length), number)) is not None:
-                    raise AuditFailed(f"the audit-proxy {address} refuses a report: {printable(refusal)}")
-                yield number
-    except (OSError, TubeError) as error:
-        if isinstance(error, AuditFailed):
-            raise
-        raise AuditFailed(f"the audit-proxy {address} did not take a report: {error}") from error
+    def _send(self, address: str, end: float) -> None:
+        """Send what is kept, each report after the answer to the one before."""
+        left = max(0.001, end - time.monotonic())
+        connection = timed_socket(socket.create_connection(split_address(address), left), end)
+        with connection, connection.makefile("rb") as answers:
+            while self._kept:
+                connection.sendall(self._kept[0])
+                if (refusal := reply_refusal(answers.read(reply_length(answers.read(4))))) is not None:
+                    raise AuditFailed(refusal)
+                self._kept.popleft()
 
 
 class AuditService:
@@ -89,74 +96,42 @@ class AuditService:
     calls and answers are written without one. ConfigurationError for a URL that is none."""
 
     def __init__(self, url: str, zone: ZoneInfo) -> None:
-        parts = urlsplit(url.strip())
-        port: int | None = None
-        with contextlib.suppress(ValueError):
-            port = parts.port or 80
-        if parts.scheme != "http" or not parts.hostname or not port or "@" in parts.netloc or parts.query:
-            # Not repeated: it may hold a password.
-            raise ConfigurationError("the address of Audit is not a URL such as http://audit:10080, of audit-service")
-        host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
-        self._address = f"{host}:{port}"
-        self._path = parts.path.rstrip("/")
+        self._is_tls, self._host, self._path = server_url(url, 10080, "Audit")
+        self._named = f"InLong's Audit at http{'s' * self._is_tls}://{self._host}{self._path}"
         self._zone = zone
 
-    def counts(
-        self, group: str, stream: str, since: datetime, until: datetime, audit_id: int = DATAPROXY_SENT
-    ) -> dict[datetime, int]:
-        """Records by minute of data time, in UTC, from `since` until before `until`. AuditFailed, or ConfigurationError
-        if something else answers there.
-
-        The stream "*" stands for all; services before apache/inlong's 11856 say nothing of it.
-        """
+    def sent(self, group: str, stream: str, since: datetime, until: datetime) -> dict[datetime, int]:
+        """Records that DataProxy sent, by hour of data time in UTC, from `since` until before `until`; "*" are all
+        streams. AuditFailed."""
         found: dict[datetime, int] = {}
         while since < until:
             end = min(since + _SPAN, until)
-            for row in self._minutes(group, stream, since, end, audit_id):
-                try:
-                    moment = datetime.strptime(row["logTs"][:19], _FORM).replace(tzinfo=self._zone).astimezone(UTC)
-                    found[moment] = found.get(moment, 0) + int(row["count"])
-                except (KeyError, TypeError, ValueError):
-                    raise AuditFailed(f"{self._named()} answered with a count without a time or number") from None
+            for minute, count in self._minutes(group, stream, since, end):
+                hour = minute.replace(tzinfo=self._zone).astimezone(UTC).replace(minute=0, second=0)
+                found[hour] = found.get(hour, 0) + count
             since = end
         return found
 
-    def _minutes(self, group: str, stream: str, since: datetime, until: datetime, audit_id: int) -> list[Any]:
-        parameters = {
-            "startTime": since.astimezone(self._zone).strftime(_FORM),
-            "endTime": until.astimezone(self._zone).strftime(_FORM),
-            "inlongGroupId": group,
-            "inlongStreamId": stream,
-            "auditId": str(audit_id),
-            "auditCycle": _EACH_MINUTE,
-        }
+    def _minutes(self, group: str, stream: str, since: datetime, until: datetime) -> list[tuple[datetime, int]]:
+        # Audit's sums of hours have repeated reports twice.
+        start, end = (one.astimezone(self._zone).strftime(_FORM) for one in (since, until))
+        asked = {"startTime": start, "endTime": end, "inlongGroupId": group, "inlongStreamId": stream}
         # ApiService takes %20 for a blank, but no plus sign.
-        path = f"{self._path}/audit/query/minutes?{urlencode(parameters, quote_via=quote)}"
-        status, body = self._get(path)
+        query = urlencode(asked | {"auditId": _DATAPROXY_SENT, "auditCycle": "1"}, quote_via=quote)
+        tls = client_context(TlsSettings()) if self._is_tls else None
+        path, headers = f"{self._path}/audit/query/minutes?{query}", {"Connection": "close"}
+        try:
+            status, body = fetch(
+                self._host, "GET", path, None, headers, seconds=_QUERY_SECONDS, tls=tls, most_bytes=_MOST_BYTES
+            )
+        except (OSError, http.client.HTTPException, ValueError) as error:
+            raise AuditFailed(f"{self._named} did not answer: {error}") from error
         try:
             answer = json.loads(body)
-        except (ValueError, RecursionError):
-            if body.lstrip().startswith(b"{"):
-                raise AuditFailed(f"{self._named()} answered with JSON that is cut off or too long") from None
-            answer = None
-        if status != http.HTTPStatus.OK or not isinstance(answer, dict) or "success" not in answer:
-            raise ConfigurationError(
-                f"{self._named()} is not InLong's audit-service: it answered HTTP {status}, not as Audit does; check"
-                " address and port, by default 10080"
-            )
-        rows = answer.get("data") or []
-        if answer["success"] is not True or not isinstance(rows, list):
-            raise AuditFailed(f"{self._named()} refuses the query: {printable(str(answer.get('errMsg')))}")
-        return rows
-
-    def _get(self, path: str) -> tuple[int, bytes]:
-        try:
-            with contextlib.closing(_Connection(self._address, _SECONDS)) as connection:
-                connection.request("GET", path, headers={"Connection": "close"})
-                with connection.getresponse() as answer:
-                    return answer.status, answer.read(_MOST_BYTES)
-        except (OSError, http.client.HTTPException, ValueError) as error:
-            raise AuditFailed(f"{self._named()} did not answer: {error}") from error
-
-    def _named(self) -> str:
-        return f"http://{self._address}{self._path}"
+            rows = answer["data"] or [] if answer["success"] is True else answer["errMsg"]
+            return [(datetime.strptime(row["logTs"][:19], _FORM), int(row["count"])) for row in rows]
+        except (KeyError, RecursionError, TypeError, ValueError):
+            said = printable(body[:300].decode(errors="replace"))
+            raise AuditFailed(
+                f"{self._named} answered HTTP {status} without counts; check host and port: {said}"
+            ) from None

@@ -1,40 +1,38 @@
-"""`tubeclient audit`: its arguments. Imports nothing heavy until it runs."""
+"""`tubeclient audit`: whether all that InLong sent is in the tables. Imports nothing heavy until it runs."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from datetime import UTC, datetime, timedelta
+from collections.abc import Mapping
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
 from tubeclient.errors import ConfigurationError
-from tubeclient_cli.common.cluster import of_environment, pairs
-from tubeclient_cli.common.terminal import (
-    AsJson,
-    ExitCode,
-    StorageOptions,
-    clear_errors,
-    counted,
-    print_json,
-    table_console,
-    tell,
-)
+from tubeclient_cli.common.cluster import of_environment
+from tubeclient_cli.common.terminal import AsJson, ExitCode, Unreachable, clear_errors, print_json, table_console, tell
 
 if TYPE_CHECKING:
-    from tubeclient_cli.audit.verdicts import Line
+    from tubeclient_cli.audit.verdicts import Hour
 
 __all__ = ["audit"]
 
-_DAY: Final = timedelta(days=1)
+_QUERY: Final = """
+SELECT "inlongGroupId" AS "group", "inlongStreamId" AS stream, date_trunc('hour', minute) AS hour,
+       sum(received) AS received, sum(written) AS written, sum(bad) AS bad, min(sequence) AS first,
+       max(CASE WHEN minute <= "time" THEN minute END) AS latest
+FROM counts GROUP BY 1, 2, 3"""
+_ALL: Final = "*"
+"""All streams of a group, to Audit."""
 
 
 def audit(
-    settings: Annotated[Path | None, typer.Option(help="The job's TOML file; instead of --counts and --group.")] = None,
-    counts: Annotated[str | None, typer.Option(metavar="PATH", help="The job's counts table, a path or URI.")] = None,
-    group: Annotated[str | None, typer.Option(metavar="NAME", help="The InLong group.")] = None,
-    stream: Annotated[str | None, typer.Option(metavar="NAME", help="Only this stream (default: all).")] = None,
+    settings: Annotated[Path | None, typer.Option(help="The job's TOML file.")] = None,
+    counts: Annotated[
+        str | None,
+        typer.Option(metavar="PATH", help="The counts table, a path or URI (default: that of the job's settings)."),
+    ] = None,
     audit: Annotated[
         str | None,
         typer.Option(
@@ -44,117 +42,92 @@ def audit(
         ),
     ] = None,
     since: Annotated[
-        str | None, typer.Option(metavar="TIME", help="From this hour of data time (default: a day before --until).")
+        str | None, typer.Option(metavar="TIME", help="From this hour of data time (default: a day ago).")
     ] = None,
-    until: Annotated[str | None, typer.Option(metavar="TIME", help="Until before this hour (default: now).")] = None,
     time_zone: Annotated[
-        str, typer.Option(metavar="ZONE", help="The time zone of Audit's clock, and of times without a zone.")
+        str, typer.Option(metavar="ZONE", help="The time zone of Audit's clock, and of a time without a zone.")
     ] = "UTC",
-    storage_option: StorageOptions = None,
     json: AsJson = False,
 ) -> None:
-    """Compare an ingest job's counts with those of InLong's Audit, by stream and hour.
+    """Compare an InLong group's counts with those of InLong's Audit, by stream and hour.
 
-    Exits with 1 if records are missing. They are not while the hour is open: the
-    job has read no record yet whose data time is an hour past its end. Nor up to
-    the hours of the job's first round, which may have begun after them.
+    Exits with 1 if records are missing. They are not at the edges of what the
+    job has read: while it has read no record whose data time is an hour past the
+    hour's end, and up to the hours of its first round.
 
     Examples:
 
       tubeclient audit --settings conf/ingest.toml --audit http://audit:10080
-
-      tubeclient audit --counts /lake/logs/_counts --group shop \\
-        --audit http://audit:10080 --time-zone Asia/Shanghai --since 2026-11-21
     """
     with clear_errors("audit"):
+        from spark_source.options.parsers import moment_ms
         from tubeclient.admin.inlong_audit import AuditService
         from tubeclient.wire.message_time import zone_named
-        from tubeclient_cli.audit.counts import read_counts
-        from tubeclient_cli.audit.verdicts import ALL_STREAMS, by_hour, judged
+        from tubeclient_cli.audit.verdicts import HOUR, judged
+        from tubeclient_cli.common.tables import print_rows
+        from tubeclient_ingest.settings import COUNTS, REST, load_settings
 
         zone = zone_named(time_zone)
         service = None if audit is None else AuditService(audit, zone)
-        end = _hour(until, "--until", zone, datetime.now(UTC), up=True)
-        begin = _hour(since, "--since", zone, end - _DAY)
-        if begin >= end:
-            raise ConfigurationError(f"--since is not before --until: {begin.isoformat()}, {end.isoformat()}")
-        table, of_group, options = _places(settings, counts, group)
-        options.update(pairs("--storage-option", storage_option))
-        found = read_counts(table, options, of_group, stream, begin, end)
+        now = datetime.now(UTC).replace(minute=0, second=0, microsecond=0)
+        if (since_ms := moment_ms(since or str(now - 24 * HOUR), "--since", zone)) is None:
+            raise ConfigurationError(f"--since is {since!r}; write a time, as 2026-11-21T10:00Z")
+        begin = datetime.fromtimestamp(since_ms // 3_600_000 * 3600, UTC)
+        job = None if settings is None else load_settings(settings, {}, of_environment())
+        if (job is None and counts is None) or (job is not None and job.inlong_group is None):
+            raise ConfigurationError("audit needs --settings of a job with inlong-group, or its --counts")
+        place, options = (counts or "", {}) if job is None else (counts or job.target_of(COUNTS), job.storage_options)
+        group, hours = _read(place, options, None if job is None else job.inlong_group)
         sent = None
         if service is not None:
-            names = [*found.streams, ALL_STREAMS] if stream is None else [stream]
-            sent = {name: by_hour(service.counts(of_group, name, begin, end)) for name in names}
-        lines = judged(found.hours, sent, found.first_round_to, found.newest)
-        faults = _faults(lines, of_group)
+            names = (job and job.streams) or (*sorted({one.stream for one in hours} - {REST}), _ALL)
+            sent = {name: service.sent(group, name, begin, now + HOUR) for name in names}
+            whole = sent.pop(_ALL, {})  # the rest is what is of no stream of the table
+            sent[REST] = {hour: max(0, n - sum(of.get(hour, 0) for of in sent.values())) for hour, n in whole.items()}
+        lines = judged(hours, sent, begin)
+        shown = [{**line._asdict(), "hour": line.hour and line.hour.isoformat(timespec="minutes")} for line in lines]
+        missing, fault = sum(line.missing for line in lines if line.state == "missing"), None
+        if missing:
+            fault = f"{missing} records of group {group} are missing"
+        elif sent is not None and not any(line.sent for line in lines):
+            fault = f"Audit has nothing of group {group} since {begin.isoformat()}; check --time-zone and DataProxy"
         if json:
-            print_json(
-                {
-                    "inlongGroupId": of_group,
-                    "since": begin.isoformat(),
-                    "until": end.isoformat(),
-                    "allThere": not faults,
-                    "hours": [_shown(line) for line in lines],
-                }
-            )
-        elif lines:
-            from tubeclient_cli.common.tables import print_rows
-
-            left_out = ["sent", "missing"] if sent is None else []
-            print_rows(table_console(), [_shown(line) for line in lines], leave_out=left_out)
+            print_json({"inlongGroupId": group, "since": begin.isoformat(), "allThere": fault is None, "hours": shown})
         else:
-            typer.echo("nothing was sent or received in this time")
-        for fault in faults:
+            print_rows(table_console(), shown, leave_out=["sent"] if sent is None else [])
+        if fault is not None:
             tell(f"tubeclient audit: {fault}")
-        if faults:
             raise typer.Exit(ExitCode.FAILED)
 
 
-def _places(settings: Path | None, counts: str | None, group: str | None) -> tuple[str, str, dict[str, str]]:
-    """The counts table, the InLong group, and the storage's options. ConfigurationError if one is not given."""
-    options: dict[str, str] = {}
-    if settings is not None:
-        from tubeclient_ingest.settings import load_settings
+def _read(uri: str, options: Mapping[str, str], group: str | None) -> tuple[str, list[Hour]]:
+    """The group, or the only one, and what the counts table says of it. ConfigurationError for a group that it lacks;
+    Unreachable if it cannot be read as one."""
+    import pyarrow as pa
 
-        job = load_settings(settings, {}, of_environment())
-        options.update(job.storage_options)
-        counts, group = counts or getattr(job, "counts", None), group or getattr(job, "inlong_group", None)
-    if not counts or not group:
-        raise ConfigurationError("audit needs --counts and --group, or --settings of a job with inlong-group")
-    return counts, group, options
+    from offsets_store.errors import display_uri, scrub
+    from spark_source.options.table_uris import is_name, limited
+    from tubeclient.extras import brought_by
+    from tubeclient_cli.audit.verdicts import Hour
 
-
-def _hour(text: str | None, flag: str, zone: Any, otherwise: datetime, *, up: bool = False) -> datetime:
-    """The hour that a time is in, in UTC; with `up` the next one, if it is not the hour itself."""
-    from spark_source.options.parsers import moment_ms
-
-    moment = otherwise
-    if text is not None:
-        if (found := moment_ms(text, flag, zone)) is None:
-            raise ConfigurationError(f"{flag} is {text!r}; write a time, as 2026-11-21T10:00Z")
-        moment = datetime.fromtimestamp(found / 1000, UTC)
-    hour = moment.replace(minute=0, second=0, microsecond=0)
-    return hour + timedelta(hours=1) if up and hour != moment else hour
-
-
-def _shown(line: Line) -> dict[str, Any]:
-    hour = None if line.hour is None else line.hour.isoformat(timespec="minutes")
-    return {**line._asdict(), "hour": hour, "state": line.state.value}
-
-
-def _faults(lines: Sequence[Line], group: str) -> list[str]:
-    """What is not well, for the end of the output."""
-    from tubeclient_cli.audit.verdicts import State
-
-    faults = []
-    if missing := [line for line in lines if line.state is State.MISSING]:
-        number = counted(sum(line.missing or 0 for line in missing), "record")
-        faults.append(f"{number} of {counted(len(missing), 'stream')} and hours that DataProxy sent did not arrive")
-    if unbalanced := [line for line in lines if line.state is State.UNBALANCED]:
-        faults.append(f"{counted(len(unbalanced), 'line')} where received are not as many as written and bad")
-    if any(line.sent is not None for line in lines) and not any(line.sent for line in lines):
-        faults.append(
-            f"Audit has nothing of the group {group} in this time; check --group and --time-zone, and whether DataProxy"
-            " reports"
+    if is_name(uri):
+        text = (
+            f"{uri} is a name, which Spark alone can look up; give as --counts the location that DESCRIBE DETAIL says"
         )
-    return faults
+        raise ConfigurationError(text)
+    with brought_by("delta"):
+        from deltalake import DeltaTable, QueryBuilder
+    options, where = limited(uri, options), display_uri(uri)
+    try:
+        query = QueryBuilder().register("counts", DeltaTable(uri, storage_options=dict(options))).execute(_QUERY)
+        # As offsets_store.delta_rs does it, and for its reasons.
+        rows = pa.RecordBatchReader.from_stream(query).read_all().to_pylist()
+    except Exception as error:  # also plain Exception: delta-rs raises it for a missing file
+        text = f"could not read {where} as a counts table: {scrub(str(error), options, uri)}"
+        raise Unreachable(text) from None
+    groups = sorted({row["group"] for row in rows})
+    if group not in groups and (group is not None or len(groups) != 1):
+        text = f"the counts table {where} has {', '.join(groups) or 'no group yet'}; give --settings of a job with one"
+        raise ConfigurationError(text)
+    group = group or groups[0]
+    return group, [Hour(*(row[name] for name in Hour._fields)) for row in rows if row["group"] == group]

@@ -14,7 +14,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n!tubeclient/wire/proto/audit.proto\x12\x10tubeclient.audit\"\xcb\x01\n\x07\x43ommand\x12,\n\x04type\x18\x01 \x01(\x0e\x32\x1e.tubeclient.audit.Command.Kind\x12\x30\n\raudit_request\x18\x02 \x01(\x0b\x32\x19.tubeclient.audit.Request\x12,\n\x0b\x61udit_reply\x18\x03 \x01(\x0b\x32\x17.tubeclient.audit.Reply\"2\n\x04Kind\x12\x08\n\x04PING\x10\x00\x12\x08\n\x04PONG\x10\x01\x12\x0b\n\x07REQUEST\x10\x02\x12\t\n\x05REPLY\x10\x03\"v\n\x07Request\x12\x12\n\nrequest_id\x18\x01 \x01(\x04\x12,\n\nmsg_header\x18\x02 \x01(\x0b\x32\x18.tubeclient.audit.Header\x12)\n\x08msg_body\x18\x03 \x03(\x0b\x32\x17.tubeclient.audit.Count\"]\n\x06Header\x12\n\n\x02ip\x18\x01 \x01(\t\x12\x11\n\tdocker_id\x18\x02 \x01(\t\x12\x11\n\tthread_id\x18\x03 \x01(\t\x12\x0e\n\x06sdk_ts\x18\x04 \x01(\x04\x12\x11\n\tpacket_id\x18\x05 \x01(\x04\"\xb2\x01\n\x05\x43ount\x12\x0e\n\x06log_ts\x18\x01 \x01(\x04\x12\x17\n\x0finlong_group_id\x18\x02 \x01(\t\x12\x18\n\x10inlong_stream_id\x18\x03 \x01(\t\x12\x10\n\x08\x61udit_id\x18\x04 \x01(\t\x12\r\n\x05\x63ount\x18\x05 \x01(\x04\x12\x0c\n\x04size\x18\x06 \x01(\x04\x12\r\n\x05\x64\x65lay\x18\x07 \x01(\x03\x12\x11\n\taudit_tag\x18\x08 \x01(\t\x12\x15\n\raudit_version\x18\t \x01(\x04\"\x8b\x01\n\x05Reply\x12\x12\n\nrequest_id\x18\x01 \x01(\x04\x12.\n\x08rsp_code\x18\x02 \x01(\x0e\x32\x1c.tubeclient.audit.Reply.Code\x12\x0f\n\x07message\x18\x03 \x01(\t\"-\n\x04\x43ode\x12\x0b\n\x07SUCCESS\x10\x00\x12\n\n\x06\x46\x41ILED\x10\x01\x12\x0c\n\x08\x44ISASTER\x10\x02\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n!tubeclient/wire/proto/audit.proto\x12\x10tubeclient.audit\"\x9f\x04\n\x07\x43ommand\x12\x0c\n\x04type\x18\x01 \x01(\x05\x12\x38\n\raudit_request\x18\x02 \x01(\x0b\x32!.tubeclient.audit.Command.Request\x12\x34\n\x0b\x61udit_reply\x18\x03 \x01(\x0b\x32\x1f.tubeclient.audit.Command.Reply\x1a\xe9\x02\n\x07Request\x12<\n\nmsg_header\x18\x02 \x01(\x0b\x32(.tubeclient.audit.Command.Request.Header\x12\x39\n\x08msg_body\x18\x03 \x03(\x0b\x32\'.tubeclient.audit.Command.Request.Count\x1a>\n\x06Header\x12\x11\n\tthread_id\x18\x03 \x01(\t\x12\x0e\n\x06sdk_ts\x18\x04 \x01(\x04\x12\x11\n\tpacket_id\x18\x05 \x01(\x04\x1a\xa4\x01\n\x05\x43ount\x12\x0e\n\x06log_ts\x18\x01 \x01(\x04\x12\x17\n\x0finlong_group_id\x18\x02 \x01(\t\x12\x18\n\x10inlong_stream_id\x18\x03 \x01(\t\x12\x10\n\x08\x61udit_id\x18\x04 \x01(\t\x12\r\n\x05\x63ount\x18\x05 \x01(\x04\x12\r\n\x05\x64\x65lay\x18\x07 \x01(\x03\x12\x11\n\taudit_tag\x18\x08 \x01(\t\x12\x15\n\raudit_version\x18\t \x01(\x04\x1a*\n\x05Reply\x12\x10\n\x08rsp_code\x18\x02 \x01(\x05\x12\x0f\n\x07message\x18\x03 \x01(\tb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -22,17 +22,13 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'tubeclient.wire.proto.audit
 if _descriptor._USE_C_DESCRIPTORS == False:
   DESCRIPTOR._options = None
   _globals['_COMMAND']._serialized_start=56
-  _globals['_COMMAND']._serialized_end=259
-  _globals['_COMMAND_KIND']._serialized_start=209
-  _globals['_COMMAND_KIND']._serialized_end=259
-  _globals['_REQUEST']._serialized_start=261
-  _globals['_REQUEST']._serialized_end=379
-  _globals['_HEADER']._serialized_start=381
-  _globals['_HEADER']._serialized_end=474
-  _globals['_COUNT']._serialized_start=477
-  _globals['_COUNT']._serialized_end=655
-  _globals['_REPLY']._serialized_start=658
-  _globals['_REPLY']._serialized_end=797
-  _globals['_REPLY_CODE']._serialized_start=752
-  _globals['_REPLY_CODE']._serialized_end=797
+  _globals['_COMMAND']._serialized_end=599
+  _globals['_COMMAND_REQUEST']._serialized_start=194
+  _globals['_COMMAND_REQUEST']._serialized_end=555
+  _globals['_COMMAND_REQUEST_HEADER']._serialized_start=326
+  _globals['_COMMAND_REQUEST_HEADER']._serialized_end=388
+  _globals['_COMMAND_REQUEST_COUNT']._serialized_start=391
+  _globals['_COMMAND_REQUEST_COUNT']._serialized_end=555
+  _globals['_COMMAND_REPLY']._serialized_start=557
+  _globals['_COMMAND_REPLY']._serialized_end=599
 # @@protoc_insertion_point(module_scope)
