@@ -79,6 +79,7 @@ MERGE: Final[Mapping[str, tuple[str, ...]]] = {
         "test_the_offsets_table_never_leads_and_ends_where_the_query_ended",
     ),
     "spark_source/typed/test_inlong_records.py": ("test_records_of_any_frame",),
+    "spark_source/typed/test_changes.py": ("test_events_of_debezium", "test_messages_of_canal"),
     "spark_source/typed/test_record_format.py": (
         "test_a_bad_message_of_the_source_stays_bad",
         "test_a_byte_order_mark",
@@ -112,6 +113,7 @@ MERGE: Final[Mapping[str, tuple[str, ...]]] = {
         "test_rows_that_spark_or_delta_rs_take_out_are_told",
     ),
     f"{INGEST}/test_until.py": ("test_a_backfill_that_is_killed_ends_where_it_would_have[True]",),
+    f"{INGEST}/test_upserts.py": ("test_late_changes_bring_no_row_back",),
     f"{INGEST}/test_target_rules.py": ("test_what_delta_refuses_has_a_reason_and_nothing_else_has",),
 }
 """Of the files with heavy tests, those of the merge tier: how a test's name begins, without its module."""

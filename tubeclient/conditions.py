@@ -99,5 +99,6 @@ CONDITIONS: Final[dict[str, tuple[str, str]]] = {
     "TARGET_COLUMNS": ("The rows do not fit the target's columns.", "Change the schema, or set evolve."),
     "BAD_RECORD": ("A record cannot be parsed, or is refused.", "Correct the format, or give bad-records."),
     "TOO_MANY_BAD_RECORDS": ("A round has more bad records than allowed.", "Correct the format or the limit."),
+    "STREAMS_LEFT_BEHIND": ("Streams of an InLong group are not written.", "Mend what the error says of each; start."),
 }
 """What is wrong, and what to do."""

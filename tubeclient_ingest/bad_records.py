@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from spark_source.options.source_options import ALL_ATTRIBUTES, RowOptions, SourceOptions
 from spark_source.read.schema import spark_schema
-from spark_source.typed.record_format import BAD_REASON, UNREAD
+from spark_source.typed.record_format import ARRIVAL, BAD_REASON, UNREAD
 from tubeclient.errors import ConfigurationError
 from tubeclient.printable import without_passwords
 from tubeclient_ingest.history import BAD, RETRIED, UNDONE, SinkState, committed
@@ -100,9 +100,9 @@ class BadRecords:
         *,
         unread: bool = False,
     ) -> DataFrame:
-        """The records that are bad, of the topics that `options` read, with the source's columns and `BAD_ID`: those
-        whose messages the source could read, or with `unread` the others. `reason` is a part of the reason; None
-        chooses all."""
+        """The records that are bad, of the topics that `options` read, with the source's columns, `BAD_ID` and
+        `ARRIVAL`: those whose messages the source could read, or with `unread` the others. `reason` is a part of the
+        reason; None chooses all."""
         from pyspark.sql import functions as F
 
         rows = self.with_states(state, target).where((F.col("state") == BAD) & (F.col(UNREAD) == F.lit(unread)))
@@ -110,7 +110,8 @@ class BadRecords:
         if reason is not None:
             rows = rows.where(F.contains(F.lower(_REASON), F.lower(F.lit(reason))))
         columns = [name for name in spark_schema(options).names if name != BAD_REASON]
-        return rows.select(*columns, F.col(_ID).alias(BAD_ID))
+        came = F.struct(F.col("sequence").alias("round"), F.lit(-1).cast("long").alias("place"))
+        return rows.select(*columns, F.col(_ID).alias(BAD_ID), came.alias(ARRIVAL))
 
     def unsettled(self, settled: int, target: TableDetail) -> set[tuple[int, str]]:
         """The numbers above `settled` for which there are rows, with the runs that wrote them."""

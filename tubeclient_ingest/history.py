@@ -191,7 +191,8 @@ def state_of(commits: Sequence[Commit], consumer_group: str, table_id: str | Non
                 taken = _worse(taken, _harm(commit, Harm.BESIDE) if beside else _taken(one))
             if None not in (record.table_id, table_id) and record.table_id != table_id:
                 taken = _worse(taken, _harm(commit, Harm.MOVED))
-            rows = commit.metrics.get("numOutputRows")
+            # A MERGE also writes rows anew that it leaves as they are.
+            rows = commit.metrics.get("numSourceRows", commit.metrics.get("numOutputRows"))
             return found(record, is_whole=commits[-1].version <= base + 1, rows=rows)
         effect = _effect(commit)
         if effect is _Effect.RESTORES and (version := _restored(commit)) is not None:

@@ -145,6 +145,7 @@ class Ingest:
             rows_behind=last.rows_behind if last else 0 if self._status == "done" else None,
             stopped=self._stop.is_set(),
             bad_rows=last.total_bad_rows if last else 0,
+            other_rows=last.total_other_rows if last else 0,
         )
 
     def begin_anew(self, topics: Sequence[str]) -> str:

@@ -24,6 +24,8 @@ class Written(NamedTuple):
     rows: int | None
     """Bad records included; None if the history does not say."""
     bad: int
+    others: int
+    """Rows that change nothing in a table of the newest state."""
 
 
 class OneTable:
@@ -58,9 +60,10 @@ class OneTable:
         self.checkpoint.check()
         # Partitions that left the cluster leave the offsets. If the name returns, it begins anew.
         ends = self.checkpoint.state.ends.without(start.keys() - end.keys()).merge(end)
-        bad = self.checkpoint.write(rows, ends).bad
+        counted = self.checkpoint.write(rows, ends)
         added = self.checkpoint.state.rows
-        return Written(self.checkpoint.state.sequence, None if added is None else added + bad, bad)
+        rows_of_round = None if added is None else added + counted.bad
+        return Written(self.checkpoint.state.sequence, rows_of_round, counted.bad, counted.others)
 
     def writers(self) -> Iterator[Writer]:
         self.writer.open(create=False)

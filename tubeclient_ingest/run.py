@@ -77,6 +77,8 @@ class Round:
     """How many of `rows` are bad records."""
     total_bad_rows: int = 0
     """Of this run, including this round."""
+    total_other_rows: int = 0
+    """Beside the rows, with a key: records of this run that change no row, such as DDL and heartbeats."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +94,8 @@ class IngestSummary:
     """True if it was asked to stop, False if it ended by itself."""
     bad_rows: int = 0
     """How many of `rows` are bad records."""
+    other_rows: int = 0
+    """Beside `rows`, with a key: records that change no row, such as DDL and heartbeats."""
 
 
 class Begins(NamedTuple):
@@ -268,6 +272,7 @@ class Run:
             rows_behind=behind,
             bad_rows=written.bad,
             total_bad_rows=(before.total_bad_rows if before else 0) + written.bad,
+            total_other_rows=(before.total_other_rows if before else 0) + written.others,
         )
         self._tell(self._last)
 

@@ -103,8 +103,20 @@ class IngestSettings:
     offsets_table: str | None = _setting("PATH", "Delta table that keeps the groups' positions.")
     format: str | None = _setting(
         "FORMAT",
-        "What records are: raw (the default), json, csv or kv. raw: the target has the source's columns. With the "
-        "others it has those of --schema, and a column tubemq that says where a row comes from.",
+        "What records are: raw (the default), json, csv, kv, canal-json or debezium-json. raw: the target has the "
+        "source's columns. With the others it has those of --schema, and a column tubemq that says where a row comes "
+        "from; with the last two also a column change.",
+    )
+    key: tuple[str, ...] = _setting(
+        "COLUMN",
+        "A column that names a row; may be given several times. The target then has the newest state of each key, "
+        "without those that were deleted; their keys are in a table beside it, whose name ends in _deletes.",
+        default=(),
+    )
+    order_by: str | None = _setting(
+        "COLUMN",
+        "With --key, for json, csv and kv: the row of a key with the greatest value is the newest. Default: the one "
+        "that came last. canal-json and debezium-json say the order themselves.",
     )
     schema: str | None = _setting(
         "COLUMNS",
@@ -185,12 +197,14 @@ class IngestSettings:
     def __post_init__(self) -> None:
         from spark_source.options.given import parse_options
         from spark_source.options.settings_file import check_own, dashed
-        from spark_source.options.table_uris import check_folders
+        from spark_source.options.table_uris import check_folders, table_of_deletes
         from tubeclient_ingest.ending import check_until
 
         check_own(self.source_options, _OF_THEIR_OWN)
         places = {dashed(name): getattr(self, name) for name in _PLACES}
-        places = check_folders(places, {"bad-records", "target"})
+        if self.key:
+            places["the table of deletes"] = table_of_deletes(self.target)
+        places = check_folders(places, {"bad-records", "target", "the table of deletes"})
         self._put({name: places.get(dashed(name)) for name in _PLACES})
         if self.partition_by and self.cluster_by:
             raise ConfigurationError("partition-by and cluster-by exclude each other in Delta; remove one")
@@ -374,7 +388,6 @@ class IngestSettings:
 _PLACES: Final = ("bad_records", "target", "offsets_table")
 _OF_MANAGER: Final = ("user", "key", "key_file", "key_env", "tenant", "ca_file")
 _PATTERNS: Final = ("target", "schema", "schema_from_inlong")
-_REQUIRED: Final = ("master_servers", "consumer_group", "target")
 _STARTING_WORDS: Final = ("earliest", "latest", GROUP, TARGET)
 
 _OF_THEIR_OWN: Final = {
@@ -444,7 +457,8 @@ def load_settings(
     values = dict(defaults or {})
     for name, value in (entry for file in files for entry in _read(file).items()):
         values[name] = _merged(values.get(name, {}), value) if isinstance(value, Mapping) else value
-    missing_settings(_REQUIRED, values)
+    topics = () if values.get("inlong_group") else ("topics",)
+    missing_settings(("master_servers", "consumer_group", *topics, "target"), values)
     return IngestSettings(**values)
 
 

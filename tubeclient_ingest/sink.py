@@ -9,6 +9,7 @@ no longer write.
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
@@ -63,9 +64,15 @@ class Sink:
             f" commit of group {self._consumer_group}. Let other writers of the table rest for a moment"
         )
 
-    def append(self, rows: DataFrame | None, record: SinkRecord, state: SinkState) -> SinkState:
+    def append(
+        self,
+        rows: DataFrame | None,
+        record: SinkRecord,
+        state: SinkState,
+        write: Callable[[SinkRecord], None] | None = None,
+    ) -> SinkState:
         """Commit rows with their record, on top of `state`. Returns what the table says then: its record is the one
-        that was written.
+        that was written. `write` commits in another way than to append `rows`.
 
         After others' DDL it is tried again. Raises OvertakenRun if another run of the group has written since, and
         UnknownRows if the rows were written all the same, because the table forgot the other run's transaction, or if
@@ -75,7 +82,10 @@ class Sink:
         record = state.numbered(record)
         for left in reversed(range(_TRIES)):
             try:
-                self._target.append(rows, record, evolve=self._evolve)
+                if write is not None:
+                    write(record)
+                else:
+                    self._target.append(rows, record, evolve=self._evolve)
                 break
             except errors as error:
                 now = None

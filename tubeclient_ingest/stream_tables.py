@@ -277,7 +277,7 @@ class StreamTables:
         if self._definitions.changed():
             raise PutBack
         if rows is None:
-            return self._completed(0, 0, start, end)
+            return self._completed(start, end)
         with kept(self._rows.named(rows)) as frame:
             counts = self._counted(frame, start, end)
             new = self._at_once(lambda name: self._opened(name, None), sorted(counts.keys() - self._streams.keys()))
@@ -299,13 +299,14 @@ class StreamTables:
             for found in done.values():
                 if isinstance(found, fatal):
                     raise found
-        received = bad = 0
+        received = bad = same = 0
         for name, found in done.items():
             if isinstance(found, Counted):
                 received, bad = received + sum(counts[name].values()), bad + found.bad
+                same += found.others
             else:
                 self._leave(self._streams[name], found)
-        return self._completed(received, bad, start, end)
+        return self._completed(start, end, received, bad, same)
 
     def _counted(self, frame: DataFrame, start: Offsets, end: Offsets) -> dict[str, dict[int | None, int]]:
         """The records of a round by the names of those tables that take them, and by minute."""
@@ -341,6 +342,7 @@ class StreamTables:
         names = {REST, *self._unknown} if one.name == REST else {one.name}
         rows = self._rows.part(frame, names, None if parts == _everything(start, end) else parts)
         try:
+            self.checkpoint.check()  # a run that stood still meanwhile may know fewer streams than the one that goes on
             one.table.check()
             unknown = dict.fromkeys(self._unknown, _WITH_REST) if one.name == REST else {}
             before = {count.minute_ms: count for count in one.uncounted}
@@ -350,7 +352,7 @@ class StreamTables:
         except Exception as error:
             return error
 
-    def _completed(self, received: int, bad: int, start: Offsets, end: Offsets) -> Written:
+    def _completed(self, start: Offsets, end: Offsets, received: int = 0, bad: int = 0, others: int = 0) -> Written:
         """Say in the counts table that the round is written."""
         before, self._ends = self._ends, after(self._ends, start, end)
         for one in self._streams.values():
@@ -359,7 +361,7 @@ class StreamTables:
                 one.ends = self._ends if one.ends == self._ends else one.ends
                 one.number = one.table.number
         self._commit()
-        return Written(self.checkpoint.state.sequence, received, bad)
+        return Written(self.checkpoint.state.sequence, received, bad, others)
 
     def _commit(self) -> None:
         counts = {name: one.uncounted for name, one in self._streams.items()}

@@ -8,11 +8,11 @@ are.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from spark_source.typed.record_format import BAD_REASON, RECORD
+from spark_source.typed.record_format import BAD_REASON, CHANGE, RECORD
 from tubeclient.errors import ConfigurationError
 from tubeclient_ingest.target import quoted
 
@@ -88,6 +88,8 @@ class TargetRules(NamedTuple):
     """What a table refuses: SQL that is true for each row that it takes, and what is wrong with others."""
 
     checks: tuple[tuple[str, str], ...] = ()
+    only: tuple[str, ...] = ()
+    """The operations of changes that write their row; () stands for all."""
 
     @classmethod
     def of(cls, columns: StructType, properties: Mapping[str, str], rows: DataFrame) -> TargetRules:
@@ -110,6 +112,8 @@ class TargetRules(NamedTuple):
 
         if not self.checks:
             return parsed
+        if parsed.schema[RECORD].dataType.typeName() == "array":
+            return self._checked_lists(parsed)
         rows = parsed.select(F.struct("*").alias(_PARSED), f"{RECORD}.*")
         refused = F.lit(None).cast("string")
         for check, reason in self.checks:
@@ -117,6 +121,29 @@ class TargetRules(NamedTuple):
         rows = rows.select(f"{_PARSED}.*", F.when(F.col(_PARSED)[RECORD].isNotNull(), refused).alias(_REFUSED))
         record = F.when(F.col(_REFUSED).isNull(), F.col(RECORD))
         return rows.withColumns({BAD_REASON: F.coalesce(BAD_REASON, _REFUSED), RECORD: record}).drop(_REFUSED)
+
+    def _checked_lists(self, parsed: DataFrame) -> DataFrame:
+        """The same for lists of rows. One that is refused makes the record bad."""
+        from pyspark.sql import functions as F
+
+        written = " OR ".join(f"{_PARSED}.{CHANGE}.operation = '{one}'" for one in self.only) or "true"
+        names = parsed.selectExpr(f"inline({RECORD})").columns
+        refused = F.coalesce(
+            *(
+                F.when(F.expr(f"exists({RECORD}, {_PARSED} -> ({written}) AND NOT coalesce({sql}, false))"), reason)
+                for sql, reason in ((_of_row(check, names), reason) for check, reason in self.checks)
+            )
+        )
+        reason = F.coalesce(BAD_REASON, refused)
+        return parsed.withColumns({BAD_REASON: reason, RECORD: F.when(reason.isNull(), F.col(RECORD))})
+
+
+def _of_row(check: str, names: Collection[str]) -> str:
+    """A rule about columns, as one about the fields of `_PARSED`: each name in it stands for the field's value."""
+    for name in names:
+        if re.search(rf"(?i)(?<!\w){re.escape(name)}(?!\w)", check):
+            check = f"get(transform(array({_PARSED}.{quoted(name)}), {quoted(name)} -> {check}), 0)"
+    return check
 
 
 def _of_columns(columns: StructType, names: tuple[str, ...] = ()) -> Iterator[tuple[str, str]]:

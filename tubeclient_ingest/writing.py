@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from spark_source.options.source_options import SourceOptions
 from spark_source.read.schema import spark_schema
-from spark_source.typed.record_format import BAD_REASON, LINEAGE, RecordFormat, or_fail, place_of, target_rows
+from spark_source.typed.record_format import ARRIVAL, BAD_REASON, LINEAGE, RecordFormat, or_fail, place_of, target_rows
 from tubeclient.errors import ConfigurationError
 from tubeclient_ingest.bad_records import BAD_ID, BadRecords
 from tubeclient_ingest.beginning import OvertakenRun
@@ -25,6 +25,7 @@ from tubeclient_ingest.sink import Sink
 from tubeclient_ingest.spark_errors import is_conflict, spark_errors
 from tubeclient_ingest.target import SparkTable, TableDetail
 from tubeclient_ingest.target_columns import TargetRules, check_columns, columns_of
+from tubeclient_ingest.upserts import WRITTEN, Upserts
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -51,6 +52,8 @@ class Counted(NamedTuple):
     """A bad record's place and reason; empty if there is none."""
     bad_by_minute: Mapping[int | None, int] = MappingProxyType({})
     """Bad records by their data time's minute, in ms since 1970, if that was asked for."""
+    others: int = 0
+    """Good ones that change no row."""
 
 
 class Retried(NamedTuple):
@@ -85,6 +88,10 @@ class Writer:
         self.sink = Sink(target, settings.consumer_group, evolve=settings.evolve)
         self._bad_records = bad_records
         self._format = record_format
+        self._upserts: Upserts | None = None
+        if record_format.keys:
+            self._upserts = Upserts(spark, settings.target, record_format.keys)
+        """How many rows of the last round were no change of a row, where the target has the newest state of keys."""
         self._rules = TargetRules()
         self._settled = 0
         self._detail: TableDetail | None = None
@@ -122,8 +129,12 @@ class Writer:
         self._detail = detail
         self._nothing = self._spark.createDataFrame([], columns)
         self._rules = TargetRules.of(detail.columns, detail.properties, self._nothing)
+        if self._upserts is not None:
+            self._rules = self._rules._replace(only=WRITTEN)
         if self._bad_records is not None:
             self._bad_records.open(create=create)
+        if self._upserts is not None:
+            self._upserts.open(columns)
 
     def settle(self, state: SinkState) -> None:
         """Remove rows of bad records that runs left which died or lost a race, of numbers that are taken by now. The
@@ -196,6 +207,8 @@ class Writer:
         before = self._of_retry(state)
         chosen = table.to_retry(state, self.detail, self._options, reason)
         unread = table.to_retry(state, self.detail, self._options, reason, unread=True).count()
+        if not self._format.has_change:
+            chosen = chosen.drop(ARRIVAL)
         with kept(self._rules.checked(self._format.parse(chosen))) as parsed:
             counted = _count(parsed)
             good = counted.total - counted.bad
@@ -205,7 +218,7 @@ class Writer:
                 rows = target_rows(parsed)
                 if LINEAGE in rows.columns:
                     rows = rows.withColumn(LINEAGE, rows[LINEAGE].dropFields(BAD_ID))
-                self.sink.append(rows.drop(BAD_ID), record, state)
+                self._commit(rows.drop(BAD_ID), record, state)
         return Retried(good, counted.bad, unread)
 
     def _of_retry(self, state: SinkState) -> SinkRecord:
@@ -231,16 +244,30 @@ class Writer:
             )
         return state.record
 
+    def _commit(self, rows: DataFrame, record: SinkRecord, state: SinkState) -> tuple[SinkState, int]:
+        """Write good rows. Returns what the target says then, and how many rows change nothing."""
+        upserts = self._upserts
+        if upserts is None:
+            return self.sink.append(rows, record, state), 0
+        with kept(upserts.newest(rows)) as newest:
+            deletes, others = upserts.count(newest)
+            if deletes:
+                upserts.remember(newest, state.numbered(record), self.detail)
+            return self.sink.append(None, record, state, lambda numbered: upserts.merge(newest, numbered)), others
+
     def _write(self, rows: DataFrame | None, record: SinkRecord, state: SinkState) -> tuple[SinkState, Counted]:
         table = self._bad_records
         if rows is None:
             return self.sink.append(self._nothing, record, state), Counted()
+        if self._format.has_change:
+            rows = _with_arrival(rows, state.numbered(record).sequence)
         if table is None:
             if self._rules.checks:
                 good = or_fail(self._rules.checked(self._format.parse(rows, keep=True)))
             else:
                 good = self._format.only_good(rows)
-            return self.sink.append(good, record, state), Counted()
+            after, others = self._commit(good, record, state)
+            return after, Counted(others=others)
         with kept(self._rules.checked(self._format.parse(rows))) as parsed:
             counted = _count(parsed, by_minute=self.by_minute)
             most = self._settings.max_bad_records
@@ -255,7 +282,8 @@ class Writer:
             record = replace(record, bad=counted.bad, counts=counts)
             if counted.bad:
                 table.add(parsed, state.numbered(record), self.detail)
-            return self.sink.append(target_rows(parsed), record, state), counted
+            after, others = self._commit(target_rows(parsed), record, state)
+            return after, counted._replace(others=others)
 
 
 def goes_on_from(state: SinkState, now: SinkState) -> bool:
@@ -283,6 +311,15 @@ def kept(frame: DataFrame) -> Iterator[DataFrame]:
         yield held
     finally:
         held.unpersist()
+
+
+def _with_arrival(rows: DataFrame, number: int) -> DataFrame:
+    """The source's rows with `ARRIVAL`. A partition's rows come in order, in one task after the other, so that the
+    place rises with them; from round to round the number does."""
+    from pyspark.sql import functions as F
+
+    place = F.monotonically_increasing_id().alias("place")
+    return rows.withColumn(ARRIVAL, F.struct(F.lit(number).cast("long").alias("round"), place))
 
 
 def _count(parsed: DataFrame, *, by_minute: bool = False) -> Counted:

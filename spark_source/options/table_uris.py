@@ -11,7 +11,7 @@ from typing import Final
 from tubeclient.errors import ConfigurationError
 from tubeclient.passwords import is_utf8
 
-__all__ = ["HADOOPS_S3", "check_folders", "is_name", "limited", "table_in_sql"]
+__all__ = ["HADOOPS_S3", "check_folders", "is_name", "limited", "table_in_sql", "table_of_deletes"]
 
 _IN_BACKQUOTES: Final = re.compile("`[^`]*`")
 
@@ -43,6 +43,13 @@ def is_name(place: str) -> bool:
 def table_in_sql(place: str) -> str:
     """A Delta table, by path or by name, as SQL names it."""
     return place if is_name(place) else f"delta.`{place.replace('`', '``')}`"
+
+
+def table_of_deletes(target: str) -> str:
+    """Where the deleted keys of a target are: beside it."""
+    if not is_name(target):
+        return f"{target.rstrip('/')}_deletes"
+    return f"{target[:-1]}_deletes`" if target.endswith("`") else f"{target}_deletes"
 
 
 def check_folders(places: Mapping[str, str | None], names: Collection[str] = ()) -> dict[str, str]:

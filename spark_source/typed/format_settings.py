@@ -8,17 +8,20 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from spark_source.options.settings_file import dashed
 from spark_source.typed.inlong_stream import StreamFormat, parse_stream
-from spark_source.typed.record_format import RecordFormat, as_records_mean
+from spark_source.typed.record_format import CHANGES, PLAIN_TYPES, RecordFormat, as_records_mean
 from tubeclient.errors import ConfigurationError
 from tubeclient.wire.message_time import zone_named
 
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
 __all__ = ["ENCODINGS", "FormatSettings"]
 
-_KINDS: Final = ("raw", "json", "csv", "kv")
+_KINDS: Final = ("raw", "json", "csv", "kv", *CHANGES)
 _TIMES: Final = ("timestampFormat", "dateFormat")
 _READERS: Final = (*_TIMES, "timestampNTZFormat")
 _OPTIONS: Final[Mapping[str, tuple[str, ...]]] = {
@@ -27,6 +30,8 @@ _OPTIONS: Final[Mapping[str, tuple[str, ...]]] = {
         *("allowComments", "allowSingleQuotes", "allowUnquotedFieldNames", "allowNumericLeadingZeros"),
         *("allowUnquotedControlChars", "allowNonNumericNumbers"),
     ),
+    "debezium-json": _READERS,
+    "canal-json": _TIMES,
     "csv": (
         *_READERS,
         *("quote", "escape", "charToEscapeQuoteEscaping", "nullValue", "emptyValue", "nanValue", "positiveInf"),
@@ -51,7 +56,7 @@ class FormatSettings:
     """What records mean; all None for raw."""
 
     format: str | None = None
-    """raw, json, csv or kv. None: what the InLong stream says, otherwise raw."""
+    """raw, json, csv, kv, canal-json or debezium-json. None: what the InLong stream says, otherwise raw."""
     schema: str | None = None
     """The columns as in CREATE TABLE, such as "id BIGINT NOT NULL, name STRING"; or a path that ends in .ddl."""
     schema_from_inlong: str | None = None
@@ -62,6 +67,10 @@ class FormatSettings:
     time_zone: str | None = None
     """IANA name of the zone of times that are written without one, in records and on messages. None: UTC."""
     format_options: Mapping[str, str] = field(default_factory=dict)
+    key: tuple[str, ...] = ()
+    """The columns that name a row, of which the target has the newest state. None: it has all rows."""
+    order_by: str | None = None
+    """The column that orders the rows of a key in json, csv and kv."""
 
     def __post_init__(self) -> None:
         if self.format is not None and self.format not in _KINDS:
@@ -73,8 +82,13 @@ class FormatSettings:
             given = sorted(name for name in _NEED_A_FORMAT if getattr(self, name))
             if given:
                 name = dashed(given[0])
-                raise ConfigurationError(f"{name} is given, and the format is raw; set format to json, csv or kv")
+                raise ConfigurationError(
+                    f"{name} is given, and the format is raw; set format to {', '.join(_KINDS[1:-1])} or {_KINDS[-1]}"
+                )
             return
+        if self.order_by is not None and (complete.kind in CHANGES or not self.key):
+            need = "key is not given; name the columns that name a row" if not self.key else f"{complete.kind} says it"
+            raise ConfigurationError(f"order-by says which row of a key is the newest, and {need}")
         if not complete.ddl.strip():
             raise ConfigurationError(
                 f"format {complete.kind} needs a schema, as 'id BIGINT, name STRING', or schema-from-inlong"
@@ -90,7 +104,7 @@ class FormatSettings:
             return RecordFormat()
         from pyspark.errors import PySparkException
         from pyspark.sql import SparkSession
-        from pyspark.sql.types import StructType
+        from pyspark.sql.types import StructField, StructType
 
         try:
             with as_records_mean(SparkSession.active()):
@@ -100,6 +114,11 @@ class FormatSettings:
             raise ConfigurationError(f"the schema cannot be parsed: {reason.strip()}") from None
         if not isinstance(schema, StructType):
             raise ConfigurationError(f"the schema {complete.ddl!r} names no column; write names and types")
+        keys = tuple(self._column(schema, "key", name) for name in self.key)
+        order_by = None if self.order_by is None else self._column(schema, "order-by", self.order_by)
+        schema = StructType(
+            [StructField(one.name, one.dataType, one.nullable and one.name not in keys) for one in schema]
+        )
         options = {name: value for name, value in complete.options.items() if name != "kvSeparator"}
         return RecordFormat(
             complete.kind,
@@ -110,7 +129,20 @@ class FormatSettings:
             encoding=_encoding_named(complete.encoding),
             time_zone=self.zone,
             options=options,
+            keys=keys,
+            order_by=order_by,
         )
+
+    def _column(self, schema: StructType, setting: str, name: str) -> str:
+        """The schema's name of a column that can be compared."""
+        found = next((one for one in schema if one.name.lower() == name.lower()), None)
+        if found is None:
+            raise ConfigurationError(f"{setting} is {name}, which the schema has not; it has {', '.join(schema.names)}")
+        if found.dataType.typeName() not in PLAIN_TYPES:
+            raise ConfigurationError(
+                f"{setting} is {name}, of type {found.dataType.simpleString()}; name a plain column"
+            )
+        return found.name
 
     def _check_separators(self, settings: StreamFormat) -> None:
         characters = {"separator": settings.separator, "escape": settings.escape}
@@ -118,8 +150,8 @@ class FormatSettings:
             characters["kvSeparator"] = settings.options.get("kvSeparator", _KV_SEPARATOR)
         given = {name: value for name, value in characters.items() if value is not None}
         for name, value in given.items():
-            if settings.kind == "json":
-                raise ConfigurationError(f"{name} is for csv and kv, and the format is json; remove it")
+            if settings.kind not in _SEPARATORS:
+                raise ConfigurationError(f"{name} is for csv and kv, and the format is {settings.kind}; remove it")
             if not value or (len(value) > 1 and not _has_quotes(settings)):
                 raise ConfigurationError(f"{name} is {value!r}; it must be one character")
         if len(set(given.values())) < len(given):
@@ -178,7 +210,7 @@ def _has_quotes(settings: StreamFormat) -> bool:
     return settings.kind == "csv" and settings.escape is None and settings.options.get("quote") != ""
 
 
-_NEED_A_FORMAT: Final = ("schema", "separator", "escape", "encoding", "format_options")
+_NEED_A_FORMAT: Final = ("schema", "separator", "escape", "encoding", "format_options", "key", "order_by")
 
 
 def _character(text: str) -> str:

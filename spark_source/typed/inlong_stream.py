@@ -15,7 +15,7 @@ class StreamFormat:
     """What is said of a stream's records."""
 
     kind: str
-    """raw, json, csv or kv."""
+    """raw, json, csv, kv, canal-json or debezium-json."""
     ddl: str
     """The columns as in CREATE TABLE."""
     separator: str | None = None
@@ -33,16 +33,16 @@ def parse_stream(text: str, kind: str | None = None) -> StreamFormat:
     """
     document = _document(text)
     own = str(document.get("dataType") or "").lower()
-    kind = kind or own
+    kind = kind or _CHANGES.get(own, own)
     if kind == own == "raw":
         return StreamFormat(kind, "")
-    if kind not in ("json", "csv", "kv"):
+    if kind not in ("json", "csv", "kv", *_CHANGES.values()):
         raise ValueError(f"has dataType {document.get('dataType')!r}; say format json, csv or kv if records have it")
     formats: dict[str, set[str]] = {}
     columns = _columns(document, formats)
     options = _time_options(formats)
     escape = separator = None
-    if kind != "json":
+    if kind in ("csv", "kv"):
         separator = _character(document, "dataSeparator")
         escape = _character(document, "dataEscapeChar")
     if kind == "kv" and document.get("lineSeparator"):
@@ -87,6 +87,9 @@ def _columns(document: Mapping[str, Any], formats: dict[str, set[str]]) -> dict[
         columns[name] = _type(name, one.get("fieldType"), one.get("fieldFormat"), formats)
     return columns
 
+
+_CHANGES: Final = {"canal": "canal-json", "debezium_json": "debezium-json"}
+"""Data types of InLong's whose records are changes."""
 
 _TYPES: Final[Mapping[str, str]] = {
     one: spark

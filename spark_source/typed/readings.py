@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from spark_source.typed.record_format import RecordFormat
 
-__all__ = ["Reading", "reading_of"]
+__all__ = ["Reading", "cast_of", "faults_of", "json_of", "reading_of"]
 
 
 class Reading(NamedTuple):
@@ -36,18 +36,20 @@ class Reading(NamedTuple):
     """The schema's columns, in its order, with its names."""
     fault: Column
     """What is wrong, and in which column; null in a good record."""
+    envelope: Column | None = None
+    """Computed before `read`, which uses it, as the others do."""
 
 
 def reading_of(form: RecordFormat, text: Column, read: Column) -> Reading:
     """How `form` reads `text`; `read` is the column in which the caller keeps `Reading.read`."""
     if form.kind == "json":
-        return _json(form, text, read)
+        return json_of(form, text, read)
     if form.kind == "csv" and form.escape is None and form.options.get("quote") != "":
         return _csv(form, text, read)
     return _split(form, text, read)
 
 
-def _json(form: RecordFormat, text: Column, read: Column) -> Reading:
+def json_of(form: RecordFormat, text: Column, read: Column) -> Reading:
     """JSON objects.
 
     Spark reads one value and takes no notice of what follows it. So the text becomes the one element of a list within
@@ -127,7 +129,7 @@ def _csv(form: RecordFormat, text: Column, read: Column) -> Reading:
     # Decimals are read as texts first: their numbers may be wild. Spark's csv takes 1,234.5.
     first = [f for f in schema.fields if f.dataType.typeName() == "decimal"]
     columns = [
-        _cast(form, F.replace(read[f.name], F.lit(","), F.lit("")), f) if f in first else read[f.name]
+        cast_of(form, F.replace(read[f.name], F.lit(","), F.lit("")), f) if f in first else read[f.name]
         for f in schema.fields
     ]
     misfits = (_misfit(f, read[f.name], column) for f, column in zip(schema.fields, columns, strict=True) if f in first)
@@ -179,17 +181,12 @@ def _split(form: RecordFormat, text: Column, read: Column) -> Reading:
         ]
     null = F.lit(form.options.get("nullValue", ""))
     given = [F.when((one != "") & (one != null), one) for one in texts]
-    columns = [_cast(form, one, field) for one, field in zip(given, schema.fields, strict=True)]
-    fault = F.coalesce(
-        *fault_of_escapes(text, form.escape),
-        *faults,
-        *map(_misfit, schema.fields, given, columns),
-        *_limits(schema, columns),
-    )
+    columns = [cast_of(form, one, field) for one, field in zip(given, schema.fields, strict=True)]
+    fault = F.coalesce(*fault_of_escapes(text, form.escape), *faults, *faults_of(schema, given, columns))
     return Reading(split, _named(schema, columns), fault)
 
 
-def _cast(form: RecordFormat, text: Column, field: StructField) -> Column:
+def cast_of(form: RecordFormat, text: Column, field: StructField) -> Column:
     """A field's text as its column; null if it does not fit."""
     kind = field.dataType.typeName()
     if kind == "decimal":
@@ -202,6 +199,12 @@ def _cast(form: RecordFormat, text: Column, field: StructField) -> Column:
         as_json = F.to_json(F.struct(text.alias(field.name)))
         return F.from_json(as_json, _nullable(StructType([field])), _options(form, _CORRUPT))[field.name]
     return text.try_cast(field.dataType)
+
+
+def faults_of(schema: StructType, texts: Sequence[Column], columns: Sequence[Column]) -> Iterator[Column]:
+    """What is wrong with columns that were cast of these texts."""
+    yield from map(_misfit, schema.fields, texts, columns)
+    yield from _limits(schema, columns)
 
 
 def _is_beyond(number: Column, text: Column) -> Column:

@@ -23,10 +23,14 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructField, StructType
 
 __all__ = [
+    "ARRIVAL",
     "BAD_REASON",
     "BAD_RECORD",
+    "CHANGE",
+    "CHANGES",
     "LINEAGE",
     "MEANING",
+    "PLAIN_TYPES",
     "RECORD",
     "UNREAD",
     "VALUE",
@@ -49,8 +53,15 @@ VALUE: Final = "value"
 """The source's column of the record's bytes."""
 LINEAGE: Final = "tubemq"
 """The target's struct of where a typed row comes from: the source's columns but value and badReason."""
+CHANGE: Final = "change"
+"""The target's struct of what was done to a row, and of what orders the changes of a key."""
+ARRIVAL: Final = "__arrival"
+"""struct<round: BIGINT, place: BIGINT>, beside the source's columns: the round that read the message, and its place
+there. Orders changes that the record itself does not."""
+CHANGES: Final = ("canal-json", "debezium-json")
+"""Formats of which a record has any number of rows: `RECORD` is a list of them, and bad or good as a whole."""
 
-_PLAIN_TYPES: Final = (
+PLAIN_TYPES: Final = (
     *("boolean", "byte", "short", "integer", "long", "float", "double", "decimal", "string"),
     *("date", "timestamp", "timestamp_ntz"),
 )
@@ -89,6 +100,8 @@ _MOST_COMPILED_BYTES: Final = 8_000
 _MARK: Final = "\ufeff"
 _LINE_ENDS: Final = "\r\n"
 _TEXT: Final = "__text"
+_ENVELOPE: Final = "__envelope"
+_ARRIVAL: Final = "struct<round: bigint, place: bigint>"
 _READ: Final = "__read"
 
 
@@ -100,7 +113,7 @@ class RecordFormat:
     """
 
     kind: str = "raw"
-    """raw, json, csv or kv."""
+    """raw, json, csv, kv, canal-json or debezium-json."""
     schema: StructType | None = None
     separator: str = ","
     """Between the fields of csv, and between the pairs of kv."""
@@ -114,6 +127,10 @@ class RecordFormat:
     """IANA name of the zone of times that are written without one."""
     options: Mapping[str, str] = field(default_factory=dict)
     """Options of Spark's from_json or from_csv, as `timestampFormat`; kv takes some of them."""
+    keys: tuple[str, ...] = ()
+    """The columns that name a row of the target, which are NOT NULL. With them rows have `CHANGE`, in each format."""
+    order_by: str | None = None
+    """The column that orders the rows of a key; not for `CHANGES`."""
 
     def __post_init__(self) -> None:
         if (self.kind == "raw") != (self.schema is None):
@@ -123,6 +140,10 @@ class RecordFormat:
             raise ConfigurationError(
                 f"the schema has a column {LINEAGE}, which is where the target says where a row comes from; give it"
                 " another name"
+            )
+        if self.has_change and CHANGE in names:
+            raise ConfigurationError(
+                f"the schema has a column {CHANGE}, which is where the target says what was done to a row; leave it out"
             )
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:
@@ -134,13 +155,18 @@ class RecordFormat:
 
     def _check_type(self, one: StructField) -> None:
         kind = one.dataType.typeName()
-        if kind not in _PLAIN_TYPES and (self.kind != "json" or kind not in _NESTED_TYPES):
+        if kind not in PLAIN_TYPES and (self.kind not in ("json", "debezium-json") or kind not in _NESTED_TYPES):
             text = "; write STRING" if kind in ("char", "varchar") else ""
             raise ConfigurationError(
                 f"column {one.name} is {one.dataType.simpleString()}, a type that {self.kind} has not{text}"
             )
         if '"nullable":false' in one.dataType.json() or '"containsNull":false' in one.dataType.json():
             raise ConfigurationError(f"NOT NULL within column {one.name} is not checked; it is for whole columns")
+
+    @property
+    def has_change(self) -> bool:
+        """Whether its rows have `CHANGE`."""
+        return self.kind in CHANGES or bool(self.keys)
 
     @property
     def columns(self) -> StructType:
@@ -165,12 +191,17 @@ class RecordFormat:
         if names not in self._made:
             source = F.col(BAD_REASON) if BAD_REASON in names else none
             unread = source.isNotNull().alias(UNREAD)
-            lineage = F.struct(*(F.col(name) for name in names if name not in (VALUE, BAD_REASON)))
+            lineage = F.struct(*(F.col(name) for name in names if name not in (VALUE, BAD_REASON, ARRIVAL)))
+            arrival = F.col(ARRIVAL) if ARRIVAL in names else F.lit(None).cast(_ARRIVAL)
             if self.schema is None:
                 steps, record = [[*own, source.alias(BAD_REASON), unread]], F.struct(*own)
             else:
-                steps, columns = self._reading(own, source, unread)
-                record = F.struct(*columns, lineage.alias(LINEAGE))
+                steps, columns = self._reading(own, source, unread, arrival)
+                if self.kind in CHANGES:
+                    record = F.transform(columns[0], lambda row: row.withField(LINEAGE, lineage))
+                else:
+                    change = [self._change(columns, arrival)] if self.keys else []
+                    record = F.struct(*columns, *change, lineage.alias(LINEAGE))
             good = F.when(F.col(BAD_REASON).isNull(), record)
             self._made[names] = [*steps, [*own, good.alias(RECORD), F.col(BAD_REASON), F.col(UNREAD)]]
         return reduce(lambda frame, columns: frame.select(*columns), self._made[names], rows)
@@ -182,28 +213,42 @@ class RecordFormat:
         return {}
 
     def _reading(
-        self, own: list[Column], source: Column, unread: Column
+        self, own: list[Column], source: Column, unread: Column, arrival: Column
     ) -> tuple[list[list[Column]], tuple[Column, ...]]:
-        """Steps after which the record's columns can be computed, and those."""
+        """Steps after which the record's columns can be computed, and those; for `CHANGES` it is the list of rows."""
         from pyspark.sql import functions as F
 
+        from spark_source.typed.changes import changes_of
         from spark_source.typed.readings import reading_of
 
-        reading = reading_of(self, F.col(_TEXT), F.col(_READ))
+        text, read = F.col(_TEXT), F.col(_READ)
+        if self.kind in CHANGES:
+            reading = changes_of(self, text, F.col(_ENVELOPE), read, arrival)
+        else:
+            reading = reading_of(self, text, read)
+        empty = [F.when(F.col(VALUE).isNull(), "the record is null"), F.when(text == "", "the record is empty")]
         reason = F.coalesce(
             source,
-            F.when(F.col(VALUE).isNull(), "the record is null"),
-            F.when(F.col(_TEXT).isNull(), f"the bytes are not text in {self.encoding}"),
-            F.when(F.col(_TEXT) == "", "the record is empty"),
+            F.when(F.col(VALUE).isNotNull() & text.isNull(), f"the bytes are not text in {self.encoding}"),
+            *(empty if self.kind != "debezium-json" else ()),  # there they have a meaning
             reading.fault,
         )
-        # Spark moves a filter on the reason below a column that is deterministic, and then reads each text again for
-        # each mention of the column. The partition's number is always there, and counts as not deterministic.
-        read = F.when(F.spark_partition_id() >= 0, reading.read)
-        texts = [F.col("*"), self._text().alias(_TEXT)]
-        with_read = [F.col("*"), read.alias(_READ)]
-        with_reason = [*own, F.col(_READ), F.col(_TEXT), reason.alias(BAD_REASON), unread]
-        return [texts, with_read, with_reason], reading.columns
+        steps, kept = [[F.col("*"), self._text().alias(_TEXT)]], [*own, text, read]
+        if reading.envelope is not None:
+            steps.append([F.col("*"), _once(reading.envelope).alias(_ENVELOPE)])
+            kept.append(F.col(_ENVELOPE))
+        steps += [[F.col("*"), _once(reading.read).alias(_READ)], [*kept, reason.alias(BAD_REASON), unread]]
+        return steps, reading.columns
+
+    def _change(self, columns: tuple[Column, ...], arrival: Column) -> Column:
+        """`CHANGE` of a row that is no change of a database: it is written over what its key had."""
+        from pyspark.sql import functions as F
+
+        from spark_source.typed.changes import change_of
+
+        order = [columns[self.columns.names.index(self.order_by)]] if self.order_by is not None else []
+        came = (arrival[name].alias(name) for name in ("round", "place"))
+        return change_of(F.lit("update"), *order, *came).alias(CHANGE)
 
     def only_good(self, rows: DataFrame) -> DataFrame:
         """The source's rows as the target has them; a bad one ends the job. raw has no bad ones: its rows are as the
@@ -242,9 +287,23 @@ def as_records_mean(spark: SparkSession, more: Mapping[str, str] = MappingProxyT
         yield
 
 
+def _once(read: Column) -> Column:
+    """A column that Spark computes once for each row. It moves a filter on the reason below a column that is
+    deterministic, and then reads each text again for each mention of the column. The partition's number is always
+    there, and counts as not deterministic."""
+    from pyspark.sql import functions as F
+
+    return F.when(F.spark_partition_id() >= 0, read)
+
+
 def target_rows(parsed: DataFrame) -> DataFrame:
     """The good rows of `RecordFormat.parse`, as the target has them: the record's columns."""
-    return parsed.where(f"{BAD_REASON} IS NULL").select(f"{RECORD}.*")
+    return _rows_of(parsed.where(f"{BAD_REASON} IS NULL"))
+
+
+def _rows_of(parsed: DataFrame) -> DataFrame:
+    has_many = parsed.schema[RECORD].dataType.typeName() == "array"
+    return parsed.selectExpr(f"inline({RECORD})" if has_many else f"{RECORD}.*")
 
 
 def or_fail(parsed: DataFrame) -> DataFrame:
@@ -253,7 +312,7 @@ def or_fail(parsed: DataFrame) -> DataFrame:
     from pyspark.sql import functions as F
 
     text = F.concat(F.lit(BAD_RECORD), place_of(parsed), F.lit(": "), F.col(BAD_REASON))
-    return parsed.withColumn(RECORD, F.coalesce(F.col(RECORD), F.raise_error(text))).select(f"{RECORD}.*")
+    return _rows_of(parsed.withColumn(RECORD, F.coalesce(F.col(RECORD), F.raise_error(text))))
 
 
 def place_of(parsed: DataFrame) -> Column:

@@ -9,7 +9,16 @@ from typing import TYPE_CHECKING
 
 from spark_source.session_confs import SESSION_ZONE
 from spark_source.typed.format_settings import FormatSettings
-from spark_source.typed.record_format import BAD_REASON, LINEAGE, MEANING, RECORD, VALUE, RecordFormat
+from spark_source.typed.record_format import (
+    BAD_REASON,
+    CHANGE,
+    CHANGES,
+    LINEAGE,
+    MEANING,
+    RECORD,
+    VALUE,
+    RecordFormat,
+)
 from tubeclient.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -29,11 +38,13 @@ def typed(
     encoding: str = "UTF-8",
     options: Mapping[str, str] | None = None,
 ) -> DataFrame:
-    """Read the column `value` as `format` (json, csv or kv) with `schema`, as `tubeclient ingest` does.
+    """Read the column `value` as `format` (json, csv, kv, canal-json or debezium-json) with `schema`, as `tubeclient
+    ingest` does.
 
     `frame` is what `format("tubeclient")` reads, batch or stream, or any frame with a binary `value`. Each of its rows
     is one of the result, with the columns of `schema`, all null in a bad record; `tubemq`, a struct of all columns of
-    `frame`; and `badReason`, null in a good one. Nothing runs yet. `schema` is as in CREATE TABLE, or the path of such
+    `frame`; and `badReason`, null in a good one. Of a record of canal-json or debezium-json each change is a row, with
+    a struct `change` behind the schema's columns. Nothing runs yet. `schema` is as in CREATE TABLE, or the path of such
     a file that ends in .ddl; NOT NULL makes records without a value bad. `options` are Spark's of from_json and
     from_csv, as far as ingest takes them. Times without a zone are in the session's.
 
@@ -61,8 +72,12 @@ def typed(
     # As one column, so that no name in the frame clashes with the parser's.
     kept = [name for name in (VALUE, BAD_REASON) if name in frame.columns]
     packed = frame.select(F.struct("*").alias(LINEAGE), *kept)
+    parsed = form.parse(packed)
+    if form.kind in CHANGES:
+        parsed = parsed.select(F.explode_outer(RECORD).alias(RECORD), LINEAGE, BAD_REASON)
+        names = [*names, CHANGE]
     columns = [F.col(RECORD)[name].alias(name) for name in names]
-    return form.parse(packed).select(*columns, LINEAGE, BAD_REASON)
+    return parsed.select(*columns, LINEAGE, BAD_REASON)
 
 
 def _check_session(frame: DataFrame, form: RecordFormat) -> None:

@@ -162,7 +162,7 @@ class Scenario:
         end = server.store(topic, store_id).max_offset
         ahead = any(
             at > end
-            for key, at in self.planned().items()
+            for key, at in (*self.planned().items(), *self.world.in_round.items())
             if (key.topic, key.broker_id, key.store.store_id) == (topic, broker_id, store_id)
         )
         if not ahead:

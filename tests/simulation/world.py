@@ -79,6 +79,8 @@ class World:
         """Those of them whose loss is to be reported, because a batch was planned past the offset given here."""
         self.positions: Callable[[], dict[PartitionKey, int]] = dict
         """How far batches of the group were planned."""
+        self.in_round: dict[PartitionKey, int] = {}
+        """Where the round ends that is being written, of a job of several tables."""
         self.has_begun: Callable[[], bool] = lambda: True
         """Whether anything keeps where the group began, at its earliest message."""
         self.on_task: Callable[[Sequence[Row]], None] = lambda _: None

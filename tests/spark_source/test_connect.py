@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -98,6 +99,26 @@ def test_ingest_over_connect(client: OtherDriver, feed: Feed, tmp_path: Path, by
     assert client.call("bad_records", settings=own) == [["2", "retried"], ['{"name": "x"}', "bad"]]
     table = rows if by_name else f"delta.`{rows}`"
     assert client.call("sql", text=f"SELECT id FROM {table} ORDER BY id") == [[1], [2], [3]]
+
+
+def test_the_newest_state_of_each_key_over_connect(client: OtherDriver, feed: Feed, tmp_path: Path) -> None:
+    def change(op: str, ts_ms: int, **row: Any) -> str:
+        return json.dumps({"op": op, "source": {"ts_ms": ts_ms}, "before" if op == "d" else "after": row})
+
+    rows, bad = (str(tmp_path / name) for name in ("rows", "bad"))
+    own = settings_of(feed, rows, format="debezium-json", schema="id BIGINT, v BIGINT NOT NULL", bad_records=bad)
+    own["key"] = ["id"]
+    load(feed, [change("c", 1, id=1, v=1), change("c", 1, id=2, v=1), change("u", 2, id=1, v=2), change("u", 3, id=1)])
+    assert client.call("ingest", settings=own) == [3, 1]
+    load(feed, [change("d", 3, id=2), change("u", 1, id=1, v=3)])
+    assert client.call("ingest", settings=own) == [2, 0]
+    load(feed, [change("u", 2, id=2, v=4)])
+    assert client.call("ingest", settings=own) == [0, 0]
+    assert client.call("sql", text=f"SELECT id, v FROM delta.`{rows}`") == [[1, 2]]
+    loose = {**own, "schema": "id BIGINT, v BIGINT"}
+    assert client.call("retry", settings=loose) == [1, 0]
+    assert client.call("sql", text=f"SELECT id, v FROM delta.`{rows}`") == [[1, None]]
+    assert client.call("ingest", settings=loose) == [0, 0]
 
 
 def test_the_notebook_for_databricks_runs_with_names_and_a_secret(client: OtherDriver, tmp_path: Path) -> None:

@@ -54,7 +54,8 @@ class Output:
                 if time.monotonic() >= self._next:
                     self._next = time.monotonic() + _EVERY_SECONDS
                     typer.echo(
-                        f"{event.total_rows:,} rows{_bad(event.total_bad_rows)} in {counted(self._rounds, 'round')},"
+                        f"{event.total_rows:,} rows{_apart(event.total_bad_rows, event.total_other_rows)} in"
+                        f" {counted(self._rounds, 'round')},"
                         f" {event.rows_per_second:,.0f} rows/s, {_behind(event.rows_behind)}"
                     )
 
@@ -76,14 +77,16 @@ def summary_line(summary: IngestSummary) -> str:
     """The last line of a run."""
     rate = summary.rows / summary.seconds if summary.seconds else 0.0
     return (
-        f"{'stopped' if summary.stopped else 'done'}: {summary.rows:,} rows{_bad(summary.bad_rows)} in"
+        f"{'stopped' if summary.stopped else 'done'}: {summary.rows:,} rows"
+        f"{_apart(summary.bad_rows, summary.other_rows)} in"
         f" {counted(summary.rounds, 'round')}, {summary.seconds:.1f} s, {rate:,.0f} rows/s,"
         f" {_behind(summary.rows_behind)}"
     )
 
 
-def _bad(rows: int) -> str:
-    return f" ({rows:,} bad)" if rows else ""
+def _apart(bad: int, others: int) -> str:
+    found = [f"{count:,} {what}" for count, what in ((bad, "bad"), (others, "more change no row")) if count]
+    return f" ({', '.join(found)})" if found else ""
 
 
 def _behind(rows: int | None) -> str:

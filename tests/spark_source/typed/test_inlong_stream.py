@@ -37,6 +37,7 @@ def test_kv_and_json() -> None:
     text = stream(("id", "int"), dataType="KV", dataSeparator="38", kvSeparator="58")
     assert parse_stream(text) == StreamFormat("kv", "`id` INT", "&", options={"kvSeparator": ":"})
     assert parse_stream(text, "json") == StreamFormat("json", "`id` INT")
+    assert parse_stream(stream(("id", "int"), dataType="CANAL")) == StreamFormat("canal-json", "`id` INT")
 
 
 def test_a_raw_stream_has_no_columns() -> None:
@@ -117,7 +118,7 @@ def test_fields_are_not_left_out_in_silence() -> None:
         (stream(("id", "int"), dataSeparator="1" * 30), "dataSeparator 11111111111111111111, which is no character"),
         (stream(("id", "int"), dataEscapeChar="1114112"), "dataEscapeChar 1114112, which is no character"),
         (stream(), "has no fields"),
-        (stream(("id", "int"), dataType="canal"), "has dataType 'canal'; say format"),
+        (stream(("id", "int"), dataType="jce"), "has dataType 'jce'; say format"),
         (stream(("x", "FUNCTION")), "the field x of type FUNCTION"),
         (stream(("x", "MAP")), "what is in the MAP field x"),
         (stream(nested("x", "ARRAY", {})), "what is in the ARRAY field x"),

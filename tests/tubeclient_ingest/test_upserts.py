@@ -1,0 +1,306 @@
+"""A target with the newest state of each key: it is what the changes say, however they come."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import pytest
+from deltalake import DeltaTable
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+from embedded_tubemq.storage.store import NewMessage
+from spark_source.options.table_uris import table_of_deletes
+from spark_source.typed.format_settings import FormatSettings
+from tests.tubeclient_ingest.bench import Bench
+from tests.tubeclient_ingest.lake import KEY, Lake, killed_at
+from tubeclient.conditions import said
+from tubeclient.errors import ConfigurationError
+from tubeclient.keys import INDEX_ENTRY_BYTES
+from tubeclient_ingest.beginning import OvertakenRun
+from tubeclient_ingest.job import IngestFailed
+from tubeclient_ingest.settings import IngestSettings
+from tubeclient_ingest.upserts import Upserts
+from tubeclient_ingest.writing import Retried
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+pytestmark = pytest.mark.spark
+
+STRICT = "id BIGINT, v BIGINT NOT NULL"
+LOOSE = "id BIGINT, v BIGINT"
+
+
+class Change(NamedTuple):
+    """What happened to a row."""
+
+    key: int
+    time: int
+    position: int
+    is_delete: bool = False
+    is_bad: bool = False
+    """Whether only `LOOSE` takes it: there is no v."""
+
+    def body(self, number: int) -> bytes:
+        row = {"id": self.key, "v": number}
+        if self.is_bad:
+            del row["v"]
+        image = {"op": "d", "before": row} if self.is_delete else {"op": "u", "after": row}
+        return json.dumps({**image, "source": {"ts_ms": self.time, "pos": self.position}}).encode()
+
+
+class Keyed(Lake):
+    """A lake whose records are changes."""
+
+    def __init__(self, spark: SparkSession, folder: Path, changes: Sequence[Change]) -> None:
+        super().__init__(spark, folder)
+        self.changes = changes
+        self.in_second_task = False
+        self.take(STRICT)
+
+    def take(self, schema: str) -> None:
+        wanted = self.settings(format="debezium-json", schema=schema, key=("ID",))
+        self.record_format = wanted.records.record_format()
+
+    def records(self, start: int, end: int) -> DataFrame:
+        frame = super().records(start, end)
+        bodies = {number: one.body(number) for number, one in enumerate(self.changes[start:end], start)}
+        of_numbers = self.spark.createDataFrame([*bodies.items()], "id BIGINT, body BINARY").collect()
+        assert len(of_numbers) == end - start
+        # As one partition has them: in order.
+        rows = [{**row.asDict(), "value": bodies[row.messageId]} for row in frame.orderBy("messageId").collect()]
+        read = self.spark.createDataFrame(rows, frame.schema).coalesce(1)
+        return read.where("rand() > 2").union(read) if self.in_second_task else read
+
+    def end(self) -> int:
+        return self.start().writer.sink.look().ends.get(KEY, 0) // INDEX_ENTRY_BYTES
+
+    def state(self) -> dict[int, int | None]:
+        rows = self.spark.table(f"delta.`{self.target}`").select("id", "v").collect()
+        assert len({row.id for row in rows}) == len(rows)
+        return {row.id: row.v for row in rows}
+
+    def wanted(self, end: int, *, with_bad: bool) -> dict[int, int | None]:
+        """The model: the last change of each key."""
+        last: dict[int, tuple[tuple[int, int, int], Change]] = {}
+        for number, one in enumerate(self.changes[:end]):
+            order = one.time, one.position, number
+            if (with_bad or not one.is_bad or one.is_delete) and (one.key not in last or order > last[one.key][0]):
+                last[one.key] = order, one
+        return {key: None if one.is_bad else order[2] for key, (order, one) in last.items() if not one.is_delete}
+
+
+STEPS = st.permutations(["round", "round", "killed", "restore", "replay", "retry"])
+
+
+@pytest.mark.timeout(1_200)
+@settings(max_examples=2, deadline=None, suppress_health_check=[*HealthCheck], phases=[Phase.generate])
+@given(seed=st.integers(0, 2**32), steps=STEPS)
+def test_the_table_is_what_the_model_says(
+    delta_spark: SparkSession, tmp_path_factory: pytest.TempPathFactory, seed: int, steps: list[str]
+) -> None:
+    """Each of many keys is a trial of its own."""
+    draw = random.Random(seed)
+    log = [Change(draw.randrange(80), draw.randrange(4), draw.randrange(2), draw.random() < 0.4) for _ in range(400)]
+    for number in draw.sample(range(len(log)), 60):
+        if not log[number].is_delete:
+            # A place in the round is not known of a bad record; the log's place is.
+            log[number] = log[number]._replace(is_bad=True, position=10 + number)
+    lake = Keyed(delta_spark, tmp_path_factory.mktemp("keyed"), log)
+    lake.run()
+    is_early = False
+    for step in steps:
+        size = draw.randrange(min(len(lake.changes) - lake.end(), 150) + 1)
+        if step == "replay":
+            again = [one for one in log if not one.is_bad]
+            lake.changes = [*lake.changes, *draw.sample(again, 100)]
+        elif step == "killed":
+            killed_at(Upserts, "merge", after=False, run=lambda size=size: lake.run(size))  # type: ignore[misc]
+            is_early = True
+        elif step == "restore":
+            lake.restore(draw.randrange(DeltaTable(str(lake.target)).version() + 1))
+            lake.run(0)
+            is_early = True
+        elif step == "retry":
+            lake.start().writer.retry(None)
+        else:
+            lake.run(size)
+        if not is_early:
+            assert lake.state() == lake.wanted(lake.end(), with_bad=False)
+    lake.run(len(lake.changes) - lake.end())
+    assert lake.state() == lake.wanted(len(lake.changes), with_bad=False)
+    lake.take(LOOSE)
+    lake.start().writer.retry(None)
+    assert lake.state() == lake.wanted(len(lake.changes), with_bad=True)
+    # From the beginning, in one piece, and once more.
+    lake.restore(0)
+    lake.run(len(lake.changes), 0)
+    assert lake.state() == lake.wanted(len(lake.changes), with_bad=True)
+
+
+def test_late_changes_bring_no_row_back(delta_spark: SparkSession, tmp_path: Path) -> None:
+    lake = Keyed(delta_spark, tmp_path, [
+        Change(1, 5, 0), Change(2, 5, 0),
+        Change(1, 7, 0, is_delete=True), Change(2, 4, 0), Change(3, 6, 0, is_delete=True), Change(2, 6, 0, is_bad=True),
+        Change(1, 6, 0), Change(3, 5, 0), Change(1, 7, 0, is_delete=True),
+        Change(1, 8, 0),
+    ])  # fmt: skip
+    lake.run(2, 4)
+    assert lake.state() == {2: 1}
+    killed_at(Upserts, "merge", after=True, run=lambda: lake.run(3))
+    assert lake.state() == {2: 1}
+    lake.run(1)
+    assert lake.state() == {2: 1, 1: 9}
+    lake.take(LOOSE)
+    assert lake.start().writer.retry(None) == Retried(1, 0)
+    assert lake.state() == {2: None, 1: 9}
+    state = lake.start().writer.sink.look()
+    assert (state.sequence, state.taken_out, state.is_whole, state.ends[KEY]) == (5, None, True, 280)
+    assert {one["operation"] for one in DeltaTable(str(lake.target)).history(5)} == {"MERGE"}
+
+
+def test_a_delete_of_a_run_that_died_is_older_than_what_came_after_it(
+    delta_spark: SparkSession, tmp_path: Path
+) -> None:
+    """In the same millisecond, where the place in the round decides, which was another one in that run."""
+    lake = Keyed(delta_spark, tmp_path, [Change(1, 5, 0, is_delete=True), Change(1, 5, 0)])
+    lake.in_second_task = True
+    killed_at(Upserts, "merge", after=False, run=lambda: lake.run(1))
+    lake.in_second_task = False
+    lake.run(2)
+    assert lake.state() == {1: 1}
+
+
+def canal(kind: str, *rows: dict[str, str | None], es: int, **more: Any) -> bytes:
+    return json.dumps({"data": rows or None, "type": kind, "es": es, "ts": es, "id": 1, **more}).encode()
+
+
+def send(bench: Bench, *bodies: bytes) -> None:
+    bench.tube.load("clicks", [NewMessage(0, body) for body in bodies])
+
+
+def rows(bench: Bench, *columns: str) -> list[tuple[Any, ...]]:
+    found = bench.spark.table(f"delta.`{bench.settings.target}`").select(*columns).collect()
+    return sorted(map(tuple, found), key=str)
+
+
+def test_a_job_with_a_table_of_its_owners_rules(bench: Bench) -> None:
+    where = bench.settings.target
+    how = {"format": "canal-json", "schema": "id BIGINT, name STRING", "key": ("id",), "evolve": True}
+    bad = str(bench.folder / "bad")
+    bench.spark.sql(
+        f"CREATE TABLE delta.`{where}` (id BIGINT NOT NULL, name VARCHAR(3) NOT NULL, note STRING,"
+        " first STRING GENERATED ALWAYS AS (substring(name, 1, 1))) USING delta"
+    )
+    bench.spark.sql(f"ALTER TABLE delta.`{where}` ADD CONSTRAINT even CHECK (id % 2 = 0 OR name = 'odd')")
+    send(
+        bench,
+        canal("INSERT", {"id": "2", "name": "a"}, {"id": "4", "name": "b"}, es=1),
+        canal("INSERT", {"id": "6", "name": "c"}, {"id": "7", "name": "c"}, es=1),
+        canal("INSERT", {"id": "8", "name": "long"}, es=1),
+        canal("INSERT", {"id": None, "name": "x"}, es=1),
+        canal("ALTER", isDdl=True, es=1),
+    )
+    with pytest.raises(IngestFailed) as caught:
+        bench.run(**how)
+    assert said(caught.value).startswith("[BAD_RECORD] bad record in topic clicks, partition 1:clicks:0, message id ")
+    assert (DeltaTable(where).history(1)[0]["operation"], rows(bench, "id")) == ("WRITE", [])
+    [one] = bench.run(**how, bad_records=bad)
+    assert (one.rows, one.bad_rows, one.total_other_rows) == (5, 3, 1)
+    reasons = bench.spark.table(f"delta.`{bad}`").select("reason").collect()
+    assert sorted(row.reason for row in reasons) == [
+        "id is NOT NULL and has no value",
+        "the target's constraint even refuses it",
+        "the value of name is too long for varchar(3)",
+    ]
+    # Another's column stays as it is.
+    bench.spark.sql(f"UPDATE delta.`{where}` SET note = 'mine'")
+    send(
+        bench,
+        canal("UPDATE", {"id": "10", "name": "d"}, es=2, old=[{"id": "2"}]),
+        canal("DELETE", {"id": "12"}, es=3),
+        canal("UPDATE", {"id": "4", "name": "e"}, es=2, old=[{"name": "b"}]),
+    )
+    [one] = bench.run(**how, bad_records=bad)
+    assert (one.rows, one.bad_rows, one.total_other_rows) == (4, 0, 0)
+    assert rows(bench, "id", "name", "first", "note") == [(10, "d", "d", None), (4, "e", "e", "mine")]
+    deletes = bench.spark.table(f"delta.`{table_of_deletes(where)}`")
+    assert sorted(row.id for row in deletes.select("key.id").collect()) == [2, 12]
+
+
+def test_without_a_key_the_target_is_a_log_of_changes(bench: Bench) -> None:
+    how = {"format": "canal-json", "schema": "id BIGINT NOT NULL"}
+    send(bench, canal("INSERT", {"id": "1"}, {"id": "2"}, es=1), canal("TRUNCATE", isDdl=True, es=2))
+    bench.run(**how)
+    send(bench, canal("DELETE", {"id": None}, es=2))
+    bench.run(**how)
+    found = rows(bench, "change.sequence.time", "change.sequence.row", "id", "change.operation", "tubemq.partitionKey")
+    key = "1:clicks:0"
+    assert found == [
+        *[(1, 0, 1, "insert", key), (1, 1, 2, "insert", key)],
+        *[(2, 0, None, "delete", key), (2, 0, None, "truncate", key)],
+    ]
+    places = [row[0] for row in rows(bench, "change.sequence.round")]
+    assert len({*places}) == 2
+
+
+@pytest.mark.parametrize("order_by", ["at", None])
+def test_plain_rows_have_a_newest_one_as_well(bench: Bench, order_by: str | None) -> None:
+    how: dict[str, Any] = {"format": "csv", "schema": "id INT, name STRING, at INT", "key": ("id",)}
+    send(bench, b"1,a,5", b"2,b,5", b"1,c,4")
+    bench.run(**how, order_by=order_by)
+    assert rows(bench, "id", "name") == [(1, "a" if order_by else "c"), (2, "b")]
+    send(bench, b"2,d,6", b"1,e,6", b"1,f,6", b"1,g,1")
+    bench.run(**how, order_by=order_by)
+    assert rows(bench, "id", "name") == [(1, "f" if order_by else "g"), (2, "d")]
+    with pytest.raises(ConfigurationError, match=r"_deletes`?, which keeps the target's deleted keys, is struct<key:"):
+        bench.run(**{**how, "key": ("id", "name")}, order_by=order_by)
+
+
+def test_of_two_runs_with_the_same_number_one_merges(delta_spark: SparkSession, tmp_path: Path) -> None:
+    lake = Keyed(delta_spark, tmp_path, [Change(n % 3, n, 0) for n in range(8)])
+    lake.run(2)
+    slow = lake.start()
+    merge = Upserts.merge
+
+    def overtaken(*arguments: Any) -> None:
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(Upserts, "merge", merge)
+            lake.run(4)
+        merge(*arguments)
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(Upserts, "merge", overtaken)
+        with pytest.raises(OvertakenRun):
+            slow.write(lake, 3)
+    assert lake.state() == lake.wanted(6, with_bad=True)
+    assert lake.start().writer.sink.look().sequence == 2
+
+
+def test_what_a_key_cannot_be_is_said(tmp_path: Path) -> None:
+    needed = {"master_servers": "127.0.0.1:8715", "consumer_group": "g", "topics": ("clicks",), "target": "/lake/t"}
+    canals = {**needed, "format": "canal-json", "schema": "id INT, m INT"}
+    for wrong, message in (
+        ({**needed, "key": ("id",)}, "key is given, and the format is raw"),
+        ({**canals, "order_by": "m"}, "order-by says which row of a key is the newest, and key is not given"),
+        ({**canals, "key": ("id",), "order_by": "m"}, "the newest, and canal-json says it"),
+        ({**canals, "key": ("id",), "bad_records": "/lake/t_deletes/"}, "the same folder"),
+        ({**canals, "separator": ","}, "separator is for csv and kv, and the format is canal-json"),
+    ):
+        with pytest.raises(ConfigurationError, match=message):
+            IngestSettings(**wrong)  # type: ignore[arg-type]
+
+
+def test_what_the_schema_lacks_is_said(delta_spark: SparkSession) -> None:
+    for wrong, message in (
+        ({"schema": "id INT", "key": ("ID", "no")}, "key is no, which the schema has not; it has id"),
+        ({"schema": "a ARRAY<INT>", "key": ("a",)}, r"key is a, of type array<int>; name a plain column"),
+        ({"schema": "id INT, change INT", "key": ("id",)}, "the schema has a column change"),
+    ):
+        with pytest.raises(ConfigurationError, match=message):
+            FormatSettings(format="json", **wrong).record_format()  # type: ignore[arg-type]

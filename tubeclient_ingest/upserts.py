@@ -1,0 +1,154 @@
+"""The newest state of each key: a round's changes, merged into the target.
+
+A row has the order of its last change in `change.sequence`, and only a later change touches it. So it does not matter
+how often changes come, and in which order. A deleted row is no longer there to say when; a table beside the target
+remembers the keys. It is written before the target. Being early harms nothing, because what it says happened: it keeps
+out older changes only.
+"""
+
+from __future__ import annotations
+
+import uuid
+from typing import TYPE_CHECKING, Final
+
+from spark_source.options.table_uris import table_of_deletes
+from spark_source.session_confs import own_session
+from spark_source.typed.record_format import CHANGE
+from tubeclient.errors import ConfigurationError
+from tubeclient_ingest.record import SinkRecord
+from tubeclient_ingest.target import SparkTable, TableDetail, quoted
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+__all__ = ["WRITTEN", "Upserts"]
+
+WRITTEN: Final = ("insert", "update", "snapshot")
+"""The operations that write a row."""
+_KEY: Final = "key"
+_ROW: Final = "row"
+_COUNT: Final = "count"
+_SEQUENCE: Final = f"{CHANGE}.sequence"
+
+
+class Upserts:
+    """A target with the newest state of each key, and its table of deleted keys."""
+
+    def __init__(self, spark: SparkSession, place: str, keys: tuple[str, ...]) -> None:
+        self._spark = spark
+        self._target = SparkTable(spark, place)
+        self._deletes = SparkTable(spark, table_of_deletes(place))
+        self._keys = keys
+
+    def open(self, columns: StructType) -> None:
+        """Make the table of deletes, for a target of these columns, or look whether it fits. Raises
+        ConfigurationError."""
+        from pyspark.sql.types import LongType, StringType, StructField, StructType, TimestampType
+
+        sequence = columns[CHANGE].dataType
+        assert isinstance(sequence, StructType)
+        own = StructType(
+            [
+                StructField(_KEY, StructType([columns[key] for key in self._keys])),
+                StructField("sequence", sequence["sequence"].dataType),
+                *(StructField(name, StringType()) for name in ("targetId", "consumerGroup")),
+                StructField("number", LongType()),
+                StructField("time", TimestampType()),
+            ]
+        )
+        detail = self._deletes.detail()
+        if detail is None:
+            self._deletes.create(own)
+        elif (there := detail.columns.simpleString().lower()) != own.simpleString().lower():
+            raise ConfigurationError(
+                f"{self._deletes.where}, which keeps the target's deleted keys, is {there}, and the job has"
+                f" {own.simpleString()}. Give the former key, format and types, or another target"
+            )
+
+    def newest(self, rows: DataFrame) -> DataFrame:
+        """The last change of each key, and one row for all that changes none."""
+        from pyspark.sql import functions as F
+
+        packed = rows.select(F.struct("*").alias(_ROW))
+        row = F.col(_ROW)
+        key = F.struct(*(row[name].alias(name) for name in self._keys))
+        return packed.groupBy(F.when(row[CHANGE]["operation"].isin(*WRITTEN, "delete"), key).alias(_KEY)).agg(
+            F.max_by(row, row[CHANGE]["sequence"]).alias(_ROW), F.count("*").alias(_COUNT)
+        )
+
+    def count(self, newest: DataFrame) -> tuple[int, int]:
+        """How many keys of `newest` were deleted last, and how many rows changed none."""
+        from pyspark.sql import functions as F
+
+        others = F.sum(F.when(F.col(_KEY).isNull(), F.col(_COUNT)))
+        deletes = F.count_if(F.col(_KEY).isNotNull() & (F.col(_ROW)[CHANGE]["operation"] == "delete"))
+        found = newest.agg(deletes, others).collect()[0]
+        return found[0] or 0, found[1] or 0
+
+    def remember(self, newest: DataFrame, record: SinkRecord, detail: TableDetail) -> None:
+        """Add the deleted keys to their table, for the target's commit `record`, which comes next."""
+        from pyspark.sql import functions as F
+
+        deleted = _changes(newest).where(f"{CHANGE}.operation = 'delete'")
+        deleted.select(
+            self._key().alias(_KEY),
+            F.col(_SEQUENCE),
+            F.lit(detail.table_id).alias("targetId"),
+            F.lit(record.consumer_group).alias("consumerGroup"),
+            F.lit(record.sequence).cast("long").alias("number"),
+            F.current_timestamp().alias("time"),
+        ).writeTo(self._deletes.sql).append()
+
+    def merge(self, newest: DataFrame, record: SinkRecord) -> None:
+        """Commit the changes with their record and its transaction to the target. Delta passes over a transaction whose
+        number the table has."""
+        from pyspark.sql import functions as F
+
+        rows = _changes(newest)
+        # Of this group's number there may be keys of runs that died before the commit. Their messages are read again,
+        # and have other places then.
+        is_own = (F.col("consumerGroup") == record.consumer_group) & (F.col("number") >= record.sequence)
+        deleted = self._spark.table(self._deletes.sql).where((F.col("targetId") == record.table_id) & ~is_own)
+        deleted = deleted.select(F.col(_KEY).alias("__key"), F.col("sequence").alias("__deleted"))
+        is_late = (self._key() == F.col("__key")) & (F.col("__deleted") >= F.col(_SEQUENCE))
+        late = is_late & (F.col(f"{CHANGE}.operation") != "delete")
+        self._merge(rows.join(deleted, late, "left_anti"), record)
+
+    def _merge(self, rows: DataFrame, record: SinkRecord) -> None:
+        # Delta takes these from the session only. A session of its own, so that no other write there has them.
+        confs = {
+            "spark.databricks.delta.write.txnAppId": record.transaction_id,
+            "spark.databricks.delta.write.txnVersion": str(record.sequence),
+            "spark.databricks.delta.commitInfo.userMetadata": record.to_json(),
+        }
+        same = " AND ".join(f"t.{name} = s.{name}" for name in map(quoted, self._keys))
+        is_newer = f"coalesce(s.{_SEQUENCE} > t.{_SEQUENCE}, true)"
+        # With this word columns of the target may be missing in the rows. `check_columns` has seen to the others.
+        head = f"MERGE WITH SCHEMA EVOLUTION INTO {self._target.sql} AS t USING "
+        rest = (
+            f" AS s ON {same} WHEN MATCHED AND {is_newer} AND s.{CHANGE}.operation = 'delete' THEN DELETE"
+            f" WHEN MATCHED AND {is_newer} THEN UPDATE SET *"
+            f" WHEN NOT MATCHED AND s.{CHANGE}.operation <> 'delete' THEN INSERT *"
+        )
+        with own_session(self._spark, confs) as own:
+            if type(own).__module__.startswith("pyspark.sql.connect"):
+                before, after = (part.replace("{", "{{").replace("}", "}}") for part in (head, rest))
+                own.sql(f"{before}{{changes}}{after}", changes=rows).collect()
+                return
+            # A view of one session is not seen by another.
+            view = f"changes_{uuid.uuid4().hex}"
+            rows.createOrReplaceGlobalTempView(view)
+            try:
+                own.sql(f"{head}{own.conf.get('spark.sql.globalTempDatabase')}.{view}{rest}").collect()
+            finally:
+                own.catalog.dropGlobalTempView(view)
+
+    def _key(self) -> Column:
+        from pyspark.sql import functions as F
+
+        return F.struct(*(F.col(quoted(key)).alias(key) for key in self._keys))
+
+
+def _changes(newest: DataFrame) -> DataFrame:
+    return newest.where(f"{_KEY} IS NOT NULL").select(f"{_ROW}.*")
