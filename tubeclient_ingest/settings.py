@@ -253,8 +253,6 @@ class IngestSettings:
         return FormatSettings(**{one.name: getattr(self, one.name) for one in fields(FormatSettings)})
 
     def _check_group(self) -> None:
-        from tubeclient.settings import parse_master_servers
-
         group, patterns = self.inlong_group, {name: getattr(self, name) or "" for name in _PATTERNS}
         if group is None:
             if not self.topics:
@@ -268,12 +266,8 @@ class IngestSettings:
         if others := set(self.manager_options).difference(_OF_MANAGER):
             raise ConfigurationError(f"{min(others)} in inlong-manager is unknown; there are {', '.join(_OF_MANAGER)}")
         self._put({"topics": self.topics or (group,)})
-        if (text := self.audit_proxies) is not None:
-            if "@" in text or not all(":" in one for one in text.split(",")):
-                raise ConfigurationError(
-                    "audit-proxies must be as HOST:PORT,..., without a user; the port is mostly 10081"
-                )
-            self._put({"audit_proxies": ",".join(parse_master_servers(text, setting="audit-proxies"))})
+        if self.audit_proxies is not None and not re.fullmatch(_ADDRESSES, self.audit_proxies):
+            raise ConfigurationError("audit-proxies must be as HOST:PORT,...; the port is mostly 10081")
         if STREAM not in patterns["target"]:
             raise ConfigurationError(
                 f"target is {self.target} for all streams of the group; write {STREAM} where a stream's id belongs"
@@ -387,6 +381,7 @@ class IngestSettings:
 
 _PLACES: Final = ("bad_records", "target", "offsets_table")
 _OF_MANAGER: Final = ("user", "key", "key_file", "key_env", "tenant", "ca_file")
+_ADDRESSES: Final = r"[\w.\[\]:-]+:\d{1,5}(,[\w.\[\]:-]+:\d{1,5})*"
 _PATTERNS: Final = ("target", "schema", "schema_from_inlong")
 _STARTING_WORDS: Final = ("earliest", "latest", GROUP, TARGET)
 

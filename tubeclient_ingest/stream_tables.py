@@ -17,12 +17,12 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 from spark_source.offsets.offsets import Offsets
 from spark_source.options.table_uris import is_name
-from tubeclient.admin.inlong_audit import SORT_RECEIVED, SORT_SENT, AuditReporter
+from tubeclient.admin.inlong_audit import AuditReporter
 from tubeclient.conditions import said
 from tubeclient.errors import ConfigurationError
 from tubeclient.keys import PartitionKey
 from tubeclient.printable import counted
-from tubeclient.wire.audit import AuditCount, encode_reports
+from tubeclient.wire.audit import encode_reports
 from tubeclient_ingest.beginning import OvertakenRun, check_beginning
 from tubeclient_ingest.definitions import Definitions
 from tubeclient_ingest.group_table import GroupTable, PutBack
@@ -375,15 +375,13 @@ class StreamTables:
         self.checkpoint.write(frame, self._ends, streams)
         for one in self._streams.values():
             one.counted = max(one.counted, one.number)
-        # Audit has no place for records without a data time, nor for those of no stream.
         told = [
-            AuditCount(self._settings.inlong_group or "", name, one.minute_ms, audit_id, records)
-            for name, some in counts.items()
-            for one in some
-            for audit_id, records in ((SORT_RECEIVED, one.received), (SORT_SENT, one.received - one.bad))
-            if name != REST and one.minute_ms is not None and records
+            (name, one.minute_ms, one.received, one.received - one.bad)
+            for name in counts.keys() - {REST}
+            for one in counts[name]
         ]
-        self._auditing.report(encode_reports(self._run_id, int(now.timestamp() * 1000), sequence, told))
+        sender = self._run_id, int(now.timestamp() * 1000), sequence
+        self._auditing.report(encode_reports(self._settings.inlong_group or "", sender, told))
 
     def writers(self) -> Iterator[Writer]:
         self.open(create=False)

@@ -13,7 +13,7 @@ import time
 from collections import deque
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final
+from typing import Final
 from urllib.parse import quote, urlencode
 from zoneinfo import ZoneInfo
 
@@ -23,20 +23,15 @@ from tubeclient.net.http import fetch, server_url, timed_socket
 from tubeclient.net.streams import client_context
 from tubeclient.printable import printable
 from tubeclient.settings import TlsSettings
-from tubeclient.wire.audit import reply_length, reply_refusal
+from tubeclient.wire.audit import reply_refusal
 
-__all__ = ["SORT_RECEIVED", "SORT_SENT", "AuditFailed", "AuditReporter", "AuditService"]
+__all__ = ["AuditFailed", "AuditReporter", "AuditService"]
 
-SORT_RECEIVED, SORT_SENT = 33, 34
-"""Audit's ids of Sort with TubeMQ (SORT_TUBE_INPUT and SORT_TUBE_OUTPUT). It has none for Delta."""
 _DATAPROXY_SENT: Final = "6"
 """Of what DataProxy sent to the queue (DATA_PROXY_OUTPUT); success adds no bits to an id."""
 
-_REPORT_SECONDS: Final = 5.0
-_PAUSE_SECONDS: Final = 60.0
-_MOST_KEPT: Final = 1000
-_QUERY_SECONDS: Final = 20.0
-_MOST_BYTES: Final = 8 << 20
+_REPORT_SECONDS, _QUERY_SECONDS, _PAUSE_SECONDS = 5.0, 20.0, 60.0
+_MOST_KEPT, _MOST_BYTES = 1000, 8 << 20
 # A query of minutes ends at 1440 rows, one for each minute and audit version: a span leaves room for four.
 _SPAN: Final = timedelta(hours=6)
 _FORM: Final = "%Y-%m-%d %H:%M:%S"
@@ -72,7 +67,7 @@ class AuditReporter:
             try:
                 self._send(address, end)
                 break
-            except (OSError, TubeError) as error:
+            except (OSError, OverflowError, TubeError) as error:
                 failures.append(f"{address}: {printable(str(error))}")
         if self._kept:
             self._next_try = time.monotonic() + _PAUSE_SECONDS
@@ -86,7 +81,7 @@ class AuditReporter:
         with connection, connection.makefile("rb") as answers:
             while self._kept:
                 connection.sendall(self._kept[0])
-                if (refusal := reply_refusal(answers.read(reply_length(answers.read(4))))) is not None:
+                if (refusal := reply_refusal(answers.read)) is not None:
                     raise AuditFailed(refusal)
                 self._kept.popleft()
 
@@ -119,11 +114,9 @@ class AuditService:
         # ApiService takes %20 for a blank, but no plus sign.
         query = urlencode(asked | {"auditId": _DATAPROXY_SENT, "auditCycle": "1"}, quote_via=quote)
         tls = client_context(TlsSettings()) if self._is_tls else None
-        path, headers = f"{self._path}/audit/query/minutes?{query}", {"Connection": "close"}
+        call = self._host, "GET", f"{self._path}/audit/query/minutes?{query}", None, {"Connection": "close"}
         try:
-            status, body = fetch(
-                self._host, "GET", path, None, headers, seconds=_QUERY_SECONDS, tls=tls, most_bytes=_MOST_BYTES
-            )
+            status, body = fetch(*call, seconds=_QUERY_SECONDS, tls=tls, most_bytes=_MOST_BYTES)
         except (OSError, http.client.HTTPException, ValueError) as error:
             raise AuditFailed(f"{self._named} did not answer: {error}") from error
         try:

@@ -148,8 +148,7 @@ def server_url(url: str, port: int, whose: str) -> tuple[bool, str, str]:
         not host
         or parts.scheme not in ("http", "https")
         or "@" in parts.netloc  # perhaps a password, so it is not shown
-        or parts.query
-        or parts.fragment
+        or (parts.query or parts.fragment)
         or not re.fullmatch(r"[!-~]+", url)
     ):
         raise ConfigurationError(

@@ -23,37 +23,24 @@ SELECT "inlongGroupId" AS "group", "inlongStreamId" AS stream, date_trunc('hour'
        sum(received) AS received, sum(written) AS written, sum(bad) AS bad, min(sequence) AS first,
        max(CASE WHEN minute <= "time" THEN minute END) AS latest
 FROM counts GROUP BY 1, 2, 3"""
-_ALL: Final = "*"
-"""All streams of a group, to Audit."""
 
 
 def audit(
     settings: Annotated[Path | None, typer.Option(help="The job's TOML file.")] = None,
-    counts: Annotated[
-        str | None,
-        typer.Option(metavar="PATH", help="The counts table, a path or URI (default: that of the job's settings)."),
-    ] = None,
+    counts: Annotated[str | None, typer.Option(metavar="PATH", help="The counts table (default: the job's).")] = None,
     audit: Annotated[
-        str | None,
-        typer.Option(
-            metavar="URL",
-            help="InLong's audit-service, such as http://audit:10080, to compare with what DataProxy sent. Default: "
-            "only whether received are as many as written and bad.",
-        ),
+        str | None, typer.Option(metavar="URL", help="InLong's audit-service, to compare with what DataProxy sent.")
     ] = None,
-    since: Annotated[
-        str | None, typer.Option(metavar="TIME", help="From this hour of data time (default: a day ago).")
-    ] = None,
-    time_zone: Annotated[
-        str, typer.Option(metavar="ZONE", help="The time zone of Audit's clock, and of a time without a zone.")
-    ] = "UTC",
+    since: Annotated[str | None, typer.Option(metavar="TIME", help="From this hour on (default: a day ago).")] = None,
+    time_zone: Annotated[str, typer.Option(metavar="ZONE", help="The zone of Audit's clock, and of --since.")] = "UTC",
     json: AsJson = False,
 ) -> None:
     """Compare an InLong group's counts with those of InLong's Audit, by stream and hour.
 
-    Exits with 1 if records are missing. They are not at the edges of what the
-    job has read: while it has read no record whose data time is an hour past the
-    hour's end, and up to the hours of its first round.
+    Without --audit: whether received are as many as written and bad. Exits with
+    1 if records are missing. They are not at the edges of what the job has read:
+    while it has read no record whose data time is an hour past the hour's end,
+    and up to the hours of its first round.
 
     Examples:
 
@@ -80,21 +67,20 @@ def audit(
         group, hours = _read(place, options, None if job is None else job.inlong_group)
         sent = None
         if service is not None:
-            names = (job and job.streams) or (*sorted({one.stream for one in hours} - {REST}), _ALL)
+            names = (job and job.streams) or (*sorted({one.stream for one in hours} - {REST}), "*")
             sent = {name: service.sent(group, name, begin, now + HOUR) for name in names}
-            whole = sent.pop(_ALL, {})  # the rest is what is of no stream of the table
+            whole = sent.pop("*", {})  # the rest is what is of no stream of the table
             sent[REST] = {hour: max(0, n - sum(of.get(hour, 0) for of in sent.values())) for hour, n in whole.items()}
         lines = judged(hours, sent, begin)
-        shown = [{**line._asdict(), "hour": line.hour and line.hour.isoformat(timespec="minutes")} for line in lines]
-        missing, fault = sum(line.missing for line in lines if line.state == "missing"), None
+        missing, fault = sum(line["missing"] for line in lines if line["state"] == "missing"), None
         if missing:
             fault = f"{missing} records of group {group} are missing"
-        elif sent is not None and not any(line.sent for line in lines):
+        elif sent is not None and not any(line["sent"] for line in lines):
             fault = f"Audit has nothing of group {group} since {begin.isoformat()}; check --time-zone and DataProxy"
         if json:
-            print_json({"inlongGroupId": group, "since": begin.isoformat(), "allThere": fault is None, "hours": shown})
+            print_json({"inlongGroupId": group, "since": begin.isoformat(), "allThere": fault is None, "hours": lines})
         else:
-            print_rows(table_console(), shown, leave_out=["sent"] if sent is None else [])
+            print_rows(table_console(), lines, leave_out=["sent"] if sent is None else [])
         if fault is not None:
             tell(f"tubeclient audit: {fault}")
             raise typer.Exit(ExitCode.FAILED)
@@ -103,19 +89,15 @@ def audit(
 def _read(uri: str, options: Mapping[str, str], group: str | None) -> tuple[str, list[Hour]]:
     """The group, or the only one, and what the counts table says of it. ConfigurationError for a group that it lacks;
     Unreachable if it cannot be read as one."""
-    import pyarrow as pa
-
     from offsets_store.errors import display_uri, scrub
     from spark_source.options.table_uris import is_name, limited
     from tubeclient.extras import brought_by
     from tubeclient_cli.audit.verdicts import Hour
 
     if is_name(uri):
-        text = (
-            f"{uri} is a name, which Spark alone can look up; give as --counts the location that DESCRIBE DETAIL says"
-        )
-        raise ConfigurationError(text)
+        raise ConfigurationError(f"{uri} is a name, for Spark alone; give the location by DESCRIBE DETAIL as --counts")
     with brought_by("delta"):
+        import pyarrow as pa
         from deltalake import DeltaTable, QueryBuilder
     options, where = limited(uri, options), display_uri(uri)
     try:

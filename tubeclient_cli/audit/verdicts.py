@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Final, Literal, NamedTuple
+from typing import Any, Final, NamedTuple
 
-__all__ = ["HOUR", "Hour", "Line", "judged"]
+__all__ = ["HOUR", "Hour", "judged"]
 
 HOUR: Final = timedelta(hours=1)
 
@@ -25,26 +25,14 @@ class Hour(NamedTuple):
     """Their latest minute that is no later than its round."""
 
 
-class Line(NamedTuple):
-    """An hour with what Audit says that DataProxy sent; `sent` is None where Audit was not asked."""
-
-    stream: str
-    hour: datetime | None
-    sent: int | None
-    received: int
-    written: int
-    bad: int
-    missing: int
-    """That did not arrive, or were received and are neither written nor bad."""
-    state: Literal["complete", "edge", "missing"]
-    """edge: some did not arrive, and the job may not read, or not have read yet, all of this hour."""
-
-
-def judged(hours: Sequence[Hour], sent: Mapping[str, Mapping[datetime, int]] | None, since: datetime) -> list[Line]:
+def judged(
+    hours: Sequence[Hour], sent: Mapping[str, Mapping[datetime, int]] | None, since: datetime
+) -> list[dict[str, Any]]:
     """The lines from `since` on, in order. `hours` are all of the table, `sent` are Audit's counts by stream and hour.
+    `missing` did not arrive, or were received and are neither written nor bad; `sent` is None if Audit was not asked.
 
-    An hour is at the edge until the job has read a record whose data time is an hour past its end, and up to the hours
-    of its first round, as it may have begun after them.
+    An hour is at the `edge` until the job has read a record whose data time is an hour past its end, and up to the
+    hours of its first round, as it may have begun after them.
     """
     table = {(one.stream, one.hour): one for one in hours}
     began = min((one.first for one in hours), default=0)
@@ -60,5 +48,7 @@ def judged(hours: Sequence[Hour], sent: Mapping[str, Mapping[datetime, int]] | N
         lost, away = max(0, of.received - of.written - of.bad), max(0, (told or 0) - of.received)
         is_edge = hour is not None and (hour <= oldest or newest < hour + 2 * HOUR)
         state = "edge" if away and is_edge and not lost else "missing" if lost or away else "complete"
-        lines.append(Line(stream, hour, told, of.received, of.written, of.bad, lost + away, state))
+        line = {"stream": stream, "hour": hour and hour.isoformat(timespec="minutes"), "sent": told}
+        line |= {"received": of.received, "written": of.written, "bad": of.bad, "missing": lost + away, "state": state}
+        lines.append(line)
     return lines
