@@ -21,7 +21,7 @@ from zoneinfo import ZoneInfo
 
 from tests.apache.jvm import free_ports
 from tests.tubeclient.fake_web import serving
-from tubeclient.wire.proto import audit_pb2
+from tubeclient.wire.proto.audit_pb2 import Command
 
 __all__ = ["FAIL", "SILENT", "Row", "audit_proxy", "audit_service"]
 
@@ -31,11 +31,9 @@ _FORM = "%Y-%m-%d %H:%M:%S"
 
 
 class Row(NamedTuple):
-    """A row of Audit's table audit_data. Versions are signed, as Java has them."""
+    """A row of Audit's table audit_data, without addresses and sizes. Versions are signed, as Java has them."""
 
     version: int
-    ip: str
-    docker: str
     thread: str
     sdk_ts: int
     packet: int
@@ -45,18 +43,15 @@ class Row(NamedTuple):
     audit_id: str
     tag: str
     records: int
-    size: int
     delay: int
 
 
-def rows_of(request: audit_pb2.Request) -> list[Row]:
+def rows_of(request: Command.Request) -> list[Row]:
     """The rows of a report (ServerMessageHandler.handleRequest)."""
     head = request.msg_header
     return [
         Row(
             version=one.audit_version - 2**64 if one.audit_version >= 2**63 else one.audit_version,
-            ip=head.ip,
-            docker=head.docker_id,
             thread=head.thread_id,
             sdk_ts=head.sdk_ts,
             packet=head.packet_id,
@@ -66,7 +61,6 @@ def rows_of(request: audit_pb2.Request) -> list[Row]:
             audit_id=one.audit_id,
             tag=one.audit_tag,
             records=one.count,
-            size=one.size,
             delay=one.delay,
         )
         for one in request.msg_body
@@ -83,17 +77,15 @@ def audit_proxy(rows: list[Row], how: list[str], port: int = 0) -> Iterator[int]
             open_now.append(self.request)
             stream = self.request.makefile("rb")
             while body := stream.read(int.from_bytes(stream.read(4))):
-                command = audit_pb2.Command.FromString(body)
+                command = Command.FromString(body)
                 word = how.pop(0) if how else ""
                 if word == SILENT:
                     ended.wait(20)
                     return
                 if word != FAIL:
                     rows.extend(rows_of(command.audit_request))
-                reply = audit_pb2.Reply(request_id=command.audit_request.request_id)
-                if word == FAIL:
-                    reply.rsp_code, reply.message = audit_pb2.Reply.FAILED, "writing data error, discard it"
-                answer = audit_pb2.Command(type=audit_pb2.Command.REPLY, audit_reply=reply).SerializeToString()
+                reply = Command.Reply(rsp_code=1, message="writing data error, discard it") if word == FAIL else None
+                answer = Command(type=3, audit_reply=reply or Command.Reply()).SerializeToString()
                 self.request.sendall(len(answer).to_bytes(4) + answer)
 
     class Server(socketserver.ThreadingTCPServer):

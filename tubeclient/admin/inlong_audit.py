@@ -121,7 +121,7 @@ class AuditService:
             raise AuditFailed(f"{self._named} did not answer: {error}") from error
         try:
             answer = json.loads(body)
-            rows = answer["data"] or [] if answer["success"] is True else answer["errMsg"]
+            rows = {True: answer["data"] or []}[answer["success"]]
             return [(datetime.strptime(row["logTs"][:19], _FORM), int(row["count"])) for row in rows]
         except (KeyError, RecursionError, TypeError, ValueError):
             said = printable(body[:300].decode(errors="replace"))
