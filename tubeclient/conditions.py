@@ -53,6 +53,7 @@ CONDITIONS: Final[dict[str, tuple[str, str]]] = {
     "SERVER_BUSY": ("A server is busy.", "Try again later."),
     "BAD_REQUEST": ("A value of a call is wrong for the server.", "The text has the server's words."),
     "AUTHENTICATION_FAILED": ("User, password or token were not accepted.", "Check them, and this machine's clock."),
+    "AUDIT_FAILED": ("InLong's Audit did not answer, or refused.", "The text has its words; look into its log."),
     "INLONG_MANAGER_FAILED": (
         "InLong's Manager refuses a call, or its answer is not its own.",
         "Do what the text says.",

@@ -11,6 +11,7 @@ with brought_by("cli"):
     import typer
 
 from tubeclient._version import __version__
+from tubeclient_cli.audit.command import audit
 from tubeclient_cli.bad_records import bad_records_app
 from tubeclient_cli.common.terminal import Program, plain_help
 from tubeclient_cli.consume.command import consume
@@ -32,6 +33,7 @@ app.add_typer(topics_app)
 app.command()(ingest)
 app.command()(produce)
 app.command()(consume)
+app.command()(audit)
 app.command()(server)
 app.command()(doctor)
 plain_help(app)

@@ -77,6 +77,11 @@ class IngestSettings:
         "InLong's Manager, as http://manager:8083, which says what the group's streams are. Its user, key, tenant and "
         "ca_file are in the settings file's table inlong-manager.",
     )
+    audit_proxies: str | None = _setting(
+        "HOST:PORT,...",
+        "InLong's audit-proxies, to report to Audit what each round received and wrote; the first that takes it. One "
+        "that is down stops nothing.",
+    )
     streams: tuple[str, ...] = _setting(
         "NAME",
         "A stream to write, and no others of the group; may be given several times.",
@@ -252,7 +257,7 @@ class IngestSettings:
         if group is None:
             if not self.topics:
                 raise ConfigurationError("these settings are not given: topics")
-            for name in ("streams", "inlong_manager"):
+            for name in ("streams", "inlong_manager", "audit_proxies"):
                 if getattr(self, name):
                     raise ConfigurationError(f"{name.replace('_', '-')} is for a job with inlong-group; name the group")
             return
@@ -261,6 +266,8 @@ class IngestSettings:
         if others := set(self.manager_options).difference(_OF_MANAGER):
             raise ConfigurationError(f"{min(others)} in inlong-manager is unknown; there are {', '.join(_OF_MANAGER)}")
         self._put({"topics": self.topics or (group,)})
+        if self.audit_proxies is not None and not re.fullmatch(_ADDRESSES, self.audit_proxies):
+            raise ConfigurationError("audit-proxies must be as HOST:PORT,...; the port is mostly 10081")
         if STREAM not in patterns["target"]:
             raise ConfigurationError(
                 f"target is {self.target} for all streams of the group; write {STREAM} where a stream's id belongs"
@@ -290,7 +297,7 @@ class IngestSettings:
             more["schema_from_inlong"] = definition
             more["table_properties"] = {**self.table_properties, PROPERTY: definition}
         more |= {"target": self.target_of(name), "inlong_group": None, "streams": ()}
-        more |= {"inlong_manager": None, "manager_options": {}}
+        more |= {"inlong_manager": None, "manager_options": {}, "audit_proxies": None}
         # What rows have does not depend on the table they are for.
         return replace(self, source_options={"payload": "inlong", **self.source_options}, **more)
 
@@ -374,6 +381,7 @@ class IngestSettings:
 
 _PLACES: Final = ("bad_records", "target", "offsets_table")
 _OF_MANAGER: Final = ("user", "key", "key_file", "key_env", "tenant", "ca_file")
+_ADDRESSES: Final = r"[\w.\[\]:-]+:\d{1,5}(,[\w.\[\]:-]+:\d{1,5})*"
 _PATTERNS: Final = ("target", "schema", "schema_from_inlong")
 _STARTING_WORDS: Final = ("earliest", "latest", GROUP, TARGET)
 

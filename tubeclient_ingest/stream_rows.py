@@ -74,11 +74,11 @@ class StreamRows:
             rows = rows.where(F.col("partitionKey").isin(*map(str, partitions)))
         return rows.drop(_NAME)
 
-    def counts(self, counts: Mapping[str, Sequence[Count]], sequence: int, run_id: str) -> DataFrame:
-        """Rows for the counts table, of the commit with this number."""
-        group, now = self._settings.inlong_group, datetime.now(UTC)
+    def counts(self, counts: Mapping[str, Sequence[Count]], sequence: int, run_id: str, time: datetime) -> DataFrame:
+        """Rows for the counts table, of the commit with this number and time."""
+        group = self._settings.inlong_group
         made = [
-            (group, name, _moment(ms), received, received - bad, bad, sequence, run_id, now)
+            (group, name, _moment(ms), received, received - bad, bad, sequence, run_id, time)
             for name, some in counts.items()
             for ms, received, bad in some
         ]

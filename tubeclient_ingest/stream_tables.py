@@ -12,14 +12,17 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 from spark_source.offsets.offsets import Offsets
 from spark_source.options.table_uris import is_name
+from tubeclient.admin.inlong_audit import AuditReporter
 from tubeclient.conditions import said
 from tubeclient.errors import ConfigurationError
 from tubeclient.keys import PartitionKey
 from tubeclient.printable import counted
+from tubeclient.wire.audit import encode_reports
 from tubeclient_ingest.beginning import OvertakenRun, check_beginning
 from tubeclient_ingest.definitions import Definitions
 from tubeclient_ingest.group_table import GroupTable, PutBack
@@ -133,6 +136,7 @@ class StreamTables:
         )
         self._create = True
         self._definitions = Definitions(settings)
+        self._auditing = AuditReporter(settings.audit_proxies or "")
         self._streams: dict[str, _Stream] = {}
         self._unknown: set[str] = set()
         """Streams that nobody defines."""
@@ -361,7 +365,8 @@ class StreamTables:
 
     def _commit(self) -> None:
         counts = {name: one.uncounted for name, one in self._streams.items()}
-        frame = self._rows.counts(counts, self.checkpoint.state.sequence + 1, self._run_id)
+        sequence, now = self.checkpoint.state.sequence + 1, datetime.now(UTC)
+        frame = self._rows.counts(counts, sequence, self._run_id, now)
         streams = {
             name: Reached(one.number, None if one.ends is self._ends else one.ends)
             for name, one in self._streams.items()
@@ -370,6 +375,13 @@ class StreamTables:
         self.checkpoint.write(frame, self._ends, streams)
         for one in self._streams.values():
             one.counted = max(one.counted, one.number)
+        told = [
+            (name, one.minute_ms, one.received, one.received - one.bad)
+            for name in counts.keys() - {REST}
+            for one in counts[name]
+        ]
+        sender = self._run_id, int(now.timestamp() * 1000), sequence
+        self._auditing.report(encode_reports(self._settings.inlong_group or "", sender, told))
 
     def writers(self) -> Iterator[Writer]:
         self.open(create=False)
@@ -384,6 +396,7 @@ class StreamTables:
 
     def end(self) -> None:
         """StreamsLeftBehind, if any stream is."""
+        self._auditing.report((), at_once=True)
         left = [f"{one.name}: {one.left}" for one in self._streams.values() if one.left is not None]
         if left:
             raise StreamsLeftBehind(

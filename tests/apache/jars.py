@@ -87,10 +87,13 @@ io.prometheus:simpleclient_tracer_otel_agent:0.14.1
 org.apache.logging.log4j:log4j-1.2-api:2.17.2
 """
 
-# InLong's own packs of records, made and read by Apache's code: the oracle of tubeclient.inlong.
+# InLong's own packs of records, made and read by Apache's code: the oracle of tubeclient.inlong. And messages and
+# SDK of its Audit, of which no newer ones were published: they lack audit_tag and audit_version.
 _INLONG = """
 org.apache.inlong:inlong-common:1.11.0
 org.xerial.snappy:snappy-java:1.1.10.4
+org.apache.inlong:audit-common:1.5.0
+org.apache.inlong:audit-sdk:1.5.0
 """
 
 # opentelemetry-javaagent, which the published build names too, stays off the class path on purpose.

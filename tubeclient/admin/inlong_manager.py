@@ -14,10 +14,10 @@ import re
 import time
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
-from urllib.parse import urlencode, urlsplit
+from urllib.parse import urlencode
 
 from tubeclient.errors import ConfigurationError, TransportError, TubeError
-from tubeclient.net.http import fetch
+from tubeclient.net.http import fetch, server_url
 from tubeclient.net.streams import client_context
 from tubeclient.passwords import check_password_sources, is_utf8, read_password
 from tubeclient.printable import printable
@@ -79,7 +79,8 @@ class InlongManager:
         ca_file: str | None = None,
         timeout_ms: int = 30_000,
     ) -> None:
-        self._is_tls, self._host, self._path = _parsed(address)
+        self._is_tls, self._host, path = server_url(address, _PORT, "Manager")
+        self._path = path or _CONTEXT
         self.address = f"http{'s' * self._is_tls}://{self._host}{self._path}"
         """As it is asked."""
         self._sources = key, key_file, key_env
@@ -219,26 +220,6 @@ class InlongManager:
 
     def _unusable(self, what: str, why: str = "is not of Manager's form") -> InlongManagerError:
         return self._failure(f"is asked {what}, and the answer {why}")
-
-
-def _parsed(address: str) -> tuple[bool, str, str]:
-    """Whether it is https, "host:port", and the path."""
-    try:
-        url = urlsplit(address if "://" in address else f"http://{address}")
-        is_tls, host, port = url.scheme == "https", url.hostname, url.port
-    except ValueError:
-        host = None
-    if (
-        not host
-        or url.scheme not in ("http", "https")
-        or "@" in url.netloc  # perhaps a password, so it is not shown
-        or url.query
-        or url.fragment
-        or not re.fullmatch(r"[!-~]+", address)
-    ):
-        raise ConfigurationError("the address of InLong's Manager must be as http://host:8083, without user and query")
-    host = f"[{host}]" if ":" in host else host
-    return is_tls, f"{host}:{port or (443 if is_tls else _PORT)}", url.path.rstrip("/") or _CONTEXT
 
 
 def _checked(group_id: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import http.client
 import json
+import re
 import socket
 import ssl
 import time
@@ -12,7 +13,7 @@ import urllib.parse
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from tubeclient.errors import ProtocolError, RemoteError, StandbyMaster, TransportError
+from tubeclient.errors import ConfigurationError, ProtocolError, RemoteError, StandbyMaster, TransportError
 from tubeclient.net.connection import split_address
 
 _HEADERS: Final = {"Content-Type": "application/x-www-form-urlencoded", "Connection": "close"}
@@ -49,6 +50,14 @@ class _TimedTlsSocket(_Timed, ssl.SSLSocket):
     pass
 
 
+def timed_socket(connection: socket.socket, deadline: float) -> socket.socket:
+    """The connection, as a socket whose receives end by `deadline` of time.monotonic()."""
+    timed = _TimedSocket(fileno=connection.detach())
+    timed.deadline = deadline
+    timed.settimeout(max(0.001, deadline - time.monotonic()))
+    return timed
+
+
 class _Connection(http.client.HTTPConnection):
     """For one request that ends within `seconds`. No proxy of the environment applies inside a cluster, and no redirect
     is followed: a standby master redirects to the active one (MasterStatusCheckFilter), and a token must not be sent to
@@ -61,10 +70,7 @@ class _Connection(http.client.HTTPConnection):
 
     def connect(self) -> None:
         super().connect()
-        timed = _TimedSocket(fileno=self.sock.detach())
-        timed.deadline = self._deadline
-        timed.settimeout(max(0.001, self._deadline - time.monotonic()))
-        self.sock = timed
+        self.sock = timed = timed_socket(self.sock, self._deadline)
         if self._tls is not None:
             self._tls.sslsocket_class = _TimedTlsSocket
             secured = self._tls.wrap_socket(timed, server_hostname=self.host)
@@ -128,3 +134,25 @@ def fetch(
         connection.request(method, path, body, dict(headers))
         with connection.getresponse() as answer:
             return answer.status, answer.read() if most_bytes is None else answer.read(most_bytes + 1)
+
+
+def server_url(url: str, port: int, whose: str) -> tuple[bool, str, str]:
+    """Whether an address of InLong's server is https, "host:port", and the path; "http://" and, but for https, `port`
+    may be left out. ConfigurationError that names the server, `whose`."""
+    try:
+        parts = urllib.parse.urlsplit(url if "://" in url else f"http://{url}")
+        is_tls, host, given = parts.scheme == "https", parts.hostname, parts.port
+    except ValueError:
+        host = None
+    if (
+        not host
+        or parts.scheme not in ("http", "https")
+        or "@" in parts.netloc  # perhaps a password, so it is not shown
+        or (parts.query or parts.fragment)
+        or not re.fullmatch(r"[!-~]+", url)
+    ):
+        raise ConfigurationError(
+            f"the address of InLong's {whose} must be as http://host:{port}, without user and query"
+        )
+    host = f"[{host}]" if ":" in host else host
+    return is_tls, f"{host}:{given or (443 if is_tls else port)}", parts.path.rstrip("/")

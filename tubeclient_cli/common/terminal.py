@@ -149,6 +149,7 @@ _CODES: Final = {
         "TOPIC_NOT_FOUND",
     ],
     ExitCode.UNREACHABLE: [
+        "AUDIT_FAILED",
         "BROKER_UNREACHABLE",
         "CONNECTION_FAILED",
         "CONNECTION_LOST",

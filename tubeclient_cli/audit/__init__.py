@@ -1,0 +1,1 @@
+"""`tubeclient audit`: whether all that InLong sent is in the tables."""
