@@ -131,9 +131,12 @@ def session(
     return started
 
 
-def session_builder(app_name: str, master: str, confs: Mapping[str, str], *, with_delta: bool) -> SparkSession.Builder:
+def session_builder(
+    app_name: str, master: str, confs: Mapping[str, str], *, with_delta: bool, package: str | None = None
+) -> SparkSession.Builder:
     """The builder of a session with this module's settings, overridden by `confs`; under spark-submit, which sets
     master and packages, with `confs` alone. Sets the variables that name Spark's Python, where they are not set.
+    `package` is a further one of Maven's, unless its jar is there.
 
     MissingPackage if `with_delta` and delta-spark is missing.
     """
@@ -152,8 +155,11 @@ def session_builder(app_name: str, master: str, confs: Mapping[str, str], *, wit
         if with_delta:
             with brought_by("delta"):
                 from delta import configure_spark_with_delta_pip
-            if not _has_jars_of_delta():
+            if not _has_jar("delta-spark"):
                 builder = configure_spark_with_delta_pip(builder)
+        if package is not None and not _has_jar(package.split(":")[1].partition("_")[0]):
+            packages = filter(None, (builder._options.get("spark.jars.packages"), package))
+            builder = builder.config("spark.jars.packages", ",".join(packages))
     for name, value in confs.items():
         builder = builder.config(name, value)
     return builder
@@ -220,12 +226,12 @@ def has_delta(spark: SparkSession) -> bool:
     return not isinstance(jvm.io.delta.tables.DeltaTable, JavaPackage)
 
 
-def _has_jars_of_delta() -> bool:
-    """Whether Delta's jars lie beside the jars of the Spark that would start, as in an image. Then none are fetched."""
+def _has_jar(name: str) -> bool:
+    """Whether a jar lies beside the jars of the Spark that would start, as in an image. Then it is not fetched."""
     import pyspark
 
     home = Path(os.environ.get("SPARK_HOME") or Path(pyspark.__file__).parent)
-    return any((home / "jars").glob("*delta-spark_*.jar"))
+    return any((home / "jars").glob(f"*{name}_*.jar"))
 
 
 def python_of(environment: Mapping[str, str]) -> tuple[str | None, str]:

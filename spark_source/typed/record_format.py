@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.types import StructField, StructType
 
+    from spark_source.typed.binary import BinaryRecords
+
 __all__ = [
     "BAD_REASON",
     "BAD_RECORD",
@@ -100,7 +102,7 @@ class RecordFormat:
     """
 
     kind: str = "raw"
-    """raw, json, csv or kv."""
+    """raw, json, csv, kv, protobuf or avro."""
     schema: StructType | None = None
     separator: str = ","
     """Between the fields of csv, and between the pairs of kv."""
@@ -113,7 +115,9 @@ class RecordFormat:
     time_zone: str = "UTC"
     """IANA name of the zone of times that are written without one."""
     options: Mapping[str, str] = field(default_factory=dict)
-    """Options of Spark's from_json or from_csv, as `timestampFormat`; kv takes some of them."""
+    """Options of Spark's from_json, from_csv and so on, as `timestampFormat`; kv takes some of them."""
+    binary: BinaryRecords | None = None
+    """The definition of records that are no text: of protobuf and avro."""
 
     def __post_init__(self) -> None:
         if (self.kind == "raw") != (self.schema is None):
@@ -134,10 +138,14 @@ class RecordFormat:
 
     def _check_type(self, one: StructField) -> None:
         kind = one.dataType.typeName()
-        if kind not in _PLAIN_TYPES and (self.kind != "json" or kind not in _NESTED_TYPES):
+        nests = self.kind == "json" or self.binary is not None
+        # Definitions have types of Spark's that Delta has not.
+        lacking = self.binary is not None and re.search(r'[tT]ype":"(?:interval|void)', one.json())
+        if lacking or (kind not in _PLAIN_TYPES and not (nests and kind in _NESTED_TYPES)):
             text = "; write STRING" if kind in ("char", "varchar") else ""
             raise ConfigurationError(
-                f"column {one.name} is {one.dataType.simpleString()}, a type that {self.kind} has not{text}"
+                f"column {one.name} is {one.dataType.simpleString()}, a type that {'Delta' if lacking else self.kind} has"
+                f" not{text}"
             )
         if '"nullable":false' in one.dataType.json() or '"containsNull":false' in one.dataType.json():
             raise ConfigurationError(f"NOT NULL within column {one.name} is not checked; it is for whole columns")
@@ -190,17 +198,23 @@ class RecordFormat:
         from spark_source.typed.readings import reading_of
 
         reading = reading_of(self, F.col(_TEXT), F.col(_READ))
+        no_text = []
+        if self.binary is None:  # an empty message is one of protobuf
+            no_text = [
+                F.when(F.col(_TEXT).isNull(), f"the bytes are not text in {self.encoding}"),
+                F.when(F.col(_TEXT) == "", "the record is empty"),
+            ]
         reason = F.coalesce(
             source,
             F.when(F.col(VALUE).isNull(), "the record is null"),
-            F.when(F.col(_TEXT).isNull(), f"the bytes are not text in {self.encoding}"),
-            F.when(F.col(_TEXT) == "", "the record is empty"),
+            *no_text,
             reading.fault,
         )
         # Spark moves a filter on the reason below a column that is deterministic, and then reads each text again for
         # each mention of the column. The partition's number is always there, and counts as not deterministic.
         read = F.when(F.spark_partition_id() >= 0, reading.read)
-        texts = [F.col("*"), self._text().alias(_TEXT)]
+        text = self._text() if self.binary is None else F.col(VALUE)
+        texts = [F.col("*"), text.alias(_TEXT)]
         with_read = [F.col("*"), read.alias(_READ)]
         with_reason = [*own, F.col(_READ), F.col(_TEXT), reason.alias(BAD_REASON), unread]
         return [texts, with_read, with_reason], reading.columns

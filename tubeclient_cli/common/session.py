@@ -24,6 +24,7 @@ from spark_source.session import (
     start_jvm,
 )
 from spark_source.stream.planner_process import java_parent
+from spark_source.typed.binary import package_of
 from tubeclient.errors import ConfigurationError
 from tubeclient.extras import brought_by
 
@@ -47,13 +48,18 @@ _FAILED: Final = 1
 
 
 def make_session(
-    app_name: str, master: str | None, confs: Mapping[str, str], log: SparkLog | None = None
+    app_name: str,
+    master: str | None,
+    confs: Mapping[str, str],
+    log: SparkLog | None = None,
+    format: str | None = None,
 ) -> SparkSession:
     """Start a session on `master` (None: all cores of this machine), or use spark-submit's. A `master` as sc://host, or
     settings that ask for it, give a session of Spark Connect.
 
     `confs` override the defaults. Under spark-submit, spark-submit sets master and packages, as
-    conf/spark-defaults.conf does. With `log` the output of a new JVM goes there. Raises ConfigurationError if Spark is
+    conf/spark-defaults.conf does. With `log` the output of a new JVM goes there. Spark's package for records of `format` is
+    brought as Delta is. Raises ConfigurationError if Spark is
     too old or lacks Delta's jars; MissingPackage.
     """
     with brought_by("spark"):
@@ -62,7 +68,8 @@ def make_session(
     check_spark(pyspark.__version__)
     if asks_for_connect(master or confs.get("spark.master"), confs) is not None:
         return _connected(app_name, master, confs)
-    builder = session_builder(app_name, master or "local[*]", confs, with_delta=True)
+    package = package_of(format, pyspark.__version__)
+    builder = session_builder(app_name, master or "local[*]", confs, with_delta=True, package=package)
     if not is_submitted():
         start_jvm(builder, log)
     spark = builder.getOrCreate()

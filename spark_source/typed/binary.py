@@ -1,0 +1,183 @@
+"""protobuf and Avro: their definitions, checked, and Spark's expressions that read records by them.
+
+Spark has nulls for bytes that it cannot read, and takes no notice of what follows an Avro record. So a definition gets
+one field more, which a record has that was read, to its end.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import difflib
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from tubeclient.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from google.protobuf.descriptor_pb2 import DescriptorProto
+    from pyspark.sql import Column, SparkSession
+    from pyspark.sql.types import StructType
+
+__all__ = ["BINARY_KINDS", "BinaryRecords", "avro_records", "package_of", "protobuf_records"]
+
+BINARY_KINDS: Final = ("protobuf", "avro")
+_READ: Final = "tubeclient_read"
+_MESSAGE: Final = "TubeclientRecord"
+_NUMBERS: Final = range(2**29 - 1, 0, -1)
+"""Numbers that a field of protobuf can have; records have the last ones least."""
+_END: Final = bytes.fromhex("00d19b1fb24a7ec86e853fa7f2c95d34")
+"""Follows an Avro record. Its first byte is nowhere else in it, so a part of it cannot be taken for the whole."""
+
+
+class BinaryRecords(NamedTuple):
+    """What records are, with the field that is added."""
+
+    kind: str
+    """protobuf or avro."""
+    name: str
+    """The full name of the message or the record."""
+    definition: bytes
+    """A FileDescriptorSet, or an Avro schema."""
+    message: str = ""
+    """The name by which Spark finds the message with the field more."""
+
+    def columns(self, spark: SparkSession, options: Mapping[str, str]) -> StructType:
+        """The columns that Spark makes of it, all nullable. ConfigurationError if Spark cannot use it, or lacks the
+        package for it (JARS_NOT_FOUND)."""
+        from pyspark.errors import PySparkException
+        from pyspark.sql import functions as F
+        from pyspark.sql.types import StructType
+
+        try:
+            with contextlib.redirect_stdout(None):  # pyspark prints half a page if the package is missing
+                read = self.read(F.lit(b""), options)
+            found = spark.range(1).select(self.record(read).alias("record")).schema["record"].dataType
+        except (PySparkException, TypeError) as error:
+            if "JavaPackage" in str(error) or "_NOT_LOADED" in str(error):
+                raise _lacks_package(spark, self.kind) from None
+            reason = str(error).strip().split("\n")[0]
+            raise ConfigurationError(f"Spark cannot use {self.name} for {self.kind}: {reason}") from None
+        fields = [one for one in found if one.name != _READ] if isinstance(found, StructType) else []
+        if not fields:
+            raise ConfigurationError(f"{self.name} has no fields, which would be the columns")
+        return StructType(fields)
+
+    def read(self, value: Column, options: Mapping[str, str]) -> Column:
+        """What Spark makes of the bytes; `record` and `fault` take it."""
+        from pyspark.sql import functions as F
+        from pyspark.sql.avro.functions import from_avro
+        from pyspark.sql.protobuf.functions import from_protobuf
+
+        given = {**options, "mode": "PERMISSIVE"}
+        if self.kind == "protobuf":
+            return from_protobuf(value, self.message, options=given, binaryDescriptorSet=self.definition)
+        given["datetimeRebaseMode"] = "CORRECTED"
+        return from_avro(F.concat(value, F.lit(_END)), self.definition.decode(), given)
+
+    def record(self, read: Column) -> Column:
+        """The struct of the columns."""
+        return read if self.kind == "protobuf" else read["record"]
+
+    def fault(self, read: Column) -> Column:
+        """What is wrong; null in a good record."""
+        from pyspark.sql import functions as F
+
+        # A list is never null in a message, and is as long as nobody wrote into it: empty.
+        is_read = read[_READ].isNotNull() if self.kind == "protobuf" else read[_READ].eqNullSafe(F.lit(_END))
+        return F.when(~is_read, f"the bytes are not one {self.kind} record of {self.name}")
+
+
+def package_of(kind: str | None, spark_version: str) -> str | None:
+    """Maven's coordinates of what Spark needs for records of a kind; None if that is nothing."""
+    return f"org.apache.spark:spark-{kind}_2.13:{spark_version}" if kind in BINARY_KINDS else None
+
+
+def _lacks_package(spark: SparkSession, kind: str) -> ConfigurationError:
+    package = package_of(kind, spark.version) or ""
+    there = spark.conf.get("spark.jars.packages", None)
+    return ConfigurationError(
+        f"Spark lacks the package {package}, which reads {kind}. Start it with spark.jars.packages="
+        f"{','.join(filter(None, (there, package)))} (Spark Connect: the server), or lay its jar beside Spark's own",
+        condition="JARS_NOT_FOUND",
+    )
+
+
+def protobuf_records(path: str, message: str) -> BinaryRecords:
+    """The message of that full name in a file of `protoc --include_imports --descriptor_set_out`. ConfigurationError if
+    it cannot be used.
+
+    Spark gets a copy of the message, so that one that holds others of its own kind has the field at its top alone.
+    """
+    from google.protobuf.descriptor_pb2 import FieldDescriptorProto, FileDescriptorSet
+    from google.protobuf.descriptor_pool import DescriptorPool
+    from google.protobuf.message import DecodeError
+
+    files, pool = FileDescriptorSet(), DescriptorPool()
+    try:
+        files.ParseFromString(_bytes_of(path, "descriptor"))
+        for file in files.file:
+            pool.AddSerializedFile(file.SerializeToString())
+    except (DecodeError, TypeError) as error:
+        raise _no_descriptor(path, f": {' '.join(str(error).split())}" if files.file else "") from None
+    if not files.file:
+        raise _no_descriptor(path)
+    try:
+        found = pool.FindMessageTypeByName(message)
+    except KeyError:
+        names = [name for file in files.file for name in _names(file.message_type, file.package)]
+        near = [name for name in names if name.endswith(f".{message}")] or difflib.get_close_matches(message, names)
+        there = f"did you mean {near[0]}?" if near else f"it has {', '.join(sorted(names)[:20]) or 'none'}"
+        raise ConfigurationError(f"descriptor {path} has no message {message}; {there}") from None
+    for file in files.file:
+        if file.syntax in ("", "proto2"):
+            file.options.java_string_check_utf8 = True  # otherwise Java writes U+FFFD for what is no text
+        if file.name == found.file.name:
+            copy = file.message_type.add()
+            found.CopyToProto(copy)
+            for name in ("nested_type", "enum_type", "extension", "extension_range", "reserved_range"):
+                copy.ClearField(name)
+            number = next(one for one in _NUMBERS if one not in found.fields_by_number)
+            how = {"label": FieldDescriptorProto.LABEL_REPEATED, "type": FieldDescriptorProto.TYPE_BOOL}
+            copy.field.add(name=_READ, number=number, **how)
+            copy.name = _MESSAGE
+    whole = ".".join(filter(None, (found.file.package, _MESSAGE)))
+    return BinaryRecords("protobuf", message, files.SerializeToString(deterministic=True), whole)
+
+
+def _no_descriptor(path: str, reason: str = "") -> ConfigurationError:
+    return ConfigurationError(
+        f"descriptor {path} is no complete descriptor set; make it with protoc --include_imports"
+        f" --descriptor_set_out{reason}"
+    )
+
+
+def _names(messages: Iterable[DescriptorProto], within: str) -> Iterator[str]:
+    for one in messages:
+        if not one.options.map_entry:
+            name = f"{within}.{one.name}" if within else one.name
+            yield name
+            yield from _names(one.nested_type, name)
+
+
+def avro_records(path: str) -> BinaryRecords:
+    """The record of an .avsc file. ConfigurationError if that is none; what only Avro's own parser finds, `columns`
+    says."""
+    try:
+        schema: Any = json.loads(_bytes_of(path, "schema"))
+    except (ValueError, RecursionError) as error:
+        raise ConfigurationError(f"schema {path} is no Avro schema, as it is not JSON: {error}") from None
+    if not isinstance(schema, Mapping) or schema.get("type") != "record" or not isinstance(schema.get("name"), str):
+        raise ConfigurationError(f'schema {path} is no Avro schema of a record, {{"type": "record", "name": ...}}')
+    end = {"type": "fixed", "name": _READ, "size": len(_END)}
+    fields = [{"name": "record", "type": schema}, {"name": _READ, "type": end}]
+    whole = json.dumps({"type": "record", "name": _MESSAGE, "fields": fields})
+    return BinaryRecords("avro", schema["name"], whole.encode())
+
+
+def _bytes_of(path: str, name: str) -> bytes:
+    try:
+        return Path(path).read_bytes()
+    except OSError as error:
+        raise ConfigurationError(f"{name} names the file {path}, which cannot be read: {error.strerror}") from None
