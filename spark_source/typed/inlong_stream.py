@@ -41,7 +41,7 @@ def parse_stream(text: str, kind: str | None = None) -> StreamFormat:
         raise ValueError("has no fieldList; it must be one stream of InLong's Manager, as its stream/get answers")
     kind = kind or str(document.get("dataType") or "").lower()
     if kind in _DEFINED_ELSEWHERE:
-        raise ValueError(f"has dataType {kind.upper()}, and Manager keeps no {_DEFINED_ELSEWHERE[kind]} instead of it")
+        raise ValueError(f"has dataType {kind.upper()}, and Manager keeps no {_DEFINED_ELSEWHERE[kind]} instead")
     if kind not in ("json", "csv", "kv"):
         raise ValueError(f"has dataType {document.get('dataType')!r}; say format json, csv or kv if records have it")
     fields = [one for one in document["fieldList"] if isinstance(one, Mapping)]

@@ -70,6 +70,8 @@ def test_formats_of_fields() -> None:
         (stream(("id", "int"), dataEscapeChar="1114112"), "dataEscapeChar 1114112, which is no character"),
         (stream(), "has no fields"),
         (stream(("id", "int"), dataType="canal"), "has dataType 'canal'; say format"),
+        (stream(("id", "int"), dataType="PB"), "no protobuf descriptor of a stream; give format protobuf with"),
+        (stream(("id", "int"), dataType="AVRO"), "no Avro schema of a stream; give format avro with schema, an .avsc"),
         (stream(("x", "MAP")), "the field x of type MAP"),
         (stream(("x", "DECIMAL")), "precision of the DECIMAL field x"),
         (stream({"fieldType": "int"}), "a field without fieldName"),
