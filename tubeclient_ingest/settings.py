@@ -163,7 +163,11 @@ class IngestSettings:
         given = parse_options(self.options(self.fallback))
         # As the source has them: what the target records by name is looked for by these.
         self._put({"consumer_group": given.consumer_group, "topics": given.subscribe})
-        if given.columns and "*" not in given.columns and (self.schema or self.schema_from_inlong or self.descriptor or self.bad_records):
+        if (
+            given.columns
+            and "*" not in given.columns
+            and (self.schema or self.schema_from_inlong or self.descriptor or self.bad_records)
+        ):
             # A record that cannot be parsed is named, or kept, by its place and its bytes.
             needed = ["topic", "partitionKey", "messageId", "value", *["recordIndex"] * (given.payload != "raw")]
             if missing := [one for one in needed if one.lower() not in map(str.lower, given.columns)]:

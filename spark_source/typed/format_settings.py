@@ -109,9 +109,7 @@ class FormatSettings:
             binary, spark = self._binary(self.format), SparkSession.active()
             with as_records_mean(spark):
                 columns = binary.columns(spark, self.format_options)
-            return RecordFormat(
-                self.format, columns, time_zone=self.zone, options=self.format_options, binary=binary
-            )
+            return RecordFormat(self.format, columns, time_zone=self.zone, options=self.format_options, binary=binary)
         complete = self._complete()
         if complete.kind == "raw":
             return RecordFormat()

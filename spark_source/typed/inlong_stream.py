@@ -67,9 +67,9 @@ _DEFINED_ELSEWHERE: Final = {
     "pb": "protobuf descriptor of a stream; give format protobuf with descriptor and message",
     "avro": "Avro schema of a stream; give format avro with schema, an .avsc file,",
 }
-"""Types of InLong's that a definition names and does not define, and what to do. The Manager makes its PbConfig for Sort
-without a descriptor, and has nothing at all for AVRO (apache/inlong a6c7a6a670: PbDataTypeOperator.java,
-DataTypeOperatorFactory.java)."""
+"""Types that a definition names and does not define, and what to do. The Manager gives Sort a PbConfig without a
+descriptor, and has no operator for AVRO (apache/inlong a6c7a6a670: PbDataTypeOperator.java, manager-service/datatype).
+"""
 
 _TYPES: Final[Mapping[str, str]] = {
     one: spark

@@ -143,9 +143,9 @@ class RecordFormat:
         lacking = self.binary is not None and re.search(r'[tT]ype":"(?:interval|void)', one.json())
         if lacking or (kind not in _PLAIN_TYPES and not (nests and kind in _NESTED_TYPES)):
             text = "; write STRING" if kind in ("char", "varchar") else ""
+            whose = "Delta" if lacking else self.kind
             raise ConfigurationError(
-                f"column {one.name} is {one.dataType.simpleString()}, a type that {'Delta' if lacking else self.kind} has"
-                f" not{text}"
+                f"column {one.name} is {one.dataType.simpleString()}, a type that {whose} has not{text}"
             )
         if '"nullable":false' in one.dataType.json() or '"containsNull":false' in one.dataType.json():
             raise ConfigurationError(f"NOT NULL within column {one.name} is not checked; it is for whole columns")

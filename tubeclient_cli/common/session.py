@@ -58,9 +58,9 @@ def make_session(
     settings that ask for it, give a session of Spark Connect.
 
     `confs` override the defaults. Under spark-submit, spark-submit sets master and packages, as
-    conf/spark-defaults.conf does. With `log` the output of a new JVM goes there. Spark's package for records of `format` is
-    brought as Delta is. Raises ConfigurationError if Spark is
-    too old or lacks Delta's jars; MissingPackage.
+    conf/spark-defaults.conf does. With `log` the output of a new JVM goes there. Spark's package for records of
+    `format` is brought as Delta's are. Raises ConfigurationError if Spark is too old or lacks Delta's jars;
+    MissingPackage.
     """
     with brought_by("spark"):
         import pyspark

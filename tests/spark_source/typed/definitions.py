@@ -57,16 +57,15 @@ USER: Final[Any] = {
 }
 
 
-def descriptor(folder: Path, text: str = CLICKS, name: str = "clicks", *more: str) -> str:
+def descriptor(folder: Path, text: str = CLICKS, name: str = "clicks", *, include_imports: bool = True) -> str:
     """The path of the descriptor set that protoc makes of a .proto text."""
     (folder / f"{name}.proto").write_text(text)
     made = folder / f"{name}.desc"
-    command = [sys.executable, "-m", "grpc_tools.protoc", f"-I{folder}", f"--descriptor_set_out={made}"]
-    if not more:
-        well_known = ensure_compiler() / "grpc_tools" / "_proto"
-        more = (f"-I{well_known}", "--include_imports")
+    folders = (folder, ensure_compiler() / "grpc_tools" / "_proto")  # the second has Google's own
+    command = [sys.executable, "-m", "grpc_tools.protoc", *(f"-I{one}" for one in folders)]
+    command += [f"--descriptor_set_out={made}", *["--include_imports"] * include_imports, f"{name}.proto"]
     environment = {**os.environ, "PYTHONPATH": str(ensure_compiler())}
-    subprocess.run([*command, *more, f"{name}.proto"], check=True, cwd=folder, env=environment, timeout=60)
+    subprocess.run(command, check=True, cwd=folder, env=environment, timeout=60)
     return str(made)
 
 
