@@ -65,8 +65,8 @@ class IngestSettings:
     offsets_table: str | None = _setting("PATH", "Delta table that keeps the groups' positions.")
     format: str | None = _setting(
         "FORMAT",
-        "What records are: raw (the default), json, csv, kv, protobuf or avro. raw: the target has the source's columns. With the "
-        "others it has those of --schema, and a column tubemq that says where a row comes from.",
+        "What records are: raw (the default), json, csv, kv, protobuf or avro. raw: the target has the source's "
+        "columns. With the others it has those of the records, and a column tubemq that says where a row comes from.",
     )
     schema: str | None = _setting(
         "COLUMNS",
@@ -163,11 +163,8 @@ class IngestSettings:
         given = parse_options(self.options(self.fallback))
         # As the source has them: what the target records by name is looked for by these.
         self._put({"consumer_group": given.consumer_group, "topics": given.subscribe})
-        if (
-            given.columns
-            and "*" not in given.columns
-            and (self.schema or self.schema_from_inlong or self.descriptor or self.bad_records)
-        ):
+        typed = self.schema or self.schema_from_inlong or self.descriptor
+        if given.columns and "*" not in given.columns and (typed or self.bad_records):
             # A record that cannot be parsed is named, or kept, by its place and its bytes.
             needed = ["topic", "partitionKey", "messageId", "value", *["recordIndex"] * (given.payload != "raw")]
             if missing := [one for one in needed if one.lower() not in map(str.lower, given.columns)]:

@@ -12,9 +12,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from pyspark_tubeclient import typed
-from spark_source.typed.binary import _END
+from spark_source.typed.binary import _END, BinaryRecords, protobuf_records
 from spark_source.typed.format_settings import FormatSettings
 from spark_source.typed.record_format import RecordFormat
+from tests.spark_formats import needs_protobuf
 from tests.spark_source.typed.definitions import OLD, USER, avsc, descriptor, messages, user, zigzag
 from tests.spark_source.typed.rows import GOOD, parsed, source_rows
 from tubeclient.errors import ConfigurationError
@@ -43,6 +44,7 @@ def form_of(clicks: str, message: str = "shop.Click", **options: str) -> RecordF
     return FormatSettings(format="protobuf", descriptor=clicks, message=message, format_options=how).record_format()
 
 
+@needs_protobuf
 def test_protobuf(delta_spark: SparkSession, clicks: str, click: Any) -> None:
     form = form_of(clicks)
     assert form.columns.simpleString() == (
@@ -56,7 +58,7 @@ def test_protobuf(delta_spark: SparkSession, clicks: str, click: Any) -> None:
     )  # fmt: skip
     unknown = messages(clicks)["shop.NewClick"](id=7, name="x", unheard_of="y")
     data = whole.SerializeToString()
-    none = (None, None, None, None, [], {}, None, None, None, None, None)
+    none: tuple[Any, ...] = (None, None, None, None, [], {}, None, None, None, None, None)
     expected: dict[bytes, Any] = {
         data: (
             *(7, "x", "2023-11-14 22:13:20.000005", "BUY"),
@@ -83,6 +85,7 @@ def test_protobuf(delta_spark: SparkSession, clicks: str, click: Any) -> None:
     assert [tuple(row) for row in rows] == [("the record is null", False), ("torn", True)]
 
 
+@needs_protobuf
 def test_proto2(delta_spark: SparkSession, tmp_path: Path) -> None:
     form = form_of(descriptor(tmp_path, OLD, "old"), "Old")
     wrong = "the bytes are not one protobuf record of Old"
@@ -94,6 +97,7 @@ def test_proto2(delta_spark: SparkSession, tmp_path: Path) -> None:
     }) == GOOD  # fmt: skip
 
 
+@needs_protobuf
 def test_options_and_messages_without_columns(delta_spark: SparkSession, clicks: str) -> None:
     assert form_of(clicks, enums_as_ints="true").columns["kind"].dataType.simpleString() == "int"
     node = form_of(clicks, "shop.Node", recursive_fields_max_depth="2").columns.simpleString()
@@ -107,6 +111,62 @@ def test_options_and_messages_without_columns(delta_spark: SparkSession, clicks:
         with pytest.raises(ConfigurationError, match=said) as caught:
             form_of(clicks, message)
         assert "\n" not in str(caught.value)
+
+
+def test_java_reads_the_definition_that_spark_gets(delta_spark: SparkSession, clicks: str, click: Any) -> None:
+    """By the reader of protobuf that Spark has within it: the list that is added is there in good messages, and what is
+    no text of proto2 or cut off is refused."""
+    records = protobuf_records(clicks, "shop.Click")
+    whole = click(id=7, name="x", kind=1, prices={"eur": 1.5}, items=[{"sku": "a"}], seen=False, at={"seconds": 5})
+    data = whole.SerializeToString()
+    java = JavaReader(delta_spark, records)
+    assert java.read(data) == java.read(b"") == "[]"
+    for bad in (data[:-1], b"\x08", b"\x12\x02\xff\xfe", b"\x0c"):
+        assert "InvalidProtocolBuffer" in java.read(bad)
+    old = JavaReader(delta_spark, protobuf_records(descriptor(Path(clicks).parent, OLD, "old"), "Old"))
+    assert old.read(b"\x08\x05\x12\x01x") == "[]"
+    assert "required" in old.read(b"\x12\x01x")
+    assert "invalid UTF-8" in old.read(b"\x08\x05\x12\x02\xff\xfe")
+
+
+class JavaReader:
+    """protobuf-java, as it lies in a jar of Spark's, reads messages of a definition."""
+
+    def __init__(self, spark: SparkSession, records: BinaryRecords) -> None:
+        jvm: Any = spark._jvm
+        self._java = java = jvm.org.sparkproject.connect.protobuf
+        files = java.DescriptorProtos.FileDescriptorSet.parseFrom(bytearray(records.definition))
+        made: dict[str, Any] = {}
+        for file in files.getFileList():
+            needed = [made[name] for name in file.getDependencyList()]
+            array = spark.sparkContext._gateway.new_array(java.Descriptors.FileDescriptor, len(needed))  # type: ignore[union-attr]
+            for place, one in enumerate(needed):
+                array[place] = one
+            made[file.getName()] = java.Descriptors.FileDescriptor.buildFrom(file, array)
+        found = (file.findMessageTypeByName(records.message.rpartition(".")[2]) for file in made.values())
+        self._message = next(one for one in found if one is not None)
+
+    def read(self, data: bytes) -> str:
+        """The field that was added, or what is wrong with the message."""
+        from py4j.protocol import Py4JJavaError
+
+        try:
+            read = self._java.DynamicMessage.parseFrom(self._message, bytearray(data))
+        except Py4JJavaError as error:
+            return str(error.java_exception)
+        return str(read.getField(self._message.findFieldByName("tubeclient_read")))
+
+
+def test_a_spark_without_the_package_says_what_to_give(
+    delta_spark: SparkSession, clicks: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    if needs_protobuf.args == (False,):
+        pytest.skip("this Spark has spark-protobuf")
+    with pytest.raises(ConfigurationError, match=r"spark\.jars\.packages=.*:spark-protobuf_2\.13:\d") as caught:
+        typed(source_rows(delta_spark, []), "protobuf", descriptor=clicks, message="shop.Click")
+    assert caught.value.condition == "JARS_NOT_FOUND"
+    assert "\n" not in str(caught.value)
+    assert capsys.readouterr().out == ""
 
 
 def test_avro(delta_spark: SparkSession, tmp_path: Path) -> None:
@@ -157,6 +217,7 @@ def damaged(rng: random.Random, data: bytes) -> bytes:
     return rng.randbytes(rng.randrange(40))
 
 
+@needs_protobuf
 @given(st.randoms(use_true_random=False))
 @settings(max_examples=5, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_each_record_is_good_or_bad(delta_spark: SparkSession, clicks: str, click: Any, rng: random.Random) -> None:
