@@ -1,7 +1,7 @@
 """Spark's packages for Avro and protobuf, for sessions of the tests.
 
-Not every registry has spark-protobuf. A jar of it that lies in `.cache/spark-protobuf/` is taken; without one, tests that
-need it are skipped.
+Not every registry has spark-protobuf. A jar of it that lies in `.cache/spark-protobuf/` is taken; without one, tests
+that need it are skipped.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import pytest
 
 from tools.maven_jars import JarSet, parse_artifacts
 
-__all__ = ["needs_protobuf", "with_formats"]
+__all__ = ["has_protobuf", "needs_protobuf", "with_formats"]
 
 _PROTOBUF: Final = sorted((Path(__file__).resolve().parents[1] / ".cache" / "spark-protobuf").glob("*.jar"))
 _AVRO: Final = JarSet(
@@ -22,6 +22,11 @@ _AVRO: Final = JarSet(
 )
 
 needs_protobuf = pytest.mark.skipif(not _PROTOBUF, reason="no jar of spark-protobuf in .cache/spark-protobuf")
+
+
+def has_protobuf() -> bool:
+    """Whether a session of the tests reads protobuf."""
+    return bool(_PROTOBUF)
 
 
 def with_formats() -> dict[str, str]:

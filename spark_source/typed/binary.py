@@ -27,8 +27,7 @@ _READ: Final = "tubeclient_read"
 _MESSAGE: Final = "TubeclientRecord"
 _NUMBERS: Final = range(2**29 - 1, 0, -1)
 """Numbers that a field of protobuf can have; records have the last ones least."""
-_END: Final = bytes.fromhex("00d19b1fb24a7ec86e853fa7f2c95d34")
-"""Follows an Avro record. Its first byte is nowhere else in it, so a part of it cannot be taken for the whole."""
+_SUM_BYTES: Final = 16
 
 
 class BinaryRecords(NamedTuple):
@@ -46,7 +45,6 @@ class BinaryRecords(NamedTuple):
     def columns(self, spark: SparkSession, options: Mapping[str, str]) -> StructType:
         """The columns that Spark makes of it, all nullable. ConfigurationError if Spark cannot use it, or lacks the
         package for it (JARS_NOT_FOUND)."""
-        from pyspark.errors import PySparkException
         from pyspark.sql import functions as F
         from pyspark.sql.types import StructType
 
@@ -54,10 +52,11 @@ class BinaryRecords(NamedTuple):
             with contextlib.redirect_stdout(None):  # pyspark prints half a page if the package is missing
                 read = self.read(F.lit(b""), options)
             found = spark.range(1).select(self.record(read).alias("record")).schema["record"].dataType
-        except (PySparkException, TypeError) as error:
+        except Exception as error:  # Avro's come as Py4J's, which a client of Connect lacks
             if "JavaPackage" in str(error) or "_NOT_LOADED" in str(error):
                 raise _lacks_package(spark, self.kind) from None
-            reason = str(error).strip().split("\n")[0]
+            lines = [line.strip() for line in str(error).strip().split("\n")]
+            reason = next((line[2:] for line in lines if line.startswith(": ")), lines[0])
             raise ConfigurationError(f"Spark cannot use {self.name} for {self.kind}: {reason}") from None
         fields = [one for one in found if one.name != _READ] if isinstance(found, StructType) else []
         if not fields:
@@ -74,24 +73,31 @@ class BinaryRecords(NamedTuple):
         if self.kind == "protobuf":
             return from_protobuf(value, self.message, options=given, binaryDescriptorSet=self.definition)
         given["datetimeRebaseMode"] = "CORRECTED"
-        return from_avro(F.concat(value, F.lit(_END)), self.definition.decode(), given)
+        return from_avro(F.concat(value, _sum_of(value)), self.definition.decode(), given)
 
     def record(self, read: Column) -> Column:
         """The struct of the columns."""
         return read if self.kind == "protobuf" else read["record"]
 
-    def fault(self, read: Column) -> Column:
+    def fault(self, value: Column, read: Column) -> Column:
         """What is wrong; null in a good record."""
         from pyspark.sql import functions as F
 
-        # A list is never null in a message, and is as long as nobody wrote into it: empty.
-        is_read = read[_READ].isNotNull() if self.kind == "protobuf" else read[_READ].eqNullSafe(F.lit(_END))
+        # In a message a list is never null: this one is empty, as nobody writes into it.
+        is_read = read[_READ].isNotNull() if self.kind == "protobuf" else read[_READ].eqNullSafe(_sum_of(value))
         return F.when(~is_read, f"the bytes are not one {self.kind} record of {self.name}")
 
 
 def package_of(kind: str | None, spark_version: str) -> str | None:
     """Maven's coordinates of what Spark needs for records of a kind; None if that is nothing."""
     return f"org.apache.spark:spark-{kind}_2.13:{spark_version}" if kind in BINARY_KINDS else None
+
+
+def _sum_of(value: Column) -> Column:
+    """Follows an Avro record. Nobody can write a record that has its own checksum in it, and more behind that."""
+    from pyspark.sql import functions as F
+
+    return F.unhex(F.md5(value))
 
 
 def _lacks_package(spark: SparkSession, kind: str) -> ConfigurationError:
@@ -170,7 +176,7 @@ def avro_records(path: str) -> BinaryRecords:
         raise ConfigurationError(f"schema {path} is no Avro schema, as it is not JSON: {error}") from None
     if not isinstance(schema, Mapping) or schema.get("type") != "record" or not isinstance(schema.get("name"), str):
         raise ConfigurationError(f'schema {path} is no Avro schema of a record, {{"type": "record", "name": ...}}')
-    end = {"type": "fixed", "name": _READ, "size": len(_END)}
+    end = {"type": "fixed", "name": _READ, "size": _SUM_BYTES}
     fields = [{"name": "record", "type": schema}, {"name": _READ, "type": end}]
     whole = json.dumps({"type": "record", "name": _MESSAGE, "fields": fields})
     return BinaryRecords("avro", schema["name"], whole.encode())

@@ -43,7 +43,7 @@ def reading_of(form: RecordFormat, text: Column, read: Column) -> Reading:
     if form.binary is not None:
         record = form.binary.record(read)
         columns = [record[name] for name in form.columns.names]
-        fault = F.coalesce(form.binary.fault(read), *_limits(form.columns, columns))
+        fault = F.coalesce(form.binary.fault(text, read), *_limits(form.columns, columns))
         return Reading(form.binary.read(text, form.options), _named(form.columns, columns), fault)
     if form.kind == "json":
         return _json(form, text, read)
