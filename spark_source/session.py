@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from spark_source.spark_log import SparkLog, start_failure
+from spark_source.typed.binary import AVRO_LIMITS
 from tubeclient.errors import ConfigurationError
 from tubeclient.extras import brought_by
 
@@ -136,7 +137,7 @@ def session_builder(
 ) -> SparkSession.Builder:
     """The builder of a session with this module's settings, overridden by `confs`; under spark-submit, which sets
     master and packages, with `confs` alone. Sets the variables that name Spark's Python, where they are not set.
-    `package` is a further one of Maven's, unless its jar is there.
+    `package` is a further one of Maven's, which is fetched unless its jar is there; Avro's gets limits.
 
     MissingPackage if `with_delta` and delta-spark is missing.
     """
@@ -160,6 +161,9 @@ def session_builder(
         if package is not None and not _has_jar(package.split(":")[1].partition("_")[0]):
             packages = filter(None, (builder._options.get("spark.jars.packages"), package))
             builder = builder.config("spark.jars.packages", ",".join(packages))
+        if package is not None and "spark-avro" in package:
+            for side in ("driver", "executor"):
+                builder = builder.config(f"spark.{side}.extraJavaOptions", AVRO_LIMITS)
     for name, value in confs.items():
         builder = builder.config(name, value)
     return builder

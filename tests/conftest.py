@@ -86,7 +86,7 @@ def delta_spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSessi
         **delta_confs(),
         **with_formats(),
     }
-    spark = make_session("tests", "local[2]", confs)
+    spark = make_session("tests", "local[2]", confs, format="avro")
     yield spark
     spark.stop()
 

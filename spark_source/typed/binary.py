@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, SparkSession
     from pyspark.sql.types import StructType
 
-__all__ = ["BINARY_KINDS", "BinaryRecords", "avro_records", "package_of", "protobuf_records"]
+__all__ = ["AVRO_LIMITS", "BINARY_KINDS", "BinaryRecords", "avro_records", "package_of", "protobuf_records"]
 
 BINARY_KINDS: Final = ("protobuf", "avro")
 _READ: Final = "tubeclient_read"
@@ -28,6 +28,13 @@ _MESSAGE: Final = "TubeclientRecord"
 _NUMBERS: Final = range(2**29 - 1, 0, -1)
 """Numbers that a field of protobuf can have; records have the last ones least."""
 _SUM_BYTES: Final = 16
+
+_MOST: Final = 20 * 2**20
+AVRO_LIMITS: Final = " ".join(
+    f"-Dorg.apache.avro.limits.{what}.maxLength={_MOST}" for what in ("bytes", "string", "collectionItems")
+)
+"""Java's options. Avro reserves memory for the lengths that a record names, before it looks whether they are there: by
+default gigabytes, for which Spark ends the executor. No message of TubeMQ is longer than this."""
 
 
 class BinaryRecords(NamedTuple):

@@ -194,6 +194,14 @@ def test_avro(delta_spark: SparkSession, tmp_path: Path) -> None:
     }) == GOOD  # fmt: skip
 
 
+def test_lengths_that_no_memory_has_end_no_executor(delta_spark: SparkSession, tmp_path: Path) -> None:
+    form = FormatSettings(format="avro", schema=avsc(tmp_path)).record_format()
+    lengths = (30_000_000, 500_000_000, 2**31 - 10, 2**40, -1)
+    texts = [zigzag(1) + b"\x02" + zigzag(length) + b"x" for length in lengths]
+    lists = [user()[:-1] + zigzag(length) for length in lengths]
+    assert parsed(delta_spark, form, dict.fromkeys([*texts, *lists], NO_USER)) == GOOD
+
+
 def test_schemas_that_only_avro_can_judge(delta_spark: SparkSession, tmp_path: Path) -> None:
     for schema, said in (
         ({**USER, "fields": [{"name": "a", "type": "strin"}]}, "Spark cannot use User for avro: .*strin"),
