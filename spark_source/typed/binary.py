@@ -34,7 +34,8 @@ AVRO_LIMITS: Final = " ".join(
     f"-Dorg.apache.avro.limits.{what}.maxLength={_MOST}" for what in ("bytes", "string", "collectionItems")
 )
 """Java's options. Avro reserves memory for the lengths that a record names, before it looks whether they are there: by
-default gigabytes, for which Spark ends the executor. No message of TubeMQ is longer than this."""
+default gigabytes, for which Spark ends the executor. A message of TubeMQ has 20 MB at most (apache/inlong a6c7a6a670,
+TBaseConstants.META_MAX_ALLOWED_MESSAGE_SIZE_MB)."""
 
 
 class BinaryRecords(NamedTuple):

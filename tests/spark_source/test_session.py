@@ -17,7 +17,9 @@ from embedded_tubemq.storage.store import NewMessage
 from spark_source.session import (
     asks_for_connect,
     session,
+    session_builder,
 )
+from spark_source.typed.binary import package_of
 from tests.spark_home import JAVA_OPTIONS, SPARK_HOME, bare_python, delta_confs
 from tubeclient.errors import ConfigurationError
 
@@ -146,6 +148,27 @@ def test_spark_connect_is_recognised(
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
     assert asks_for_connect(master, conf) == what
+
+
+def test_a_formats_package_is_brought_beside_deltas(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON"):
+        monkeypatch.setenv(name, "python3")
+    monkeypatch.setenv("SPARK_HOME", str(tmp_path))
+    monkeypatch.delenv("PYSPARK_GATEWAY_PORT", raising=False)
+
+    def options(kind: str) -> dict[str, str]:
+        package = package_of(kind, "4.2.0")
+        return dict(session_builder("x", "local[1]", {}, with_delta=True, package=package)._options)
+
+    delta, avro = options("avro")["spark.jars.packages"].split(",")
+    assert delta.startswith("io.delta:delta-spark_")
+    assert avro == "org.apache.spark:spark-avro_2.13:4.2.0"
+    assert "avro.limits.string" in options("avro")["spark.executor.extraJavaOptions"]
+    assert "spark.executor.extraJavaOptions" not in options("protobuf")
+    (tmp_path / "jars").mkdir()
+    for jar in ("delta-spark_4.2_2.13-4.4.0.jar", "spark-avro_2.13-4.2.0.jar"):  # as in an image
+        (tmp_path / "jars" / jar).touch()
+    assert "spark.jars.packages" not in options("avro")
 
 
 def test_spark_connect_is_refused() -> None:

@@ -43,6 +43,7 @@ OLD: Final = """
 syntax = "proto2";
 message Old { required int64 id = 1; optional string name = 2; }
 """
+MADE: Final = {"name": "made", "type": {"type": "long", "logicalType": "timestamp-micros"}}
 USER: Final[Any] = {
     "type": "record",
     "name": "User",
@@ -53,6 +54,7 @@ USER: Final[Any] = {
         {"name": "at", "type": {"type": "long", "logicalType": "timestamp-millis"}},
         {"name": "kind", "type": {"type": "enum", "name": "Kind", "symbols": ["NONE", "BUY"]}},
         {"name": "counts", "type": {"type": "array", "items": "int"}},
+        {"name": "first", "type": ["null", {"type": "record", "name": "Item", "fields": [MADE]}]},
     ],
 }
 
@@ -98,4 +100,4 @@ def user(id: int = 1, name: str | None = "x", at: int = 1_700_000_000_000, kind:
     """A record of USER, as on a queue: without a container."""
     text = b"" if name is None else zigzag(len(name.encode())) + name.encode()
     block = zigzag(len(counts)) + b"".join(map(zigzag, counts)) if counts else b""
-    return zigzag(id) + zigzag(int(name is not None)) + text + zigzag(at) + zigzag(kind) + block + b"\0"
+    return zigzag(id) + zigzag(int(name is not None)) + text + zigzag(at) + zigzag(kind) + block + b"\0\0"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from datetime import datetime
 from hashlib import md5
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -172,13 +173,18 @@ def test_a_spark_without_the_package_says_what_to_give(
 
 def test_avro(delta_spark: SparkSession, tmp_path: Path) -> None:
     form = FormatSettings(format="avro", schema=avsc(tmp_path)).record_format()
-    assert form.columns.simpleString() == "struct<id:bigint,name:string,at:timestamp,kind:string,counts:array<int>>"
+    assert (
+        form.columns.simpleString()
+        == "struct<id:bigint,name:string,at:timestamp,kind:string,counts:array<int>,first:struct<made:timestamp>>"
+    )
     good = (1, "x", "2023-11-14 22:13:20", "BUY")
     first = user(5)
     assert parsed(delta_spark, form, {
-        user(1, "x", 1_700_000_000_000, 1, 4, -5): (*good, [4, -5]),
-        user(1, None, 0, 0): (1, None, "1970-01-01 00:00:00", "NONE", []),
-        user(-1, "\u4e2d"): (-1, "\u4e2d", *good[2:], []),
+        user(1, "x", 1_700_000_000_000, 1, 4, -5): (*good, [4, -5], None),
+        user(1, None, 0, 0): (1, None, "1970-01-01 00:00:00", "NONE", [], None),
+        user(-1, "\u4e2d"): (-1, "\u4e2d", *good[2:], [], None),
+        user()[:-1] + b"\x02" + zigzag(1_700_000_000_000_001): (*good, [], {"made": datetime(2023, 11, 14, 22, 13, 20, 1)}),
+        user()[:-1] + b"\x02" + zigzag(253_402_300_800_000_000): "first.made is not of the years 1 to 9999",
         user() + b"\0": NO_USER,
         # A record is the whole message, even if its own checksum follows.
         first + first: NO_USER,
@@ -198,7 +204,7 @@ def test_lengths_that_no_memory_has_end_no_executor(delta_spark: SparkSession, t
     form = FormatSettings(format="avro", schema=avsc(tmp_path)).record_format()
     lengths = (30_000_000, 500_000_000, 2**31 - 10, 2**40, -1)
     texts = [zigzag(1) + b"\x02" + zigzag(length) + b"x" for length in lengths]
-    lists = [user()[:-1] + zigzag(length) for length in lengths]
+    lists = [user()[:-2] + zigzag(length) for length in lengths]
     assert parsed(delta_spark, form, dict.fromkeys([*texts, *lists], NO_USER)) == GOOD
 
 
