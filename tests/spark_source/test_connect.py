@@ -59,9 +59,7 @@ def test_records_that_are_no_text(client: OtherDriver, feed: Feed, tmp_path: Pat
     assert {row[2] for row in found} == {"the bytes are not one avro record of Text"}
     more: dict[str, Any] = {"format": "protobuf", "descriptor": descriptor(tmp_path), "message": "shop.Click"}
     if not has_protobuf():
-        with pytest.raises(
-            CallFailed, match=r"spark\.jars\.packages=\S*spark-protobuf_2\.13.*Spark Connect: the server"
-        ):
+        with pytest.raises(CallFailed, match=r"packages=\S*spark-protobuf_2\.13.*Spark Connect: the server"):
             client.call("typed", options=feed.options(), schema=None, **more)
 
 
