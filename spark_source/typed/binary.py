@@ -6,7 +6,6 @@ one field more, which a record has that was read, to its end.
 
 from __future__ import annotations
 
-import contextlib
 import difflib
 import json
 from collections.abc import Iterable, Iterator, Mapping
@@ -57,11 +56,10 @@ class BinaryRecords(NamedTuple):
         from pyspark.sql.types import StructType
 
         try:
-            with contextlib.redirect_stdout(None):  # pyspark prints half a page if the package is missing
-                read = self.read(F.lit(b""), options)
-            found = spark.range(1).select(self.record(read).alias("record")).schema["record"].dataType
+            record = self.record(self.read(F.lit(b""), options)).alias("record")
+            found = spark.range(1).select(record).schema["record"].dataType
         except Exception as error:  # Avro's come as Py4J's, which a client of Connect lacks
-            if "JavaPackage" in str(error) or "_NOT_LOADED" in str(error):
+            if "_NOT_LOADED_" in str(error):
                 raise _lacks_package(spark, self.kind) from None
             lines = [line.strip() for line in str(error).strip().split("\n")]
             reason = next((line[2:] for line in lines if line.startswith(": ")), lines[0])
