@@ -267,10 +267,9 @@ LAYERS = {
         },
         set(),
     ),
-    # delta and py4j are for session.py alone, which starts Spark; protobuf for typed/binary.py.
+    # delta and py4j are for session.py alone, which starts Spark.
     "spark_source": Layer(
-        {"pyspark", "py4j", "delta", "pyarrow", "numpy", "google.protobuf", "tubeclient", "offsets_store"},
-        NETWORK | {"tubeclient.net"},
+        {"pyspark", "py4j", "delta", "pyarrow", "numpy", "tubeclient", "offsets_store"}, NETWORK | {"tubeclient.net"}
     ),
     "offsets_store": Layer(
         {"deltalake", "pyarrow"}

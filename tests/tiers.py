@@ -78,9 +78,8 @@ MERGE: Final[Mapping[str, tuple[str, ...]]] = {
         "test_restarts_of_master_and_broker_are_survived",
         "test_the_offsets_table_never_leads_and_ends_where_the_query_ended",
     ),
-    "spark_source/typed/test_binary_records.py": (
+    "spark_source/typed/test_avro.py": (
         "test_avro",
-        "test_java_reads_the_definition_that_spark_gets",
         "test_lengths_that_no_memory_has_end_no_executor",
     ),
     "spark_source/typed/test_record_format.py": (

@@ -65,18 +65,14 @@ class IngestSettings:
     offsets_table: str | None = _setting("PATH", "Delta table that keeps the groups' positions.")
     format: str | None = _setting(
         "FORMAT",
-        "What records are: raw (the default), json, csv, kv, protobuf or avro. raw: the target has the source's "
-        "columns. With the others it has those of the records, and a column tubemq that says where a row comes from.",
+        "What records are: raw (the default), json, csv, kv or avro. raw: the target has the source's columns. With "
+        "the others it has those of --schema, and a column tubemq that says where a row comes from.",
     )
     schema: str | None = _setting(
         "COLUMNS",
         "The columns of records, as in CREATE TABLE: 'id BIGINT NOT NULL, name STRING'. Or a file whose name ends in "
-        ".ddl. For avro a schema's file, whose name ends in .avsc.",
+        ".ddl. For avro an Avro schema, in a file whose name ends in .avsc.",
     )
-    descriptor: str | None = _setting(
-        "FILE", "For protobuf: the file of protoc --include_imports --descriptor_set_out=FILE. It says the columns."
-    )
-    message: str | None = _setting("NAME", "For protobuf: the full name of the message that records are.")
     schema_from_inlong: str | None = _setting(
         "FILE",
         "A stream's JSON from InLong's Manager: its fields instead of --schema, and its format, separator, escape "
@@ -95,9 +91,8 @@ class IngestSettings:
     )
     format_options: Mapping[str, str] = _setting(
         "NAME=VALUE",
-        "An option of Spark's from_json, from_csv, from_protobuf or from_avro, such as timestampFormat=yyyyMMddHHmmss; "
-        "for kv also kvSeparator. "
-        "May be given several times.",
+        "An option of Spark's from_json, from_csv or from_avro, such as timestampFormat=yyyyMMddHHmmss; for kv also "
+        "kvSeparator. May be given several times.",
         flag="--format-option",
         default_factory=dict,
     )
@@ -163,8 +158,7 @@ class IngestSettings:
         given = parse_options(self.options(self.fallback))
         # As the source has them: what the target records by name is looked for by these.
         self._put({"consumer_group": given.consumer_group, "topics": given.subscribe})
-        typed = self.schema or self.schema_from_inlong or self.descriptor
-        if given.columns and "*" not in given.columns and (typed or self.bad_records):
+        if given.columns and "*" not in given.columns and (self.schema or self.schema_from_inlong or self.bad_records):
             # A record that cannot be parsed is named, or kept, by its place and its bytes.
             needed = ["topic", "partitionKey", "messageId", "value", *["recordIndex"] * (given.payload != "raw")]
             if missing := [one for one in needed if one.lower() not in map(str.lower, given.columns)]:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from spark_source.options.settings_file import dashed
-from spark_source.typed.binary import BINARY_KINDS, BinaryRecords, avro_records, protobuf_records
+from spark_source.typed.avro import avro_columns, with_sum
 from spark_source.typed.inlong_stream import StreamFormat, parse_stream
 from spark_source.typed.record_format import RecordFormat, as_records_mean
 from tubeclient.errors import ConfigurationError
@@ -19,7 +19,7 @@ from tubeclient.wire.message_time import zone_named
 
 __all__ = ["ENCODINGS", "FormatSettings"]
 
-_KINDS: Final = ("raw", "json", "csv", "kv", *BINARY_KINDS)
+_KINDS: Final = ("raw", "json", "csv", "kv", "avro")
 _TIMES: Final = ("timestampFormat", "dateFormat")
 _READERS: Final = (*_TIMES, "timestampNTZFormat")
 _OPTIONS: Final[Mapping[str, tuple[str, ...]]] = {
@@ -35,10 +35,6 @@ _OPTIONS: Final[Mapping[str, tuple[str, ...]]] = {
     ),
     "csv without quotes": (*_TIMES, "nullValue"),
     "kv": (*_TIMES, "nullValue", "kvSeparator"),
-    "protobuf": (
-        *("emit.default.values", "enums.as.ints", "upcast.unsigned.ints", "unwrap.primitive.wrapper.types"),
-        *("convert.any.fields.to.json", "retain.empty.message.types", "recursive.fields.max.depth"),
-    ),
     "avro": ("enableStableIdentifiersForUnionType", "stableIdentifierPrefixForUnionType", "recursiveFieldMaxDepth"),
 }
 """Spark's options of each format. Those are left out that change what a bad record is."""
@@ -57,14 +53,10 @@ class FormatSettings:
     """What records mean; all None for raw."""
 
     format: str | None = None
-    """raw, json, csv, kv, protobuf or avro. None: what the InLong stream says, otherwise raw."""
+    """raw, json, csv, kv or avro. None: what the InLong stream says, otherwise raw."""
     schema: str | None = None
-    """The columns as in CREATE TABLE, such as "id BIGINT NOT NULL, name STRING"; or a path that ends in .ddl. For
-    avro the path of an .avsc file."""
-    descriptor: str | None = None
-    """For protobuf: path of a file that protoc --include_imports --descriptor_set_out made."""
-    message: str | None = None
-    """For protobuf: the message's full name."""
+    """The columns as in CREATE TABLE, such as "id BIGINT NOT NULL, name STRING"; or a path that ends in .ddl. Of
+    avro an Avro schema, or a path that ends in .avsc."""
     schema_from_inlong: str | None = None
     """Path of a stream's JSON from InLong's Manager. What it says beside its fields are defaults for the others."""
     separator: str | None = None
@@ -79,19 +71,18 @@ class FormatSettings:
             raise ConfigurationError(f"format is {self.format!r}; there are {', '.join(_KINDS)}")
         if self.schema is not None and self.schema_from_inlong is not None:
             raise ConfigurationError("schema and schema-from-inlong both say which columns there are; remove one")
-        if self.format in BINARY_KINDS:
-            _ = self._binary(self.format), self.zone
-            return
-        if self.descriptor is not None or self.message is not None:
-            raise ConfigurationError("descriptor and message are for format protobuf; remove them, or set that format")
         complete, _ = self._complete(), self.zone
         if complete.kind == "raw":
             given = sorted(name for name in _NEED_A_FORMAT if getattr(self, name))
             if given:
                 name = dashed(given[0])
-                raise ConfigurationError(f"{name} is given, and the format is raw; set format to json, csv or kv")
+                raise ConfigurationError(f"{name} is given, and the format is raw; set format to json, csv, kv or avro")
             return
-        if not complete.ddl.strip():
+        if complete.kind == "avro":
+            with_sum(complete.ddl)
+            if self.encoding not in (None, "UTF-8"):
+                raise ConfigurationError("encoding is of texts, and the format is avro; remove it")
+        elif not complete.ddl.strip():
             raise ConfigurationError(
                 f"format {complete.kind} needs a schema, as 'id BIGINT, name STRING', or schema-from-inlong"
             )
@@ -101,18 +92,17 @@ class FormatSettings:
 
     def record_format(self) -> RecordFormat:
         """The format with its schema. Needs a running Spark, which parses the schema. Raises ConfigurationError."""
+        complete = self._complete()
+        if complete.kind == "raw":
+            return RecordFormat()
+        if complete.kind == "avro":
+            avro = with_sum(complete.ddl)
+            columns = avro_columns(avro, complete.options)
+            return RecordFormat("avro", columns, time_zone=self.zone, options=complete.options, avro=avro)
         from pyspark.errors import PySparkException
         from pyspark.sql import SparkSession
         from pyspark.sql.types import StructType
 
-        if self.format in BINARY_KINDS:
-            binary, spark = self._binary(self.format), SparkSession.active()
-            with as_records_mean(spark):
-                columns = binary.columns(spark, self.format_options)
-            return RecordFormat(self.format, columns, time_zone=self.zone, options=self.format_options, binary=binary)
-        complete = self._complete()
-        if complete.kind == "raw":
-            return RecordFormat()
         try:
             with as_records_mean(SparkSession.active()):
                 schema = StructType.fromDDL(complete.ddl)
@@ -133,32 +123,14 @@ class FormatSettings:
             options=options,
         )
 
-    def _binary(self, kind: str) -> BinaryRecords:
-        """The definition of records that are no text."""
-        others = ("schema",) if kind == "protobuf" else ("descriptor", "message")
-        for name in (*others, "schema_from_inlong", "separator", "escape", "encoding"):
-            if getattr(self, name) is not None:
-                raise ConfigurationError(f"{dashed(name)} is given, which format {kind} does not have; remove it")
-        self._check_options(StreamFormat(kind, "", options=self.format_options))
-        if kind == "avro":
-            if not (self.schema or "").lower().endswith(".avsc"):
-                raise ConfigurationError("format avro needs schema, the path of an Avro schema that ends in .avsc")
-            return avro_records(self.schema or "")
-        if not self.descriptor or not self.message:
-            raise ConfigurationError(
-                "format protobuf needs descriptor, a file that protoc --include_imports --descriptor_set_out made, and"
-                " message, the message's full name"
-            )
-        return protobuf_records(self.descriptor, self.message)
-
     def _check_separators(self, settings: StreamFormat) -> None:
         characters = {"separator": settings.separator, "escape": settings.escape}
         if settings.kind == "kv":
             characters["kvSeparator"] = settings.options.get("kvSeparator", _KV_SEPARATOR)
         given = {name: value for name, value in characters.items() if value is not None}
         for name, value in given.items():
-            if settings.kind == "json":
-                raise ConfigurationError(f"{name} is for csv and kv, and the format is json; remove it")
+            if settings.kind in ("json", "avro"):
+                raise ConfigurationError(f"{name} is for csv and kv, and the format is {settings.kind}; remove it")
             if not value or (len(value) > 1 and not _has_quotes(settings)):
                 raise ConfigurationError(f"{name} is {value!r}; it must be one character")
         if len(set(given.values())) < len(given):
@@ -183,7 +155,7 @@ class FormatSettings:
         """The settings with what the InLong stream says where they say nothing."""
         if self.schema_from_inlong is None:
             schema = self.schema or ""
-            ddl = _read(schema, "schema") if schema.strip().lower().endswith(".ddl") else schema
+            ddl = _read(schema, "schema") if schema.strip().lower().endswith((".ddl", ".avsc")) else schema
             found = StreamFormat(self.format or "raw", ddl)
         else:
             text = _read(self.schema_from_inlong, "schema-from-inlong")

@@ -40,8 +40,11 @@ def parse_stream(text: str, kind: str | None = None) -> StreamFormat:
     if not isinstance(document, Mapping) or not isinstance(document.get("fieldList"), list):
         raise ValueError("has no fieldList; it must be one stream of InLong's Manager, as its stream/get answers")
     kind = kind or str(document.get("dataType") or "").lower()
-    if kind in _DEFINED_ELSEWHERE:
-        raise ValueError(f"has dataType {kind.upper()}, and Manager keeps no {_DEFINED_ELSEWHERE[kind]} instead")
+    if kind in ("pb", "avro"):
+        # The Manager gives Sort a PbConfig without a descriptor, and has no operator for AVRO (apache/inlong
+        # a6c7a6a670: PbDataTypeOperator.java, manager-service/datatype).
+        what = "protobuf, which can only be had as raw" if kind == "pb" else "Avro; give schema, an .avsc file, instead"
+        raise ValueError(f"does not define its records, which are {what}")
     if kind not in ("json", "csv", "kv"):
         raise ValueError(f"has dataType {document.get('dataType')!r}; say format json, csv or kv if records have it")
     fields = [one for one in document["fieldList"] if isinstance(one, Mapping)]
@@ -62,14 +65,6 @@ def parse_stream(text: str, kind: str | None = None) -> StreamFormat:
     encoding = str(document.get("dataEncoding") or "UTF-8")
     return StreamFormat(kind, ddl, separator, escape, encoding, options)
 
-
-_DEFINED_ELSEWHERE: Final = {
-    "pb": "protobuf descriptor of a stream; give format protobuf with descriptor and message",
-    "avro": "Avro schema of a stream; give format avro with schema, an .avsc file,",
-}
-"""Types that a definition names and does not define, and what to do. The Manager gives Sort a PbConfig without a
-descriptor, and has no operator for AVRO (apache/inlong a6c7a6a670: PbDataTypeOperator.java, manager-service/datatype).
-"""
 
 _TYPES: Final[Mapping[str, str]] = {
     one: spark

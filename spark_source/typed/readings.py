@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, DataType, IntegerType, StringType, StructField, StructType
 
+from spark_source.typed.avro import is_whole, read_avro
 from spark_source.typed.field_texts import fault_of_escapes, fields_of, pairs_of
 from spark_source.typed.numbers import (
     VERY_MANY_DIGITS,
@@ -39,12 +40,12 @@ class Reading(NamedTuple):
 
 
 def reading_of(form: RecordFormat, text: Column, read: Column) -> Reading:
-    """How `form` reads `text`; `read` is the column in which the caller keeps `Reading.read`."""
-    if form.binary is not None:
-        record = form.binary.record(read)
-        columns = [record[name] for name in form.columns.names]
-        fault = F.coalesce(form.binary.fault(text, read), *_limits(form.columns, columns))
-        return Reading(form.binary.read(text, form.options), _named(form.columns, columns), fault)
+    """How `form` reads `text`; `read` is the column in which the caller keeps `Reading.read`. Avro's text is bytes."""
+    if form.kind == "avro":
+        columns = [read["record"][name] for name in form.columns.names]
+        broken = F.when(~is_whole(text, read), "the bytes are not one Avro record of the schema")
+        fault = F.coalesce(broken, *_limits(form.columns, columns))
+        return Reading(read_avro(text, form.avro, form.options), _named(form.columns, columns), fault)
     if form.kind == "json":
         return _json(form, text, read)
     if form.kind == "csv" and form.escape is None and form.options.get("quote") != "":

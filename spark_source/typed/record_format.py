@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.types import StructField, StructType
 
-    from spark_source.typed.binary import BinaryRecords
-
 __all__ = [
     "BAD_REASON",
     "BAD_RECORD",
@@ -102,7 +100,7 @@ class RecordFormat:
     """
 
     kind: str = "raw"
-    """raw, json, csv, kv, protobuf or avro."""
+    """raw, json, csv, kv or avro."""
     schema: StructType | None = None
     separator: str = ","
     """Between the fields of csv, and between the pairs of kv."""
@@ -115,9 +113,9 @@ class RecordFormat:
     time_zone: str = "UTC"
     """IANA name of the zone of times that are written without one."""
     options: Mapping[str, str] = field(default_factory=dict)
-    """Options of Spark's from_json, from_csv and so on, as `timestampFormat`; kv takes some of them."""
-    binary: BinaryRecords | None = None
-    """The definition of records that are no text: of protobuf and avro."""
+    """Options of Spark's from_json, from_csv or from_avro, as `timestampFormat`; kv takes some of csv's."""
+    avro: str = ""
+    """Of avro, the schema that `with_sum` made."""
 
     def __post_init__(self) -> None:
         if (self.kind == "raw") != (self.schema is None):
@@ -138,14 +136,10 @@ class RecordFormat:
 
     def _check_type(self, one: StructField) -> None:
         kind = one.dataType.typeName()
-        nests = self.kind == "json" or self.binary is not None
-        # Definitions have types of Spark's that Delta has not.
-        lacking = self.binary is not None and re.search(r'[tT]ype":"(?:interval|void)', one.json())
-        if lacking or (kind not in _PLAIN_TYPES and not (nests and kind in _NESTED_TYPES)):
+        if kind not in _PLAIN_TYPES and (self.kind not in ("json", "avro") or kind not in _NESTED_TYPES):
             text = "; write STRING" if kind in ("char", "varchar") else ""
-            whose = "Delta" if lacking else self.kind
             raise ConfigurationError(
-                f"column {one.name} is {one.dataType.simpleString()}, a type that {whose} has not{text}"
+                f"column {one.name} is {one.dataType.simpleString()}, a type that {self.kind} has not{text}"
             )
         if '"nullable":false' in one.dataType.json() or '"containsNull":false' in one.dataType.json():
             raise ConfigurationError(f"NOT NULL within column {one.name} is not checked; it is for whole columns")
@@ -198,23 +192,17 @@ class RecordFormat:
         from spark_source.typed.readings import reading_of
 
         reading = reading_of(self, F.col(_TEXT), F.col(_READ))
-        no_text = []
-        if self.binary is None:  # an empty message is one of protobuf
-            no_text = [
-                F.when(F.col(_TEXT).isNull(), f"the bytes are not text in {self.encoding}"),
-                F.when(F.col(_TEXT) == "", "the record is empty"),
-            ]
         reason = F.coalesce(
             source,
             F.when(F.col(VALUE).isNull(), "the record is null"),
-            *no_text,
+            F.when(F.col(_TEXT).isNull(), f"the bytes are not text in {self.encoding}"),
+            F.when(F.col(_TEXT) == "", "the record is empty"),
             reading.fault,
         )
         # Spark moves a filter on the reason below a column that is deterministic, and then reads each text again for
         # each mention of the column. The partition's number is always there, and counts as not deterministic.
         read = F.when(F.spark_partition_id() >= 0, reading.read)
-        text = self._text() if self.binary is None else F.col(VALUE)
-        texts = [F.col("*"), text.alias(_TEXT)]
+        texts = [F.col("*"), self._text().alias(_TEXT)]
         with_read = [F.col("*"), read.alias(_READ)]
         with_reason = [*own, F.col(_READ), F.col(_TEXT), reason.alias(BAD_REASON), unread]
         return [texts, with_read, with_reason], reading.columns
@@ -226,9 +214,11 @@ class RecordFormat:
 
     def _text(self) -> Column:
         """The record's text, without a byte order mark at its beginning and line ends at its end; null if the bytes are
-        not text of the encoding."""
+        not text of the encoding. Of Avro the bytes."""
         from pyspark.sql import functions as F
 
+        if self.kind == "avro":
+            return F.col(VALUE)
         if self.encoding == "UTF-8":
             text = F.try_validate_utf8(F.col(VALUE).cast("string"))
         else:

@@ -22,27 +22,24 @@ __all__ = ["typed"]
 def typed(
     frame: DataFrame,
     format: str,
-    schema: str | StructType | None = None,
+    schema: str | StructType,
     *,
-    descriptor: str | None = None,
-    message: str | None = None,
     separator: str | None = None,
     escape: str | None = None,
     encoding: str = "UTF-8",
     options: Mapping[str, str] | None = None,
 ) -> DataFrame:
-    """Read the column `value` as `format` (json, csv, kv, protobuf or avro) with `schema`, as `tubeclient ingest` does.
+    """Read the column `value` as `format` (json, csv, kv or avro) with `schema`, as `tubeclient ingest` does.
 
     `frame` is what `format("tubeclient")` reads, batch or stream, or any frame with a binary `value`. Each of its rows
     is one of the result, with the columns of `schema`, all null in a bad record; `tubemq`, a struct of all columns of
     `frame`; and `badReason`, null in a good one. Nothing runs yet. `schema` is as in CREATE TABLE, or the path of such
-    a file that ends in .ddl; NOT NULL makes records without a value bad. For avro it is the path of an
-    .avsc file; protobuf has none, but the path of a `descriptor` that protoc --include_imports --descriptor_set_out
-    made, and the full name of a `message` in it. `options` are Spark's of from_json and
-    from_csv and so on, as far as ingest takes them. Times without a zone are in the session's.
+    a file that ends in .ddl; NOT NULL makes records without a value bad. For avro it is an Avro schema in JSON, or the
+    path of an .avsc file. `options` are Spark's of from_json, from_csv and from_avro, as far as ingest takes them.
+    Times without a zone are in the session's.
 
     ConfigurationError for arguments that do not fit, and for a session whose settings give records another meaning
-    (SESSION_DOES_NOT_FIT) or that lacks Spark's package for the format (JARS_NOT_FOUND).
+    (SESSION_DOES_NOT_FIT) or that lacks Spark's package for Avro (JARS_NOT_FOUND).
     """
     from pyspark.sql import functions as F
 
@@ -50,12 +47,10 @@ def typed(
         raise ConfigurationError(f"the frame has no column {VALUE}, which has the records' bytes; add it")
     settings = FormatSettings(
         format=format,
-        schema=schema if schema is None or isinstance(schema, str) else schema.toDDL(),
-        descriptor=descriptor,
-        message=message,
+        schema=schema if isinstance(schema, str) else schema.toDDL(),
         separator=separator,
         escape=escape,
-        encoding=None if encoding == "UTF-8" else encoding,
+        encoding=encoding,
         format_options=options or {},
     )
     # Spark has more names of zones than Python.

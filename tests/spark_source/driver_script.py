@@ -39,7 +39,7 @@ class Driver:
     def read(self, options: Options) -> list[str]:
         return _bodies(self._spark.read.format("tubeclient").options(**options).load())
 
-    def typed(self, options: Options, schema: str | None, format: str = "csv", **more: Any) -> list[list[Any]]:
+    def typed(self, options: Options, schema: str, format: str = "csv", **more: Any) -> list[list[Any]]:
         """Of each record its first column, its text, and what is wrong with it."""
         frame = self._spark.read.format("tubeclient").options(**options).load()
         rows = typed(frame, format, schema, **more)

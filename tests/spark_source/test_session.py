@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pyspark
 import pytest
 
 from embedded_tubemq import EmbeddedTubeMQ, TopicConfig
@@ -19,7 +20,6 @@ from spark_source.session import (
     session,
     session_builder,
 )
-from spark_source.typed.binary import package_of
 from tests.spark_home import JAVA_OPTIONS, SPARK_HOME, bare_python, delta_confs
 from tubeclient.errors import ConfigurationError
 
@@ -150,25 +150,24 @@ def test_spark_connect_is_recognised(
     assert asks_for_connect(master, conf) == what
 
 
-def test_a_formats_package_is_brought_beside_deltas(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_package_for_avro_is_brought_beside_deltas(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON"):
         monkeypatch.setenv(name, "python3")
     monkeypatch.setenv("SPARK_HOME", str(tmp_path))
     monkeypatch.delenv("PYSPARK_GATEWAY_PORT", raising=False)
 
-    def options(kind: str) -> dict[str, str]:
-        package = package_of(kind, "4.2.0")
-        return dict(session_builder("x", "local[1]", {}, with_delta=True, package=package)._options)
+    def options() -> dict[str, str]:
+        return dict(session_builder("x", "local[1]", {}, with_delta=True, with_avro=True)._options)
 
-    delta, avro = options("avro")["spark.jars.packages"].split(",")
+    delta, avro = options()["spark.jars.packages"].split(",")
     assert delta.startswith("io.delta:delta-spark_")
-    assert avro == "org.apache.spark:spark-avro_2.13:4.2.0"
-    assert "avro.limits.string" in options("avro")["spark.executor.extraJavaOptions"]
-    assert "spark.executor.extraJavaOptions" not in options("protobuf")
+    assert avro == f"org.apache.spark:spark-avro_2.13:{pyspark.__version__}"
+    assert "avro.limits.string" in options()["spark.executor.defaultJavaOptions"]
     (tmp_path / "jars").mkdir()
-    for jar in ("delta-spark_4.2_2.13-4.4.0.jar", "spark-avro_2.13-4.2.0.jar"):  # as in an image
-        (tmp_path / "jars" / jar).touch()
-    assert "spark.jars.packages" not in options("avro")
+    (tmp_path / "jars" / "delta-spark_4.2_2.13-4.4.0.jar").touch()  # as in an image
+    assert options()["spark.jars.packages"] == avro
+    (tmp_path / "jars" / "spark-avro_2.13-4.2.0.jar").touch()
+    assert "spark.jars.packages" not in options()
 
 
 def test_spark_connect_is_refused() -> None:

@@ -11,11 +11,9 @@ import pytest
 from deltalake import DeltaTable
 
 from embedded_tubemq.storage.store import NewMessage
-from tests.spark_formats import has_protobuf
-from tests.spark_source.typed.definitions import avsc, descriptor, user
+from tests.spark_source.typed.avro_records import avsc, user
 from tests.tubeclient_ingest.bench import Bench
 from tubeclient.conditions import said
-from tubeclient.errors import ConfigurationError
 from tubeclient_ingest.job import IngestFailed
 from tubeclient_ingest.sink import Sink
 from tubeclient_ingest.target_columns import OtherColumns
@@ -48,14 +46,6 @@ def test_avro_records_are_in_the_target_or_the_bad_ones(bench: Bench, tmp_path: 
     bad = {"bad_records": str(tmp_path / "bad")}
     [one] = bench.run(format="avro", schema=avsc(tmp_path), **bad)
     assert (ids(bench), one.bad_rows) == (list(range(20)), 2)
-    # Nothing is written by a Spark that lacks what the format needs.
-    elsewhere = tmp_path / "elsewhere"
-    clicks = {"format": "protobuf", "descriptor": descriptor(tmp_path), "message": "shop.Click"}
-    if not has_protobuf():
-        with pytest.raises(ConfigurationError, match="spark-protobuf") as caught:
-            bench.run(target=str(elsewhere), **clicks, **bad)
-        assert caught.value.condition == "JARS_NOT_FOUND"
-        assert not elsewhere.exists()
 
 
 def test_a_restart_with_another_schema_keeps_each_record_once(bench: Bench) -> None:
