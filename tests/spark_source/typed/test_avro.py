@@ -38,9 +38,10 @@ NO_SCHEMA = "format avro needs as schema an .avsc file, with an Avro schema of a
     ],
 )
 def test_settings_that_do_not_fit(tmp_path: Path, given: dict[str, Any], said: str) -> None:
-    schema = {"schema": avsc(tmp_path)} if given and "schema" not in given else {}
+    if given:
+        given = {"schema": avsc(tmp_path), **given}
     with pytest.raises(ConfigurationError, match=said) as caught:
-        FormatSettings(format="avro", **schema, **given)
+        FormatSettings(format="avro", **given)
     assert "\n" not in str(caught.value)
 
 
