@@ -30,7 +30,7 @@ SMALL = {"spark.driver.memory": "1g", "spark.sql.codegen.wholeStage": False, **d
 FITTING = """
 import json, sys
 from pyspark.sql import SparkSession
-from pyspark_tubeclient import session
+from pyspark_tubeclient import session, typed
 from tubeclient import ConfigurationError
 
 small, options, table, told = json.loads(sys.argv[1])
@@ -49,6 +49,10 @@ try:
     session(master="local[7]")
 except ConfigurationError as error:
     heard["misfits"], heard["condition"] = str(error), error.condition
+try:
+    typed(spark.createDataFrame([], "value BINARY"), "avro", '{"type": "record", "name": "a", "fields": []}')
+except ConfigurationError as error:
+    heard["avro"] = [error.condition, str(error)]
 json.dump(heard, open(told, "w"))
 """
 
@@ -109,6 +113,9 @@ def test_a_session_reads_without_any_variable_and_is_found_again(tmp_path: Path)
         )
     misfit = "the running SparkSession does not fit: its master is local[2], not local[7]. Restart this Python process"
     assert heard.pop("misfits").startswith(misfit)
+    condition, said = heard.pop("avro")
+    assert condition == "JARS_NOT_FOUND"
+    assert f"lacks the package org.apache.spark:spark-avro_2.13:{pyspark.__version__}, which" in said
     assert heard == {
         "count": 20,
         "name": "own",
