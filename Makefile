@@ -26,7 +26,7 @@ START ?= 0
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-setup: $(STAMPS)/packages $(STAMPS)/spark-home $(STAMPS)/apache $(STAMPS)/protoc ## Make .venv and fetch what `make test` needs
+setup: $(STAMPS)/packages $(STAMPS)/spark-home $(STAMPS)/apache $(STAMPS)/avro $(STAMPS)/protoc ## Make .venv and fetch what `make test` needs
 
 setup-all: setup $(STAMPS)/spark40 $(STAMPS)/prometheus ## The same for `make test-all`: Spark 4.0, Prometheus
 
@@ -131,6 +131,10 @@ $(STAMPS)/spark-home: $(STAMPS)/delta tests/spark_home.py
 
 $(STAMPS)/apache: $(STAMPS)/packages tests/apache/jars.py tools/maven_jars.py
 	$(BIN)/python -m tests.apache.jars
+	@touch $@
+
+$(STAMPS)/avro: $(STAMPS)/packages tests/spark_avro.py tools/maven_jars.py
+	$(BIN)/python -m tests.spark_avro
 	@touch $@
 
 $(STAMPS)/kafka: $(STAMPS)/packages bench/kafka_jars.py tools/maven_jars.py

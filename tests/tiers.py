@@ -80,6 +80,10 @@ MERGE: Final[Mapping[str, tuple[str, ...]]] = {
     ),
     "spark_source/typed/test_inlong_records.py": ("test_records_of_any_frame",),
     "spark_source/typed/test_changes.py": ("test_events_of_debezium", "test_messages_of_canal"),
+    "spark_source/typed/test_avro.py": (
+        "test_avro",
+        "test_lengths_that_no_memory_has_end_no_executor",
+    ),
     "spark_source/typed/test_record_format.py": (
         "test_a_bad_message_of_the_source_stays_bad",
         "test_a_byte_order_mark",

@@ -124,7 +124,8 @@ def _job(file: Path, master: str | None, conf: list[str] | None) -> Iterator[Ing
     with brought_by("spark"):
         from tubeclient_ingest.job import Ingest
         from tubeclient_ingest.spark_errors import explained
-    with on_spark(f"tubeclient bad-records of {job.consumer_group}", master, confs) as spark, explained():
+    name = f"tubeclient bad-records of {job.consumer_group}"
+    with on_spark(name, master, confs, with_avro=job.format == "avro") as spark, explained():
         yield Ingest(spark, settings=job)
 
 

@@ -103,9 +103,9 @@ class IngestSettings:
     offsets_table: str | None = _setting("PATH", "Delta table that keeps the groups' positions.")
     format: str | None = _setting(
         "FORMAT",
-        "What records are: raw (the default), json, csv, kv, canal-json or debezium-json. raw: the target has the "
-        "source's columns. With the others it has those of --schema, and a column tubemq that says where a row comes "
-        "from; with the last two also a column change.",
+        "What records are: raw (the default), json, csv, kv, avro, canal-json or debezium-json. raw: the target has "
+        "the source's columns. With the others it has those of --schema, and a column tubemq that says where a row "
+        "comes from; with the last two also a column change.",
     )
     key: tuple[str, ...] = _setting(
         "COLUMN",
@@ -121,7 +121,7 @@ class IngestSettings:
     schema: str | None = _setting(
         "COLUMNS",
         "The columns of records, as in CREATE TABLE: 'id BIGINT NOT NULL, name STRING'. Or a file whose name ends in "
-        ".ddl.",
+        ".ddl. For avro an Avro schema, in a file whose name ends in .avsc.",
     )
     schema_from_inlong: str | None = _setting(
         "FILE",
@@ -141,8 +141,8 @@ class IngestSettings:
     )
     format_options: Mapping[str, str] = _setting(
         "NAME=VALUE",
-        "An option of Spark's from_json or from_csv, such as timestampFormat=yyyyMMddHHmmss; for kv also kvSeparator. "
-        "May be given several times.",
+        "An option of Spark's from_json, from_csv or from_avro, such as timestampFormat=yyyyMMddHHmmss; for kv also "
+        "kvSeparator. May be given several times.",
         flag="--format-option",
         default_factory=dict,
     )
@@ -290,7 +290,8 @@ class IngestSettings:
         from tubeclient_ingest.inlong_definition import PROPERTY
 
         more: dict[str, Any] = dict.fromkeys(("format", "schema", "schema_from_inlong", "separator", "escape"))
-        more |= {"encoding": None, "format_options": {}}
+        more |= {"encoding": None, "format_options": {}, "key": (), "order_by": None}
+        more |= {"partition_by": (), "cluster_by": ()}
         if name not in (COUNTS, REST):
             more = {one: text.replace(STREAM, name) for one in _PATTERNS if (text := getattr(self, one)) is not None}
         if definition is not None:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from spark_source.options.settings_file import dashed
+from spark_source.typed.avro import avro_columns, with_sum
 from spark_source.typed.inlong_stream import StreamFormat, parse_stream
 from spark_source.typed.record_format import CHANGES, PLAIN_TYPES, RecordFormat, as_records_mean
 from tubeclient.errors import ConfigurationError
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ENCODINGS", "FormatSettings"]
 
-_KINDS: Final = ("raw", "json", "csv", "kv", *CHANGES)
+_KINDS: Final = ("raw", "json", "csv", "kv", "avro", *CHANGES)
 _TIMES: Final = ("timestampFormat", "dateFormat")
 _READERS: Final = (*_TIMES, "timestampNTZFormat")
 _OPTIONS: Final[Mapping[str, tuple[str, ...]]] = {
@@ -39,6 +40,7 @@ _OPTIONS: Final[Mapping[str, tuple[str, ...]]] = {
     ),
     "csv without quotes": (*_TIMES, "nullValue"),
     "kv": (*_TIMES, "nullValue", "kvSeparator"),
+    "avro": ("enableStableIdentifiersForUnionType", "stableIdentifierPrefixForUnionType", "recursiveFieldMaxDepth"),
 }
 """Spark's options of each format. Those are left out that change what a bad record is."""
 
@@ -56,9 +58,10 @@ class FormatSettings:
     """What records mean; all None for raw."""
 
     format: str | None = None
-    """raw, json, csv, kv, canal-json or debezium-json. None: what the InLong stream says, otherwise raw."""
+    """raw, json, csv, kv, avro, canal-json or debezium-json. None: what the InLong stream says, otherwise raw."""
     schema: str | None = None
-    """The columns as in CREATE TABLE, such as "id BIGINT NOT NULL, name STRING"; or a path that ends in .ddl."""
+    """The columns as in CREATE TABLE, such as "id BIGINT NOT NULL, name STRING"; or a path that ends in .ddl. Of
+    avro an Avro schema, or a path that ends in .avsc."""
     schema_from_inlong: str | None = None
     """A stream's JSON from InLong's Manager, or its path. What it says beside its fields are defaults for others."""
     separator: str | None = None
@@ -89,7 +92,13 @@ class FormatSettings:
         if self.order_by is not None and (complete.kind in CHANGES or not self.key):
             need = "key is not given; name the columns that name a row" if not self.key else f"{complete.kind} says it"
             raise ConfigurationError(f"order-by says which row of a key is the newest, and {need}")
-        if not complete.ddl.strip():
+        if complete.kind == "avro":
+            if self.key:
+                raise ConfigurationError("key is for records that are texts, and the format is avro; remove one")
+            with_sum(complete.ddl)
+            if self.encoding not in (None, "UTF-8"):
+                raise ConfigurationError("encoding is of texts, and the format is avro; remove it")
+        elif not complete.ddl.strip():
             raise ConfigurationError(
                 f"format {complete.kind} needs a schema, as 'id BIGINT, name STRING', or schema-from-inlong"
             )
@@ -102,6 +111,10 @@ class FormatSettings:
         complete = self._complete()
         if complete.kind == "raw":
             return RecordFormat()
+        if complete.kind == "avro":
+            avro = with_sum(complete.ddl)
+            columns = avro_columns(avro, complete.options)
+            return RecordFormat("avro", columns, time_zone=self.zone, options=complete.options, avro=avro)
         from pyspark.errors import PySparkException
         from pyspark.sql import SparkSession
         from pyspark.sql.types import StructField, StructType
@@ -176,7 +189,7 @@ class FormatSettings:
         """The settings with what the InLong stream says where they say nothing."""
         if self.schema_from_inlong is None:
             schema = self.schema or ""
-            ddl = _read(schema, "schema") if schema.strip().lower().endswith(".ddl") else schema
+            ddl = _read(schema, "schema") if schema.strip().lower().endswith((".ddl", ".avsc")) else schema
             found = StreamFormat(self.format or "raw", ddl)
         else:
             where = text = self.schema_from_inlong

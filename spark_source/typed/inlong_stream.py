@@ -36,6 +36,11 @@ def parse_stream(text: str, kind: str | None = None) -> StreamFormat:
     kind = kind or _CHANGES.get(own, own)
     if kind == own == "raw":
         return StreamFormat(kind, "")
+    if kind in ("pb", "avro"):
+        # Manager gives Sort a PbConfig without a descriptor, and has no operator for AVRO (apache/inlong a6c7a6a670:
+        # PbDataTypeOperator.java, manager-service/datatype).
+        what = "protobuf, which can only be had as raw" if kind == "pb" else "Avro; give schema, an .avsc file, instead"
+        raise ValueError(f"does not define its records, which are {what}")
     if kind not in ("json", "csv", "kv", *_CHANGES.values()):
         raise ValueError(f"has dataType {document.get('dataType')!r}; say format json, csv or kv if records have it")
     formats: dict[str, set[str]] = {}

@@ -7,8 +7,9 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from pyspark.sql import functions as F
-from pyspark.sql.types import ArrayType, IntegerType, StringType, StructField, StructType
+from pyspark.sql.types import ArrayType, DataType, IntegerType, StringType, StructField, StructType
 
+from spark_source.typed.avro import is_whole, read_avro
 from spark_source.typed.field_texts import fault_of_escapes, fields_of, pairs_of
 from spark_source.typed.numbers import (
     VERY_MANY_DIGITS,
@@ -41,7 +42,12 @@ class Reading(NamedTuple):
 
 
 def reading_of(form: RecordFormat, text: Column, read: Column) -> Reading:
-    """How `form` reads `text`; `read` is the column in which the caller keeps `Reading.read`."""
+    """How `form` reads `text`; `read` is the column in which the caller keeps `Reading.read`. Avro's text is bytes."""
+    if form.kind == "avro":
+        columns = [read["record"][name] for name in form.columns.names]
+        broken = F.when(~is_whole(text, read), "the bytes are not one Avro record of the schema")
+        fault = F.coalesce(broken, *_limits(form.columns, columns))
+        return Reading(read_avro(text, form.avro, form.options), _named(form.columns, columns), fault)
     if form.kind == "json":
         return json_of(form, text, read)
     if form.kind == "csv" and form.escape is None and form.options.get("quote") != "":
@@ -247,11 +253,18 @@ def _not_of_type(field: StructField) -> str:
     return f"the value of {field.name} is not of type {field.dataType.simpleString()}"
 
 
+def _years(name: str, kind: DataType, column: Column) -> Iterator[Column]:
+    if kind.typeName() in ("date", "timestamp", "timestamp_ntz"):
+        # Others than Spark cannot read a Delta table that has one such value: its log says them as text.
+        yield F.when(~F.year(column).between(1, 9999), f"{name} is not of the years 1 to 9999")
+    elif isinstance(kind, StructType):  # lists and maps are not in Delta's log
+        for one in kind.fields:
+            yield from _years(f"{name}.{one.name}", one.dataType, column[one.name])
+
+
 def _limits(schema: StructType, columns: Sequence[Column]) -> Iterator[Column]:
     """What a column of the target may not have, though it is of its type."""
     for field, column in zip(schema.fields, columns, strict=True):
-        if field.dataType.typeName() in ("date", "timestamp", "timestamp_ntz"):
-            # Others than Spark cannot read a Delta table that has one such value: its log says them as text.
-            yield F.when(~F.year(column).between(1, 9999), f"{field.name} is not of the years 1 to 9999")
+        yield from _years(field.name, field.dataType, column)
         if not field.nullable:
             yield F.when(column.isNull(), f"{field.name} is NOT NULL and has no value")

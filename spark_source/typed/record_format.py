@@ -112,7 +112,7 @@ class RecordFormat:
     """
 
     kind: str = "raw"
-    """raw, json, csv, kv, canal-json or debezium-json."""
+    """raw, json, csv, kv, avro, canal-json or debezium-json."""
     schema: StructType | None = None
     separator: str = ","
     """Between the fields of csv, and between the pairs of kv."""
@@ -125,11 +125,13 @@ class RecordFormat:
     time_zone: str = "UTC"
     """IANA name of the zone of times that are written without one."""
     options: Mapping[str, str] = field(default_factory=dict)
-    """Options of Spark's from_json or from_csv, as `timestampFormat`; kv takes some of them."""
+    """Options of Spark's from_json, from_csv or from_avro, as `timestampFormat`; kv takes some of csv's."""
     keys: tuple[str, ...] = ()
     """The columns that name a row of the target, which are NOT NULL. With them rows have `CHANGE`, in each format."""
     order_by: str | None = None
     """The column that orders the rows of a key; not for `CHANGES`."""
+    avro: str = ""
+    """Of avro, the schema that `with_sum` made."""
 
     def __post_init__(self) -> None:
         if (self.kind == "raw") != (self.schema is None):
@@ -154,7 +156,8 @@ class RecordFormat:
 
     def _check_type(self, one: StructField) -> None:
         kind = one.dataType.typeName()
-        if kind not in PLAIN_TYPES and (self.kind not in ("json", "debezium-json") or kind not in _NESTED_TYPES):
+        has_nested = self.kind in ("json", "avro", "debezium-json")
+        if kind not in PLAIN_TYPES and (not has_nested or kind not in _NESTED_TYPES):
             text = "; write STRING" if kind in ("char", "varchar") else ""
             raise ConfigurationError(
                 f"column {one.name} is {one.dataType.simpleString()}, a type that {self.kind} has not{text}"
@@ -256,9 +259,11 @@ class RecordFormat:
 
     def _text(self) -> Column:
         """The record's text, without a byte order mark at its beginning and line ends at its end; null if the bytes are
-        not text of the encoding."""
+        not text of the encoding. Of Avro the bytes."""
         from pyspark.sql import functions as F
 
+        if self.kind == "avro":
+            return F.col(VALUE)
         if self.encoding == "UTF-8":
             text = F.try_validate_utf8(F.col(VALUE).cast("string"))
         else:

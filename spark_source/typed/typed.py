@@ -38,18 +38,19 @@ def typed(
     encoding: str = "UTF-8",
     options: Mapping[str, str] | None = None,
 ) -> DataFrame:
-    """Read the column `value` as `format` (json, csv, kv, canal-json or debezium-json) with `schema`, as `tubeclient
-    ingest` does.
+    """Read the column `value` as `format` (json, csv, kv, avro, canal-json or debezium-json) with `schema`, as
+    `tubeclient ingest` does.
 
     `frame` is what `format("tubeclient")` reads, batch or stream, or any frame with a binary `value`. Each of its rows
     is one of the result, with the columns of `schema`, all null in a bad record; `tubemq`, a struct of all columns of
     `frame`; and `badReason`, null in a good one. Of a record of canal-json or debezium-json each change is a row, with
     a struct `change` behind the schema's columns. Nothing runs yet. `schema` is as in CREATE TABLE, or the path of such
-    a file that ends in .ddl; NOT NULL makes records without a value bad. `options` are Spark's of from_json and
-    from_csv, as far as ingest takes them. Times without a zone are in the session's.
+    a file that ends in .ddl; NOT NULL makes records without a value bad. For avro it is an Avro schema in JSON, or the
+    path of an .avsc file. `options` are Spark's of from_json, from_csv and from_avro, as far as ingest takes them.
+    Times without a zone are in the session's.
 
     ConfigurationError for arguments that do not fit, and for a session whose settings give records another meaning
-    (SESSION_DOES_NOT_FIT).
+    (SESSION_DOES_NOT_FIT) or that lacks Spark's package for Avro (JARS_NOT_FOUND).
     """
     from pyspark.sql import functions as F
 

@@ -50,7 +50,7 @@ def test_what_a_killed_broker_lost_is_an_error_and_all_that_it_holds_comes_once(
 
         assert job.run.wait(END_SECONDS) == 1
         said = job.run.log.read_text()
-        assert re.search(r"DataLoss: .*1:numbers:\d+", said), job.run.tail()
+        assert re.search(r"\[DATA_LOSS\] partition 1:numbers:\d+", said), job.run.tail()
 
         job.start(failOnDataLoss="false")
         job.wait_for(lambda: "failOnDataLoss is false, going on" in job.run.log.read_text(), "the warning")

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from spark_source.session import session_builder
 from tests.apache.jvm import tail
+from tests.spark_avro import avro_confs
 from tests.spark_home import SPARK_HOME, delta_confs
 from tests.spark_source.other_driver import HERE, LOG_LINES, SMALL, environment
 from tests.waiting import wait_for
@@ -34,6 +35,7 @@ class ConnectServer:
         confs = {
             # Delta's, for the offsets table through it.
             **session_builder("server", SMALL["spark.master"], delta_confs(), with_delta=True)._options,
+            **avro_confs(),
             **SMALL,
             **self._confs,
             "spark.sql.sources.parallelPartitionDiscovery.parallelism": "2",  # VACUUM takes as many tasks

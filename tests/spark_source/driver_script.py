@@ -39,10 +39,10 @@ class Driver:
     def read(self, options: Options) -> list[str]:
         return _bodies(self._spark.read.format("tubeclient").options(**options).load())
 
-    def typed(self, options: Options, schema: str, encoding: str = "UTF-8") -> list[list[Any]]:
-        """Of each record of csv its first column, its text, and what is wrong with it."""
+    def typed(self, options: Options, schema: str, format: str = "csv", **more: Any) -> list[list[Any]]:
+        """Of each record its first column, its text, and what is wrong with it."""
         frame = self._spark.read.format("tubeclient").options(**options).load()
-        rows = typed(frame, "csv", schema, encoding=encoding)
+        rows = typed(frame, format, schema, **more)
         found = rows.selectExpr(rows.columns[0], "CAST(tubemq.value AS STRING)", "badReason").collect()
         return sorted(map(list, found), key=lambda row: str(row[1]))
 

@@ -48,8 +48,8 @@ def test_it_is_switched_between_runs_and_in_the_middle_of_a_batch(
             run(fail_after_reading, backlogTakeover=takeover)
         # The same batch again, assigned in the other way.
         run(keep, backlogTakeover=not takeover)
-    assert [rows_of_tasks(reads) for reads in failed] == [[500, 500], [1000]]
-    assert [rows_of_tasks(reads) for reads in kept] == [[1000], [500, 500]]
+    assert [rows_of_tasks(reads) for reads in failed] == [[250] * 4, [1000]]
+    assert [rows_of_tasks(reads) for reads in kept] == [[1000], [250] * 4]
     assert bodies_of([read for reads in kept for read in reads]) == feed.sent
     for reads in (*kept, *failed):
         assert_in_order(reads)

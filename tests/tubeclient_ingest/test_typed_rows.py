@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import pytest
 from deltalake import DeltaTable
 
 from embedded_tubemq.storage.store import NewMessage
+from tests.spark_source.typed.avro_records import avsc, user
 from tests.tubeclient_ingest.bench import Bench
 from tubeclient.conditions import said
 from tubeclient_ingest.job import IngestFailed
@@ -37,6 +39,13 @@ def rows(bench: Bench) -> list[dict[str, Any]]:
 
 def ids(bench: Bench) -> list[int]:
     return sorted(row["id"] for row in rows(bench))
+
+
+def test_avro_records_are_in_the_target_or_the_bad_ones(bench: Bench, tmp_path: Path) -> None:
+    send(bench, *[user(n) for n in range(20)], user()[:-1], b"")
+    bad = {"bad_records": str(tmp_path / "bad")}
+    [one] = bench.run(format="avro", schema=avsc(tmp_path), **bad)
+    assert (ids(bench), one.bad_rows) == (list(range(20)), 2)
 
 
 def test_a_restart_with_another_schema_keeps_each_record_once(bench: Bench) -> None:

@@ -47,14 +47,14 @@ _FAILED: Final = 1
 
 
 def make_session(
-    app_name: str, master: str | None, confs: Mapping[str, str], log: SparkLog | None = None
+    app_name: str, master: str | None, confs: Mapping[str, str], log: SparkLog | None = None, *, with_avro: bool = False
 ) -> SparkSession:
     """Start a session on `master` (None: all cores of this machine), or use spark-submit's. A `master` as sc://host, or
     settings that ask for it, give a session of Spark Connect.
 
     `confs` override the defaults. Under spark-submit, spark-submit sets master and packages, as
-    conf/spark-defaults.conf does. With `log` the output of a new JVM goes there. Raises ConfigurationError if Spark is
-    too old or lacks Delta's jars; MissingPackage.
+    conf/spark-defaults.conf does. With `log` the output of a new JVM goes there. `with_avro` brings Spark's
+    package for Avro. Raises ConfigurationError if Spark is too old or lacks Delta's jars; MissingPackage.
     """
     with brought_by("spark"):
         import pyspark
@@ -62,7 +62,7 @@ def make_session(
     check_spark(pyspark.__version__)
     if asks_for_connect(master or confs.get("spark.master"), confs) is not None:
         return _connected(app_name, master, confs)
-    builder = session_builder(app_name, master or "local[*]", confs, with_delta=True)
+    builder = session_builder(app_name, master or "local[*]", confs, with_delta=True, with_avro=with_avro)
     if not is_submitted():
         start_jvm(builder, log)
     spark = builder.getOrCreate()

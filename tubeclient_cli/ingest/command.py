@@ -179,7 +179,8 @@ def _ingest(
     hush_py4j(while_set=stop)
     name = f"tubeclient ingest {settings.consumer_group}"
     try:
-        with on_spark(name, master, confs, say=output.say, verbose=verbose, stop=stop) as spark:
+        avro = settings.format == "avro"
+        with on_spark(name, master, confs, with_avro=avro, say=output.say, verbose=verbose, stop=stop) as spark:
             # Again: the session installed a SIGINT handler that cancels the running round.
             stop_on_signals(stop)
             job = Ingest(spark, settings=settings, stop=stop)

@@ -24,6 +24,7 @@ def on_spark(
     master: str | None,
     confs: Mapping[str, str],
     *,
+    with_avro: bool = False,
     say: Callable[[str], object] = tell,
     verbose: bool = False,
     stop: threading.Event | None = None,
@@ -45,7 +46,7 @@ def on_spark(
         log = None if verbose else stack.enter_context(SparkLog())
         try:
             try:
-                spark = session.make_session(name, master, confs, log)
+                spark = session.make_session(name, master, confs, log, with_avro=with_avro)
             except errors as error:
                 why = start_failure(log.text()) if log is not None else None
                 found = failure(why or str(error))

@@ -119,6 +119,8 @@ def test_fields_are_not_left_out_in_silence() -> None:
         (stream(("id", "int"), dataEscapeChar="1114112"), "dataEscapeChar 1114112, which is no character"),
         (stream(), "has no fields"),
         (stream(("id", "int"), dataType="jce"), "has dataType 'jce'; say format"),
+        (stream(("id", "int"), dataType="PB"), "records, which are protobuf, which can only be had as raw"),
+        (stream(("id", "int"), dataType="AVRO"), "records, which are Avro; give schema, an .avsc file"),
         (stream(("x", "FUNCTION")), "the field x of type FUNCTION"),
         (stream(("x", "MAP")), "what is in the MAP field x"),
         (stream(nested("x", "ARRAY", {})), "what is in the ARRAY field x"),

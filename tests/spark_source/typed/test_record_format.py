@@ -336,6 +336,20 @@ def test_years_that_only_spark_can_read_are_bad(delta_spark: SparkSession, tmp_p
 
 
 @pytest.mark.spark
+def test_years_within_structs_are_those_that_others_can_read(delta_spark: SparkSession, tmp_path: Path) -> None:
+    json = form("json", "s STRUCT<a: STRUCT<d: DATE, t: TIMESTAMP_NTZ>>, l ARRAY<DATE>")
+    good = b'{"s":{"a":{"d":"9999-12-31","t":"0001-01-01"}},"l":["10000-01-01"]}'
+    rows = [
+        b'{"s":{"a":{"%s":"%s"}}}' % (name, day) for name in (b"d", b"t") for day in (b"10000-01-01", b"0000-12-31")
+    ]
+    parsed = json.parse(source_rows(delta_spark, [good, b'{"s":null}', b'{"s":{"a":null}}', *rows]))
+    found = [row.badReason for row in parsed.orderBy("messageId").select("badReason").collect()]
+    assert found == [None] * 3 + [f"s.a.{name} is not of the years 1 to 9999" for name in "ddtt"]
+    target_rows(parsed).select("s").write.format("delta").save(str(tmp_path / "target"))
+    assert DeltaTable(tmp_path / "target").to_pyarrow_table().num_rows == 3
+
+
+@pytest.mark.spark
 def test_integers_that_spark_makes_others_of_are_bad_wherever_they_are(delta_spark: SparkSession) -> None:
     """Spark multiplies seconds and cuts bytes, and looks at neither."""
     inner = "STRUCT<b: TINYINT, t: TIMESTAMP, i: BIGINT>"

@@ -1,0 +1,85 @@
+"""Avro records: the expressions of Spark that read them by their schema.
+
+Spark has nulls for bytes that it cannot read, and takes no notice of what follows a record. So the schema gets one
+field more, behind the record: the checksum of its bytes. Nobody can write a record that has its own checksum in it, and
+more behind that.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from tubeclient.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column
+    from pyspark.sql.types import StructType
+
+__all__ = ["AVRO_LIMITS", "AVRO_PACKAGE", "avro_columns", "is_whole", "read_avro", "with_sum"]
+
+AVRO_PACKAGE: Final = "org.apache.spark:spark-avro_2.13"
+AVRO_LIMITS: Final = " ".join(
+    f"-Dorg.apache.avro.limits.{what}.maxLength=20971520" for what in ("bytes", "string", "collectionItems")
+)
+"""Java's options. Avro reserves memory for the lengths that a record names, before it looks whether they are there: by
+default gigabytes, for which Spark ends the executor. A message of TubeMQ has 20 MB at most (apache/inlong a6c7a6a670,
+TBaseConstants.META_MAX_ALLOWED_MESSAGE_SIZE_MB)."""
+
+
+def with_sum(schema: str) -> str:
+    """The Avro schema of a record and its checksum. ConfigurationError if `schema` is not one of a record; what only
+    Avro's own parser finds, `avro_columns` says."""
+    record: Any = None
+    reason = ""
+    try:
+        record = json.loads(schema)
+    except (ValueError, RecursionError) as error:
+        reason = f"; this is not JSON: {error}"
+    if not isinstance(record, dict) or record.get("type") != "record":
+        raise ConfigurationError(f"format avro needs as schema an .avsc file, with an Avro schema of a record{reason}")
+    sums = {"type": "fixed", "name": "TubeclientSum", "size": 16}
+    fields = [{"name": "record", "type": record}, {"name": "sum", "type": sums}]
+    return json.dumps({"type": "record", "name": "TubeclientRecord", "fields": fields})
+
+
+def read_avro(value: Column, schema: str, options: Mapping[str, str]) -> Column:
+    """A struct of `record`, and of `sum`, for `is_whole`; `schema` is of `with_sum`."""
+    from pyspark.sql import functions as F
+    from pyspark.sql.avro.functions import from_avro
+
+    fixed = {"mode": "PERMISSIVE", "datetimeRebaseMode": "CORRECTED"}
+    return from_avro(F.concat(value, F.unhex(F.md5(value))), schema, {**options, **fixed})
+
+
+def is_whole(value: Column, read: Column) -> Column:
+    """Whether `value` is one record, as which it was `read`."""
+    from pyspark.sql import functions as F
+
+    return read["sum"].eqNullSafe(F.unhex(F.md5(value)))
+
+
+def avro_columns(schema: str, options: Mapping[str, str]) -> StructType:
+    """The columns that Spark makes of it, all nullable. ConfigurationError if Spark cannot use it, or lacks its package
+    for Avro (JARS_NOT_FOUND)."""
+    from pyspark.sql import SparkSession
+    from pyspark.sql import functions as F
+
+    spark = SparkSession.active()
+    try:
+        read = read_avro(F.lit(b""), schema, options)
+        columns = spark.range(1).select(read["record"].alias("record")).select("record.*").schema
+    except Exception as error:  # Avro's come as Py4J's, which a client of Connect lacks
+        if "_NOT_LOADED_" in str(error):
+            raise ConfigurationError(
+                f"Spark lacks the package {AVRO_PACKAGE}:{spark.version}, which reads Avro. Start it with that in"
+                " spark.jars.packages, beside the others (Spark Connect: the server)",
+                condition="JARS_NOT_FOUND",
+            ) from None
+        lines = [line.strip() for line in str(error).strip().split("\n")]
+        reason = next((line[2:] for line in lines if line.startswith(": ")), lines[0])
+        raise ConfigurationError(f"Spark cannot use the Avro schema: {reason}") from None
+    if not columns:
+        raise ConfigurationError("the Avro schema has no fields, which would be the columns")
+    return columns
