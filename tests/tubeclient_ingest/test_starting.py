@@ -57,7 +57,7 @@ def run(
     *more: str,
     session: Callable[..., object] | None = None,
 ) -> Result:
-    monkeypatch.setattr("tubeclient_cli.common.session.make_session", session or (lambda *_: start()))
+    monkeypatch.setattr("tubeclient_cli.common.session.make_session", session or (lambda *_, **__: start()))
     places = ["--target", str(folder / "table")]
     names = ["--master-servers", tube.master_address, "--option", f"masterWebPort={tube.master_web_port}"]
     names += ["--consumer-group", "etl", "--topic", "clicks"]

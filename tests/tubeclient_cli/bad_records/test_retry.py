@@ -31,7 +31,7 @@ def test_a_dry_run_says_what_would_be_moved(tmp_path: Path, monkeypatch: pytest.
         asked.append((reason, dry_run))
         return Retried(2, 1, unread=0 if dry_run else 4)
 
-    monkeypatch.setattr("tubeclient_cli.common.session.make_session", lambda *_: MagicMock())
+    monkeypatch.setattr("tubeclient_cli.common.session.make_session", lambda *_, **__: MagicMock())
     monkeypatch.setattr("tubeclient_cli.common.session.end_session", lambda _: None)
     monkeypatch.setattr(Ingest, "retry", retried)
     path = tmp_path / "ingest.toml"
