@@ -63,9 +63,9 @@ class TubeBatchReader(DataSourceReader):
 def plan_batch(options: SourceOptions, cluster: TubeCluster, progress: ProgressTable) -> list[ReadTask]:
     """Return the tasks of a batch read, for the cluster as it is now.
 
-    DataLoss: the start is before the brokers' first offset. ConfigurationError: the end is outside of the brokers'
-    data, or before the start. ConnectError: a broker does not answer for `retryLimit`. A batch read is always complete,
-    whatever failOnDataLoss says.
+    DataLoss: the start is outside of the brokers' data, and `failOnDataLoss` says so. ConfigurationError: the end is,
+    whatever it says, or is before the start. ConnectError: a broker does not answer for `retryLimit`; no broker is
+    left out.
     """
     from spark_source.cluster.cluster import check_scope, default_node_count
     from spark_source.plan.batch_plan import BatchPlan, PartitionAssignment
@@ -118,7 +118,7 @@ def _start_and_end(
             condition="INVALID_OPTION_VALUE",
         )
     if lost and options.fail_on_data_loss:
-        raise told_loss(lost)
+        raise told_loss(lost, "name startingOffsets that the brokers hold")
     for one in lost:
         _log.warning("failOnDataLoss is false, going on: %s", one)
     start = start.clamp(
