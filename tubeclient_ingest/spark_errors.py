@@ -109,7 +109,6 @@ def failure(text: str) -> IngestFailed:
         roots = _CAUSED_BY.findall(text) if first is not None else []  # below Spark's own texts there may be values
         if roots and roots[-1] not in cause:
             cause += f"; caused by {roots[-1]}"
-    cause = _JAVA_CLASS.sub("", cause)
     cause = _SHOWN_VALUE.sub("A value", without_passwords(cause))
     named = _CONDITION.fullmatch(cause)
     return IngestFailed(cause) if named is None else IngestFailed(named[2], condition=named[1])
@@ -147,5 +146,4 @@ _CAUSED_BY: Final = re.compile(r"^Caused by: (.+)$", re.MULTILINE)
 # Of a text that is too long for its column, or a cast that fails, up to where the value's first line ends; all other
 # errors of a row have its values below the first line.
 _SHOWN_VALUE: Final = re.compile(r"(?<=\] )(?:The value (?!of )|Value )(?:.*(?= (?:of the type|exceeds) )|.*)")
-_JAVA_CLASS: Final = re.compile(r"^(?:\w+\.)+[A-Z]\w*: (?=\[)")
 _CONDITION: Final = re.compile(r"\[([A-Z_]+)\] (.*)", re.DOTALL)
