@@ -182,8 +182,6 @@ class Run:
         """
         if stop.is_set():
             return
-        with closing(self._engine.planner(self._options)) as planner:
-            planner.freeze_target()  # cluster and topics are there, or no table is made for nothing
         self.tables.open()
         while not stop.is_set():  # again after a table was put back
             with closing(ProgressTable(self._options)) as table:  # before the look at the rows, which move it

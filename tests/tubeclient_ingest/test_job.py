@@ -20,7 +20,7 @@ from spark_source.session_confs import session_confs
 from tests.tubeclient_ingest.bench import KEYS, Bench, Seen
 from tests.waiting import wait_for
 from tubeclient.conditions import said
-from tubeclient.errors import ConfigurationError, TubeError
+from tubeclient.errors import ConfigurationError
 from tubeclient.wire.payload import encode_payload
 from tubeclient_ingest.beginning import OvertakenRun, UnknownRows
 from tubeclient_ingest.history import SinkState
@@ -313,9 +313,3 @@ def test_a_table_by_name_is_made_as_the_user_says(bench: Bench) -> None:
     clustered = str(bench.folder / "clustered")
     bench.run(target=clustered, consumer_group="other", cluster_by=("topic",))
     assert bench.spark.sql(f"DESCRIBE DETAIL delta.`{clustered}`").collect()[0].clusteringColumns == ["topic"]
-
-
-def test_no_table_is_made_for_a_topic_that_is_not_there(bench: Bench) -> None:
-    with pytest.raises(TubeError, match="not deployed: sale"):
-        bench.run(topics=("sale",), offsets_table=None)
-    assert not Path(bench.settings.target).exists()
