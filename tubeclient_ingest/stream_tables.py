@@ -410,7 +410,8 @@ class StreamTables:
 
     def _at_once(self, work: Callable[[_Given], _Made], given: Sequence[_Given]) -> list[_Made]:
         """What `work` makes of each, several at a time."""
-        if len(given) < 2:
+        # A MERGE needs settings of its session, which on servers of Spark Connect before 4.1 all writers share.
+        if len(given) < 2 or self._settings.key:
             return [work(one) for one in given]
         with ThreadPoolExecutor(_AT_ONCE, "ingest") as pool:
             return list(pool.map(work, given))

@@ -37,7 +37,7 @@ def records(delta_spark: SparkSession) -> DataFrame:
 
 @pytest.fixture
 def show(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, records: DataFrame) -> Any:
-    monkeypatch.setattr("tubeclient_cli.common.session.make_session", lambda *_: MagicMock())
+    monkeypatch.setattr("tubeclient_cli.common.session.make_session", lambda *_, **__: MagicMock())
     monkeypatch.setattr("tubeclient_cli.common.session.end_session", lambda _: None)
     monkeypatch.setattr(Ingest, "bad_records", lambda _: records)
     path = tmp_path / "ingest.toml"
