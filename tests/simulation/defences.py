@@ -78,14 +78,14 @@ DEFENCES = (
         off=lambda _: property(lambda record: f"{record.consumer_group} {record.run_id}"),
         kinds=TWO,
         given={"dies": False},
-        seed=68,
+        seed=0,
     ),
     Defence(
         "a commit that Delta skipped is noticed",
         INGEST + "sink:Sink._check_written",
         off=lambda _: lambda *_: None,
         kinds=TWO,
-        seed=24,
+        seed=45,
     ),
     Defence(
         "what RESTORE took out does not count",
@@ -108,7 +108,7 @@ DEFENCES = (
             lambda state, record: real(replace(state, sequence=state.record.sequence if state.record else 0), record)
         ),
         kinds=("the target is restored",),
-        seed=0,
+        seed=1,
     ),
     Defence(
         "a commit names what RESTORE undid",
@@ -125,6 +125,38 @@ DEFENCES = (
         kinds=("the target is restored",),
         given=BAD,
         seed=1,
+    ),
+    Defence(
+        "a round ends where the rows of another table end",
+        INGEST + "stream_tables:end_of_round",
+        off=lambda _: lambda start, end, several: end,
+        kinds=("the driver dies",),
+        given={"streams": 3, "ingests": True},
+        seed=2,
+    ),
+    Defence(
+        "the counts table counts for a table only after the commit that it knows",
+        INGEST + "stream_tables:ends_of",
+        off=lambda _: lambda number, ends, reached, group_ends: group_ends,
+        kinds=("the driver dies",),
+        given={"streams": 3, "ingests": True},
+        seed=2,
+    ),
+    Defence(
+        "a stream goes on where the table for the rest has it",
+        INGEST + "stream_tables:StreamTables._rest_with",
+        off=lambda _: lambda *_: None,
+        kinds=("the driver dies",),
+        given={"streams": 4, "ingests": True},
+        seed=0,
+    ),
+    Defence(
+        "a lost tail is seen by the tables that are ahead",
+        INGEST + "stream_tables:StreamTables.ahead",
+        off=lambda _: lambda _self: None,
+        kinds=("the driver dies", "a broker loses its tail"),
+        given={"streams": 3, "ingests": True},
+        seed=125,
     ),
     Defence(
         "a position past a lost tail goes back",
@@ -163,7 +195,7 @@ DEFENCES = (
         "spark_source.plan.planning:_entry",
         "return held.min_offset",
         "return held.max_offset",
-        0,
+        6,
         ("more partitions",),
     ),
     Defence(
@@ -213,7 +245,7 @@ DEFENCES = (
         RANGE + "_check_bounds",
         "if self.position < self._end:",
         "if True:",
-        17,
+        30,
         ("retention", "a broker loses its tail", "the driver dies"),
     ),
     Defence(
