@@ -14,7 +14,7 @@ from spark_source.offsets.offsets import Offsets
 from tubeclient.keys import PartitionKey
 from tubeclient_ingest.record import Reached
 
-__all__ = ["after", "end_of_round", "ends_of", "highest", "lowered", "lowest", "taken"]
+__all__ = ["after", "end_of_round", "ends_of", "highest", "lowest", "taken"]
 
 _NOTHING = -1
 """Before the first offset: where a table's rows end in a partition of which it has none."""
@@ -45,12 +45,6 @@ def highest(several: Collection[Offsets]) -> Offsets:
     """The end of what any of the tables has."""
     keys = {key for one in several for key in one}
     return Offsets({key: max(one.get(key, 0) for one in several) for key in keys})
-
-
-def lowered(ends: Offsets, most: Offsets) -> Offsets:
-    """`ends`, but not past `most` in the partitions that it names."""
-    past = {key: most[key] for key, at in ends.items() if most.get(key, at) < at}
-    return ends.merge(past) if past else ends
 
 
 def end_of_round(start: Offsets, end: Offsets, several: Collection[Offsets]) -> Offsets:

@@ -240,8 +240,10 @@ class Run:
             if self._last is None:
                 self._tell(Reading())
             first = Offsets.from_dict(start)
-            last = self.tables.end_of_round(first, Offsets.from_dict(end))
-            end = last.to_dict()
+            planned_end = Offsets.from_dict(end)
+            last = self.tables.end_of_round(first, planned_end)
+            if last is not planned_end:
+                end = last.to_dict()
             tasks = planner.partitions(start, end)
             written = self.tables.write(self._engine.rows(options, tasks) if tasks else None, first, last)
             if written is None:

@@ -313,9 +313,9 @@ class IngestSettings:
     @property
     def zone(self) -> str:
         """Java's and Python's name of the time zone."""
-        from tubeclient.wire.message_time import zone_named
+        from spark_source.typed.format_settings import FormatSettings
 
-        return "UTC" if self.time_zone is None else zone_named(self.time_zone).key
+        return FormatSettings(time_zone=self.time_zone).zone
 
     @property
     def former_master_servers(self) -> tuple[str, ...]:

@@ -28,7 +28,7 @@ from tubeclient_ingest.definitions import Definitions
 from tubeclient_ingest.group_table import GroupTable, PutBack
 from tubeclient_ingest.history import SinkState
 from tubeclient_ingest.inlong_definition import PROPERTY
-from tubeclient_ingest.levels import after, end_of_round, ends_of, highest, lowered, lowest, taken
+from tubeclient_ingest.levels import after, end_of_round, ends_of, highest, lowest, taken
 from tubeclient_ingest.one_table import Written
 from tubeclient_ingest.record import Count, Reached, SinkRecord
 from tubeclient_ingest.settings import COUNTS, REST, IngestSettings
@@ -180,7 +180,9 @@ class StreamTables:
         return name != REST and reached.number <= 0 and not self._definitions.defines(name, before=before)
 
     def _levels(self) -> list[Offsets]:
-        return [self._ends, *(one.ends for one in self._streams.values() if one.takes_part)]
+        """Where the rows of tables end that take part; once, where they are equal."""
+        ends = (one.ends for one in self._streams.values() if one.takes_part)
+        return [self._ends, *(one for one in ends if one is not self._ends)]
 
     def begun(self, start: Offsets, *, is_accepted: bool) -> None:
         state = self.checkpoint.state
@@ -262,15 +264,16 @@ class StreamTables:
 
     def ahead(self) -> Offsets | None:
         levels = self._levels()
-        return None if all(one is self._ends for one in levels) else highest(levels)
+        return None if len(levels) == 1 else highest(levels)
 
     def go_back(self, ends: Offsets) -> None:
-        before, self._ends = self._ends, lowered(self._ends, ends)
+        before, self._ends = self._ends, self._ends.clamp({}, ends)
         for one in self._streams.values():
-            one.ends = self._ends if one.ends is before else lowered(one.ends, ends)
+            one.ends = self._ends if one.ends is before else one.ends.clamp({}, ends)
 
     def end_of_round(self, start: Offsets, end: Offsets) -> Offsets:
-        return end_of_round(start, end, self._levels())
+        levels = self._levels()
+        return end if len(levels) == 1 else end_of_round(start, end, levels)
 
     def write(self, rows: DataFrame | None, start: Offsets, end: Offsets) -> Written | None:
         self.checkpoint.check()
