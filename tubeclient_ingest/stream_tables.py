@@ -389,7 +389,8 @@ class StreamTables:
     def writers(self) -> Iterator[Writer]:
         self.open(create=False)
         record = self.checkpoint.look().record
-        for name in sorted(record.streams if record is not None else ()):
+        streams = {} if record is None else record.streams
+        for name in sorted(one for one, reached in streams.items() if reached.number > 0):
             writer = self._writer_of(self._definitions.settings_of(name, self._definition_of(name)))
             writer.open(create=False)
             yield writer

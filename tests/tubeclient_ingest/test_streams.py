@@ -197,6 +197,14 @@ def test_what_nobody_defines_is_in_a_table_for_the_rest(shop: Shop, tmp_path: Pa
     }
 
 
+def test_bad_records_are_tried_again_beside_streams_that_nobody_defines(shop: Shop, tmp_path: Path) -> None:
+    (tmp_path / "orders.ddl").write_text("id BIGINT")
+    typed = {"format": "json", "schema": f"{tmp_path}/{{stream}}.ddl", "bad_records": f"{shop.lake}/_bad"}
+    shop.send("orders", "views", bad=1)
+    assert shop.run(**typed).bad_rows == 1
+    assert shop.job(**typed).retry(dry_run=True) == Retried(0, 1)
+
+
 def test_streams_may_be_chosen_and_go_on_where_their_rows_end(shop: Shop) -> None:
     shop.send(*STREAMS)
     shop.run()
