@@ -13,20 +13,38 @@ from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
 from statistics import median
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import psutil
 
 from tools.maven_jars import java_executable
 
-__all__ = ["BEGIN", "END", "Figure", "Results", "Side", "Timed", "cpu_seconds", "executors", "put_between", "timed"]
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = [
+    "BEGIN",
+    "COST",
+    "END",
+    "Figure",
+    "Results",
+    "Side",
+    "Timed",
+    "cpu_seconds",
+    "executors",
+    "put_between",
+    "spent",
+    "task_seconds",
+    "timed",
+]
 
 BEGIN, END = "<!-- make bench writes all results -->", "<!-- up to here -->"
 """The marks of the generated part of docs/performance.md."""
 
 Side = Callable[[], Mapping[str, float]]
 """Measures once. Returns its figures by their unit. Raises if it did not read or write the right messages."""
-_PLACES: Final = {"seconds": 3, "milliseconds": 1, "CPU s for a million": 2}
+COST: Final = "CPU s for a million"
+_PLACES: Final = {"seconds": 3, "milliseconds": 1, COST: 2}
 
 
 class Figure(NamedTuple):
@@ -155,6 +173,25 @@ def executors() -> Clocks:
         if re.search(r"SparkSubmit|pyspark[./]daemon", command):
             found[process] = times.user + times.system
     return found
+
+
+def spent(since: Clocks) -> float:
+    """CPU seconds of executors since then."""
+    return sum(now - since.get(process, 0.0) for process, now in executors().items())
+
+
+def task_seconds(spark: SparkSession) -> float:
+    """CPU seconds so far of all tasks of the session, and of Python's workers: without the driver's."""
+    context = spark.sparkContext
+    gateway = context._gateway
+    assert gateway is not None
+    assert context._jvm is not None
+    none = context._jvm.java.util.ArrayList()
+    quantiles = gateway.new_array(gateway.jvm.double, 0)
+    stages = context._jsc.sc().statusStore().stageList(none, False, False, quantiles, none)
+    tasks = sum(stages.apply(number).executorCpuTime() for number in range(stages.size())) / 1e9
+    workers = sum(seconds for process, seconds in executors().items() if process.name() != "java")
+    return float(tasks + workers)
 
 
 def _shown(value: float, unit: str) -> str:

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Final
 
 from bench.java import JavaReader
-from bench.measuring import Results, Side, executors, timed
+from bench.measuring import COST, Results, Side, executors, spent, timed
 from bench.stage import TASKS, Stage, Workload
 
 __all__ = ["WORKLOADS", "measure_reading"]
@@ -17,7 +17,6 @@ WORKLOADS: Final = (
     Workload("200 k x 1 KB", 200_000, 1_024),
     Workload("10 k x 64 KB", 10_000, 65_536),
 )
-_COST: Final = "CPU s for a million"
 
 
 def measure_reading(stage: Stage, results: Results) -> None:
@@ -52,7 +51,6 @@ def _read(stage: Stage, source: str, options: Mapping[str, str], work: Workload)
         before = executors()
         with timed() as reading:
             stage.spark.read.format(source).options(**options).load().write.format("noop").mode("overwrite").save()
-        cpu = sum(now - before.get(process, 0.0) for process, now in executors().items())
-        return {"rows/s": work.messages / reading.seconds, _COST: cpu * 1e6 / work.messages}
+        return {"rows/s": work.messages / reading.seconds, COST: spent(before) * 1e6 / work.messages}
 
     return measure

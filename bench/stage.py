@@ -99,6 +99,7 @@ class Stage:
             "spark.sql.shuffle.partitions": str(TASKS),
             "spark.sql.warehouse.dir": str(self.folder / "warehouse"),
             "spark.local.dir": str(self.folder / "spark"),
+            "spark.ui.retainedStages": "100000",  # for task_seconds
             # The last hundred otherwise; a query that is measured has ten a second.
             "spark.sql.streaming.numRecentProgressUpdates": "20000",
         }

@@ -43,7 +43,7 @@ from tubeclient_ingest.group_table import GroupTable, PutBack
 from tubeclient_ingest.one_table import OneTable, Written
 from tubeclient_ingest.settings import GROUP, TARGET, IngestSettings
 from tubeclient_ingest.stream_rows import StreamRows
-from tubeclient_ingest.stream_tables import LeftBehind, StreamTables
+from tubeclient_ingest.stream_tables import LeftBehind, StreamTables, ToRest
 from tubeclient_ingest.target import SparkTable
 from tubeclient_ingest.writing import Writer
 
@@ -114,7 +114,7 @@ class Looked(NamedTuple):
     at: datetime
 
 
-Event: TypeAlias = Begins | Reading | Looked | LeftBehind | Round
+Event: TypeAlias = Begins | Reading | Looked | LeftBehind | ToRest | Round
 """What a run tells, from its own thread; a Round is complete then."""
 
 
@@ -182,6 +182,8 @@ class Run:
         """
         if stop.is_set():
             return
+        with closing(self._engine.planner(self._options)) as planner:
+            planner.freeze_target()  # a wrong address or topic is told before any table is made
         self.tables.open()
         while not stop.is_set():  # again after a table was put back
             with closing(ProgressTable(self._options)) as table:  # before the look at the rows, which move it

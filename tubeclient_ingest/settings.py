@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import MISSING, dataclass, field, fields, replace
+from glob import escape, glob
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -84,7 +85,7 @@ class IngestSettings:
     )
     streams: tuple[str, ...] = _setting(
         "NAME",
-        "A stream to write, and no others of the group; may be given several times.",
+        "A stream to write, and no others of the group; or as '!NAME' one to leave out. May be given several times.",
         flag="--stream",
         default=(),
     )
@@ -198,6 +199,7 @@ class IngestSettings:
         from spark_source.options.given import parse_options
         from spark_source.options.settings_file import check_own, dashed
         from spark_source.options.table_uris import check_folders, table_of_deletes
+        from spark_source.typed.format_settings import FormatSettings
         from tubeclient_ingest.ending import check_until
 
         check_own(self.source_options, _OF_THEIR_OWN)
@@ -215,7 +217,9 @@ class IngestSettings:
                 raise ConfigurationError(f"max-bad-records is {self.max_bad_records}; it must be 0 or more")
         self._check_group()
         _ = self.zone, self.interval_ms, self.former_master_servers
-        if STREAM not in f"{self.schema}{self.schema_from_inlong}":
+        if STREAM in f"{self.schema}{self.schema_from_inlong}":
+            FormatSettings.check_format(self.format)
+        else:
             _ = self.records
         self._put({"starting_offsets": _checked_starting(self.starting_offsets)})
         given = parse_options(self.options(self.fallback))
@@ -260,6 +264,10 @@ class IngestSettings:
             for name in ("streams", "inlong_manager", "audit_proxies"):
                 if getattr(self, name):
                     raise ConfigurationError(f"{name.replace('_', '-')} is for a job with inlong-group; name the group")
+            if with_stream := [name for name, text in patterns.items() if STREAM in text]:
+                raise ConfigurationError(
+                    f"{STREAM} in {with_stream[0].replace('_', '-')} is for a job with inlong-group; name the group"
+                )
             return
         if self.inlong_manager is not None and (self.schema or self.schema_from_inlong):
             raise ConfigurationError("inlong-manager, schema and schema-from-inlong say what records are; keep one")
@@ -272,9 +280,20 @@ class IngestSettings:
             raise ConfigurationError(
                 f"target is {self.target} for all streams of the group; write {STREAM} where a stream's id belongs"
             )
-        for name in self.streams:
+        for name in (one.removeprefix("!") for one in self.streams):
             if re.search(STREAM_ID, name) is None or name in (COUNTS, REST):
                 raise ConfigurationError(f"streams names {name!r}, which is no id of a stream")
+        if len({one.startswith("!") for one in self.streams}) > 1:
+            raise ConfigurationError("streams names some to write and, with !, some to leave out; keep one of the two")
+        if any(name.lower() == "payload" and value.lower() == "raw" for name, value in self.source_options.items()):
+            raise ConfigurationError("payload is raw, and a job with inlong-group needs InLong's packs; leave it out")
+        for setting in ("schema", "schema_from_inlong"):
+            pattern = patterns[setting]
+            if STREAM in pattern and not glob("*".join(map(escape, pattern.split(STREAM)))):
+                raise ConfigurationError(f"{setting.replace('_', '-')} is {pattern}, and there is no such file")
+            for name in self.streams:
+                if not (name.startswith("!") or self.defines(name)):
+                    raise ConfigurationError(f"streams names {name}, and there is no {pattern.replace(STREAM, name)}")
 
     def target_of(self, name: str) -> str:
         """The table of a stream of the group, or of `COUNTS` or `REST`."""
@@ -301,6 +320,12 @@ class IngestSettings:
         more |= {"inlong_manager": None, "manager_options": {}, "audit_proxies": None}
         # What rows have does not depend on the table they are for.
         return replace(self, source_options={"payload": "inlong", **self.source_options}, **more)
+
+    def takes(self, name: str) -> bool:
+        """Whether the job writes the stream, or the user left it out."""
+        if name == REST or not self.streams:
+            return True
+        return (f"!{name}" not in self.streams) if self.streams[0].startswith("!") else name in self.streams
 
     def defines(self, name: str) -> bool:
         """Whether it is known what records of the stream are."""

@@ -52,8 +52,10 @@ class StreamRows:
         # The name goes into a path.
         own = (group == self._settings.inlong_group) & stream.rlike(STREAM_ID) & ~stream.isin(COUNTS, REST)
         marked = rows.withColumn(_NAME, F.when(own, stream).otherwise(REST))
-        chosen = self._settings.streams
-        return marked.where(F.col(_NAME).isin(*chosen, REST)) if chosen else marked
+        if not (chosen := self._settings.streams):
+            return marked
+        named = F.col(_NAME).isin(*(one.removeprefix("!") for one in chosen))
+        return marked.where(~named if chosen[0].startswith("!") else named | (F.col(_NAME) == REST))
 
     def counted(
         self, named: DataFrame, *, by_partition: bool

@@ -40,7 +40,7 @@ from tubeclient_ingest.writing import Counted, Writer, kept
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-__all__ = ["LeftBehind", "StreamTables", "StreamsLeftBehind"]
+__all__ = ["LeftBehind", "StreamTables", "StreamsLeftBehind", "ToRest"]
 
 
 _WITH_REST: Final = Reached(-1)
@@ -59,6 +59,13 @@ class LeftBehind(NamedTuple):
 
     stream: str
     reason: str
+
+
+class ToRest(NamedTuple):
+    """Event: the first rows of the run that go to the table for the rest."""
+
+    stream: str | None
+    """One that nobody defines; None: the rows are of no stream of the group."""
 
 
 class StreamsLeftBehind(ConfigurationError):
@@ -122,7 +129,7 @@ class StreamTables:
         masters: tuple[str, ...],
         run_id: str,
         writer_of: Callable[[IngestSettings], Writer],
-        tell: Callable[[LeftBehind], object],
+        tell: Callable[[LeftBehind | ToRest], object],
     ) -> None:
         self._rows = rows
         self._settings = settings
@@ -140,6 +147,8 @@ class StreamTables:
         self._streams: dict[str, _Stream] = {}
         self._unknown: set[str] = set()
         """Streams that nobody defines."""
+        self._told: set[str] = set()
+        """Those of them that the run has told, and `REST` for rows of no stream."""
         self._places: dict[str, str] = {}
         """The streams of tables in catalogs, whose names are equal whatever their case."""
         self._ends = Offsets({})
@@ -203,7 +212,7 @@ class StreamTables:
         """A stream with its table, which is made if it is missing and `create` allows it; or left behind."""
         number, ends = (0, None) if reached in (None, _WITH_REST) else reached
         one = _Stream(name, self._ends if begin_anew or ends is None else ends, number, number)
-        if self._settings.streams and name not in (*self._settings.streams, REST):
+        if not self._settings.takes(name):
             return one
         try:
             self._check_place(name)
@@ -324,6 +333,9 @@ class StreamTables:
         for stream, minute, key, count in self._rows.counted(frame, by_partition=by_partition):
             name = self._known(stream)
             if key is None or key in parts.get(name, others):
+                if name == REST and stream not in self._told:
+                    self._told.add(stream)
+                    self._tell(ToRest(None if stream == REST else stream))
                 minutes = found.setdefault(name, {})
                 minutes[minute] = minutes.get(minute, 0) + count
         return found

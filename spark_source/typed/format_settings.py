@@ -76,8 +76,7 @@ class FormatSettings:
     """The column that orders the rows of a key in json, csv and kv."""
 
     def __post_init__(self) -> None:
-        if self.format is not None and self.format not in _KINDS:
-            raise ConfigurationError(f"format is {self.format!r}; there are {', '.join(_KINDS)}")
+        self.check_format(self.format)
         if self.schema is not None and self.schema_from_inlong is not None:
             raise ConfigurationError("schema and schema-from-inlong both say which columns there are; remove one")
         complete, _ = self._complete(), self.zone
@@ -105,6 +104,12 @@ class FormatSettings:
         self._check_separators(complete)
         self._check_options(complete)
         _encoding_named(complete.encoding)
+
+    @staticmethod
+    def check_format(name: str | None) -> None:
+        """ConfigurationError for a name that is no format's."""
+        if name is not None and name not in _KINDS:
+            raise ConfigurationError(f"format is {name!r}; there are {', '.join(_KINDS)}")
 
     def record_format(self) -> RecordFormat:
         """The format with its schema. Needs a running Spark, which parses the schema. Raises ConfigurationError."""

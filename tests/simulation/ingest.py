@@ -30,7 +30,7 @@ from spark_source.typed.format_settings import FormatSettings
 from tests.offsets_store.memory import MemoryStorage
 from tests.simulation import network, stand_ins
 from tests.simulation.spark import Rows, Session
-from tests.simulation.target import GroupLog, MemoryBadRecords, MemoryTarget, Row, is_bad
+from tests.simulation.target import MemoryBadRecords, MemoryTarget, Row, is_bad
 from tests.simulation.world import DiskFailure, World
 from tubeclient.keys import PartitionKey
 from tubeclient_ingest.one_table import OneTable
@@ -132,8 +132,8 @@ class _Engine:
     def rows(self, options: SourceOptions, tasks: Sequence[ReadTask]) -> Any:
         sent = [pickle.dumps(_Tasks(options, [task])) for task in tasks]
         self._session.point("after the round was planned")
-        if isinstance(the_world().target, GroupLog):  # its tables are written one after the other
-            the_world().in_round = {one.partition: one.end for task in tasks for one in task.ranges}
+        # Its tables are written one after the other.
+        the_world().in_round = {one.partition: one.end for task in tasks for one in task.ranges}
         readings = [partial(_read, one) for one in sent]
         return Rows(lambda: self._session.read(readings))
 

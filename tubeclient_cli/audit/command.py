@@ -67,10 +67,14 @@ def audit(
         group, hours = _read(place, options, None if job is None else job.inlong_group)
         sent = None
         if service is not None:
-            names = (job and job.streams) or (*sorted({one.stream for one in hours} - {REST}), "*")
+            named = job.streams if job is not None else ()
+            left_out = {one.removeprefix("!") for one in named if one.startswith("!")}
+            there = {one.stream for one in hours} - {REST}
+            names = named if named and not left_out else (*sorted(there | left_out), "*")
             sent = {name: service.sent(group, name, begin, now + HOUR) for name in names}
             whole = sent.pop("*", {})  # the rest is what is of no stream of the table
             sent[REST] = {hour: max(0, n - sum(of.get(hour, 0) for of in sent.values())) for hour, n in whole.items()}
+            sent = {name: found for name, found in sent.items() if name not in left_out - there}
         lines = judged(hours, sent, begin)
         missing, fault = sum(line["missing"] for line in lines if line["state"] == "missing"), None
         if missing:
@@ -81,6 +85,8 @@ def audit(
             print_json({"inlongGroupId": group, "since": begin.isoformat(), "allThere": fault is None, "hours": lines})
         else:
             print_rows(table_console(), lines, leave_out=["sent"] if sent is None else [])
+            if not lines:
+                tell(f"tubeclient audit: no counts since {begin.isoformat()}; --since takes an earlier time")
         if fault is not None:
             tell(f"tubeclient audit: {fault}")
             raise typer.Exit(ExitCode.FAILED)

@@ -12,7 +12,8 @@ from tubeclient.conditions import said
 from tubeclient.printable import counted
 from tubeclient_cli.common.terminal import one_line, print_json
 from tubeclient_ingest.run import Begins, Event, IngestSummary, Reading, Round
-from tubeclient_ingest.stream_tables import LeftBehind
+from tubeclient_ingest.settings import REST
+from tubeclient_ingest.stream_tables import LeftBehind, ToRest
 
 __all__ = ["Output", "print_error", "summary_line"]
 
@@ -47,6 +48,10 @@ class Output:
                 self.reading = True
             case LeftBehind(stream, reason):
                 self.say(f"stream {stream} stays behind, and the others go on: {reason}", "left")
+            case ToRest(None):
+                self.say(f"there are rows of no stream of the group; they go to the table {REST}", "rest")
+            case ToRest(stream):
+                self.say(f"nobody defines stream {stream}; its rows go to the table {REST}", "rest")
             case Round() if self._as_json:
                 print_json({"event": "round", **asdict(event)})
             case Round():
