@@ -38,6 +38,8 @@ class Reached(NamedTuple):
     """The table's newest commit by then; 0 without any."""
     ends: Offsets | None = None
     """None: the ends of the counts table's own commit."""
+    since: Offsets | None = None
+    """Where the rows of its own table begin: those before are in the table for the rest. None: there are none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,10 +110,12 @@ class SinkRecord:
     def to_json(self) -> str:
         """The commit's userMetadata."""
         values = {key: getattr(self, name) for key, (name, _) in _FIELDS.items()}
-        streams = {
-            name: [one.number, None if one.ends is None else one.ends.to_dict()] for name, one in self.streams.items()
-        }
-        of_group = {"streams": streams, "counts": self.counts}
+        # Many streams have equal ends.
+        places = list(dict.fromkeys(at for one in self.streams.values() for at in one[1:] if at is not None))
+        index: dict[Offsets | None, int | None] = {None: None}
+        index.update((at, number) for number, at in enumerate(places))
+        streams = {name: [one.number, *(index[at] for at in one[1:])] for name, one in self.streams.items()}
+        of_group = {"places": [one.to_dict() for one in places], "streams": streams, "counts": self.counts}
         more = {"endOffsets": self.ends.to_dict(), **{name: value for name, value in of_group.items() if value}}
         return json.dumps({_FIELD: {"version": _VERSION, **values, **more}})
 
@@ -136,9 +140,10 @@ class SinkRecord:
                     f" somebody else wrote or changed it. Write no {_FIELD} there yourself, and go on in a clone of the"
                     " version before"
                 )
+        places = [*map(Offsets.from_dict, given.get("places", ())), None]
         streams = {
-            name: Reached(number, None if ends is None else Offsets.from_dict(ends))
-            for name, (number, ends) in given.get("streams", {}).items()
+            name: Reached(number, *(places[-1 if at is None else at] for at in indices))
+            for name, (number, *indices) in given.get("streams", {}).items()
         }
         counts = tuple(Count(*one) for one in given.get("counts", ()))
         return cls(ends=Offsets.from_dict(given.get("endOffsets")), streams=streams, counts=counts, **values)

@@ -42,8 +42,9 @@ from tubeclient_ingest.beginning import (
 from tubeclient_ingest.group_table import GroupTable, PutBack
 from tubeclient_ingest.one_table import OneTable, Written
 from tubeclient_ingest.settings import GROUP, TARGET, IngestSettings
+from tubeclient_ingest.stream import LeftBehind, ToRest
 from tubeclient_ingest.stream_rows import StreamRows
-from tubeclient_ingest.stream_tables import LeftBehind, StreamTables, ToRest
+from tubeclient_ingest.stream_tables import StreamTables
 from tubeclient_ingest.target import SparkTable
 from tubeclient_ingest.writing import Writer
 

@@ -45,17 +45,13 @@ class StreamRows:
             BadRecords(self._spark, place, self._settings.consumer_group).open(create=create)
 
     def named(self, rows: DataFrame) -> DataFrame:
-        """A round's rows with the names of their tables; without those of streams that the user left out."""
+        """A round's rows with the names of their tables."""
         from pyspark.sql import functions as F
 
         group, stream = F.col("inlongGroupId"), F.col("inlongStreamId")
         # The name goes into a path.
         own = (group == self._settings.inlong_group) & stream.rlike(STREAM_ID) & ~stream.isin(COUNTS, REST)
-        marked = rows.withColumn(_NAME, F.when(own, stream).otherwise(REST))
-        if not (chosen := self._settings.streams):
-            return marked
-        named = F.col(_NAME).isin(*(one.removeprefix("!") for one in chosen))
-        return marked.where(~named if chosen[0].startswith("!") else named | (F.col(_NAME) == REST))
+        return rows.withColumn(_NAME, F.when(own, stream).otherwise(REST))
 
     def counted(
         self, named: DataFrame, *, by_partition: bool

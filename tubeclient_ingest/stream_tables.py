@@ -11,9 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from spark_source.offsets.offsets import Offsets
 from spark_source.options.table_uris import is_name
@@ -34,13 +33,14 @@ from tubeclient_ingest.record import Count, Reached, SinkRecord
 from tubeclient_ingest.settings import COUNTS, REST, IngestSettings
 from tubeclient_ingest.sink import Sink
 from tubeclient_ingest.spark_errors import failure, spark_errors
+from tubeclient_ingest.stream import LeftBehind, Stream, StreamsLeftBehind, ToRest
 from tubeclient_ingest.stream_rows import StreamRows
 from tubeclient_ingest.writing import Counted, Writer, kept
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-__all__ = ["LeftBehind", "StreamTables", "StreamsLeftBehind", "ToRest"]
+__all__ = ["StreamTables"]
 
 
 _WITH_REST: Final = Reached(-1)
@@ -52,55 +52,6 @@ _FATAL: Final = (OvertakenRun, PutBack)
 
 _Given = TypeVar("_Given")
 _Made = TypeVar("_Made")
-
-
-class LeftBehind(NamedTuple):
-    """Event: a stream's table refused a round. The run goes on without the stream; the next one tries it again."""
-
-    stream: str
-    reason: str
-
-
-class ToRest(NamedTuple):
-    """Event: the first rows of the run that go to the table for the rest."""
-
-    stream: str | None
-    """One that nobody defines; None: the rows are of no stream of the group."""
-
-
-class StreamsLeftBehind(ConfigurationError):
-    """All other streams of the group are in their tables."""
-
-    condition = "STREAMS_LEFT_BEHIND"
-
-
-@dataclass
-class _Stream:
-    """A stream in a run."""
-
-    name: str
-    ends: Offsets
-    """Where the rows of its table end."""
-    number: int = 0
-    """The table's newest round, as far as it is known."""
-    counted: int = 0
-    """The newest round whose records the counts table has."""
-    table: GroupTable | None = None
-    is_accepted: bool = False
-    """The user takes the table as others left it, which it does not say yet."""
-    left: str | None = None
-    """Why it is left behind."""
-
-    @property
-    def takes_part(self) -> bool:
-        """Not, if it is left behind, or left out by the user for now."""
-        return self.table is not None and self.left is None
-
-    @property
-    def uncounted(self) -> tuple[Count, ...]:
-        """What the table has, and the counts table does not."""
-        record = None if self.table is None else self.table.state.record
-        return record.counts if record is not None and self.counted < record.round == self.number else ()
 
 
 class CountsWriter:
@@ -144,7 +95,7 @@ class StreamTables:
         self._create = True
         self._definitions = Definitions(settings)
         self._auditing = AuditReporter(settings.audit_proxies or "")
-        self._streams: dict[str, _Stream] = {}
+        self._streams: dict[str, Stream] = {}
         self._unknown: set[str] = set()
         """Streams that nobody defines."""
         self._told: set[str] = set()
@@ -160,7 +111,7 @@ class StreamTables:
     def open(self, *, create: bool = True) -> None:
         self._create = create
         self._definitions.changed()
-        for name in self._definitions.names():
+        for name in (COUNTS, REST, *self._definitions.names()):
             self._check_place(name)
         if self._counts.detail() is None:
             if not create:
@@ -174,8 +125,10 @@ class StreamTables:
         reached = {} if record is None else record.streams
         self._streams, self._unknown = {}, {one for one in reached if self._is_undefined(one, reached[one])}
 
-        def look(name: str) -> _Stream:
-            return self._opened(name, reached.get(name), begin_anew, create=self._create)
+        def look(name: str) -> Stream:
+            # One that had a table may have been removed while the run goes on.
+            create = self._create or reached.get(name, _WITH_REST).number <= 0
+            return self._opened(name, reached.get(name), begin_anew, create=create)
 
         # A run that died may have made the table for the rest, and no commit of the counts table knows it.
         if REST in reached or self._rows.table_of(REST).detail() is not None:
@@ -185,8 +138,9 @@ class StreamTables:
         return lowest(self._levels())
 
     def _is_undefined(self, name: str, reached: Reached) -> bool:
-        before = reached != _WITH_REST
-        return name != REST and reached.number <= 0 and not self._definitions.defines(name, before=before)
+        if name == REST or reached.number > 0 or reached.ends is not None:  # it has rows, or lacks some
+            return False
+        return not self._definitions.defines(name, before=reached != _WITH_REST)
 
     def _levels(self) -> list[Offsets]:
         """Where the rows of tables end that take part; once, where they are equal."""
@@ -194,27 +148,36 @@ class StreamTables:
         return [self._ends, *(one for one in ends if one is not self._ends)]
 
     def begun(self, start: Offsets, *, is_accepted: bool) -> None:
-        state = self.checkpoint.state
+        state, before = self.checkpoint.state, self._ends
         # In a partition of which it has no rows a table begins where the run does.
         self._ends = state.ends.merge(start.merge(self._ends))
+        reached = {} if state.record is None else state.record.streams
+        left_the_rest = [name for name in self._streams if reached.get(name) == _WITH_REST]
         for one in self._streams.values():
-            one.ends = start.merge(one.ends)
+            one.ends = self._ends if one.ends is before else start.merge(one.ends)
             one.ends = self._ends if one.ends == self._ends else one.ends
-            if one.is_accepted and one.table is not None:
-                one.table.write(None, one.ends)
+            # A run that stood still may write rows to the rest that are no longer the rest's: their number is taken.
+            if one.table is not None and (one.is_accepted or (one.name == REST and left_the_rest)):
+                one.table.write(None, one.ends, self._with_rest(one))
                 one.number, one.is_accepted = one.table.number, False
-        if state.record is None or is_accepted or self._ends.to_dict() != state.ends.to_dict():
+        # A table that was removed begins its numbers anew.
+        is_new = any(one.number < one.counted for one in self._streams.values()) or bool(left_the_rest)
+        if state.record is None or is_accepted or is_new or self._ends.to_dict() != state.ends.to_dict():
             self._commit()
 
     def _opened(
         self, name: str, reached: Reached | None, begin_anew: Collection[str] = (), *, create: bool = True
-    ) -> _Stream:
+    ) -> Stream:
         """A stream with its table, which is made if it is missing and `create` allows it; or left behind."""
-        number, ends = (0, None) if reached in (None, _WITH_REST) else reached
-        one = _Stream(name, self._ends if begin_anew or ends is None else ends, number, number)
-        if not self._settings.takes(name):
-            return one
+        number, ends, since = reached or _WITH_REST
+        one = Stream(name, self._ends if ends is None else ends, number, max(number, 0), since)
         try:
+            if number < 0 and name != REST:
+                one.since = self._in_rest(name, reached)
+                one.ends = self._ends if one.since is None else one.since
+            one.number = one.counted
+            if not self._settings.takes(name):
+                return one
             self._check_place(name)
             definition = self._definition_of(name)
             settings = self._definitions.settings_of(name, definition)
@@ -229,14 +192,15 @@ class StreamTables:
             state, group = table.state, settings.consumer_group
             if reached is None or table.number != reached.number:
                 check_beginning(state, table.where, group, self._chosen, in_offsets_table=False)
-            if begin_anew:
-                one.ends = self._ends
-            elif table.number == 0 and (rest := self._rest_with(name, reached)) is not None:
-                one.ends = rest
-            else:
-                # A table that is gone is filled from the beginning, or goes on where the others are.
-                ends = state.ends if state.record is not None or settings.fallback == "earliest" else self._ends
+            if number >= 0 or table.number > 0:
+                ends = state.ends
+                if table.number == 0:
+                    # A table that is gone is filled from its beginning, or goes on where the others are.
+                    else_at = ends if settings.fallback == "earliest" else self._ends
+                    ends = else_at if one.since is None else one.since
                 one.ends = ends_of(table.number, ends, reached, self._ends)
+            if begin_anew and one.ends is not self._ends:
+                one.ends = one.ends.without({key for key in one.ends if key.topic in begin_anew})
             one.number, one.table = table.number, table
         except _FATAL:
             raise
@@ -246,17 +210,22 @@ class StreamTables:
             self._leave(one, error)
         return one
 
-    def _rest_with(self, name: str, reached: Reached | None) -> Offsets | None:
-        """Where the rows of a stream end that went to the table for the rest, as nobody defined it; None if none
-        did."""
+    def _in_rest(self, name: str, reached: Reached | None) -> Offsets | None:
+        """Where the rows of a stream end that went to the table for the rest, as nobody defined it; None: none did."""
         rest = self._streams.get(REST)
-        if rest is None or name == REST:
-            return None
+        if rest is None:
+            return self._ends if reached == _WITH_REST else None
         if rest.table is None:
             raise ConfigurationError(f"whether the table {REST} has rows of it cannot be seen: {rest.left}")
-        record = rest.table.state.record
-        is_with = reached == _WITH_REST or (record is not None and name in record.streams)
-        return rest.ends if is_with else None
+        record, group = rest.table.state.record, self.checkpoint.state
+        known = (group.record.streams if group.record is not None else {}).get(REST, Reached(0))
+        ends = group.ends if known.ends is None else known.ends
+        if record is not None and record.round > known.number and name in record.streams:
+            return highest([ends, record.ends])  # a run died before it wrote the counts
+        return ends if reached == _WITH_REST else None
+
+    def _with_rest(self, one: Stream) -> dict[str, Reached]:
+        return dict.fromkeys(self._unknown, _WITH_REST) if one.name == REST else {}
 
     def _definition_of(self, name: str) -> str | None:
         """What the stream's table keeps of its definition."""
@@ -278,11 +247,14 @@ class StreamTables:
     def go_back(self, ends: Offsets) -> None:
         before, self._ends = self._ends, self._ends.clamp({}, ends)
         for one in self._streams.values():
-            one.ends = self._ends if one.ends is before else one.ends.clamp({}, ends)
+            is_equal = one.ends is before
+            one.go_back(ends)
+            one.ends = self._ends if is_equal else one.ends
 
     def end_of_round(self, start: Offsets, end: Offsets) -> Offsets:
         levels = self._levels()
-        return end if len(levels) == 1 else end_of_round(start, end, levels)
+        since = [one.since for one in self._streams.values() if one.since is not None]
+        return end if len(levels) == 1 else end_of_round(start, end, [*levels, *since])
 
     def write(self, rows: DataFrame | None, start: Offsets, end: Offsets) -> Written | None:
         self.checkpoint.check()
@@ -303,7 +275,7 @@ class StreamTables:
                 return None
             mine = [self._streams[name] for name in sorted(counts) if self._streams[name].takes_part]
 
-            def write(one: _Stream) -> Counted | Exception:
+            def write(one: Stream) -> Counted | Exception:
                 return self._write_one(one, frame, counts[one.name], start, end)
 
             done = dict(zip((one.name for one in mine), self._at_once(write, mine), strict=True))
@@ -331,9 +303,10 @@ class StreamTables:
         by_partition = any(some != _everything(start, end) for some in (others, *parts.values()))
         found: dict[str, dict[int | None, int]] = {}
         for stream, minute, key, count in self._rows.counted(frame, by_partition=by_partition):
-            name = self._known(stream)
+            of_rest = key is not None and stream in self._streams and self._streams[stream].is_in_rest(key, start)
+            name = REST if of_rest else self._known(stream)
             if key is None or key in parts.get(name, others):
-                if name == REST and stream not in self._told:
+                if name == REST and not of_rest and stream not in self._told:
                     self._told.add(stream)
                     self._tell(ToRest(None if stream == REST else stream))
                 minutes = found.setdefault(name, {})
@@ -349,30 +322,36 @@ class StreamTables:
         return REST if name in self._unknown else name
 
     def _write_one(
-        self, one: _Stream, frame: DataFrame, minutes: Mapping[int | None, int], start: Offsets, end: Offsets
+        self, one: Stream, frame: DataFrame, minutes: Mapping[int | None, int], start: Offsets, end: Offsets
     ) -> Counted | Exception:
         """Write a stream's part of a round."""
         assert one.table is not None
         parts = taken(one.ends, start, end)
         names = {REST, *self._unknown} if one.name == REST else {one.name}
         rows = self._rows.part(frame, names, None if parts == _everything(start, end) else parts)
+        if one.name == REST:
+            for other in self._streams.values():
+                if older := {key for key in parts if other.is_in_rest(key, start)}:
+                    rows = rows.union(self._rows.part(frame, {other.name}, older))
         try:
             self.checkpoint.check()  # a run that stood still meanwhile may know fewer streams than the one that goes on
             one.table.check()
-            unknown = dict.fromkeys(self._unknown, _WITH_REST) if one.name == REST else {}
             before = {count.minute_ms: count for count in one.uncounted}
             more = [Count(*each) for each in minutes.items()]
             counts = tuple({**before, **{count.minute_ms: count.added(before) for count in more}}.values())
-            return one.table.write(rows, after(one.ends, start, end), unknown, counts)
+            return one.table.write(rows, after(one.ends, start, end), self._with_rest(one), counts)
         except Exception as error:
             return error
 
     def _completed(self, start: Offsets, end: Offsets, received: int = 0, bad: int = 0, others: int = 0) -> Written:
         """Say in the counts table that the round is written."""
         before, self._ends = self._ends, after(self._ends, start, end)
+        lost = Offsets({key: at for key, at in end.items() if at < start.get(key, 0)})
         for one in self._streams.values():
+            is_equal = one.ends is before
+            one.go_back(lost)
             if one.table is not None and one.takes_part:
-                one.ends = self._ends if one.ends is before else after(one.ends, start, end)
+                one.ends = self._ends if is_equal else after(one.ends, start, end)
                 one.ends = self._ends if one.ends == self._ends else one.ends
                 one.number = one.table.number
         self._commit()
@@ -382,14 +361,11 @@ class StreamTables:
         counts = {name: one.uncounted for name, one in self._streams.items()}
         sequence, now = self.checkpoint.state.sequence + 1, datetime.now(UTC)
         frame = self._rows.counts(counts, sequence, self._run_id, now)
-        streams = {
-            name: Reached(one.number, None if one.ends is self._ends else one.ends)
-            for name, one in self._streams.items()
-        }
+        streams = {name: one.reached(self._ends) for name, one in self._streams.items()}
         streams.update(dict.fromkeys(self._unknown, _WITH_REST))
         self.checkpoint.write(frame, self._ends, streams)
         for one in self._streams.values():
-            one.counted = max(one.counted, one.number)
+            one.counted = one.number
         told = [
             (name, one.minute_ms, one.received, one.received - one.bad)
             for name in counts.keys() - {REST}
@@ -420,7 +396,7 @@ class StreamTables:
                 f" are written: {'; '.join(left)}. Mend that and start again: each goes on where its rows end"
             )
 
-    def _leave(self, one: _Stream, error: Exception) -> None:
+    def _leave(self, one: Stream, error: Exception) -> None:
         one.left = said(failure(str(error)) if isinstance(error, spark_errors()) else error)
         self._tell(LeftBehind(one.name, one.left))
 

@@ -99,6 +99,9 @@ class Rows:
     def where(self, keep: Callable[[Row], bool]) -> Rows:
         return Rows(lambda: [row for row in self.collect() if keep(row)])
 
+    def union(self, others: Rows) -> Rows:
+        return Rows(lambda: [*self.collect(), *others.collect()])
+
     def drop(self, *_: str) -> Rows:
         return self
 

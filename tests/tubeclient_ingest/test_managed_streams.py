@@ -13,7 +13,7 @@ from embedded_tubemq import EmbeddedTubeMQ, TopicConfig
 from tests.tubeclient.inlong_manager import KEY, USER, field, group, managing, stream
 from tests.tubeclient_ingest.test_streams import Shop
 from tubeclient.errors import ConfigurationError, TubeError
-from tubeclient_ingest.stream_tables import StreamsLeftBehind
+from tubeclient_ingest.stream import StreamsLeftBehind
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -18,7 +18,7 @@ from tubeclient.inlong import RecordGroup, encode_pack
 from tubeclient_ingest.job import Ingest
 from tubeclient_ingest.run import Event, IngestSummary
 from tubeclient_ingest.settings import IngestSettings
-from tubeclient_ingest.stream_tables import LeftBehind, StreamsLeftBehind
+from tubeclient_ingest.stream import LeftBehind, StreamsLeftBehind
 from tubeclient_ingest.target import SparkTable
 from tubeclient_ingest.writing import Retried
 
