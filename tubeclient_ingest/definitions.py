@@ -9,7 +9,7 @@ import logging
 import time
 from typing import Any, Final
 
-from tubeclient.admin.inlong_manager import InlongManager
+from tubeclient.admin.inlong_manager import InlongManager, InlongManagerError
 from tubeclient.conditions import said
 from tubeclient.errors import ConfigurationError, TransportError
 from tubeclient_ingest.inlong_definition import PROPERTY, change
@@ -46,8 +46,8 @@ class Definitions:
     def changed(self) -> bool:
         """Ask Manager, unless it was asked a moment ago. Returns whether it says something else than before.
 
-        A Manager that does not answer says nothing else. InlongManagerError if it refuses the first question,
-        ConfigurationError if it has the group on another topic.
+        A Manager that does not answer says nothing else, nor does one that refuses what it answered before.
+        InlongManagerError if it refuses the first question, ConfigurationError if it has the group on another topic.
         """
         if self._manager is None or time.monotonic() < self._ask_at:
             return False
@@ -58,7 +58,9 @@ class Definitions:
                 self._check_topic(self._manager)
             assert self._settings.inlong_group is not None
             self._known = self._manager.streams(self._settings.inlong_group)
-        except TransportError as error:
+        except (TransportError, InlongManagerError) as error:
+            if before is None and isinstance(error, InlongManagerError):
+                raise
             self._why = said(error)
             _log.warning("streams go on by the definitions that their tables keep: %s", self._why)
         return self._known != before

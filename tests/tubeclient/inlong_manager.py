@@ -107,8 +107,10 @@ def managing(
     *,
     answer: Answer | None = None,
     tls: ssl.SSLContext | None = None,
+    port: int = 0,
 ) -> Iterator[Asked]:
-    """Manager with one group; with `answer` that instead of Manager's."""
+    """Manager with one group; with `answer` that instead of Manager's. What changes in `streams` is answered from then
+    on."""
     asked = Asked()
 
     class Handler(BaseHTTPRequestHandler):
@@ -131,7 +133,7 @@ def managing(
         def log_message(self, *_: object) -> None:
             pass
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server = ThreadingHTTPServer(("127.0.0.1", port), Handler)
     if tls is not None:
         server.socket = tls.wrap_socket(server.socket, server_side=True)
     server.daemon_threads = False
