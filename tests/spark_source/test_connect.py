@@ -17,6 +17,7 @@ from tests.spark_source.other_driver import HERE, CallFailed, OtherDriver, place
 from tests.spark_source.typed.avro_records import avsc
 from tests.waiting import wait_for
 from tubeclient import reader_groups_of
+from tubeclient.inlong import RecordGroup, encode_pack
 
 pytestmark = pytest.mark.spark
 
@@ -129,6 +130,38 @@ def test_the_newest_state_of_each_key_over_connect(client: OtherDriver, feed: Fe
     assert client.call("retry", settings=loose) == [1, 0]
     assert client.call("sql", text=f"SELECT id, v FROM delta.`{rows}`") == [[1, None]]
     assert client.call("ingest", settings=loose) == [0, 0]
+
+
+def test_a_whole_group_over_connect(client: OtherDriver, feed: Feed, tmp_path: Path) -> None:
+    """Two starts, a table for each stream, and counts; then the newest state of each key of each stream."""
+
+    def send(*numbers: int) -> None:
+        records = [b'{"id": %d, "v": %d}' % (n % 10, n) for n in numbers]
+        groups = [RecordGroup({"groupId": "shop", "streamId": name, "dt": "0"}, records) for name in ("a", "b", "c")]
+        feed.tube.load(feed.topic, [NewMessage(0, encode_pack(groups, made_ms=0)), NewMessage(0, b"no pack")])
+
+    def tables(of: dict[str, Any]) -> list[list[Any]]:
+        """Of each stream: the first row, the last and how many there are."""
+        places = [of["target"].replace("{stream}", name) for name in ("a", "b", "c")]
+        query = "SELECT min(v), max(v), count(*) FROM delta.`{}`"
+        return [row for place in places for row in client.call("sql", text=query.format(place))]
+
+    columns = {"format": "json", "schema": "id BIGINT, v BIGINT NOT NULL"}
+    log = settings_of(feed, str(tmp_path / "log" / "{stream}"), **columns, bad_records=str(tmp_path / "bad"))
+    log |= {"inlong_group": "shop"}
+    keyed = {**log, "target": str(tmp_path / "keyed" / "{stream}"), "consumer_group": "keyed"}
+    keyed |= {"key": ["id"], "order_by": "v"}
+    send(*range(20))
+    assert client.call("ingest", settings=log) == [61, 1]
+    send(*range(20, 25))
+    assert client.call("ingest", settings=log) == [16, 1]
+    assert tables(log) == [[0, 24, 25]] * 3
+    counts = f"SELECT inlongStreamId, sum(received), sum(bad) FROM delta.`{tmp_path}/log/_counts` GROUP BY 1 ORDER BY 1"
+    assert client.call("sql", text=counts) == [["_rest", 2, 2], ["a", 25, 0], ["b", 25, 0], ["c", 25, 0]]
+    assert client.call("ingest", settings=keyed) == [77, 2]
+    send(*range(5, 15), 30)
+    assert client.call("ingest", settings=keyed) == [34, 1]
+    assert tables(keyed) == [[15, 30, 10]] * 3
 
 
 def test_the_notebook_for_databricks_runs_with_names_and_a_secret(client: OtherDriver, tmp_path: Path) -> None:
