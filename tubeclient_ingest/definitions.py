@@ -88,7 +88,7 @@ class Definitions:
         new = None if self._known is None else self._known.get(name)
         if new is None:
             if kept is None:
-                why = self._why or f"InLong's Manager no longer has stream {name}"
+                why = self._why or f"InLong's Manager has no stream {name}"
                 raise ConfigurationError(f"nobody says what its records are: {why}")
             return self._settings.of_stream(name, kept)
         if kept is not None and (other := change(kept, new).other) is not None:

@@ -122,24 +122,28 @@ class StreamTables:
     def begin(self, known: Offsets, chosen: str | None, begin_anew: Collection[str]) -> Offsets:
         record = self.checkpoint.state.record
         self._ends, self._chosen = known, chosen
-        reached = {} if record is None else record.streams
-        self._streams, self._unknown = {}, {one for one in reached if self._is_undefined(one, reached[one])}
+        reached = {} if record is None else dict(record.streams)
+        self._streams = {}
 
         def look(name: str) -> Stream:
             # One that had a table may have been removed while the run goes on.
             create = self._create or reached.get(name, _WITH_REST).number <= 0
             return self._opened(name, reached.get(name), begin_anew, create=create)
 
-        # A run that died may have made the table for the rest, and no commit of the counts table knows it.
+        # A run that died may have made the table for the rest, and no commit of the counts table knows it, nor whose
+        # rows are there.
         if REST in reached or self._rows.table_of(REST).detail() is not None:
-            self._streams[REST] = look(REST)
+            self._streams[REST] = rest = look(REST)
+            if rest.table is not None and rest.table.state.record is not None:
+                reached = {**dict.fromkeys(rest.table.state.record.streams, _WITH_REST), **reached}
+        self._unknown = {one for one in reached if self._is_undefined(one, reached[one])}
         others = sorted(reached.keys() - self._unknown - {REST})
         self._streams.update((one.name, one) for one in self._at_once(look, others))
         return lowest(self._levels())
 
     def _is_undefined(self, name: str, reached: Reached) -> bool:
-        if name == REST or reached.number > 0 or reached.ends is not None:  # it has rows, or lacks some
-            return False
+        if name == REST or reached.number > 0 or reached.ends is not None:
+            return False  # it has rows of its own, or lacks some that the rest has not either: so it stays behind
         return not self._definitions.defines(name, before=reached != _WITH_REST)
 
     def _levels(self) -> list[Offsets]:
@@ -152,13 +156,17 @@ class StreamTables:
         # In a partition of which it has no rows a table begins where the run does.
         self._ends = state.ends.merge(start.merge(self._ends))
         reached = {} if state.record is None else state.record.streams
-        left_the_rest = [name for name in self._streams if reached.get(name) == _WITH_REST]
+        left_the_rest = {
+            one.name: _WITH_REST
+            for one in self._streams.values()
+            if one.since is not None and reached.get(one.name, _WITH_REST) == _WITH_REST
+        }
         for one in self._streams.values():
             one.ends = self._ends if one.ends is before else start.merge(one.ends)
             one.ends = self._ends if one.ends == self._ends else one.ends
             # A run that stood still may write rows to the rest that are no longer the rest's: their number is taken.
             if one.table is not None and (one.is_accepted or (one.name == REST and left_the_rest)):
-                one.table.write(None, one.ends, self._with_rest(one))
+                one.table.write(None, one.ends, {**self._with_rest(one), **left_the_rest})
                 one.number, one.is_accepted = one.table.number, False
         # A table that was removed begins its numbers anew.
         is_new = any(one.number < one.counted for one in self._streams.values()) or bool(left_the_rest)

@@ -11,9 +11,11 @@ from deltalake import DeltaTable
 
 from embedded_tubemq import EmbeddedTubeMQ, TopicConfig
 from tests.tubeclient.inlong_manager import KEY, USER, field, group, managing, stream
+from tests.tubeclient_ingest.lake import killed_at
 from tests.tubeclient_ingest.test_streams import Shop
 from tubeclient.errors import ConfigurationError, TubeError
 from tubeclient_ingest.stream import StreamsLeftBehind
+from tubeclient_ingest.stream_tables import StreamTables
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -55,6 +57,31 @@ def test_manager_defines_streams_and_tables_go_on_without_it(shop: Shop) -> None
         assert shop.run(**of(manager.address)).rows == 10
     assert shop.ids("payments") == [*range(10)]
     assert len(DeltaTable(f"{shop.lake}/_rest").to_pyarrow_table()) == 10
+
+
+def test_what_nobody_defines_is_neither_lost_nor_doubled_when_manager_is_away(shop: Shop) -> None:
+    """A run dies before the counts table knows the rest's rows. The next one has no Manager."""
+    shop.send("orders", "views")
+
+    def rest() -> int:
+        return len(DeltaTable(f"{shop.lake}/_rest").to_pyarrow_table())
+
+    with managing(streams(), OF_SHOP) as manager:
+        address = manager.address
+        killed_at(StreamTables, "_completed", after=False, run=lambda: shop.run(**of(address)))
+    shop.send("orders", "views", "payments")
+    with pytest.raises(StreamsLeftBehind, match=r"1 stream .*payments: "):
+        shop.run(**of(address))
+    assert rest() == 20
+    shop.send("views", "payments")
+    # Its first rows are in no table, and that is not passed over.
+    with managing(streams(), OF_SHOP) as manager, pytest.raises(StreamsLeftBehind, match=r"has no stream payments"):
+        shop.run(**of(manager.address))
+    assert rest() == 30
+    late = {name: stream(name, ID, dataType="JSON") for name in ("payments", "views")}
+    with managing({**streams(), **late}, OF_SHOP) as manager:
+        shop.run(**of(manager.address))
+    assert (shop.ids("payments"), rest()) == ([*range(20)], 30)
 
 
 def test_a_new_field_widens_the_table_and_any_other_change_stops_the_stream(shop: Shop) -> None:

@@ -1,0 +1,287 @@
+"""Streams of a group that were in the table for the rest, that stayed behind or were left out: no record is lost or
+doubled."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from deltalake import DeltaTable
+
+from embedded_tubemq import EmbeddedTubeMQ, TopicConfig
+from embedded_tubemq.storage.store import NewMessage
+from tests.tubeclient.inlong_manager import managing, stream
+from tests.tubeclient_ingest.test_managed_streams import ID, OF_SHOP, of
+from tests.tubeclient_ingest.test_streams import Shop
+from tubeclient.errors import TubeError
+from tubeclient.inlong import RecordGroup, encode_pack
+from tubeclient_ingest import definitions
+from tubeclient_ingest.stream import StreamsLeftBehind
+from tubeclient_ingest.target import SparkTable
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@pytest.fixture
+def shop(tmp_path: Path, delta_spark: SparkSession) -> Iterator[Shop]:
+    topics = [TopicConfig("shop", 2, 1), TopicConfig("more", 2, 1)]
+    with EmbeddedTubeMQ(tmp_path / "tube", topics) as tube:
+        yield Shop(tube, delta_spark, tmp_path)
+
+
+def everywhere(shop: Shop, name: str) -> list[int]:
+    """The numbers of a stream's records in its own table (typed) and in the one for the rest."""
+    found = shop.ids(name) if DeltaTable.is_deltatable(f"{shop.lake}/{name}") else []
+    if DeltaTable.is_deltatable(f"{shop.lake}/_rest"):
+        rows = DeltaTable(f"{shop.lake}/_rest").to_pyarrow_table(columns=["value", "inlongStreamId"]).to_pylist()
+        found += [int(r["value"].decode().strip('{"id: }')) for r in rows if r["inlongStreamId"] == name]
+    return sorted(found)
+
+
+def defined(folder: Path, *names: str, ddl: str = "id BIGINT") -> dict[str, Any]:
+    for name in names:
+        (folder / f"{name}.ddl").write_text(ddl)
+    return {"format": "json", "schema": f"{folder}/{{stream}}.ddl"}
+
+
+def test_a_stream_of_the_rest_whose_first_definition_is_wrong_and_is_corrected(shop: Shop, tmp_path: Path) -> None:
+    typed = defined(tmp_path, "orders")
+    shop.send("orders", "views")
+    shop.run(**typed)
+    defined(tmp_path, "views", ddl="id BIGNT")
+    shop.send("orders", "views")
+    with pytest.raises(StreamsLeftBehind, match="views"):
+        shop.run(**typed)
+    defined(tmp_path, "views")
+    shop.send("orders", "views")
+    shop.run(**typed)
+    assert everywhere(shop, "views") == [*range(30)]
+
+
+def test_a_stream_of_the_rest_whose_first_round_has_a_bad_record(shop: Shop, tmp_path: Path) -> None:
+    typed = defined(tmp_path, "orders")
+    shop.send("orders", "views")
+    shop.run(**typed)
+    defined(tmp_path, "views")
+    shop.send("views", bad=1)
+    shop.send("orders")
+    with pytest.raises(StreamsLeftBehind, match="views"):
+        shop.run(**typed)
+    typed["bad_records"] = f"{shop.lake}/_bad"
+    shop.run(**typed)
+    bad = shop.job(**typed).bad_records().where("inlongStreamId = 'views'").count()
+    assert (len(everywhere(shop, "views")), bad) == (19, 1)
+
+
+def test_a_stream_that_is_left_behind_before_its_first_round_and_then_undefined_stays_behind(
+    shop: Shop, tmp_path: Path
+) -> None:
+    typed = defined(tmp_path, "orders")
+    defined(tmp_path, "views", ddl="id BIGNT")
+    shop.send("orders", "views")
+    with pytest.raises(StreamsLeftBehind, match="views"):
+        shop.run(**typed)
+    (tmp_path / "views.ddl").unlink()
+    shop.send("orders", "views")
+    with pytest.raises(StreamsLeftBehind, match=r"views.ddl, which cannot be read"):
+        shop.run(**typed)
+    defined(tmp_path, "views")
+    shop.run(**typed)
+    assert everywhere(shop, "views") == [*range(20)]
+
+
+def test_a_stream_of_the_rest_that_manager_defines_while_the_job_runs(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(definitions, "_ASK_AGAIN_SECONDS", 0.0)
+    known = {"orders": stream("orders", ID, dataType="JSON")}
+    shop.send("orders", "views")
+    with managing(known, OF_SHOP) as manager:
+        job = shop.job(**of(manager.address, trigger="0s"))
+        rounds = []
+
+        def see(event: Any) -> None:
+            if hasattr(event, "total_rows"):
+                rounds.append(event)
+                if len(rounds) == 1:
+                    known["views"] = stream("views", ID, dataType="JSON")
+                    shop.send("orders", "views")
+                elif len(rounds) < 4:
+                    shop.send("orders", "views")
+                else:
+                    job._stop.set()
+
+        with suppress(TubeError):
+            job.run(see)
+        shop.run(**of(manager.address))
+    assert everywhere(shop, "views") == [*range(shop.sent["views"])]
+
+
+def test_streams_that_nobody_defines_while_others_are_chosen(shop: Shop, tmp_path: Path) -> None:
+    typed = defined(tmp_path, "orders")
+    shop.send("orders", "views")
+    shop.run(**typed)
+    shop.send("orders", "views")
+    shop.run(streams=("orders",), **typed)
+    shop.send("orders", "views")
+    shop.run(**typed)
+    assert everywhere(shop, "views") == [*range(30)]
+
+
+def test_a_stream_that_begins_while_others_are_chosen(shop: Shop) -> None:
+    shop.send("orders", "views")
+    shop.run()
+    shop.send("orders", "views", "clicks")
+    shop.run(streams=("orders",))
+    shop.run()
+    assert shop.numbers("views") == [*range(20)]
+    assert DeltaTable.is_deltatable(f"{shop.lake}/clicks")
+    assert shop.numbers("clicks") == [*range(10)]
+
+
+@pytest.mark.parametrize("how", ["restore", "remove"])
+def test_the_rest_is_put_back_after_one_of_its_streams_was_defined(shop: Shop, tmp_path: Path, how: str) -> None:
+    typed = defined(tmp_path, "orders")
+    shop.send("orders", "views", "clicks")
+    shop.run(**typed)
+    shop.send("orders", "views", "clicks")
+    shop.run(**typed)
+    defined(tmp_path, "views")
+    shop.send("orders", "views", "clicks")
+    shop.run(**typed)
+    if how == "restore":
+        shop.spark.sql(f"RESTORE TABLE delta.`{shop.lake}/_rest` TO VERSION AS OF 1").collect()
+    else:
+        shutil.rmtree(shop.lake / "_rest")
+    shop.send("orders", "views", "clicks")
+    shop.run(**typed)
+    assert everywhere(shop, "clicks") == [*range(40)]
+    assert everywhere(shop, "views") == [*range(40)]
+
+
+@pytest.mark.parametrize("goes_on", [False, True])
+def test_a_table_is_removed_whose_stream_was_in_the_rest(shop: Shop, tmp_path: Path, goes_on: bool) -> None:
+    typed = defined(tmp_path, "orders")
+    others = ("orders", "views", *["clicks"] * goes_on)  # clicks goes on in the rest
+    shop.send(*others)
+    shop.run(**typed)
+    defined(tmp_path, "views")
+    shop.send(*others)
+    shop.run(**typed)
+    shutil.rmtree(shop.lake / "views")
+    shop.send(*others)
+    shop.run(**typed)
+    assert everywhere(shop, "views") == [*range(30)]
+
+
+def test_a_removed_table_of_one_round_whose_refill_is_killed(shop: Shop) -> None:
+    shop.send("orders", "views")
+    shop.send("orders", "views")
+    shop.run()
+    shutil.rmtree(shop.lake / "views")
+
+    class Killed(BaseException):
+        pass
+
+    append = SparkTable.append
+
+    def fail(table: SparkTable, *given: Any, **named: Any) -> None:
+        append(table, *given, **named)
+        if table.where.endswith("views`"):
+            raise Killed
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("tubeclient_ingest.stream_tables._AT_ONCE", 1)
+        patched.setattr(SparkTable, "append", fail)
+        with pytest.raises(Killed):
+            shop.run(max_offsets_per_trigger=2)
+    shop.run(max_offsets_per_trigger=2)
+    assert shop.numbers("views") == [*range(20)]
+
+
+def test_a_topic_is_left_out_for_a_start_and_comes_back(shop: Shop) -> None:
+    shop.send("orders", "views")
+    pack = encode_pack([RecordGroup({"groupId": "shop", "streamId": "orders", "dt": "0"}, [b'{"id": 100}'])], made_ms=0)
+    shop.tube.load("more", [NewMessage(0, pack)])
+    shop.run(topics=("shop", "more"))
+    shop.send("orders", "views")
+    shop.run(topics=("shop",))
+    shop.send("orders", "views")
+    shop.run(topics=("shop", "more"))
+    assert shop.numbers("orders") == [*range(30), 100]
+
+
+def test_a_run_that_stood_still_and_does_not_know_that_a_stream_is_defined_by_now(
+    shop: Shop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    typed = defined(tmp_path, "orders")
+    shop.send("orders", "views")
+    shop.run(**typed)
+    shop.send("views")
+    append, is_first = SparkTable.append, [True]
+
+    def stands_still(table: SparkTable, *given: Any, **named: Any) -> None:
+        if table.where.endswith("_rest`") and is_first[0]:
+            is_first[0] = False
+            shop.tube.restart_master()  # which knows nothing of the group's consumers, as after their lease
+            defined(tmp_path, "views")
+            shop.run(**typed)
+        append(table, *given, **named)
+
+    monkeypatch.setattr(SparkTable, "append", stands_still)
+    with suppress(TubeError):
+        shop.run(**typed)
+    shop.run(**typed)
+    assert everywhere(shop, "views") == [*range(20)]
+
+
+def test_messages_after_a_lost_tail_come_to_a_stream_that_was_left_out(shop: Shop) -> None:
+    accepts = {"source_options": {**shop.settings.source_options, "failOnDataLoss": "false"}}
+    for _ in range(10):
+        shop.send("orders", "views", count=1)
+    shop.run(**accepts)
+    shop.tube.delete_topic("shop")
+    shop.tube.create_topic(TopicConfig("shop", 2, 1))
+    shop.send("orders", "views", count=1)  # behind where the rows end: lost, as accepted
+    shop.run(streams=("orders",), **accepts)
+    for _ in range(20):
+        shop.send("orders", "views", count=1)
+    shop.run(streams=("orders",), **accepts)
+    shop.run(**accepts)
+    assert set(range(11, 31)) <= set(shop.numbers("orders"))
+    assert set(range(11, 31)) <= set(shop.numbers("views"))
+
+
+def test_a_stream_whose_name_is_that_of_the_counts_in_a_catalog(shop: Shop) -> None:
+    shop.send("orders", "_COUNTS")
+    shop.spark.sql("CREATE DATABASE of_counts")
+    try:
+        for _ in range(2):
+            with pytest.raises(StreamsLeftBehind, match="streams _counts and _COUNTS have one table"):
+                shop.run(target="of_counts.{stream}", evolve=True)
+        assert "value" not in shop.spark.table("of_counts._counts").columns
+    finally:
+        shop.spark.sql("DROP DATABASE of_counts CASCADE")
+
+
+def test_one_of_two_topics_is_begun_anew_while_a_stream_is_behind_in_the_other(shop: Shop) -> None:
+    typed = {"format": "json", "schema": "id BIGINT", "topics": ("shop", "more")}
+    shop.send("orders", "views")
+    shop.run(**typed)
+    of_views = f"delta.`{shop.lake}/views`"
+    shop.spark.sql(f"ALTER TABLE {of_views} ADD CONSTRAINT few CHECK (id < 10)").collect()
+    pack = encode_pack([RecordGroup({"groupId": "shop", "streamId": "views", "dt": "0"}, [b'{"id": 100}'])], made_ms=0)
+    shop.tube.load("more", [NewMessage(0, pack)])
+    with pytest.raises(StreamsLeftBehind):
+        shop.run(**typed)
+    shop.spark.sql(f"ALTER TABLE {of_views} DROP CONSTRAINT few").collect()
+    shop.tube.delete_topic("shop")
+    shop.tube.create_topic(TopicConfig("shop", 2, 1))
+    shop.job(**typed).begin_anew(["shop"])
+    shop.run(**typed)
+    assert shop.ids("views") == [*range(10), 100]
