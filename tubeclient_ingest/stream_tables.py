@@ -166,7 +166,7 @@ class StreamTables:
             one.ends = self._ends if one.ends == self._ends else one.ends
             # A run that stood still may write rows to the rest that are no longer the rest's: their number is taken.
             if one.table is not None and (one.is_accepted or (one.name == REST and left_the_rest)):
-                one.table.write(None, one.ends, {**self._with_rest(one), **left_the_rest})
+                one.table.write(None, one.ends, {**self._with_rest(one), **left_the_rest}, one.uncounted)
                 one.number, one.is_accepted = one.table.number, False
         # A table that was removed begins its numbers anew.
         is_new = any(one.number < one.counted for one in self._streams.values()) or bool(left_the_rest)
