@@ -144,7 +144,7 @@ DEFENCES = (
     ),
     Defence(
         "a stream goes on where the table for the rest has it",
-        INGEST + "stream_tables:StreamTables._rest_with",
+        INGEST + "stream_tables:StreamTables._in_rest",
         off=lambda _: lambda *_: None,
         kinds=("the driver dies",),
         given={"streams": 4, "ingests": True},

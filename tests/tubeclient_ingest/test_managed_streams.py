@@ -114,6 +114,7 @@ def test_a_new_field_widens_the_table_and_any_other_change_stops_the_stream(shop
 def test_what_manager_refuses_is_told_before_anything_is_written(
     shop: Shop, changes: dict[str, Any], error: str
 ) -> None:
+    shop.tube.create_topic(TopicConfig("other", 1, 1))
     with managing(streams(), OF_SHOP) as manager, pytest.raises(TubeError, match=error):
         shop.run(**{**of(manager.address), **changes})
     assert not shop.lake.exists()
