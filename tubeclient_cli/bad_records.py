@@ -32,7 +32,8 @@ bad_records_app = typer.Typer(
 )
 
 _SHOWN_BYTES: Final = 60
-_NEWEST: Final = ("time", "reason", "topic", "partitionKey", "offset", "messageId", "recordIndex", "value")
+_STREAM: Final = "inlongStreamId"
+_NEWEST: Final = ("time", "reason", _STREAM, "topic", "partitionKey", "offset", "messageId", "recordIndex", "value")
 
 Settings = Annotated[Path, typer.Option(help="The job's TOML file.")]
 PartOfReason = Annotated[
@@ -65,7 +66,8 @@ def show(
 
         console = table_console()
         print_rows(console, document["reasons"])
-        print_rows(console, document["newest"], leave_out=["valueBase64"])
+        has_streams = any(one[_STREAM] is not None for one in document["newest"])
+        print_rows(console, document["newest"], leave_out=["valueBase64", *[_STREAM] * (not has_streams)])
         if document["records"]:
             shown = len(document["newest"])
             console.print(f"{document['records']:,} records, of which the newest {shown:,} are shown")

@@ -33,6 +33,8 @@ BAD_ID: Final = "__badId"
 _ID: Final = "id"
 """The same column in the table."""
 _REASON: Final = "reason"
+_PLACE: Final = "place"
+"""The column of `ARRIVAL`'s place; null where the order of rows did not matter."""
 _MARK: Final = "retryOf"
 """The column that is null in a bad record; in a mark it is the id of the record that was moved."""
 
@@ -67,6 +69,7 @@ class BadRecords:
                 F.current_timestamp().alias("time"),
                 F.uuid().alias(_ID),
                 F.col(UNREAD).alias(UNREAD),
+                (F.col(ARRIVAL)["place"] if ARRIVAL in parsed.columns else F.lit(None).cast("long")).alias(_PLACE),
             ),
             record,
             target,
@@ -110,7 +113,7 @@ class BadRecords:
         if reason is not None:
             rows = rows.where(F.contains(F.lower(_REASON), F.lower(F.lit(reason))))
         columns = [name for name in spark_schema(options).names if name != BAD_REASON]
-        came = F.struct(F.col("sequence").alias("round"), F.lit(-1).cast("long").alias("place"))
+        came = F.struct(F.col("sequence").alias("round"), F.coalesce(_PLACE, F.lit(-1)).alias("place"))
         return rows.select(*columns, F.col(_ID).alias(BAD_ID), came.alias(ARRIVAL))
 
     def unsettled(self, settled: int, target: TableDetail) -> set[tuple[int, str]]:
@@ -166,5 +169,6 @@ def _table_schema() -> StructType:
         "time": TimestampType(),
         _ID: StringType(),
         UNREAD: BooleanType(),
+        _PLACE: LongType(),
     }
     return StructType([StructField(name, kind) for name, kind in kinds.items()])

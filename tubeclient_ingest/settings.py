@@ -273,6 +273,10 @@ class IngestSettings:
             raise ConfigurationError("inlong-manager, schema and schema-from-inlong say what records are; keep one")
         if others := set(self.manager_options).difference(_OF_MANAGER):
             raise ConfigurationError(f"{min(others)} in inlong-manager is unknown; there are {', '.join(_OF_MANAGER)}")
+        if self.inlong_manager is not None:
+            from tubeclient.admin.inlong_manager import InlongManager
+
+            InlongManager(self.inlong_manager, **dict[str, Any](self.manager_options))  # asks nothing yet
         self._put({"topics": self.topics or (group,)})
         if self.audit_proxies is not None and not re.fullmatch(_ADDRESSES, self.audit_proxies):
             raise ConfigurationError("audit-proxies must be as HOST:PORT,...; the port is mostly 10081")

@@ -193,7 +193,7 @@ class StreamTables:
             writer.open(create=create)
             writer.by_minute = True
             now = settings.table_properties.get(PROPERTY)
-            if now is not None and definition not in (None, now):
+            if now is not None and writer.detail.properties.get(PROPERTY) != now:
                 self._rows.table_of(name).set_property(PROPERTY, now)
             table = GroupTable(writer, settings, self._masters, self._run_id)
             one.is_accepted = table.begin(self._chosen, begin_anew)

@@ -91,6 +91,10 @@ class SparkTable:
         with explained(f"the table {self.where} cannot be made: "):
             self._spark.sql(" ".join(parts)).collect()
 
+    def is_empty(self) -> bool:
+        """Whether the table, which is there, has no rows."""
+        return self._spark.table(self.sql).isEmpty()
+
     def set_property(self, name: str, value: str) -> None:
         """Set one of the table's properties."""
         pair = f"{text_in_sql(name)} = {text_in_sql(value)}"

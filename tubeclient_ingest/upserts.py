@@ -22,14 +22,34 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
-__all__ = ["WRITTEN", "Upserts"]
+__all__ = ["KEY", "WRITTEN", "Upserts", "check_key"]
 
 WRITTEN: Final = ("insert", "update", "snapshot")
 """The operations that write a row."""
+KEY: Final = "tubeclient.key"
+"""The target's property that names the key's columns, with commas between them. A table without it is a log."""
 _KEY: Final = "key"
 _ROW: Final = "row"
 _COUNT: Final = "count"
 _SEQUENCE: Final = f"{CHANGE}.sequence"
+
+
+def check_key(target: SparkTable, detail: TableDetail, key: str) -> None:
+    """Raise ConfigurationError if the target's rows are not those of a job with this `key`, written as `KEY` has it;
+    "" is a log's. A table without rows and without the property may become either."""
+    there = detail.properties.get(KEY, "")
+    if there.lower() == key.lower():
+        return
+    if there:
+        raise ConfigurationError(
+            f"{target.where} has the newest state of each {there}, by its property {KEY}, and the job has"
+            f" {f'the key {key}' if key else 'no key'}. Give the key that is there, or another target"
+        )
+    if not target.is_empty():
+        raise ConfigurationError(
+            f"{target.where} has rows that were appended without a key, as its property {KEY} is not set. Leave key"
+            " out, or give another target"
+        )
 
 
 class Upserts:

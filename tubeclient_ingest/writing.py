@@ -25,7 +25,7 @@ from tubeclient_ingest.sink import Sink
 from tubeclient_ingest.spark_errors import is_conflict, spark_errors
 from tubeclient_ingest.target import SparkTable, TableDetail
 from tubeclient_ingest.target_columns import TargetRules, check_columns, columns_of
-from tubeclient_ingest.upserts import WRITTEN, Upserts
+from tubeclient_ingest.upserts import KEY, WRITTEN, Upserts, check_key
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -113,12 +113,12 @@ class Writer:
         if self._settings.bad_records is not None:
             source = source.drop(BAD_REASON)
         columns = columns_of(self._format, source)
+        text_of_key = ",".join(self._format.keys)
         detail = self.sink.detail()
-        if detail is not None:
-            check_columns(detail.columns, columns, self.sink.where, evolve=self._settings.evolve)
-        elif create:
+        if detail is None and create:
             how = self._settings
-            self._target.create(columns, how.partition_by, how.cluster_by, how.table_properties)
+            properties = {**how.table_properties, **({KEY: text_of_key} if text_of_key else {})}
+            self._target.create(columns, how.partition_by, how.cluster_by, properties)
             detail = self.sink.detail()
         if detail is None:
             raise ConfigurationError(
@@ -126,6 +126,8 @@ class Writer:
                 if create
                 else f"there is no table at {self.sink.where}; start the job"
             )
+        check_key(self._target, detail, text_of_key)
+        check_columns(detail.columns, columns, self.sink.where, evolve=self._settings.evolve)
         self._detail = detail
         self._nothing = self._spark.createDataFrame([], columns)
         self._rules = TargetRules.of(detail.columns, detail.properties, self._nothing)
@@ -135,6 +137,8 @@ class Writer:
             self._bad_records.open(create=create)
         if self._upserts is not None:
             self._upserts.open(columns)
+            if create and KEY not in detail.properties:
+                self._target.set_property(KEY, text_of_key)
 
     def settle(self, state: SinkState) -> None:
         """Remove rows of bad records that runs left which died or lost a race, of numbers that are taken by now. The

@@ -10,10 +10,12 @@ import pytest
 from deltalake import DeltaTable
 
 from embedded_tubemq import EmbeddedTubeMQ, TopicConfig
+from embedded_tubemq.storage.store import NewMessage
 from tests.tubeclient.inlong_manager import KEY, USER, field, group, managing, stream
 from tests.tubeclient_ingest.lake import killed_at
 from tests.tubeclient_ingest.test_streams import Shop
 from tubeclient.errors import ConfigurationError, TubeError
+from tubeclient.inlong import RecordGroup, encode_pack
 from tubeclient_ingest.stream import StreamsLeftBehind
 from tubeclient_ingest.stream_tables import StreamTables
 
@@ -103,6 +105,29 @@ def test_a_new_field_widens_the_table_and_any_other_change_stops_the_stream(shop
     assert (shop.ids("orders"), shop.ids("clicks")) == ([*range(30)], [*range(20)])
 
 
+def test_a_table_whose_definition_was_unset_keeps_the_next_one(shop: Shop) -> None:
+    of_orders = f"{shop.lake}/orders"
+
+    def run(names: str, record: bytes) -> str:
+        fields = [field(name, "string") for name in names]
+        pack = encode_pack([RecordGroup({"groupId": "shop", "streamId": "orders", "dt": "0"}, [record])], made_ms=0)
+        shop.tube.load("shop", [NewMessage(0, pack)])
+        with managing({"orders": stream("orders", *fields, dataType="CSV", dataSeparator="44")}, OF_SHOP) as manager:
+            shop.run(**of(manager.address))
+            return manager.address
+
+    run("ab", b"a,b")
+    assert not [one for one in DeltaTable(of_orders).history() if one["operation"] == "SET TBLPROPERTIES"]
+    with pytest.raises(StreamsLeftBehind, match="UNSET TBLPROPERTIES"):
+        run("ba", b"b,a")
+    shop.spark.sql(f"ALTER TABLE delta.`{of_orders}` UNSET TBLPROPERTIES ('tubeclient.inlongStream')").collect()
+    address = run("ba", b"b,a")
+    with pytest.raises(StreamsLeftBehind, match="the fields are at other places"):
+        run("ab", b"b,a")
+    shop.run(**of(address))  # where nobody answers any more
+    assert DeltaTable(of_orders).to_pyarrow_table(columns=["a", "b"]).to_pylist() == [{"a": "a", "b": "b"}] * 4
+
+
 @pytest.mark.parametrize(
     ("changes", "error"),
     [
@@ -130,6 +155,10 @@ def test_what_manager_refuses_is_told_before_anything_is_written(
         (
             {"inlong_manager": "http://m:8083", "manager_options": {"password": "x"}},
             "password in .* is unknown",
+        ),
+        (
+            {"inlong_manager": "http://user:secret@m:8083"},
+            r"Manager must be as http://host:8083, without user(?!.*secret)",
         ),
     ],
 )

@@ -109,9 +109,7 @@ def test_the_table_is_what_the_model_says(
     draw = random.Random(seed)
     log = [Change(draw.randrange(80), draw.randrange(4), draw.randrange(2), draw.random() < 0.4) for _ in range(400)]
     for number in draw.sample(range(len(log)), 60):
-        if not log[number].is_delete:
-            # A place in the round is not known of a bad record; the log's place is.
-            log[number] = log[number]._replace(is_bad=True, position=10 + number)
+        log[number] = log[number]._replace(is_bad=not log[number].is_delete)
     lake = Keyed(delta_spark, tmp_path_factory.mktemp("keyed"), log)
     lake.run()
     is_early = False
@@ -263,8 +261,43 @@ def test_plain_rows_have_a_newest_one_as_well(bench: Bench, order_by: str | None
     send(bench, b"2,d,6", b"1,e,6", b"1,f,6", b"1,g,1")
     bench.run(**how, order_by=order_by)
     assert rows(bench, "id", "name") == [(1, "f" if order_by else "g"), (2, "d")]
-    with pytest.raises(ConfigurationError, match=r"_deletes`?, which keeps the target's deleted keys, is struct<key:"):
-        bench.run(**{**how, "key": ("id", "name")}, order_by=order_by)
+
+
+@pytest.mark.parametrize("is_own", [False, True])
+def test_a_target_goes_on_with_its_key_alone(bench: Bench, is_own: bool) -> None:
+    where, how = bench.settings.target, {"format": "csv", "schema": "id INT, name STRING"}
+    if is_own:
+        bench.spark.sql(f"CREATE TABLE delta.`{where}` (id INT, name STRING) USING delta")
+    send(bench, b"1,a", b"1,b")
+    bench.run(**how, key=("ID",), evolve=is_own)
+    assert DeltaTable(where).metadata().configuration["tubeclient.key"] == "id"
+    version = DeltaTable(where).version()
+    for key, message in (((), "no key"), (("id", "name"), "the key id,name")):
+        with pytest.raises(ConfigurationError, match=f"newest state of each id, .* the job has {message}. Give"):
+            bench.run(**how, key=key)
+    assert DeltaTable(where).version() == version
+    send(bench, b"1,c")
+    bench.run(**how, key=("id",))
+    assert rows(bench, "id", "name") == [(1, "c")]
+
+
+def test_a_log_gets_no_key(bench: Bench) -> None:
+    how = {"format": "canal-json", "schema": "id INT, name STRING"}
+    send(bench, canal("INSERT", {"id": "1", "name": "a"}, es=1), canal("DELETE", {"id": "1", "name": "a"}, es=2))
+    bench.run(**how)
+    with pytest.raises(ConfigurationError, match="rows that were appended without a key"):
+        bench.run(**how, key=("id",))
+    assert not DeltaTable.is_deltatable(table_of_deletes(bench.settings.target))
+    assert [one["operation"] for one in DeltaTable(bench.settings.target).history(1)] == ["WRITE"]
+
+
+def test_a_retried_record_keeps_its_place_in_the_round(bench: Bench) -> None:
+    how: dict[str, Any] = {"format": "csv", "key": ("id",), "bad_records": str(bench.folder / "bad")}
+    send(bench, b"1,1", b"1,two", b"2,two", b"2,2")
+    [one] = bench.run(**how, schema="id INT, v INT", evolve=True)
+    assert (one.rows, one.bad_rows) == (4, 2)
+    assert bench.job(**how, schema="id INT, v INT", format_options={"nullValue": "two"}).retry() == Retried(2, 0)
+    assert rows(bench, "id", "v") == [(1, None), (2, 2)]
 
 
 def test_of_two_runs_with_the_same_number_one_merges(delta_spark: SparkSession, tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from unittest.mock import MagicMock
 
 import pytest
+from pyspark.sql import functions as F
 from typer.testing import CliRunner, Result
 
 from tubeclient_cli.app import app
@@ -19,13 +20,13 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 T0 = datetime(2026, 11, 23, 10, 0, tzinfo=UTC)
-_COLUMNS = "time TIMESTAMP, sequence BIGINT, state STRING, reason STRING, topic STRING, partitionKey STRING"
-_MORE = "offset BIGINT, messageId BIGINT, recordIndex INT, value BINARY"
+_COLUMNS = "time TIMESTAMP, sequence BIGINT, state STRING, reason STRING, inlongStreamId STRING"
+_MORE = "topic STRING, partitionKey STRING, offset BIGINT, messageId BIGINT, recordIndex INT, value BINARY"
 
 
 @pytest.fixture
 def records(delta_spark: SparkSession) -> DataFrame:
-    place = ("clicks", "1:clicks:0", None)
+    place = (None, "clicks", "1:clicks:0", None)
     rows: list[tuple[Any, ...]] = [
         (T0 + timedelta(minutes=n), n, "bad", "the text is not JSON", *place, 100 + n, 2, b"{broken\x00%d" % n)
         for n in range(3)
@@ -73,6 +74,7 @@ def test_programs_get_all_reasons_with_counts_and_all_bytes(show: Any) -> None:
     assert document["newest"][1] == {
         "time": "2026-11-23T10:02:00.000+00:00",
         "reason": "the text is not JSON",
+        "inlongStreamId": None,
         "topic": "clicks",
         "partitionKey": "1:clicks:0",
         "offset": None,
@@ -84,10 +86,15 @@ def test_programs_get_all_reasons_with_counts_and_all_bytes(show: Any) -> None:
 
 
 @pytest.mark.spark
-def test_people_get_tables_in_which_nothing_is_taken_for_markup(show: Any) -> None:
+def test_people_get_tables_in_which_nothing_is_taken_for_markup(
+    show: Any, records: DataFrame, monkeypatch: pytest.MonkeyPatch
+) -> None:
     text = show().stdout
     assert "it's [bold]empty[/bold]" in text
     assert "{broken\\x002" in text
     assert "x... (100 bytes)" in text
     assert text.splitlines()[-1] == "4 records, of which the newest 4 are shown"
+    assert "inlongStreamId" not in text
+    monkeypatch.setattr(Ingest, "bad_records", lambda _: records.withColumn("inlongStreamId", F.lit("orders")))
+    assert "orders" in show().stdout
     assert show("--reason", "xml").stdout == "no bad records match\n"
