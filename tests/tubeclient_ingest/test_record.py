@@ -13,7 +13,7 @@ from pyspark.sql import Row
 from spark_source.offsets.offsets import Offsets
 from tubeclient.errors import ConfigurationError
 from tubeclient.keys import PartitionKey
-from tubeclient_ingest.record import SinkRecord
+from tubeclient_ingest.record import Reached, SinkRecord
 from tubeclient_ingest.target import SparkTable
 
 A, B = PartitionKey(1, "clicks", 0), PartitionKey(1, "clicks", 10_000)
@@ -33,6 +33,13 @@ def test_a_record_survives_the_commit() -> None:
 
 def test_bad_records_a_retry_and_what_restore_undid_survive_the_commit() -> None:
     full = replace(RECORD, bad=3, retry_of=2, undone=((2, 3), (7, 11)), known_from=2, table_id="id-1")
+    assert SinkRecord.parse(full.to_json()) == full
+
+
+def test_where_streams_are_survives_the_commit() -> None:
+    at = Offsets({A: 280})
+    streams = {"a": Reached(3), "b": Reached(0, at), "c": Reached(2, at, Offsets({B: 28})), "d": Reached(1, None, at)}
+    full = replace(RECORD, streams={**streams, "e": Reached(-1)})
     assert SinkRecord.parse(full.to_json()) == full
 
 

@@ -18,7 +18,7 @@ from tubeclient.inlong import RecordGroup, encode_pack
 from tubeclient_ingest.job import Ingest
 from tubeclient_ingest.run import Event, IngestSummary
 from tubeclient_ingest.settings import IngestSettings
-from tubeclient_ingest.stream import LeftBehind, StreamsLeftBehind
+from tubeclient_ingest.stream import LeftBehind, StreamsLeftBehind, ToRest
 from tubeclient_ingest.target import SparkTable
 from tubeclient_ingest.writing import Retried
 
@@ -40,6 +40,7 @@ class Shop:
         self.sent: Counter[str] = Counter()
         self.bad: Counter[str] = Counter()
         self.left: list[LeftBehind] = []
+        self.to_rest: list[ToRest] = []
         self.settings = IngestSettings(
             master_servers=tube.master_address,
             consumer_group="lake",
@@ -64,6 +65,8 @@ class Shop:
         def see(event: Event) -> None:
             if isinstance(event, LeftBehind):
                 self.left.append(event)
+            if isinstance(event, ToRest):
+                self.to_rest.append(event)
 
         return self.job(**changes).run(see)
 
@@ -183,6 +186,7 @@ def test_what_nobody_defines_is_in_a_table_for_the_rest(shop: Shop, tmp_path: Pa
     other = RecordGroup({"groupId": "other", "streamId": "orders", "dt": "0"}, [b"1"])
     shop.tube.load("shop", [NewMessage(0, encode_pack([other], made_ms=0))])
     shop.run(**typed)
+    assert sorted(shop.to_rest, key=str) == [ToRest(None), ToRest("views")]
     assert len(DeltaTable(f"{shop.lake}/_rest").to_pyarrow_table()) == 11
     (tmp_path / "views.ddl").write_text("id BIGINT")
     shop.send(*STREAMS)
@@ -239,10 +243,36 @@ def test_streams_whose_names_give_one_table_are_told(shop: Shop) -> None:
         shop.spark.sql("DROP DATABASE one_table CASCADE")
 
 
+def test_a_stream_that_is_left_out_is_caught_up_later(shop: Shop) -> None:
+    shop.send(*STREAMS)
+    shop.run(streams=("!views",))
+    assert not (shop.lake / "views").exists()
+    shop.send(*STREAMS)
+    shop.run()
+    shop.check()
+
+
+def test_a_stream_to_write_must_be_defined(tmp_path: Path) -> None:
+    (tmp_path / "orders.ddl").write_text("id BIGINT")
+    given = {"master_servers": "m:1", "consumer_group": "g", "inlong_group": "shop", "target": "/lake/{stream}"}
+    typed = {"format": "json", "schema": f"{tmp_path}/{{stream}}.ddl"}
+    assert IngestSettings(**given, **typed, streams=("orders",)).takes("orders")
+    with pytest.raises(ConfigurationError, match=r"streams names odrers, and there is no .*/odrers.ddl"):
+        IngestSettings(**given, **typed, streams=("odrers",))
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
         ({"target": "/lake/shop"}, r"target is /lake/shop for all streams .* write \{stream\}"),
+        ({"streams": ("a", "!b")}, "keep one of the two"),
+        ({"source_options": {"Payload": "raw"}}, "payload is raw, and a job with inlong-group needs InLong's packs"),
+        ({"format": "json", "schema": "/nowhere/{stream}.ddl"}, r"schema is /nowhere/\{stream\}.ddl, and there is no"),
+        ({"format": "jsn", "schema": "/nowhere/{stream}.ddl"}, "format is 'jsn'; there are raw"),
+        (
+            {"inlong_group": None, "topics": ("t",), "target": "/t/{stream}"},
+            r"\{stream\} in target is for a job with inlong-group",
+        ),
         ({"streams": ("a/b",)}, "streams names 'a/b', which is no id of a stream"),
         ({"inlong_group": None, "topics": (), "target": "/t"}, "these settings are not given: topics"),
         (
