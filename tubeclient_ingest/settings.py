@@ -215,11 +215,10 @@ class IngestSettings:
                 raise ConfigurationError("max-bad-records is for a job with bad-records; name a table for them")
             if self.max_bad_records < 0:
                 raise ConfigurationError(f"max-bad-records is {self.max_bad_records}; it must be 0 or more")
+        FormatSettings.check_format(self.format)
         self._check_group()
         _ = self.zone, self.interval_ms, self.former_master_servers
-        if STREAM in f"{self.schema}{self.schema_from_inlong}":
-            FormatSettings.check_format(self.format)
-        else:
+        if STREAM not in f"{self.schema}{self.schema_from_inlong}":
             _ = self.records
         self._put({"starting_offsets": _checked_starting(self.starting_offsets)})
         given = parse_options(self.options(self.fallback))
