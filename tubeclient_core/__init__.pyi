@@ -17,6 +17,14 @@ class Messages:
     def __iter__(self) -> Iterator[Any]: ...
 
 def take_messages(stream: bytes, start: int, end: int) -> tuple[bytes, Messages] | None: ...
+def take_packs(
+    packs: Sequence[bytes],
+    names: Sequence[tuple[str | None, str | None]],
+    repeated: Sequence[int],
+    first: int,
+    limits: tuple[int, int, int],
+    batch_bytes: int,
+) -> tuple[int, Columns, Columns] | None: ...
 
 @final
 class Columns:

@@ -15,10 +15,13 @@ from hypothesis import strategies as st
 from spark_source.options.source_options import ATTRIBUTES, RowOptions
 from spark_source.plan.read_task import OffsetRule
 from spark_source.read.arrow import PackDecoder
+from tests.tubeclient.inlong.packs import GROUPS, encode_groups
 from tests.wire.fuzz import FUZZ, damaged
 from tubeclient._version import __version__
 from tubeclient.core import CORE
 from tubeclient.errors import CorruptMessage, ProtocolError
+from tubeclient.inlong import RecordDecoder, RecordGroup, encode_pack
+from tubeclient.inlong.packs import Limits
 from tubeclient.keys import PartitionKey
 from tubeclient.range_reader import Pack
 from tubeclient.wire.envelope import Part
@@ -88,7 +91,11 @@ def told(call: Callable[[], Any]) -> Any:
 
 def plain(call: Callable[[], Any]) -> Any:
     """What a call gives without the core."""
-    with patch("tubeclient.wire.messages.CORE", None), patch("spark_source.read.arrow.CORE", None):
+    with (
+        patch("tubeclient.wire.messages.CORE", None),
+        patch("spark_source.read.arrow.CORE", None),
+        patch("tubeclient.inlong.records.CORE", None),
+    ):
         return call()
 
 
@@ -143,7 +150,14 @@ def one(payload: bytes) -> bytes:
     return GetMessageResponseB2C(success=True, errCode=200, messages=[message]).SerializeToString()
 
 
+def texted(text: str, body: bytes = b"body") -> bytes:
+    return struct.pack(">i", len(text.encode())) + text.encode() + body
+
+
 @given(st.lists(answers(), min_size=1, max_size=4), st.booleans(), st.booleans())
+@example([one(texted("$msgTime$=202401020304,$msgTime$="))], False, True)
+@example([one(texted("$msgType$=a,$msgType$=,$msgType$=b"))], False, True)
+@example([one(texted("$msgType$=,k=,k=v,k=w,l=v,l="))], False, True)
 @example([one(struct.pack(">i", len(MANY)) + MANY + b"body")], False, True)
 @FUZZ
 def test_any_messages_give_the_same_table_or_the_same_error(
@@ -153,6 +167,68 @@ def test_any_messages_give_the_same_table_or_the_same_error(
     without = told(lambda: plain(lambda: table(data, keep, with_attributes)))
     assert type(with_core) is type(without)
     assert with_core.equals(without) if isinstance(with_core, pa.Table) else with_core == without
+
+
+PACKS = st.builds(encode_groups, GROUPS, st.sampled_from([1, 2]), snappy=st.booleans())
+OUTER: st.SearchStrategy[dict[str, str]] = st.sampled_from(
+    [{}, {}, {"inlongGroupId": "og", "inlongStreamId": "os"}, {"version": "2"}, {"version": "3"}]
+)
+HEAD = bytes.fromhex("0f01 0000000000000005 00000001")
+
+
+def a_pack(text: bytes, block: bytes, packing: int = 0) -> bytes:
+    """One group with this text of attributes and this block."""
+    length = struct.pack(">I", len(block) + 1) + bytes([packing])
+    return HEAD + struct.pack(">H", len(text)) + text + length + block + HEAD[:2]
+
+
+NAMES = b"groupId=g&streamId=s&"
+RECORD = b"\0\0\0\1x"
+ODD_PACKS = [
+    *(a_pack(NAMES + text, RECORD) for text in (b"dt=5&dt=6", b"dt=+5", b"dt= 5", b"dt=-7", b"dt=9223372036854776")),
+    *(a_pack(NAMES + text, RECORD) for text in (b"t=20240102&dt=5", b"k", b"k=\xc0\x80", b"k=\xed\xa0\x80", b"&&k==&")),
+    a_pack(b"groupId=g", RECORD),
+    a_pack(NAMES, b""),
+    a_pack(NAMES, b"\0", 1),
+    a_pack(NAMES, b"\0\0", 1),
+    a_pack(NAMES, b"\xff\xff\xff\xff\x0f\0", 1),
+    a_pack(NAMES, RECORD, 2),
+    a_pack(NAMES, RECORD[:-1]),
+    a_pack(b"&".join([NAMES, *(b"k%d=" % number for number in range(70))]), RECORD),
+]
+
+
+@given(
+    st.lists(st.tuples(PACKS | damaged(PACKS) | st.sampled_from(ODD_PACKS), OUTER), max_size=5),
+    st.sampled_from([Limits(), Limits(max_bytes=30), Limits(max_records=3), Limits(max_repeated_bytes=60)]),
+    st.sampled_from([1, 200, 32 << 20]),
+)
+@FUZZ
+def test_any_packs_give_the_same_records_and_the_same_bad_messages(
+    sent: list[tuple[bytes, dict[str, str]]], limits: Limits, batch_bytes: int
+) -> None:
+    def decoded() -> Any:
+        decoder = RecordDecoder(limits=limits, batch_bytes=batch_bytes)
+        parts = decoder.decode([body for body, _ in sent], [outer for _, outer in sent], range(len(sent)))
+        return [
+            (*(column.to_pylist() for column in one[:6]), one.attribute_maps().to_pylist(), one.bad) for one in parts
+        ]
+
+    assert decoded() == plain(decoded)
+
+
+def test_what_dataproxy_writes_is_taken_by_the_core() -> None:
+    assert CORE is not None
+    packs = [encode_pack([RecordGroup({"groupId": "g", "streamId": "s", "dt": "5"}, [b"a", b"b"])], made_ms=1)]
+    count, records, segments = CORE.take_packs(packs, [(None, None)], [0], 7, (99, 99, 999), 999)
+    assert (count, pa.record_batch(records).to_pylist()) == (
+        1,
+        [{"message": 7, "index": index, "segment": 0, "body": body} for index, body in enumerate([b"a", b"b"])],
+    )
+    attributes = [("groupId", "g"), ("streamId", "s"), ("dt", "5")]
+    assert pa.record_batch(segments).to_pylist() == [
+        {"group_id": "g", "stream_id": "s", "time_ms": 5, "attributes": attributes}
+    ]
 
 
 def test_what_brokers_and_clients_write_is_taken_by_the_core() -> None:

@@ -43,13 +43,20 @@ impl Columns {
 }
 
 impl Columns {
-    fn of(columns: Vec<(&str, ArrayRef)>) -> PyResult<Self> {
+    pub fn of(columns: Vec<(&str, ArrayRef)>) -> PyResult<Self> {
         let fields: Fields =
             columns.iter().map(|(name, one)| Field::new(*name, one.data_type().clone(), true)).collect();
         let arrays = columns.into_iter().map(|(_, one)| one).collect();
         let whole = StructArray::try_new(fields, arrays, None);
         whole.map(Self).map_err(|error| PyValueError::new_err(error.to_string()))
     }
+}
+
+/// Values by where each ends.
+pub fn binary(mut ends: Vec<i32>, values: Vec<u8>) -> ArrayRef {
+    ends.insert(0, 0);
+    let ends = OffsetBuffer::new(ScalarBuffer::from(ends));
+    Arc::new(BinaryArray::new(ends, Buffer::from_vec(values), None))
 }
 
 /// Makes columns of messages. `time_us` gives the microseconds since 1970 of a text, None if it is no time; it is
@@ -90,7 +97,6 @@ impl Texts {
         let mut tags = StringBuilder::with_capacity(rows, 0);
         let mut times = Int64Builder::with_capacity(rows);
         let mut maps = with_attributes.then(|| MapBuilder::new(None, StringBuilder::new(), StringBuilder::new()));
-        ends.push(0);
         for (message, payload) in packs.iter().flat_map(|one| one.iter()) {
             let mut found = Attributes::default();
             let mut body = payload;
@@ -112,12 +118,11 @@ impl Texts {
                 maps.append(true).map_err(|error| PyValueError::new_err(error.to_string()))?;
             }
         }
-        let ends = OffsetBuffer::new(ScalarBuffer::from(ends));
         let mut columns: Vec<(&str, ArrayRef)> = vec![
             ("id", Arc::new(Int64Array::from(ids))),
             ("tag", Arc::new(tags.finish())),
             ("time_us", Arc::new(times.finish())),
-            ("value", Arc::new(BinaryArray::new(ends, Buffer::from_vec(values), None))),
+            ("value", binary(ends, values)),
         ];
         if let Some(mut maps) = maps {
             columns.push(("attributes", Arc::new(maps.finish())));

@@ -5,6 +5,7 @@
 
 mod columns;
 mod messages;
+mod packs;
 mod wire;
 
 use pyo3::prelude::*;
@@ -15,6 +16,8 @@ mod tubeclient_core {
     use super::columns::{Columns, Texts};
     #[pymodule_export]
     use super::messages::{Messages, take_messages};
+    #[pymodule_export]
+    use super::packs::take_packs;
 
     #[pymodule_init]
     fn init(module: &super::Bound<'_, super::PyModule>) -> super::PyResult<()> {
