@@ -70,12 +70,14 @@ def answers(draw: st.DrawFn) -> bytes:
     return answer.SerializeToString()
 
 
-# Field 4 as a number, a group, a message with one field twice, a varint that is longer than it need be, number 0.
+# Field 4 as a number, a group, a message with one field twice, a varint that is longer than it need be, one that is too
+# large, number 0.
 ODD = [
     "0801 10c801 2001",
     "0801 10c801 2324",
     "0801 10c801 220a 0801 0802 1000 1a00 2000",
     "0801 10c801 a20000",
+    "0801 10c801 2211 08ffffffffffffffffff7f 1000 1a00 2000",
     "0001",
 ]
 ANY_BYTES = answers() | damaged(answers()) | st.binary(max_size=60) | st.sampled_from(list(map(bytes.fromhex, ODD)))

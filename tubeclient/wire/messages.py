@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Container, Mapping, Sequence
+from contextlib import suppress
 from itertools import compress
 from typing import NamedTuple, TypeAlias
 
 from tubeclient.core import CORE
-from tubeclient.errors import CorruptMessage
+from tubeclient.errors import CorruptMessage, ProtocolError
 from tubeclient.wire.envelope import Part, parse_message
 from tubeclient.wire.payload import TAG_KEY, TIME_KEY, checksum, decode_payload, parse_attributes
 from tubeclient.wire.proto import broker_pb2
@@ -125,13 +126,19 @@ class Fetched(NamedTuple):
 
 def parse_fetched(part: Part) -> Fetched:
     """Parse the answer to a fetch. ProtocolError: it is none."""
-    taken = CORE and CORE.take_messages(*part)
-    rest, messages = taken or (part.data, None)
-    answer = parse_message(broker_pb2.GetMessageColumnsB2C, rest)
+    if CORE is not None and (taken := CORE.take_messages(*part)) is not None:
+        rest, messages = taken
+        with suppress(ProtocolError):  # whose words are to be those of the whole
+            return _fetched(parse_message(broker_pb2.GetMessageColumnsB2C, rest), messages)
+    answer = parse_message(broker_pb2.GetMessageColumnsB2C, part.data)
+    return _fetched(answer, Arrived(answer.messages))
+
+
+def _fetched(answer: broker_pb2.GetMessageColumnsB2C, messages: Arrived) -> Fetched:
     return Fetched(
         answer.errCode,
         answer.errMsg,
-        messages or Arrived(answer.messages),
+        messages,
         answer.currOffset,
         answer.minLimitTime,
         answer.currDataDlt if answer.HasField("currDataDlt") else -1,
