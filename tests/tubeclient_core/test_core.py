@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
+from itertools import starmap
+from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
@@ -12,18 +14,22 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from embedded_tubemq import EmbeddedTubeMQ, NewMessage, TopicConfig
+from embedded_tubemq.storage.store import _encode
 from spark_source.options.source_options import ATTRIBUTES, RowOptions
 from spark_source.plan.read_task import OffsetRule
 from spark_source.read.arrow import PackDecoder
 from tests.tubeclient.inlong.packs import GROUPS, encode_groups
 from tests.wire.fuzz import FUZZ, damaged
+from tubeclient import ClientSettings
 from tubeclient._version import __version__
+from tubeclient.consumers.group import fetch_view
 from tubeclient.core import CORE
 from tubeclient.errors import CorruptMessage, ProtocolError
 from tubeclient.inlong import RecordDecoder, RecordGroup, encode_pack
 from tubeclient.inlong.packs import Limits
-from tubeclient.keys import PartitionKey
-from tubeclient.range_reader import Pack
+from tubeclient.keys import OffsetRange, PartitionKey
+from tubeclient.range_reader import Pack, RangeReader
 from tubeclient.wire.envelope import Part
 from tubeclient.wire.messages import Columns, Fetched, checked_columns, kept_columns, parse_fetched
 from tubeclient.wire.payload import checksum
@@ -59,6 +65,10 @@ def messages(draw: st.DrawFn) -> TransferedMessage:
     )
 
 
+PADDED = st.builds(NewMessage, st.just(0), payloads(), st.integers(0, 3)).map(lambda one: (one, 7))
+"""As the embedded broker writes them, with numbers of a fixed width."""
+
+
 @st.composite
 def answers(draw: st.DrawFn) -> bytes:
     answer = GetMessageResponseB2C(success=True, errCode=200, messages=draw(st.lists(messages(), max_size=6)))
@@ -67,7 +77,7 @@ def answers(draw: st.DrawFn) -> bytes:
             setattr(answer, name, draw(st.integers(-1, 1 << 40)))
     if draw(st.booleans()):
         answer.errMsg = draw(st.text(max_size=5))
-    return answer.SerializeToString()
+    return answer.SerializeToString() + b"".join(starmap(_encode, draw(st.lists(PADDED, max_size=3))))
 
 
 # Field 4 as a number, a group, a message with one field twice, a varint that is longer than it need be, one that is too
@@ -243,6 +253,18 @@ def test_what_brokers_and_clients_write_is_taken_by_the_core() -> None:
     assert pa.record_batch(columns).to_pylist() == [
         {"id": 1, "tag": "a", "time_us": 5, "value": b"body", "attributes": [("k", "v")]}
     ]
+
+
+def test_what_the_embedded_broker_writes_is_taken_by_the_core(tmp_path: Path) -> None:
+    assert CORE is not None
+    with EmbeddedTubeMQ(tmp_path, [TopicConfig("clicks")]) as tube:
+        tube.load("clicks", [NewMessage(0, b"one"), NewMessage(0, b"two")])
+        settings = ClientSettings((tube.master_address,))
+        [broker] = fetch_view(settings, ["clicks"], ("readers",)).brokers.values()
+        with RangeReader(settings, ("readers",)) as reader:
+            [pack] = reader.read(broker, OffsetRange(PartitionKey(broker.broker_id, "clicks", 0), 0, 56))
+    assert isinstance(pack.columns, CORE.Messages)
+    assert pack.bodies == [b"one", b"two"]
 
 
 def test_an_error_of_the_time_comes_through_and_the_core_goes_on() -> None:

@@ -1,7 +1,7 @@
 //! Reads the one message that is large: GetMessageResponseB2C, of protobuf's wire format.
 //!
-//! Only what protobuf's own writers write is taken: shortest varints, each field of a message once. What is not is no
-//! error here, as parsers take more.
+//! Only what brokers write is taken: each field of a message once, and no groups. What is not is no error here, as
+//! parsers take more.
 
 use std::ops::Range;
 
@@ -28,19 +28,29 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    fn varint(&mut self) -> Option<u64> {
+    /// A varint of at most so many bytes; brokers may pad them.
+    fn varint(&mut self, most: usize) -> Option<u64> {
         let mut value = 0;
-        for number in 0..10 {
+        for number in 0..most {
             let byte = *self.data[..self.end].get(self.at)?;
             self.at += 1;
             value |= u64::from(byte & 0x7F) << (7 * number);
             if byte < 0x80 {
-                let is_short = number == 0 || byte != 0;
-                let fits = number < 9 || byte == 1;
-                return (is_short && fits).then_some(value);
+                return (number < 9 || byte < 2).then_some(value);
             }
         }
         None
+    }
+
+    fn value(&mut self) -> Option<u64> {
+        self.varint(10)
+    }
+
+    /// Number and wire type of a field.
+    fn tag(&mut self) -> Option<u64> {
+        let start = self.at;
+        let tag = self.varint(5)?;
+        (self.at == start + 1 || self.data[self.at - 1] != 0).then_some(tag)
     }
 
     fn skip(&mut self, count: u64) -> Option<Range<usize>> {
@@ -54,14 +64,14 @@ impl Reader<'_> {
     }
 
     fn block(&mut self) -> Option<Range<usize>> {
-        let length = self.varint()?;
+        let length = self.varint(5)?;
         self.skip(length)
     }
 
     /// The value of a field that has none but to be passed over.
     fn pass(&mut self, tag: u64) -> Option<()> {
         match tag & 7 {
-            0 => self.varint().map(drop),
+            0 => self.value().map(drop),
             1 => self.skip(8).map(drop),
             2 => self.block().map(drop),
             5 => self.skip(4).map(drop),
@@ -77,7 +87,7 @@ pub fn read_answer(data: &[u8], place: Range<usize>) -> Option<(Vec<u8>, Vec<Mes
     let mut messages = Vec::new();
     while reader.at < place.end {
         let start = reader.at;
-        let tag = reader.varint()?;
+        let tag = reader.tag()?;
         if tag == MESSAGES {
             let block = reader.block()?;
             messages.push(read_message(data, block)?);
@@ -96,12 +106,12 @@ fn read_message(data: &[u8], place: Range<usize>) -> Option<Message> {
     let mut reader = Reader { data, at: place.start, end };
     let (mut id, mut checksum, mut payload, mut flag) = (None, None, None, None);
     while reader.at < end {
-        let again = match reader.varint()? {
+        let again = match reader.tag()? {
             // protobuf takes the low 32 bits of an int32.
-            MESSAGE_ID => id.replace(reader.varint()? as i64).is_some(),
-            CHECKSUM => checksum.replace(reader.varint()? as i32).is_some(),
+            MESSAGE_ID => id.replace(reader.value()? as i64).is_some(),
+            CHECKSUM => checksum.replace(reader.value()? as i32).is_some(),
             PAYLOAD => payload.replace(reader.block()?).is_some(),
-            FLAG => flag.replace(reader.varint()? as i32).is_some(),
+            FLAG => flag.replace(reader.value()? as i32).is_some(),
             tag if tag >> 3 > 4 => {
                 reader.pass(tag)?;
                 false
