@@ -132,7 +132,7 @@ fn unpack(packing: u8, block: &[u8], most: usize) -> Option<Vec<u8>> {
     }
     let length = decompress_len(block).ok()?;
     // The densest element of a snappy block takes 3 bytes and copies 64.
-    if packing != 1 || length == 0 || length > most || length / 64 > block.len() / 3 {
+    if packing != 1 || length > most || length / 64 > block.len() / 3 {
         return None;
     }
     Decoder::new().decompress_vec(block).ok()

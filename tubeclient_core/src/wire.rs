@@ -91,7 +91,7 @@ pub fn read_answer(data: &[u8], place: Range<usize>) -> Option<(Vec<u8>, Vec<Mes
         if tag == MESSAGES {
             let block = reader.block()?;
             messages.push(read_message(data, block)?);
-        } else if tag >> 3 == MESSAGES >> 3 || tag >> 3 == 0 {
+        } else if tag >> 3 == MESSAGES >> 3 {
             return None;
         } else {
             reader.pass(tag)?;
