@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import struct
 from collections.abc import Callable
 from itertools import starmap
@@ -282,6 +283,9 @@ def test_what_the_embedded_broker_writes_is_taken_by_the_core(tmp_path: Path) ->
             [pack] = reader.read(broker, OffsetRange(PartitionKey(broker.broker_id, "clicks", 0), 0, 56))
     assert isinstance(pack.columns, CORE.Messages)
     assert pack.bodies == [b"one", b"two"]
+    copy = pickle.loads(pickle.dumps(pack))
+    assert isinstance(copy.columns, Columns)
+    assert (pack == copy, copy == pack, copy.columns._replace(flags=[0, 1]) == pack.columns) == (True, True, False)
 
 
 def test_an_error_of_the_time_comes_through_and_the_core_goes_on() -> None:

@@ -30,6 +30,10 @@ impl Messages {
         self.all[..self.count].iter().map(|one| (one, &self.stream[one.payload.clone()]))
     }
 
+    fn lists<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        PyTuple::new(py, [self.ids(py)?.clone(), self.payloads(py)?, self.flags(py)?])
+    }
+
     pub fn count(&self) -> usize {
         self.count
     }
@@ -82,8 +86,20 @@ impl Messages {
 
     /// ids, payloads, flags
     fn __iter__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        let columns = [self.ids(py)?.clone(), self.payloads(py)?, self.flags(py)?];
-        PyTuple::new(py, columns)?.try_iter().map(Bound::into_any)
+        self.lists(py)?.try_iter().map(Bound::into_any)
+    }
+
+    /// As the same columns of the plain code are equal, or not.
+    fn __eq__(&self, py: Python<'_>, other: &Bound<'_, PyAny>) -> PyResult<bool> {
+        match other.cast::<Self>() {
+            Ok(other) => self.lists(py)?.eq(other.get().lists(py)?),
+            Err(_) => self.lists(py)?.eq(other),
+        }
+    }
+
+    /// A copy in another process is of the plain code.
+    fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyTuple>)> {
+        Ok((py.import("tubeclient.wire.messages")?.getattr("Columns")?, self.lists(py)?))
     }
 }
 
