@@ -129,6 +129,12 @@ def all_of(answer: Fetched, first: int | None) -> Any:
     return answer._replace(messages=None), ids, checked, told(kept)  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize("odd", ODD)
+def test_odd_answers(odd: str) -> None:
+    data = bytes.fromhex(odd)
+    assert told(lambda: all_of(fetched(data), None)) == told(lambda: plain(lambda: all_of(fetched(data), None)))
+
+
 @given(ANY_BYTES, st.none() | st.integers(0, 7), st.binary(max_size=3), st.binary(max_size=3))
 @FUZZ
 def test_any_bytes_give_the_same_messages_or_the_same_error(
@@ -218,6 +224,11 @@ ODD_PACKS = [
     a_pack(NAMES, b"\xff\xff\xff\xff\x0f\0", 1),
     a_pack(NAMES, RECORD, 2),
     a_pack(NAMES, RECORD[:-1]),
+    a_pack(NAMES, RECORD)[:-2] + b"more" + HEAD[:2],
+    a_pack(NAMES, RECORD)[:-1] + b"\2",
+    a_pack(NAMES, RECORD + RECORD),
+    encode_groups([Group({"groupId": "g", "streamId": "s"}, [b"x"], []), Group({"streamId": "s"}, [b"y"], [])], 1),
+    encode_groups([Group({"groupId": "g", "streamId": name}, [b"x"], []) for name in ("s", "t")], 2),
     a_pack(b"&".join([NAMES, *(b"k%d=" % number for number in range(70))]), RECORD),
 ]
 
@@ -235,16 +246,20 @@ def test_any_packs_give_the_same_records_and_the_same_bad_messages(
     limits: Limits,
     batch_bytes: int,
 ) -> None:
-    sent = usual + odd
+    assert decoded(usual + odd, limits, batch_bytes) == plain(lambda: decoded(usual + odd, limits, batch_bytes))
 
-    def decoded() -> Any:
-        decoder = RecordDecoder(limits=limits, batch_bytes=batch_bytes)
-        parts = decoder.decode([body for body, _ in sent], [outer for _, outer in sent], range(len(sent)))
-        return [
-            (*(column.to_pylist() for column in one[:6]), one.attribute_maps().to_pylist(), one.bad) for one in parts
-        ]
 
-    assert decoded() == plain(decoded)
+@pytest.mark.parametrize("number", range(len(ODD_PACKS)))
+@pytest.mark.parametrize("limits", [Limits(), Limits(max_bytes=9, max_records=1)])
+def test_odd_packs(number: int, limits: Limits) -> None:
+    sent: list[tuple[bytes, dict[str, str]]] = [(ODD_PACKS[number], {})]
+    assert decoded(sent, limits, 1) == plain(lambda: decoded(sent, limits, 1))
+
+
+def decoded(sent: list[tuple[bytes, dict[str, str]]], limits: Limits, batch_bytes: int) -> Any:
+    decoder = RecordDecoder(limits=limits, batch_bytes=batch_bytes)
+    parts = decoder.decode([body for body, _ in sent], [outer for _, outer in sent], range(len(sent)))
+    return [(*(column.to_pylist() for column in one[:6]), one.attribute_maps().to_pylist(), one.bad) for one in parts]
 
 
 def test_what_dataproxy_writes_is_taken_by_the_core() -> None:
