@@ -222,7 +222,8 @@ ODD_PACKS = [
     a_pack(NAMES, b"\0", 1),
     a_pack(NAMES, b"\0\0", 1),
     a_pack(NAMES, b"\xff\xff\xff\xff\x0f\0", 1),
-    a_pack(NAMES, RECORD, 2),
+    a_pack(NAMES, pa.compress(RECORD, codec="snappy", asbytes=True), 1),
+    a_pack(NAMES, pa.compress(RECORD, codec="snappy", asbytes=True), 2),
     a_pack(NAMES, RECORD[:-1]),
     a_pack(NAMES, RECORD)[:-2] + b"more" + HEAD[:2],
     a_pack(NAMES, RECORD)[:-1] + b"\2",
@@ -250,7 +251,7 @@ def test_any_packs_give_the_same_records_and_the_same_bad_messages(
 
 
 @pytest.mark.parametrize("number", range(len(ODD_PACKS)))
-@pytest.mark.parametrize("limits", [Limits(), Limits(max_bytes=9, max_records=1)])
+@pytest.mark.parametrize("limits", [Limits(), Limits(max_bytes=9), Limits(max_records=1)])
 def test_odd_packs(number: int, limits: Limits) -> None:
     sent: list[tuple[bytes, dict[str, str]]] = [(ODD_PACKS[number], {})]
     assert decoded(sent, limits, 1) == plain(lambda: decoded(sent, limits, 1))
