@@ -18,22 +18,26 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Spark starts Python processes by the hundred. Without byte code each of them would compile the packages.
 unexport PYTHONDONTWRITEBYTECODE
 
+# The core's build; crates are fetched into cargo's own cache.
+export CARGO_TARGET_DIR := $(CURDIR)/.cache/core
+WITHOUT_CARGO := echo "tubeclient_core is left out, as there is no cargo (Rust 1.88 or newer): the plain code does its work"
+
 SEEDS ?= 1000
 START ?= 0
 
-.PHONY: help setup setup-all demo bench chaos simulate test test-all test-fast lint format types check docs site proto dist sbom lock audit clean
+.PHONY: help setup setup-all demo bench chaos simulate test test-all test-fast lint format types check docs site proto dist wheel sbom lock audit clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-setup: $(STAMPS)/packages $(STAMPS)/spark-home $(STAMPS)/apache $(STAMPS)/avro $(STAMPS)/protoc ## Make .venv and fetch what `make test` needs
+setup: $(STAMPS)/packages $(STAMPS)/core $(STAMPS)/spark-home $(STAMPS)/apache $(STAMPS)/avro $(STAMPS)/protoc ## Make .venv and fetch what `make test` needs
 
 setup-all: setup $(STAMPS)/spark40 $(STAMPS)/prometheus ## The same for `make test-all`: Spark 4.0, Prometheus
 
 demo: $(STAMPS)/packages $(STAMPS)/delta ## Run the demonstration: embedded TubeMQ, Spark, Delta, on this machine
 	$(BIN)/python jobs/demo.py
 
-bench: $(STAMPS)/packages $(STAMPS)/delta $(STAMPS)/apache $(STAMPS)/kafka ## Measure the source and its peers, see docs/performance.md; BENCH_ARGS="--scale 0.05"
+bench: $(STAMPS)/packages $(STAMPS)/core $(STAMPS)/delta $(STAMPS)/apache $(STAMPS)/kafka ## Measure the source and its peers, see docs/performance.md; BENCH_ARGS="--scale 0.05"
 	$(BIN)/python -m bench $(BENCH_ARGS)
 
 chaos: $(STAMPS)/packages $(STAMPS)/delta $(STAMPS)/apache ## Kill everything around the ingest job for ten minutes; check that each message came once
@@ -56,10 +60,12 @@ test-all: setup-all ## An hour: all tests, storms and seeds too
 lint: $(STAMPS)/packages ## Check for likely mistakes and security holes, and for the common style
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	@if ! command -v cargo >/dev/null; then $(WITHOUT_CARGO); else cd tubeclient_core && cargo fmt --check && cargo clippy --quiet --release -- -D warnings; fi
 
 format: $(STAMPS)/packages ## Bring the code into the common style
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+	@if command -v cargo >/dev/null; then cd tubeclient_core && cargo fmt; fi
 
 types: $(STAMPS)/packages ## Check the types (mypy --strict)
 	$(BIN)/mypy
@@ -79,6 +85,11 @@ dist: $(STAMPS)/packages ## Build the source archive and, from it, the wheel int
 	rm -rf dist
 	$(BIN)/python -m build --outdir dist .
 	$(BIN)/python -m twine check --strict dist/*
+
+# Of one interface for Python 3.11 and later; zig links it against a glibc old enough for any Linux of today.
+wheel: $(STAMPS)/packages ## Build the compiled core's wheel for this processor into dist/; needs cargo
+	$(BIN)/python -m venv .venv/maturin && .venv/maturin/bin/python -m pip install --quiet 'maturin>=1.9,<2' ziglang
+	cd tubeclient_core && PATH="$(CURDIR)/.venv/maturin/bin:$$PATH" maturin build --quiet --release --zig --compatibility manylinux2014 --out ../dist
 
 # Of an environment of its own: .venv has the tools of developers too. Without a time and a random number in it.
 sbom: dist ## List what the wheel depends on with its extras, as CycloneDX, in dist/sbom/
@@ -111,6 +122,12 @@ $(STAMPS)/packages: setup.py pyproject.toml tubeclient/_version.py
 	$(if $(LOCKED),$(BIN)/python -m pip install --quiet --require-hashes --requirement requirements-dev.lock)
 	@set -o pipefail; $(BIN)/python -m pip install --no-color $(if $(LOCKED),--no-build-isolation --no-deps) -e '.[all]' | sed -un 's/^ *Downloading \([^ ]*\) \((.*)\).*/  \1 \2/p'
 	@mkdir -p $(STAMPS) && touch $@
+
+# `pip install .` never needs a compiler: the core is a package of its own.
+$(STAMPS)/core: $(STAMPS)/packages $(wildcard tubeclient_core/*.toml tubeclient_core/src/*.rs)
+	@if ! command -v cargo >/dev/null; then $(WITHOUT_CARGO); else \
+		$(BIN)/python -m pip install --quiet --force-reinstall --no-deps ./tubeclient_core; fi
+	@touch $@
 
 # The oldest supported Spark, installed as by a user. Its wheel is built here and not kept: packing it
 # takes time for nothing.

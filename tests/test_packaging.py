@@ -228,15 +228,24 @@ class Layer(NamedTuple):
 
 
 LAYERS = {
-    # isal is optional; pyarrow and numpy are for tubeclient.inlong alone, prometheus_client for metrics.
-    "tubeclient": Layer({"google.protobuf", "isal", "pyarrow", "numpy", "prometheus_client"}, set()),
+    # isal and the core are optional; pyarrow and numpy are for tubeclient.inlong alone, prometheus_client for metrics.
+    "tubeclient": Layer({"google.protobuf", "isal", "tubeclient_core", "pyarrow", "numpy", "prometheus_client"}, set()),
     "tubeclient/inlong": Layer(
-        {"google.protobuf", "pyarrow", "numpy", "tubeclient.wire", "tubeclient.errors", "tubeclient.extras"},
+        {
+            "google.protobuf",
+            "pyarrow",
+            "numpy",
+            "tubeclient.wire",
+            "tubeclient.core",
+            "tubeclient.errors",
+            "tubeclient.extras",
+        },
         OUTSIDE_WORLD | {"random"},
     ),
     # Pure encoding and decoding; then state machines whose clock, randomness and input are handed in.
     "tubeclient/wire": Layer(
-        {"google.protobuf", "isal", "tubeclient.keys", "tubeclient.errors"}, OUTSIDE_WORLD | {"random"}
+        {"google.protobuf", "isal", "tubeclient.core", "tubeclient.keys", "tubeclient.errors"},
+        OUTSIDE_WORLD | {"random"},
     ),
     "tubeclient/flows": Layer(
         {

@@ -1,16 +1,17 @@
 """Converts packs of messages to Arrow batches, a column at a time and several packs at once.
 
-Spark compares the schema of the first batch only, so every batch has the schema of Spark's converter. No Python code
-runs per message unless it has attributes.
+Spark compares the schema of the first batch only, so every batch has the schema of Spark's converter. Where the
+compiled core is installed, no Python code runs per message.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import accumulate, chain
-from typing import TYPE_CHECKING, NamedTuple
+from functools import lru_cache
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 from zoneinfo import ZoneInfo
 
 import numpy as np
@@ -19,12 +20,14 @@ import pyarrow.compute as pc
 
 from spark_source.options.source_options import ATTRIBUTES, RowOptions
 from spark_source.plan.read_task import OffsetRule
-from spark_source.read.attributes import NO_ATTRIBUTES, Attributes, AttributeTexts
 from spark_source.read.schema import OF_PARTITIONS, arrow_schema
+from tubeclient.core import CORE
 from tubeclient.errors import CorruptMessage, DataLoss
 from tubeclient.flows.message_pack import corrupt_message, counted_place
 from tubeclient.flows.read_range import Pack
 from tubeclient.keys import INDEX_ENTRY_BYTES, PartitionKey
+from tubeclient.wire.message_time import message_time_ms
+from tubeclient.wire.payload import TAG_KEY, TIME_KEY, decode_payload, parse_attributes
 
 if TYPE_CHECKING:
     from spark_source.read.records import RecordRows
@@ -32,16 +35,23 @@ if TYPE_CHECKING:
 __all__ = ["PackDecoder"]
 
 
-class _Parts(NamedTuple):
-    """What payloads hold, all columns of one length."""
+_MAPS: Final = pa.map_(pa.string(), pa.string())
+_KNOWN_TEXTS: Final = 4_096
+_Attributes: TypeAlias = tuple[str | None, int | None, list[tuple[str, str]]]
+"""Tag, time in microseconds since 1970, the producer's own ones."""
 
+
+class _Parts(NamedTuple):
+    """What messages hold, all columns of one length."""
+
+    ids: pa.Int64Array
     tags: pa.StringArray
     times_us: pa.Int64Array
     values: pa.BinaryArray
     attributes: pa.MapArray | None = None
-    """Where they are wanted and there are any."""
-    bad: pa.StringArray | None = None
-    """Why a message is bad; None where all are good."""
+    """If they are wanted."""
+    bad: Mapping[int, str] = MappingProxyType({})
+    """Why messages are bad, by their numbers."""
 
 
 class PackDecoder:
@@ -81,7 +91,9 @@ class PackDecoder:
         self._is_alone = is_alone
         self._joined: set[PartitionKey] = set()
         """Partitions whose store gained partitions after the batch was planned."""
-        self._texts = AttributeTexts(ZoneInfo(time_zone), with_others=self._include_attributes)
+        self._zone = ZoneInfo(time_zone)
+        self._parsed = lru_cache(_KNOWN_TEXTS)(self._attributes)
+        self._texts = None if CORE is None else CORE.Texts(self._time_us)
         self._time_type = self.schema.field("messageTime").type
         self._partition: PartitionKey | None = None
         self._same: list[pa.Array] = []
@@ -115,16 +127,15 @@ class PackDecoder:
         return pc.or_(found, pc.is_valid(messages.column("badReason"))) if self._keep_bad else found
 
     def _messages(self, packs: Sequence[Pack], rule: OffsetRule) -> pa.RecordBatch:
-        ids = np.concatenate([np.array(pack.columns.ids, np.int64) for pack in packs])
-        rows = len(ids)
-        found = self._parts(packs)
+        found = self._compiled_parts(packs) or self._parts(packs)
+        rows = len(found.ids)
         columns = [same.slice(0, rows) for same in self._columns_of(packs[0].partition, rows)]
-        columns += [self._offsets(packs, rows, rule), pa.array(ids)]
+        columns += [self._offsets(packs, rows, rule), found.ids]
         columns += [found.tags, found.times_us.cast(self._time_type), found.values]
         if self._keep_bad:
-            columns.append(pa.nulls(rows, pa.string()) if found.bad is None else found.bad)
-        if self._include_attributes:
-            columns.append(self._maps([NO_ATTRIBUTES] * rows) if found.attributes is None else found.attributes)
+            columns.append(pa.array(map(found.bad.get, range(rows)), pa.string()))
+        if found.attributes is not None:
+            columns.append(found.attributes.cast(self.schema.field("attributes").type))
         return pa.RecordBatch.from_arrays(columns, schema=self.schema)
 
     def _columns_of(self, key: PartitionKey, rows: int) -> list[pa.Array]:
@@ -137,34 +148,51 @@ class PackDecoder:
             ]
         return self._same
 
+    def _compiled_parts(self, packs: Sequence[Pack]) -> _Parts | None:
+        """What `_parts` returns, of the core. None if it leaves these messages to the plain code."""
+        if CORE is None or self._texts is None or not all(isinstance(pack.columns, CORE.Messages) for pack in packs):
+            return None
+        found = self._texts.columns([pack.columns for pack in packs], self._include_attributes)
+        return None if found is None else _Parts(*pa.record_batch(found).columns)
+
     def _parts(self, packs: Sequence[Pack]) -> _Parts:
-        payloads = list(chain.from_iterable(pack.columns.payloads for pack in packs))
-        rows = len(payloads)
-        reasons = _damaged(packs)
-        if not any(any(pack.columns.flags) for pack in packs):
-            nothing = pa.nulls(rows, pa.string()), pa.nulls(rows, pa.int64())
-            return _Parts(*nothing, _column_of(payloads), bad=_texts(reasons, rows))
-        flags = list(chain.from_iterable(pack.columns.flags for pack in packs))
+        bad = _damaged(packs)
+        ids: list[int] = []
         bodies: list[bytes] = []
-        attributes: list[Attributes] = []
-        left = iter(payloads), iter(flags)
-        while len(bodies) < rows:
-            try:
-                self._texts.split(*left, bodies, attributes)
-            except CorruptMessage as error:
-                number = len(bodies)
-                if not self._keep_bad:
-                    raise self._at(packs, number, error) from error
-                reasons[number] = str(error)
-                bodies.append(payloads[number])
-                attributes.append(NO_ATTRIBUTES)
+        found: list[_Attributes] = []
+        for pack in packs:
+            ids += pack.columns.ids
+            if not any(pack.columns.flags):
+                bodies += pack.columns.payloads
+                found += [(None, None, [])] * len(pack)
+                continue
+            for payload, flag in zip(pack.columns.payloads, pack.columns.flags, strict=True):
+                try:
+                    body, text = decode_payload(payload, flag)
+                except CorruptMessage as error:
+                    if not self._keep_bad:
+                        raise self._at(packs, len(bodies), error) from error
+                    bad[len(bodies)] = str(error)
+                    body, text = payload, ""
+                bodies.append(body)
+                found.append(self._parsed(text))
         return _Parts(
-            pa.array([found.tag for found in attributes], pa.string()),
-            pa.array([found.time_us for found in attributes], pa.int64()),
+            pa.array(ids, pa.int64()),
+            pa.array([tag for tag, _, _ in found], pa.string()),
+            pa.array([time_us for _, time_us, _ in found], pa.int64()),
             _column_of(bodies),
-            self._maps(attributes) if self._include_attributes else None,
-            _texts(reasons, rows),
+            pa.array([others for _, _, others in found], _MAPS) if self._include_attributes else None,
+            bad,
         )
+
+    def _attributes(self, text: str) -> _Attributes:
+        others = parse_attributes(text)
+        tag, time = others.pop(TAG_KEY, None), others.pop(TIME_KEY, "")
+        return tag or None, self._time_us(time), list(others.items())
+
+    def _time_us(self, text: str) -> int | None:
+        time_ms = message_time_ms(text, self._zone)
+        return None if time_ms is None else time_ms * 1_000
 
     def _at(self, packs: Sequence[Pack], row: int, error: CorruptMessage) -> CorruptMessage:
         """The error for the message in this row of the packs."""
@@ -174,14 +202,6 @@ class PackDecoder:
             row -= len(pack)
         place = counted_place(pack.partition, pack.start, pack.end, len(pack), row)
         return corrupt_message(place, CorruptMessage(str(error), number=row))
-
-    def _maps(self, attributes: list[Attributes]) -> pa.Array:
-        maps = [found.others for found in attributes]
-        ends = accumulate(map(len, maps), initial=0)
-        keys = pa.array(list(chain.from_iterable(maps)), pa.string())
-        values = pa.array([value for others in maps for value in others.values()], pa.string())
-        kind = self.schema.field("attributes").type
-        return pa.MapArray.from_arrays(pa.array(list(ends), pa.int32()), keys, values, type=kind)
 
     def _offsets(self, packs: Sequence[Pack], rows: int, rule: OffsetRule) -> pa.Array:
         if rule is OffsetRule.UNKNOWN:
@@ -231,7 +251,3 @@ def _column_of(values: Sequence[bytes]) -> pa.BinaryArray:
     return pa.BinaryArray.from_buffers(
         pa.binary(), len(values), [None, pa.py_buffer(ends), pa.py_buffer(b"".join(values))]
     )
-
-
-def _texts(of_rows: dict[int, str], rows: int) -> pa.StringArray | None:
-    return pa.array(map(of_rows.get, range(rows)), pa.string()) if of_rows else None

@@ -51,7 +51,7 @@ class RawClient:
         """The next frame, which must be the answer to that request."""
         frame = self.next_frame()
         assert frame.serial == serial
-        return parse_message(method.spec.response, decode_response(frame.stream, method.spec.method_id))
+        return parse_message(method.spec.response, decode_response(frame.stream, method.spec.method_id).data)
 
     def next_frame(self) -> Frame:
         """The next frame; ConnectionError where the server ended the connection."""

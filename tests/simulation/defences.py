@@ -228,7 +228,7 @@ DEFENCES = (
     Defence(
         "a range ends where it ends",
         RANGE + "_settle",
-        "if bound > end and held.messages.messageId:",
+        "if bound > end and held.messages.ids:",
         "if False:",
         0,
     ),

@@ -34,6 +34,7 @@ from tubeclient.flows.effects import (
     Sleep,
     WallClock,
 )
+from tubeclient.wire.envelope import Part
 from tubeclient.wire.methods import Method
 
 RPC_TIMEOUT_MS = 10_000
@@ -303,6 +304,7 @@ class Simulation:
             return _Answer(arrival, None, StandbyMaster("corerpc.exception.StandbyException", str(refusal)))
         if lost_answer or draw() < self.weather.lose_answer:
             return _Answer(self.now_ms + RPC_TIMEOUT_MS, None, late)
-        if effect.answer is not None:
-            response = effect.answer.FromString(response.SerializeToString())
+        if effect.parse is not None:
+            data = response.SerializeToString()
+            response = effect.parse(Part(data, 0, len(data)))
         return _Answer(arrival, response)

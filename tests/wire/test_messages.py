@@ -42,7 +42,7 @@ message = broker_pb2.GetMessageRequestC2B(clientId="c", partitionId=0, groupName
 data = message.SerializeToString()
 [frame] = FrameDecoder().feed(encode_frame(1, encode_request(2, 17, data, 1000)))
 assert parse_message(broker_pb2.GetMessageRequestC2B, decode_request(frame.stream).body) == message
-assert decode_response(encode_response(17, data), 17) == data
+assert decode_response(encode_response(17, data), 17).data == data
 for broken in (data[:-1], data.replace(b"t", b"\\xff")):
     try:
         parse_message(broker_pb2.GetMessageRequestC2B, broken)

@@ -151,7 +151,7 @@ class DataLook:
         found = yield from self._stays[number].look(offset, limit, self._doing)
         if found.messages is None:
             return Seen(None, max(found.position, offset + INDEX_ENTRY_BYTES))
-        return Seen(found.messages.messageId[0], found.position - len(found.messages.messageId) * INDEX_ENTRY_BYTES)
+        return Seen(found.messages.ids[0], found.position - len(found.messages.ids) * INDEX_ENTRY_BYTES)
 
 
 _log = logging.getLogger(__name__)

@@ -6,7 +6,7 @@ effects are answered at once, and no other flow runs in between.
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from typing import Any, NewType, TypeAlias, TypeVar
 
@@ -14,6 +14,7 @@ from google.protobuf.message import Message
 
 from tubeclient.errors import ProtocolError, status_error
 from tubeclient.keys import INDEX_ENTRY_BYTES, is_index_offset
+from tubeclient.wire.envelope import Part
 from tubeclient.wire.methods import Method
 
 Ticket = NewType("Ticket", object)
@@ -31,8 +32,8 @@ class Send:
     """The part of a call's time limit for the answer."""
     signal: str = ""
     """Wakes flows that sleep on this signal when the answer arrives or fails."""
-    answer: type[Message] | None = None
-    """The class to parse the answer as, if it is not the one in the method's `spec`."""
+    parse: Callable[[Part], Any] | None = None
+    """Gives the answer, if it is not the message in the method's `spec`. ProtocolError: it cannot be parsed."""
 
 
 @dataclass(frozen=True, slots=True)

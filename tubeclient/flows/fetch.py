@@ -14,7 +14,6 @@ import itertools
 import logging
 from collections.abc import Mapping
 from functools import partial
-from typing import Any
 
 from tubeclient.arguments import checked_kind
 from tubeclient.errors import (
@@ -41,9 +40,18 @@ from tubeclient.flows.patience import given_ms
 from tubeclient.flows.registrar import CHANGED, WAIT_SLICE_MS, Registrar
 from tubeclient.flows.throttling import minute_of_day
 from tubeclient.keys import INDEX_ENTRY_BYTES, OffsetRange
-from tubeclient.wire.messages import Columns, as_they_came, bad_attributes, checked_columns, kept_columns, with_tags
+from tubeclient.wire.messages import (
+    Arrived,
+    Columns,
+    Fetched,
+    as_they_came,
+    bad_attributes,
+    checked_columns,
+    kept_columns,
+    parse_fetched,
+    with_tags,
+)
 from tubeclient.wire.methods import Method
-from tubeclient.wire.proto import broker_pb2
 
 _log = logging.getLogger(__name__)
 
@@ -216,8 +224,7 @@ class Fetcher:
         request = self._registrar.reader(holding.key).fetch(
             holding.key, commit=holding.commit_next, unlimited=self.orders.group_rules.data_limits != ()
         )
-        answer = broker_pb2.GetMessageColumnsB2C
-        return Send(holding.line.info.address, Method.GET_MESSAGES, request, signal=CHANGED, answer=answer)
+        return Send(holding.line.info.address, Method.GET_MESSAGES, request, signal=CHANGED, parse=parse_fetched)
 
     def _take_answer(self, holding: Holding) -> Flow[Delivery | None]:
         """Handle the answer to a fetch. None if it is no pack to hand out."""
@@ -294,13 +301,13 @@ class Fetcher:
             del self._lost[0]
             _log.warning("expired before they were read: %s", lost)
 
-    def _deliver(self, holding: Holding, response: Any) -> Flow[Delivery | None]:
+    def _deliver(self, holding: Holding, response: Fetched) -> Flow[Delivery | None]:
         start = response.currOffset
         now: float = yield Now()
         wall: float = yield WallClock()
         moved = start > holding.confirmed
         holding.answered(max(holding.confirmed, start), max(holding.end, response.maxOffset), wall_ms=wall)
-        if holding.is_alone and not response.messages.messageId:
+        if holding.is_alone and not response.messages.ids:
             holding.doubts(start)
         try:
             taken = self._checked(holding, start, response.messages)
@@ -331,7 +338,7 @@ class Fetcher:
             self.orders.default_rules,
             now_ms=now,
             minute=minute_of_day(wall),
-            message_bytes=sum(map(len, messages.payloads)),
+            message_bytes=messages.payload_bytes,
             lag_bytes=max(response.currDataDlt, 0),
             filtered=bool(holding.filters),
             near_end=response.requireSlow,
@@ -348,16 +355,15 @@ class Fetcher:
             )
         number = next(self._deliveries)
         end = start + len(messages.payloads) * INDEX_ENTRY_BYTES
-        lag = response.currDataDlt if response.HasField("currDataDlt") else -1
         counted = holding.is_alone and (holding.doubt is None or end == response.maxOffset)
-        delivery = Delivery(number, holding.key, start, holding.end, lag, kept, bad, counted=counted)
+        delivery = Delivery(number, holding.key, start, holding.end, response.currDataDlt, kept, bad, counted=counted)
         holding.become(Phase.DELIVERED)
         holding.out = PackOut(number, end, now + self._plan.confirm_timeout_ms, now + pause_ms if pause_ms > 0 else 0.0)
-        self._plan.counts.delivered(holding.key.topic, len(kept.ids), sum(map(len, kept.payloads)), len(bad or ()))
+        self._plan.counts.delivered(holding.key.topic, len(kept.ids), kept.payload_bytes, len(bad or ()))
         return delivery
 
     def _checked(
-        self, holding: Holding, start: int, wire: broker_pb2.MessageColumns
+        self, holding: Holding, start: int, arrived: Arrived
     ) -> tuple[Columns, Columns, Mapping[int, str] | None] | None:
         """The messages of a fetch; those of them with the wanted tags; and which of these are bad, if such are kept.
 
@@ -365,13 +371,14 @@ class Fetcher:
         """
         bad: dict[int, str] = {}
         if self._plan.bad_messages == "fail":
-            messages = checked_columns(wire)
+            messages = checked_columns(arrived)
         else:
-            messages, bad = kept_columns(wire)
+            messages, bad = kept_columns(arrived)
             if not holding.damage.came_again(messages, bad):
                 return None
             bad |= bad_attributes(messages)
             messages = as_they_came(messages, bad)
+        messages = Columns(*messages)  # the application may keep them, and not all bytes of the answer with them
         doubt = holding.check.doubt(start, messages.ids)
         if doubt and holding.check.doubts < READINGS:
             return None

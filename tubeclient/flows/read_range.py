@@ -39,8 +39,7 @@ from tubeclient.flows.message_pack import (
 )
 from tubeclient.flows.stay import Again, Patience, ReaderNames, Stay
 from tubeclient.keys import INDEX_ENTRY_BYTES, BrokerInfo, OffsetRange, PartitionKey
-from tubeclient.wire.messages import NO_MESSAGES, Columns, checked_columns, kept_columns
-from tubeclient.wire.proto import broker_pb2
+from tubeclient.wire.messages import NO_MESSAGES, Arrived, Columns, checked_columns, kept_columns
 
 _EMPTY_POLL_MS = 400
 _SECOND_LOOK_MS = 500
@@ -78,7 +77,7 @@ class Pack(MessagePack):
     payload_bytes: int = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "payload_bytes", sum(map(len, self.columns.payloads)))
+        object.__setattr__(self, "payload_bytes", self.columns.payload_bytes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,12 +104,12 @@ class _Held(NamedTuple):
     """A pack whose end is unknown yet."""
 
     start: int
-    messages: broker_pb2.MessageColumns
+    messages: Arrived
 
 
-def _least_end(start: int, messages: broker_pb2.MessageColumns) -> int:
+def _least_end(start: int, messages: Arrived) -> int:
     """Where a pack ends at the earliest: each message has an index entry."""
-    return start + len(messages.messageId) * INDEX_ENTRY_BYTES
+    return start + len(messages.ids) * INDEX_ENTRY_BYTES
 
 
 class RangeRead:
@@ -237,7 +236,7 @@ class RangeRead:
                     assert held is not None  # start equals position otherwise, which lies before end
                     yield from self._settle(held, start)
                     return
-                if held is not None and start == held.start and not held.messages.messageId:
+                if held is not None and start == held.start and not held.messages.ids:
                     yield from self._pause(empty_polls)
                     empty_polls += 1
                 reaches_end = _least_end(start, response.messages) >= end
@@ -258,11 +257,11 @@ class RangeRead:
     def _settle(self, held: _Held, bound: int) -> Flow[bool]:
         """Hand on a pack that has no message of ours from its end to `bound`. True if the range is done."""
         end = self._end
-        count, room = len(held.messages.messageId), (bound - held.start) // INDEX_ENTRY_BYTES
+        count, room = len(held.messages.ids), (bound - held.start) // INDEX_ENTRY_BYTES
         if count > room:
             self._contradiction(held, bound, f"{count} messages came where {max(room, 0)} can be")
         ours = None
-        if bound > end and held.messages.messageId:
+        if bound > end and held.messages.ids:
             if bound == _least_end(held.start, held.messages):  # each index entry up to there is one of these messages
                 ours = (end - held.start) // INDEX_ENTRY_BYTES
             else:
@@ -290,9 +289,7 @@ class RangeRead:
             partition=str(self._partition),
         )
 
-    def _checked(
-        self, messages: broker_pb2.MessageColumns, ours: int | None
-    ) -> tuple[Columns, Mapping[int, str] | None]:
+    def _checked(self, messages: Arrived, ours: int | None) -> tuple[Columns, Mapping[int, str] | None]:
         """The messages, and which of them are damaged if these are kept."""
         if not self._keeps_bad:
             return checked_columns(messages, ours), None
@@ -304,14 +301,14 @@ class RangeRead:
     def _place_of(self, held: _Held, number: int | None, bound: int) -> OffsetRange:
         if number is None:
             return OffsetRange(self._partition, held.start, bound)
-        messages = len(held.messages.messageId)
+        messages = len(held.messages.ids)
         return counted_place(self._partition, held.start, bound, messages, number)
 
     def _cut(self, held: _Held, bound: int) -> Flow[int]:
         """How many of the pack's messages lie before `end`; the pack may go up to `bound`. See the module's
         docstring.
         """
-        end, ids = self._end, held.messages.messageId
+        end, ids = self._end, held.messages.ids
         seen = yield from self._stay.look(end, bound, f"finding the end of {self._range}")
         if seen.begin != end:
             raise Again(f"the broker went to {seen.begin} instead of {end}")
@@ -320,7 +317,7 @@ class RangeRead:
         yield from self._check_nothing_expired(held)
         if seen.messages is None:
             return len(ids)
-        first_beyond = seen.messages.messageId[0]
+        first_beyond = seen.messages.ids[0]
         ours = list(ids).index(first_beyond) if first_beyond in ids else len(ids)
         before, behind = (end - held.start) // INDEX_ENTRY_BYTES, (bound - end) // INDEX_ENTRY_BYTES
         if ours > before or len(ids) - ours > behind:
@@ -336,7 +333,7 @@ class RangeRead:
         if self._fail_on_data_loss:
             return
         seen = yield from self._stay.look(held.start, held.start, f"reading {self._range} at {held.start} again")
-        if seen.messages is None or seen.messages.messageId[0] != held.messages.messageId[0]:
+        if seen.messages is None or seen.messages.ids[0] != held.messages.ids[0]:
             raise Again(f"messages from {held.start} on expired while the end of {self._range} was looked for")
 
     def _hand_on(self, what: Pack | LostRange) -> Flow[None]:

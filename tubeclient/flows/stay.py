@@ -29,8 +29,8 @@ from tubeclient.errors import (
 from tubeclient.flows.effects import Flow, Now, Receive, Send, Sleep, Ticket, backoff_ms, call, checked
 from tubeclient.flows.reader import FREE, TAKEN, Authority, Reader
 from tubeclient.keys import INDEX_ENTRY_BYTES, BrokerInfo, PartitionKey, StoreBounds
+from tubeclient.wire.messages import Arrived, parse_fetched
 from tubeclient.wire.methods import Method
-from tubeclient.wire.proto import broker_pb2
 
 _NOT_HAD = (200, FREE, TAKEN)
 """Codes that answer an unregister if the client does not have the partition afterwards."""
@@ -123,8 +123,8 @@ class Look(NamedTuple):
 
     begin: int
     """Where the broker began: further on if that offset has expired, before it if the data ends there."""
-    messages: Any | None
-    """Columns with the next messages. None if there are none up to `position`."""
+    messages: Arrived | None
+    """The next messages. None if there are none up to `position`."""
     start: int
     """The messages are at or after it."""
     position: int
@@ -178,9 +178,8 @@ class Stay:
         """Ask for the next pack, and commit what the last fetch noted."""
         reader = self._present()
         request = reader.fetch(self.partition, commit=True, unlimited=True)
-        answer = broker_pb2.GetMessageColumnsB2C
         self._unanswered.append(reader)
-        ticket: Ticket = yield Send(self._broker.address, Method.GET_MESSAGES, request, answer=answer)
+        ticket: Ticket = yield Send(self._broker.address, Method.GET_MESSAGES, request, parse=parse_fetched)
         return ticket
 
     def receive(self, ticket: Ticket) -> Flow[Any]:
@@ -210,7 +209,7 @@ class Stay:
                 self.checked(response, context)
             # Brokers answer 404 too if their present buffer has nothing of the partition, but the next one may.
             position, end = yield from self.commit(context)
-            start, count = max(at, response.currOffset) if found else at, len(response.messages.messageId)
+            start, count = max(at, response.currOffset) if found else at, len(response.messages.ids)
             if count and position - count * INDEX_ENTRY_BYTES < start:
                 raise ProtocolError(f"{context}: the broker ends {count} messages from {start} on at {position}")
             if not count and position <= at and (found or position < end):

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import astuple
 from datetime import UTC, tzinfo
-from itertools import accumulate, chain, repeat
+from itertools import repeat
 from typing import Final, Literal, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
+from tubeclient.core import CORE
 from tubeclient.errors import CorruptMessage
-from tubeclient.inlong.attributes import MESSAGE_GROUP_ID, Origin
+from tubeclient.inlong.attributes import MESSAGE_GROUP_ID, MESSAGE_STREAM_ID, Origin
 from tubeclient.inlong.packs import Limits, groups_of_pack, timed_groups, version_of
 from tubeclient.wire.messages import Message
 
@@ -75,8 +77,8 @@ class RecordColumns(NamedTuple):
     stream_ids: pa.StringArray
     data_times_ms: pa.Int64Array
     bodies: pa.BinaryArray
-    segments: list[Segment]
-    """The same records by their attributes."""
+    attribute_maps: Callable[[], pa.MapArray]
+    """Gives the attributes as a column of maps from text to text."""
     bad: list[BadMessage]
 
     @classmethod
@@ -86,7 +88,10 @@ class RecordColumns(NamedTuple):
         firsts = np.repeat(counts.cumsum(dtype=np.int32) - counts, counts)
         segments = [one for _, of_message in messages for one in of_message]
         origins = [one.origin for one in segments]
-        of_segment = _repeated(segments)
+        of_segment = pa.array(
+            np.repeat(np.arange(len(segments), dtype=np.int32), [len(one.bodies) for one in segments])
+        )
+        kind = pa.map_(pa.string(), pa.string())
         return cls(
             pa.array(np.repeat(np.array([number for number, _ in messages], np.int32), counts)),
             pa.array(np.arange(len(firsts), dtype=np.int32) - firsts),
@@ -94,22 +99,25 @@ class RecordColumns(NamedTuple):
             pa.array([origin.stream_id for origin in origins], pa.string()).take(of_segment),
             pa.array([origin.data_time_ms for origin in origins], pa.int64()).take(of_segment),
             pa.array([body for one in segments for body in one.bodies], pa.binary()),
-            segments,
+            lambda: pa.array([list(one.attributes.items()) for one in segments], kind).take(of_segment),
             bad,
         )
 
-    def attribute_maps(self) -> pa.MapArray:
-        """The attributes as a column of maps from text to text."""
-        maps = [segment.attributes for segment in self.segments]
-        ends = pa.array(list(accumulate(map(len, maps), initial=0)), pa.int32())
-        keys = pa.array(list(chain.from_iterable(maps)), pa.string())
-        values = pa.array([value for one in maps for value in one.values()], pa.string())
-        return pa.MapArray.from_arrays(ends, keys, values).take(_repeated(self.segments))
-
-
-def _repeated(segments: Sequence[Segment]) -> pa.Int32Array:
-    """The index of each record's segment."""
-    return pa.array(np.repeat(np.arange(len(segments), dtype=np.int32), [len(one.bodies) for one in segments]))
+    @classmethod
+    def of_core(cls, records: pa.RecordBatch, segments: pa.RecordBatch) -> RecordColumns:
+        """What the core's `take_packs` gives."""
+        message_numbers, record_indexes, of_segment, bodies = records.columns
+        groups, streams, times_ms, maps = segments.columns
+        return cls(
+            message_numbers,
+            record_indexes,
+            groups.take(of_segment),
+            streams.take(of_segment),
+            times_ms.take(of_segment),
+            bodies,
+            lambda: maps.take(of_segment),
+            [],
+        )
 
 
 class RecordDecoder:
@@ -143,11 +151,44 @@ class RecordDecoder:
         `attributes` are those of the messages, `repeated_bytes` what the caller repeats of each for each of its
         records. A message that cannot be parsed gives no record and is in `bad`; a message is never split.
         """
+        repeated = list(repeat(0, len(bodies)) if repeated_bytes is None else repeated_bytes)
+        done = 0
+        for count, columns in self._decode_compiled(bodies, attributes, repeated):
+            done += count
+            yield columns
+        yield from self._decode_plain(done, bodies[done:], attributes[done:], repeated[done:])
+
+    def _decode_compiled(
+        self, bodies: Sequence[bytes], attributes: Sequence[Mapping[str, str]], repeated: Sequence[int]
+    ) -> Iterator[tuple[int, RecordColumns]]:
+        """What `decode` yields, and of how many messages; up to those that the core leaves to the plain code."""
+        try:
+            wrappings = set(map(self._wrapping, bodies, attributes))
+        except CorruptMessage:
+            return
+        if CORE is None or wrappings != {_PACK}:
+            return
+        names = [(own.get(MESSAGE_GROUP_ID), own.get(MESSAGE_STREAM_ID)) for own in attributes]
+        done, limits = 0, astuple(self._limits)
+        while done < len(bodies):
+            rest = bodies[done:], names[done:], repeated[done:]
+            if (taken := CORE.take_packs(*rest, done, limits, self._batch_bytes)) is None:
+                return
+            count, records, segments = taken
+            yield count, RecordColumns.of_core(pa.record_batch(records), pa.record_batch(segments))
+            done += count
+
+    def _decode_plain(
+        self,
+        first: int,
+        bodies: Sequence[bytes],
+        attributes: Sequence[Mapping[str, str]],
+        repeated: Sequence[int],
+    ) -> Iterator[RecordColumns]:
         messages: list[tuple[int, list[Segment]]] = []
         bad: list[BadMessage] = []
         size = 0
-        repeated = repeat(0) if repeated_bytes is None else repeated_bytes
-        for number, (body, own, of_message) in enumerate(zip(bodies, attributes, repeated, strict=False)):
+        for number, (body, own, of_message) in enumerate(zip(bodies, attributes, repeated, strict=True), first):
             try:
                 segments, repeats = self._held(self._segments(body, own), of_message)
             except CorruptMessage as error:

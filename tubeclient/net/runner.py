@@ -9,8 +9,6 @@ from concurrent.futures import CancelledError, Future
 from functools import partial
 from typing import Any, NamedTuple, TypeVar, cast
 
-from google.protobuf.message import Message
-
 from tubeclient.errors import ConnectionLost, DeadlineExceeded, ProtocolError, RemoteError, TubeError
 from tubeclient.flows.effects import (
     ConnectionTo,
@@ -29,7 +27,7 @@ from tubeclient.flows.effects import (
 )
 from tubeclient.net.pool import ConnectionPool
 from tubeclient.net.waiting import Alarm, Bell
-from tubeclient.wire.envelope import decode_response, encode_request, parse_message
+from tubeclient.wire.envelope import Part, decode_response, encode_request, parse_message
 from tubeclient.wire.framing import Frame
 from tubeclient.wire.methods import Method
 
@@ -43,7 +41,7 @@ class Pending(NamedTuple):
 
     address: str
     method: Method
-    answer: type[Message]
+    parse: Callable[[Part], Any] | None
     future: Future[Frame]
     timeout_ms: int
     deadline: float  # by time.monotonic(), seconds
@@ -182,11 +180,11 @@ class FlowRunner:
         for send, limit_ms, future in zip(sends, limits_ms, futures, strict=True):
             if send.signal:
                 future.add_done_callback(partial(_notify, self._monitor, send.signal))
-            answer = send.answer or send.method.spec.response
-            tickets.append(Ticket(Pending(address, send.method, answer, future, limit_ms, now + limit_ms / 1000)))
+            deadline = now + limit_ms / 1000
+            tickets.append(Ticket(Pending(address, send.method, send.parse, future, limit_ms, deadline)))
         return tickets
 
-    def _receive(self, ticket: Ticket) -> Message:
+    def _receive(self, ticket: Ticket) -> Any:
         pending = cast(Pending, ticket)
         self._awaited = pending.future
         try:
@@ -206,8 +204,8 @@ class FlowRunner:
         finally:
             self._awaited = None
         try:
-            data = decode_response(answer.stream, pending.method.spec.method_id)
-            return parse_message(pending.answer, data)
+            part = decode_response(answer.stream, pending.method.spec.method_id)
+            return pending.parse(part) if pending.parse else parse_message(pending.method.spec.response, part.data)
         except RemoteError as error:
             raise type(error)(error.exception_name, error.text, address=pending.address) from None
         except ConnectionLost as error:

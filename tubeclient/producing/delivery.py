@@ -399,8 +399,8 @@ def _gave_up(one: InFlight) -> DeadlineExceeded:
 
 def _result_of(answer: Frame, key: PartitionKey) -> SendResult:
     """What a broker's answer to a message says. Raises the error of its code, ProtocolError."""
-    data = decode_response(answer.stream, _SEND_ID)
-    response = parse_message(broker_pb2.SendMessageResponseB2P, data)
+    part = decode_response(answer.stream, _SEND_ID)
+    response = parse_message(broker_pb2.SendMessageResponseB2P, part.data)
     if response.errCode != 200:
         raise status_error(response.errCode, response.errMsg, context=f"sending to {key}", partition=str(key))
     if not response.HasField("messageId"):

@@ -30,6 +30,18 @@ _ONE_BYTE = [bytes([value]) for value in range(0x80)]
 M = TypeVar("M", bound=Message)
 
 
+class Part(NamedTuple):
+    """Bytes `start` to `end` of a stream; not copied before somebody needs them, as packs of messages are large."""
+
+    stream: bytes
+    start: int
+    end: int
+
+    @property
+    def data(self) -> bytes:
+        return self.stream[self.start : self.end]
+
+
 class Request(NamedTuple):
     """A decoded request envelope; `body` has the bytes of the call's message."""
 
@@ -84,12 +96,12 @@ def _request_headers(service: int) -> bytes:
 
 def decode_request(stream: bytes) -> Request:
     """Split a request's stream; ProtocolError if it is not one."""
-    connection_bytes, header_bytes, body_bytes = _split(stream)
-    flag = _header(rpc_pb2.RpcConnHeader, bytes(connection_bytes)).flag
+    connection, head, rest = _split(stream)
+    flag = _header(rpc_pb2.RpcConnHeader, connection.data).flag
     if flag != _REQUEST_FLAG:
         raise ProtocolError(f"flag {flag} where a request was expected")
-    header = parse_message(rpc_pb2.RequestHeader, header_bytes)
-    body = parse_message(rpc_pb2.RequestBody, body_bytes)
+    header = parse_message(rpc_pb2.RequestHeader, head.data)
+    body = parse_message(rpc_pb2.RequestBody, rest.data)
     return Request(header.serviceType, body.method, body.timeout, header.protocolVer, body.request)
 
 
@@ -115,38 +127,37 @@ def encode_error(exception_name: str, text: str, *, fatal: bool = False) -> byte
     )
 
 
-def decode_response(stream: bytes, method_id: int) -> bytes:
-    """Return the bytes of the call's message in a response's stream. Raises StandbyMaster or RemoteError if the server
+def decode_response(stream: bytes, method_id: int) -> Part:
+    """Return the call's message in a response's stream. Raises StandbyMaster or RemoteError if the server
     could not run the call, ConnectionLost if it is starting or stopping, ProtocolError if it is no response to
     `method_id`."""
-    connection_bytes, header_bytes, body_bytes = _split(stream)
-    flag = _header(rpc_pb2.RpcConnHeader, bytes(connection_bytes)).flag
+    connection, head, rest = _split(stream)
+    flag = _header(rpc_pb2.RpcConnHeader, connection.data).flag
     if flag != _RESPONSE_FLAG:
         raise ProtocolError(f"flag {flag} where a response was expected")
-    if _header(rpc_pb2.ResponseHeader, bytes(header_bytes)).status != rpc_pb2.ResponseHeader.SUCCESS:
-        failure = parse_message(rpc_pb2.RspExceptionBody, body_bytes)
+    if _header(rpc_pb2.ResponseHeader, head.data).status != rpc_pb2.ResponseHeader.SUCCESS:
+        failure = parse_message(rpc_pb2.RspExceptionBody, rest.data)
         # The prefix of the class name depends on the protocol version, so compare the end only.
         if failure.exceptionName.endswith(".ServerNotReadyException"):  # an IOException of NettyRpcServer's
             raise ConnectionLost(f"the server is starting or stopping ({failure.stackTrace})")
         kind = StandbyMaster if failure.exceptionName.endswith(".StandbyException") else RemoteError
         raise kind(failure.exceptionName, failure.stackTrace)
-    data = _plain_data(body_bytes, method_id)
+    data = _plain_data(rest, method_id)
     if data is not None:
         return data
-    body = parse_message(rpc_pb2.RspResponseBody, body_bytes)
+    body = parse_message(rpc_pb2.RspResponseBody, rest.data)
     if body.method != method_id:
         raise ProtocolError(f"an answer to method {body.method} where one to {method_id} was expected")
-    return body.data
+    return Part(body.data, 0, len(body.data))
 
 
-def _plain_data(body: memoryview, method_id: int) -> bytes | None:
-    """The data of a RspResponseBody with only method and data, as all known servers write it. A parser would copy it
-    twice more, and packs of messages are large."""
+def _plain_data(body: Part, method_id: int) -> Part | None:
+    """The data of a RspResponseBody with only method and data, as all known servers write it."""
     before = _before_data(method_id)
-    if body[: len(before)] != before:
+    if not body.stream.startswith(before, body.start, body.end):
         return None
-    length, start = _read_varint(body, len(before))
-    return bytes(body[start:]) if length == len(body) - start else None
+    length, start = _read_varint(body.stream, body.start + len(before))
+    return Part(body.stream, start, body.end) if start + length == body.end else None
 
 
 @lru_cache(maxsize=64)
@@ -183,17 +194,16 @@ def _join(*messages: Message) -> bytes:
     return b"".join(parts)
 
 
-def _split(stream: bytes) -> tuple[memoryview, memoryview, memoryview]:
-    """The bytes of the three messages; what comes after them is passed over."""
-    whole = memoryview(stream)
-    pieces: list[memoryview] = []
+def _split(stream: bytes) -> tuple[Part, Part, Part]:
+    """The three messages; what comes after them is passed over."""
+    pieces: list[Part] = []
     end = 0
     for _ in range(3):
         length, start = _read_varint(stream, end)
         end = start + length
         if end > len(stream):
             raise ProtocolError(f"an envelope that ends {end - len(stream)} bytes early")
-        pieces.append(whole[start:end])
+        pieces.append(Part(stream, start, end))
     return pieces[0], pieces[1], pieces[2]
 
 
@@ -209,7 +219,7 @@ def varint(value: int) -> bytes:
     return bytes(out)
 
 
-def _read_varint(stream: bytes | memoryview, position: int) -> tuple[int, int]:
+def _read_varint(stream: bytes, position: int) -> tuple[int, int]:
     """The number at `position`, and where it ends."""
     if position < len(stream) and stream[position] < 0x80:  # most are small
         return stream[position], position + 1

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping
+from collections.abc import Container, Mapping, Sequence
+from contextlib import suppress
 from itertools import compress
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
-from tubeclient.errors import CorruptMessage
+from tubeclient.core import CORE
+from tubeclient.errors import CorruptMessage, ProtocolError
+from tubeclient.wire.envelope import Part, parse_message
 from tubeclient.wire.payload import TAG_KEY, TIME_KEY, checksum, decode_payload, parse_attributes
 from tubeclient.wire.proto import broker_pb2
 
@@ -78,40 +81,92 @@ class Columns(NamedTuple):
     payloads: list[bytes]
     flags: list[int]
 
+    @property
+    def payload_bytes(self) -> int:
+        """The bytes of all payloads together."""
+        return sum(map(len, self.payloads))
+
 
 NO_MESSAGES = Columns([], [], [])
 
+Damaged: TypeAlias = list[tuple[int, int, int]]
+"""Messages that do not match their checksums: number, the checksum that came, that of the payload."""
 
-def checked_columns(wire: broker_pb2.MessageColumns, first: int | None = None) -> Columns:
+
+class Arrived:
+    """The messages of an answer, not yet compared with their checksums. The core's `Messages` is the same."""
+
+    def __init__(self, wire: broker_pb2.MessageColumns) -> None:
+        self._wire = wire
+        self.ids: Sequence[int] = wire.messageId
+
+    def checked(self, first: int | None) -> tuple[Columns, Damaged]:
+        """All messages, or the `first` ones, and the damaged ones of these. CorruptMessage: a field is missing."""
+        wire = self._wire
+        if not len(wire.messageId) == len(wire.checkSum) == len(wire.payLoadData) == len(wire.flag):
+            raise CorruptMessage("a message lacks one of its fields")
+        columns = Columns(wire.messageId[:first], wire.payLoadData[:first], wire.flag[:first])
+        pairs = enumerate(zip(wire.checkSum[:first], map(checksum, columns.payloads), strict=True))
+        return columns, [(number, came, own) for number, (came, own) in pairs if came != own]
+
+
+class Fetched(NamedTuple):
+    """The answer to a fetch, by the names of its protobuf message."""
+
+    errCode: int
+    errMsg: str
+    messages: Arrived
+    currOffset: int
+    minLimitTime: int
+    currDataDlt: int
+    """-1 if the broker does not say."""
+    requireSlow: bool
+    maxOffset: int
+
+
+def parse_fetched(part: Part) -> Fetched:
+    """Parse the answer to a fetch. ProtocolError: it is none."""
+    if CORE is not None and (taken := CORE.take_messages(*part)) is not None:
+        rest, messages = taken
+        with suppress(ProtocolError):  # whose words are to be those of the whole
+            return _fetched(parse_message(broker_pb2.GetMessageColumnsB2C, rest), messages)
+    answer = parse_message(broker_pb2.GetMessageColumnsB2C, part.data)
+    return _fetched(answer, Arrived(answer.messages))
+
+
+def _fetched(answer: broker_pb2.GetMessageColumnsB2C, messages: Arrived) -> Fetched:
+    return Fetched(
+        answer.errCode,
+        answer.errMsg,
+        messages,
+        answer.currOffset,
+        answer.minLimitTime,
+        answer.currDataDlt if answer.HasField("currDataDlt") else -1,
+        answer.requireSlow,
+        answer.maxOffset,
+    )
+
+
+def checked_columns(arrived: Arrived, first: int | None = None) -> Columns:
     """Take the messages of a fetch, or only the `first` ones. CorruptMessage if one does not match its checksum."""
-    columns, stored, found = _columns(wire, first)
-    if found != stored:
-        number = next(n for n, (one, other) in enumerate(zip(found, stored, strict=True)) if one != other)
+    columns, damaged = arrived.checked(first)
+    for number, _, _ in damaged:
         raise CorruptMessage(f"the message with id {columns.ids[number]} does not match its checksum", number=number)
     return columns
 
 
-def kept_columns(wire: broker_pb2.MessageColumns, first: int | None = None) -> tuple[Columns, dict[int, str]]:
+def kept_columns(arrived: Arrived, first: int | None = None) -> tuple[Columns, dict[int, str]]:
     """As `checked_columns`, but with messages that do not match their checksums: they have their payload for a body, as
     nothing in them can be trusted. Returns also their numbers in the columns, and why each is bad."""
-    columns, stored, found = _columns(wire, first)
-    if found == stored:
+    columns, damaged = arrived.checked(first)
+    if not damaged:
         return columns, {}
+    payloads = columns.payloads
     bad = {
-        number: f"the checksum is wrong: {one} came with the message, its {len(columns.payloads[number])} bytes have "
-        f"{other}"
-        for number, (one, other) in enumerate(zip(stored, found, strict=True))
-        if one != other
+        number: f"the checksum is wrong: {came} came with the message, its {len(payloads[number])} bytes have {own}"
+        for number, came, own in damaged
     }
     return as_they_came(columns, bad), bad
-
-
-def _columns(wire: broker_pb2.MessageColumns, first: int | None) -> tuple[Columns, list[int], list[int]]:
-    """Messages, the checksums that came with them, and those of their payloads."""
-    if not len(wire.messageId) == len(wire.checkSum) == len(wire.payLoadData) == len(wire.flag):
-        raise CorruptMessage("a message lacks one of its fields")
-    columns = Columns(wire.messageId[:first], wire.payLoadData[:first], wire.flag[:first])
-    return columns, wire.checkSum[:first], list(map(checksum, columns.payloads))
 
 
 def as_they_came(columns: Columns, numbers: Container[int]) -> Columns:

@@ -45,9 +45,9 @@ IN_PACKS = ("inlong", "auto")
 KINDS = {
     "a damaged body": Bad(*attached(PACK), "the checksum is wrong", -10),
     "a damaged length of the attributes": Bad(*attached(PACK), "the checksum is wrong", 0),
-    "attributes that are not UTF-8": Bad(b"\0\0\0\x02\xff\xfe" + PACK, 1, "attributes are not UTF-8"),
+    "attributes that are not UTF-8": Bad(b"\0\0\0\x02\xff\xfe" + PACK, 1, "attributes that are not UTF-8"),
     "attributes longer than the payload": Bad(b"\0\0\0\x63k=v", 1, "attributes of 99 bytes in a payload of 7"),
-    "nothing where attributes should be": Bad(b"", 1, "attributes of"),
+    "nothing where attributes should be": Bad(b"", 1, "should start with the length of its attributes"),
     "no pack": Bad(*attached(b"plain text"), "no InLong pack", None, ("inlong",)),
     "nothing": Bad(b"", 0, "no InLong pack", None, ("inlong",)),
     "a pack that is cut off": Bad(*attached(PLAIN_PACK[:-9] + PLAIN_PACK[-2:]), "at byte", None, IN_PACKS),

@@ -1,0 +1,36 @@
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, final
+
+__version__: str
+
+@final
+class Messages:
+    @property
+    def ids(self) -> list[int]: ...
+    @property
+    def payloads(self) -> list[bytes]: ...
+    @property
+    def flags(self) -> list[int]: ...
+    @property
+    def payload_bytes(self) -> int: ...
+    def checked(self, first: int | None) -> tuple[Messages, list[tuple[int, int, int]]]: ...
+    def __iter__(self) -> Iterator[Any]: ...
+
+def take_messages(stream: bytes, start: int, end: int) -> tuple[bytes, Messages] | None: ...
+def take_packs(
+    packs: Sequence[bytes],
+    names: Sequence[tuple[str | None, str | None]],
+    repeated: Sequence[int],
+    first: int,
+    limits: tuple[int, int, int],
+    batch_bytes: int,
+) -> tuple[int, Columns, Columns] | None: ...
+
+@final
+class Columns:
+    def __arrow_c_array__(self, requested_schema: object = None) -> tuple[object, object]: ...
+
+@final
+class Texts:
+    def __init__(self, time_us: Callable[[str], int | None]) -> None: ...
+    def columns(self, packs: Sequence[Messages], with_attributes: bool) -> Columns | None: ...

@@ -1,0 +1,27 @@
+//! The compiled core of pyspark-tubeclient: messages from the bytes of a broker's answer to Arrow columns.
+//!
+//! It takes what brokers and producers usually write. Of anything else it says "not mine", with `None`, and the plain
+//! Python code decides, which is the reference: so errors have one author. It never fails for bytes.
+
+mod columns;
+mod messages;
+mod packs;
+mod wire;
+
+use pyo3::prelude::*;
+
+#[pymodule]
+mod tubeclient_core {
+    #[pymodule_export]
+    use super::columns::{Columns, Texts};
+    #[pymodule_export]
+    use super::messages::{Messages, take_messages};
+    #[pymodule_export]
+    use super::packs::take_packs;
+
+    #[pymodule_init]
+    fn init(module: &super::Bound<'_, super::PyModule>) -> super::PyResult<()> {
+        use super::PyModuleMethods;
+        module.add("__version__", env!("CARGO_PKG_VERSION"))
+    }
+}
