@@ -255,12 +255,7 @@ def test_a_stream_that_is_left_out_is_caught_up_later(shop: Shop) -> None:
 
 def test_a_stream_to_write_must_be_defined(tmp_path: Path) -> None:
     (tmp_path / "orders.ddl").write_text("id BIGINT")
-    given: dict[str, Any] = {
-        "master_servers": "m:1",
-        "consumer_group": "g",
-        "inlong_group": "shop",
-        "target": "/l/{stream}",
-    }
+    given: dict[str, Any] = {"master_servers": "m:1", "consumer_group": "g", "inlong_group": "shop"}
     typed: dict[str, Any] = {"format": "json", "schema": f"{tmp_path}/{{stream}}.ddl", "target": "/lake/{stream}"}
     assert IngestSettings(**given, **typed, streams=("orders",)).takes("orders")
     with pytest.raises(ConfigurationError, match=r"streams names odrers, and there is no .*/odrers.ddl"):
