@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 import time
-from typing import Any, Final
+from typing import Final
 
 from tubeclient.admin.inlong_manager import InlongManager, InlongManagerError
 from tubeclient.conditions import said
@@ -27,8 +27,7 @@ class Definitions:
 
     def __init__(self, settings: IngestSettings) -> None:
         self._settings = settings
-        address, options = settings.inlong_manager, dict[str, Any](settings.manager_options)
-        self._manager = None if address is None else InlongManager(address, **options)
+        self._manager = settings.manager()
         self._known: dict[str, str] | None = None
         """What Manager said last, by stream; None if it has not answered yet."""
         self._why = ""

@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 from spark_source.offsets.offsets import Offsets, check_version
 from tubeclient.errors import ConfigurationError
 
-__all__ = ["Count", "Reached", "SinkRecord"]
+__all__ = ["WITH_REST", "Count", "Reached", "SinkRecord"]
 
 _FIELD: Final = "tubeclient"
 _VERSION: Final = 1
@@ -40,6 +40,10 @@ class Reached(NamedTuple):
     """None: the ends of the counts table's own commit."""
     since: Offsets | None = None
     """Where the rows of its own table begin: those before are in the table for the rest. None: there are none."""
+
+
+WITH_REST: Final = Reached(-1)
+"""Of a stream that nobody defines: its rows are in the table for the rest, as far as that is."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from spark_source.offsets.offset_spec import OffsetSpec
     from spark_source.options.settings_file import SettingsFile
     from spark_source.typed.format_settings import FormatSettings
+    from tubeclient.admin.inlong_manager import InlongManager
 
 __all__ = ["AVAILABLE_NOW", "COUNTS", "GROUP", "REST", "STREAM_ID", "TARGET", "IngestSettings", "load_settings"]
 
@@ -272,10 +273,7 @@ class IngestSettings:
             raise ConfigurationError("inlong-manager, schema and schema-from-inlong say what records are; keep one")
         if others := set(self.manager_options).difference(_OF_MANAGER):
             raise ConfigurationError(f"{min(others)} in inlong-manager is unknown; there are {', '.join(_OF_MANAGER)}")
-        if self.inlong_manager is not None:
-            from tubeclient.admin.inlong_manager import InlongManager
-
-            InlongManager(self.inlong_manager, **dict[str, Any](self.manager_options))  # asks nothing yet
+        self.manager()
         self._put({"topics": self.topics or (group,)})
         if self.audit_proxies is not None and not re.fullmatch(_ADDRESSES, self.audit_proxies):
             raise ConfigurationError("audit-proxies must be as HOST:PORT,...; the port is mostly 10081")
@@ -324,11 +322,25 @@ class IngestSettings:
         # What rows have does not depend on the table they are for.
         return replace(self, source_options={"payload": "inlong", **self.source_options}, **more)
 
+    def manager(self) -> InlongManager | None:
+        """A client of InLong's Manager, which has asked nothing yet; None if the job has none. Raises
+        ConfigurationError."""
+        if self.inlong_manager is None:
+            return None
+        from tubeclient.admin.inlong_manager import InlongManager
+
+        return InlongManager(self.inlong_manager, **dict[str, Any](self.manager_options))
+
+    @property
+    def left_out(self) -> set[str]:
+        """The streams that the user left out by their names."""
+        return {one.removeprefix("!") for one in self.streams if one.startswith("!")}
+
     def takes(self, name: str) -> bool:
         """Whether the job writes the stream, or the user left it out."""
         if name == REST or not self.streams:
             return True
-        return (f"!{name}" not in self.streams) if self.streams[0].startswith("!") else name in self.streams
+        return name not in left_out if (left_out := self.left_out) else name in self.streams
 
     def defines(self, name: str) -> bool:
         """Whether it is known what records of the stream are."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from spark_source.offsets.offsets import Offsets
 from tubeclient.errors import ConfigurationError
 from tubeclient.keys import PartitionKey
-from tubeclient_ingest.record import Count, Reached
+from tubeclient_ingest.record import WITH_REST, Count, Reached
 
 if TYPE_CHECKING:
     from tubeclient_ingest.group_table import GroupTable
@@ -68,11 +68,9 @@ class Stream:
 
     def reached(self, group_ends: Offsets) -> Reached:
         """What the counts table says of it in a commit with these ends."""
-        return (
-            Reached(-1)
-            if self.number < 0
-            else Reached(self.number, None if self.ends is group_ends else self.ends, self.since)
-        )
+        if self.number < 0:
+            return WITH_REST
+        return Reached(self.number, None if self.ends is group_ends else self.ends, self.since)
 
     def is_in_rest(self, key: PartitionKey, start: Offsets) -> bool:
         """Whether its rows of a round that begins there are for the table for the rest, in a partition."""

@@ -29,7 +29,7 @@ from tubeclient_ingest.history import SinkState
 from tubeclient_ingest.inlong_definition import PROPERTY
 from tubeclient_ingest.levels import after, end_of_round, ends_of, highest, lowest, taken
 from tubeclient_ingest.one_table import Written
-from tubeclient_ingest.record import Count, Reached, SinkRecord
+from tubeclient_ingest.record import WITH_REST, Count, Reached, SinkRecord
 from tubeclient_ingest.settings import COUNTS, REST, IngestSettings
 from tubeclient_ingest.sink import Sink
 from tubeclient_ingest.spark_errors import failure, spark_errors
@@ -43,8 +43,6 @@ if TYPE_CHECKING:
 __all__ = ["StreamTables"]
 
 
-_WITH_REST: Final = Reached(-1)
-"""Of a stream that nobody defines: its rows are in the table for the rest, as far as that is."""
 _AT_ONCE: Final = 4
 """How many tables are written at a time."""
 _FATAL: Final = (OvertakenRun, PutBack)
@@ -122,12 +120,12 @@ class StreamTables:
     def begin(self, known: Offsets, chosen: str | None, begin_anew: Collection[str]) -> Offsets:
         record = self.checkpoint.state.record
         self._ends, self._chosen = known, chosen
-        reached = {} if record is None else dict(record.streams)
+        reached: Mapping[str, Reached] = {} if record is None else record.streams
         self._streams = {}
 
         def look(name: str) -> Stream:
             # One that had a table may have been removed while the run goes on.
-            create = self._create or reached.get(name, _WITH_REST).number <= 0
+            create = self._create or reached.get(name, WITH_REST).number <= 0
             return self._opened(name, reached.get(name), begin_anew, create=create)
 
         # A run that died may have made the table for the rest, and no commit of the counts table knows it, nor whose
@@ -135,7 +133,7 @@ class StreamTables:
         if REST in reached or self._rows.table_of(REST).detail() is not None:
             self._streams[REST] = rest = look(REST)
             if rest.table is not None and rest.table.state.record is not None:
-                reached = {**dict.fromkeys(rest.table.state.record.streams, _WITH_REST), **reached}
+                reached = {**dict.fromkeys(rest.table.state.record.streams, WITH_REST), **reached}
         self._unknown = {one for one in reached if self._is_undefined(one, reached[one])}
         others = sorted(reached.keys() - self._unknown - {REST})
         self._streams.update((one.name, one) for one in self._at_once(look, others))
@@ -144,7 +142,7 @@ class StreamTables:
     def _is_undefined(self, name: str, reached: Reached) -> bool:
         if name == REST or reached.number > 0 or reached.ends is not None:
             return False  # it has rows of its own, or lacks some that the rest has not either: so it stays behind
-        return not self._definitions.defines(name, before=reached != _WITH_REST)
+        return not self._definitions.defines(name, before=reached != WITH_REST)
 
     def _levels(self) -> list[Offsets]:
         """Where the rows of tables end that take part; once, where they are equal."""
@@ -157,9 +155,9 @@ class StreamTables:
         self._ends = state.ends.merge(start.merge(self._ends))
         reached = {} if state.record is None else state.record.streams
         left_the_rest = {
-            one.name: _WITH_REST
+            one.name: WITH_REST
             for one in self._streams.values()
-            if one.since is not None and reached.get(one.name, _WITH_REST) == _WITH_REST
+            if one.since is not None and reached.get(one.name, WITH_REST) == WITH_REST
         }
         for one in self._streams.values():
             one.ends = self._ends if one.ends is before else start.merge(one.ends)
@@ -177,7 +175,7 @@ class StreamTables:
         self, name: str, reached: Reached | None, begin_anew: Collection[str] = (), *, create: bool = True
     ) -> Stream:
         """A stream with its table, which is made if it is missing and `create` allows it; or left behind."""
-        number, ends, since = reached or _WITH_REST
+        number, ends, since = reached or WITH_REST
         one = Stream(name, self._ends if ends is None else ends, number, max(number, 0), since)
         try:
             if number < 0 and name != REST:
@@ -222,7 +220,7 @@ class StreamTables:
         """Where the rows of a stream end that went to the table for the rest, as nobody defined it; None: none did."""
         rest = self._streams.get(REST)
         if rest is None:
-            return self._ends if reached == _WITH_REST else None
+            return self._ends if reached == WITH_REST else None
         if rest.table is None:
             raise ConfigurationError(f"whether the table {REST} has rows of it cannot be seen: {rest.left}")
         record, group = rest.table.state.record, self.checkpoint.state
@@ -230,10 +228,10 @@ class StreamTables:
         ends = group.ends if known.ends is None else known.ends
         if record is not None and record.round > known.number and name in record.streams:
             return highest([ends, record.ends])  # a run died before it wrote the counts
-        return ends if reached == _WITH_REST else None
+        return ends if reached == WITH_REST else None
 
     def _with_rest(self, one: Stream) -> dict[str, Reached]:
-        return dict.fromkeys(self._unknown, _WITH_REST) if one.name == REST else {}
+        return dict.fromkeys(self._unknown, WITH_REST) if one.name == REST else {}
 
     def _definition_of(self, name: str) -> str | None:
         """What the stream's table keeps of its definition."""
@@ -370,7 +368,7 @@ class StreamTables:
         sequence, now = self.checkpoint.state.sequence + 1, datetime.now(UTC)
         frame = self._rows.counts(counts, sequence, self._run_id, now)
         streams = {name: one.reached(self._ends) for name, one in self._streams.items()}
-        streams.update(dict.fromkeys(self._unknown, _WITH_REST))
+        streams.update(dict.fromkeys(self._unknown, WITH_REST))
         self.checkpoint.write(frame, self._ends, streams)
         for one in self._streams.values():
             one.counted = one.number

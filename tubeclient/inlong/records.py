@@ -162,11 +162,13 @@ class RecordDecoder:
         self, bodies: Sequence[bytes], attributes: Sequence[Mapping[str, str]], repeated: Sequence[int]
     ) -> Iterator[tuple[int, RecordColumns]]:
         """What `decode` yields, and of how many messages; up to those that the core leaves to the plain code."""
+        if CORE is None:
+            return
         try:
             wrappings = set(map(self._wrapping, bodies, attributes))
         except CorruptMessage:
             return
-        if CORE is None or wrappings != {_PACK}:
+        if wrappings != {_PACK}:
             return
         names = [(own.get(MESSAGE_GROUP_ID), own.get(MESSAGE_STREAM_ID)) for own in attributes]
         done, limits = 0, astuple(self._limits)

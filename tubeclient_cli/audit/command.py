@@ -67,8 +67,7 @@ def audit(
         group, hours = _read(place, options, None if job is None else job.inlong_group)
         sent = None
         if service is not None:
-            named = job.streams if job is not None else ()
-            left_out = {one.removeprefix("!") for one in named if one.startswith("!")}
+            named, left_out = ((), set[str]()) if job is None else (job.streams, job.left_out)
             there = {one.stream for one in hours} - {REST}
             names = named if named and not left_out else (*sorted(there | left_out), "*")
             sent = {name: service.sent(group, name, begin, now + HOUR) for name in names}
