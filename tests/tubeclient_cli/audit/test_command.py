@@ -72,7 +72,7 @@ def table(tmp_path: Path) -> Path:
 
 def test_all_that_dataproxy_sent_is_there(table: Path) -> None:
     with audit_service(sent(SENT)) as (url, seen):
-        result = run(table, "--audit", url)
+        result = run(table, "--audit", url, "--since", f"{TEN - timedelta(hours=12):%Y-%m-%dT%H:%MZ}")
     assert result.exit_code == 0, result.output
     assert (
         f"{TEN.isoformat(timespec='minutes')}     15         15        13     2         0   complete" in result.stdout
