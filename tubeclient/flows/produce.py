@@ -93,11 +93,12 @@ class Routes:
         resting = self._resting_until_ms
         return bool(resting) and max(resting.get(key, 0), resting.get(key.broker_id, 0)) > now_ms
 
-    def succeeded(self, key: PartitionKey) -> None:
-        """A partition took a message: its failures are over, and its broker's rest."""
-        if self._failures or self._resting_until_ms:  # seldom, and this runs for each message
-            self._failures.pop(key, None)
-            self._resting_until_ms.pop(key.broker_id, None)
+    def succeeded(self, keys: Iterable[PartitionKey]) -> None:
+        """Partitions took messages: their failures are over, and their brokers' rests."""
+        if self._failures or self._resting_until_ms:  # seldom, and messages are many
+            for key in keys:
+                self._failures.pop(key, None)
+                self._resting_until_ms.pop(key.broker_id, None)
 
     def failed(self, key: PartitionKey, error: TubeError, now_ms: float) -> None:
         """Record the error, or the missing answer, of a partition's broker. The partition rests after more than three

@@ -10,6 +10,7 @@ import os
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
+from concurrent.futures._base import PENDING
 from functools import partial
 from queue import Empty, SimpleQueue
 from time import monotonic
@@ -102,10 +103,15 @@ class Outcome(Future[T]):
     """A future whose waiters hold no lock, and whose callbacks cannot end the thread that settles it. In a forked child
     it raises ClientClosed: waiting there would never end."""
 
+    _condition = _FuturesLock()  # type: ignore[assignment]  # one for all: no code of others runs under it
+
     def __init__(self) -> None:
-        super().__init__()
+        # As Future's own, which makes a Condition: that takes longer than all else.
+        self._state = PENDING
+        self._result = self._exception = None
+        self._waiters = []
+        self._done_callbacks: list[Callable[[Future[T]], object]] = []
         self._process = os.getpid()
-        self._condition = _FuturesLock()  # type: ignore[assignment]
 
     def result(self, timeout: float | None = None) -> T:
         self._await(timeout)
@@ -126,6 +132,9 @@ class Outcome(Future[T]):
             over = Alarm()
             super().add_done_callback(lambda _: over.set())
             over.wait(threading.TIMEOUT_MAX if timeout is None else timeout)
+
+
+os.register_at_fork(after_in_child=lambda: setattr(Outcome, "_condition", _FuturesLock()))
 
 
 class OneThread:
