@@ -27,17 +27,22 @@ from tubeclient.keys import BrokerInfo, PartitionKey
 from tubeclient.metrics import show
 from tubeclient.net.connection import Connection
 from tubeclient.net.pool import ConnectionPool
-from tubeclient.net.waiting import Alarm, Bell, OneThread, Outcome
+from tubeclient.net.waiting import Alarm, Bell, OneThread, Outcome, settle
 from tubeclient.producing.outgoing import OutgoingMessage
 from tubeclient.wire.sends import Sendable, SendResult, take_sent
 
 _JOIN_SECONDS = 5.0
 _WATCH_SECONDS = 0.5
+_ROOM_SECONDS = 0.02
 _MESSAGES_PER_WRITE = 200
 
 
 class InFlight(Outcome[SendResult]):
     """A message in flight, and the future of its answer. Between two attempts it `rests`."""
+
+    rests = False
+    fault: TubeError | None = None
+    """Of the last attempt."""
 
     def __init__(self, message: OutgoingMessage, deadline: float, submitted: float) -> None:
         """Times are by monotonic(), in seconds."""
@@ -49,12 +54,10 @@ class InFlight(Outcome[SendResult]):
         self.attempts = 0
         self.number = 0
         """Of the present attempt; another one once it is over."""
-        self.rests = False
         self.due = inf
         """When the next attempt comes, or the present one is late."""
         self.tried: PartitionKey | None = None
         """By the last attempt, as all below."""
-        self.fault: TubeError | None = None
         self.connection: Connection | None = None
         """Over which it was written, or is being written. None: it waits in its broker's queue."""
         self.serial: int | None = None
@@ -114,9 +117,7 @@ class Delivery:
             elif closing or messages[0].deadline <= monotonic():
                 break
             else:
-                self._room.wait_for(
-                    self.lock, lambda: self._closing or self._places() > 0, messages[0].deadline - monotonic()
-                )
+                self._await_room(len(messages) - position, messages[0].deadline)
         rest = messages[position:]
         with self.lock:
             self._on_the_way.update(rest)
@@ -130,6 +131,13 @@ class Delivery:
                     "Allow more time, or a larger max_in_flight"
                 )
             self._give_up(one, error)
+
+    def _await_room(self, wanted: int, deadline: float) -> None:
+        """Wait until so many may enter, or a quarter of all that may be in flight: to be woken for each answer would
+        take longer than to send a message. Not for long, as others may be stuck."""
+        some = min(wanted, self._max_in_flight // 4 + 1)
+        seconds = min(deadline - monotonic(), _ROOM_SECONDS)
+        self._room.wait_for(self.lock, lambda: self._closing or self._places() >= some, seconds)
 
     def flush(self, timeout: float) -> bool:
         """Wait until all messages now in flight are settled; False if that takes more than `timeout` s."""
@@ -213,15 +221,17 @@ class Delivery:
                 if one not in self._on_the_way:  # a callback closed the producer
                     continue
                 one.attempts += 1
-                one.rests, one.connection, one.serial = False, None, None
+                if one.rests:
+                    one.rests, one.connection, one.serial = False, None, None
                 try:
                     one.tried, broker = self._routes.choose(one.message.topic, now_ms, one.tried)
                 except TubeError as error:
                     one.tried = None
                     nowhere.append((one, error))
                 else:  # its time runs from now on, as a broker that reads slowly may hold up its thread for any time
-                    self._set_due(one, one.deadline)
+                    one.due = one.deadline
                     by_broker.setdefault(broker, []).append((one, one.number, one.tried))
+            self._first_due = min([self._first_due, *(one.due for one in messages)])
         for one, why in nowhere:
             self._failed(one, one.number, why)
         for address, attempts in [(broker.address, attempts) for broker, attempts in by_broker.items()]:
@@ -324,30 +334,28 @@ class Delivery:
             results = take_sent(answers, [key for _, _, key in attempts])
         except Exception as error:  # any other error too: otherwise nobody would see it
             results = [error] * len(attempts)
-        stored: list[tuple[InFlight, int, SendResult]] = []
-        for (one, number, key), result in zip(attempts, results, strict=True):
-            if isinstance(result, SendResult):
-                stored.append((one, number, result))
-            else:
-                self._failed(one, number, _fault(result, str(key)))
-        self._acknowledged(stored)
-
-    def _acknowledged(self, stored: Sequence[tuple[InFlight, int, SendResult]]) -> None:
+        stored: list[tuple[InFlight, SendResult]] = []
+        failed: list[tuple[InFlight, int, TubeError]] = []
         by_topic: dict[str, list[InFlight]] = {}
         with self.lock:
             now = monotonic()
-            stored = [(one, number, result) for one, number, result in stored if one.number == number]
-            self._routes.succeeded(result.partition for _, _, result in stored)
-            for one, _, _ in stored:
-                by_topic.setdefault(one.message.topic, []).append(one)
-                self._end(one)
+            for (one, number, key), result in zip(attempts, results, strict=True):
+                if not isinstance(result, SendResult):
+                    failed.append((one, number, _fault(result, str(key))))
+                elif one.number == number:
+                    stored.append((one, result))
+                    by_topic.setdefault(key.topic, []).append(one)
+                    self._end(one)
+            self._routes.succeeded(result.partition for _, result in stored)
             for topic, ended in by_topic.items():
-                payload_bytes = sum(len(one.message.payload) for one in ended)
+                payload_bytes = sum([len(one.message.payload) for one in ended])
                 count_acknowledged(topic, payload_bytes, [now - one.submitted for one in ended])
             self._room.ring()
-        for one, _, result in stored:
+        for one, _ in stored:
             one.message = _SETTLED
-            one.set_result(result)
+        settle(stored)
+        for one, number, fault in failed:
+            self._failed(one, number, fault)
 
     def _failed(self, one: InFlight, number: int, error: TubeError) -> None:
         with self.lock:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime
+from itertools import repeat
 from typing import NamedTuple
 
 from tubeclient.errors import ConfigurationError
@@ -55,8 +56,10 @@ class OutgoingMessage(NamedTuple):
             kind = type(bodies).__name__
             raise ConfigurationError(f"messages to topic {topic} are given as a list of bodies, not as one {kind}")
         topic, tag, time = topic_name(topic), _checked_tag(tag), message_time_text(time)
-        text = encode_attributes(attributes or {}, tag, time)
-        return [cls(topic, *encode_payload(_checked_body(topic, body), text), tag, time) for body in bodies]
+        # The same again and again: how a payload begins.
+        start, flag = encode_payload(b"", encode_attributes(attributes or {}, tag, time))
+        payloads = [start + (body if type(body) is bytes and body else _checked_body(topic, body)) for body in bodies]
+        return list(map(cls._make, zip(repeat(topic), payloads, repeat(flag), repeat(tag), repeat(time))))
 
 
 def _checked_tag(tag: str) -> str:
