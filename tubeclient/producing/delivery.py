@@ -118,6 +118,8 @@ class Delivery:
                 break
             else:
                 self._await_room(len(messages) - position, messages[0].deadline)
+        if position == len(messages):
+            return
         rest = messages[position:]
         with self.lock:
             self._on_the_way.update(rest)

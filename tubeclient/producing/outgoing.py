@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from datetime import datetime
+from functools import lru_cache
 from itertools import repeat
+from types import MappingProxyType
 from typing import NamedTuple
 
 from tubeclient.errors import ConfigurationError
@@ -39,7 +42,8 @@ class OutgoingMessage(NamedTuple):
         ConfigurationError for what no cluster accepts: an invalid topic or tag, an empty body, attributes with "," or
         "=", and for a time that no reader could parse.
         """
-        return cls.of_each(topic, [body], tag=tag, time=time, attributes=attributes)[0]
+        topic, start, flag, tag, time = _named(topic, tag, message_time_text(time), attributes or {})
+        return cls(topic, start + _checked_body(topic, body), flag, tag, time)
 
     @classmethod
     def of_each(
@@ -55,11 +59,23 @@ class OutgoingMessage(NamedTuple):
         if isinstance(bodies, str | bytes | bytearray | memoryview) or not isinstance(bodies, Iterable):
             kind = type(bodies).__name__
             raise ConfigurationError(f"messages to topic {topic} are given as a list of bodies, not as one {kind}")
-        topic, tag, time = topic_name(topic), _checked_tag(tag), message_time_text(time)
-        # The same again and again: how a payload begins.
-        start, flag = encode_payload(b"", encode_attributes(attributes or {}, tag, time))
+        topic, start, flag, tag, time = _named(topic, tag, message_time_text(time), attributes or {})
         payloads = [start + (body if type(body) is bytes and body else _checked_body(topic, body)) for body in bodies]
         return list(map(cls._make, zip(repeat(topic), payloads, repeat(flag), repeat(tag), repeat(time))))
+
+
+def _named(topic: str, tag: str, time: str, attributes: Mapping[str, str]) -> tuple[str, bytes, int, str, str]:
+    """What messages with these names have in common: topic, how their payloads begin, flag, tag and time."""
+    if type(attributes) is dict:
+        with suppress(TypeError):  # something cannot be hashed, which is wrong: let it have its own error
+            return _known(topic, tag, time, *attributes.items())
+    topic, tag = topic_name(topic), _checked_tag(tag)
+    return topic, *encode_payload(b"", encode_attributes(attributes, tag, time)), tag, time
+
+
+@lru_cache(16)
+def _known(topic: str, tag: str, time: str, *attributes: tuple[str, str]) -> tuple[str, bytes, int, str, str]:
+    return _named(topic, tag, time, MappingProxyType(dict(attributes)))
 
 
 def _checked_tag(tag: str) -> str:

@@ -205,7 +205,8 @@ class Producer(ProcessBound):
         over the topic's limit, or of a topic not published. Waits while `max_in_flight` messages are in flight; if that
         takes too long, the future has the error. Callbacks of the future must not wait for this producer.
         """
-        return self.submit_many(topic, [body], tag=tag, time=time, attributes=attributes, timeout_ms=timeout_ms)[0]
+        message = OutgoingMessage.of(topic, body, tag=tag, time=time, attributes=attributes)
+        return self.submit_each([message], timeout_ms=timeout_ms)[0]
 
     def submit_many(
         self,
@@ -233,12 +234,14 @@ class Producer(ProcessBound):
         """
         self._check_open()
         messages = list(messages)  # a generator, which is no Sequence but may be given, gives them once
-        deadline = monotonic() + self._seconds(timeout_ms)
+        now = monotonic()
+        deadline = now + self._seconds(timeout_ms)
         longest: dict[str, int] = {}
         for message in messages:
             if not isinstance(message, OutgoingMessage):  # messages come by the thousand, so call only for errors
                 checked_kind(message, OutgoingMessage, "a message", 'OutgoingMessage.of("clicks", b"hello", tag="web")')
-            longest[message.topic] = max(longest.get(message.topic, 0), len(message.payload))
+            if (size := len(message.payload)) > longest.get(message.topic, -1):
+                longest[message.topic] = size
         for topic, size in longest.items():
             if topic not in self._routes:
                 raise ConfigurationError(f"topic {topic} was not published; call publish([{topic!r}]) first")
@@ -246,7 +249,6 @@ class Producer(ProcessBound):
                 raise ConfigurationError(
                     f"a message of {size} bytes, attributes included, exceeds topic {topic}'s limit of {limit} bytes"
                 )
-        now = monotonic()
         in_flight = [InFlight(message, deadline, now) for message in messages]
         self._delivery.submit(in_flight)
         return [*in_flight]
