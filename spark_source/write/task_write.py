@@ -100,7 +100,7 @@ class InFlight:
             self._settle_oldest()
 
     def _settle_oldest(self) -> None:
-        for answer in self._slices.popleft():
+        for answer in reversed(self._slices.popleft()):  # once the last one is there, nobody waits for the others
             try:
                 answer.result(self._patience_ms / 1000)
             except TimeoutError as error:

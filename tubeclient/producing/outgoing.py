@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from datetime import datetime
 from functools import lru_cache
-from itertools import repeat
-from types import MappingProxyType
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from tubeclient.errors import ConfigurationError
 from tubeclient.names import tag_name, topic_name
@@ -42,8 +40,7 @@ class OutgoingMessage(NamedTuple):
         ConfigurationError for what no cluster accepts: an invalid topic or tag, an empty body, attributes with "," or
         "=", and for a time that no reader could parse.
         """
-        topic, start, flag, tag, time = _named(topic, tag, message_time_text(time), attributes or {})
-        return cls(topic, start + _checked_body(topic, body), flag, tag, time)
+        return message_maker(topic, tag, time, attributes or {})(body)
 
     @classmethod
     def of_each(
@@ -59,23 +56,37 @@ class OutgoingMessage(NamedTuple):
         if isinstance(bodies, str | bytes | bytearray | memoryview) or not isinstance(bodies, Iterable):
             kind = type(bodies).__name__
             raise ConfigurationError(f"messages to topic {topic} are given as a list of bodies, not as one {kind}")
-        topic, start, flag, tag, time = _named(topic, tag, message_time_text(time), attributes or {})
-        payloads = [start + (body if type(body) is bytes and body else _checked_body(topic, body)) for body in bodies]
-        return list(map(cls._make, zip(repeat(topic), payloads, repeat(flag), repeat(tag), repeat(time))))
+        return list(map(message_maker(topic, tag, time, attributes or {}), bodies))
 
 
-def _named(topic: str, tag: str, time: str, attributes: Mapping[str, str]) -> tuple[str, bytes, int, str, str]:
-    """What messages with these names have in common: topic, how their payloads begin, flag, tag and time."""
+Maker: TypeAlias = Callable[[bytes], OutgoingMessage]
+"""Makes messages of bodies; ConfigurationError as of `OutgoingMessage.of`."""
+
+
+def message_maker(topic: str, tag: str, time: str | datetime, attributes: Mapping[str, str]) -> Maker:
+    """What makes messages that differ only in their bodies. Arguments and errors are those of `OutgoingMessage.of`."""
+    time = message_time_text(time)
     if type(attributes) is dict:
         with suppress(TypeError):  # something cannot be hashed, which is wrong: let it have its own error
             return _known(topic, tag, time, *attributes.items())
-    topic, tag = topic_name(topic), _checked_tag(tag)
-    return topic, *encode_payload(b"", encode_attributes(attributes, tag, time)), tag, time
+    return _new_maker(topic, tag, time, attributes)
 
 
 @lru_cache(16)
-def _known(topic: str, tag: str, time: str, *attributes: tuple[str, str]) -> tuple[str, bytes, int, str, str]:
-    return _named(topic, tag, time, MappingProxyType(dict(attributes)))
+def _known(topic: str, tag: str, time: str, *attributes: tuple[str, str]) -> Maker:
+    return _new_maker(topic, tag, time, dict(attributes))
+
+
+def _new_maker(topic: str, tag: str, time: str, attributes: Mapping[str, str]) -> Maker:
+    topic, tag, new = topic_name(topic), _checked_tag(tag), tuple.__new__
+    start, flag = encode_payload(b"", encode_attributes(attributes, tag, time))
+
+    def made(body: bytes) -> OutgoingMessage:
+        if type(body) is not bytes or not body:
+            body = _checked_body(topic, body)
+        return new(OutgoingMessage, (topic, start + body, flag, tag, time))  # as the class itself does it, but faster
+
+    return made
 
 
 def _checked_tag(tag: str) -> str:
