@@ -14,7 +14,7 @@ const MAX_BLOCKS: usize = 3584;
 const MAX_STREAM_BYTES: usize = BLOCK_BYTES * MAX_BLOCKS;
 
 /// As Python's OutgoingMessage: topic, payload, flag, tag, time.
-type Message = (PyBackedStr, PyBackedBytes, i32, PyBackedStr, PyBackedStr);
+type Message<'py> = (PyBackedStr, Bound<'py, PyBytes>, i32, PyBackedStr, PyBackedStr);
 
 fn put_varint(out: &mut Vec<u8>, mut value: u64) {
     while value > 0x7F {
@@ -67,7 +67,9 @@ pub fn encode_sends<'py>(
         return None;
     }
     let messages: Vec<Message> = messages.extract().ok()?;
-    // No more than what is there, and a frame's other parts.
+    let owned = |(topic, payload, flag, tag, time)| (topic, PyBackedBytes::from(payload), flag, tag, time);
+    let messages: Vec<_> = messages.into_iter().map(owned).collect();
+    // For the payloads, which are there already, and for the other parts of most frames.
     let bytes: usize = messages.iter().map(|one| one.1.len() + 512).sum();
     let frames = py.detach(|| {
         let mut frames = Vec::with_capacity(bytes);
