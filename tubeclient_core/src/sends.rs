@@ -149,7 +149,7 @@ fn read_sent(data: &[u8]) -> Option<(i64, Option<i64>)> {
     let mut reader = Reader { data, at: 0, end: data.len() };
     // RpcConnHeader: a response. ResponseHeader: success; service and version may follow.
     let (connection, head, body) = (reader.block()?, reader.block()?, reader.block()?);
-    if reader.at != data.len() || data[connection] != [0x08, 0x01] || !data[head.clone()].starts_with(&[0x08, 0x00]) {
+    if data[connection] != [0x08, 0x01] || !data[head.clone()].starts_with(&[0x08, 0x00]) {
         return None;
     }
     let mut rest = Reader { data, at: head.start + 2, end: head.end };
