@@ -174,7 +174,7 @@ def test_what_brokers_write_is_taken_by_the_core() -> None:
         "8d8aa23438c0ac8002"
     )
     answers = [apache, encode_response(13, GOOD)]
-    assert CORE.take_sent(answers) == [(5869553119888670720, 4_200_000), (5, 28)]
+    assert CORE.take_sent(answers) == [(4_200_000, 5869553119888670720), (28, 5)]
     frames = b"".join(encode_frame(number, answer) for number, answer in enumerate(answers))
     assert CORE.take_frames(frames + b"\xff") == (len(frames), list(enumerate(answers)))
     message = OutgoingMessage.of("clicks", b"x", tag="a", time="202601020304", attributes={"k": "v"})

@@ -73,6 +73,11 @@ class Routes:
         rest. `avoid` is taken only if all others rest. PartitionUnavailable if there are no partitions."""
         keys = self.partitions(topic)
         count = len(keys)
+        if count and avoid is None and not self._resting_until_ms:  # nearly always, and messages are many
+            step = self._next[topic]
+            self._next[topic] = step + 1
+            key = keys[step % count]
+            return key, self._brokers[key.broker_id]
         if not count:
             what = "the master lists no partition to write to" if topic in self else "the topic is not published"
             raise PartitionUnavailable(what, code=423, context=f"sending to topic {topic}")

@@ -33,7 +33,7 @@ from tubeclient.wire.sends import Sendable, SendResult, take_sent
 
 _JOIN_SECONDS = 5.0
 _WATCH_SECONDS = 0.5
-_ROOM_SECONDS = 0.02
+_ROOM_SECONDS = 0.005
 _MESSAGES_PER_WRITE = 200
 
 
@@ -117,7 +117,7 @@ class Delivery:
             elif closing or messages[0].deadline <= monotonic():
                 break
             else:
-                self._await_room(len(messages) - position, messages[0].deadline)
+                self._await_room(messages[0].deadline - monotonic())
         if position == len(messages):
             return
         rest = messages[position:]
@@ -134,12 +134,12 @@ class Delivery:
                 )
             self._give_up(one, error)
 
-    def _await_room(self, wanted: int, deadline: float) -> None:
-        """Wait until so many may enter, or a quarter of all that may be in flight: to be woken for each answer would
-        take longer than to send a message. Not for long, as others may be stuck."""
-        some = min(wanted, self._max_in_flight // 4 + 1)
-        seconds = min(deadline - monotonic(), _ROOM_SECONDS)
-        self._room.wait_for(self.lock, lambda: self._closing or self._places() >= some, seconds)
+    def _await_room(self, seconds: float) -> None:
+        """Wait until a quarter of the places is free, as to be woken for each takes longer than to send a message. Not
+        for long: messages may be stuck in the others."""
+        some = self._max_in_flight // 4 + 1
+        until = min(seconds, _ROOM_SECONDS)
+        self._room.wait_for(self.lock, lambda: self._closing or self._places() >= some, until)
 
     def flush(self, timeout: float) -> bool:
         """Wait until all messages now in flight are settled; False if that takes more than `timeout` s."""
@@ -233,7 +233,7 @@ class Delivery:
                 else:  # its time runs from now on, as a broker that reads slowly may hold up its thread for any time
                     one.due = one.deadline
                     by_broker.setdefault(broker, []).append((one, one.number, one.tried))
-            self._first_due = min([self._first_due, *(one.due for one in messages)])
+            self._first_due = min([self._first_due, *[one.deadline for one in messages]])
         for one, why in nowhere:
             self._failed(one, one.number, why)
         for address, attempts in [(broker.address, attempts) for broker, attempts in by_broker.items()]:
@@ -345,9 +345,10 @@ class Delivery:
                 if not isinstance(result, SendResult):
                     failed.append((one, number, _fault(result, str(key))))
                 elif one.number == number:
+                    one.number += 1
                     stored.append((one, result))
                     by_topic.setdefault(key.topic, []).append(one)
-                    self._end(one)
+            self._on_the_way.difference_update([one for one, _ in stored])
             self._routes.succeeded(result.partition for _, result in stored)
             for topic, ended in by_topic.items():
                 payload_bytes = sum([len(one.message.payload) for one in ended])
@@ -384,17 +385,13 @@ class Delivery:
         with self.lock:
             if one not in self._on_the_way:
                 return
-            self._end(one)
+            one.number += 1
+            self._on_the_way.remove(one)
             self.given_up[one.message.topic] += 1
             count_given_up(one.message.topic, error)
             self._room.ring()
         one.message = _SETTLED
         one.set_exception(error)
-
-    def _end(self, one: InFlight) -> None:
-        """Call with the lock held."""
-        one.number += 1
-        self._on_the_way.remove(one)
 
 
 def _fault(error: Exception, where: str) -> TubeError:

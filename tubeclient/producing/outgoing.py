@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
 from datetime import datetime
 from functools import lru_cache
 from typing import NamedTuple, TypeAlias
@@ -66,10 +65,10 @@ Maker: TypeAlias = Callable[[bytes], OutgoingMessage]
 def message_maker(topic: str, tag: str, time: str | datetime, attributes: Mapping[str, str]) -> Maker:
     """What makes messages that differ only in their bodies. Arguments and errors are those of `OutgoingMessage.of`."""
     time = message_time_text(time)
-    if type(attributes) is dict:
-        with suppress(TypeError):  # something cannot be hashed, which is wrong: let it have its own error
-            return _known(topic, tag, time, *attributes.items())
-    return _new_maker(topic, tag, time, attributes)
+    try:
+        return _known(topic, tag, time, *attributes.items())
+    except (AttributeError, TypeError):  # no map, or one of what cannot be hashed: that has its own error
+        return _new_maker(topic, tag, time, attributes)
 
 
 @lru_cache(16)

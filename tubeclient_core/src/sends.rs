@@ -139,13 +139,13 @@ fn take_frame(data: &[u8]) -> Option<(i32, Vec<u8>, usize)> {
     Some((serial, stream, at))
 }
 
-/// Message id and offset of each answer that says the broker has the message; None for all others.
+/// Offset and message id of each answer that says the broker has the message; None for all others.
 #[pyfunction]
-pub fn take_sent(streams: Vec<PyBackedBytes>) -> Vec<Option<(i64, Option<i64>)>> {
+pub fn take_sent(streams: Vec<PyBackedBytes>) -> Vec<Option<(Option<i64>, i64)>> {
     streams.iter().map(|stream| read_sent(stream)).collect()
 }
 
-fn read_sent(data: &[u8]) -> Option<(i64, Option<i64>)> {
+fn read_sent(data: &[u8]) -> Option<(Option<i64>, i64)> {
     let mut reader = Reader { data, at: 0, end: data.len() };
     // RpcConnHeader: a response. ResponseHeader: success; service and version may follow.
     let (connection, head, body) = (reader.block()?, reader.block()?, reader.block()?);
@@ -182,5 +182,5 @@ fn read_sent(data: &[u8]) -> Option<(i64, Option<i64>)> {
     }
     std::str::from_utf8(&data[text?]).ok()?;
     numbers[1]?;
-    (numbers[2]? as i32 == 200).then_some((numbers[5]? as i64, numbers[7].map(|offset| offset as i64)))
+    (numbers[2]? as i32 == 200).then_some((numbers[7].map(|offset| offset as i64), numbers[5]? as i64))
 }
