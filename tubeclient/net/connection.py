@@ -213,12 +213,13 @@ class Connection(ProcessBound):
             reason = self._end
         self._stream.shut_down()  # wakes the reading thread, which closes the stream
         for serial in list(self._waiting):  # in one step: cancelling one takes it out
-            receive, request = self._waiting.pop(serial, (_drop, self.address))
-            receive([request], reason)
+            if (found := self._waiting.pop(serial, None)) is not None:
+                receive, request = found
+                receive([request], reason)
 
 
-def _drop(addresses: list[str], answers: list[bytes] | TubeError) -> None:
-    """Their callers gave up, or the server answered twice."""
+def _drop(addresses: list[str], _: object) -> None:
+    """Takes answers whose callers gave up, or that came twice."""
     _log.debug("%d unexpected answers from %s", len(addresses), addresses[0])
 
 

@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from concurrent.futures._base import FINISHED, PENDING
-from functools import cached_property, partial
+from functools import partial
 from queue import Empty, SimpleQueue
 from time import monotonic
 from typing import Any, TypeVar, cast
@@ -89,9 +89,11 @@ class Bell:
                     return condition()
 
 
-class _FuturesLock(_thread.RLock):  # type: ignore[misc]  # typeshed says final
+class OutcomeLock(_thread.RLock):  # type: ignore[misc]  # typeshed says final
     """Instead of a future's Condition, whose `__enter__` is Python: a signal's exception in it would leave the lock
     taken, and whoever settles the future would wait for ever. Nobody waits on this one."""
+
+    __slots__ = ()
 
     def notify_all(self) -> None:
         pass
@@ -102,27 +104,30 @@ class _FuturesLock(_thread.RLock):  # type: ignore[misc]  # typeshed says final
 
 class Outcome(Future[T]):
     """A future whose waiters hold no lock, and whose callbacks cannot end the thread that settles it. In a forked child
-    it raises ClientClosed: waiting there would never end."""
+    it raises ClientClosed: waiting there would never end. Outcomes that are made together may share a lock."""
 
-    _condition = _FuturesLock()  # type: ignore[assignment]  # one for all: no code of others runs under it
     _exception = None
     _watched = False
 
-    def __init__(self) -> None:
+    def __init__(self, lock: OutcomeLock | None = None) -> None:
         # As Future's own, but without a Condition, and without lists that few need: messages come by the thousand.
         self._state = PENDING
         self._result = None
+        self._condition = lock or OutcomeLock()  # type: ignore[assignment]
         self._process = os.getpid()
 
-    @cached_property
+    @property
     def _waiters(self) -> list[Any]:  # type: ignore[override]
-        self._watched = True
-        return []
+        return self._list("waiters")
 
-    @cached_property
+    @property
     def _done_callbacks(self) -> list[Any]:
+        return self._list("callbacks")
+
+    def _list(self, name: str) -> list[Any]:
         self._watched = True
-        return []
+        made: list[Any] = self.__dict__.setdefault(name, [])
+        return made
 
     def result(self, timeout: float | None = None) -> T:
         if self._state == FINISHED and self._exception is None and self._process == os.getpid():
@@ -149,19 +154,15 @@ class Outcome(Future[T]):
 
 def settle(outcomes: Sequence[tuple[Outcome[T], T]]) -> None:
     """As `set_result` of each, which nobody may have cancelled or settled, but faster."""
-    with Outcome._condition:
-        for one, result in outcomes:
+    for one, result in outcomes:
+        with one._condition:
             one._result = result
             one._state = FINISHED
             if one._watched:
                 for waiter in one._waiters:
                     waiter.add_result(one)
-    for one, _ in outcomes:
         if one._watched:
             one._invoke_callbacks()  # type: ignore[attr-defined]
-
-
-os.register_at_fork(after_in_child=lambda: setattr(Outcome, "_condition", _FuturesLock()))
 
 
 class OneThread:
