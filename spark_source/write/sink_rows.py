@@ -131,11 +131,11 @@ class MessageMaker:
             moments = batch.column(columns.message_time).cast(pa.timestamp("us", "UTC")).cast(pa.int64()).to_pylist()
             times = ["" if at is None else self._minute(at // _MICROSECONDS_PER_MINUTE) for at in moments]
         made: list[OutgoingMessage] = []
-        makers: dict[object, Maker] = {}  # of rows that differ only in their values, as most do
+        last: list[Any] = []
         for value, *names in zip(values, topics, cells(columns.tag), times, cells(columns.attributes), strict=True):
-            key = (*names[:3], *(names[3] or ()))
             try:
-                maker = makers.get(key) or makers.setdefault(key, _maker(*names))
+                if names != last:  # rows that follow each other often differ only in their values
+                    maker, last = _maker(*names), names
                 made.append(maker(value))
             except ValueError as error:
                 raise bad_row(self.rows + len(made), error) from None
