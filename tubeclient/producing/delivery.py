@@ -14,13 +14,7 @@ from time import monotonic
 from typing import TypeAlias
 
 from tubeclient.counts import Sample, count_acknowledged, count_failed, count_given_up, in_flight
-from tubeclient.errors import (
-    ClientClosed,
-    DeadlineExceeded,
-    NotAvailable,
-    TransportError,
-    TubeError,
-)
+from tubeclient.errors import ClientClosed, DeadlineExceeded, NotAvailable, TransportError, TubeError
 from tubeclient.flows.effects import backoff_ms
 from tubeclient.flows.produce import Routes
 from tubeclient.keys import BrokerInfo, PartitionKey
@@ -323,11 +317,6 @@ class Delivery:
 
     # Any thread
 
-    def _set_due(self, one: InFlight, due: float) -> None:
-        """Call with the lock held."""
-        one.due = due
-        self._first_due = min(self._first_due, due)
-
     def _answered(self, attempts: list[Attempt], answers: list[bytes] | TubeError) -> None:
         results: Sequence[SendResult | Exception]
         try:
@@ -374,7 +363,8 @@ class Delivery:
             if again:
                 one.number += 1
                 one.rests = True
-                self._set_due(one, min(now + backoff_ms(one.attempts - 1, random.random()) / 1000, one.deadline))
+                one.due = min(now + backoff_ms(one.attempts - 1, random.random()) / 1000, one.deadline)
+                self._first_due = min(self._first_due, one.due)
         if again:
             self._work.set()
         else:

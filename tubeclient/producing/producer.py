@@ -218,7 +218,7 @@ class Producer(ProcessBound):
         attributes: Mapping[str, str] | None = None,
         timeout_ms: float | None = None,
     ) -> list[Future[SendResult]]:
-        """Send messages that differ only in their bodies, with few writes: several times faster than one by one.
+        """Send messages that differ only in their bodies: faster than one by one.
 
         The futures are in the order of the bodies. Raises as `submit` does, before anything is sent.
         """
@@ -228,7 +228,7 @@ class Producer(ProcessBound):
     def submit_each(
         self, messages: Sequence[OutgoingMessage], *, timeout_ms: float | None = None
     ) -> list[Future[SendResult]]:
-        """Send messages that may differ in everything, with few writes, like `submit_many`.
+        """Send messages that may differ in everything, like `submit_many`.
 
         The futures are in the order of the messages. Raises as `submit` does, before anything is sent.
         """
