@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from bench.measuring import COST, Results, Side, executors, spent, task_seconds, timed
+from bench.measuring import COST, TASKS_COST, Results, Side, executors, spent, task_seconds, timed
 from bench.stage import TASKS, Stage
 from tubeclient import Producer
 from tubeclient.inlong import RecordGroup, encode_pack
@@ -71,7 +71,7 @@ def _jobs(stage: Stage, group: str, packs: int, streams: Sequence[str], jobs: Se
             raise RuntimeError(f"the jobs of {group} took {rows} rows, not {records}")
         return {
             "rows/s": records / running.seconds,
-            f"tasks' {COST}": (task_seconds(stage.spark) - tasks_before) * 1e6 / records,
+            TASKS_COST: (task_seconds(stage.spark) - tasks_before) * 1e6 / records,
             COST: spent(before) * 1e6 / records,
         }
 
