@@ -25,7 +25,7 @@ WITHOUT_CARGO := echo "tubeclient_core is left out, as there is no cargo (Rust 1
 SEEDS ?= 1000
 START ?= 0
 
-.PHONY: help setup setup-all demo bench chaos simulate test test-all test-fast lint format types check docs site proto dist wheel sbom lock audit clean
+.PHONY: help setup setup-all demo bench chaos simulate test test-all test-fast lint format types check docs site proto dist wheel sbom tagged lock audit clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -60,7 +60,7 @@ test-all: setup-all ## An hour: all tests, storms and seeds too
 lint: $(STAMPS)/packages ## Check for likely mistakes and security holes, and for the common style
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	@if ! command -v cargo >/dev/null; then $(WITHOUT_CARGO); else cd tubeclient_core && cargo fmt --check && cargo clippy --quiet --release -- -D warnings; fi
+	@if ! command -v cargo >/dev/null; then $(WITHOUT_CARGO); else cd tubeclient_core && cargo fmt --check && cargo clippy --quiet --release --locked -- -D warnings; fi
 
 format: $(STAMPS)/packages ## Bring the code into the common style
 	$(BIN)/ruff check --fix .
@@ -81,28 +81,37 @@ site: $(STAMPS)/packages ## Build the documentation site into site/; a broken li
 proto: $(STAMPS)/protoc ## Generate the wire messages from their .proto files
 	$(BIN)/python tools/generate_proto.py
 
+# TUBECLIENT_RELEASE lets the extras name the core (setup.py).
 dist: $(STAMPS)/packages ## Build the source archive and, from it, the wheel into dist/; check what is uploaded
-	rm -rf dist
-	$(BIN)/python -m build --outdir dist .
-	$(BIN)/python -m twine check --strict dist/*
+	rm -f dist/pyspark_tubeclient-*
+	TUBECLIENT_RELEASE=1 $(BIN)/python -m build --outdir dist .
+	$(BIN)/python -m twine check --strict dist/pyspark_tubeclient-*
 
 # Of one interface for Python 3.11 and later; zig links it against a glibc old enough for any Linux of today.
 wheel: $(STAMPS)/packages ## Build the compiled core's wheel for this processor into dist/; needs cargo
+	rm -f dist/tubeclient_core-*
 	$(BIN)/python -m venv .venv/maturin && .venv/maturin/bin/python -m pip install --quiet 'maturin>=1.9,<2' ziglang
+	$(BIN)/python -m tools.crates
 	cd tubeclient_core && PATH="$(CURDIR)/.venv/maturin/bin:$$PATH" maturin build --quiet --release --zig --compatibility manylinux2014 --out ../dist
+	$(BIN)/python -m twine check --strict dist/tubeclient_core-*
 
 # Of an environment of its own: .venv has the tools of developers too. Without a time and a random number in it.
-sbom: dist ## List what the wheel depends on with its extras, as CycloneDX, in dist/sbom/
+sbom: dist wheel ## Install both wheels as a user does; list what they depend on with the extras, as CycloneDX, in dist/sbom/
 	rm -rf .venv/sbom && $(BIN)/python -m venv --without-pip .venv/sbom
-	$(BIN)/python -m pip --python .venv/sbom/bin/python install --quiet "$$(ls dist/*.whl)[quickstart,speed]"
+	$(BIN)/python -m pip --python .venv/sbom/bin/python install --quiet --find-links dist "$$(ls dist/pyspark_tubeclient-*.whl)[quickstart,speed]"
+	cd .venv/sbom && bin/tubeclient --version && bin/python -c 'from tubeclient.core import CORE; print("core", CORE.__version__)'
 	rm .venv/sbom/lib/python3*/site-packages/pyspark_tubeclient-*.dist-info/direct_url.json  # a path of this machine
 	mkdir -p dist/sbom
 	$(BIN)/cyclonedx-py environment --output-reproducible --output-format JSON \
 		--output-file "dist/sbom/$$(basename dist/*.tar.gz .tar.gz).cdx.json" .venv/sbom/bin/python
 
-lock: $(STAMPS)/packages ## Lock the packages of .venv: newest versions that setup.py allows, with hashes
+tagged: ## Check that this commit has the tag of its version, and that core and changelog have that version
+	$(PYTHON) tools/tagged.py
+
+lock: $(STAMPS)/packages ## Lock the packages of .venv, newest versions that setup.py allows, and the core's crates; needs cargo
 	$(BIN)/python -m tools.dependencies
 	$(BIN)/python -m pip install --quiet --require-hashes --requirement requirements-dev.lock
+	cd tubeclient_core && cargo update --quiet
 	$(BIN)/python -m tools.licences_page
 
 # Not in .ci/run: a mirror of the registry does not have the service that knows the holes. --strict fails where it is missing.
