@@ -35,7 +35,7 @@ setup: $(STAMPS)/packages $(STAMPS)/core $(STAMPS)/spark-home $(STAMPS)/apache $
 setup-all: setup $(STAMPS)/spark40 $(STAMPS)/prometheus ## The same for `make test-all`: Spark 4.0, Prometheus
 
 demo: $(STAMPS)/packages $(STAMPS)/delta ## Run the demonstration: embedded TubeMQ, Spark, Delta, on this machine
-	$(BIN)/python jobs/demo.py
+	@$(BIN)/python jobs/demo.py
 
 bench: $(STAMPS)/packages $(STAMPS)/core $(STAMPS)/delta $(STAMPS)/apache $(STAMPS)/kafka ## Measure the source and its peers, see docs/performance.md; BENCH_ARGS="--scale 0.05"
 	$(BIN)/python -m bench $(BENCH_ARGS)
@@ -47,12 +47,13 @@ simulate: $(STAMPS)/packages ## Run source, offsets table and ingest in virtual 
 	$(BIN)/python -m tests.simulation --seeds $(SEEDS) --start $(START)
 
 # Each tier has the tests of the one before. Many of the first wait for a socket: two cores take six processes.
-test-fast: $(STAMPS)/packages $(STAMPS)/protoc ## Three minutes: the tests that need neither Spark nor Apache's servers
+test-fast: $(STAMPS)/packages $(STAMPS)/core $(STAMPS)/protoc ## Three minutes: the tests that need neither Spark nor Apache's servers
 	$(BIN)/python -m pytest $(PARALLEL) -n 6 --dist loadfile --hypothesis-profile fast -m "not nightly and not spark and not apache" $(PYTEST_ARGS)
 
 # One process has the Spark session, one Apache's servers, and all have the rest.
 test: setup ## A quarter of an hour: each guarantee once; before a change is merged. PYTEST_ARGS="-n 0 -k word" runs some
 	$(BIN)/python -m pytest $(PARALLEL) -n 3 --dist loadgroup --hypothesis-profile fast -m "not nightly" $(PYTEST_ARGS)
+	@echo "All passed. Before a change is done: make check, and the list in CONTRIBUTING.md"
 
 test-all: setup-all ## An hour: all tests, storms and seeds too
 	$(BIN)/python -m pytest $(PARALLEL) -n 2 --dist loadfile $(PYTEST_ARGS)
@@ -60,6 +61,7 @@ test-all: setup-all ## An hour: all tests, storms and seeds too
 lint: $(STAMPS)/packages ## Check for likely mistakes and security holes, and for the common style
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	@if command -v actionlint >/dev/null; then actionlint; fi
 	@if ! command -v cargo >/dev/null; then $(WITHOUT_CARGO); else cd tubeclient_core && cargo fmt --check && cargo clippy --quiet --release --locked -- -D warnings; fi
 
 format: $(STAMPS)/packages ## Bring the code into the common style
@@ -87,13 +89,16 @@ dist: $(STAMPS)/packages ## Build the source archive and, from it, the wheel int
 	TUBECLIENT_RELEASE=1 $(BIN)/python -m build --outdir dist .
 	$(BIN)/python -m twine check --strict dist/pyspark_tubeclient-*
 
-# Of one interface for Python 3.11 and later; zig links it against a glibc old enough for any Linux of today.
-wheel: $(STAMPS)/packages ## Build the compiled core's wheel for this processor into dist/; needs cargo
+# Of one interface for Python 3.11 and later; zig links it against a glibc old enough for any Linux of today. Needs no
+# package of .venv, and no Java.
+wheel: ## Build the compiled core's wheel for this processor into dist/; needs cargo
+	@command -v cargo >/dev/null || { echo "there is no cargo; the core needs Rust 1.88 or newer" >&2; exit 1; }
 	rm -f dist/tubeclient_core-*
-	$(BIN)/python -m venv .venv/maturin && .venv/maturin/bin/python -m pip install --quiet 'maturin>=1.9,<2' ziglang
-	$(BIN)/python -m tools.crates
+	$(PYTHON) -m venv .venv/maturin
+	.venv/maturin/bin/python -m pip install --quiet 'maturin>=1.9,<2' ziglang 'twine>=6,<8'
+	.venv/maturin/bin/python -m tools.crates
 	cd tubeclient_core && PATH="$(CURDIR)/.venv/maturin/bin:$$PATH" maturin build --quiet --release --zig --compatibility manylinux2014 --out ../dist
-	$(BIN)/python -m twine check --strict dist/tubeclient_core-*
+	.venv/maturin/bin/python -m twine check --strict dist/tubeclient_core-*
 
 # Of an environment of its own: .venv has the tools of developers too. Without a time and a random number in it.
 sbom: dist wheel ## Install both wheels as a user does; list what they depend on with the extras, as CycloneDX, in dist/sbom/
@@ -126,10 +131,10 @@ clean: ## Remove what was built, .venv and .cache (downloads) included
 # LOCKED=1 takes the very packages of requirements-dev.lock, checked by their hashes, and not the newest in setup.py's ranges.
 $(STAMPS)/packages: setup.py pyproject.toml tubeclient/_version.py
 	@tools/check_machine.sh "$(PYTHON)"
-	test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	@echo "packages into .venv; what is not in pip's cache is fetched:"
+	@echo "To fetch, once: 770 MB of packages into .venv, then 90 MB of Delta's jars; for make test 60 MB more. What pip and Ivy keep from before is taken."
+	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(if $(LOCKED),$(BIN)/python -m pip install --quiet --require-hashes --requirement requirements-dev.lock)
-	@set -o pipefail; $(BIN)/python -m pip install --no-color $(if $(LOCKED),--no-build-isolation --no-deps) -e '.[all]' | sed -un 's/^ *Downloading \([^ ]*\) \((.*)\).*/  \1 \2/p'
+	@set -o pipefail; $(BIN)/python -m pip install --no-color $(if $(LOCKED),--no-build-isolation --no-deps) -e '.[all]' | sed -un -e 's/^ *Downloading \([^ ]*\) \((.* MB)\).*/  \1 \2/p' -e 's/^Building wheels.*: /  building /p' -e 's/^Installing .*/  installing all: a minute or two/p'
 	@mkdir -p $(STAMPS) && touch $@
 
 # `pip install .` never needs a compiler: the core is a package of its own.
@@ -147,7 +152,7 @@ $(STAMPS)/spark40: $(STAMPS)/packages
 	@touch $@
 
 $(STAMPS)/delta: $(STAMPS)/packages tools/fetch_jars.py
-	$(BIN)/python tools/fetch_jars.py
+	@$(BIN)/python tools/fetch_jars.py
 	@touch $@
 
 # Tests start Spark from it with less work; without it they only take longer.
