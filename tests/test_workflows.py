@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import re
+import shutil
+import subprocess
+from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
-from tests.test_packaging import ROOT
+from tests.test_packaging import ROOT, run_python
+from tubeclient._version import __version__
 
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
 TARGETS = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
@@ -44,3 +48,26 @@ def test_each_action_is_named_by_its_commit() -> None:
     lines = [line for path in WORKFLOWS for line in re.findall(r"uses:(.*)", path.read_text(encoding="utf-8"))]
     assert lines
     assert [line for line in lines if not re.fullmatch(r" [\w-]+/[\w-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+", line)] == []
+
+
+def test_a_commit_is_released_only_with_its_version_everywhere(tmp_path: Path) -> None:
+    def tagged() -> list[str]:
+        done = run_python(str(tmp_path / "tools" / "tagged.py"), cwd=tmp_path)
+        assert done.returncode == (1 if done.stderr else 0)
+        return done.stderr.splitlines()
+
+    for name in ("tools/tagged.py", "tubeclient/_version.py", "tubeclient_core/Cargo.toml", "CHANGELOG.md"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        shutil.copyfile(ROOT / name, tmp_path / name)
+    (tmp_path / "CHANGELOG.md").write_text(f"# Changelog\n\n## [{__version__}] - 2027-01-31\n", encoding="utf-8")
+    git = ["git", "-C", str(tmp_path), "-c", "user.name=a", "-c", "user.email=a@example.org"]
+    for words in (["init", "--quiet"], ["add", "."], ["commit", "--quiet", "-m", "one"], ["tag", f"v{__version__}"]):
+        subprocess.run([*git, *words], check=True, timeout=60)
+    assert tagged() == []
+    subprocess.run([*git, "tag", "v9.9.9"], check=True, timeout=60)
+    (tmp_path / "CHANGELOG.md").write_text(f"# Changelog\n\n## [{__version__}] - not released\n", encoding="utf-8")
+    (tmp_path / "tubeclient" / "_version.py").write_text('__version__ = "9.9.8"\n', encoding="utf-8")
+    core, changelog, tag = tagged()
+    assert f"tubeclient_core/Cargo.toml says {__version__}, and tubeclient/_version.py 9.9.8" in core
+    assert "CHANGELOG.md has no line '## [9.9.8] - ' with the day" in changelog
+    assert f"the tag v9.9.8 belongs on this commit, which has: v{__version__}, v9.9.9" in tag
