@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from pathlib import Path
@@ -41,7 +42,13 @@ CORE = [
     "protobuf>=4.25,<8",
 ]
 
+# Extras of what `make dist` builds name the core of the same version, as a release publishes both. Those of a clone do
+# not: before the release no registry has it. Where there is no wheel of it, the plain code does its work.
+COMPILED = [f'tubeclient-core=={read_version()}; sys_platform == "linux" and platform_machine in "x86_64 aarch64"']
+COMPILED = COMPILED if os.environ.get("TUBECLIENT_RELEASE") else []
+
 SPEED = [
+    *COMPILED,
     # Checksums of payloads in a quarter of zlib's time. Optional: it is compiled, and not for every platform.
     "isal>=1.7,<2",
 ]
@@ -224,7 +231,7 @@ setup(
     install_requires=CORE,
     extras_require={
         **EXTRAS,
-        "quickstart": union(*(EXTRAS[name] for name in QUICKSTART)),
+        "quickstart": union(COMPILED, *(EXTRAS[name] for name in QUICKSTART)),
         "all": union(*EXTRAS.values()),
     },
     entry_points={"console_scripts": ["tubeclient = tubeclient_cli.__main__:main"]},
