@@ -6,7 +6,6 @@ MAKEFLAGS += --no-print-directory
 
 PYTHON ?= $(shell tools/find_python.sh)
 BIN := .venv/bin
-BIN40 := .venv/spark-4.0/bin
 STAMPS := .venv/.stamps
 # xdist would begin with the files of many tests; tests/tiers.py begins with those that take long.
 PARALLEL := --no-loadscope-reorder --durations 20
@@ -32,7 +31,7 @@ help: ## List the targets
 
 setup: $(STAMPS)/packages $(STAMPS)/core $(STAMPS)/spark-home $(STAMPS)/apache $(STAMPS)/avro $(STAMPS)/protoc ## Make .venv and fetch what `make test` needs
 
-setup-all: setup $(STAMPS)/spark40 $(STAMPS)/prometheus ## The same for `make test-all`: Spark 4.0, Prometheus
+setup-all: setup $(STAMPS)/spark40 $(STAMPS)/spark43 $(STAMPS)/prometheus ## The same for `make test-all`: Spark 4.0 and 4.3, Prometheus
 
 demo: $(STAMPS)/packages $(STAMPS)/delta ## Run the demonstration: embedded TubeMQ, Spark, Delta, on this machine
 	@$(BIN)/python jobs/demo.py
@@ -143,12 +142,14 @@ $(STAMPS)/core: $(STAMPS)/packages $(wildcard tubeclient_core/*.toml tubeclient_
 		$(BIN)/python -m pip install --quiet --force-reinstall --no-deps ./tubeclient_core; fi
 	@touch $@
 
-# The oldest supported Spark, installed as by a user. Its wheel is built here and not kept: packing it
-# takes time for nothing.
-$(STAMPS)/spark40: $(STAMPS)/packages
-	test -x $(BIN40)/python || $(BIN)/python -m venv $(dir $(BIN40))
-	$(BIN40)/python -m pip install --quiet --config-settings=--build-option=--compression=stored 'pyspark>=4.0,<4.1'
-	$(BIN40)/python -m pip install --quiet -e '.[spark,delta]' 'pyspark>=4.0,<4.1'
+# Other Sparks, installed as by a user: the oldest, and the newest, which no delta-spark takes. The wheel is built here
+# and not kept: packing it takes time for nothing.
+$(STAMPS)/spark40: WITH := spark,delta
+$(STAMPS)/spark43: WITH := spark,managed
+$(STAMPS)/spark4%: $(STAMPS)/packages
+	test -x .venv/spark-4.$*/bin/python || $(BIN)/python -m venv .venv/spark-4.$*
+	.venv/spark-4.$*/bin/python -m pip install --quiet --config-settings=--build-option=--compression=stored 'pyspark[connect]==4.$*.*'
+	.venv/spark-4.$*/bin/python -m pip install --quiet -e '.[$(WITH)]' 'pyspark[connect]==4.$*.*'
 	@touch $@
 
 $(STAMPS)/delta: $(STAMPS)/packages tools/fetch_jars.py
