@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from pathlib import Path
@@ -41,15 +42,21 @@ CORE = [
     "protobuf>=4.25,<8",
 ]
 
+# Extras of what `make dist` builds name the core of the same version, as a release publishes both. Those of a clone do
+# not: before the release no registry has it. Where there is no wheel of it, the plain code does its work.
+COMPILED = [f'tubeclient-core=={read_version()}; sys_platform == "linux" and platform_machine in "x86_64 aarch64"']
+COMPILED = COMPILED if os.environ.get("TUBECLIENT_RELEASE") else []
+
 SPEED = [
+    *COMPILED,
     # Checksums of payloads in a quarter of zlib's time. Optional: it is compiled, and not for every platform.
     "isal>=1.7,<2",
 ]
 
 SPARK = [
-    # 4.0 and 4.1 lack features for Python sources; docs/spark-source.md lists them. The newest 4.2 without the
+    # 4.0 and 4.1 lack features for Python sources; docs/spark-source.md lists them. The newest 4.3 without the
     # extra delta, 4.2.0 with it. py4j comes with it.
-    "pyspark>=4.0,<4.3",
+    "pyspark>=4.0,<4.4",
     # Spark and Python exchange rows as Arrow batches. pyspark 4.2 asks for 18, deltalake's Arrow exchange for 21.
     "pyarrow>=21,<27",
     # pyspark 4.2 imports pandas on its Arrow paths and does not know pandas 3.
@@ -58,11 +65,15 @@ SPARK = [
     "numpy>=1.26,<3",
 ]
 
+# delta-spark, and the pysparks that it takes. 4.4.1 names a jar that is not published. No release takes 4.3: when one
+# does, this line changes, and the jar that conf/spark-defaults.conf names; then make lock.
+DELTA_SPARK, ITS_PYSPARK = "4.4.0", ">=4.0.1,<=4.2.0"
+
 DELTA = [
-    # Delta tables inside a SparkSession. 4.4.1 names a jar that is not published; 4.4.0 takes pyspark 4.0.1 to 4.2.0.
-    "delta-spark==4.4.0",
+    # Delta tables inside a SparkSession.
+    f"delta-spark=={DELTA_SPARK}",
     # Before the wider range of the extra spark. Else pip fetches the 450 MB of a newer one before it sees this.
-    "pyspark>=4.0.1,<=4.2.0",
+    f"pyspark{ITS_PYSPARK}",
     # Delta tables without a SparkSession: the group's offsets, written by Spark's planner process.
     "deltalake>=1.6,<1.7",
     # deltalake gets Arrow tables.
@@ -139,7 +150,7 @@ DEV = [
     "chispa>=0.11,<1",  # compares Spark data frames
     # A client, and the checks of a server, of Spark Connect; `spark-pipelines`. The range of the extra delta: pip
     # fetches the newest of a requirement with extras of its own, whatever other ranges say.
-    "pyspark[connect,pipelines]>=4.0.1,<=4.2.0",
+    f"pyspark[connect,pipelines]{ITS_PYSPARK}",
     "ruff>=0.9,<1",  # linter and formatter
     "mypy>=1.14,<3",  # type checker
     "types-protobuf>=4.25",  # types of google.protobuf
@@ -224,7 +235,7 @@ setup(
     install_requires=CORE,
     extras_require={
         **EXTRAS,
-        "quickstart": union(*(EXTRAS[name] for name in QUICKSTART)),
+        "quickstart": union(COMPILED, *(EXTRAS[name] for name in QUICKSTART)),
         "all": union(*EXTRAS.values()),
     },
     entry_points={"console_scripts": ["tubeclient = tubeclient_cli.__main__:main"]},

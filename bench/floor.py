@@ -15,6 +15,8 @@ __all__ = ["EACH_NS", "FloorSource"]
 EACH_NS = 50_000_000
 """The stream has a row at each multiple of it, nanoseconds since 1970."""
 _ROWS_AT_ONCE = 10_000
+_BYTES_AT_ONCE = 4 << 20
+"""Of larger batches each row costs Spark more: three times as much in 320 MB as in 1 to 16."""
 
 
 class FloorSource(DataSource):
@@ -44,8 +46,9 @@ class _Rows(DataSourceReader):
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         first, end = partition.value
-        some = pa.array([bytes(self._body_bytes)] * min(_ROWS_AT_ONCE, end - first), pa.binary())
-        for begin in range(first, end, _ROWS_AT_ONCE):
+        at_once = min(_ROWS_AT_ONCE, _BYTES_AT_ONCE // self._body_bytes, end - first)
+        some = pa.array([bytes(self._body_bytes)] * at_once, pa.binary())
+        for begin in range(first, end, at_once):
             yield pa.RecordBatch.from_arrays([some.slice(0, end - begin)], ["value"])
 
 

@@ -297,7 +297,7 @@ class DeltaRsStorage:
         except ImportError as error:
             raise OffsetsTableError(
                 f"an offsets table needs the package {error.name}; "
-                f"pip install 'pyspark-tubeclient[delta]' brings it: {error}"
+                f"pip install 'pyspark-tubeclient[delta]' brings it, and [managed] leaves your Spark alone: {error}"
             ) from None
         except Exception as error:  # also plain Exception: delta-rs raises it for a missing file
             # The handle may be between two versions.

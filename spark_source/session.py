@@ -71,7 +71,7 @@ _LOCAL_CONFS: Final = {
     "spark.driver.bindAddress": "127.0.0.1",
     # By default Delta computes a table's state in 50 tasks, and Spark shuffles into 200. That wastes seconds on a small
     # machine.
-    "spark.databricks.delta.snapshotPartitions": "2",
+    "spark.databricks.delta.snapshotPartitions": "1",
     "spark.sql.shuffle.partitions": "8",
 }
 

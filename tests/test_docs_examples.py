@@ -18,6 +18,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from embedded_tubemq import EmbeddedTubeMQ, TopicConfig
 from spark_source.options.given import parse_options
 from tests.test_docs import PAGES
+from tests.test_packaging import run_python
 from tests.waiting import wait_for
 from tubeclient import ClientSettings, Producer
 from tubeclient.keys import PartitionKey
@@ -140,3 +141,14 @@ def test_a_command_takes_what_the_page_gives_it(name: str, words: list[str]) -> 
     while hasattr(command, "commands"):
         command, words = command.commands[words[0]], words[1:]
     assert command.make_context(name, words).args == []
+
+
+@pytest.mark.spark
+def test_the_tests_that_a_page_shows_pass(tmp_path: Path) -> None:
+    """Each example is a file of its own, named in its first line; what both say of conftest.py goes into one."""
+    for code in re.findall(r"```python\n(.*?)```", page_of("testing.md"), re.DOTALL):
+        with (tmp_path / code.partition("\n")[0].removeprefix("# ")).open("a", encoding="utf-8") as file:
+            file.write(code)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["conftest.py", "test_orders.py", "test_rows.py"]
+    found = run_python("-m", "pytest", "-q", "--rootdir", str(tmp_path), str(tmp_path), cwd=tmp_path)
+    assert "2 passed" in found.stdout, found.stdout + found.stderr

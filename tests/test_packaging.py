@@ -7,16 +7,19 @@ import configparser
 import email
 import email.message
 import os
+import runpy
 import subprocess
 import sys
+import tomllib
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 
 from tests.distributions import Distributions
+from tubeclient._version import __version__
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = (
@@ -86,6 +89,26 @@ def test_the_extras(metadata: email.message.Message) -> None:
     assert of_extra["quickstart"] == set().union(*(of_extra[extra] for extra in quickstart))
     for requirement in of_extra["all"]:
         assert any(mark in requirement for mark in ("<", "==", ">")), f"{requirement} has no range"
+
+
+CORE_MARKS = 'sys_platform == "linux" and platform_machine in "x86_64 aarch64"'
+
+
+@pytest.mark.parametrize("release", [True, False])
+def test_the_extras_bring_the_core_in_a_release_and_not_in_a_clone(
+    monkeypatch: pytest.MonkeyPatch, release: bool
+) -> None:
+    """Before the release no registry has the core, and a clone is installed without a compiler."""
+    given: dict[str, Any] = {}
+    monkeypatch.setattr("setuptools.setup", given.update)
+    monkeypatch.delenv("TUBECLIENT_RELEASE", raising=False)
+    if release:
+        monkeypatch.setenv("TUBECLIENT_RELEASE", "1")
+    runpy.run_path(str(ROOT / "setup.py"))
+    extras = given["extras_require"]
+    bring_it = {name for name in extras if f"tubeclient-core=={__version__}; {CORE_MARKS}" in extras[name]}
+    assert bring_it == ({"speed", "quickstart", "all"} if release else set())
+    assert tomllib.loads((ROOT / "tubeclient_core" / "Cargo.toml").read_text())["package"]["version"] == __version__
 
 
 # Imports without the optional parts

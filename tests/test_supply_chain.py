@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 import runpy
+import tomllib
 from pathlib import Path
 
 import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from tools.crates import CORE
 from tools.dependencies import LOCK, locked
 from tools.licences_page import for_users
 
@@ -44,10 +46,27 @@ def test_each_locked_package_has_hashes_and_no_place_to_fetch_it_from() -> None:
         )
 
 
+def listed() -> tuple[set[str], set[str]]:
+    """The packages and the crates of the page."""
+    packages, crates = LICENCES.read_text(encoding="utf-8").split("\n## ")
+    names = re.compile(r"^\| ([\w-]+) \| .* \|$", re.MULTILINE)
+    return set(names.findall(packages)) - {"package"}, set(names.findall(crates)) - {"crate"}
+
+
 def test_the_page_of_licences_has_each_package_of_users() -> None:
-    listed = dict(re.findall(r"^\| ([a-z0-9-]+) \| (.*) \|$", LICENCES.read_text(encoding="utf-8"), re.MULTILINE))
-    del listed["package"]
-    assert listed.keys() == for_users(), "run make lock"
+    assert listed()[0] == for_users(), "run make lock"
+
+
+def test_the_page_of_licences_has_each_crate_of_the_core() -> None:
+    """Which are linked only cargo knows, with the crates at hand."""
+    locked_crates = tomllib.loads((CORE / "Cargo.lock").read_text(encoding="utf-8"))["package"]
+    asked_for = tomllib.loads((CORE / "Cargo.toml").read_text(encoding="utf-8"))["dependencies"]
+    assert asked_for.keys() <= listed()[1] <= {crate["name"] for crate in locked_crates}, "run make lock"
+
+
+def test_the_locked_crates_are_the_public_registrys() -> None:
+    sources = re.findall(r"^source = .*$", (CORE / "Cargo.lock").read_text(encoding="utf-8"), re.MULTILINE)
+    assert set(sources) == {'source = "registry+https://github.com/rust-lang/crates.io-index"'}
 
 
 def test_nothing_that_users_install_forbids_their_use() -> None:

@@ -143,6 +143,7 @@ NIGHTLY: Final = (
 
 LONG: Final = (
     "exactly_once/test_exactly_once.py",
+    f"{INGEST}/test_whole_group.py",
     f"{COMMAND}/test_command.py",
     f"{INGEST}/test_job.py",
     f"{INGEST}/test_bad_records.py",

@@ -58,22 +58,28 @@ def main() -> int:
         print(f"Delta {resolve(into)} works")
         return 0
     started = time.monotonic()
-    # In its own process, because a resolver that hangs can only be ended from outside.
-    child = subprocess.Popen(
-        [sys.executable, __file__, _CHILD, *words],
-        stdin=subprocess.DEVNULL,
-        env={**os.environ, "PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable},
-        start_new_session=True,
-    )
-    try:
-        status = child.wait(timeout=_TIMEOUT_S)
-    except subprocess.TimeoutExpired:
-        os.killpg(child.pid, 9)
-        child.wait(timeout=10)
-        print(f"fetch_jars: Delta's jars did not come within {_TIMEOUT_S:.0f} s", file=sys.stderr)
-        return 1
+    print("Delta's jars, and a small table with them", flush=True)
+    with tempfile.TemporaryFile() as said:
+        # In its own process, because a resolver that hangs can only be ended from outside.
+        child = subprocess.Popen(
+            [sys.executable, __file__, _CHILD, *words],
+            stdin=subprocess.DEVNULL,
+            stdout=said,
+            stderr=subprocess.STDOUT,
+            env={**os.environ, "PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable},
+            start_new_session=True,
+        )
+        try:
+            status = child.wait(timeout=_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            os.killpg(child.pid, 9)
+            status = child.wait(timeout=10)
+            print(f"fetch_jars: Delta's jars did not come within {_TIMEOUT_S:.0f} s", file=sys.stderr)
+        said.seek(0)
+        if status != 0:
+            print(said.read().decode(errors="replace"), file=sys.stderr)
     print(f"fetch_jars: {time.monotonic() - started:.1f} s")
-    return status
+    return 0 if status == 0 else 1
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Generates pages of docs/ from the code: options, errors, commands and public names."""
+"""Generates from the code: pages of docs/ (options, errors, commands, public names) and tests/public_names.txt."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import inspect
 from pathlib import Path
 
 from spark_source.options.given import markdown
-from tools.api_page import api_page
+from tools.api_page import api_page, signatures
 from tools.commands_page import commands_page
 from tubeclient.conditions import CONDITIONS
 from tubeclient.errors import STATUS_CLASSES, StatusError
@@ -97,6 +97,7 @@ PAGES = {
     DOCS / "errors.md": errors_page,
     DOCS / "commands.md": commands_page,
     DOCS / "api.md": api_page,
+    ROOT / "tests" / "public_names.txt": signatures,
 }
 
 

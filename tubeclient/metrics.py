@@ -45,9 +45,9 @@ class ClientMetrics:
     It reads the clients' own counts when it is scraped, so clients that were made before it count too. Those of other
     processes, such as Spark's tasks, are not in it. Needs the extra `metrics`.
 
-    >>> from prometheus_client import REGISTRY, start_http_server  # doctest: +SKIP
-    >>> REGISTRY.register(ClientMetrics())  # doctest: +SKIP
-    >>> start_http_server(9464, addr="127.0.0.1")  # doctest: +SKIP
+        >>> from prometheus_client import REGISTRY, start_http_server  # doctest: +SKIP
+        >>> REGISTRY.register(ClientMetrics())  # doctest: +SKIP
+        >>> start_http_server(9464, addr="127.0.0.1")  # doctest: +SKIP
     """
 
     def __init__(self) -> None:

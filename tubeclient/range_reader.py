@@ -81,9 +81,11 @@ class RangeReader(ProcessBound):
     old. `store_sizes` says how many partitions each store has, by broker id and topic; the master is asked for those
     that are missing. One reader is used by one thread. Close it, or use it as a context manager.
 
-    >>> with RangeReader(settings, reader_groups_of("clicks_etl")) as reader:  # doctest: +SKIP
-    ...     for pack in reader.read(broker, OffsetRange(PartitionKey(1, "clicks", 0), 0, 2800)):
-    ...         print(len(pack))
+        >>> broker = fetch_view(settings, ["clicks"], reader_groups_of("clicks_etl")).brokers[1]
+        >>> with RangeReader(settings, reader_groups_of("clicks_etl")) as reader:
+        ...     for pack in reader.read(broker, OffsetRange(PartitionKey(1, "clicks", 0), 0, 28)):
+        ...         print(len(pack))
+        1
     """
 
     def __init__(

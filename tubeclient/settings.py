@@ -69,8 +69,8 @@ class Credentials:
     secret. The password is in no `repr` and no error. Raises ConfigurationError if no source or several are given, or
     if TubeMQ cannot carry the user's name.
 
-    >>> Credentials("alice", password="secret")
-    Credentials(user='alice', password_file=None, password_env=None)
+        >>> Credentials("alice", password="secret")
+        Credentials(user='alice', password_file=None, password_env=None)
     """
 
     user: str
@@ -100,7 +100,11 @@ def parse_master_servers(
     text: str, *, tls: bool = False, setting: str = "master_servers", user_setting: str = "credentials"
 ) -> tuple[str, ...]:
     """Read "host:port,host:port". Without a port it is the masters' default, 8715, or 8716 over TLS. Errors name the
-    `setting`, and that of a user."""
+    `setting`, and that of a user.
+
+        >>> parse_master_servers("10.0.0.1:8715,10.0.0.2")
+        ('10.0.0.1:8715', '10.0.0.2:8715')
+    """
     return _addresses([checked_kind(text, str, setting, '"10.0.0.1:8715"')], tls, setting, user_setting)
 
 

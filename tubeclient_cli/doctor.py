@@ -30,7 +30,8 @@ from tubeclient_cli.common.terminal import (
 
 __all__ = ["doctor"]
 
-_PACKAGES: Final = ("protobuf", "pyspark", "pyarrow", "pandas", "numpy", "delta-spark", "deltalake")
+_PACKAGES: Final = ("protobuf", "pyspark", "pyarrow", "pandas", "numpy", "deltalake")
+_FOR_INGEST: Final = "delta-spark"
 _LEAST_JAVA: Final = 17
 _JAVA_SECONDS: Final = 20.0
 _CONNECT_SECONDS: Final = 3.0
@@ -138,11 +139,15 @@ def _packages() -> str:
         try:
             there[name] = version(name)
         except PackageNotFoundError:
-            extra = "delta" if name.startswith("delta") else "spark"
+            extra = "managed" if name.startswith("delta") else "spark"  # `delta` might bring another pyspark
             raise ConfigurationError(
                 f"{name} is missing; pip install 'pyspark-tubeclient[{extra}]'", condition="PACKAGE_MISSING"
             ) from None
-    return ", ".join(f"{name} {number}" for name, number in there.items())
+    found = ", ".join(f"{name} {number}" for name, number in there.items())
+    try:
+        return f"{found}, {_FOR_INGEST} {version(_FOR_INGEST)}"
+    except PackageNotFoundError:
+        return f"{found}; no {_FOR_INGEST}, which ingest needs unless Spark has Delta's jars"
 
 
 def _of_cluster(master_servers: str, options: Mapping[str, str], of_group: Mapping[str, str]) -> list[_Check]:

@@ -27,10 +27,14 @@ __all__ = ["Ingest", "IngestFailed"]
 class Ingest:
     """A group's topics into a Delta table, each message once.
 
-    >>> job = Ingest(  # doctest: +SKIP
-    ...     spark, master_servers="10.0.0.1:8715", consumer_group="clicks_etl", topics=["clicks"], target="lake.clicks"
-    ... )
-    >>> job.run()  # doctest: +SKIP
+        >>> job = Ingest(  # doctest: +SKIP
+        ...     spark,
+        ...     master_servers="10.0.0.1:8715",
+        ...     consumer_group="clicks_etl",
+        ...     topics=["clicks"],
+        ...     target="lake.clicks",
+        ... )
+        >>> job.run()  # doctest: +SKIP
 
     The arguments are those of a settings file, with underscores; `from_file` reads one. The session may be classic or
     of Spark Connect. `run` reads what there is, or with `trigger` until it is stopped; `start` does the same in the

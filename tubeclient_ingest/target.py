@@ -104,9 +104,9 @@ class SparkTable:
         """The last commits of the table, newest first, at most `limit`; none if there is no table."""
         from pyspark.errors import PySparkException
 
-        columns = ("version", "operation", "operationParameters", "operationMetrics", "userMetadata", "isBlindAppend")
         try:
-            rows = self._spark.sql(f"DESCRIBE HISTORY {self.sql} LIMIT {limit}").select(*columns).collect()
+            # As it is: to select columns would be a job for each look.
+            rows = self._spark.sql(f"DESCRIBE HISTORY {self.sql} LIMIT {limit}").collect()
         except PySparkException as error:
             if is_missing(error):
                 return []

@@ -19,9 +19,11 @@ _STARTED = re.compile(r"Spark Connect server started at: \S*?:(\d+)")
 
 
 class ConnectServer:
-    """Spark's own server, of the pyspark that runs the tests; ended with the context."""
+    """Spark's own server, of the pyspark that runs the tests or, without Delta, of another Python's; ended with the
+    context."""
 
-    def __init__(self, folder: Path, confs: Mapping[str, str] | None = None) -> None:
+    def __init__(self, folder: Path, confs: Mapping[str, str] | None = None, python: Path = HERE) -> None:
+        self._python = python
         self._folder = folder
         self._confs = confs or {}
         self._log = folder / "server.log"
@@ -32,10 +34,10 @@ class ConnectServer:
         return f"sc://127.0.0.1:{self._port}"
 
     def __enter__(self) -> ConnectServer:
+        builder = session_builder("server", SMALL["spark.master"], delta_confs(), with_delta=self._python == HERE)
         confs = {
-            # Delta's, for the offsets table through it.
-            **session_builder("server", SMALL["spark.master"], delta_confs(), with_delta=True)._options,
-            **avro_confs(),
+            **builder._options,  # Delta's too, for the offsets table through it
+            **(avro_confs() if self._python == HERE else {}),
             **SMALL,
             **self._confs,
             "spark.sql.sources.parallelPartitionDiscovery.parallelism": "2",  # VACUUM takes as many tasks
@@ -44,7 +46,7 @@ class ConnectServer:
             "spark.connect.grpc.binding.port": "0",  # any; the log says which
             "spark.sql.warehouse.dir": str(self._folder / "warehouse"),
         }
-        submit = SPARK_HOME / "bin" / "spark-submit"
+        submit = SPARK_HOME / "bin" / "spark-submit" if self._python == HERE else self._python.with_name("spark-submit")
         options = [word for name, value in confs.items() if value for word in ("--conf", f"{name}={value}")]
         main = ["--class", "org.apache.spark.sql.connect.service.SparkConnectServer", "spark-internal"]
         with self._log.open("wb") as log:
@@ -52,7 +54,7 @@ class ConnectServer:
             self._process = subprocess.Popen(
                 [str(submit), *options, *main],
                 cwd=self._folder,
-                env=environment(HERE),
+                env=environment(self._python),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,

@@ -131,6 +131,16 @@ class Driver:
         frame = self._spark.createDataFrame([(body,) for body in bodies], "value string")
         frame.write.format("tubeclient").options(**options).mode("append").save()
 
+    def copy(self, options: Options, target: Options, checkpoint: str) -> None:
+        """A streaming query of all there is into another topic, to its end."""
+        frame = self._spark.readStream.format("tubeclient").options(**options).load().select("value")
+        writer = frame.writeStream.format("tubeclient").options(**target, checkpointLocation=checkpoint)
+        query = writer.trigger(availableNow=True).start()
+        try:
+            assert query.awaitTermination(60)
+        finally:
+            query.stop()
+
     def listen(self) -> None:
         """Keep what a LagListener hears from now on."""
         from spark_source.progress.lag_listener import LagListener

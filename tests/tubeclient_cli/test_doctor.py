@@ -13,6 +13,7 @@ from embedded_tubemq import EmbeddedTubeMQ, TopicConfig
 from tests.tubeclient_cli.clusters import ClusterCommands
 from tubeclient.wire.methods import Method
 from tubeclient_cli.app import app
+from tubeclient_cli.doctor import _packages
 
 SECRET = "hunter2-hunter2"
 GROUP = ("--consumer-group", "etl", "--topic")
@@ -127,7 +128,13 @@ def test_a_python_of_sparks_that_does_not_find_the_source(monkeypatch: pytest.Mo
 
 def test_a_package_that_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tubeclient_cli.doctor._PACKAGES", ("protobuf", "delta-sparkle"))
-    assert "delta-sparkle is missing; pip install 'pyspark-tubeclient[delta]'" in problems(2)["packages"]
+    assert "delta-sparkle is missing; pip install 'pyspark-tubeclient[managed]'" in problems(2)["packages"]
+
+
+def test_without_delta_spark_the_source_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tubeclient_cli.doctor._FOR_INGEST", "delta-sparkle")
+    monkeypatch.setattr("tubeclient_cli.doctor._PACKAGES", ("protobuf",))
+    assert _packages().endswith("; no delta-sparkle, which ingest needs unless Spark has Delta's jars")
 
 
 @pytest.mark.parametrize(

@@ -104,7 +104,7 @@ def test_other_peoples_metadata_is_not_a_record(text: str | None) -> None:
 
 def test_a_commit_with_a_foreign_record_is_named() -> None:
     row = Row(version=3, operation="WRITE", isBlindAppend=True, userMetadata='{"tubeclient": {"version": 1}}')
-    history = SimpleNamespace(select=lambda *_: SimpleNamespace(collect=lambda: [row]))
+    history = SimpleNamespace(collect=lambda: [row])
     spark: Any = SimpleNamespace(sql=lambda _: history)
     s3 = ("s3a://KEY:the/secret@lake/t", "delta.`s3a://lake/t`")
     for place, where in (("/lake/clicks", "delta.`/lake/clicks`"), ("lake.clicks", "lake.clicks"), s3):

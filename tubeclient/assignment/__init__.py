@@ -69,24 +69,41 @@ def assign(strategy: str, keys: Iterable[PartitionKey], source_count: int, hints
 
 
 def check_strategy(strategy: str, source_count: int, hints: Hints = NO_HINTS) -> None:
-    """Refuse what is wrong for any partitions: an unknown strategy, a missing hint, a sourceCount below 1."""
+    """Refuse what is wrong for any partitions: an unknown strategy, a missing hint, a sourceCount below 1.
+
+    >>> check_strategy("modulo", 0)
+    Traceback (most recent call last):
+    tubeclient.errors.ConfigurationError: sourceCount must be 1 or more, not 0
+    """
     strategy_named(strategy)
     if strategy in STRATEGIES:
         assign(strategy, (), source_count, hints if hints.plan is None else replace(hints, plan={}))
 
 
 def goes_by_previous(strategy: str) -> bool:
-    """Whether `Hints.previous` may make a difference. A user's own strategy may use all hints."""
+    """Whether `Hints.previous` may make a difference. A user's own strategy may use all hints.
+
+    >>> goes_by_previous("modulo")
+    False
+    """
     return strategy in ("sticky", "backlog") or strategy not in STRATEGIES
 
 
 def goes_by_lag(strategy: str) -> bool:
-    """Whether `Hints.lag` may make a difference."""
+    """Whether `Hints.lag` may make a difference.
+
+    >>> goes_by_lag("backlog")
+    True
+    """
     return strategy == "backlog" or strategy not in STRATEGIES
 
 
 def strategy_named(strategy: str) -> Strategy:
-    """The function of that name; imports the module of a user's own. ConfigurationError if there is none."""
+    """The function of that name; imports the module of a user's own. ConfigurationError if there is none.
+
+    >>> len(strategy_named("modulo")([PartitionKey(1, "clicks", 0)], 2, Hints()))
+    2
+    """
     if strategy in STRATEGIES:
         return STRATEGIES[strategy]
     module_name, colon, function_name = strategy.partition(":")
@@ -125,5 +142,9 @@ def _check(strategy: str, keys: Sequence[PartitionKey], source_count: int, assig
 
 
 def node_of(assignment: Assignment) -> dict[PartitionKey, int]:
-    """The node id of each partition, as in `Hints.previous` and `Hints.plan`."""
+    """The node id of each partition, as in `Hints.previous` and `Hints.plan`.
+
+    >>> node_of([[PartitionKey(1, "clicks", 0)]])
+    {PartitionKey(broker_id=1, topic='clicks', partition_id=0): 0}
+    """
     return {key: node for node, keys in enumerate(assignment) for key in keys}

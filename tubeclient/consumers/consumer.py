@@ -59,12 +59,12 @@ class ClientBalanceConsumer(ProcessBound):
     subclasses of TubeError, and ClientClosed after `close`. Apache's Java class of this name calls `connect`
     `connect2Partition`, `get` `getMessage`, `confirm` `confirmConsume`, `wait_ready` `isPartitionsReady`.
 
-    >>> consumer = ClientBalanceConsumer(settings, "etl", ["clicks"], source_count=2, node_id=0)  # doctest: +SKIP
-    >>> with consumer:  # doctest: +SKIP
-    ...     for partition in assign("modulo", consumer.partitions(), 2)[0]:
-    ...         consumer.connect(partition)
-    ...     for delivery in consumer:  # confirmed when the loop comes back for the next one
-    ...         print(delivery.partition, delivery.bodies)
+        >>> consumer = ClientBalanceConsumer(settings, "etl", ["clicks"], source_count=2, node_id=0)  # doctest: +SKIP
+        >>> with consumer:  # doctest: +SKIP
+        ...     for partition in assign("modulo", consumer.partitions(), 2)[0]:
+        ...         consumer.connect(partition)
+        ...     for delivery in consumer:  # confirmed when the loop comes back for the next one
+        ...         print(delivery.partition, delivery.bodies)
     """
 
     def __init__(

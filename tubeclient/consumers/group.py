@@ -48,9 +48,10 @@ class GroupMembership(ProcessBound):
     `on_event` gets, on the thread that keeps the nodes, each new view, the master's orders, `Forgotten`, and the error
     that ends the membership.
 
-    >>> membership = GroupMembership(settings, "clicks_etl", ["clicks"], source_count=4)  # doctest: +SKIP
-    >>> membership.join()  # doctest: +SKIP
-    >>> membership.view().partitions()  # doctest: +SKIP
+        >>> membership = GroupMembership(settings, "clicks_etl", ["clicks"], source_count=4)
+        >>> membership.join().partitions()
+        [PartitionKey(broker_id=1, topic='clicks', partition_id=0)]
+        >>> membership.close()
     """
 
     def __init__(

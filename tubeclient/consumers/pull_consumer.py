@@ -75,9 +75,9 @@ class PullConsumer(ClientBalanceConsumer):
     Some errors end the balancing for good: another client took the node, the group lost its right to the topic, a start
     offset is no longer held. From then on `get`, `connect` and `wait_ready` raise that error.
 
-    >>> with PullConsumer(settings, "etl", ["clicks"], source_count=4, node_id=1) as consumer:  # doctest: +SKIP
-    ...     for delivery in consumer:
-    ...         handle(delivery.bodies)
+        >>> with PullConsumer(settings, "etl", ["clicks"], source_count=4, node_id=1) as consumer:  # doctest: +SKIP
+        ...     for delivery in consumer:
+        ...         handle(delivery.bodies)
     """
 
     def __init__(

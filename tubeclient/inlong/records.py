@@ -125,6 +125,10 @@ class RecordDecoder:
 
     With the payload "auto" a message is InLong's if it names its wrapping as DataProxy does, or has InLongMsg's magic;
     all others are single records. With "inlong" one without a named wrapping is an InLongMsg, as in InLong's sort SDK.
+
+        >>> pack = encode_pack([RecordGroup({"groupId": "g", "streamId": "s"}, [b"one", b"two"])], made_ms=0)
+        >>> [columns.bodies.to_pylist() for columns in RecordDecoder().decode([pack], [{}])]
+        [[b'one', b'two']]
     """
 
     def __init__(

@@ -64,9 +64,10 @@ class Producer(ProcessBound):
     `timeout_ms` of a message is the time for all attempts together, by default the settings' `retry_limit_ms`. A
     message that exceeds it fails with DeadlineExceeded, but may have arrived.
 
-        >>> with Producer(ClientSettings(("127.0.0.1:8715",))) as producer:  # doctest: +SKIP
+        >>> with Producer(settings) as producer:
         ...     producer.publish(["clicks"])
         ...     producer.send("clicks", b"hello", tag="web").offset
+        28
     """
 
     def __init__(self, settings: ClientSettings, *, max_in_flight: int = 1_000) -> None:

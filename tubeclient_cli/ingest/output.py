@@ -28,6 +28,8 @@ class Output:
         self._as_json = as_json
         self._next = 0.0
         self._rounds = 0
+        self._left: set[str] = set()
+        """The streams that stay behind."""
         self.reading = False
         """Whether the first round has begun."""
         self.count: Callable[[Event], object] = lambda _: None
@@ -47,6 +49,7 @@ class Output:
             case Reading():
                 self.reading = True
             case LeftBehind(stream, reason):
+                self._left.add(stream)
                 self.say(f"stream {stream} stays behind, and the others go on: {reason}", "left")
             case ToRest(None):
                 self.say(f"there are rows of no stream of the group; they go to the table {REST}", "rest")
@@ -61,7 +64,7 @@ class Output:
                     typer.echo(
                         f"{event.total_rows:,} rows{_apart(event.total_bad_rows, event.total_other_rows)} in"
                         f" {counted(self._rounds, 'round')},"
-                        f" {event.rows_per_second:,.0f} rows/s, {_behind(event.rows_behind)}"
+                        f" {event.rows_per_second:,.0f} rows/s, {_behind(event.rows_behind, len(self._left))}"
                     )
 
     def end(self, summary: IngestSummary) -> None:
@@ -94,7 +97,8 @@ def _apart(bad: int, others: int) -> str:
     return f" ({', '.join(found)})" if found else ""
 
 
-def _behind(rows: int | None) -> str:
+def _behind(rows: int | None, streams: int = 0) -> str:
     if rows is None:
         return "messages behind unknown"
-    return "nothing behind" if rows == 0 else f"at most {rows:,} messages behind"
+    found = "nothing behind" if rows == 0 else f"at most {rows:,} messages behind"
+    return f"{found} but {counted(streams, 'stream')}" if streams else found
