@@ -6,7 +6,7 @@ import os
 import threading
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
@@ -168,12 +168,14 @@ def _add(metric: Metric, *labels: str, by: int = 1) -> None:
         _sums[metric, labels] += by
 
 
-def count_acknowledged(topic: str, payload_bytes: int, seconds: float) -> None:
-    """A broker has one more message, so many seconds after its submit."""
+def count_acknowledged(topic: str, payload_bytes: int, seconds: Sequence[float]) -> None:
+    """Brokers have more messages, with so many bytes together, each so many seconds after its submit."""
     with _lock:
-        _sums[_SENT, (topic, "")] += 1
+        _sums[_SENT, (topic, "")] += len(seconds)
         _sums[_SENT_BYTES, (topic,)] += payload_bytes
-        _durations[_OPERATION, ("send", topic)].add(seconds)
+        durations = _durations[_OPERATION, ("send", topic)]
+        for one in seconds:
+            durations.add(one)
 
 
 def count_failed(topic: str, error: Exception, *, again: bool) -> None:

@@ -25,6 +25,16 @@ def take_packs(
     limits: tuple[int, int, int],
     batch_bytes: int,
 ) -> tuple[int, Columns, Columns] | None: ...
+def encode_sends(
+    envelope: tuple[bytes, bytes],
+    around: tuple[bytes, bytes],
+    sent_from: int,
+    messages: list[tuple[str, bytes, int, str, str]],
+    partitions: Sequence[int],
+    serials: Sequence[int],
+) -> bytes | None: ...
+def take_frames(data: bytes) -> tuple[int, list[tuple[int, bytes]]]: ...
+def take_sent(streams: Sequence[bytes]) -> list[tuple[int | None, int] | None]: ...
 
 @final
 class Columns:

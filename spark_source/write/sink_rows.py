@@ -12,7 +12,7 @@ from zoneinfo import ZoneInfo
 from pyspark.sql.types import BinaryType, DataType, MapType, StringType, StructType, TimestampType
 
 from tubeclient.errors import ConfigurationError
-from tubeclient.producing.outgoing import OutgoingMessage
+from tubeclient.producing.outgoing import Maker, OutgoingMessage, message_maker
 
 if TYPE_CHECKING:
     import pyarrow
@@ -118,6 +118,9 @@ class MessageMaker:
         elif pa.types.is_large_string(column.type):
             column = column.cast(pa.large_binary())
         values = column.to_pylist()
+        if column.null_count:
+            number = self.rows + values.index(None)
+            raise bad_row(number, "column value is null; TubeMQ has no messages without a body")
 
         def cells(number: int | None) -> list[Any]:
             return [None] * len(values) if number is None else batch.column(number).to_pylist()
@@ -127,10 +130,13 @@ class MessageMaker:
         if columns.message_time is not None:
             moments = batch.column(columns.message_time).cast(pa.timestamp("us", "UTC")).cast(pa.int64()).to_pylist()
             times = ["" if at is None else self._minute(at // _MICROSECONDS_PER_MINUTE) for at in moments]
-        made = []
-        for row in zip(values, topics, cells(columns.tag), times, cells(columns.attributes), strict=True):
+        made: list[OutgoingMessage] = []
+        last: list[Any] = []
+        for value, *names in zip(values, topics, cells(columns.tag), times, cells(columns.attributes), strict=True):
             try:
-                made.append(_message(*row))
+                if names != last:  # rows that follow each other often differ only in their values
+                    maker, last = _maker(*names), names
+                made.append(maker(value))
             except ValueError as error:
                 raise bad_row(self.rows + len(made), error) from None
         self.rows += len(made)
@@ -150,14 +156,10 @@ class MessageMaker:
         return text
 
 
-def _message(
-    value: bytes | None, topic: str | None, tag: str | None, time: str, attributes: list[tuple[str, str | None]] | None
-) -> OutgoingMessage:
-    if value is None:
-        raise ValueError("column value is null; TubeMQ has no messages without a body")
+def _maker(topic: str | None, tag: str | None, time: str, attributes: list[tuple[str, str | None]] | None) -> Maker:
     if topic is None or not topic.strip():
         raise ValueError(f"column topic is {'null' if topic is None else 'blank'}, and the option topic is not given")
     pairs: Mapping[str, Any] = dict(attributes or ())
     if None in pairs.values():
         raise ValueError(f"column attributes has no value for the key {next(k for k in pairs if pairs[k] is None)!r}")
-    return OutgoingMessage.of(topic, value, tag=tag or "", time=time, attributes=pairs)
+    return message_maker(topic, tag or "", time, pairs)

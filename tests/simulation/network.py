@@ -6,14 +6,14 @@
 from __future__ import annotations
 
 import urllib.parse
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from tests.simulation.hub import Hub, Process
 from tests.simulation.stand_ins import current
-from tubeclient.errors import ConnectError, ConnectionLost
-from tubeclient.net.connection import Receiver, _Awaited
+from tubeclient.errors import ConnectError, ConnectionLost, TubeError
+from tubeclient.net.connection import _Awaited
 from tubeclient.wire.framing import Frame
 
 if TYPE_CHECKING:
@@ -127,7 +127,7 @@ class Connection:
             raise ConnectError(f"cannot connect to {address}: refused", address=address)
         self._server = server
         self._life = server.life
-        self._waiting: dict[int, Receiver] = {}
+        self._waiting: dict[int, Callable[[bytes | TubeError], None]] = {}
         self._serial = 0
         self._last_arrival = 0.0
         self._gone: ConnectionLost | None = None
@@ -178,7 +178,7 @@ class Connection:
             return
         receiver = self._waiting.pop(serial, None)
         if receiver is not None and self._gone is None and not self._process.dead:
-            self._process.run(lambda: receiver(Frame(serial, answer)), "settle")
+            self._process.run(lambda: receiver(answer), "settle")
 
     def end(self, why: str) -> None:
         """Break it, as the network or the server does."""

@@ -95,7 +95,7 @@ def test_a_consumer_counts_what_it_hands_over_and_how_far_it_is_behind(
 
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
 def test_a_forked_child_begins_with_nothing() -> None:
-    counts.count_acknowledged("forked", 1, 0.0)
+    counts.count_acknowledged("forked", 1, [0.0])
 
     def child() -> None:
         assert metrics.totals() == {}

@@ -59,7 +59,7 @@ def test_a_broker_out_of_order_rests_for_all_topics(routes: Routes, error: TubeE
         assert brokers_of(routes, topic, rest_ms - 1) == ({2} if rest_ms else {1, 2})
         assert brokers_of(routes, topic, rest_ms) == {1, 2}
     routes.failed(FAILING, error, 0)
-    routes.succeeded(PartitionKey(1, "clicks", 1))
+    routes.succeeded([PartitionKey(1, "clicks", 1)])
     assert brokers_of(routes, "clicks", 0) == {1, 2}
 
 
@@ -98,7 +98,7 @@ def test_whatever_happened_every_partition_gets_its_turn_again(start: int, histo
                 awake = turns(routes, len(routes.partitions("clicks")), now)
                 assert set(awake) == {key}
         elif what == "succeed":
-            routes.succeeded(KEYS[number])
+            routes.succeeded([KEYS[number]])
         elif what == "layout":
             routes.publish({}, layouts[:number], BROKERS)
         elif what == "wait":

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, as_completed, wait
 from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from typing import Any
@@ -15,7 +15,15 @@ from embedded_tubemq.common.catalogue import TopicConfig
 from embedded_tubemq.common.refusal import ConnectionFault
 from tests.tubeclient.stored import bodies, stored
 from tests.waiting import wait_for
-from tubeclient import ClientSettings, ConfigurationError, OutgoingMessage, Producer, TopicNotDeployed
+from tubeclient import (
+    ClientSettings,
+    ConfigurationError,
+    DeadlineExceeded,
+    OutgoingMessage,
+    Producer,
+    SendResult,
+    TopicNotDeployed,
+)
 from tubeclient.wire.methods import Method
 from tubeclient.wire.payload import decode_payload, java_string_hash
 
@@ -43,6 +51,27 @@ def test_many_messages_go_round_all_partitions_each_once(cluster: EmbeddedTubeMQ
     assert Counter(result.partition for result in results) == {result.partition: 100 for result in results}
     assert len({result.partition for result in results}) == 8
     assert bodies(cluster) == {b"%d" % n: 1 for n in range(800)}
+
+
+def test_futures_are_those_of_the_standard_library(cluster: EmbeddedTubeMQ, settings: ClientSettings) -> None:
+    """Whoever waits in its ways is woken, and each callback is called once, before the answer and after it."""
+    called: list[Future[SendResult]] = []
+    for broker_id in cluster.broker_ids:
+        cluster.broker_faults(broker_id).answer_delay_ms = 200
+    with Producer(settings) as producer:
+        producer.publish(["clicks"])
+        futures = producer.submit_many("clicks", [b"x"] * 20)
+        refused = producer.submit("clicks", b"y", timeout_ms=100)
+        for future in [*futures, refused]:
+            assert not future.cancel()
+            future.add_done_callback(called.append)
+        assert {*as_completed(futures, 30)} == {*futures}
+        assert wait([*futures, refused], 30).not_done == set()
+        assert isinstance(refused.exception(0), DeadlineExceeded)
+        assert {future.result(0).partition.topic for future in futures} == {"clicks"}
+        futures[0].add_done_callback(called.append)
+        producer.flush()
+    assert Counter(called) == Counter([*futures, refused, futures[0]])
 
 
 @pytest.mark.parametrize("code", [403, 503])

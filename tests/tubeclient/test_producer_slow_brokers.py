@@ -63,6 +63,19 @@ def test_a_broker_that_takes_no_connection_holds_up_no_other(cluster: EmbeddedTu
     assert bodies(cluster, "single") == {b"%d" % number: 1 for number in range(SENDS)}
 
 
+def test_messages_that_are_stuck_leave_the_other_places(cluster: EmbeddedTubeMQ, settings: ClientSettings) -> None:
+    """Also where fewer places are left than a caller waits for."""
+    limits = replace(settings, connect_timeout_ms=LONGER_MS, retry_limit_ms=60_000)
+    with Producer(limits, max_in_flight=8) as producer, port_that_drops_connections() as port:
+        producer.publish(["clicks", "single"])
+        separate(producer, port)
+        stuck = producer.submit_many("clicks", [b"x"] * 7)
+        for future in producer.submit_many("single", [b"y"] * SENDS, timeout_ms=LIMIT_MS):
+            assert future.result(30)
+        assert not any(future.done() for future in stuck)
+        producer.close(timeout_ms=0)
+
+
 def test_messages_to_a_broker_that_reads_slowly_are_errors_in_time(
     cluster: EmbeddedTubeMQ, settings: ClientSettings
 ) -> None:

@@ -73,6 +73,11 @@ class Routes:
         rest. `avoid` is taken only if all others rest. PartitionUnavailable if there are no partitions."""
         keys = self.partitions(topic)
         count = len(keys)
+        if count and avoid is None and not self._resting_until_ms:  # nearly always, and messages are many
+            step = self._next[topic]
+            self._next[topic] = step + 1
+            key = keys[step % count]
+            return key, self._brokers[key.broker_id]
         if not count:
             what = "the master lists no partition to write to" if topic in self else "the topic is not published"
             raise PartitionUnavailable(what, code=423, context=f"sending to topic {topic}")
@@ -93,11 +98,12 @@ class Routes:
         resting = self._resting_until_ms
         return bool(resting) and max(resting.get(key, 0), resting.get(key.broker_id, 0)) > now_ms
 
-    def succeeded(self, key: PartitionKey) -> None:
-        """A partition took a message: its failures are over, and its broker's rest."""
-        if self._failures or self._resting_until_ms:  # seldom, and this runs for each message
-            self._failures.pop(key, None)
-            self._resting_until_ms.pop(key.broker_id, None)
+    def succeeded(self, keys: Iterable[PartitionKey]) -> None:
+        """Partitions took messages: their failures are over, and their brokers' rests."""
+        if self._failures or self._resting_until_ms:  # seldom, and messages are many
+            for key in keys:
+                self._failures.pop(key, None)
+                self._resting_until_ms.pop(key.broker_id, None)
 
     def failed(self, key: PartitionKey, error: TubeError, now_ms: float) -> None:
         """Record the error, or the missing answer, of a partition's broker. The partition rests after more than three

@@ -6,80 +6,67 @@ import random
 import threading
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from concurrent.futures._base import RUNNING
 from functools import partial
 from math import inf
 from queue import SimpleQueue
 from time import monotonic
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 from tubeclient.counts import Sample, count_acknowledged, count_failed, count_given_up, in_flight
-from tubeclient.errors import (
-    ClientClosed,
-    DeadlineExceeded,
-    NotAvailable,
-    ProtocolError,
-    TransportError,
-    TubeError,
-    status_error,
-)
+from tubeclient.errors import ClientClosed, DeadlineExceeded, NotAvailable, TransportError, TubeError
 from tubeclient.flows.effects import backoff_ms
 from tubeclient.flows.produce import Routes
-from tubeclient.keys import PartitionKey
+from tubeclient.keys import BrokerInfo, PartitionKey
 from tubeclient.metrics import show
 from tubeclient.net.connection import Connection
 from tubeclient.net.pool import ConnectionPool
-from tubeclient.net.waiting import Alarm, Bell, OneThread, Outcome
+from tubeclient.net.waiting import Alarm, Bell, OneThread, Outcome, OutcomeLock, settle
 from tubeclient.producing.outgoing import OutgoingMessage
-from tubeclient.wire.envelope import decode_response, parse_message
-from tubeclient.wire.framing import Frame
-from tubeclient.wire.methods import Method
-from tubeclient.wire.proto import broker_pb2
+from tubeclient.wire.sends import Sendable, SendResult, take_sent
 
 _JOIN_SECONDS = 5.0
 _WATCH_SECONDS = 0.5
+_ROOM_SECONDS = 0.005
 _MESSAGES_PER_WRITE = 200
-_SEND_ID = Method.SEND_MESSAGE.spec.method_id
 
 
-class SendResult(NamedTuple):
-    """Where a message was stored. `offset` is its index offset, or None if the broker did not return one."""
+class InFlight(Outcome[SendResult]):
+    """A message in flight, and the future of its answer. Between two attempts it `rests`."""
 
-    partition: PartitionKey
-    offset: int | None
-    message_id: int
-
-
-@dataclass(slots=True, eq=False)
-class InFlight:
-    """A message in flight. Between two attempts it `rests`."""
-
-    message: OutgoingMessage
-    deadline: float  # by monotonic(), seconds
-    answer: Outcome[SendResult] = field(default_factory=Outcome)
-    submitted: float = field(default_factory=monotonic)
-    attempts: int = 0
-    rests: bool = False
-    due: float = inf
-    """When the next attempt comes, or the present one is late."""
-    tried: PartitionKey | None = None
-    """By the last attempt, as all below."""
+    rests = False
     fault: TubeError | None = None
-    connection: Connection | None = None
-    """Over which it was written, or is being written. None: it waits in its broker's queue."""
-    serial: int | None = None
-    """The request's number on that connection, once it is written."""
+    """Of the last attempt."""
 
-    def __post_init__(self) -> None:
-        self.answer.set_running_or_notify_cancel()  # a submitted message cannot be cancelled
+    def __init__(self, message: OutgoingMessage, deadline: float, submitted: float, lock: OutcomeLock) -> None:
+        """Times are by monotonic(), in seconds."""
+        super().__init__(lock)
+        self._state = RUNNING  # a submitted message cannot be cancelled
+        self.message: OutgoingMessage = message
+        self.deadline = deadline
+        self.submitted = submitted
+        self.attempts = 0
+        self.number = 0
+        """Of the present attempt; another one once it is over."""
+        self.due = inf
+        """When the next attempt comes, or the present one is late."""
+        self.tried: PartitionKey | None = None
+        """By the last attempt, as all below."""
+        self.connection: Connection | None = None
+        """Over which it was written, or is being written. None: it waits in its broker's queue."""
+        self.serial: int | None = None
+        """The request's number on that connection, once it is written."""
 
 
-Attempt: TypeAlias = tuple[InFlight, int]
-"""A message, and the number of an attempt; what comes of an attempt that is over comes to nothing."""
+Attempt: TypeAlias = tuple[InFlight, int, PartitionKey]
+"""A message, and number and partition of an attempt; what comes of an attempt that is over comes to nothing."""
+
+_SETTLED = OutgoingMessage("", b"", 0, "", "")
+"""Instead of a settled message, whose future may be kept."""
 
 
 class Delivery:
-    """Delivers messages over `routes`. `encode` makes the request's stream for a message and its partition.
+    """Delivers messages over `routes`. `encode` makes the frames for messages, their partitions and serial numbers.
 
     Its thread chooses the partitions and watches the time, and a thread per broker sends. Callers only hand messages
     over, in one step that cannot be interrupted. Hold `lock` to change the routes. Futures are settled without it."""
@@ -88,7 +75,7 @@ class Delivery:
         self,
         pool: ConnectionPool,
         routes: Routes,
-        encode: Callable[[OutgoingMessage, PartitionKey], bytes],
+        encode: Callable[[list[Sendable], list[PartitionKey], list[int]], bytes],
         max_in_flight: int,
     ) -> None:
         self.lock = threading.Lock()  # guards the routes and everything below
@@ -124,9 +111,9 @@ class Delivery:
             elif closing or messages[0].deadline <= monotonic():
                 break
             else:
-                self._room.wait_for(
-                    self.lock, lambda: self._closing or self._places() > 0, messages[0].deadline - monotonic()
-                )
+                self._await_room(messages[0].deadline - monotonic())
+        if position == len(messages):
+            return
         rest = messages[position:]
         with self.lock:
             self._on_the_way.update(rest)
@@ -139,7 +126,14 @@ class Delivery:
                     f"a message to topic {topic} could not be sent in time: {self._max_in_flight} are in flight. "
                     "Allow more time, or a larger max_in_flight"
                 )
-            self._settle(one, error)
+            self._give_up(one, error)
+
+    def _await_room(self, seconds: float) -> None:
+        """Wait until a quarter of the places is free, as to be woken for each takes longer than to send a message. Not
+        for long: messages may be stuck in the others."""
+        some = self._max_in_flight // 4 + 1
+        until = min(seconds, _ROOM_SECONDS)
+        self._room.wait_for(self.lock, lambda: self._closing or self._places() >= some, until)
 
     def flush(self, timeout: float) -> bool:
         """Wait until all messages now in flight are settled; False if that takes more than `timeout` s."""
@@ -200,13 +194,13 @@ class Delivery:
             if now >= self._first_due:
                 due = [one for one in self._on_the_way if one.due <= now]
                 self._first_due = min((one.due for one in self._on_the_way if one.due > now), default=inf)
-            late = [(one, one.attempts) for one in due if not one.rests]
+            late = [(one, one.number) for one in due if not one.rests]
             next_due = self._first_due
         if late:
             self._end_late(late)
         for one in due:
             if one.rests and one.deadline <= now:
-                self._settle(one, _gave_up(one))
+                self._give_up(one, _gave_up(one))
         again = [one for one in due if one.rests and one.deadline > now]
         if coming or again:
             self._attempt([*again, *coming])
@@ -215,24 +209,28 @@ class Delivery:
 
     def _attempt(self, messages: Sequence[InFlight]) -> None:
         """Queue each message for the broker of its topic's next partition."""
-        by_broker: dict[str, list[Attempt]] = {}
+        by_broker: dict[BrokerInfo, list[Attempt]] = {}
         nowhere: list[tuple[InFlight, TubeError]] = []
         with self.lock:
             now_ms = monotonic() * 1000
             for one in messages:
+                if one not in self._on_the_way:  # a callback closed the producer
+                    continue
                 one.attempts += 1
-                one.rests, one.connection, one.serial = False, None, None
+                if one.rests:
+                    one.rests, one.connection, one.serial = False, None, None
                 try:
                     one.tried, broker = self._routes.choose(one.message.topic, now_ms, one.tried)
                 except TubeError as error:
                     one.tried = None
                     nowhere.append((one, error))
                 else:  # its time runs from now on, as a broker that reads slowly may hold up its thread for any time
-                    self._set_due(one, one.deadline)
-                    by_broker.setdefault(broker.address, []).append((one, one.attempts))
+                    one.due = one.deadline
+                    by_broker.setdefault(broker, []).append((one, one.number, one.tried))
+            self._first_due = min([self._first_due, *[one.deadline for one in messages]])
         for one, why in nowhere:
-            self._failed((one, one.attempts), why)
-        for address, attempts in by_broker.items():
+            self._failed(one, one.number, why)
+        for address, attempts in [(broker.address, attempts) for broker, attempts in by_broker.items()]:
             if address not in self._queues:
                 queue: SimpleQueue[list[Attempt]] = SimpleQueue()
                 thread = OneThread(partial(self._send_to, address, queue), f"tubeclient-send-{address}")
@@ -242,10 +240,10 @@ class Delivery:
                 thread.ensure()
                 queue.put(attempts)
             except RuntimeError as error:  # the system is out of threads for now
-                for attempt in attempts:
-                    self._failed(attempt, _fault(error, address))
+                for one, number, _ in attempts:
+                    self._failed(one, number, _fault(error, address))
 
-    def _end_late(self, late: Sequence[Attempt]) -> None:
+    def _end_late(self, late: Sequence[tuple[InFlight, int]]) -> None:
         """End attempts that are late, and connections where nobody wants any more what is being written: it would hold
         up all that comes after it."""
         stuck: set[Connection | None] = set()
@@ -258,7 +256,7 @@ class Delivery:
             else:
                 one.connection.forget(one.serial)
                 text = f"no answer in time to a message sent to {one.tried}"
-            self._failed((one, number), DeadlineExceeded(text))
+            self._failed(one, number, DeadlineExceeded(text))
         if stuck:
             with self.lock:
                 stuck -= {one.connection for one in self._on_the_way if not one.rests and one.serial is None}
@@ -272,7 +270,7 @@ class Delivery:
             left = list(self._on_the_way)
         for one in left:
             topic = one.message.topic
-            self._settle(one, ClientClosed(f"the producer was closed before a message to topic {topic} was answered"))
+            self._give_up(one, ClientClosed(f"the producer was closed before a message to topic {topic} was answered"))
 
     # A thread of one broker
 
@@ -293,60 +291,67 @@ class Delivery:
         except Exception as error:  # any error ends only these messages' attempt
             while not queue.empty():
                 attempts += queue.get()
-            for attempt in attempts:
-                self._failed(attempt, _fault(error, address))
+            for one, number, _ in attempts:
+                self._failed(one, number, _fault(error, address))
 
     def _write(self, connection: Connection, attempts: Sequence[Attempt]) -> None:
         now = monotonic()
-        wanted: list[tuple[InFlight, int, PartitionKey]] = []
         with self.lock:
-            for one, number in attempts:
-                if one.deadline > now and not self._is_over(one, number) and one.tried is not None:
-                    one.connection = connection
-                    wanted.append((one, number, one.tried))
+            wanted = [each for each in attempts if each[0].number == each[1] and each[0].deadline > now]
+            for one, _, _ in wanted:
+                one.connection = connection
+            messages: list[Sendable] = [one.message for one, _, _ in wanted]
         if not wanted:
             return
-        streams = [self._encode(one.message, key) for one, _, key in wanted]
-        serials = connection.post(streams, [partial(self._answered, *attempt) for attempt in wanted])
+        keys = [key for _, _, key in wanted]
+        serials = connection.post(wanted, partial(self._encode, messages, keys), self._answered)
         due = monotonic() + self._answer_seconds
         with self.lock:
             for (one, number, _), serial in zip(wanted, serials, strict=True):
-                if self._is_over(one, number):
-                    connection.forget(serial)
-                else:
+                if one.number == number:
                     one.serial = serial
-                    self._set_due(one, min(due, one.deadline))
+                    one.due = min(due, one.deadline)
+                else:
+                    connection.forget(serial)
+            self._first_due = min(self._first_due, due)
 
     # Any thread
 
-    def _set_due(self, one: InFlight, due: float) -> None:
-        """Call with the lock held."""
-        one.due = due
-        self._first_due = min(self._first_due, due)
-
-    def _is_over(self, one: InFlight, number: int) -> bool:
-        """Whether that attempt is over; call with the lock held."""
-        return one.rests or one.attempts != number or one not in self._on_the_way
-
-    def _answered(self, one: InFlight, number: int, key: PartitionKey, answer: Frame | TubeError) -> None:
+    def _answered(self, attempts: list[Attempt], answers: list[bytes] | TubeError) -> None:
+        results: Sequence[SendResult | Exception]
         try:
-            if isinstance(answer, TubeError):
-                raise answer
-            result = _result_of(answer, key)
+            if isinstance(answers, TubeError):
+                raise answers
+            results = take_sent(answers, [key for _, _, key in attempts])
         except Exception as error:  # any other error too: otherwise nobody would see it
-            self._failed((one, number), _fault(error, str(key)))
-            return
+            results = [error] * len(attempts)
+        stored: list[tuple[InFlight, SendResult]] = []
+        failed: list[tuple[InFlight, int, TubeError]] = []
+        by_topic: dict[str, list[InFlight]] = {}
         with self.lock:
-            over = self._is_over(one, number)
-            if not over:
-                self._routes.succeeded(key)
-        if not over:
-            self._settle(one, result)
+            now = monotonic()
+            for (one, number, key), result in zip(attempts, results, strict=True):
+                if not isinstance(result, SendResult):
+                    failed.append((one, number, _fault(result, str(key))))
+                elif one.number == number:
+                    one.number += 1
+                    stored.append((one, result))
+                    by_topic.setdefault(key.topic, []).append(one)
+            self._on_the_way.difference_update([one for one, _ in stored])
+            self._routes.succeeded(result.partition for _, result in stored)
+            for topic, ended in by_topic.items():
+                payload_bytes = sum([len(one.message.payload) for one in ended])
+                count_acknowledged(topic, payload_bytes, [now - one.submitted for one in ended])
+            self._room.ring()
+        for one, _ in stored:
+            one.message = _SETTLED
+        settle(stored)
+        for one, number, fault in failed:
+            self._failed(one, number, fault)
 
-    def _failed(self, attempt: Attempt, error: TubeError) -> None:
-        one, number = attempt
+    def _failed(self, one: InFlight, number: int, error: TubeError) -> None:
         with self.lock:
-            if self._is_over(one, number):
+            if one.number != number:
                 return
             now = monotonic()
             one.fault = error
@@ -356,30 +361,27 @@ class Delivery:
             again = passes and now < one.deadline and not self._closed
             count_failed(one.message.topic, error, again=again)
             if again:
+                one.number += 1
                 one.rests = True
-                self._set_due(one, min(now + backoff_ms(one.attempts - 1, random.random()) / 1000, one.deadline))
+                one.due = min(now + backoff_ms(one.attempts - 1, random.random()) / 1000, one.deadline)
+                self._first_due = min(self._first_due, one.due)
         if again:
             self._work.set()
         else:
-            self._settle(one, _gave_up(one) if passes else error)
+            self._give_up(one, _gave_up(one) if passes else error)
 
-    def _settle(self, one: InFlight, result: SendResult | TubeError) -> None:
+    def _give_up(self, one: InFlight, error: TubeError) -> None:
         """End a message, unless that was done before."""
         with self.lock:
             if one not in self._on_the_way:
                 return
+            one.number += 1
             self._on_the_way.remove(one)
-            message = one.message
-            if isinstance(result, TubeError):
-                self.given_up[message.topic] += 1
-                count_given_up(message.topic, result)
-            else:
-                count_acknowledged(message.topic, len(message.payload), monotonic() - one.submitted)
+            self.given_up[one.message.topic] += 1
+            count_given_up(one.message.topic, error)
             self._room.ring()
-        if isinstance(result, TubeError):
-            one.answer.set_exception(result)
-        else:
-            one.answer.set_result(result)
+        one.message = _SETTLED
+        one.set_exception(error)
 
 
 def _fault(error: Exception, where: str) -> TubeError:
@@ -395,14 +397,3 @@ def _gave_up(one: InFlight) -> DeadlineExceeded:
     late = DeadlineExceeded(f"gave up sending to topic {one.message.topic} after {one.attempts} attempts: {one.fault}")
     late.__cause__ = one.fault
     return late
-
-
-def _result_of(answer: Frame, key: PartitionKey) -> SendResult:
-    """What a broker's answer to a message says. Raises the error of its code, ProtocolError."""
-    part = decode_response(answer.stream, _SEND_ID)
-    response = parse_message(broker_pb2.SendMessageResponseB2P, part.data)
-    if response.errCode != 200:
-        raise status_error(response.errCode, response.errMsg, context=f"sending to {key}", partition=str(key))
-    if not response.HasField("messageId"):
-        raise ProtocolError(f"the broker stored a message for {key} but returned no messageId")
-    return SendResult(key, response.appendOffset if response.HasField("appendOffset") else None, response.messageId)

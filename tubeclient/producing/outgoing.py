@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
-from typing import NamedTuple
+from functools import lru_cache
+from typing import NamedTuple, TypeAlias
 
 from tubeclient.errors import ConfigurationError
 from tubeclient.names import tag_name, topic_name
@@ -38,7 +39,7 @@ class OutgoingMessage(NamedTuple):
         ConfigurationError for what no cluster accepts: an invalid topic or tag, an empty body, attributes with "," or
         "=", and for a time that no reader could parse.
         """
-        return cls.of_each(topic, [body], tag=tag, time=time, attributes=attributes)[0]
+        return message_maker(topic, tag, time, attributes or {})(body)
 
     @classmethod
     def of_each(
@@ -54,9 +55,37 @@ class OutgoingMessage(NamedTuple):
         if isinstance(bodies, str | bytes | bytearray | memoryview) or not isinstance(bodies, Iterable):
             kind = type(bodies).__name__
             raise ConfigurationError(f"messages to topic {topic} are given as a list of bodies, not as one {kind}")
-        topic, tag, time = topic_name(topic), _checked_tag(tag), message_time_text(time)
-        text = encode_attributes(attributes or {}, tag, time)
-        return [cls(topic, *encode_payload(_checked_body(topic, body), text), tag, time) for body in bodies]
+        return list(map(message_maker(topic, tag, time, attributes or {}), bodies))
+
+
+Maker: TypeAlias = Callable[[bytes], OutgoingMessage]
+"""Makes messages of bodies; ConfigurationError as of `OutgoingMessage.of`."""
+
+
+def message_maker(topic: str, tag: str, time: str | datetime, attributes: Mapping[str, str]) -> Maker:
+    """What makes messages that differ only in their bodies. Arguments and errors are those of `OutgoingMessage.of`."""
+    time = message_time_text(time)
+    try:
+        return _known(topic, tag, time, *attributes.items())
+    except (AttributeError, TypeError):  # no map, or one of what cannot be hashed: that has its own error
+        return _new_maker(topic, tag, time, attributes)
+
+
+@lru_cache(16)
+def _known(topic: str, tag: str, time: str, *attributes: tuple[str, str]) -> Maker:
+    return _new_maker(topic, tag, time, dict(attributes))
+
+
+def _new_maker(topic: str, tag: str, time: str, attributes: Mapping[str, str]) -> Maker:
+    topic, tag, new = topic_name(topic), _checked_tag(tag), tuple.__new__
+    start, flag = encode_payload(b"", encode_attributes(attributes, tag, time))
+
+    def made(body: bytes) -> OutgoingMessage:
+        if type(body) is not bytes or not body:
+            body = _checked_body(topic, body)
+        return new(OutgoingMessage, (topic, start + body, flag, tag, time))  # as the class itself does it, but faster
+
+    return made
 
 
 def _checked_tag(tag: str) -> str:

@@ -28,26 +28,21 @@ from tubeclient.flows.hold_group import HEARTBEAT_INTERVAL_MS
 from tubeclient.flows.patience import given_ms
 from tubeclient.flows.produce import ProducerSession, Routes
 from tubeclient.identity import host_name, new_client_id, own_address
-from tubeclient.keys import PartitionKey
 from tubeclient.names import topic_names
 from tubeclient.net.forgotten import Watch
 from tubeclient.net.fork import ProcessBound
 from tubeclient.net.pool import ConnectionPool
 from tubeclient.net.runner import FlowRunner
-from tubeclient.net.waiting import OneThread
-from tubeclient.producing.delivery import Delivery, InFlight, SendResult
+from tubeclient.net.waiting import OneThread, OutcomeLock
+from tubeclient.producing.delivery import Delivery, InFlight
 from tubeclient.producing.outgoing import OutgoingMessage
 from tubeclient.settings import ClientSettings, checked_settings
-from tubeclient.wire.envelope import encode_request
-from tubeclient.wire.methods import Method
-from tubeclient.wire.payload import checksum
-from tubeclient.wire.proto import broker_pb2
+from tubeclient.wire.sends import SendEncoder, SendResult
 
 __all__ = ["Producer", "SendResult"]
 
 _log = logging.getLogger(__name__)
 
-_SEND = Method.SEND_MESSAGE.spec
 _JOIN_SECONDS = 5.0
 _END_SECONDS = 10.0
 """How long the end of a program waits for messages of a producer that nobody closed."""
@@ -83,17 +78,16 @@ class Producer(ProcessBound):
         self.client_id = new_client_id("producer", "Producer")
         """The client id at master and brokers."""
         masters = masters_of(self._settings)
-        self._authority = masters.authority
         self._session = ProducerSession(masters, self.client_id, host_name())
         self._session_lock = threading.Lock()  # held while the master is asked
         self._registered = False
         self._pool = ConnectionPool(self._settings)
         self._runner = FlowRunner(self._pool)
         self._routes = Routes()
-        self._delivery = Delivery(self._pool, self._routes, self._encode, max_in_flight)
+        encoder = SendEncoder(self.client_id, own_address(), settings.rpc_timeout_ms, masters.authority.to_broker)
+        self._delivery = Delivery(self._pool, self._routes, encoder.frames, max_in_flight)
         self._heartbeats = OneThread(self._beat, "tubeclient-producer")
         self._closed = threading.Event()
-        self._sent_from = own_address()
         self._watch = Watch("a Producer", self._end)
 
     @property
@@ -212,7 +206,8 @@ class Producer(ProcessBound):
         over the topic's limit, or of a topic not published. Waits while `max_in_flight` messages are in flight; if that
         takes too long, the future has the error. Callbacks of the future must not wait for this producer.
         """
-        return self.submit_many(topic, [body], tag=tag, time=time, attributes=attributes, timeout_ms=timeout_ms)[0]
+        message = OutgoingMessage.of(topic, body, tag=tag, time=time, attributes=attributes)
+        return self.submit_each([message], timeout_ms=timeout_ms)[0]
 
     def submit_many(
         self,
@@ -224,7 +219,7 @@ class Producer(ProcessBound):
         attributes: Mapping[str, str] | None = None,
         timeout_ms: float | None = None,
     ) -> list[Future[SendResult]]:
-        """Send messages that differ only in their bodies, with few writes: several times faster than one by one.
+        """Send messages that differ only in their bodies: faster than one by one.
 
         The futures are in the order of the bodies. Raises as `submit` does, before anything is sent.
         """
@@ -234,18 +229,20 @@ class Producer(ProcessBound):
     def submit_each(
         self, messages: Sequence[OutgoingMessage], *, timeout_ms: float | None = None
     ) -> list[Future[SendResult]]:
-        """Send messages that may differ in everything, with few writes, like `submit_many`.
+        """Send messages that may differ in everything, like `submit_many`.
 
         The futures are in the order of the messages. Raises as `submit` does, before anything is sent.
         """
         self._check_open()
         messages = list(messages)  # a generator, which is no Sequence but may be given, gives them once
-        deadline = monotonic() + self._seconds(timeout_ms)
+        now = monotonic()
+        deadline = now + self._seconds(timeout_ms)
         longest: dict[str, int] = {}
         for message in messages:
             if not isinstance(message, OutgoingMessage):  # messages come by the thousand, so call only for errors
                 checked_kind(message, OutgoingMessage, "a message", 'OutgoingMessage.of("clicks", b"hello", tag="web")')
-            longest[message.topic] = max(longest.get(message.topic, 0), len(message.payload))
+            if (size := len(message.payload)) > longest.get(message.topic, -1):
+                longest[message.topic] = size
         for topic, size in longest.items():
             if topic not in self._routes:
                 raise ConfigurationError(f"topic {topic} was not published; call publish([{topic!r}]) first")
@@ -253,9 +250,10 @@ class Producer(ProcessBound):
                 raise ConfigurationError(
                     f"a message of {size} bytes, attributes included, exceeds topic {topic}'s limit of {limit} bytes"
                 )
-        in_flight = [InFlight(message, deadline) for message in messages]
+        lock = OutcomeLock()
+        in_flight = [InFlight(message, deadline, now, lock) for message in messages]
         self._delivery.submit(in_flight)
-        return [one.answer for one in in_flight]
+        return [*in_flight]
 
     def send(
         self,
@@ -330,19 +328,3 @@ class Producer(ProcessBound):
 
     def _seconds(self, timeout_ms: float | None) -> float:
         return (self._settings.retry_limit_ms if timeout_ms is None else max(0.0, given_ms(timeout_ms))) / 1000
-
-    def _encode(self, message: OutgoingMessage, key: PartitionKey) -> bytes:
-        request = broker_pb2.SendMessageRequestP2B(
-            clientId=self.client_id,
-            topicName=message.topic,
-            partitionId=key.partition_id,
-            data=message.payload,
-            flag=message.flag,
-            checkSum=checksum(message.payload),
-            sentAddr=self._sent_from,
-            msgType=message.tag or None,
-            msgTime=message.time or None,
-        )
-        self._authority.to_broker(request)
-        body = request.SerializeToString()
-        return encode_request(_SEND.service, _SEND.method_id, body, self._settings.rpc_timeout_ms)

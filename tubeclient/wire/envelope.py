@@ -74,24 +74,20 @@ def _header(kind: type[Any], data: bytes) -> Any:
 
 def encode_request(service: int, method_id: int, body: bytes, timeout_ms: int) -> bytes:
     """Return a request's stream. Servers drop a request, or its answer, once it is older than `timeout_ms`."""
-    start = _request_body_start(method_id, timeout_ms)
+    headers, start = request_start(service, method_id, timeout_ms)
     size = varint(len(body))
     whole = varint(len(start) + len(_REQUEST_TAG) + len(size) + len(body))
-    return b"".join((_request_headers(service), whole, start, _REQUEST_TAG, size, body))
+    return b"".join((headers, whole, start, _REQUEST_TAG, size, body))
 
 
 @lru_cache(maxsize=64)
-def _request_body_start(method_id: int, timeout_ms: int) -> bytes:
-    """All of a RequestBody but its last field, the call's message."""
-    return rpc_pb2.RequestBody(method=method_id, timeout=timeout_ms).SerializeToString()
-
-
-@cache
-def _request_headers(service: int) -> bytes:
-    return _join(
+def request_start(service: int, method_id: int, timeout_ms: int) -> tuple[bytes, bytes]:
+    """What comes before a RequestBody's length, and all of that body but its last field, the call's message."""
+    headers = _join(
         rpc_pb2.RpcConnHeader(flag=_REQUEST_FLAG),
         rpc_pb2.RequestHeader(serviceType=service, protocolVer=PROTOCOL_VERSION),
     )
+    return headers, rpc_pb2.RequestBody(method=method_id, timeout=timeout_ms).SerializeToString()
 
 
 def decode_request(stream: bytes) -> Request:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import struct
 from typing import NamedTuple
 
+from tubeclient.core import CORE
 from tubeclient.errors import ProtocolError
 
 BLOCK_BYTES = 8192
@@ -97,6 +98,9 @@ class FrameDecoder:
         frames: list[Frame] = []
         start = 0
         with memoryview(self._buffer) as view:
+            if CORE is not None and not self._block_ends and self._end <= _BUFFER_BYTES:
+                start, whole = CORE.take_frames(bytes(view[: self._end]))
+                frames += map(Frame._make, whole)
             while (frame_end := self._scan(start)) is not None:
                 stream = b"".join(view[begin:end] for begin, end in self._block_ends)  # copies each byte once
                 frames.append(Frame(_HEADER.unpack_from(view, start)[1], stream))

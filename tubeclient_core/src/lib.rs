@@ -1,4 +1,5 @@
-//! The compiled core of pyspark-tubeclient: messages from the bytes of a broker's answer to Arrow columns.
+//! The compiled core of pyspark-tubeclient: messages from the bytes of a broker's answer to Arrow columns, and from a
+//! producer to frames.
 //!
 //! It takes what brokers and producers usually write. Of anything else it says "not mine", with `None`, and the plain
 //! Python code decides, which is the reference: so errors have one author. It never fails for bytes.
@@ -6,6 +7,7 @@
 mod columns;
 mod messages;
 mod packs;
+mod sends;
 mod wire;
 
 use pyo3::prelude::*;
@@ -18,6 +20,8 @@ mod tubeclient_core {
     use super::messages::{Messages, take_messages};
     #[pymodule_export]
     use super::packs::take_packs;
+    #[pymodule_export]
+    use super::sends::{encode_sends, take_frames, take_sent};
 
     #[pymodule_init]
     fn init(module: &super::Bound<'_, super::PyModule>) -> super::PyResult<()> {

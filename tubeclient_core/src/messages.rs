@@ -104,7 +104,7 @@ impl Messages {
 }
 
 /// CRC-32 without its sign bit, as brokers store it.
-fn checksum(payload: &[u8]) -> i32 {
+pub fn checksum(payload: &[u8]) -> i32 {
     (crc32fast::hash(payload) & 0x7FFF_FFFF) as i32
 }
 

@@ -21,15 +21,15 @@ pub struct Message {
     pub payload: Range<usize>,
 }
 
-struct Reader<'a> {
-    data: &'a [u8],
-    at: usize,
-    end: usize,
+pub struct Reader<'a> {
+    pub data: &'a [u8],
+    pub at: usize,
+    pub end: usize,
 }
 
 impl Reader<'_> {
     /// A varint of at most so many bytes; brokers may pad them.
-    fn varint(&mut self, most: usize) -> Option<u64> {
+    pub fn varint(&mut self, most: usize) -> Option<u64> {
         let mut value = 0;
         for number in 0..most {
             let byte = *self.data[..self.end].get(self.at)?;
@@ -42,12 +42,12 @@ impl Reader<'_> {
         None
     }
 
-    fn value(&mut self) -> Option<u64> {
+    pub fn value(&mut self) -> Option<u64> {
         self.varint(10)
     }
 
     /// Number and wire type of a field.
-    fn tag(&mut self) -> Option<u64> {
+    pub fn tag(&mut self) -> Option<u64> {
         let start = self.at;
         let tag = self.varint(5)?;
         (self.at == start + 1 || self.data[self.at - 1] != 0).then_some(tag)
@@ -63,13 +63,13 @@ impl Reader<'_> {
         Some(start..end)
     }
 
-    fn block(&mut self) -> Option<Range<usize>> {
+    pub fn block(&mut self) -> Option<Range<usize>> {
         let length = self.varint(5)?;
         self.skip(length)
     }
 
     /// The value of a field that has none but to be passed over.
-    fn pass(&mut self, tag: u64) -> Option<()> {
+    pub fn pass(&mut self, tag: u64) -> Option<()> {
         match tag & 7 {
             0 => self.value().map(drop),
             1 => self.skip(8).map(drop),
