@@ -31,7 +31,7 @@ help: ## List the targets
 
 setup: $(STAMPS)/packages $(STAMPS)/core $(STAMPS)/spark-home $(STAMPS)/apache $(STAMPS)/avro $(STAMPS)/protoc ## Make .venv and fetch what `make test` needs
 
-setup-all: setup $(STAMPS)/spark40 $(STAMPS)/spark43 $(STAMPS)/prometheus ## The same for `make test-all`: Spark 4.0 and 4.3, Prometheus
+setup-all: setup $(STAMPS)/spark40 $(STAMPS)/spark43 $(STAMPS)/yarn $(STAMPS)/prometheus ## The same for `make test-all`: Spark 4.0 and 4.3, YARN, Prometheus
 
 demo: $(STAMPS)/packages $(STAMPS)/delta ## Run the demonstration: embedded TubeMQ, Spark, Delta, on this machine
 	@$(BIN)/python jobs/demo.py
@@ -167,6 +167,10 @@ $(STAMPS)/apache: $(STAMPS)/packages tests/apache/jars.py tools/maven_jars.py
 
 $(STAMPS)/avro: $(STAMPS)/packages tests/spark_avro.py tools/maven_jars.py
 	$(BIN)/python -m tests.spark_avro
+	@touch $@
+
+$(STAMPS)/yarn: $(STAMPS)/packages tests/yarn_cluster.py tools/maven_jars.py
+	$(BIN)/python -m tests.yarn_cluster
 	@touch $@
 
 $(STAMPS)/kafka: $(STAMPS)/packages bench/kafka_jars.py tools/maven_jars.py

@@ -16,6 +16,7 @@ import os
 import shutil
 import subprocess
 import sys
+import sysconfig
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -25,7 +26,15 @@ from tools.fetch_jars import resolve
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["JAVA_OPTIONS", "PIP_SPARK_HOME", "SPARK_HOME", "bare_python", "class_archive", "delta_confs"]
+__all__ = [
+    "JAVA_OPTIONS",
+    "PIP_SPARK_HOME",
+    "SPARK_HOME",
+    "bare_python",
+    "class_archive",
+    "delta_confs",
+    "lacking_python",
+]
 
 ROOT = Path(__file__).resolve().parents[1]
 _MAKE_SECONDS = 300.0
@@ -92,6 +101,15 @@ def bare_python(folder: Path) -> Path:
     python.write_text(f'#!/bin/sh\nexec {sys.executable} -S "$@"\n')
     python.chmod(0o755)
     return folder
+
+
+def lacking_python(folder: Path) -> Path:
+    """A python3 in a new folder, which finds the installed packages, and this project only on PYTHONPATH."""
+    python = bare_python(folder) / "python3"
+    # Without "site" the link to this project in the packages' folder has no effect.
+    path = f'PYTHONPATH="$PYTHONPATH:{sysconfig.get_paths()["purelib"]}"'
+    python.write_text(f'#!/bin/sh\n{path} exec {sys.executable} -S "$@"\n')
+    return python
 
 
 def _session(confs: dict[str, str]) -> SparkSession:

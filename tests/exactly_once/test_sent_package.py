@@ -6,8 +6,6 @@ import json
 import os
 import re
 import shutil
-import sys
-import sysconfig
 import uuid
 from pathlib import Path
 
@@ -19,7 +17,7 @@ from tests.distributions import ROOT, Distributions
 from tests.exactly_once.job import SPARK
 from tests.exactly_once.processes import Child, none_left
 from tests.exactly_once.spark_cluster import SparkCluster
-from tests.spark_home import SPARK_HOME
+from tests.spark_home import SPARK_HOME, lacking_python
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
 
@@ -63,17 +61,6 @@ with open(told, "w") as file:
 """
 
 
-def python(folder: Path, more: str) -> Path:
-    """A folder with a python3 that has the packages of this one, but this project only if `more` has it."""
-    folder.mkdir()
-    script = folder / "python3"
-    # Without "site" the link to this project in the packages' folder has no effect.
-    path = f'PYTHONPATH="$PYTHONPATH:{more}{sysconfig.get_paths()["purelib"]}"'
-    script.write_text(f'#!/bin/sh\n{path} exec {sys.executable} -S "$@"\n')
-    script.chmod(0o755)
-    return folder
-
-
 def environment(folder: Path) -> dict[str, str | None]:
     path = f"{folder}{os.pathsep}{os.environ['PATH']}"
     # Spark gives the driver's PYTHONPATH to the executors' Pythons.
@@ -85,7 +72,7 @@ def test_a_zip_that_the_python_path_names_without_a_folder(tmp_path: Path, distr
     page = (ROOT / "docs" / "running.md").read_text(encoding="utf-8")
     [variables, options] = re.findall(r"^    (PYTHONPATH=\S+) spark-submit (.*) job\.py$", page, re.MULTILINE)[0]
     mark = uuid.uuid4().hex
-    lacking = environment(python(tmp_path / "lacking", ""))
+    lacking = environment(lacking_python(tmp_path / "lacking").parent)
     folder = tmp_path / "driver"
     folder.mkdir()
     shutil.copy(distributions.wheel, folder / "tubeclient.zip")
