@@ -74,6 +74,15 @@ def test_futures_are_those_of_the_standard_library(cluster: EmbeddedTubeMQ, sett
     assert Counter(called) == Counter([*futures, refused, futures[0]])
 
 
+def test_no_two_futures_have_the_same_lock(settings: ClientSettings) -> None:
+    """The standard library's `wait` holds those of all its futures, taken in the order of the futures. Two threads that
+    wait for some of the same messages would each hold what the other needs."""
+    with Producer(settings) as producer:
+        producer.publish(["clicks"])
+        futures = producer.submit_many("clicks", [b"x"] * 20)
+        assert len({id(future._condition) for future in futures}) == 20
+
+
 @pytest.mark.parametrize("code", [403, 503])
 def test_a_refused_message_goes_elsewhere(cluster: EmbeddedTubeMQ, settings: ClientSettings, code: int) -> None:
     for broker_id in cluster.broker_ids:
