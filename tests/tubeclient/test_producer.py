@@ -6,6 +6,7 @@ from collections import Counter
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed, wait
 from dataclasses import replace
 from datetime import datetime, timedelta, timezone
+from enum import Enum
 from typing import Any
 
 import pytest
@@ -74,6 +75,15 @@ def test_futures_are_those_of_the_standard_library(cluster: EmbeddedTubeMQ, sett
     assert Counter(called) == Counter([*futures, refused, futures[0]])
 
 
+def test_no_two_futures_have_the_same_lock(settings: ClientSettings) -> None:
+    """The standard library's `wait` holds those of all its futures, taken in the order of the futures. Two threads that
+    wait for some of the same messages would each hold what the other needs."""
+    with Producer(settings) as producer:
+        producer.publish(["clicks"])
+        futures = producer.submit_many("clicks", [b"x"] * 20)
+        assert len({id(future._condition) for future in futures}) == 20
+
+
 @pytest.mark.parametrize("code", [403, 503])
 def test_a_refused_message_goes_elsewhere(cluster: EmbeddedTubeMQ, settings: ClientSettings, code: int) -> None:
     for broker_id in cluster.broker_ids:
@@ -118,6 +128,17 @@ def test_a_time_that_no_reader_could_read_is_not_sent(time: Any) -> None:
 def test_the_time_of_a_message_may_be_a_datetime() -> None:
     moment = datetime(2026, 1, 31, 12, 59, 58, tzinfo=timezone(timedelta(hours=8)))
     assert OutgoingMessage.of("clicks", b"x", time=moment).time == "202601311259"
+
+
+class Kind(str, Enum):  # noqa: UP042  # what a StrEnum writes is its value
+    CLICK = "click"
+
+
+def test_a_text_of_an_enum_is_its_value_and_changes_no_other_message() -> None:
+    """They are equal, but an f-string writes "Kind.CLICK"."""
+    made = [OutgoingMessage.of("clicks", b"x", tag=kind, attributes={"kind": kind}) for kind in (Kind.CLICK, "click")]
+    assert [one.payload[4:] for one in made] == [b"$msgType$=click,kind=clickx"] * 2
+    assert [one.tag for one in made] == ["click"] * 2
 
 
 MESSAGES: list[list[Any]] = [[("single", b"x", 0, "", "", "")], [None], ["single"]]

@@ -89,7 +89,7 @@ class Bell:
                     return condition()
 
 
-class OutcomeLock(_thread.RLock):  # type: ignore[misc]  # typeshed says final
+class _OutcomeLock(_thread.RLock):  # type: ignore[misc]  # typeshed says final
     """Instead of a future's Condition, whose `__enter__` is Python: a signal's exception in it would leave the lock
     taken, and whoever settles the future would wait for ever. Nobody waits on this one."""
 
@@ -104,16 +104,17 @@ class OutcomeLock(_thread.RLock):  # type: ignore[misc]  # typeshed says final
 
 class Outcome(Future[T]):
     """A future whose waiters hold no lock, and whose callbacks cannot end the thread that settles it. In a forked child
-    it raises ClientClosed: waiting there would never end. Outcomes that are made together may share a lock."""
+    it raises ClientClosed: waiting there would never end. Each has its own lock: the standard library's `wait` takes
+    those of several in the order of the futures, so threads that share some would wait for each other for ever."""
 
     _exception = None
     _watched = False
 
-    def __init__(self, lock: OutcomeLock | None = None) -> None:
+    def __init__(self) -> None:
         # As Future's own, but without a Condition, and without lists that few need: messages come by the thousand.
         self._state = PENDING
         self._result = None
-        self._condition = lock or OutcomeLock()  # type: ignore[assignment]
+        self._condition = _OutcomeLock()  # type: ignore[assignment]
         self._process = os.getpid()
 
     @property

@@ -21,7 +21,7 @@ from tubeclient.keys import BrokerInfo, PartitionKey
 from tubeclient.metrics import show
 from tubeclient.net.connection import Connection
 from tubeclient.net.pool import ConnectionPool
-from tubeclient.net.waiting import Alarm, Bell, OneThread, Outcome, OutcomeLock, settle
+from tubeclient.net.waiting import Alarm, Bell, OneThread, Outcome, settle
 from tubeclient.producing.outgoing import OutgoingMessage
 from tubeclient.wire.sends import Sendable, SendResult, take_sent
 
@@ -38,9 +38,9 @@ class InFlight(Outcome[SendResult]):
     fault: TubeError | None = None
     """Of the last attempt."""
 
-    def __init__(self, message: OutgoingMessage, deadline: float, submitted: float, lock: OutcomeLock) -> None:
+    def __init__(self, message: OutgoingMessage, deadline: float, submitted: float) -> None:
         """Times are by monotonic(), in seconds."""
-        super().__init__(lock)
+        super().__init__()
         self._state = RUNNING  # a submitted message cannot be cancelled
         self.message: OutgoingMessage = message
         self.deadline = deadline

@@ -33,7 +33,7 @@ from tubeclient.net.forgotten import Watch
 from tubeclient.net.fork import ProcessBound
 from tubeclient.net.pool import ConnectionPool
 from tubeclient.net.runner import FlowRunner
-from tubeclient.net.waiting import OneThread, OutcomeLock
+from tubeclient.net.waiting import OneThread
 from tubeclient.producing.delivery import Delivery, InFlight
 from tubeclient.producing.outgoing import OutgoingMessage
 from tubeclient.settings import ClientSettings, checked_settings
@@ -250,8 +250,7 @@ class Producer(ProcessBound):
                 raise ConfigurationError(
                     f"a message of {size} bytes, attributes included, exceeds topic {topic}'s limit of {limit} bytes"
                 )
-        lock = OutcomeLock()
-        in_flight = [InFlight(message, deadline, now, lock) for message in messages]
+        in_flight = [InFlight(message, deadline, now) for message in messages]
         self._delivery.submit(in_flight)
         return [*in_flight]
 

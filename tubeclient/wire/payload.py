@@ -48,7 +48,7 @@ def encode_attributes(attributes: Mapping[str, str], tag: str = "", time: str = 
             raise ConfigurationError(
                 f"the attribute {key!r}={value!r} cannot be sent: keys and values must not hold ',', '=' or surrogates"
             )
-    return ",".join(f"{key}={value}" for key, value in pairs)
+    return ",".join(map("=".join, pairs))
 
 
 def parse_attributes(text: str) -> dict[str, str]:
