@@ -112,12 +112,7 @@ class Delivery:
                 break
             else:
                 self._await_room(messages[0].deadline - monotonic())
-        if position == len(messages):
-            return
-        rest = messages[position:]
-        with self.lock:
-            self._on_the_way.update(rest)
-        for one in rest:
+        for one in messages[position:]:  # they take no places, which an interrupt here would not give back
             topic = one.message.topic
             if closing:
                 error: TubeError = ClientClosed(f"the producer was closed before a message to topic {topic} was sent")
@@ -126,7 +121,10 @@ class Delivery:
                     f"a message to topic {topic} could not be sent in time: {self._max_in_flight} are in flight. "
                     "Allow more time, or a larger max_in_flight"
                 )
-            self._give_up(one, error)
+            with self.lock:
+                self._count_given_up(one, error)
+            one.message = _SETTLED
+            one.set_exception(error)
 
     def _await_room(self, seconds: float) -> None:
         """Wait until a quarter of the places is free, as to be woken for each takes longer than to send a message. Not
@@ -377,11 +375,15 @@ class Delivery:
                 return
             one.number += 1
             self._on_the_way.remove(one)
-            self.given_up[one.message.topic] += 1
-            count_given_up(one.message.topic, error)
+            self._count_given_up(one, error)
             self._room.ring()
         one.message = _SETTLED
         one.set_exception(error)
+
+    def _count_given_up(self, one: InFlight, error: TubeError) -> None:
+        """Call with the lock held."""
+        self.given_up[one.message.topic] += 1
+        count_given_up(one.message.topic, error)
 
 
 def _fault(error: Exception, where: str) -> TubeError:
