@@ -89,6 +89,7 @@ class Delivery:
         self._answer_seconds = pool.settings.rpc_timeout_ms / 1000
         self._new: deque[InFlight] = deque()  # which the thread has not seen yet
         self._on_the_way: set[InFlight] = set()
+        self._ending: set[InFlight] = set()  # no longer on the way, but perhaps not settled yet
         self._first_due = inf  # none is due earlier
         self._queues: dict[str, tuple[SimpleQueue[list[Attempt]], OneThread]] = {}  # by address; for the thread only
         self._closing = False
@@ -136,10 +137,9 @@ class Delivery:
     def flush(self, timeout: float) -> bool:
         """Wait until all messages now in flight are settled; False if that takes more than `timeout` s."""
         with self.lock:
-            waited_for = {*self._new, *self._on_the_way}
-        return self._room.wait_for(
-            self.lock, lambda: waited_for.isdisjoint(self._new) and waited_for.isdisjoint(self._on_the_way), timeout
-        )
+            waited_for = {*self._new, *self._on_the_way, *self._ending}
+        places = self._new, self._on_the_way, self._ending
+        return self._room.wait_for(self.lock, lambda: all(map(waited_for.isdisjoint, places)), timeout)
 
     def close(self, timeout: float) -> None:
         """Take no more messages, wait up to `timeout` s for those in flight, give up the rest. May be called again."""
@@ -335,15 +335,18 @@ class Delivery:
                     one.number += 1
                     stored.append((one, result))
                     by_topic.setdefault(key.topic, []).append(one)
-            self._on_the_way.difference_update([one for one, _ in stored])
+            ended = [one for one, _ in stored]
+            self._on_the_way.difference_update(ended)
+            self._ending.update(ended)
             self._routes.succeeded(result.partition for _, result in stored)
-            for topic, ended in by_topic.items():
-                payload_bytes = sum([len(one.message.payload) for one in ended])
-                count_acknowledged(topic, payload_bytes, [now - one.submitted for one in ended])
+            for topic, of_topic in by_topic.items():
+                payload_bytes = sum([len(one.message.payload) for one in of_topic])
+                count_acknowledged(topic, payload_bytes, [now - one.submitted for one in of_topic])
             self._room.ring()
-        for one, _ in stored:
+        for one in ended:
             one.message = _SETTLED
         settle(stored)
+        self._ended(ended)
         for one, number, fault in failed:
             self._failed(one, number, fault)
 
@@ -375,10 +378,18 @@ class Delivery:
                 return
             one.number += 1
             self._on_the_way.remove(one)
+            self._ending.add(one)
             self._count_given_up(one, error)
             self._room.ring()
         one.message = _SETTLED
         one.set_exception(error)
+        self._ended([one])
+
+    def _ended(self, messages: list[InFlight]) -> None:
+        """Their futures are settled, and callbacks called."""
+        with self.lock:
+            self._ending.difference_update(messages)
+            self._room.ring()
 
     def _count_given_up(self, one: InFlight, error: TubeError) -> None:
         """Call with the lock held."""
