@@ -11,6 +11,7 @@ from functools import partial
 from math import inf
 from queue import SimpleQueue
 from time import monotonic
+from traceback import clear_frames
 from typing import TypeAlias
 
 from tubeclient.counts import Sample, count_acknowledged, count_failed, count_given_up, in_flight
@@ -287,6 +288,7 @@ class Delivery:
                 attempts += queue.get()
             self._write(connection, attempts)
         except Exception as error:  # any error ends only these messages' attempt
+            clear_frames(error.__traceback__)  # they have the payloads, and futures may be kept, with their errors
             while not queue.empty():
                 attempts += queue.get()
             for one, number, _ in attempts:
@@ -319,8 +321,9 @@ class Delivery:
         results: Sequence[SendResult | Exception]
         try:
             if isinstance(answers, TubeError):
-                raise answers
-            results = take_sent(answers, [key for _, _, key in attempts])
+                results = [answers] * len(attempts)
+            else:
+                results = take_sent(answers, [key for _, _, key in attempts])
         except Exception as error:  # any other error too: otherwise nobody would see it
             results = [error] * len(attempts)
         stored: list[tuple[InFlight, SendResult]] = []
