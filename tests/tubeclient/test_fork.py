@@ -7,7 +7,7 @@ import itertools
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future
+from concurrent.futures import Future, as_completed, wait
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -126,6 +126,28 @@ def test_a_parent_in_full_swing_forks_children_that_work_too(
     expected = Counter(sent) + Counter(b"child-%d" % number for number in range(FORKS))
     found = bodies(cluster)
     assert (found - expected, expected - found) == (Counter(), Counter())
+
+
+def test_no_way_to_wait_for_a_parents_message_hangs_a_child(cluster: EmbeddedTubeMQ, settings: ClientSettings) -> None:
+    for broker_id in cluster.broker_ids:
+        cluster.broker_faults(broker_id).answer_delay_ms = 500
+    with Producer(settings) as producer:
+        producer.publish(["clicks"])
+        future = producer.submit("clicks", b"x")
+        ways: list[Callable[[], object]] = [
+            future.result,
+            lambda: wait([future]),
+            lambda: list(as_completed([future])),
+            lambda: future.add_done_callback(print),
+        ]
+
+        def child() -> None:
+            for way in ways:
+                with pytest.raises(ClientClosed, match="make a new one in the child"):
+                    way()
+
+        in_child(child, seconds=3)
+        assert future.result(10)
 
 
 @pytest.fixture

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import sys
 from collections import Counter
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed, wait
 from dataclasses import replace
@@ -25,6 +27,7 @@ from tubeclient import (
     SendResult,
     TopicNotDeployed,
 )
+from tubeclient.net.streams import PlainStream
 from tubeclient.wire.methods import Method
 from tubeclient.wire.payload import decode_payload, java_string_hash
 
@@ -105,6 +108,32 @@ def test_a_broken_connection_loses_no_message(
         futures = [producer.submit("clicks", b"%d" % n) for n in range(40)]
         assert all(future.result(30) for future in futures)
     assert set(bodies(cluster)) == {b"%d" % n for n in range(40)}
+
+
+@pytest.mark.parametrize("faults", [1, 1_000])  # sent at the second attempt, or given up
+def test_a_future_that_is_kept_keeps_nothing_that_was_sent(
+    settings: ClientSettings, monkeypatch: pytest.MonkeyPatch, faults: int
+) -> None:
+    """Nor does the error of an attempt, by the frames of its traceback."""
+    send, body, written = PlainStream.send, bytes(1_000), list[bytes]()
+
+    def failing(stream: PlainStream, data: bytes) -> None:
+        if body in data and len(written) < faults:
+            written.append(data)
+            raise ConnectionResetError
+        send(stream, data)
+
+    with Producer(settings) as producer:
+        producer.publish(["clicks"])
+        before = sys.getrefcount(body)
+        monkeypatch.setattr(PlainStream, "send", failing)
+        future = producer.submit("clicks", body, timeout_ms=500)
+        error = future.exception(30)
+    assert isinstance(error, DeadlineExceeded) if faults > 1 else error is None
+    gc.collect()
+    nobodys = [bytes(1_000)]
+    assert {sys.getrefcount(one) for one in written} == {sys.getrefcount(one) for one in nobodys}
+    assert sys.getrefcount(body) == before
 
 
 def test_messages_a_cluster_would_refuse_are_not_sent(settings: ClientSettings) -> None:

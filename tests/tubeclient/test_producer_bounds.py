@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 
@@ -57,6 +58,26 @@ def test_a_flush_that_takes_too_long_is_an_error_and_the_messages_go_on(
     assert first.result(0)
     with pytest.raises(ClientClosed, match="make a new one"):
         producer.flush()
+
+
+def test_after_a_flush_every_future_is_settled(cluster: EmbeddedTubeMQ, settings: ClientSettings) -> None:
+    """Though answers are settled by the batch, and a callback of the first message holds up those behind it."""
+    answer = threading.Event()
+    with Producer(settings) as producer:
+        producer.publish(["single"])
+        refuse(cluster, True)
+        first = producer.submit_many("single", [b"first"] * 2)  # one to each broker
+        for future in first:
+            future.add_done_callback(lambda _: answer.wait(10))
+        refuse(cluster, False)
+        wait_for(lambda: all(future.done() for future in first), "both threads that read answers to be held up")
+        futures = producer.submit_many("single", [b"x"] * 20)
+        for future in futures:
+            future.add_done_callback(lambda _: time.sleep(0.02))
+        wait_for(lambda: bodies(cluster, "single")[b"x"] == 20, "messages to be stored")
+        answer.set()
+        producer.flush()
+        assert all(future.done() for future in futures)
 
 
 def test_closing_gives_up_what_is_not_answered_in_time(

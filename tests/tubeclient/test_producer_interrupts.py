@@ -21,6 +21,7 @@ PLACES = 3
 CALLS: dict[str, Callable[[Producer], object]] = {
     "submit": lambda producer: producer.submit("clicks", b"x"),
     "submit_many": lambda producer: producer.submit_many("clicks", [b"x"] * (PLACES + 2)),
+    "submit_many without room": lambda producer: producer.submit_many("clicks", [b"x"] * (PLACES + 2), timeout_ms=0),
     "send": lambda producer: producer.send("clicks", b"x"),
     "flush": lambda producer: producer.flush(),
 }

@@ -82,7 +82,7 @@ def answers(draw: st.DrawFn) -> bytes:
 
 
 # Field 4 as a number, a group, a message with one field twice, a varint that is longer than it need be, one that is too
-# large, a payload that is longer than its message, number 0.
+# large, a payload that is longer than its message, number 0, one of 33 bits.
 ODD = [
     "0801 10c801 2001",
     "0801 10c801 2324",
@@ -91,6 +91,7 @@ ODD = [
     "0801 10c801 2211 08ffffffffffffffffff7f 1000 1a00 2000",
     "0801 10c801 2208 0801 1000 2000 1a05 2822 3001 3801",
     "0001",
+    "0801 10c801 220e 0801 1000 1a00 2000 c08080801005",
 ]
 ANY_BYTES = answers() | damaged(answers()) | st.binary(max_size=60) | st.sampled_from(list(map(bytes.fromhex, ODD)))
 

@@ -142,6 +142,7 @@ GOOD = SendMessageResponseB2P(success=True, errCode=200, errMsg="", messageId=5,
 ODD_ANSWERS = [
     *(bytes.fromhex(start) + encode_response(13, GOOD)[3:] for start in ("020800", "0408011005", "0408000801")),
     encode_response(13, GOOD) + b"more",
+    encode_response(13, GOOD + bytes.fromhex("c08080801005")),  # a field's number of 33 bits
     bytes.fromhex("020801 0408001064") + encode_response(13, GOOD)[8:],
     bytes.fromhex("020801 0408000800") + encode_response(13, GOOD)[8:],
     bytes.fromhex("020801 020801") + encode_response(13, GOOD)[8:],

@@ -147,7 +147,7 @@ class Connection(ProcessBound):
             else:
                 lost = self._lost(f"{what}: {describe(error)}")
             self._finish(lost)
-            raise lost from error
+            raise lost from error.with_traceback(None)  # by its frames it would keep what was to be sent
         except BaseException:  # the caller was interrupted, perhaps in the middle of a frame
             self.break_off("sending was interrupted")
             raise

@@ -126,6 +126,7 @@ class Outcome(Future[T]):
         return self._list("callbacks")
 
     def _list(self, name: str) -> list[Any]:
+        self._check_process()  # before anybody waits in a way of the standard library's, too
         self._watched = True
         made: list[Any] = self.__dict__.setdefault(name, [])
         return made
@@ -144,9 +145,12 @@ class Outcome(Future[T]):
         # Future's own lets SystemExit end the thread that settles the others too.
         super().add_done_callback(partial(call_back, fn))
 
-    def _await(self, timeout: float | None) -> None:
+    def _check_process(self) -> None:
         if self._process != os.getpid():
             raise ClientClosed("this answer belongs to the parent process; make a new one in the child")
+
+    def _await(self, timeout: float | None) -> None:
+        self._check_process()
         if not self.done():
             over = Alarm()
             super().add_done_callback(lambda _: over.set())

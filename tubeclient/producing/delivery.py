@@ -11,6 +11,7 @@ from functools import partial
 from math import inf
 from queue import SimpleQueue
 from time import monotonic
+from traceback import clear_frames
 from typing import TypeAlias
 
 from tubeclient.counts import Sample, count_acknowledged, count_failed, count_given_up, in_flight
@@ -89,6 +90,7 @@ class Delivery:
         self._answer_seconds = pool.settings.rpc_timeout_ms / 1000
         self._new: deque[InFlight] = deque()  # which the thread has not seen yet
         self._on_the_way: set[InFlight] = set()
+        self._ending: set[InFlight] = set()  # no longer on the way, but perhaps not settled yet
         self._first_due = inf  # none is due earlier
         self._queues: dict[str, tuple[SimpleQueue[list[Attempt]], OneThread]] = {}  # by address; for the thread only
         self._closing = False
@@ -112,12 +114,7 @@ class Delivery:
                 break
             else:
                 self._await_room(messages[0].deadline - monotonic())
-        if position == len(messages):
-            return
-        rest = messages[position:]
-        with self.lock:
-            self._on_the_way.update(rest)
-        for one in rest:
+        for one in messages[position:]:  # they take no places, which an interrupt here would not give back
             topic = one.message.topic
             if closing:
                 error: TubeError = ClientClosed(f"the producer was closed before a message to topic {topic} was sent")
@@ -126,7 +123,10 @@ class Delivery:
                     f"a message to topic {topic} could not be sent in time: {self._max_in_flight} are in flight. "
                     "Allow more time, or a larger max_in_flight"
                 )
-            self._give_up(one, error)
+            with self.lock:
+                self._count_given_up(one, error)
+            one.message = _SETTLED
+            one.set_exception(error)
 
     def _await_room(self, seconds: float) -> None:
         """Wait until a quarter of the places is free, as to be woken for each takes longer than to send a message. Not
@@ -138,10 +138,9 @@ class Delivery:
     def flush(self, timeout: float) -> bool:
         """Wait until all messages now in flight are settled; False if that takes more than `timeout` s."""
         with self.lock:
-            waited_for = {*self._new, *self._on_the_way}
-        return self._room.wait_for(
-            self.lock, lambda: waited_for.isdisjoint(self._new) and waited_for.isdisjoint(self._on_the_way), timeout
-        )
+            waited_for = {*self._new, *self._on_the_way, *self._ending}
+        places = self._new, self._on_the_way, self._ending
+        return self._room.wait_for(self.lock, lambda: all(map(waited_for.isdisjoint, places)), timeout)
 
     def close(self, timeout: float) -> None:
         """Take no more messages, wait up to `timeout` s for those in flight, give up the rest. May be called again."""
@@ -289,6 +288,7 @@ class Delivery:
                 attempts += queue.get()
             self._write(connection, attempts)
         except Exception as error:  # any error ends only these messages' attempt
+            clear_frames(error.__traceback__)  # they have the payloads, and futures may be kept, with their errors
             while not queue.empty():
                 attempts += queue.get()
             for one, number, _ in attempts:
@@ -321,8 +321,9 @@ class Delivery:
         results: Sequence[SendResult | Exception]
         try:
             if isinstance(answers, TubeError):
-                raise answers
-            results = take_sent(answers, [key for _, _, key in attempts])
+                results = [answers] * len(attempts)
+            else:
+                results = take_sent(answers, [key for _, _, key in attempts])
         except Exception as error:  # any other error too: otherwise nobody would see it
             results = [error] * len(attempts)
         stored: list[tuple[InFlight, SendResult]] = []
@@ -337,15 +338,18 @@ class Delivery:
                     one.number += 1
                     stored.append((one, result))
                     by_topic.setdefault(key.topic, []).append(one)
-            self._on_the_way.difference_update([one for one, _ in stored])
+            ended = [one for one, _ in stored]
+            self._on_the_way.difference_update(ended)
+            self._ending.update(ended)
             self._routes.succeeded(result.partition for _, result in stored)
-            for topic, ended in by_topic.items():
-                payload_bytes = sum([len(one.message.payload) for one in ended])
-                count_acknowledged(topic, payload_bytes, [now - one.submitted for one in ended])
+            for topic, of_topic in by_topic.items():
+                payload_bytes = sum([len(one.message.payload) for one in of_topic])
+                count_acknowledged(topic, payload_bytes, [now - one.submitted for one in of_topic])
             self._room.ring()
-        for one, _ in stored:
+        for one in ended:
             one.message = _SETTLED
         settle(stored)
+        self._ended(ended)
         for one, number, fault in failed:
             self._failed(one, number, fault)
 
@@ -377,11 +381,23 @@ class Delivery:
                 return
             one.number += 1
             self._on_the_way.remove(one)
-            self.given_up[one.message.topic] += 1
-            count_given_up(one.message.topic, error)
+            self._ending.add(one)
+            self._count_given_up(one, error)
             self._room.ring()
         one.message = _SETTLED
         one.set_exception(error)
+        self._ended([one])
+
+    def _ended(self, messages: list[InFlight]) -> None:
+        """Their futures are settled, and callbacks called."""
+        with self.lock:
+            self._ending.difference_update(messages)
+            self._room.ring()
+
+    def _count_given_up(self, one: InFlight, error: TubeError) -> None:
+        """Call with the lock held."""
+        self.given_up[one.message.topic] += 1
+        count_given_up(one.message.topic, error)
 
 
 def _fault(error: Exception, where: str) -> TubeError:

@@ -46,11 +46,11 @@ impl Reader<'_> {
         self.varint(10)
     }
 
-    /// Number and wire type of a field.
+    /// Number and wire type of a field, 32 bits.
     pub fn tag(&mut self) -> Option<u64> {
         let start = self.at;
         let tag = self.varint(5)?;
-        (self.at == start + 1 || self.data[self.at - 1] != 0).then_some(tag)
+        (tag >> 32 == 0 && (self.at == start + 1 || self.data[self.at - 1] != 0)).then_some(tag)
     }
 
     fn skip(&mut self, count: u64) -> Option<Range<usize>> {
