@@ -30,6 +30,7 @@ def wrongs() -> list[str]:
 
 
 if __name__ == "__main__":
-    for wrong in wrongs():
+    found = wrongs()
+    for wrong in found:
         print(f"not to be released: {wrong}", file=sys.stderr)
-    sys.exit(bool(wrongs()))
+    sys.exit(bool(found))

@@ -91,7 +91,6 @@ class Writer:
         self._upserts: Upserts | None = None
         if record_format.keys:
             self._upserts = Upserts(spark, settings.target, record_format.keys)
-        """How many rows of the last round were no change of a row, where the target has the newest state of keys."""
         self._rules = TargetRules()
         self._settled = 0
         self._detail: TableDetail | None = None
