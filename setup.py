@@ -47,12 +47,6 @@ CORE = [
 COMPILED = [f'tubeclient-core=={read_version()}; sys_platform == "linux" and platform_machine in "x86_64 aarch64"']
 COMPILED = COMPILED if os.environ.get("TUBECLIENT_RELEASE") else []
 
-SPEED = [
-    *COMPILED,
-    # Checksums of payloads in a quarter of zlib's time. Optional: it is compiled, and not for every platform.
-    "isal>=1.7,<2",
-]
-
 SPARK = [
     # 4.0 and 4.1 lack features for Python sources; docs/spark-source.md lists them. The newest 4.3 without the
     # extra delta, 4.2.0 with it. py4j comes with it.
@@ -61,7 +55,7 @@ SPARK = [
     "pyarrow>=21,<27",
     # pyspark 4.2 imports pandas on its Arrow paths and does not know pandas 3.
     "pandas>=2.2,<3",
-    # Finds attributes in the payloads of a batch; pandas needs it anyway.
+    # The offsets of a batch of rows; pandas needs it anyway.
     "numpy>=1.26,<3",
 ]
 
@@ -187,7 +181,7 @@ def union(*groups: list[str]) -> list[str]:
 
 
 EXTRAS = {
-    "speed": SPEED,
+    "speed": COMPILED,
     "delta": DELTA,
     "spark": SPARK,
     "inlong": INLONG,

@@ -251,8 +251,8 @@ class Layer(NamedTuple):
 
 
 LAYERS = {
-    # isal and the core are optional; pyarrow and numpy are for tubeclient.inlong alone, prometheus_client for metrics.
-    "tubeclient": Layer({"google.protobuf", "isal", "tubeclient_core", "pyarrow", "numpy", "prometheus_client"}, set()),
+    # The core is optional; pyarrow and numpy are for tubeclient.inlong alone, prometheus_client for metrics.
+    "tubeclient": Layer({"google.protobuf", "tubeclient_core", "pyarrow", "numpy", "prometheus_client"}, set()),
     "tubeclient/inlong": Layer(
         {
             "google.protobuf",
@@ -267,7 +267,7 @@ LAYERS = {
     ),
     # Pure encoding and decoding; then state machines whose clock, randomness and input are handed in.
     "tubeclient/wire": Layer(
-        {"google.protobuf", "isal", "tubeclient.core", "tubeclient.keys", "tubeclient.errors"},
+        {"google.protobuf", "tubeclient.core", "tubeclient.keys", "tubeclient.errors"},
         OUTSIDE_WORLD | {"random"},
     ),
     "tubeclient/flows": Layer(

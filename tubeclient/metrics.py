@@ -33,12 +33,6 @@ def totals() -> dict[Key, tuple[float, ...]]:
     return sums
 
 
-def need_prometheus() -> None:
-    """Raise a ModuleNotFoundError that names the extra if prometheus_client is missing."""
-    with brought_by("metrics"):
-        import prometheus_client  # noqa: F401
-
-
 class ClientMetrics:
     """A collector for a registry of the package prometheus-client: what all clients of this process have sent and read.
 
@@ -51,7 +45,8 @@ class ClientMetrics:
     """
 
     def __init__(self) -> None:
-        need_prometheus()
+        with brought_by("metrics"):
+            import prometheus_client  # noqa: F401
 
     def describe(self) -> Iterable[Family]:
         """The metrics without values, so that a registry sees two collectors of the same names."""

@@ -1,4 +1,4 @@
-"""Converts packs of messages to Arrow batches, a column at a time and several packs at once.
+"""Converts packs of messages to Arrow batches.
 
 Spark compares the schema of the first batch only, so every batch has the schema of Spark's converter. Where the
 compiled core is installed, no Python code runs per message.
@@ -7,11 +7,10 @@ compiled core is installed, no Python code runs per message.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from functools import lru_cache
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
+from itertools import chain
+from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo
 
 import numpy as np
@@ -27,7 +26,6 @@ from tubeclient.flows.message_pack import corrupt_message, counted_place
 from tubeclient.flows.read_range import Pack
 from tubeclient.keys import INDEX_ENTRY_BYTES, PartitionKey
 from tubeclient.wire.message_time import message_time_ms
-from tubeclient.wire.payload import TAG_KEY, TIME_KEY, decode_payload, parse_attributes
 
 if TYPE_CHECKING:
     from spark_source.read.records import RecordRows
@@ -35,27 +33,8 @@ if TYPE_CHECKING:
 __all__ = ["PackDecoder"]
 
 
-_MAPS: Final = pa.map_(pa.string(), pa.string())
-_KNOWN_TEXTS: Final = 4_096
-_Attributes: TypeAlias = tuple[str | None, int | None, list[tuple[str, str]]]
-"""Tag, time in microseconds since 1970, the producer's own ones."""
-
-
-class _Parts(NamedTuple):
-    """What messages hold, all columns of one length."""
-
-    ids: pa.Int64Array
-    tags: pa.StringArray
-    times_us: pa.Int64Array
-    values: pa.BinaryArray
-    attributes: pa.MapArray | None = None
-    """If they are wanted."""
-    bad: Mapping[int, str] = MappingProxyType({})
-    """Why messages are bad, by their numbers."""
-
-
 class PackDecoder:
-    """Turns packs with verified checksums into Arrow batches. It caches texts, so each task needs its own.
+    """Turns packs with verified checksums into Arrow batches. The core keeps texts, so each task needs its own.
 
     `time_zone` is the time zone of the producers' clocks, an IANA name. `is_alone` says whether a partition is still
     alone in its store; it is called if such a partition lacks messages.
@@ -92,9 +71,8 @@ class PackDecoder:
         self._joined: set[PartitionKey] = set()
         """Partitions whose store gained partitions after the batch was planned."""
         self._zone = ZoneInfo(time_zone)
-        self._parsed = lru_cache(_KNOWN_TEXTS)(self._attributes)
         self._texts = None if CORE is None else CORE.Texts(self._time_us)
-        self._time_type = self.schema.field("messageTime").type
+        self._found = [field for field in self.schema if field.name not in (*OF_PARTITIONS, "offset")]
         self._partition: PartitionKey | None = None
         self._same: list[pa.Array] = []
 
@@ -127,16 +105,10 @@ class PackDecoder:
         return pc.or_(found, pc.is_valid(messages.column("badReason"))) if self._keep_bad else found
 
     def _messages(self, packs: Sequence[Pack], rule: OffsetRule) -> pa.RecordBatch:
-        found = self._compiled_parts(packs) or self._parts(packs)
-        rows = len(found.ids)
-        columns = [same.slice(0, rows) for same in self._columns_of(packs[0].partition, rows)]
-        columns += [self._offsets(packs, rows, rule), found.ids]
-        columns += [found.tags, found.times_us.cast(self._time_type), found.values]
-        if self._keep_bad:
-            columns.append(pa.array(map(found.bad.get, range(rows)), pa.string()))
-        if found.attributes is not None:
-            columns.append(found.attributes.cast(self.schema.field("attributes").type))
-        return pa.RecordBatch.from_arrays(columns, schema=self.schema)
+        found = self._compiled_columns(packs) or self._plain_columns(packs)
+        rows = len(found[0])
+        same = [column.slice(0, rows) for column in self._columns_of(packs[0].partition, rows)]
+        return pa.RecordBatch.from_arrays([*same, self._offsets(packs, rows, rule), *found], schema=self.schema)
 
     def _columns_of(self, key: PartitionKey, rows: int) -> list[pa.Array]:
         """The columns that are constant within a partition, for at least `rows` rows."""
@@ -148,47 +120,37 @@ class PackDecoder:
             ]
         return self._same
 
-    def _compiled_parts(self, packs: Sequence[Pack]) -> _Parts | None:
-        """What `_parts` returns, of the core. None if it leaves these messages to the plain code."""
+    def _compiled_columns(self, packs: Sequence[Pack]) -> list[pa.Array] | None:
+        """What `_plain_columns` returns, of the core. None if it leaves these messages to the plain code."""
         if CORE is None or self._texts is None or not all(isinstance(pack.columns, CORE.Messages) for pack in packs):
             return None
-        found = self._texts.columns([pack.columns for pack in packs], self._include_attributes)
-        return None if found is None else _Parts(*pa.record_batch(found).columns)
+        whole = self._texts.columns([pack.columns for pack in packs], self._include_attributes)
+        if whole is None:
+            return None
+        found = pa.record_batch(whole).columns
+        if self._keep_bad:
+            found.insert(4, pa.nulls(len(found[0]), pa.string()))
+        return [column.cast(field.type) for column, field in zip(found, self._found, strict=True)]
 
-    def _parts(self, packs: Sequence[Pack]) -> _Parts:
-        bad = _damaged(packs)
-        ids: list[int] = []
-        bodies: list[bytes] = []
-        found: list[_Attributes] = []
-        for pack in packs:
-            ids += pack.columns.ids
-            if not any(pack.columns.flags):
-                bodies += pack.columns.payloads
-                found += [(None, None, [])] * len(pack)
-                continue
-            for payload, flag in zip(pack.columns.payloads, pack.columns.flags, strict=True):
-                try:
-                    body, text = decode_payload(payload, flag)
-                except CorruptMessage as error:
-                    if not self._keep_bad:
-                        raise self._at(packs, len(bodies), error) from error
-                    bad[len(bodies)] = str(error)
-                    body, text = payload, ""
-                bodies.append(body)
-                found.append(self._parsed(text))
-        return _Parts(
-            pa.array(ids, pa.int64()),
-            pa.array([tag for tag, _, _ in found], pa.string()),
-            pa.array([time_us for _, time_us, _ in found], pa.int64()),
-            _column_of(bodies),
-            pa.array([others for _, _, others in found], _MAPS) if self._include_attributes else None,
-            bad,
-        )
-
-    def _attributes(self, text: str) -> _Attributes:
-        others = parse_attributes(text)
-        tag, time = others.pop(TAG_KEY, None), others.pop(TIME_KEY, "")
-        return tag or None, self._time_us(time), list(others.items())
+    def _plain_columns(self, packs: Sequence[Pack]) -> list[pa.Array]:
+        """What messages hold: the columns of `_found`. CorruptMessage: one cannot be parsed, and bad ones are not
+        kept."""
+        rows: list[dict[str, Any]] = []
+        for one in chain.from_iterable(packs):
+            try:
+                row = {
+                    "messageId": one.message_id,
+                    "messageType": one.tag or None,
+                    "messageTime": self._time_us(one.time),
+                    "value": one.body,
+                    "badReason": one.bad_reason,
+                    "attributes": list(one.attributes.items()),
+                }
+            except CorruptMessage as error:
+                raise self._at(packs, len(rows), error) from error
+            rows.append(row)
+        found: list[pa.Array] = pa.RecordBatch.from_pylist(rows, schema=pa.schema(self._found)).columns
+        return found
 
     def _time_us(self, text: str) -> int | None:
         time_ms = message_time_ms(text, self._zone)
@@ -231,23 +193,3 @@ class PackDecoder:
         if key not in self._joined and not self._is_alone(key):
             self._joined.add(key)
         return key not in self._joined
-
-
-def _damaged(packs: Sequence[Pack]) -> dict[int, str]:
-    """The numbers of messages among those of all packs that do not match their checksums, and why."""
-    found: dict[int, str] = {}
-    first = 0
-    for pack in packs:
-        if pack.damaged:
-            found.update((first + number, reason) for number, reason in pack.damaged.items())
-        first += len(pack)
-    return found
-
-
-def _column_of(values: Sequence[bytes]) -> pa.BinaryArray:
-    """These values in one column. Each byte is copied once; Arrow's own conversion copies it again as buffers grow."""
-    ends = np.zeros(len(values) + 1, np.int32)
-    np.cumsum(np.fromiter(map(len, values), np.int32, len(values)), out=ends[1:])
-    return pa.BinaryArray.from_buffers(
-        pa.binary(), len(values), [None, pa.py_buffer(ends), pa.py_buffer(b"".join(values))]
-    )

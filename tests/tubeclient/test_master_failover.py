@@ -64,7 +64,7 @@ def test_a_membership_goes_on_with_the_next_master(
         told(cluster, membership, [HELD])
         cluster.grow_topic("clicks", stores=3)
         assert len(membership.refreshed_view().partitions()) == 12
-        assert membership._masters.in_order() == (second.address, first.address)
+        assert membership._masters.addresses == (second.address, first.address)
     finally:
         membership.close()
 

@@ -12,7 +12,11 @@ import pytest
 from embedded_tubemq.cluster import EmbeddedTubeMQ
 from tests.tubeclient.stored import bodies
 from tests.waiting import wait_for
-from tubeclient import ClientClosed, ClientSettings, DeadlineExceeded, Producer, SendResult
+from tubeclient import ClientClosed, ClientSettings, ConnectionLost, DeadlineExceeded, Producer, SendResult
+from tubeclient.producing.delivery import InFlight
+from tubeclient.wire.envelope import encode_response
+from tubeclient.wire.methods import Method
+from tubeclient.wire.proto.broker_pb2 import SendMessageResponseB2P
 
 LONG_MS = 60_000
 
@@ -114,6 +118,22 @@ def test_an_answer_that_does_not_come_ends_with_the_messages_time(
         with pytest.raises(DeadlineExceeded, match="gave up sending to topic clicks after 1 attempts: no answer"):
             future.result(30)
         producer.flush(timeout_ms=0)
+
+
+def test_what_comes_of_an_attempt_that_is_over_comes_to_nothing(settings: ClientSettings) -> None:
+    with Producer(settings) as producer:
+        producer.publish(["clicks"])
+        future = producer.submit("clicks", b"x")
+        assert isinstance(future, InFlight)
+        found = future.result(30)
+        other = SendMessageResponseB2P(success=True, errCode=200, errMsg="", messageId=found.message_id + 1)
+        for late in (
+            [encode_response(Method.SEND_MESSAGE.spec.method_id, other.SerializeToString())],
+            ConnectionLost("x"),
+        ):
+            producer._delivery._answered([(future, 0, found.partition)], late)
+        assert future.result(0) == found
+        assert not producer._delivery.given_up
 
 
 @pytest.mark.parametrize(

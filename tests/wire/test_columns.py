@@ -8,14 +8,10 @@ from hypothesis import strategies as st
 
 from tests.wire.fuzz import FUZZ
 from tubeclient.errors import CorruptMessage
-from tubeclient.wire.envelope import parse_message
+from tubeclient.wire.envelope import parse_message, varint
 from tubeclient.wire.messages import Arrived, Columns, bad_attributes, checked_columns, kept_columns
 from tubeclient.wire.payload import checksum, encode_attributes, encode_payload
-from tubeclient.wire.proto.broker_pb2 import (
-    GetMessageColumnsB2C,
-    GetMessageResponseB2C,
-    TransferedMessage,
-)
+from tubeclient.wire.proto.broker_pb2 import GetMessageResponseB2C, TransferedMessage
 
 numbers = st.integers(-(1 << 63), (1 << 63) - 1)
 rows = st.lists(st.tuples(numbers, st.binary(max_size=200), st.integers(-(1 << 31), (1 << 31) - 1)), max_size=20)
@@ -32,7 +28,7 @@ def wire(*messages: TransferedMessage) -> Arrived:
 
 def arrived(answer: bytes) -> Arrived:
     """By the plain code; tests/tubeclient_core compares the core with it."""
-    return Arrived(parse_message(GetMessageColumnsB2C, answer).messages)
+    return Arrived(parse_message(GetMessageResponseB2C, answer).messages)
 
 
 def columns(*messages: TransferedMessage) -> Columns:
@@ -61,10 +57,12 @@ def test_a_wrong_checksum_is_found_wherever_it_is(damaged: int) -> None:
 @pytest.mark.parametrize("field", ["messageId", "checkSum", "payLoadData", "flag"])
 def test_a_message_without_one_of_its_fields_shifts_no_other(field: str) -> None:
     messages = [transfered(number, b"the same") for number in range(3)]
+    again = TransferedMessage(**{field: getattr(messages[2], field)})
     messages[1].ClearField(field)
-    response = GetMessageResponseB2C(success=True, errCode=200, messages=messages)
+    answer = GetMessageResponseB2C(success=True, errCode=200, messages=messages).SerializeToString()
+    twice = messages[2].SerializeToString() + again.SerializeToString()  # so there are as many of each field
     with pytest.raises(CorruptMessage, match="lacks one of its fields"):
-        checked_columns(arrived(response.SerializePartialToString()))
+        checked_columns(arrived(answer + b"\x22" + varint(len(twice)) + twice))
 
 
 def test_kept_messages_are_all_those_of_the_fetch_and_bad_ones_have_their_payload() -> None:

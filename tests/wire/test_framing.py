@@ -70,7 +70,7 @@ lengths_of_blocks = st.sampled_from([BLOCK_BYTES, BLOCK_BYTES, BLOCK_BYTES, 1, B
 
 @given(st.lists(lengths_of_blocks, min_size=1, max_size=12), st.data())
 @FUZZ
-def test_blocks_of_the_usual_length_and_others_in_any_order(lengths: list[int], data: st.DataObject) -> None:
+def test_blocks_of_any_length_in_any_pieces(lengths: list[int], data: st.DataObject) -> None:
     blocks = [bytes([number + 1]) * length for number, length in enumerate(lengths)]
     stream = b"".join(blocks)
     whole = frame_of(1, b"before") + frame_of(7, *blocks) + frame_of(2, b"behind")

@@ -43,15 +43,7 @@ class MasterList:
     def __init__(self, addresses: Sequence[str], authority: Authority | None = None, *, tls: bool = False) -> None:
         self.authority = authority or Authority()
         self.tls = tls
-        self._addresses = list(addresses)
-
-    def in_order(self) -> tuple[str, ...]:
-        """The addresses, the preferred one first."""
-        return tuple(self._addresses)
-
-    def prefer(self, address: str) -> None:
-        """Start with `address` from now on."""
-        self._addresses = [address, *(other for other in self._addresses if other != address)]
+        self.addresses = tuple(addresses)
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +156,7 @@ def call_master(masters: MasterList, method: Method, request: Message) -> Flow[A
     fault. All of them together have the time of one call.
     """
     faults: list[str] = []
-    addresses = masters.in_order()
+    addresses = masters.addresses
     for address in addresses:
         masters.authority.to_master(request)
         try:
@@ -173,7 +165,7 @@ def call_master(masters: MasterList, method: Method, request: Message) -> Flow[A
         except (TransportError, ProtocolError, RemoteError) as error:
             faults.append(f"{address} ({error})")
             continue
-        masters.prefer(address)
+        masters.addresses = (address, *(other for other in addresses if other != address))
         masters.authority.take(response)
         return response
     raise ConnectError(
@@ -225,7 +217,12 @@ def heartbeat_nodes(
     """
     forgotten = []
     for node in nodes:
-        request = _heartbeat(node, cache, held.get(node.node_id, ()))
+        request = master_pb2.HeartRequestC2MV2(
+            clientId=node.client_id,
+            groupName=node.group,
+            subRepInfo=_report(cache, held.get(node.node_id, ())),
+            opsTaskInfo=cache.known_orders(),
+        )
         response = yield from call_master(masters, Method.CONSUMER_HEARTBEAT_V2, request)
         try:
             cache.take(checked(response, str(node)), tls=masters.tls)
@@ -245,15 +242,6 @@ def close_nodes(masters: MasterList, nodes: Sequence[GroupNode]) -> Flow[None]:
             yield from call_master(masters, Method.CONSUMER_CLOSE, request)
         except TubeError:
             return
-
-
-def _heartbeat(node: GroupNode, cache: MetadataCache, held: Sequence[PartitionKey]) -> master_pb2.HeartRequestC2MV2:
-    return master_pb2.HeartRequestC2MV2(
-        clientId=node.client_id,
-        groupName=node.group,
-        subRepInfo=_report(cache, held),
-        opsTaskInfo=cache.known_orders(),
-    )
 
 
 def _report(cache: MetadataCache, held: Sequence[PartitionKey] | None) -> master_pb2.ClientSubRepInfo:

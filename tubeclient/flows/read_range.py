@@ -269,7 +269,10 @@ class RangeRead:
         try:
             columns, damaged = self._checked(held.messages, ours)
         except CorruptMessage as error:
-            raise corrupt_message(self._place_of(held, error.number, bound), error) from error
+            place = OffsetRange(self._partition, held.start, bound)
+            if error.number is not None:
+                place = counted_place(*place, count, error.number)
+            raise corrupt_message(place, error) from error
         doubt = self._check.doubt(held.start, columns.ids, lacking=room - count)
         if doubt:
             self._contradiction(held, bound, doubt)
@@ -297,12 +300,6 @@ class RangeRead:
         if not self._damage.came_again(columns, damaged):
             raise Again("a message came with other bytes than its checksum says", _SECOND_READING_MS)
         return columns, damaged
-
-    def _place_of(self, held: _Held, number: int | None, bound: int) -> OffsetRange:
-        if number is None:
-            return OffsetRange(self._partition, held.start, bound)
-        messages = len(held.messages.ids)
-        return counted_place(self._partition, held.start, bound, messages, number)
 
     def _cut(self, held: _Held, bound: int) -> Flow[int]:
         """How many of the pack's messages lie before `end`; the pack may go up to `bound`. See the module's

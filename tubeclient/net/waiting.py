@@ -157,9 +157,12 @@ class Outcome(Future[T]):
             over.wait(threading.TIMEOUT_MAX if timeout is None else timeout)
 
 
-def settle(outcomes: Sequence[tuple[Outcome[T], T]]) -> None:
-    """As `set_result` of each, which nobody may have cancelled or settled, but faster."""
+def settle(outcomes: Sequence[tuple[Outcome[T], T | Exception]]) -> None:
+    """As `set_result` or `set_exception` of each, which nobody may have cancelled or settled, but faster."""
     for one, result in outcomes:
+        if isinstance(result, Exception):
+            one.set_exception(result)
+            continue
         with one._condition:
             one._result = result
             one._state = FINISHED

@@ -13,17 +13,17 @@ import logging
 import random
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
-from datetime import datetime, tzinfo
+from datetime import datetime
 from functools import partial
 from typing import NamedTuple
 
 from tubeclient.access import authority_of
 from tubeclient.admin.broker_webs import BrokerWebs
 from tubeclient.errors import ClientClosed, ConfigurationError, NotAvailable, TubeError
-from tubeclient.flows.effects import Flow, backoff_ms
+from tubeclient.flows.effects import backoff_ms
 from tubeclient.flows.find_time import TimedLook
 from tubeclient.flows.stay import ReaderNames, probe_store
 from tubeclient.identity import new_client_id
@@ -177,8 +177,13 @@ class OffsetLookup(ProcessBound):
             self._authority.visit_token = view.visit_token
 
             def search(key: PartitionKey) -> int | None:
-                minute = moments[key] // MINUTE_MS
-                return self._looked(view, key, zone, lambda look: look.find(held[key.store], minute))
+                limit_ms, runner = self._settings.retry_limit_ms, FlowRunner(self._pool)
+                broker, rng = view.broker_of(key), random.Random()
+                look = TimedLook(broker, key, self._names, rng, zone=zone, retry_limit_ms=limit_ms)
+                try:
+                    return runner.run(look.find(held[key.store], moments[key] // MINUTE_MS))
+                finally:
+                    runner.run(look.release())
 
             keys = sorted(moments)
             return dict(zip(keys, self._workers.map(search, keys), strict=True))
@@ -210,23 +215,6 @@ class OffsetLookup(ProcessBound):
             if not self._closing.is_set():
                 raise
             raise ClientClosed(_CLOSED) from error
-
-    def _looked(
-        self, view: ClusterView, key: PartitionKey, zone: tzinfo, work: Callable[[TimedLook], Flow[int | None]]
-    ) -> int | None:
-        runner = FlowRunner(self._pool)
-        look = TimedLook(
-            view.broker_of(key),
-            key,
-            self._names,
-            random.Random(),
-            zone=zone,
-            retry_limit_ms=self._settings.retry_limit_ms,
-        )
-        try:
-            return runner.run(work(look))
-        finally:
-            runner.run(look.release())
 
     def _stores_by_broker(self, view: ClusterView) -> dict[int, _Stores]:
         self._webs.learn(view)

@@ -194,12 +194,12 @@ class Delivery:
                 due = [one for one in self._on_the_way if one.due <= now]
                 self._first_due = min((one.due for one in self._on_the_way if one.due > now), default=inf)
             late = [(one, one.number) for one in due if not one.rests]
+            over = [(one, one.number, _gave_up(one)) for one in due if one.rests and one.deadline <= now]
             next_due = self._first_due
         if late:
             self._end_late(late)
-        for one in due:
-            if one.rests and one.deadline <= now:
-                self._give_up(one, _gave_up(one))
+        if over:
+            self._end(over)
         again = [one for one in due if one.rests and one.deadline > now]
         if coming or again:
             self._attempt([*again, *coming])
@@ -266,10 +266,9 @@ class Delivery:
         with self.lock:
             self._on_the_way.update(self._new)
             self._new.clear()
-            left = list(self._on_the_way)
-        for one in left:
-            topic = one.message.topic
-            self._give_up(one, ClientClosed(f"the producer was closed before a message to topic {topic} was answered"))
+            left = [(one, one.number, one.message.topic) for one in self._on_the_way]
+        why = "the producer was closed before a message to topic {} was answered"
+        self._end([(one, number, ClientClosed(why.format(topic))) for one, number, topic in left])
 
     # A thread of one broker
 
@@ -326,32 +325,11 @@ class Delivery:
                 results = take_sent(answers, [key for _, _, key in attempts])
         except Exception as error:  # any other error too: otherwise nobody would see it
             results = [error] * len(attempts)
-        stored: list[tuple[InFlight, SendResult]] = []
-        failed: list[tuple[InFlight, int, TubeError]] = []
-        by_topic: dict[str, list[InFlight]] = {}
-        with self.lock:
-            now = monotonic()
-            for (one, number, key), result in zip(attempts, results, strict=True):
-                if not isinstance(result, SendResult):
-                    failed.append((one, number, _fault(result, str(key))))
-                elif one.number == number:
-                    one.number += 1
-                    stored.append((one, result))
-                    by_topic.setdefault(key.topic, []).append(one)
-            ended = [one for one, _ in stored]
-            self._on_the_way.difference_update(ended)
-            self._ending.update(ended)
-            self._routes.succeeded(result.partition for _, result in stored)
-            for topic, of_topic in by_topic.items():
-                payload_bytes = sum([len(one.message.payload) for one in of_topic])
-                count_acknowledged(topic, payload_bytes, [now - one.submitted for one in of_topic])
-            self._room.ring()
-        for one in ended:
-            one.message = _SETTLED
-        settle(stored)
-        self._ended(ended)
-        for one, number, fault in failed:
-            self._failed(one, number, fault)
+        both = list(zip(attempts, results, strict=True))
+        self._end([(one, number, result) for (one, number, _), result in both if isinstance(result, SendResult)])
+        for (one, number, key), result in both:
+            if not isinstance(result, SendResult):
+                self._failed(one, number, _fault(result, str(key)))
 
     def _failed(self, one: InFlight, number: int, error: TubeError) -> None:
         with self.lock:
@@ -372,24 +350,31 @@ class Delivery:
         if again:
             self._work.set()
         else:
-            self._give_up(one, _gave_up(one) if passes else error)
+            self._end([(one, number, _gave_up(one) if passes else error)])
 
-    def _give_up(self, one: InFlight, error: TubeError) -> None:
-        """End a message, unless that was done before."""
+    def _end(self, outcomes: Sequence[tuple[InFlight, int, SendResult | TubeError]]) -> None:
+        """Settle messages whose attempt of that number is not over."""
+        stored: dict[str, list[InFlight]] = {}
         with self.lock:
-            if one not in self._on_the_way:
-                return
-            one.number += 1
-            self._on_the_way.remove(one)
-            self._ending.add(one)
-            self._count_given_up(one, error)
+            now = monotonic()
+            ended = [(one, result) for one, number, result in outcomes if one.number == number]
+            messages = [one for one, _ in ended]
+            self._on_the_way.difference_update(messages)
+            self._ending.update(messages)  # until callbacks were called
+            for one, result in ended:
+                one.number += 1
+                if isinstance(result, SendResult):
+                    stored.setdefault(one.message.topic, []).append(one)
+                else:
+                    self._count_given_up(one, result)
+            for topic, of_topic in stored.items():
+                payload_bytes = sum([len(one.message.payload) for one in of_topic])
+                count_acknowledged(topic, payload_bytes, [now - one.submitted for one in of_topic])
+            self._routes.succeeded(result.partition for _, result in ended if isinstance(result, SendResult))
             self._room.ring()
-        one.message = _SETTLED
-        one.set_exception(error)
-        self._ended([one])
-
-    def _ended(self, messages: list[InFlight]) -> None:
-        """Their futures are settled, and callbacks called."""
+        for one in messages:
+            one.message = _SETTLED
+        settle(ended)
         with self.lock:
             self._ending.difference_update(messages)
             self._room.ring()

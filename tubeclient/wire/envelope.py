@@ -7,7 +7,7 @@ RspResponseBody or RspExceptionBody, each preceded by its length as a varint (Ja
 from __future__ import annotations
 
 from functools import cache, lru_cache
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 from google.protobuf.descriptor import Descriptor
 from google.protobuf.message import DecodeError, Message
@@ -24,8 +24,6 @@ _RESPONSE_FLAG = 1
 # Number << 3 | wire type: of RequestBody's last field, and of RspResponseBody's two.
 _REQUEST_TAG = b"\x1a"
 _METHOD_TAG, _DATA_TAG = b"\x08", b"\x12"
-
-_ONE_BYTE = [bytes([value]) for value in range(0x80)]
 
 M = TypeVar("M", bound=Message)
 
@@ -66,12 +64,6 @@ def parse_message(kind: type[M], data: bytes | memoryview) -> M:
     return message
 
 
-@lru_cache(maxsize=16)
-def _header(kind: type[Any], data: bytes) -> Any:
-    """A header, not to be changed: a server sends the same few bytes in each answer."""
-    return parse_message(kind, data)
-
-
 def encode_request(service: int, method_id: int, body: bytes, timeout_ms: int) -> bytes:
     """Return a request's stream. Servers drop a request, or its answer, once it is older than `timeout_ms`."""
     headers, start = request_start(service, method_id, timeout_ms)
@@ -93,7 +85,7 @@ def request_start(service: int, method_id: int, timeout_ms: int) -> tuple[bytes,
 def decode_request(stream: bytes) -> Request:
     """Split a request's stream; ProtocolError if it is not one."""
     connection, head, rest = _split(stream)
-    flag = _header(rpc_pb2.RpcConnHeader, connection.data).flag
+    flag = parse_message(rpc_pb2.RpcConnHeader, connection.data).flag
     if flag != _REQUEST_FLAG:
         raise ProtocolError(f"flag {flag} where a request was expected")
     header = parse_message(rpc_pb2.RequestHeader, head.data)
@@ -128,10 +120,10 @@ def decode_response(stream: bytes, method_id: int) -> Part:
     could not run the call, ConnectionLost if it is starting or stopping, ProtocolError if it is no response to
     `method_id`."""
     connection, head, rest = _split(stream)
-    flag = _header(rpc_pb2.RpcConnHeader, connection.data).flag
+    flag = parse_message(rpc_pb2.RpcConnHeader, connection.data).flag
     if flag != _RESPONSE_FLAG:
         raise ProtocolError(f"flag {flag} where a response was expected")
-    if _header(rpc_pb2.ResponseHeader, head.data).status != rpc_pb2.ResponseHeader.SUCCESS:
+    if parse_message(rpc_pb2.ResponseHeader, head.data).status != rpc_pb2.ResponseHeader.SUCCESS:
         failure = parse_message(rpc_pb2.RspExceptionBody, rest.data)
         # The prefix of the class name depends on the protocol version, so compare the end only.
         if failure.exceptionName.endswith(".ServerNotReadyException"):  # an IOException of NettyRpcServer's
@@ -149,16 +141,11 @@ def decode_response(stream: bytes, method_id: int) -> Part:
 
 def _plain_data(body: Part, method_id: int) -> Part | None:
     """The data of a RspResponseBody with only method and data, as all known servers write it."""
-    before = _before_data(method_id)
+    before = _METHOD_TAG + varint(method_id % (1 << 64)) + _DATA_TAG  # protobuf writes a negative int32 so
     if not body.stream.startswith(before, body.start, body.end):
         return None
     length, start = _read_varint(body.stream, body.start + len(before))
     return Part(body.stream, start, body.end) if start + length == body.end else None
-
-
-@lru_cache(maxsize=64)
-def _before_data(method_id: int) -> bytes:
-    return _METHOD_TAG + varint(method_id % (1 << 64)) + _DATA_TAG
 
 
 @cache
@@ -205,8 +192,6 @@ def _split(stream: bytes) -> tuple[Part, Part, Part]:
 
 def varint(value: int) -> bytes:
     """`value` >= 0 as a protobuf varint."""
-    if value <= 0x7F:
-        return _ONE_BYTE[value]
     out = bytearray()
     while value > 0x7F:
         out.append(value & 0x7F | 0x80)
@@ -217,8 +202,6 @@ def varint(value: int) -> bytes:
 
 def _read_varint(stream: bytes, position: int) -> tuple[int, int]:
     """The number at `position`, and where it ends."""
-    if position < len(stream) and stream[position] < 0x80:  # most are small
-        return stream[position], position + 1
     value = 0
     for shift in range(0, 35, 7):
         if position >= len(stream):

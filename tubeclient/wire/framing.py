@@ -25,9 +25,6 @@ SPEAKS_HTTP = "the peer does not speak TubeMQ's protocol but HTTP"
 _HEADER = struct.Struct(">IiI")
 _BLOCK_LENGTH = struct.Struct(">I")
 
-_USUAL_STEP = _BLOCK_LENGTH.size + BLOCK_BYTES
-_USUAL_LENGTH = [bytes([byte]) for byte in _BLOCK_LENGTH.pack(BLOCK_BYTES)]
-
 _BUFFER_BYTES = 1 << 16
 _ROOM_BYTES = 1 << 15
 _KEPT_BYTES = 4 << 20
@@ -43,25 +40,14 @@ class Frame(NamedTuple):
 
 def encode_frame(serial: int, stream: bytes) -> bytes:
     """Return the frame's bytes. A stream that is empty or over `MAX_STREAM_BYTES` is a ProtocolError."""
+    if not 0 < len(stream) <= MAX_STREAM_BYTES:
+        raise ProtocolError(f"a frame holds 1 to {MAX_STREAM_BYTES} bytes, not {len(stream)}")
     view = memoryview(stream)
-    parts: list[bytes | memoryview] = [encode_frame_start(serial, len(stream)), view[:BLOCK_BYTES]]
-    for start in range(BLOCK_BYTES, len(stream), BLOCK_BYTES):
-        block = view[start : start + BLOCK_BYTES]
-        parts += (encode_block_length(len(block)), block)
+    blocks = [view[start : start + BLOCK_BYTES] for start in range(0, len(stream), BLOCK_BYTES)]
+    parts: list[bytes | memoryview] = [_HEADER.pack(BEGIN_TOKEN, serial, len(blocks))]
+    for block in blocks:
+        parts += (_BLOCK_LENGTH.pack(len(block)), block)
     return b"".join(parts)
-
-
-def encode_frame_start(serial: int, stream_bytes: int) -> bytes:
-    """The bytes before the first block of a stream of so many bytes, for callers that send the blocks one by one."""
-    if not 0 < stream_bytes <= MAX_STREAM_BYTES:
-        raise ProtocolError(f"a frame holds 1 to {MAX_STREAM_BYTES} bytes, not {stream_bytes}")
-    header = _HEADER.pack(BEGIN_TOKEN, serial, -(-stream_bytes // BLOCK_BYTES))
-    return header + encode_block_length(min(stream_bytes, BLOCK_BYTES))
-
-
-def encode_block_length(length: int) -> bytes:
-    """The bytes before a block of `length` bytes."""
-    return _BLOCK_LENGTH.pack(length)
 
 
 class FrameDecoder:
@@ -129,7 +115,6 @@ class FrameDecoder:
         if not 1 <= blocks <= MAX_BLOCKS:
             raise ProtocolError(f"a frame of {blocks} blocks; 1 to {MAX_BLOCKS} are allowed")
         position = self._block_ends[-1][1] if self._block_ends else start + _HEADER.size
-        position = self._pass_full_blocks(position, blocks - 1 - len(self._block_ends))
         while len(self._block_ends) < blocks:
             if available - position < _BLOCK_LENGTH.size:
                 return None
@@ -143,18 +128,3 @@ class FrameDecoder:
             self._block_ends.append((block_start, position))
             self._stream_bytes += length
         return position
-
-    def _pass_full_blocks(self, position: int, most: int) -> int:
-        """Add the blocks from `position` on, up to so many, if those received have the usual length, which is nearly
-        always; one by one that takes longer than to copy them. Returns the end of what was added."""
-        count = min(most, (self._end - position) // _USUAL_STEP, (MAX_STREAM_BYTES - self._stream_bytes) // BLOCK_BYTES)
-        end = position + count * _USUAL_STEP
-        if any(self._buffer[position + byte : end : _USUAL_STEP] != _USUAL_LENGTH[byte] * count for byte in range(4)):
-            return position
-        self._block_ends += zip(
-            range(position + _BLOCK_LENGTH.size, end, _USUAL_STEP),
-            range(position + _USUAL_STEP, end + 1, _USUAL_STEP),
-            strict=True,
-        )
-        self._stream_bytes += count * BLOCK_BYTES
-        return end

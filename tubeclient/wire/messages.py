@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Container, Mapping, Sequence
 from contextlib import suppress
-from itertools import compress
 from typing import NamedTuple, TypeAlias
 
 from tubeclient.core import CORE
@@ -93,21 +92,30 @@ Damaged: TypeAlias = list[tuple[int, int, int]]
 """Messages that do not match their checksums: number, the checksum that came, that of the payload."""
 
 
+_FIELDS = "messageId", "checkSum", "payLoadData", "flag"
+
+
 class Arrived:
     """The messages of an answer, not yet compared with their checksums. The core's `Messages` is the same."""
 
-    def __init__(self, wire: broker_pb2.MessageColumns) -> None:
-        self._wire = wire
-        self.ids: Sequence[int] = wire.messageId
+    def __init__(self, messages: Sequence[broker_pb2.TransferedMessage]) -> None:
+        self._messages = messages
+        self.ids: Sequence[int] = [one.messageId for one in messages]
 
     def checked(self, first: int | None) -> tuple[Columns, Damaged]:
         """All messages, or the `first` ones, and the damaged ones of these. CorruptMessage: a field is missing."""
-        wire = self._wire
-        if not len(wire.messageId) == len(wire.checkSum) == len(wire.payLoadData) == len(wire.flag):
+        if not all(all(map(one.HasField, _FIELDS)) for one in self._messages):
             raise CorruptMessage("a message lacks one of its fields")
-        columns = Columns(wire.messageId[:first], wire.payLoadData[:first], wire.flag[:first])
-        pairs = enumerate(zip(wire.checkSum[:first], map(checksum, columns.payloads), strict=True))
-        return columns, [(number, came, own) for number, (came, own) in pairs if came != own]
+        columns = Columns([], [], [])
+        damaged: Damaged = []
+        for number, one in enumerate(self._messages[:first]):
+            columns.ids.append(one.messageId)
+            columns.payloads.append(one.payLoadData)
+            columns.flags.append(one.flag)
+            own = checksum(one.payLoadData)
+            if one.checkSum != own:
+                damaged.append((number, one.checkSum, own))
+        return columns, damaged
 
 
 class Fetched(NamedTuple):
@@ -129,12 +137,12 @@ def parse_fetched(part: Part) -> Fetched:
     if CORE is not None and (taken := CORE.take_messages(*part)) is not None:
         rest, messages = taken
         with suppress(ProtocolError):  # whose words are to be those of the whole
-            return _fetched(parse_message(broker_pb2.GetMessageColumnsB2C, rest), messages)
-    answer = parse_message(broker_pb2.GetMessageColumnsB2C, part.data)
+            return _fetched(parse_message(broker_pb2.GetMessageResponseB2C, rest), messages)
+    answer = parse_message(broker_pb2.GetMessageResponseB2C, part.data)
     return _fetched(answer, Arrived(answer.messages))
 
 
-def _fetched(answer: broker_pb2.GetMessageColumnsB2C, messages: Arrived) -> Fetched:
+def _fetched(answer: broker_pb2.GetMessageResponseB2C, messages: Arrived) -> Fetched:
     return Fetched(
         answer.errCode,
         answer.errMsg,
@@ -192,11 +200,10 @@ def with_tags(columns: Columns, tags: frozenset[str], bad: Mapping[int, str]) ->
 
     Needed because brokers compare only a 32-bit hash. Bad messages stay: their tags are not known.
     """
-    wanted = [number in bad or one.tag in tags for number, one in enumerate(map(Message, *columns))]
+    wanted = [number for number, one in enumerate(map(Message, *columns)) if number in bad or one.tag in tags]
     ids, payloads, flags = columns
-    left = Columns(list(compress(ids, wanted)), list(compress(payloads, wanted)), list(compress(flags, wanted)))
-    numbers = compress(range(len(wanted)), wanted)
-    return left, {new: bad[old] for new, old in enumerate(numbers) if old in bad}
+    left = Columns([ids[one] for one in wanted], [payloads[one] for one in wanted], [flags[one] for one in wanted])
+    return left, {new: bad[old] for new, old in enumerate(wanted) if old in bad}
 
 
 def bodies_of(columns: Columns) -> list[bytes]:

@@ -8,15 +8,9 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Mapping
+from zlib import crc32
 
 from tubeclient.errors import ConfigurationError, CorruptMessage
-
-# The checksum is a reader's largest cost per payload. isal (the extra `speed`) takes a quarter of zlib's time for 100
-# bytes, and less for more.
-try:
-    from isal.isal_zlib import crc32
-except ImportError:
-    from zlib import crc32
 
 ATTRIBUTE_FLAG = 1
 TAG_KEY = "$msgType$"

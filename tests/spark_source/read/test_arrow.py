@@ -2,55 +2,23 @@
 
 from __future__ import annotations
 
-import struct
-from collections.abc import Sequence
+from datetime import datetime
 from typing import Any
 from zoneinfo import ZoneInfo
 
-import pyarrow as pa
 import pytest
-from hypothesis import example, given
-from hypothesis import strategies as st
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from spark_source.options.source_options import ATTRIBUTES, RowOptions
 from spark_source.plan.read_task import OffsetRule
 from spark_source.read.arrow import PackDecoder
 from spark_source.read.schema import arrow_schema, spark_schema
-from tubeclient.errors import DataLoss
-from tubeclient.keys import INDEX_ENTRY_BYTES, PartitionKey
+from tubeclient.errors import CorruptMessage, DataLoss
+from tubeclient.keys import PartitionKey
 from tubeclient.range_reader import Pack
-from tubeclient.wire.message_time import message_time_ms
-from tubeclient.wire.messages import Columns, Message
+from tubeclient.wire.messages import Columns
 from tubeclient.wire.payload import checksum, encode_attributes, encode_payload
 from tubeclient.wire.proto.broker_pb2 import TransferedMessage
-
-
-def plain_table(packs: Sequence[Pack], *, include_attributes: bool, with_offsets: bool, time_zone: str) -> pa.Table:
-    """The rows of the packs; `with_offsets`: each index entry is a message."""
-    rows = [
-        _row(pack, message, pack.start + number * INDEX_ENTRY_BYTES if with_offsets else None, ZoneInfo(time_zone))
-        for pack in packs
-        for number, message in enumerate(pack)
-    ]
-    return pa.Table.from_pylist(rows, arrow_schema(RowOptions(columns=ATTRIBUTES if include_attributes else ())))
-
-
-def _row(pack: Pack, message: Message, offset: int | None, zone: ZoneInfo) -> dict[str, Any]:
-    time_ms = message_time_ms(message.time, zone)
-    return {
-        "topic": pack.partition.topic,
-        "partitionKey": str(pack.partition),
-        "brokerId": pack.partition.broker_id,
-        "partition": pack.partition.partition_id,
-        "offset": offset,
-        "messageId": message.message_id,
-        "messageType": message.tag or None,
-        "messageTime": None if time_ms is None else time_ms * 1_000,
-        "value": message.body,
-        "attributes": list(message.attributes.items()),
-    }
-
 
 KEY = PartitionKey(7, "clicks", 10_003)
 
@@ -128,45 +96,34 @@ def test_filters_drop_other_tags_that_the_broker_let_through() -> None:
     assert decoder().decode([pack()], OffsetRule.UNKNOWN, frozenset({"Aa"})).num_rows == 0
 
 
-KEYS = st.sampled_from(["$msgType$", "$msgTime$", "k", "l", "ü", ""])
-VALUES = st.sampled_from(["", "a", "two words", "x=y", "202401020304", "199912312359", "ü"])
-SHAPES = st.lists(KEYS, max_size=4)
-
-
-@st.composite
-def odd_payloads(draw: st.DrawFn) -> tuple[bytes, int]:
-    """Whatever a producer may have written, or not."""
-    body = draw(st.binary(max_size=6))
-    if draw(st.booleans()):
-        return body, 0
-    text = ",".join(key + draw(st.sampled_from(["", "="])) + draw(VALUES) for key in draw(SHAPES))
-    return with_text(text, body), 1
-
-
-def with_text(text: str, body: bytes) -> bytes:
-    return struct.pack(">i", len(text.encode())) + text.encode() + body
-
-
-REPEATED = [
-    (with_text(f"$msgType$={tag},$msgTime$=,$msgType$=,$msgType$=", b""), 1) for tag in ("", "", "", "", "", "a")
-]
-
-
-@example(REPEATED, 1, False, False)
-@example([(with_text("$msgTime$=202401020304,$msgTime$=none", b""), 1)], 1, False, False)
-@example([(with_text("k=,$msgTime$=202401020304,k=1,k=2", b""), 1)], 1, True, False)
-@given(st.lists(odd_payloads(), max_size=20), st.integers(1, 5), st.booleans(), st.booleans())
-def test_the_plain_decoder_gives_an_equal_table(
-    sent: list[tuple[bytes, int]], of_a_pack: int, include_attributes: bool, with_offsets: bool
-) -> None:
-    messages = [raw_message(*one) for one in sent]
-    for number, one in enumerate(messages):
-        one.messageId = number * 7
-    packs = [pack(*messages[at : at + of_a_pack], start=28 * at) for at in range(0, max(1, len(messages)), of_a_pack)]
-    one_decoder = decoder(include_attributes=include_attributes, time_zone="Asia/Kolkata")
-    batch = one_decoder.decode(packs, OffsetRule.ALWAYS if with_offsets else OffsetRule.UNKNOWN)
-    batch.validate(full=True)
-    expected = plain_table(
-        packs, include_attributes=include_attributes, with_offsets=with_offsets, time_zone="Asia/Kolkata"
+@pytest.mark.parametrize("include_attributes", [False, True])
+def test_a_row_for_each_message_of_all_packs(include_attributes: bool) -> None:
+    text = b"$msgTime$=none,k=,$msgType$=a,l,k=1,$msgTime$=202401020304,k=2,$msgType$=b"
+    sent = raw_message(len(text).to_bytes(4) + text + b"body")
+    found = decoder(include_attributes=include_attributes, time_zone="Asia/Kolkata").decode(
+        [pack(message(b"x", number=-5), sent), pack(), pack(raw_message(b"\0\0\0\0", 3), start=336)], OffsetRule.ALWAYS
     )
-    assert pa.Table.from_batches([batch]).equals(expected)
+    found.validate(full=True)
+    of_partition = {"topic": "clicks", "partitionKey": "7:clicks:10003", "brokerId": 7, "partition": 10_003}
+    none: dict[str, Any] = {"messageType": None, "messageTime": None, "attributes": []}
+    time = datetime(2024, 1, 2, 3, 4, tzinfo=ZoneInfo("Asia/Kolkata"))
+    expected: list[dict[str, Any]] = [
+        {"offset": 280, "messageId": -5, "value": b"x", **none},
+        {"offset": 308, "messageId": 1, "value": b"body"}
+        | {"messageType": "b", "messageTime": time, "attributes": [("k", "1"), ("l", "")]},
+        {"offset": 336, "messageId": 1, "value": b"", **none},
+    ]
+    names = found.schema.names
+    assert found.to_pylist() == [
+        {name: value for name, value in (of_partition | row).items() if name in names} for row in expected
+    ]
+    assert ("attributes" in names) == include_attributes
+
+
+def test_a_message_that_cannot_be_parsed_is_named_by_its_place() -> None:
+    packs = [pack(message(b"x")), pack(message(b"y"), raw_message(b"\0\0\0\x63k=v"), message(b"z"), start=308)]
+    with pytest.raises(
+        CorruptMessage, match=r"offsets \[336, 364\): attributes of 99 bytes in a payload of 7"
+    ) as error:
+        decoder().decode(packs, OffsetRule.UNKNOWN)
+    assert error.value.number == 1  # in its pack

@@ -29,12 +29,13 @@ ATTRIBUTES = {"groupId": "g", "streamId": "s", "dt": "1700000000123"}
 AT = datetime.fromtimestamp(1_700_000_000.123, UTC)
 
 
-def packs_of(sent: Sequence[tuple[bytes, int]], *, of_a_pack: int = 2) -> list[Pack]:
+def packs_of(sent: Sequence[tuple[bytes, int]], *, of_a_pack: int = 2, keep_bad: bool = False) -> list[Pack]:
     """Payloads and flags, so many to a pack."""
     packs = []
     for start, end in pairwise([*range(0, len(sent), of_a_pack), len(sent)]):
         payloads, flags = zip(*sent[start:end], strict=True)
-        packs.append(Pack(KEY, 28 * start, 28 * end, Columns(list(range(start, end)), list(payloads), list(flags))))
+        columns = Columns(list(range(start, end)), list(payloads), list(flags))
+        packs.append(Pack(KEY, 28 * start, 28 * end, columns, {} if keep_bad else None))
     return packs
 
 
@@ -49,7 +50,8 @@ def read(messages: Sequence[tuple[bytes, int]], tags: frozenset[str] = frozenset
         columns = columns[:2]  # messages have no others
     rows = RowOptions(**{"payload": "inlong", "columns": columns, **options})
     decoder = PackDecoder(rows=rows, time_zone="UTC")
-    batches = decoder.batches(packs_of(messages, of_a_pack=of_a_pack), OffsetRule.ALWAYS, tags)
+    packs = packs_of(messages, of_a_pack=of_a_pack, keep_bad=rows.bad_messages == "keep")
+    batches = decoder.batches(packs, OffsetRule.ALWAYS, tags)
     return pa.Table.from_batches(batches, arrow_schema(rows))
 
 

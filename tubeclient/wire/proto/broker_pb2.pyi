@@ -187,42 +187,6 @@ class GetMessageResponseB2C(_message.Message):
     maxOffset: int
     def __init__(self, success: bool = ..., errCode: _Optional[int] = ..., errMsg: _Optional[str] = ..., messages: _Optional[_Iterable[_Union[TransferedMessage, _Mapping]]] = ..., currOffset: _Optional[int] = ..., minLimitTime: _Optional[int] = ..., escFlowCtrl: bool = ..., currDataDlt: _Optional[int] = ..., requireSlow: bool = ..., maxOffset: _Optional[int] = ...) -> None: ...
 
-class MessageColumns(_message.Message):
-    __slots__ = ("messageId", "checkSum", "payLoadData", "flag")
-    MESSAGEID_FIELD_NUMBER: _ClassVar[int]
-    CHECKSUM_FIELD_NUMBER: _ClassVar[int]
-    PAYLOADDATA_FIELD_NUMBER: _ClassVar[int]
-    FLAG_FIELD_NUMBER: _ClassVar[int]
-    messageId: _containers.RepeatedScalarFieldContainer[int]
-    checkSum: _containers.RepeatedScalarFieldContainer[int]
-    payLoadData: _containers.RepeatedScalarFieldContainer[bytes]
-    flag: _containers.RepeatedScalarFieldContainer[int]
-    def __init__(self, messageId: _Optional[_Iterable[int]] = ..., checkSum: _Optional[_Iterable[int]] = ..., payLoadData: _Optional[_Iterable[bytes]] = ..., flag: _Optional[_Iterable[int]] = ...) -> None: ...
-
-class GetMessageColumnsB2C(_message.Message):
-    __slots__ = ("success", "errCode", "errMsg", "messages", "currOffset", "minLimitTime", "escFlowCtrl", "currDataDlt", "requireSlow", "maxOffset")
-    SUCCESS_FIELD_NUMBER: _ClassVar[int]
-    ERRCODE_FIELD_NUMBER: _ClassVar[int]
-    ERRMSG_FIELD_NUMBER: _ClassVar[int]
-    MESSAGES_FIELD_NUMBER: _ClassVar[int]
-    CURROFFSET_FIELD_NUMBER: _ClassVar[int]
-    MINLIMITTIME_FIELD_NUMBER: _ClassVar[int]
-    ESCFLOWCTRL_FIELD_NUMBER: _ClassVar[int]
-    CURRDATADLT_FIELD_NUMBER: _ClassVar[int]
-    REQUIRESLOW_FIELD_NUMBER: _ClassVar[int]
-    MAXOFFSET_FIELD_NUMBER: _ClassVar[int]
-    success: bool
-    errCode: int
-    errMsg: str
-    messages: MessageColumns
-    currOffset: int
-    minLimitTime: int
-    escFlowCtrl: bool
-    currDataDlt: int
-    requireSlow: bool
-    maxOffset: int
-    def __init__(self, success: bool = ..., errCode: _Optional[int] = ..., errMsg: _Optional[str] = ..., messages: _Optional[_Union[MessageColumns, _Mapping]] = ..., currOffset: _Optional[int] = ..., minLimitTime: _Optional[int] = ..., escFlowCtrl: bool = ..., currDataDlt: _Optional[int] = ..., requireSlow: bool = ..., maxOffset: _Optional[int] = ...) -> None: ...
-
 class CommitOffsetRequestC2B(_message.Message):
     __slots__ = ("clientId", "topicName", "partitionId", "groupName", "lastPackConsumed")
     CLIENTID_FIELD_NUMBER: _ClassVar[int]
