@@ -5,6 +5,7 @@
 //! Python code decides, which is the reference: so errors have one author. It never fails for bytes.
 
 mod columns;
+mod intake;
 mod messages;
 mod packs;
 mod sends;
@@ -16,6 +17,8 @@ use pyo3::prelude::*;
 mod tubeclient_core {
     #[pymodule_export]
     use super::columns::{Columns, Texts};
+    #[pymodule_export]
+    use super::intake::{Sends, take_sends};
     #[pymodule_export]
     use super::messages::{Messages, take_messages};
     #[pymodule_export]
