@@ -23,12 +23,14 @@ from tests.wire.fuzz import FUZZ, damaged
 from tubeclient.core import CORE
 from tubeclient.keys import PartitionKey
 from tubeclient.producing.outgoing import OutgoingMessage
-from tubeclient.wire.envelope import encode_request
+from tubeclient.wire.envelope import encode_request, varint
 from tubeclient.wire.framing import BLOCK_BYTES, Frame, FrameDecoder
 from tubeclient.wire.methods import BROKER_READ, BROKER_WRITE, MASTER
 from tubeclient.wire.payload import checksum
 from tubeclient.wire.proto.broker_pb2 import SendMessageRequestP2B
+from tubeclient.wire.proto.rpc_pb2 import RequestBody
 from tubeclient.wire.sends import SendEncoder
+from tubeclient.wire.signature import sign
 
 if CORE is None:
     pytest.skip("tubeclient_core is not built here; the plain code has its own tests", allow_module_level=True)
@@ -37,32 +39,65 @@ NOW_MS = 1_700_000_000_000
 TOPICS = [TopicConfig("clicks", 2, 2), TopicConfig("views")]
 OPEN, CLOSED = ServerSettings(), ServerSettings(users={"me": "secret"}, check_visit_token=True)
 
-PAYLOADS = st.binary(max_size=9) | st.sampled_from([127, 128, 300, 2 * BLOCK_BYTES, (1 << 20) + 10_241]).map(bytes)
+SIGNED = sign("me", "secret", NOW_MS, 5).joined
+PROOFS = [{"visitAuthorizedToken": NOW_MS, "authAuthorizedToken": SIGNED}, {"visitAuthorizedToken": 1}, None]
+
+PAYLOADS = st.binary(max_size=9) | st.sampled_from([127, 128, 2 * BLOCK_BYTES]).map(bytes)
 TAGS = st.sampled_from(["", "a", " a\x1c", "\u3000ü\u2028", "\x0b", "\U0001f600", "x" * 200])
-REQUESTS = st.builds(
-    lambda data, wrong, **fields: SendMessageRequestP2B(data=data, checkSum=wrong or checksum(data), **fields),
-    PAYLOADS,
-    st.sampled_from([0, 0, 0, -1, 5]),
-    clientId=st.sampled_from(["me", "me", "you", " "]),
-    topicName=st.sampled_from(["clicks", "clicks", " views", "none"]),
-    partitionId=st.sampled_from([0, 0, 1, 10_000, 2, -1]),
-    flag=st.integers(-(1 << 31), (1 << 31) - 1),
-    sentAddr=st.sampled_from([0, -5]),
-    msgType=st.none() | TAGS,
-    msgTime=st.none() | st.just("202601020304"),
-    authInfo=st.sampled_from([None, {"visitAuthorizedToken": NOW_MS}, {"visitAuthorizedToken": 1}]),
-).map(lambda request: request.SerializeToString())
-# A field twice, an unknown one, a group, a number as text, tags that are not UTF-8, a number of 64 bits.
-ADDED = ["1801", "2201 61", "6a0161", "7b7c", "1a0161", "4202c328", "28ffffffff1f"]
-ODD = st.builds(lambda data, more: data + bytes.fromhex(more), REQUESTS, st.sampled_from(ADDED)) | damaged(REQUESTS)
-CALLS = st.builds(
-    encode_request,
-    st.sampled_from([BROKER_WRITE, BROKER_WRITE, BROKER_READ, MASTER]),
-    st.sampled_from([13, 13, 13, 13, 17, 99]),
-    REQUESTS | REQUESTS | ODD,
-    st.sampled_from([10_000, 0]),
+USUAL: dict[str, st.SearchStrategy[Any]] = {
+    "clientId": st.just("me"),
+    "topicName": st.just("clicks"),
+    "partitionId": st.sampled_from([0, 0, 0, 1, 10_000]),
+    "data": st.binary(min_size=1, max_size=99),
+    "flag": st.integers(-(1 << 31), (1 << 31) - 1),
+    "checkSum": st.just(-1),
+    "sentAddr": st.just(-5),
+    "msgType": TAGS,
+    "msgTime": st.none() | st.just("202601020304"),
+    "authInfo": st.just(PROOFS[0]),
+}
+UNUSUAL: dict[str, st.SearchStrategy[Any]] = {
+    "clientId": st.sampled_from(["you", " ", None]),
+    "topicName": st.sampled_from([" views", "none", None]),
+    "partitionId": st.sampled_from([2, -1, None]),
+    "data": PAYLOADS | st.none(),
+    "flag": st.none(),
+    "checkSum": st.sampled_from([checksum(b"a"), 5, None]),
+    "sentAddr": st.none(),
+    "authInfo": st.sampled_from(PROOFS[1:]),
+}
+
+
+def requests(fields: dict[str, st.SearchStrategy[Any]]) -> st.SearchStrategy[bytes]:
+    return st.fixed_dictionaries(fields).map(lambda given: SendMessageRequestP2B(**given).SerializePartialToString())
+
+
+GOOD = requests(USUAL)
+# A request that lacks a field or has what no broker takes.
+ODD = st.sampled_from([*UNUSUAL]).flatmap(lambda name: requests({**USUAL, name: UNUSUAL[name]}))
+# A field twice, an unknown one, a group, number and text for each other, text that is not UTF-8, a number of 64 bits.
+ADDED = ["1801", "220161", "6a0161", "7b7c", "1a0161", "400161", "0a02c328", "4a02c328", "28ffffffff1f"]
+LONGER = st.builds(lambda data, more: data + bytes.fromhex(more), GOOD, st.sampled_from(ADDED))
+CALLS = [(MASTER, 13), (BROKER_READ, 13), (BROKER_READ, 17), (BROKER_READ, 99)]
+
+
+def usual_call(request: bytes) -> bytes:
+    return encode_request(BROKER_WRITE, 13, request, 10_000)
+
+
+def with_two_methods(request: bytes) -> bytes:
+    body = RequestBody(method=13, timeout=10_000, request=request).SerializeToString() + b"\x08\x11"
+    return bytes.fromhex("020800 0408031003") + varint(len(body)) + body
+
+
+USUAL_CALLS = GOOD.map(usual_call)
+ODD_CALLS = st.one_of(
+    *(some.map(usual_call) for some in (ODD, LONGER, damaged(GOOD))),
+    st.builds(lambda call, request: encode_request(call[0], call[1], request, 10_000), st.sampled_from(CALLS), GOOD),
+    GOOD.map(with_two_methods),
+    damaged(USUAL_CALLS),
 )
-STREAMS = st.lists(CALLS | CALLS | damaged(CALLS), max_size=8)
+STREAMS = st.lists(st.booleans().flatmap(lambda usual: USUAL_CALLS if usual else ODD_CALLS), max_size=9)
 
 
 def answered(streams: list[bytes], settings: ServerSettings, room: int) -> Any:
@@ -103,6 +138,7 @@ def test_what_producers_write_is_taken_by_the_core() -> None:
     message = OutgoingMessage.of("clicks", b"x", tag="a", time="202601020304", attributes={"k": "v"})
     keys = [PartitionKey(1, "clicks", partition) for partition in (0, 1, 0)]
     frames = FrameDecoder().feed(SendEncoder("me", -5, 10_000, lambda _: None).frames([message] * 3, keys, [1, 2, 3]))
-    assert CORE.take_sends(frames, 0, 99).groups == [[0, 2], [1]]
-    assert CORE.take_sends(frames, 1, 99).groups == [[1], [0]]
-    assert CORE.take_sends(frames, 0, 5).groups == []
+    size = len(message.payload)
+    assert CORE.take_sends(frames, 0, size).groups == [[0, 2], [1]]
+    assert CORE.take_sends(frames, 1, size).groups == [[1], [0]]
+    assert CORE.take_sends(frames, 0, size - 1).groups == []

@@ -127,8 +127,9 @@ fn read_send(data: &[u8], most_bytes: usize) -> Option<(Vec<u8>, Send)> {
         let start = reader.at;
         let tag = reader.tag()?;
         match (tag >> 3, tag & 7) {
-            (n @ (3 | 5..=7), 0) if numbers[n as usize].is_none() => numbers[n as usize] = Some(reader.value()? as i32),
-            (n @ (4 | 8 | 9), 2) if blocks[n as usize].is_none() => blocks[n as usize] = Some(reader.block()?),
+            // As for parsers, the last one counts.
+            (field @ (3 | 5..=7), 0) => numbers[field as usize] = Some(reader.value()? as i32),
+            (field @ (4 | 8 | 9), 2) => blocks[field as usize] = Some(reader.block()?),
             (1 | 2 | 10.., _) => {
                 reader.pass(tag)?;
                 head.extend_from_slice(&data[start..reader.at]);
