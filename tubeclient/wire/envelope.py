@@ -68,7 +68,7 @@ def parse_message(kind: type[M], data: bytes | memoryview) -> M:
 
 @lru_cache(maxsize=16)
 def _header(kind: type[Any], data: bytes) -> Any:
-    """A header, not to be changed: a peer sends the same few bytes each time."""
+    """A header, not to be changed: a server sends the same few bytes in each answer."""
     return parse_message(kind, data)
 
 
@@ -96,7 +96,7 @@ def decode_request(stream: bytes) -> Request:
     flag = _header(rpc_pb2.RpcConnHeader, connection.data).flag
     if flag != _REQUEST_FLAG:
         raise ProtocolError(f"flag {flag} where a request was expected")
-    header = _header(rpc_pb2.RequestHeader, head.data)
+    header = parse_message(rpc_pb2.RequestHeader, head.data)
     body = parse_message(rpc_pb2.RequestBody, rest.data)
     return Request(header.serviceType, body.method, body.timeout, header.protocolVer, body.request)
 
