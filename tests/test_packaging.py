@@ -291,6 +291,7 @@ LAYERS = {
             "aiohttp",
             "numpy",
             "tubeclient.wire",
+            "tubeclient.core",
             "tubeclient.keys",
             "tubeclient.errors",
             "tubeclient.extras",

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 from google.protobuf.message import Message
@@ -21,12 +22,16 @@ from embedded_tubemq.storage.store import (
     FIRST_FETCH_BYTES,
     LATER_FETCH_BYTES,
     NewMessage,
+    Store,
     StoreDirectory,
     choose_pack,
     entry_budget,
 )
+from tubeclient.core import CORE
 from tubeclient.errors import ProtocolError
 from tubeclient.keys import INDEX_ENTRY_BYTES
+from tubeclient.wire.envelope import decode_request, parse_message
+from tubeclient.wire.framing import Frame
 from tubeclient.wire.methods import Method
 from tubeclient.wire.payload import checksum, java_string_hash
 from tubeclient.wire.proto import broker_pb2
@@ -101,10 +106,36 @@ class Broker:
 
     # Producers
 
-    def _send(self, request: Any, now_ms: int) -> Message:
+    def store_sends(self, frames: list[Frame], start: int, now_ms: int) -> list[bytes | None]:
+        """Store the messages of the usual requests that follow each other from number `start` on, with a write for each
+        store. Returns the frames that answer them; None for one that nothing was done for, as `serve` refuses it."""
+        if CORE is None or self.faults.touch_sends():
+            return []
+        sends = CORE.take_sends(frames, start, MAX_MESSAGE_BYTES + SIZE_TOLERANCE)
+        by_store: dict[Store, list[int]] = {}
+        groups: list[list[int]] = sends.groups
+        for numbers in groups:
+            with suppress(ProtocolError, Refusal, OSError):
+                stream = frames[start + numbers[0]].stream
+                request = parse_message(broker_pb2.SendMessageRequestP2B, decode_request(stream).body)
+                topic = self._topic_to_write(request, now_ms)
+                by_store.setdefault(self.stores.of_partition(topic.name, request.partitionId), []).extend(numbers)
+        answers: list[bytes | None] = [None] * sum(map(len, groups))
+        for store, numbers in by_store.items():
+            numbers.sort()
+            with suppress(OSError):  # a disk that does not take all may take some of them
+                done = store.append_sends(sends, numbers, now_ms, require_auth=self._authenticator.enabled)
+                for number, answer in zip(numbers, done, strict=True):
+                    answers[number] = answer
+        return answers
+
+    def _topic_to_write(self, request: Any, now_ms: int) -> TopicConfig:
         self._authenticate(request, now_ms)
         checked_name(request.clientId, "clientId")
-        topic = self._topic_of_partition(request.topicName, request.partitionId)
+        return self._topic_of_partition(request.topicName, request.partitionId)
+
+    def _send(self, request: Any, now_ms: int) -> Message:
+        topic = self._topic_to_write(request, now_ms)
         payload: bytes = request.data
         if not payload:
             raise Refusal(Code.BAD_REQUEST, "the message is empty")

@@ -155,6 +155,11 @@ class Faults:
         queue.extend([None] * (nth - 1 - len(queue)))
         queue.append(fault)
 
+    def touch_sends(self) -> bool:
+        """For the brokers: whether a fault waits for the next message, or for its answer."""
+        armed = self._forced.get(Method.SEND_MESSAGE) or self._connection.get(Method.SEND_MESSAGE)
+        return bool(armed or self.stop_writing or self.answer_delay_ms)
+
     def refuse_if_forced(self, method: Method) -> None:
         """For the servers: raises the refusal armed for this call."""
         if queue := self._forced.get(method):

@@ -9,7 +9,7 @@ import logging
 import socket
 import ssl
 import threading
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
 from typing import Any, TypeVar
 
 from aiohttp import web
@@ -22,7 +22,7 @@ from embedded_tubemq.master.master import Master
 from embedded_tubemq.net.admin import Call, Parameters, failed
 from tubeclient.errors import ProtocolError
 from tubeclient.wire.envelope import Request, decode_request, encode_error, encode_response, parse_message
-from tubeclient.wire.framing import FrameDecoder, encode_frame
+from tubeclient.wire.framing import Frame, FrameDecoder, encode_frame
 from tubeclient.wire.methods import BROKER_READ, BROKER_WRITE, Method, method_of
 
 __all__ = ["Endpoint", "HttpServer", "LoopThread", "TcpServer", "bind"]
@@ -79,6 +79,20 @@ class Endpoint:
     def __init__(self, machine: Master | Broker, clock: Callable[[], int]) -> None:
         self.machine = machine
         self._clock = clock
+
+    def answers(self, frames: list[Frame], peer: Peer) -> Iterator[tuple[bytes | None, ConnectionFault | None]]:
+        """For each frame, in order, the one that answers it, or None to send nothing; and a fault for the connection.
+        Messages that came together are stored together."""
+        at = 0
+        while at < len(frames):
+            many = self.machine.store_sends(frames, at, self._clock()) if isinstance(self.machine, Broker) else []
+            for stored in many or [None]:
+                if stored is not None:
+                    yield stored, None
+                else:
+                    stream, fault = self.answer(frames[at].stream, peer)
+                    yield None if stream is None else encode_frame(frames[at].serial, stream), fault
+                at += 1
 
     def answer(self, stream: bytes, peer: Peer) -> tuple[bytes | None, ConnectionFault | None]:
         """The answer's stream, or None to send nothing; and a fault for the connection."""
@@ -209,22 +223,19 @@ class TcpServer:
         decoder, faults = FrameDecoder(), self._endpoint.machine.faults
         while data := await reader.read(_READ_BYTES):
             try:
-                frames = list(decoder.feed(data))
+                frames = decoder.feed(data)
             except ProtocolError as error:
                 _LOG.warning("%s: connection of %s closed: %s", self._name, peer.address, error)
                 return
             answers = bytearray()  # one write for many small answers
-            for frame in frames:
-                delay_ms = faults.answer_delay_ms
-                stream, fault = self._endpoint.answer(frame.stream, peer)
-                if delay_ms:
+            for answer, fault in self._endpoint.answers(frames, peer):
+                if delay_ms := faults.answer_delay_ms:
                     await self._send(writer, answers)
                     await asyncio.sleep(delay_ms / 1000)
                 if fault in (ConnectionFault.DROP_BEFORE, ConnectionFault.DROP_AFTER):
                     await self._send(writer, answers)
                     return
-                if stream is not None:
-                    answer = encode_frame(frame.serial, stream)
+                if answer is not None:
                     if fault is ConnectionFault.CORRUPT_FRAME:
                         answer = _WRONG_TOKEN + answer[len(_WRONG_TOKEN) :]
                     answers += answer

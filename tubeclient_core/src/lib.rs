@@ -1,10 +1,11 @@
-//! The compiled core of pyspark-tubeclient: messages from the bytes of a broker's answer to Arrow columns, and from a
-//! producer to frames.
+//! The compiled core of pyspark-tubeclient: messages from the bytes of a broker's answer to Arrow columns, from a
+//! producer to frames, and from frames to the embedded broker's stores.
 //!
 //! It takes what brokers and producers usually write. Of anything else it says "not mine", with `None`, and the plain
 //! Python code decides, which is the reference: so errors have one author. It never fails for bytes.
 
 mod columns;
+mod intake;
 mod messages;
 mod packs;
 mod sends;
@@ -16,6 +17,8 @@ use pyo3::prelude::*;
 mod tubeclient_core {
     #[pymodule_export]
     use super::columns::{Columns, Texts};
+    #[pymodule_export]
+    use super::intake::{Sends, take_sends};
     #[pymodule_export]
     use super::messages::{Messages, take_messages};
     #[pymodule_export]

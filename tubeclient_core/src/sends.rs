@@ -16,7 +16,7 @@ const MAX_STREAM_BYTES: usize = BLOCK_BYTES * MAX_BLOCKS;
 /// As Python's OutgoingMessage: topic, payload, flag, tag, time.
 type Message<'py> = (PyBackedStr, Bound<'py, PyBytes>, i32, PyBackedStr, PyBackedStr);
 
-fn put_varint(out: &mut Vec<u8>, mut value: u64) {
+pub fn put_varint(out: &mut Vec<u8>, mut value: u64) {
     while value > 0x7F {
         out.push(value as u8 | 0x80);
         value >>= 7;
@@ -30,13 +30,13 @@ fn put_int(out: &mut Vec<u8>, field: u8, value: i32) {
     put_varint(out, i64::from(value) as u64);
 }
 
-fn put_block(out: &mut Vec<u8>, field: u8, value: &[u8]) {
+pub fn put_block(out: &mut Vec<u8>, field: u8, value: &[u8]) {
     out.push(field << 3 | 2);
     put_varint(out, value.len() as u64);
     out.extend_from_slice(value);
 }
 
-fn put_frame(out: &mut Vec<u8>, serial: i32, stream: &[u8]) -> Option<()> {
+pub fn put_frame(out: &mut Vec<u8>, serial: i32, stream: &[u8]) -> Option<()> {
     if stream.is_empty() || stream.len() > MAX_STREAM_BYTES {
         return None;
     }
