@@ -20,6 +20,7 @@ __all__ = ["StreamRows"]
 
 _NAME: Final = "__stream"
 """The column of the row's table: its stream, or `REST`."""
+_ORDER: Final = "__order"
 _COUNTS_COLUMNS: Final = (
     "inlongGroupId STRING, inlongStreamId STRING, minute TIMESTAMP, received BIGINT, written BIGINT, bad BIGINT,"
     " sequence BIGINT, runId STRING, time TIMESTAMP"
@@ -51,7 +52,10 @@ class StreamRows:
         group, stream = F.col("inlongGroupId"), F.col("inlongStreamId")
         # The name goes into a path.
         own = (group == self._settings.inlong_group) & stream.rlike(STREAM_ID) & ~stream.isin(COUNTS, REST)
-        return rows.withColumn(_NAME, F.when(own, stream).otherwise(REST))
+        named = rows.withColumn(_NAME, F.when(own, stream).otherwise(REST))
+        # So that a kept round's batches are of few streams each, and a stream's part passes over the others.
+        in_order = named.withColumn(_ORDER, F.monotonically_increasing_id()).sortWithinPartitions(_NAME, _ORDER)
+        return in_order.drop(_ORDER)
 
     def counted(
         self, named: DataFrame, *, by_partition: bool
