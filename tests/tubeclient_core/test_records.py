@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gzip
 import struct
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 from unittest.mock import patch
 from zoneinfo import ZoneInfo
 
@@ -35,7 +35,8 @@ DATAPROXYS = {"inlongGroupId": "og", "inlongStreamId": "os", "msgTime": "1700000
 KEYS = st.sampled_from(["k", "streamId", "ü", "dt", "t", "sourceIp", ""])
 VALUES = st.sampled_from(["", "w", "ü", "20240102", "x=y", "1700000000123", " 2024010203", "soon"])
 BODIES = st.lists(st.sampled_from([b"", b"x", b"xyz" * 20]), max_size=4)
-TIMES_MS = st.integers(0, 4_000_000_000_000) | st.integers(-(1 << 63), (1 << 63) - 1)
+TOO_LATE = (1 << 63) // 1000
+TIMES_MS = st.sampled_from([0, 1_700_000_000_123, -5, TOO_LATE, 1 - TOO_LATE, -(1 << 63)])
 
 
 class Sent(NamedTuple):
@@ -78,12 +79,11 @@ def objects(draw: st.DrawFn) -> Sent:
     pack = encode_message_objs(
         records, [draw(TIMES_MS) for _ in records], compression, draw(st.sampled_from(["", "ip"]))
     )
-    names = {"none": [{}, {"compressType": "NONE"}], "gzip": [{"compressType": "1"}], "snappy": [{"compressType": "2"}]}
-    compressions: list[dict[str, str]] = [*names[compression], {"compressType": "INLONG_GZ"}, {"compressType": "lz4"}]
+    names = {"none": ["0", "NONE"], "gzip": ["1", "INLONG_GZ"], "snappy": ["2", "INLONG_SNAPPY"]}
+    compressions = [*names[compression] * 3, "1", "lz4"]
     own = draw(st.sampled_from([DATAPROXYS, DATAPROXYS, {"inlongGroupId": "og"}]))
-    return Sent(
-        draw(st.just(pack) | damaged(st.just(pack))), {**own, "version": "1", **draw(st.sampled_from(compressions))}
-    )
+    attributes = {**own, "version": "1", "compressType": draw(st.sampled_from(compressions))}
+    return Sent(draw(st.just(pack) | damaged(st.just(pack))), attributes)
 
 
 OUTER: st.SearchStrategy[dict[str, str]] = st.builds(
@@ -135,8 +135,10 @@ PAIRS = entries(b"x", b"a=1&dt=5", b"y", b"a=2&groupId=h")
 MANY = b"&".join(b"k%d=" % number for number in range(70))
 OBJECT = encode_message_objs([OwnRecord(b"a", {"k": "v", "l": ""})], [5], "none", "ip")
 FIELDS = [
-    bytes.fromhex(one) for one in ("0805", "12026970", "1a0161", "22050a016b1200", "2800", "2200", "1000", "0806")
+    bytes.fromhex(one)
+    for one in ("0805", "12026970", "1a0161", "22050a016b1200", "2800", "2200", "1000", "0806", "120131", "1a0162")
 ]
+BINARY = encode_bin_pack([b"x" * 9], ORIGIN, data_time_s=1, snappy=False)
 GZIP = gzip.compress(OBJECT, mtime=0)
 NAMED_GZIP = GZIP[:3] + b"\x08" + GZIP[4:10] + b"name\0" + GZIP[10:]
 
@@ -192,7 +194,22 @@ ODD = [
     *odd_objects(
         "0", *(object_of(*numbers) for numbers in [(0, 1, 2), (2, 0, 1, 3), (3, 1, 0, 2), (0, 1), (0, 2), (1, 2)])
     ),
-    *odd_objects("0", *(object_of(0, 1, 2, *more) for more in [(4,), (5, 3), (6,), (7,), (1,), (2,), (3, 3)])),
+    *odd_objects("0", *(object_of(0, 1, 2, *more) for more in [(4,), (5, 3), (6,), (7,), (8,), (9,), (3,) * 9])),
+    *odd_objects("0", encode_message_objs([OwnRecord(b"", {})] * 9, [5] * 9, "none")),
+    *odd_objects(
+        "0", *(encode_message_objs([OwnRecord(b"", {})], [at], "none") for at in (TOO_LATE, TOO_LATE - 1, -TOO_LATE))
+    ),
+    Sent(encode_groups([Group({**ORIGIN, "ü": "ü"}, [b"x"] * 3, [])] * 2, 1, snappy=False), {}),
+    Sent(raw_pack(NAMES, bytes(40), 0, 3), {}),
+    *(
+        Sent(BINARY.replace(*change), {})
+        for change in ((b"\xee\1", b"\xee\2"), (b"\x0f\4\0", b"\x0f\4\1"), (b"x" * 9, b"x" * 8))
+    ),
+    Sent(encode_bin_pack([OwnRecord(b"x", {"k": "v"})] * 4, ORIGIN, data_time_s=1), {}),
+    Sent(b"row", {"version": "2"}),
+    Sent(raw_pack(NAMES, RECORD), {"version": "0"}),
+    Sent(raw_pack(NAMES + b"dt=" + b"0" * 5_000, RECORD), {}),
+    *(Sent(b"row", {**DATAPROXYS, "msgEnType": "0", "msgTime": time}) for time in ("+5", "soon", str(TOO_LATE))),
 ]
 LIMITS = st.sampled_from(
     [Limits(), Limits(), Limits(max_bytes=30), Limits(max_records=3), Limits(max_repeated_bytes=60)]
@@ -200,7 +217,7 @@ LIMITS = st.sampled_from(
 
 
 @given(
-    st.lists(SENT | st.sampled_from(ODD), max_size=5),
+    st.lists(SENT | st.integers(0, len(ODD) - 1).map(ODD.__getitem__), max_size=5),
     st.sampled_from(["inlong", "auto"]),
     LIMITS,
     st.sampled_from([1, 200, 32 << 20]),
@@ -215,21 +232,23 @@ def test_any_messages_give_the_same_columns_and_the_same_bad_messages(
     assert columns(sent, decoder) == plain(sent, decoder)
 
 
-@pytest.mark.parametrize("number", range(len(ODD)))
-@pytest.mark.parametrize("limits", [Limits(), Limits(max_bytes=9), Limits(max_records=1)])
-def test_odd_messages(number: int, limits: Limits) -> None:
-    decoder = RecordDecoder(limits=limits, batch_bytes=1)
-    assert columns(ODD[number : number + 1], decoder) == plain(ODD[number : number + 1], decoder)
+@pytest.mark.parametrize("name", ["max_bytes", "max_records", "max_repeated_bytes"])
+@pytest.mark.parametrize("payload", ["inlong", "auto"])
+def test_odd_messages_at_each_limit(payload: Any, name: str) -> None:
+    for most in range(6 if name == "max_records" else 100):
+        decoder = RecordDecoder(payload, limits=Limits(**{name: most}))
+        assert columns(ODD, decoder) == plain(ODD, decoder)
 
 
+VERSIONS: list[Literal[1, 2, 3]] = [1, 2, 3]
 GROUP = Group({**ORIGIN, "t": "20240102"}, [b"a", b"b"], [{"k": "v"}, {"k": "w"}])
 OBJECTS = [OwnRecord(b"a", {"k": "v"}), OwnRecord(b"b", {})]
 USUAL = [
     *(
         Sent(encode_groups([GROUP, GROUP], version, snappy=snappy), {})
-        for version in (1, 2, 3)
+        for version in VERSIONS
         for snappy in (True, False)
-    ),  # type: ignore[arg-type]
+    ),
     Sent(encode_bin_pack([b"a", b"b"], ORIGIN, data_time_s=7), {}),
     Sent(encode_bin_pack(OBJECTS, {}, data_time_s=7, numbers=(1, 2)), DATAPROXYS),
     Sent(b"single", {"msgEnType": "0", **DATAPROXYS}),

@@ -217,13 +217,9 @@ fn put_pairs<'a, V: From<&'a str>>(found: &mut Vec<(&'a str, V)>, text: &'a str)
     Some(())
 }
 
-/// A number as it is usually written; Python takes more.
+/// A number of usual length; Python's longest is no i64.
 pub fn millis(text: &str) -> Option<i64> {
-    let digits = text.strip_prefix('-').unwrap_or(text);
-    if digits.is_empty() || digits.len() > 18 || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
-        return None;
-    }
-    text.parse().ok().filter(is_time)
+    text.parse().ok().filter(|millis| text.len() < 20 && is_time(millis))
 }
 
 /// Whether Spark's timestamps can be so many milliseconds.
