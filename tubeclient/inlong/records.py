@@ -88,38 +88,23 @@ class RecordColumns(NamedTuple):
     @classmethod
     def of(cls, messages: Sequence[tuple[int, list[Segment]]], bad: list[BadMessage]) -> RecordColumns:
         """The records of messages, each with its number."""
-        records = [
-            (number, index, segment, body)
+        rows = [
+            (number, index, *segment.origin, body, segment.attributes)
             for number, segments in messages
             for index, (segment, body) in enumerate((one, body) for one in segments for body in one.bodies)
         ]
-        kind = pa.map_(pa.string(), pa.string())
-        return cls(
-            pa.array([number for number, _, _, _ in records], pa.int32()),
-            pa.array([index for _, index, _, _ in records], pa.int32()),
-            pa.array([segment.origin.group_id for _, _, segment, _ in records], pa.string()),
-            pa.array([segment.origin.stream_id for _, _, segment, _ in records], pa.string()),
-            pa.array([segment.origin.data_time_ms for _, _, segment, _ in records], pa.int64()),
-            pa.array([body for _, _, _, body in records], pa.binary()),
-            lambda: pa.array([list(segment.attributes.items()) for _, _, segment, _ in records], kind),
-            bad,
-        )
+        kinds = (pa.int32(), pa.int32(), pa.string(), pa.string(), pa.int64(), pa.binary())
+        columns = [pa.array([row[at] for row in rows], kind) for at, kind in enumerate(kinds)]
+        maps = pa.map_(pa.string(), pa.string())
+        return cls._make([*columns, lambda: pa.array([list(row[-1].items()) for row in rows], maps), bad])
 
     @classmethod
     def of_core(cls, records: pa.RecordBatch, segments: pa.RecordBatch, bad: list[BadMessage]) -> RecordColumns:
         """What the core's `take_records` gives."""
-        message_numbers, record_indexes, of_segment, bodies = records.columns
-        groups, streams, times_ms, maps = segments.columns
-        return cls(
-            message_numbers,
-            record_indexes,
-            groups.take(of_segment),
-            streams.take(of_segment),
-            times_ms.take(of_segment),
-            bodies,
-            lambda: maps.take(of_segment),
-            bad,
-        )
+        numbers, indexes, of_segment, bodies = records.columns
+        *common, maps = segments.columns
+        each = [one.take(of_segment) for one in common]
+        return cls._make([numbers, indexes, *each, bodies, lambda: maps.take(of_segment), bad])
 
 
 class RecordDecoder:
