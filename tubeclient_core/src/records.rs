@@ -244,7 +244,7 @@ impl Records {
     pub fn segment(&mut self, (group, stream, time_ms): Origin<&str>, attributes: &[Pair]) -> Option<()> {
         let done = self.messages.len();
         let count = self.bodies.ends.len() - done;
-        let characters = |text: &str| text.chars().count();
+        let characters = |text: &str| if text.is_ascii() { text.len() } else { text.chars().count() };
         let ids = characters(group.unwrap_or_default()) + characters(stream.unwrap_or_default());
         let pairs: usize = attributes.iter().map(|(key, value)| characters(key) + characters(value) + PAIR_BYTES).sum();
         let each = self.of_message.checked_add(ids + pairs)?;
