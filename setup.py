@@ -75,9 +75,8 @@ DELTA = [
 ]
 
 INLONG = [
-    # Unpacks snappy blocks, and holds the records of packs in columns. The extra spark brings both.
+    # Unpacks snappy blocks, and holds the records of packs in columns. The extra spark brings it too.
     "pyarrow>=21,<27",
-    "numpy>=1.26,<3",
 ]
 
 EMBEDDED = [

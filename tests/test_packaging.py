@@ -163,7 +163,6 @@ def test_a_package_imports_without_what_it_does_not_need(package: str, without: 
     ("module", "missing", "extra"),
     [
         ("tubeclient.inlong", "pyarrow", "inlong"),
-        ("tubeclient.inlong", "numpy", "inlong"),
         ("embedded_tubemq:EmbeddedTubeMQ", "aiohttp", "embedded"),
         ("embedded_tubemq:EmbeddedTubeMQ", "numpy", "embedded"),
         ("tubeclient_cli.app", "typer", "cli"),
@@ -251,8 +250,8 @@ class Layer(NamedTuple):
 
 
 LAYERS = {
-    # The core is optional; pyarrow and numpy are for tubeclient.inlong alone, prometheus_client for metrics.
-    "tubeclient": Layer({"google.protobuf", "tubeclient_core", "pyarrow", "numpy", "prometheus_client"}, set()),
+    # The core is optional; pyarrow is for tubeclient.inlong alone, prometheus_client for metrics.
+    "tubeclient": Layer({"google.protobuf", "tubeclient_core", "pyarrow", "prometheus_client"}, set()),
     "tubeclient/inlong": Layer(
         {
             "google.protobuf",

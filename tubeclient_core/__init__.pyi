@@ -1,7 +1,8 @@
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, final
 
 __version__: str
+Origin = tuple[str | None, str | None, int | None]
 
 @final
 class Messages:
@@ -17,14 +18,14 @@ class Messages:
     def __iter__(self) -> Iterator[Any]: ...
 
 def take_messages(stream: bytes, start: int, end: int) -> tuple[bytes, Messages] | None: ...
-def take_packs(
-    packs: Sequence[bytes],
-    names: Sequence[tuple[str | None, str | None]],
-    repeated: Sequence[int],
+def take_records(
+    messages: Sequence[tuple[bytes, Mapping[str, str], int]],
     first: int,
-    limits: tuple[int, int, int],
-    batch_bytes: int,
-) -> tuple[int, Columns, Columns] | None: ...
+    auto: bool,
+    limits: tuple[int, int, int, int],
+    time_ms: Callable[[str], int | None],
+    plain: Callable[[int], list[tuple[Origin, list[tuple[str, str]], list[bytes]]] | None],
+) -> tuple[int, Columns, Columns]: ...
 def encode_sends(
     envelope: tuple[bytes, bytes],
     around: tuple[bytes, bytes],

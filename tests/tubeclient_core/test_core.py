@@ -20,15 +20,12 @@ from embedded_tubemq.storage.store import _encode
 from spark_source.options.source_options import ATTRIBUTES, RowOptions
 from spark_source.plan.read_task import OffsetRule
 from spark_source.read.arrow import PackDecoder
-from tests.tubeclient.inlong.packs import GROUPS, Group, encode_groups
 from tests.wire.fuzz import FUZZ, damaged
 from tubeclient import ClientSettings
 from tubeclient._version import __version__
 from tubeclient.consumers.group import fetch_view
 from tubeclient.core import CORE
 from tubeclient.errors import CorruptMessage, ProtocolError
-from tubeclient.inlong import RecordDecoder, RecordGroup, encode_pack
-from tubeclient.inlong.packs import Limits
 from tubeclient.keys import OffsetRange, PartitionKey
 from tubeclient.range_reader import Pack, RangeReader
 from tubeclient.wire.envelope import Part
@@ -106,11 +103,7 @@ def told(call: Callable[[], Any]) -> Any:
 
 def plain(call: Callable[[], Any]) -> Any:
     """What a call gives without the core."""
-    with (
-        patch("tubeclient.wire.messages.CORE", None),
-        patch("spark_source.read.arrow.CORE", None),
-        patch("tubeclient.inlong.records.CORE", None),
-    ):
+    with patch("tubeclient.wire.messages.CORE", None), patch("spark_source.read.arrow.CORE", None):
         return call()
 
 
@@ -188,94 +181,6 @@ def test_any_messages_give_the_same_table_or_the_same_error(
     without = told(lambda: plain(lambda: table(data, keep, with_attributes)))
     assert type(with_core) is type(without)
     assert with_core.equals(without) if isinstance(with_core, pa.Table) else with_core == without
-
-
-USUAL_GROUPS = st.lists(
-    st.builds(
-        lambda more, bodies: Group({"groupId": "g", "streamId": "s", "dt": "1700000000123", **more}, bodies, []),
-        st.dictionaries(st.sampled_from(["k", "streamId", "ü"]), st.sampled_from(["", "v=w", "ü"])),
-        st.lists(st.sampled_from([b"", b"x", b"xyz" * 20]), max_size=4),
-    ),
-    min_size=1,
-    max_size=3,
-)
-USUAL_PACKS = st.builds(encode_groups, USUAL_GROUPS, st.sampled_from([1, 2]), snappy=st.booleans())
-PACKS = st.builds(encode_groups, GROUPS, st.sampled_from([1, 2]), snappy=st.booleans())
-OUTER: st.SearchStrategy[dict[str, str]] = st.sampled_from(
-    [{}, {}, {}, {"inlongGroupId": "og", "inlongStreamId": "os"}, {"version": "2"}, {"version": "3"}]
-)
-HEAD = bytes.fromhex("0f01 0000000000000005 00000001")
-
-
-def a_pack(text: bytes, block: bytes, packing: int = 0) -> bytes:
-    """One group with this text of attributes and this block."""
-    length = struct.pack(">I", len(block) + 1) + bytes([packing])
-    return HEAD + struct.pack(">H", len(text)) + text + length + block + HEAD[:2]
-
-
-NAMES = b"groupId=g&streamId=s&"
-RECORD = b"\0\0\0\1x"
-ODD_PACKS = [
-    *(a_pack(NAMES + text, RECORD) for text in (b"dt=5&dt=6", b"dt=+5", b"dt= 5", b"dt=-7", b"dt=9223372036854776")),
-    *(a_pack(NAMES + text, RECORD) for text in (b"t=20240102&dt=5", b"k", b"k=\xc0\x80", b"k=\xed\xa0\x80", b"&&k==&")),
-    a_pack(b"groupId=g", RECORD),
-    a_pack(NAMES, b""),
-    a_pack(NAMES, b"\0", 1),
-    a_pack(NAMES, b"\0\0", 1),
-    a_pack(NAMES, b"\xff\xff\xff\xff\x0f\0", 1),
-    a_pack(NAMES, pa.compress(RECORD, codec="snappy", asbytes=True), 1),
-    a_pack(NAMES, pa.compress(RECORD, codec="snappy", asbytes=True), 2),
-    a_pack(NAMES, RECORD[:-1]),
-    a_pack(NAMES, RECORD)[:-2] + b"more" + HEAD[:2],
-    a_pack(NAMES, RECORD)[:-1] + b"\2",
-    a_pack(NAMES, RECORD + RECORD),
-    encode_groups([Group({"groupId": "g", "streamId": "s"}, [b"x"], []), Group({"streamId": "s"}, [b"y"], [])], 1),
-    encode_groups([Group({"groupId": "g", "streamId": name}, [b"x"], []) for name in ("s", "t")], 2),
-    a_pack(b"&".join([NAMES, *(b"k%d=" % number for number in range(70))]), RECORD),
-]
-
-
-@given(
-    st.lists(st.tuples(USUAL_PACKS, OUTER), max_size=3),
-    st.lists(st.tuples(PACKS | damaged(USUAL_PACKS) | st.sampled_from(ODD_PACKS), OUTER), max_size=1),
-    st.sampled_from([Limits(), Limits(max_bytes=30), Limits(max_records=3), Limits(max_repeated_bytes=60)]),
-    st.sampled_from([1, 200, 32 << 20]),
-)
-@FUZZ
-def test_any_packs_give_the_same_records_and_the_same_bad_messages(
-    usual: list[tuple[bytes, dict[str, str]]],
-    odd: list[tuple[bytes, dict[str, str]]],
-    limits: Limits,
-    batch_bytes: int,
-) -> None:
-    assert decoded(usual + odd, limits, batch_bytes) == plain(lambda: decoded(usual + odd, limits, batch_bytes))
-
-
-@pytest.mark.parametrize("number", range(len(ODD_PACKS)))
-@pytest.mark.parametrize("limits", [Limits(), Limits(max_bytes=9), Limits(max_records=1)])
-def test_odd_packs(number: int, limits: Limits) -> None:
-    sent: list[tuple[bytes, dict[str, str]]] = [(ODD_PACKS[number], {})]
-    assert decoded(sent, limits, 1) == plain(lambda: decoded(sent, limits, 1))
-
-
-def decoded(sent: list[tuple[bytes, dict[str, str]]], limits: Limits, batch_bytes: int) -> Any:
-    decoder = RecordDecoder(limits=limits, batch_bytes=batch_bytes)
-    parts = decoder.decode([body for body, _ in sent], [outer for _, outer in sent], range(len(sent)))
-    return [(*(column.to_pylist() for column in one[:6]), one.attribute_maps().to_pylist(), one.bad) for one in parts]
-
-
-def test_what_dataproxy_writes_is_taken_by_the_core() -> None:
-    assert CORE is not None
-    packs = [encode_pack([RecordGroup({"groupId": "g", "streamId": "s", "dt": "5"}, [b"a", b"b"])], made_ms=1)]
-    count, records, segments = CORE.take_packs(packs, [(None, None)], [0], 7, (99, 99, 999), 999)
-    assert (count, pa.record_batch(records).to_pylist()) == (
-        1,
-        [{"message": 7, "index": index, "segment": 0, "body": body} for index, body in enumerate([b"a", b"b"])],
-    )
-    attributes = [("groupId", "g"), ("streamId", "s"), ("dt", "5")]
-    assert pa.record_batch(segments).to_pylist() == [
-        {"group_id": "g", "stream_id": "s", "time_ms": 5, "attributes": attributes}
-    ]
 
 
 def test_what_brokers_and_clients_write_is_taken_by_the_core() -> None:

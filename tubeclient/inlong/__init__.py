@@ -1,6 +1,6 @@
 """The content of messages that came through InLong: packs of records, and how to parse and make them.
 
-Needs pyarrow and numpy: `pip install 'pyspark-tubeclient[inlong]'`.
+Needs pyarrow: `pip install 'pyspark-tubeclient[inlong]'`.
 """
 
 from tubeclient.extras import brought_by

@@ -56,7 +56,7 @@ class Origin(NamedTuple):
             raise CorruptMessage(f"the attributes {sorted(attributes)} of a record have no {missing}")
         time_ms = None
         if (text := attributes.get(_TIME_TEXT)) is not None:
-            time_ms = _parse_time(text.strip(), zone)
+            time_ms = parse_time(text, zone)
         elif (text := attributes.get(DATA_TIME)) is not None:
             time_ms = _read_millis(text, DATA_TIME)
         return cls(group_id, stream_id, time_ms)
@@ -114,7 +114,9 @@ def checked_millis(millis: int, name: str) -> int:
     return millis
 
 
-def _parse_time(text: str, zone: tzinfo) -> int:
+def parse_time(text: str, zone: tzinfo) -> int:
+    """Return the milliseconds since 1970 of the attribute `t`, a time in `zone`. CorruptMessage: it is none."""
+    text = text.strip()
     digits = text[: max((count for count in _TIME_FORMATS if count <= len(text)), default=0)]
     try:
         if not digits.isascii() or not digits.isdigit():

@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import struct
 import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final, NamedTuple, TypeAlias
@@ -125,12 +125,14 @@ def groups_of_pack(message: bytes, outer: Mapping[str, str], limits: Limits) -> 
             block = _unpack(message[start], message[start + 1 : place], limits, f"the block of {where}")
             limits = limits.less(len(block), 0)
             entries = _entries(block, limits.max_records, f"the unpacked block of {where}")
-            found: Iterable[list[Group]] = [[(attributes, entries)]]
-            if version == 3:
-                found = (_pairs(entry, attributes, limits, f"an entry of {where}") for entry in entries)
-            for some in found:
-                limits = limits.less(0, sum(len(records) for _, records in some))
-                yield from some
+            if version != 3:
+                limits = limits.less(0, len(entries))
+                yield attributes, entries
+                continue
+            for entry in entries:
+                pairs = _pairs(entry, attributes, limits, f"an entry of {where}")
+                limits = limits.less(0, len(pairs))
+                yield from pairs
     except struct.error:
         raise CorruptMessage(f"{where} is cut off after byte {place}") from None
     if place != len(message):
@@ -184,19 +186,18 @@ def _pairs(
 def _entries(block: bytes, most: int, where: str) -> list[bytes]:
     """The entries of a block: a LENGTH and so many bytes each."""
     entries: list[bytes] = []
-    place, end, length_at, head = 0, len(block), LENGTH.unpack_from, LENGTH.size
-    while place < end:
-        start = place + head
-        if start > end:
-            raise CorruptMessage(f"{where} ends with {end - place} bytes at byte {place} that are no record")
+    place = 0
+    while place < len(block):
+        start = place + LENGTH.size
+        if start > len(block):
+            raise CorruptMessage(f"{where} ends with {len(block) - place} bytes at byte {place} that are no record")
         if len(entries) == most:
             raise CorruptMessage(f"{where} has too many records: more than {most} entries; no more are taken")
-        length = length_at(block, place)[0]
+        length = LENGTH.unpack_from(block, place)[0]
+        if start + length > len(block):
+            left = len(block) - start
+            raise CorruptMessage(f"{where} has a record of {length} bytes at byte {place}; {left} are left")
         place = start + length
-        if place > end:
-            raise CorruptMessage(
-                f"{where} has a record of {length} bytes at byte {start - head}; {end - start} are left"
-            )
         entries.append(block[start:place])
     return entries
 

@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import astuple
 from datetime import UTC, tzinfo
+from functools import partial
 from itertools import repeat
-from typing import Final, Literal, NamedTuple
+from types import ModuleType
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
-import numpy as np
 import pyarrow as pa
 
 from tubeclient.core import CORE
 from tubeclient.errors import CorruptMessage
-from tubeclient.inlong.attributes import MESSAGE_GROUP_ID, MESSAGE_STREAM_ID, Origin
+from tubeclient.inlong.attributes import MESSAGE_GROUP_ID, Origin, parse_time
 from tubeclient.inlong.packs import Limits, groups_of_pack, timed_groups, version_of
 from tubeclient.wire.messages import Message
 
@@ -24,6 +25,9 @@ _VERSION: Final = "version"
 _ENCODING: Final = "msgEnType"
 _RAW, _OBJECTS, _PACK = "0", "1", "2"
 """InLong's numbers (MessageWrapType): the body is one record, a protobuf list of records, or an InLongMsg."""
+
+_Message: TypeAlias = tuple[bytes, Mapping[str, str], int]
+"""Body, attributes, and what the caller repeats of them in each record, in bytes."""
 
 _NO_ORIGIN: Final = Origin(None, None, None)
 """Of a message that is not from InLong."""
@@ -84,40 +88,23 @@ class RecordColumns(NamedTuple):
     @classmethod
     def of(cls, messages: Sequence[tuple[int, list[Segment]]], bad: list[BadMessage]) -> RecordColumns:
         """The records of messages, each with its number."""
-        counts = np.array([sum(len(one.bodies) for one in segments) for _, segments in messages], np.int32)
-        firsts = np.repeat(counts.cumsum(dtype=np.int32) - counts, counts)
-        segments = [one for _, of_message in messages for one in of_message]
-        origins = [one.origin for one in segments]
-        of_segment = pa.array(
-            np.repeat(np.arange(len(segments), dtype=np.int32), [len(one.bodies) for one in segments])
-        )
-        kind = pa.map_(pa.string(), pa.string())
-        return cls(
-            pa.array(np.repeat(np.array([number for number, _ in messages], np.int32), counts)),
-            pa.array(np.arange(len(firsts), dtype=np.int32) - firsts),
-            pa.array([origin.group_id for origin in origins], pa.string()).take(of_segment),
-            pa.array([origin.stream_id for origin in origins], pa.string()).take(of_segment),
-            pa.array([origin.data_time_ms for origin in origins], pa.int64()).take(of_segment),
-            pa.array([body for one in segments for body in one.bodies], pa.binary()),
-            lambda: pa.array([list(one.attributes.items()) for one in segments], kind).take(of_segment),
-            bad,
-        )
+        rows = [
+            (number, index, *segment.origin, body, segment.attributes)
+            for number, segments in messages
+            for index, (segment, body) in enumerate((one, body) for one in segments for body in one.bodies)
+        ]
+        kinds = (pa.int32(), pa.int32(), pa.string(), pa.string(), pa.int64(), pa.binary())
+        columns = [pa.array([row[at] for row in rows], kind) for at, kind in enumerate(kinds)]
+        maps = pa.map_(pa.string(), pa.string())
+        return cls._make([*columns, lambda: pa.array([list(row[-1].items()) for row in rows], maps), bad])
 
     @classmethod
-    def of_core(cls, records: pa.RecordBatch, segments: pa.RecordBatch) -> RecordColumns:
-        """What the core's `take_packs` gives."""
-        message_numbers, record_indexes, of_segment, bodies = records.columns
-        groups, streams, times_ms, maps = segments.columns
-        return cls(
-            message_numbers,
-            record_indexes,
-            groups.take(of_segment),
-            streams.take(of_segment),
-            times_ms.take(of_segment),
-            bodies,
-            lambda: maps.take(of_segment),
-            [],
-        )
+    def of_core(cls, records: pa.RecordBatch, segments: pa.RecordBatch, bad: list[BadMessage]) -> RecordColumns:
+        """What the core's `take_records` gives."""
+        numbers, indexes, of_segment, bodies = records.columns
+        *common, maps = segments.columns
+        each = [one.take(of_segment) for one in common]
+        return cls._make([numbers, indexes, *each, bodies, lambda: maps.take(of_segment), bad])
 
 
 class RecordDecoder:
@@ -155,62 +142,57 @@ class RecordDecoder:
         `attributes` are those of the messages, `repeated_bytes` what the caller repeats of each for each of its
         records. A message that cannot be parsed gives no record and is in `bad`; a message is never split.
         """
-        repeated = list(repeat(0, len(bodies)) if repeated_bytes is None else repeated_bytes)
-        done = 0
-        for count, columns in self._decode_compiled(bodies, attributes, repeated):
-            done += count
-            yield columns
-        yield from self._decode_plain(done, bodies[done:], attributes[done:], repeated[done:])
+        repeated = repeat(0, len(bodies)) if repeated_bytes is None else repeated_bytes
+        messages = list(zip(bodies, attributes, repeated, strict=True))
+        return self._decode_plain(messages) if CORE is None else self._decode_compiled(CORE, messages)
 
-    def _decode_compiled(
-        self, bodies: Sequence[bytes], attributes: Sequence[Mapping[str, str]], repeated: Sequence[int]
-    ) -> Iterator[tuple[int, RecordColumns]]:
-        """What `decode` yields, and of how many messages; up to those that the core leaves to the plain code."""
-        if CORE is None:
-            return
+    def _decode_compiled(self, core: ModuleType, messages: list[_Message]) -> Iterator[RecordColumns]:
+        done, limits = 0, (*astuple(self._limits), self._batch_bytes)
+        while done < len(messages):
+            bad: list[BadMessage] = []
+            plain = partial(self._segments_for_core, messages, bad)
+            count, records, segments = core.take_records(
+                messages[done:], done, self._payload == "auto", limits, self._time_ms, plain
+            )
+            yield RecordColumns.of_core(pa.record_batch(records), pa.record_batch(segments), bad)
+            done += count
+
+    def _segments_for_core(self, messages: list[_Message], bad: list[BadMessage], number: int) -> list[Any] | None:
+        """The segments of a message that the core leaves to the plain code; None if it is bad."""
         try:
-            wrappings = set(map(self._wrapping, bodies, attributes))
-        except CorruptMessage:
-            return
-        if wrappings != {_PACK}:
-            return
-        names = [(own.get(MESSAGE_GROUP_ID), own.get(MESSAGE_STREAM_ID)) for own in attributes]
-        done, limits = 0, astuple(self._limits)
-        while done < len(bodies):
-            rest = bodies[done:], names[done:], repeated[done:]
-            if (taken := CORE.take_packs(*rest, done, limits, self._batch_bytes)) is None:
-                return
-            count, records, segments = taken
-            yield count, RecordColumns.of_core(pa.record_batch(records), pa.record_batch(segments))
-            done += count
+            segments, _ = self._held(*messages[number])
+        except CorruptMessage as error:
+            bad.append(BadMessage(number, str(error)))
+            return None
+        return [(one.origin, list(one.attributes.items()), one.bodies) for one in segments]
 
-    def _decode_plain(
-        self,
-        first: int,
-        bodies: Sequence[bytes],
-        attributes: Sequence[Mapping[str, str]],
-        repeated: Sequence[int],
-    ) -> Iterator[RecordColumns]:
-        messages: list[tuple[int, list[Segment]]] = []
+    def _time_ms(self, text: str) -> int | None:
+        try:
+            return parse_time(text, self._zone)
+        except CorruptMessage:
+            return None
+
+    def _decode_plain(self, messages: list[_Message]) -> Iterator[RecordColumns]:
+        good: list[tuple[int, list[Segment]]] = []
         bad: list[BadMessage] = []
         size = 0
-        for number, (body, own, of_message) in enumerate(zip(bodies, attributes, repeated, strict=True), first):
+        for number, message in enumerate(messages):
             try:
-                segments, repeats = self._held(self._segments(body, own), of_message)
+                segments, repeats = self._held(*message)
             except CorruptMessage as error:
                 bad.append(BadMessage(number, str(error)))
                 continue
-            messages.append((number, segments))
+            good.append((number, segments))
             size += repeats + sum(_RECORD_BYTES * len(one.bodies) + sum(map(len, one.bodies)) for one in segments)
             if size >= self._batch_bytes:
-                yield RecordColumns.of(messages, bad)
-                messages, bad, size = [], [], 0
-        if messages or bad:
-            yield RecordColumns.of(messages, bad)
+                yield RecordColumns.of(good, bad)
+                good, bad, size = [], [], 0
+        if good or bad:
+            yield RecordColumns.of(good, bad)
 
     def records(self, body: bytes, attributes: Mapping[str, str]) -> list[Record]:
         """Return the records of one message with these attributes. CorruptMessage: it cannot be parsed."""
-        segments, _ = self._held(self._segments(body, attributes), 0)
+        segments, _ = self._held(body, attributes, 0)
         each = ((record, segment) for segment in segments for record in segment.bodies)
         return [
             Record(record, segment.origin, index, dict(segment.attributes))
@@ -240,11 +222,11 @@ class RecordDecoder:
             raise CorruptMessage(f"the message names wrapping {named[:50]!r}; 0, 1 and 2 are known")
         return named
 
-    def _held(self, segments: Iterable[Segment], of_message: int) -> tuple[list[Segment], int]:
-        """The segments of a message, and what its records repeat, in bytes. CorruptMessage if that is too much: a few
-        bytes can be many records, and each has the attributes of all."""
+    def _held(self, body: bytes, message: Mapping[str, str], of_message: int) -> tuple[list[Segment], int]:
+        """The segments of a message, and what its records repeat, in bytes. CorruptMessage: it cannot be parsed; or
+        that is too much, as a few bytes can be many records, and each has the attributes of all."""
         held, size, most = [], 0, self._limits.max_repeated_bytes
-        for segment in segments:
+        for segment in self._segments(body, message):
             size += segment.repeated_bytes(of_message)
             if size > most:
                 raise CorruptMessage(f"what the message's records have in common would take more than {most} bytes")

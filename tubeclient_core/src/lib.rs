@@ -7,7 +7,9 @@
 mod columns;
 mod intake;
 mod messages;
+mod objects;
 mod packs;
+mod records;
 mod sends;
 mod wire;
 
@@ -22,7 +24,7 @@ mod tubeclient_core {
     #[pymodule_export]
     use super::messages::{Messages, take_messages};
     #[pymodule_export]
-    use super::packs::take_packs;
+    use super::records::take_records;
     #[pymodule_export]
     use super::sends::{encode_sends, take_frames, take_sent};
 

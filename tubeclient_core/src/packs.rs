@@ -1,29 +1,20 @@
-//! InLongMsg, versions 1 and 2: the packs that DataProxy writes. tubeclient.inlong.packs has the format, and the limits.
+//! InLongMsg, versions 1 to 4. tubeclient.inlong.packs has the formats, and the limits.
 
-use std::sync::Arc;
+use std::borrow::Cow;
 
-use arrow_array::builder::{Int64Builder, MapBuilder, StringBuilder};
-use arrow_array::{ArrayRef, Int32Array};
-use pyo3::prelude::*;
-use pyo3::pybacked::PyBackedBytes;
 use snap::raw::{Decoder, decompress_len};
 
-use crate::columns::{Columns, binary};
+use crate::records::{Limits, Own, Pair, Records, Times};
 
 const MAGIC: u8 = 0x0F;
 const MAGIC_BYTES: usize = 2;
-/// What a record takes besides its body and what it has from its message, and a pair of texts besides the texts.
-const RECORD_BYTES: usize = 64;
-const PAIR_BYTES: usize = 8;
-/// Of packs with more attributes the plain code takes care.
+/// Version 4: the mark at its end, and flags: each record is followed by its own attributes; group and stream are names.
+const END_MARK: usize = 0xEE01;
+const OWN_ATTRIBUTES: usize = 1;
+const NAMES_NOT_NUMBERS: usize = 4;
+/// Of packs with more attributes the plain code takes care: here a repeated key is found by looking at all.
 const MOST_ATTRIBUTES: usize = 64;
-const MAX_MILLIS: i64 = i64::MAX / 1000;
-
-/// What a pack may hold, and what is left of it while it is read.
-#[derive(Clone, Copy, FromPyObject)]
-pub struct Limits(usize, usize, usize);
-
-type Names = (Option<String>, Option<String>);
+const MAX_MILLIS: u64 = (i64::MAX / 1000) as u64;
 
 struct Reader<'a>(&'a [u8]);
 
@@ -41,217 +32,197 @@ impl<'a> Reader<'a> {
     fn u32(&mut self) -> Option<usize> {
         usize::try_from(u32::from_be_bytes(self.take(4)?.try_into().ok()?)).ok()
     }
+
+    fn text(&mut self) -> Option<&'a str> {
+        let length = self.u16()?;
+        std::str::from_utf8(self.take(length)?).ok()
+    }
+
+    /// A length, and so many bytes.
+    fn entry(&mut self) -> Option<&'a [u8]> {
+        let length = self.u32()?;
+        self.take(length)
+    }
 }
 
-/// Consecutive records with the same attributes.
-struct Segment<'a> {
-    group_id: &'a str,
-    stream_id: &'a str,
-    time_ms: Option<i64>,
-    attributes: Vec<(&'a str, &'a str)>,
-    block: Vec<u8>,
-    /// Where bodies begin and end in the block.
-    bodies: Vec<(usize, usize)>,
+/// Attributes, and the unpacked block of the records that have them.
+struct Group<'a> {
+    attributes: Vec<(&'a str, Cow<'a, str>)>,
+    block: Cow<'a, [u8]>,
+    /// What the block is: records, pairs of a record and its own attributes, or entries of such pairs.
+    holds: Holds,
 }
 
-/// The records of packs: of each, its message (from `first` on), its index there, its segment and its body; then the
-/// segments: group, stream, time, attributes. Ends after the message with which the columns have `batch_bytes`; says
-/// how many messages that are. None if one is not such a pack, is damaged, or past a limit: the plain code knows which.
-///
-/// `names` are group and stream of the message's own attributes, `repeated` what each record has of its message, bytes.
-#[pyfunction]
-pub fn take_packs(
-    py: Python<'_>,
-    packs: Vec<PyBackedBytes>,
-    names: Vec<Names>,
-    repeated: Vec<usize>,
-    first: i32,
-    limits: Limits,
-    batch_bytes: usize,
-) -> PyResult<Option<(usize, Columns, Columns)>> {
-    py.detach(|| {
-        let mut found = Records::default();
-        let mut count = 0;
-        for ((pack, outer), of_message) in packs.iter().zip(&names).zip(&repeated) {
-            let Some(segments) = read_pack(pack, outer, limits) else { return Ok(None) };
-            if found.add(first, count, &segments, *of_message, limits).is_none() {
-                return Ok(None);
+#[derive(Clone, Copy, PartialEq)]
+enum Holds {
+    Records,
+    Pairs,
+    EntriesOfPairs,
+}
+
+pub fn has_magic(pack: &[u8]) -> bool {
+    version_of(pack).is_some()
+}
+
+fn version_of(pack: &[u8]) -> Option<u8> {
+    let ends = pack.first_chunk::<MAGIC_BYTES>()? == pack.last_chunk::<MAGIC_BYTES>()?;
+    let version = pack[1];
+    (ends && pack.len() >= 2 * MAGIC_BYTES && pack[0] == MAGIC && (1..=4).contains(&version)).then_some(version)
+}
+
+/// Puts the records of a pack. None: it is damaged, past a limit, or not written as usual.
+pub fn read_pack(pack: &[u8], own: &Own, limits: Limits, times: &mut Times, found: &mut Records) -> Option<()> {
+    let version = version_of(pack)?;
+    let inner = &pack[MAGIC_BYTES..pack.len() - MAGIC_BYTES];
+    let groups =
+        if version == 4 { vec![read_binary(inner, own, limits.0)?] } else { read_groups(version, inner, limits.0)? };
+    let mut left = limits.1;
+    for group in &groups {
+        let common: Vec<Pair> = group.attributes.iter().map(|(key, value)| (*key, &**value)).collect();
+        let mut block = Reader(&group.block);
+        if group.holds == Holds::Records {
+            while !block.0.is_empty() {
+                left = left.checked_sub(1)?;
+                found.body(block.entry()?)?;
             }
-            count += 1;
-            if found.size >= batch_bytes {
-                break;
+            put_segment(&common, own, times, found)?;
+            continue;
+        }
+        let own_counts = group.holds == Holds::EntriesOfPairs;
+        let mut merged = Vec::new();
+        let mut entries = left;
+        while !block.0.is_empty() {
+            let mut pairs = Reader(block.0);
+            if own_counts {
+                entries = entries.checked_sub(1)?;
+                pairs = Reader(block.entry()?);
+            } else {
+                block = Reader(&[]);
+            }
+            while !pairs.0.is_empty() {
+                left = left.checked_sub(1)?;
+                found.body(pairs.entry()?)?;
+                let text = std::str::from_utf8(pairs.entry()?).ok()?;
+                merged.clear();
+                if own_counts {
+                    merged.extend_from_slice(&common);
+                }
+                put_pairs(&mut merged, text)?;
+                if !own_counts {
+                    common.iter().try_for_each(|(key, value)| put(&mut merged, key, *value))?;
+                }
+                put_segment(&merged, own, times, found)?;
             }
         }
-        let (records, segments) = found.columns()?;
-        Ok(Some((count, records, segments)))
-    })
+    }
+    Some(())
 }
 
-fn read_pack<'a>(pack: &'a [u8], outer: &'a Names, limits: Limits) -> Option<Vec<Segment<'a>>> {
-    let (magic, rest) = pack.split_at_checked(MAGIC_BYTES)?;
-    let (inner, end) = rest.split_at_checked(rest.len().checked_sub(MAGIC_BYTES)?)?;
-    let version = magic[1];
-    if magic != end || magic[0] != MAGIC || !(1..=2).contains(&version) {
-        return None;
-    }
+/// Versions 1 to 3.
+fn read_groups(version: u8, inner: &[u8], mut bytes: usize) -> Option<Vec<Group<'_>>> {
     let mut reader = Reader(inner);
     reader.take(if version == 1 { 8 } else { 12 })?; // when it was made, and records
-    let Limits(mut bytes, mut records, _) = limits;
-    let mut segments = Vec::new();
+    let mut groups = Vec::new();
     for _ in 0..reader.u32()? {
-        let length = reader.u16()?;
-        let text = std::str::from_utf8(reader.take(length)?).ok()?;
+        let text = reader.text()?;
         if version == 2 {
             reader.take(4)?;
         }
-        let length = reader.u32()?;
-        let (&packing, block) = reader.take(length)?.split_first()?;
+        let (&packing, block) = reader.entry()?.split_first()?;
         let block = unpack(packing, block, bytes)?;
-        let bodies = bodies(&block, records)?;
         bytes -= block.len();
-        records -= bodies.len();
-        let attributes = pairs(text)?;
-        let of = |name: &str| attributes.iter().find(|(key, _)| *key == name).map(|(_, value)| *value);
-        if of("t").is_some() {
-            return None; // a time as text, in a zone
-        }
-        let group_id = of("groupId").or(outer.0.as_deref())?;
-        let stream_id = of("streamId").or(outer.1.as_deref())?;
-        let time_ms = match of("dt") {
-            Some(text) => Some(millis(text)?),
-            None => None,
-        };
-        segments.push(Segment { group_id, stream_id, time_ms, attributes, block, bodies });
+        let mut attributes = Vec::new();
+        put_pairs(&mut attributes, text)?;
+        let holds = if version == 3 { Holds::EntriesOfPairs } else { Holds::Records };
+        groups.push(Group { attributes, block, holds });
     }
-    reader.0.is_empty().then_some(segments)
+    reader.0.is_empty().then_some(groups)
 }
 
-fn unpack(packing: u8, block: &[u8], most: usize) -> Option<Vec<u8>> {
+/// Version 4.
+fn read_binary<'a>(inner: &'a [u8], own: &'a Own, bytes: usize) -> Option<Group<'a>> {
+    let mut reader = Reader(inner);
+    let total = reader.u32()?;
+    let kind = reader.take(1)?[0];
+    let (group, stream, flags) = (reader.u16()?, reader.u16()?, reader.u16()?);
+    let seconds = reader.u32()?;
+    reader.take(6)?; // records, a number
+    let block = reader.entry()?;
+    let text = reader.text()?;
+    if reader.u16()? != END_MARK || !reader.0.is_empty() || total + 4 != inner.len() {
+        return None;
+    }
+    let mut attributes = Vec::new();
+    put_pairs(&mut attributes, text)?;
+    put(&mut attributes, "dt", Cow::from((seconds * 1000).to_string()))?;
+    if flags & NAMES_NOT_NUMBERS == 0 {
+        let name = |known: &'a Option<_>, number: usize| match known.as_deref() {
+            Some(name) => Cow::from(name),
+            None => Cow::from(number.to_string()),
+        };
+        put(&mut attributes, "groupId", name(&own.group, group))?;
+        put(&mut attributes, "streamId", name(&own.stream, stream))?;
+    }
+    let holds = if flags & OWN_ATTRIBUTES == 0 { Holds::Records } else { Holds::Pairs };
+    Some(Group { attributes, block: unpack(kind >> 5, block, bytes)?, holds })
+}
+
+fn put_segment(attributes: &[Pair], own: &Own, times: &mut Times, found: &mut Records) -> Option<()> {
+    let (mut group, mut stream, mut dt, mut t) = (own.group.as_deref(), own.stream.as_deref(), None, None);
+    for &(key, value) in attributes {
+        match key {
+            "groupId" => group = Some(value),
+            "streamId" => stream = Some(value),
+            "dt" => dt = Some(value),
+            "t" => t = Some(value),
+            _ => (),
+        }
+    }
+    let time_ms = match (t, dt) {
+        (Some(text), _) => Some(times.of(text)?),
+        (None, Some(text)) => Some(millis(text)?),
+        (None, None) => None,
+    };
+    found.segment((Some(group?), Some(stream?), time_ms), attributes)
+}
+
+/// The content of a block that is packed in way 0, not at all, or 1, raw snappy.
+pub fn unpack(packing: u8, block: &[u8], most: usize) -> Option<Cow<'_, [u8]>> {
     if packing == 0 {
-        return (block.len() <= most).then(|| block.to_vec());
+        return (block.len() <= most).then_some(Cow::from(block));
     }
     let length = decompress_len(block).ok()?;
     // The densest element of a snappy block takes 3 bytes and copies 64.
     if packing != 1 || length > most || length / 64 > block.len() / 3 {
         return None;
     }
-    Decoder::new().decompress_vec(block).ok()
+    Decoder::new().decompress_vec(block).ok().map(Cow::from)
 }
 
-fn bodies(block: &[u8], most: usize) -> Option<Vec<(usize, usize)>> {
-    let mut found = Vec::new();
-    let mut reader = Reader(block);
-    while !reader.0.is_empty() {
-        let length = reader.u32()?;
-        let start = block.len() - reader.0.len();
-        reader.take(length)?;
-        if found.len() == most {
-            return None;
-        }
-        found.push((start, start + length));
+/// Sets a pair; the last value of a repeated key counts, in the place of the first.
+pub fn put<'a, V>(found: &mut Vec<(&'a str, V)>, key: &'a str, value: V) -> Option<()> {
+    match found.iter().position(|(known, _)| *known == key) {
+        Some(at) => found[at].1 = value,
+        None if found.len() < MOST_ATTRIBUTES => found.push((key, value)),
+        None => return None,
     }
-    Some(found)
+    Some(())
 }
 
-/// The pairs of a text; the last value of a repeated key counts.
-fn pairs(text: &str) -> Option<Vec<(&str, &str)>> {
-    let mut found: Vec<(&str, &str)> = Vec::new();
+fn put_pairs<'a, V: From<&'a str>>(found: &mut Vec<(&'a str, V)>, text: &'a str) -> Option<()> {
     for piece in text.split('&').filter(|piece| !piece.is_empty()) {
         let (key, value) = piece.split_once('=')?;
-        match found.iter_mut().find(|(known, _)| *known == key) {
-            Some(known) => known.1 = value,
-            None => found.push((key, value)),
-        }
-        if found.len() > MOST_ATTRIBUTES {
-            return None;
-        }
+        put(found, key, V::from(value))?;
     }
-    Some(found)
+    Some(())
 }
 
-/// A number as it is usually written; Python takes more.
-fn millis(text: &str) -> Option<i64> {
-    let digits = text.strip_prefix('-').unwrap_or(text);
-    if digits.is_empty() || digits.len() > 18 || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
-        return None;
-    }
-    text.parse().ok().filter(|millis: &i64| millis.abs() < MAX_MILLIS)
+/// A number of usual length; Python's longest is no i64.
+pub fn millis(text: &str) -> Option<i64> {
+    text.parse().ok().filter(|millis| text.len() < 20 && is_time(millis))
 }
 
-type Maps = MapBuilder<StringBuilder, StringBuilder>;
-
-fn new_maps() -> Maps {
-    MapBuilder::new(None, StringBuilder::new(), StringBuilder::new())
-}
-
-#[derive(Default)]
-struct Records {
-    size: usize,
-    messages: Vec<i32>,
-    indexes: Vec<i32>,
-    of_segments: Vec<i32>,
-    ends: Vec<i32>,
-    values: Vec<u8>,
-    groups: StringBuilder,
-    streams: StringBuilder,
-    times: Int64Builder,
-    maps: Option<Maps>,
-    segments: i32,
-}
-
-impl Records {
-    /// None: what the records of the message have in common takes too much, or a column gets too long.
-    fn add(&mut self, first: i32, number: usize, found: &[Segment], of_message: usize, limits: Limits) -> Option<()> {
-        let message = first.checked_add(i32::try_from(number).ok()?)?;
-        let mut repeats = 0_usize;
-        let mut index = 0;
-        for one in found {
-            let characters = |text: &str| text.chars().count();
-            let pairs = one.attributes.iter().map(|(key, value)| characters(key) + characters(value) + PAIR_BYTES);
-            let each = of_message + characters(one.group_id) + characters(one.stream_id) + pairs.sum::<usize>();
-            repeats = repeats.checked_add(one.bodies.len().checked_mul(each)?)?;
-            if repeats > limits.2 {
-                return None;
-            }
-        }
-        self.size += repeats;
-        for one in found {
-            for &(start, end) in &one.bodies {
-                self.messages.push(message);
-                self.indexes.push(index);
-                self.of_segments.push(self.segments);
-                self.values.extend_from_slice(&one.block[start..end]);
-                self.ends.push(i32::try_from(self.values.len()).ok()?);
-                self.size += RECORD_BYTES + end - start;
-                index += 1;
-            }
-            self.groups.append_value(one.group_id);
-            self.streams.append_value(one.stream_id);
-            self.times.append_option(one.time_ms);
-            let maps = self.maps.get_or_insert_with(new_maps);
-            for (key, value) in &one.attributes {
-                maps.keys().append_value(key);
-                maps.values().append_value(value);
-            }
-            maps.append(true).ok()?;
-            self.segments += 1;
-        }
-        Some(())
-    }
-
-    fn columns(mut self) -> PyResult<(Columns, Columns)> {
-        let records: Vec<(&str, ArrayRef)> = vec![
-            ("message", Arc::new(Int32Array::from(self.messages))),
-            ("index", Arc::new(Int32Array::from(self.indexes))),
-            ("segment", Arc::new(Int32Array::from(self.of_segments))),
-            ("body", binary(self.ends, self.values)),
-        ];
-        let segments: Vec<(&str, ArrayRef)> = vec![
-            ("group_id", Arc::new(self.groups.finish())),
-            ("stream_id", Arc::new(self.streams.finish())),
-            ("time_ms", Arc::new(self.times.finish())),
-            ("attributes", Arc::new(self.maps.unwrap_or_else(new_maps).finish())),
-        ];
-        Ok((Columns::of(records)?, Columns::of(segments)?))
-    }
+/// Whether Spark's timestamps can be so many milliseconds.
+pub fn is_time(millis: &i64) -> bool {
+    millis.unsigned_abs() < MAX_MILLIS
 }
