@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from pathlib import Path
 from typing import Any
 
@@ -63,6 +64,18 @@ def test_a_broker_that_moved_since_the_batch_was_planned_is_read_where_it_is_now
         tube.master_faults.standby = True
         with pytest.raises(TubeError):
             read()
+
+
+def test_a_worker_of_sparks_does_not_look_through_its_imports_after_each_task(
+    tube: EmbeddedTubeMQ, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tube.create_topic(TopicConfig("frozen", 1, 1))
+    gc.unfreeze()  # the tests' own imports
+    rows(tube, "frozen", 0)
+    assert gc.get_freeze_count() == 0
+    monkeypatch.setattr("spark_source.boundary.main_module", lambda: "pyspark.daemon")
+    rows(tube, "frozen", 0)
+    assert gc.get_freeze_count() > 50_000
 
 
 @pytest.mark.parametrize("strict", ["true", "false"])
