@@ -8,7 +8,7 @@ from typing import Final
 
 from bench.java import JavaReader
 from bench.measuring import COST, Results, Side, executors, spent, timed
-from bench.stage import TASKS, Stage, Workload
+from bench.stage import Stage, Workload
 
 __all__ = ["WORKLOADS", "measure_reading"]
 
@@ -29,15 +29,17 @@ def measure_reading(stage: Stage, results: Results) -> None:
         work = workload.scaled(stage.scale)
         topic, kafka_topic = stage.tube_topic(work), stage.kafka_topic(work)
         tube = stage.tube_options(topic)
-        floor = {"rows": str(work.messages), "bodyBytes": str(work.body_bytes), "tasks": str(TASKS)}
         with JavaReader(stage.tubemq.master_address, topic, stage.folder / stage.name("java")) as java:
             sides: dict[str, Side] = {
                 "our source": _read(stage, "tubeclient", tube, work),
                 "our source, `columns=value`": _read(stage, "tubeclient", {**tube, "columns": "value"}, work),
                 "Spark's Kafka source": _read(stage, "kafka", stage.kafka_options(kafka_topic), work),
-                "the floor, a source of ten lines": _read(stage, "floor", floor, work),
+                "the floor, a source of ten lines": _read(stage, "floor", stage.floor_options(work), work),
                 "Java's ClientBalanceConsumer": partial(java.read, stage.name, work.messages),
             }
+            if workload is WORKLOADS[0]:
+                in_one = stage.tube_options(stage.tube_topic(work._replace(stores=1)))
+                sides["our source, all partitions in one store"] = _read(stage, "tubeclient", in_one, work)
             results.take_turns(f"reading {workload.title}", sides)
 
 

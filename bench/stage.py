@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["PARTITIONS", "TASKS", "Stage", "Workload"]
 
 PARTITIONS: Final = 8
-"""Of a topic. On TubeMQ each has a store of its own."""
+"""Of a topic. On TubeMQ each has a store of its own, unless a workload says otherwise."""
 TASKS: Final = 2
 _LEAST_MESSAGES: Final = 1_024
 _AT_ONCE: Final = 1_000
@@ -40,6 +40,8 @@ class Workload(NamedTuple):
     title: str
     messages: int
     body_bytes: int
+    stores: int = PARTITIONS
+    """Of TubeMQ's topic, which share its partitions."""
 
     def scaled(self, scale: float) -> Workload:
         """With a fraction of the messages."""
@@ -47,7 +49,7 @@ class Workload(NamedTuple):
 
     @property
     def topic(self) -> str:
-        return f"backlog_{self.body_bytes}_{self.messages}"
+        return f"backlog_{self.body_bytes}_{self.messages}_{self.stores}"
 
 
 class Stage:
@@ -112,7 +114,7 @@ class Stage:
     def tube_topic(self, work: Workload) -> str:
         """The topic of TubeMQ that holds the workload; created and filled if it is not there."""
         if ("tubemq", work.topic) not in self._filled:
-            self.empty_topic(work.topic, work.body_bytes)
+            self.empty_topic(work.topic, work.body_bytes, work.stores)
             started = time.perf_counter()
             self.send(work.topic, work)
             self._note_filled("tubemq", work, time.perf_counter() - started)
@@ -127,10 +129,12 @@ class Stage:
             self._note_filled("kafka", work, time.perf_counter() - started)
         return work.topic
 
-    def empty_topic(self, topic: str, body_bytes: int = 100) -> None:
+    def empty_topic(self, topic: str, body_bytes: int = 100, stores: int = PARTITIONS) -> None:
         """Create an empty topic of TubeMQ."""
         cache_mb = next(cache for limit, cache in _CACHE_MB if body_bytes < limit)
-        self.tubemq.create_topics([TopicSpec(topic, 1, PARTITIONS, properties={"memCacheMsgSizeInMB": cache_mb})])
+        self.tubemq.create_topics(
+            [TopicSpec(topic, PARTITIONS // stores, stores, properties={"memCacheMsgSizeInMB": cache_mb})]
+        )
 
     def send(self, topic: str, work: Workload) -> None:
         """Send the workload's messages to a topic of TubeMQ, each with a body of its own."""
@@ -169,6 +173,10 @@ class Stage:
             "subscribe": topic,
             "startingOffsets": "earliest",
         }
+
+    def floor_options(self, work: Workload) -> dict[str, str]:
+        """The options of a read of as many rows from the floor."""
+        return {"rows": str(work.messages), "bodyBytes": str(work.body_bytes), "tasks": str(TASKS)}
 
     def kafka_options(self, topic: str) -> dict[str, str]:
         """The same for Spark's Kafka source. The broker answers an empty fetch after 10 ms; with the default of 500 ms

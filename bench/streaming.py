@@ -39,10 +39,15 @@ def measure_into_delta(stage: Stage, results: Results) -> None:
     """Rows a second of AvailableNow into a new Delta table in ten batches, beside one batch read into Delta."""
     work = _DELTA.scaled(stage.scale)
     topic, kafka_topic = stage.tube_topic(work), stage.kafka_topic(work)
+    options_of: dict[str, Callable[[], Mapping[str, str]]] = {
+        "tubeclient": lambda: stage.tube_options(topic),
+        "kafka": lambda: stage.kafka_options(kafka_topic),
+        "floor": lambda: stage.floor_options(work),
+    }
 
     def side(source: str, streams: bool) -> Side:
         def measure() -> Mapping[str, float]:
-            options = stage.tube_options(topic) if source == "tubeclient" else stage.kafka_options(kafka_topic)
+            options = options_of[source]()
             folder = stage.folder / stage.name("delta")
             table = str(folder / "table")
             with timed() as writing:
@@ -63,6 +68,7 @@ def measure_into_delta(stage: Stage, results: Results) -> None:
         f"{_OURS}, one batch read": side("tubeclient", False),
         f"{_KAFKA}, {_BATCHES} batches": side("kafka", True),
         f"{_KAFKA}, one batch read": side("kafka", False),
+        f"{_FLOOR}, one batch read": side("floor", False),
     }
     results.take_turns(f"{_DELTA.title} into Delta", sides)
 
