@@ -117,7 +117,7 @@ def _job(file: Path, master: str | None, conf: list[str] | None) -> Iterator[Ing
     """The job of a settings file, with a session of Spark."""
     from tubeclient_cli.common.cluster import of_environment
     from tubeclient_cli.ingest.on_spark import on_spark
-    from tubeclient_ingest.settings import load_settings
+    from tubeclient_ingest.load_settings import load_settings
 
     confs = spark_confs(conf)
     job = load_settings(file, {}, of_environment())

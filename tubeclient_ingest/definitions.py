@@ -9,11 +9,13 @@ import logging
 import time
 from typing import Final
 
+from spark_source.options.table_uris import is_name
 from tubeclient.admin.inlong_manager import InlongManager, InlongManagerError
 from tubeclient.conditions import said
 from tubeclient.errors import ConfigurationError, TransportError
+from tubeclient_ingest.group_settings import REST, defines, manager_of, of_stream, target_of
 from tubeclient_ingest.inlong_definition import PROPERTY, change
-from tubeclient_ingest.settings import REST, IngestSettings
+from tubeclient_ingest.settings import IngestSettings
 
 __all__ = ["Definitions"]
 
@@ -27,16 +29,13 @@ class Definitions:
 
     def __init__(self, settings: IngestSettings) -> None:
         self._settings = settings
-        self._manager = settings.manager()
+        self._manager = manager_of(settings)
         self._known: dict[str, str] | None = None
         """What Manager said last, by stream; None if it has not answered yet."""
+        self._places: dict[str, str] = {}
+        """The streams of tables in catalogs, whose names are equal whatever their case."""
         self._why = ""
         self._ask_at = 0.0
-
-    @property
-    def has_manager(self) -> bool:
-        """Whether Manager has the definitions."""
-        return self._manager is not None
 
     def names(self) -> list[str]:
         """The streams that Manager knows."""
@@ -73,26 +72,31 @@ class Definitions:
                 f" {', '.join(self._settings.topics)}; set topics to {topic}"
             )
 
+    def check_place(self, name: str) -> None:
+        """ConfigurationError if another stream has the stream's table."""
+        target = target_of(self._settings, name)
+        place = target.lower() if is_name(target) else target
+        if (other := self._places.setdefault(place, name)) != name:
+            raise ConfigurationError(f"streams {other} and {name} have one table, {target}: catalogs do not tell case")
+
     def defines(self, name: str, *, before: bool = True) -> bool:
         """Whether it is known what records of the stream are; `before` holds as long as Manager does not answer."""
         if self._manager is None:
-            return self._settings.defines(name)
+            return defines(self._settings, name)
         return before if self._known is None else name in self._known
 
     def settings_of(self, name: str, kept: str | None) -> IngestSettings:
         """The settings of a job for the stream alone; `kept` is the definition that its table keeps. ConfigurationError
         if the stream's new records do not mean what its old ones did."""
         if self._manager is None or name == REST:
-            return self._settings.of_stream(name)
+            return of_stream(self._settings, name)
         new = None if self._known is None else self._known.get(name)
-        if new is None:
-            if kept is None:
-                why = self._why or f"InLong's Manager has no stream {name}"
-                raise ConfigurationError(f"nobody says what its records are: {why}")
-            return self._settings.of_stream(name, kept)
-        if kept is not None and (other := change(kept, new).other) is not None:
+        if new is None and kept is None:
+            why = self._why or f"InLong's Manager has no stream {name}"
+            raise ConfigurationError(f"nobody says what its records are: {why}")
+        if new is not None and kept is not None and (other := change(kept, new).other) is not None:
             raise ConfigurationError(
                 f"its definition in InLong's Manager changed: {other}. To go on with the new one, take the property"
                 f" {PROPERTY} from the table (ALTER TABLE ... UNSET TBLPROPERTIES); or name another target"
             )
-        return self._settings.of_stream(name, new)
+        return of_stream(self._settings, name, kept if new is None else new)

@@ -5,20 +5,21 @@ from __future__ import annotations
 import time
 from collections.abc import Collection, Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from spark_source.offsets.offsets import Offsets
 from tubeclient_ingest.beginning import check_cluster, named, overtaken, trusted
 from tubeclient_ingest.history import LATE, SinkState
 from tubeclient_ingest.record import Count, Reached, SinkRecord
 from tubeclient_ingest.settings import GROUP, TARGET, IngestSettings
-from tubeclient_ingest.sink import Sink
-from tubeclient_ingest.writing import Counted, goes_on_from
+from tubeclient_ingest.writing import Counted, Writer, goes_on_from
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-__all__ = ["GroupTable", "PutBack", "TableWriter"]
+    from tubeclient_ingest.counts_table import CountsTable
+
+__all__ = ["GroupTable", "PutBack"]
 
 _LOOK_AGAIN_SECONDS: Final = 2.0
 """A look at the table that is older is taken again before a round is written."""
@@ -29,26 +30,13 @@ class PutBack(Exception):
     """The table is not as this run left it: the run begins once more, where the table's rows end now."""
 
 
-class TableWriter(Protocol):
-    """Writes rounds into a table."""
-
-    sink: Sink
-
-    def write(self, rows: DataFrame | None, record: SinkRecord, state: SinkState) -> tuple[SinkState, Counted]:
-        """Commit rows with their record on top of `state`. Returns what the table says then."""
-
-    def settle(self, state: SinkState) -> None:
-        """Remove what runs left that died."""
-
-
 class GroupTable:
     """A table for one run. Its methods raise Spark's errors, OvertakenRun, UnknownRows."""
 
-    def __init__(self, writer: TableWriter, settings: IngestSettings, masters: tuple[str, ...], run_id: str) -> None:
-        self._writer = writer
-        self._settings = settings
-        self._masters = masters
-        self._run_id = run_id
+    def __init__(
+        self, writer: Writer | CountsTable, settings: IngestSettings, masters: tuple[str, ...], run_id: str
+    ) -> None:
+        self._writer, self._settings, self._masters, self._run_id = writer, settings, masters, run_id
         self._chosen: str | None = None
         self._looked_at = 0.0
         self._settled_at: int | None = None

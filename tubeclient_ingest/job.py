@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any
 from tubeclient.conditions import said
 from tubeclient.errors import ConfigurationError
 from tubeclient.html_table import html_table
+from tubeclient_ingest.load_settings import load_settings
 from tubeclient_ingest.run import Begins, Engine, Event, IngestSummary, Reading, Round, Run
-from tubeclient_ingest.settings import IngestSettings, load_settings
+from tubeclient_ingest.settings import IngestSettings
 from tubeclient_ingest.spark_errors import IngestFailed, explained
 from tubeclient_ingest.writing import Retried, Writer
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from spark_source.offsets.offsets import Offsets
 from tubeclient_ingest.group_table import GroupTable
+from tubeclient_ingest.levels import GroupEnds
 from tubeclient_ingest.settings import IngestSettings
 from tubeclient_ingest.writing import Writer
 
@@ -29,34 +30,35 @@ class Written(NamedTuple):
 
 
 class OneTable:
-    """The methods are those of `run.Tables`."""
+    """Its methods, and those of `StreamTables`, raise Spark's errors, OvertakenRun, UnknownRows, PutBack."""
 
     def __init__(self, writer: Writer, settings: IngestSettings, masters: tuple[str, ...], run_id: str) -> None:
         self.writer = writer
         self.checkpoint = GroupTable(writer, settings, masters, run_id)
+        """Its newest commit says where the group's rows end."""
+        self.ends = GroupEnds()
+        """Where those of each table end."""
 
     def open(self, *, create: bool = True) -> None:
+        """Look whether the records fit the tables, and make the checkpoint if it is missing, or say so without
+        `create`. Raises ConfigurationError."""
         self.writer.open(create=create)
 
     def begin(self, known: Offsets, chosen: str | None, begin_anew: Collection[str]) -> Offsets:
+        """The first offsets that any of the tables needs, if the group's rows end at `known`; `chosen` are the user's
+        starting offsets."""
         return known
 
     def begun(self, start: Offsets, *, is_accepted: bool) -> None:
+        """Say in the checkpoint that the run begins at `start`, unless it says so already: so the next run begins there
+        too, whatever becomes of this one. `is_accepted`: the user takes its rows as others left them."""
         state = self.checkpoint.state
         ends = state.ends.merge(start)
         if state.record is None or is_accepted or ends.to_dict() != state.ends.to_dict():
             self.checkpoint.write(None, ends)
 
-    def ahead(self) -> Offsets | None:
-        return None
-
-    def go_back(self, ends: Offsets) -> None:
-        """There is no other table."""
-
-    def end_of_round(self, start: Offsets, end: Offsets) -> Offsets:
-        return end
-
     def write(self, rows: DataFrame | None, start: Offsets, end: Offsets) -> Written | None:
+        """Write a round; None if it has to be planned again, and nothing was written."""
         self.checkpoint.check()
         # Partitions that left the cluster leave the offsets. If the name returns, it begins anew.
         ends = self.checkpoint.state.ends.without(start.keys() - end.keys()).merge(end)
@@ -66,11 +68,9 @@ class OneTable:
         return Written(self.checkpoint.state.sequence, rows_of_round, counted.bad, counted.others)
 
     def writers(self) -> Iterator[Writer]:
+        """The writers of all tables that are there, for retries. ConfigurationError for one that is not."""
         self.writer.open(create=False)
         yield self.writer
 
-    def rest(self) -> None:
-        self.checkpoint.rest()
-
     def end(self) -> None:
-        """Whatever kept rows from the table has ended the run."""
+        """Raise what kept rows from their tables, while the run went on: here, nothing could."""

@@ -11,11 +11,11 @@ from __future__ import annotations
 import threading
 import time
 import uuid
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from spark_source.boundary import passed_on
 from spark_source.cluster.cluster import TubeCluster
@@ -39,7 +39,7 @@ from tubeclient_ingest.beginning import (
     start_text,
     starting_offsets,
 )
-from tubeclient_ingest.group_table import GroupTable, PutBack
+from tubeclient_ingest.group_table import PutBack
 from tubeclient_ingest.one_table import OneTable, Written
 from tubeclient_ingest.settings import GROUP, TARGET, IngestSettings
 from tubeclient_ingest.stream import LeftBehind, ToRest
@@ -118,45 +118,8 @@ class Looked(NamedTuple):
 Event: TypeAlias = Begins | Reading | Looked | LeftBehind | ToRest | Round
 """What a run tells, from its own thread; a Round is complete then."""
 
-
-class Tables(Protocol):
-    """Where a run's rounds go. Its methods raise Spark's errors, OvertakenRun, UnknownRows, PutBack."""
-
-    checkpoint: GroupTable
-    """Its newest commit says where the group's rows end."""
-
-    def open(self, *, create: bool = True) -> None:
-        """Look whether the records fit the tables, and make the checkpoint if it is missing, or say so without
-        `create`. Raises ConfigurationError."""
-
-    def begin(self, known: Offsets, chosen: str | None, begin_anew: Collection[str]) -> Offsets:
-        """The first offsets that any of the tables needs, if the group's rows end at `known`; `chosen` are the user's
-        starting offsets."""
-
-    def begun(self, start: Offsets, *, is_accepted: bool) -> None:
-        """Say in the checkpoint that the run begins at `start`, unless it says so already: so the next run begins there
-        too, whatever becomes of this one. `is_accepted`: the user takes its rows as others left them."""
-
-    def ahead(self) -> Offsets | None:
-        """Where the last rows of any table end, if they do not all end where the next round begins."""
-
-    def go_back(self, ends: Offsets) -> None:
-        """No table has rows past `ends`: what was there is lost, and other messages come there."""
-
-    def end_of_round(self, start: Offsets, end: Offsets) -> Offsets:
-        """`end`, or where a round from `start` has to end before it."""
-
-    def write(self, rows: DataFrame | None, start: Offsets, end: Offsets) -> Written | None:
-        """Write a round; None if it has to be planned again, and nothing was written."""
-
-    def rest(self) -> None:
-        """Between two rounds."""
-
-    def writers(self) -> Iterator[Writer]:
-        """The writers of all tables that are there, for retries. ConfigurationError for one that is not."""
-
-    def end(self) -> None:
-        """Raise what kept rows from their tables, while the run went on."""
+Tables: TypeAlias = OneTable | StreamTables
+"""Where a run's rounds go."""
 
 
 class Run:
@@ -231,8 +194,8 @@ class Run:
         interval_ms = self._settings.interval_ms
         while not stop.is_set():
             began, began_at = time.monotonic(), datetime.now(UTC)
-            if (ahead := self.tables.ahead()) is not None:
-                self.tables.go_back(Offsets.from_dict(planner.held(ahead.to_dict())))
+            if (ahead := self.tables.ends.ahead()) is not None:
+                self.tables.ends.go_back(Offsets.from_dict(planner.held(ahead.to_dict())))
             end = planner.latest(start, options.max_offsets_per_trigger, options.min_offsets_per_trigger)
             if end == start:
                 self._tell(Looked(began_at))
@@ -244,7 +207,7 @@ class Run:
                 self._tell(Reading())
             first = Offsets.from_dict(start)
             planned_end = Offsets.from_dict(end)
-            last = self.tables.end_of_round(first, planned_end)
+            last = self.tables.ends.end_of_round(first, planned_end)
             if last is not planned_end:
                 end = last.to_dict()
             tasks = planner.partitions(start, end)
@@ -262,7 +225,7 @@ class Run:
             )
             start = end
             if interval_ms is not None and not stop.is_set():
-                self.tables.rest()
+                self.tables.checkpoint.rest()
                 stop.wait(max(0.0, interval_ms / 1000 - (time.monotonic() - began)))
 
     def _complete(self, written: Written, rows: int, behind: int | None, seconds: float) -> None:
@@ -311,11 +274,8 @@ class Engine:
         masters = options.master_servers
         if settings.inlong_group is None:
             return OneTable(self.writer(settings, options, run_id), settings, masters, run_id)
-
-        def writer_of(one: IngestSettings) -> Writer:
-            return self.writer(one, options, run_id)
-
-        return StreamTables(StreamRows(self.spark, settings), settings, masters, run_id, writer_of, tell)
+        rows = StreamRows(self.spark, settings)
+        return StreamTables(rows, settings, masters, run_id, lambda one: self.writer(one, options, run_id), tell)
 
     def writer(self, settings: IngestSettings, options: SourceOptions, run_id: str) -> Writer:
         place = settings.bad_records

@@ -5,22 +5,17 @@ Imports nothing heavy: the help of the command is made of it.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Mapping
-from dataclasses import MISSING, dataclass, field, fields, replace
-from glob import escape, glob
-from pathlib import Path
+from dataclasses import MISSING, dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Final
 
 from tubeclient.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from spark_source.offsets.offset_spec import OffsetSpec
-    from spark_source.options.settings_file import SettingsFile
     from spark_source.typed.format_settings import FormatSettings
-    from tubeclient.admin.inlong_manager import InlongManager
 
-__all__ = ["AVAILABLE_NOW", "COUNTS", "GROUP", "REST", "STREAM_ID", "TARGET", "IngestSettings", "load_settings"]
+__all__ = ["AVAILABLE_NOW", "GROUP", "TARGET", "IngestSettings"]
 
 AVAILABLE_NOW: Final = "available-now"
 
@@ -28,16 +23,6 @@ GROUP: Final = "group"
 """Starting offsets: the group's position in the offsets table, whichever job recorded it."""
 TARGET: Final = "target"
 """Starting offsets: after the group's last commit to the target, whatever was done to the table since."""
-
-STREAM: Final = "{stream}"
-"""In settings of an InLong group's job: a stream's id."""
-COUNTS: Final = "_counts"
-"""In place of the stream in the target: the counts table."""
-REST: Final = "_rest"
-"""In place of the stream in the target: the table, in the source's columns, for rows of streams that nobody defines and
-of messages that are of no stream of the group."""
-STREAM_ID: Final = r"^(?!\.+$)[A-Za-z0-9_.-]{1,256}$"
-"""What InLong's own ids of streams are; others are no part of a table's name. For Java and Python."""
 
 
 def _setting(metavar: str, help: str, *, flag: str | None = None, **how: Any) -> Any:
@@ -202,6 +187,7 @@ class IngestSettings:
         from spark_source.options.table_uris import check_folders, table_of_deletes
         from spark_source.typed.format_settings import FormatSettings
         from tubeclient_ingest.ending import check_until
+        from tubeclient_ingest.group_settings import STREAM, check_group
 
         check_own(self.source_options, _OF_THEIR_OWN)
         places = {dashed(name): getattr(self, name) for name in _PLACES}
@@ -217,7 +203,8 @@ class IngestSettings:
             if self.max_bad_records < 0:
                 raise ConfigurationError(f"max-bad-records is {self.max_bad_records}; it must be 0 or more")
         FormatSettings.check_format(self.format)
-        self._check_group()
+        check_group(self)
+        self._put({"topics": self.topics or (self.inlong_group,)})
         _ = self.zone, self.interval_ms, self.former_master_servers
         if STREAM not in f"{self.schema}{self.schema_from_inlong}":
             _ = self.records
@@ -255,100 +242,6 @@ class IngestSettings:
         from spark_source.typed.format_settings import FormatSettings
 
         return FormatSettings(**{one.name: getattr(self, one.name) for one in fields(FormatSettings)})
-
-    def _check_group(self) -> None:
-        group, patterns = self.inlong_group, {name: getattr(self, name) or "" for name in _PATTERNS}
-        if group is None:
-            if not self.topics:
-                raise ConfigurationError("these settings are not given: topics")
-            for name in ("streams", "inlong_manager", "audit_proxies"):
-                if getattr(self, name):
-                    raise ConfigurationError(f"{name.replace('_', '-')} is for a job with inlong-group; name the group")
-            if with_stream := [name for name, text in patterns.items() if STREAM in text]:
-                raise ConfigurationError(
-                    f"{STREAM} in {with_stream[0].replace('_', '-')} is for a job with inlong-group; name the group"
-                )
-            return
-        if self.inlong_manager is not None and (self.schema or self.schema_from_inlong):
-            raise ConfigurationError("inlong-manager, schema and schema-from-inlong say what records are; keep one")
-        if others := set(self.manager_options).difference(_OF_MANAGER):
-            raise ConfigurationError(f"{min(others)} in inlong-manager is unknown; there are {', '.join(_OF_MANAGER)}")
-        self.manager()
-        self._put({"topics": self.topics or (group,)})
-        if self.audit_proxies is not None and not re.fullmatch(_ADDRESSES, self.audit_proxies):
-            raise ConfigurationError("audit-proxies must be as HOST:PORT,...; the port is mostly 10081")
-        if STREAM not in patterns["target"]:
-            raise ConfigurationError(
-                f"target is {self.target} for all streams of the group; write {STREAM} where a stream's id belongs"
-            )
-        for name in (one.removeprefix("!") for one in self.streams):
-            if re.search(STREAM_ID, name) is None or name in (COUNTS, REST):
-                raise ConfigurationError(f"streams names {name!r}, which is no id of a stream")
-        if len({one.startswith("!") for one in self.streams}) > 1:
-            raise ConfigurationError("streams names some to write and, with !, some to leave out; keep one of the two")
-        if any(name.lower() == "payload" and value.lower() == "raw" for name, value in self.source_options.items()):
-            raise ConfigurationError("payload is raw, and a job with inlong-group needs InLong's packs; leave it out")
-        for setting in ("schema", "schema_from_inlong"):
-            pattern = patterns[setting]
-            if STREAM in pattern and not glob("*".join(map(escape, pattern.split(STREAM)))):
-                raise ConfigurationError(f"{setting.replace('_', '-')} is {pattern}, and there is no such file")
-            for name in self.streams:
-                if not (name.startswith("!") or self.defines(name)):
-                    raise ConfigurationError(f"streams names {name}, and there is no {pattern.replace(STREAM, name)}")
-
-    def target_of(self, name: str) -> str:
-        """The table of a stream of the group, or of `COUNTS` or `REST`."""
-        from spark_source.options.table_uris import is_name
-
-        target = self.target
-        if is_name(target) and re.fullmatch(r"\w+", name) is None:
-            target = target.replace(f"`{STREAM}`", STREAM).replace(STREAM, f"`{STREAM}`")
-        return target.replace(STREAM, name)
-
-    def of_stream(self, name: str, definition: str | None = None) -> IngestSettings:
-        """The settings of a job for one stream of the group alone, or for `REST`. `definition` is Manager's."""
-        from tubeclient_ingest.inlong_definition import PROPERTY
-
-        more: dict[str, Any] = dict.fromkeys(("format", "schema", "schema_from_inlong", "separator", "escape"))
-        more |= {"encoding": None, "format_options": {}, "key": (), "order_by": None}
-        more |= {"partition_by": (), "cluster_by": ()}
-        if name not in (COUNTS, REST):
-            more = {one: text.replace(STREAM, name) for one in _PATTERNS if (text := getattr(self, one)) is not None}
-        if definition is not None:
-            more["schema_from_inlong"] = definition
-            more["table_properties"] = {**self.table_properties, PROPERTY: definition}
-        more |= {"target": self.target_of(name), "inlong_group": None, "streams": ()}
-        more |= {"inlong_manager": None, "manager_options": {}, "audit_proxies": None}
-        # What rows have does not depend on the table they are for.
-        return replace(self, source_options={"payload": "inlong", **self.source_options}, **more)
-
-    def manager(self) -> InlongManager | None:
-        """A client of InLong's Manager, which has asked nothing yet; None if the job has none. Raises
-        ConfigurationError."""
-        if self.inlong_manager is None:
-            return None
-        from tubeclient.admin.inlong_manager import InlongManager
-
-        return InlongManager(self.inlong_manager, **dict[str, Any](self.manager_options))
-
-    @property
-    def left_out(self) -> set[str]:
-        """The streams that the user left out by their names."""
-        return {one.removeprefix("!") for one in self.streams if one.startswith("!")}
-
-    def takes(self, name: str) -> bool:
-        """Whether the job writes the stream, or the user left it out."""
-        if name == REST or not self.streams:
-            return True
-        return name not in left_out if (left_out := self.left_out) else name in self.streams
-
-    def defines(self, name: str) -> bool:
-        """Whether it is known what records of the stream are."""
-        return all(
-            Path(text.replace(STREAM, name)).is_file()
-            for text in (self.schema, self.schema_from_inlong)
-            if text is not None and STREAM in text
-        )
 
     @property
     def zone(self) -> str:
@@ -421,9 +314,6 @@ class IngestSettings:
 
 
 _PLACES: Final = ("bad_records", "target", "offsets_table")
-_OF_MANAGER: Final = ("user", "key", "key_file", "key_env", "tenant", "ca_file")
-_ADDRESSES: Final = r"[\w.\[\]:-]+:\d{1,5}(,[\w.\[\]:-]+:\d{1,5})*"
-_PATTERNS: Final = ("target", "schema", "schema_from_inlong")
 _STARTING_WORDS: Final = ("earliest", "latest", GROUP, TARGET)
 
 _OF_THEIR_OWN: Final = {
@@ -443,15 +333,6 @@ _OF_THEIR_OWN: Final = {
 }
 """Options of the source, in lower case, that have a setting of the job."""
 
-_OPTIONS: Final = {
-    "source_options": "source",
-    "format_options": "format-options",
-    "storage_options": "storage-options",
-    "manager_options": "inlong-manager",
-    "table_properties": "table-properties",
-}
-"""The settings that are a table of the file."""
-
 
 def _checked_starting(text: str | None) -> str | None:
     from spark_source.options.parsers import moment_ms
@@ -466,52 +347,3 @@ def _checked_starting(text: str | None) -> str | None:
             'JSON from partition keys to offsets, as in {"1:clicks:0": 2800, "default": "earliest"}'
         )
     return text
-
-
-def load_settings(
-    path: Path | None, given: Mapping[str, Any], defaults: Mapping[str, Any] | None = None
-) -> IngestSettings:
-    """The settings of the file, if any, and those `given`, by their fields: what is not None overrides the file.
-    `defaults` are for what neither has. Options are merged entry by entry.
-
-    Errors name a setting as a file has it. The ConfigurationError names the file and the entry, never the value of a
-    storage option.
-    """
-    from spark_source.options.settings_file import SettingsFile, dashed, missing_settings
-
-    tables = ("ingest", *_OPTIONS.values())
-    document: dict[str, dict[str, object]] = {"ingest": {}}
-    for name, value in given.items():
-        if value is not None and name in _OPTIONS:
-            document[_OPTIONS[name]] = value
-        elif value is not None:
-            value = list(value) if isinstance(value, tuple) else str(value) if isinstance(value, Path) else value
-            document["ingest"][dashed(name)] = value
-    files = [SettingsFile(None, tables, document)]
-    if path is not None:
-        files.insert(0, SettingsFile(path, tables))
-    values = dict(defaults or {})
-    for name, value in (entry for file in files for entry in _read(file).items()):
-        values[name] = _merged(values.get(name, {}), value) if isinstance(value, Mapping) else value
-    topics = () if values.get("inlong_group") else ("topics",)
-    missing_settings(("master_servers", "consumer_group", *topics, "target"), values)
-    return IngestSettings(**values)
-
-
-def _merged(below: Mapping[str, str], above: Mapping[str, str]) -> dict[str, str]:
-    """Options of which `above` prevails, whatever the case of their names."""
-    names = {name.lower() for name in above}
-    return {**{name: value for name, value in below.items() if name.lower() not in names}, **above}
-
-
-def _read(file: SettingsFile) -> dict[str, Any]:
-    from spark_source.options.settings_file import kinds_of
-
-    return {
-        **file.settings("ingest", kinds_of(IngestSettings, _OPTIONS)),
-        "source_options": file.options("source"),
-        "format_options": file.options("format-options"),
-        "storage_options": file.secrets("storage-options"),
-        "manager_options": file.secrets("inlong-manager"),
-        "table_properties": file.options("table-properties"),
-    }

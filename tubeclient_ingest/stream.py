@@ -75,8 +75,3 @@ class Stream:
     def is_in_rest(self, key: PartitionKey, start: Offsets) -> bool:
         """Whether its rows of a round that begins there are for the table for the rest, in a partition."""
         return self.since is not None and self.since.get(key, 0) > start.get(key, 0)
-
-    def go_back(self, ends: Offsets) -> None:
-        """There is nothing past `ends`, in their partitions: other messages come there."""
-        self.ends = self.ends.clamp({}, ends)
-        self.since = None if self.since is None else self.since.clamp({}, ends)

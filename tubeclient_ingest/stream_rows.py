@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Final
 
 from tubeclient.keys import PartitionKey
 from tubeclient_ingest.bad_records import BadRecords
+from tubeclient_ingest.group_settings import COUNTS, REST, STREAM_ID, target_of
 from tubeclient_ingest.record import Count
-from tubeclient_ingest.settings import COUNTS, REST, STREAM_ID, IngestSettings
+from tubeclient_ingest.settings import IngestSettings
 from tubeclient_ingest.target import SparkTable
 from tubeclient_ingest.writing import minute_of
 
@@ -38,7 +39,7 @@ class StreamRows:
 
     def table_of(self, name: str) -> SparkTable:
         """The table in whose place the target has this name."""
-        return SparkTable(self._spark, self._settings.target_of(name))
+        return SparkTable(self._spark, target_of(self._settings, name))
 
     def open_bad_records(self, *, create: bool) -> None:
         """As BadRecords.open, if the job has such a table."""

@@ -11,27 +11,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from spark_source.offsets.offsets import Offsets
-from spark_source.options.table_uris import is_name
-from tubeclient.admin.inlong_audit import AuditReporter
 from tubeclient.conditions import said
 from tubeclient.errors import ConfigurationError
-from tubeclient.keys import PartitionKey
 from tubeclient.printable import counted
-from tubeclient.wire.audit import encode_reports
 from tubeclient_ingest.beginning import OvertakenRun, check_beginning
+from tubeclient_ingest.counts_table import CountsTable
 from tubeclient_ingest.definitions import Definitions
+from tubeclient_ingest.group_settings import COUNTS, REST, takes
 from tubeclient_ingest.group_table import GroupTable, PutBack
-from tubeclient_ingest.history import SinkState
 from tubeclient_ingest.inlong_definition import PROPERTY
-from tubeclient_ingest.levels import after, end_of_round, ends_of, highest, lowest, taken
+from tubeclient_ingest.levels import GroupEnds, after, ends_of, everything, highest, lowest, taken
 from tubeclient_ingest.one_table import Written
-from tubeclient_ingest.record import WITH_REST, Count, Reached, SinkRecord
-from tubeclient_ingest.settings import COUNTS, REST, IngestSettings
-from tubeclient_ingest.sink import Sink
+from tubeclient_ingest.record import WITH_REST, Count, Reached
+from tubeclient_ingest.settings import IngestSettings
 from tubeclient_ingest.spark_errors import failure, spark_errors
 from tubeclient_ingest.stream import LeftBehind, Stream, StreamsLeftBehind, ToRest
 from tubeclient_ingest.stream_rows import StreamRows
@@ -52,21 +47,8 @@ _Given = TypeVar("_Given")
 _Made = TypeVar("_Made")
 
 
-class CountsWriter:
-    """Writes the counts table's rounds."""
-
-    def __init__(self, sink: Sink) -> None:
-        self.sink = sink
-
-    def write(self, rows: DataFrame | None, record: SinkRecord, state: SinkState) -> tuple[SinkState, Counted]:
-        return self.sink.append(rows, record, state), Counted()
-
-    def settle(self, state: SinkState) -> None:
-        """It has no bad records."""
-
-
 class StreamTables:
-    """The methods are those of `run.Tables`.
+    """The methods are those of `OneTable`.
 
     `writer_of` makes the writer of a stream's table from the settings of a job for that stream alone.
     """
@@ -80,28 +62,18 @@ class StreamTables:
         writer_of: Callable[[IngestSettings], Writer],
         tell: Callable[[LeftBehind | ToRest], object],
     ) -> None:
-        self._rows = rows
-        self._settings = settings
-        self._masters = masters
-        self._run_id = run_id
-        self._writer_of = writer_of
-        self._tell = tell
-        self._counts = rows.table_of(COUNTS)
-        self.checkpoint = GroupTable(
-            CountsWriter(Sink(self._counts, settings.consumer_group)), settings, masters, run_id
-        )
+        self._rows, self._settings, self._masters, self._run_id = rows, settings, masters, run_id
+        self._writer_of, self._tell = writer_of, tell
+        self._counts = CountsTable(rows, settings, masters, run_id)
+        self.checkpoint = self._counts.checkpoint
         self._create = True
         self._definitions = Definitions(settings)
-        self._auditing = AuditReporter(settings.audit_proxies or "")
-        self._streams: dict[str, Stream] = {}
+        self.ends = GroupEnds()
+        self._streams = self.ends.streams
         self._unknown: set[str] = set()
         """Streams that nobody defines."""
         self._told: set[str] = set()
         """Those of them that the run has told, and `REST` for rows of no stream."""
-        self._places: dict[str, str] = {}
-        """The streams of tables in catalogs, whose names are equal whatever their case."""
-        self._ends = Offsets({})
-        """Where the rows of all other streams end."""
         self._chosen: str | None = None
 
     # At a run's beginning
@@ -110,18 +82,15 @@ class StreamTables:
         self._create = create
         self._definitions.changed()
         for name in (COUNTS, REST, *self._definitions.names()):
-            self._check_place(name)
-        if self._counts.detail() is None:
-            if not create:
-                raise ConfigurationError(f"there is no table at {self._counts.where}; start the job")
-            self._counts.create(self._rows.no_counts.schema)
+            self._definitions.check_place(name)
+        self._counts.open(create=create)
         self._rows.open_bad_records(create=create)  # before several writers make it at once
 
     def begin(self, known: Offsets, chosen: str | None, begin_anew: Collection[str]) -> Offsets:
         record = self.checkpoint.state.record
-        self._ends, self._chosen = known, chosen
+        self.ends.others, self._chosen = known, chosen
         reached: Mapping[str, Reached] = {} if record is None else record.streams
-        self._streams = {}
+        self._streams.clear()
 
         def look(name: str) -> Stream:
             # One that had a table may have been removed while the run goes on.
@@ -137,22 +106,16 @@ class StreamTables:
         self._unknown = {one for one in reached if self._is_undefined(one, reached[one])}
         others = sorted(reached.keys() - self._unknown - {REST})
         self._streams.update((one.name, one) for one in self._at_once(look, others))
-        return lowest(self._levels())
+        return lowest(self.ends.levels())
 
     def _is_undefined(self, name: str, reached: Reached) -> bool:
         if name == REST or reached.number > 0 or reached.ends is not None:
             return False  # it has rows of its own, or lacks some that the rest has not either: so it stays behind
         return not self._definitions.defines(name, before=reached != WITH_REST)
 
-    def _levels(self) -> list[Offsets]:
-        """Where the rows of tables end that take part; once, where they are equal."""
-        ends = (one.ends for one in self._streams.values() if one.takes_part)
-        return [self._ends, *(one for one in ends if one is not self._ends)]
-
     def begun(self, start: Offsets, *, is_accepted: bool) -> None:
-        state, before = self.checkpoint.state, self._ends
-        # In a partition of which it has no rows a table begins where the run does.
-        self._ends = state.ends.merge(start.merge(self._ends))
+        state = self.checkpoint.state
+        self.ends.begin_at(start, state.ends)
         reached = {} if state.record is None else state.record.streams
         left_the_rest = {
             one.name: WITH_REST
@@ -160,15 +123,13 @@ class StreamTables:
             if one.since is not None and reached.get(one.name, WITH_REST) == WITH_REST
         }
         for one in self._streams.values():
-            one.ends = self._ends if one.ends is before else start.merge(one.ends)
-            one.ends = self._ends if one.ends == self._ends else one.ends
             # A run that stood still may write rows to the rest that are no longer the rest's: their number is taken.
             if one.table is not None and (one.is_accepted or (one.name == REST and left_the_rest)):
                 one.table.write(None, one.ends, {**self._with_rest(one), **left_the_rest}, one.uncounted)
                 one.number, one.is_accepted = one.table.number, False
         # A table that was removed begins its numbers anew.
         is_new = any(one.number < one.counted for one in self._streams.values()) or bool(left_the_rest)
-        if state.record is None or is_accepted or is_new or self._ends.to_dict() != state.ends.to_dict():
+        if state.record is None or is_accepted or is_new or self.ends.others.to_dict() != state.ends.to_dict():
             self._commit()
 
     def _opened(
@@ -176,15 +137,15 @@ class StreamTables:
     ) -> Stream:
         """A stream with its table, which is made if it is missing and `create` allows it; or left behind."""
         number, ends, since = reached or WITH_REST
-        one = Stream(name, self._ends if ends is None else ends, number, max(number, 0), since)
+        one = Stream(name, self.ends.others if ends is None else ends, number, max(number, 0), since)
         try:
             if number < 0 and name != REST:
                 one.since = self._in_rest(name, reached)
-                one.ends = self._ends if one.since is None else one.since
+                one.ends = self.ends.others if one.since is None else one.since
             one.number = one.counted
-            if not self._settings.takes(name):
+            if not takes(self._settings, name):
                 return one
-            self._check_place(name)
+            self._definitions.check_place(name)
             definition = self._definition_of(name)
             settings = self._definitions.settings_of(name, definition)
             writer = self._writer_of(settings)
@@ -202,10 +163,10 @@ class StreamTables:
                 ends = state.ends
                 if table.number == 0:
                     # A table that is gone is filled from its beginning, or goes on where the others are.
-                    else_at = ends if settings.fallback == "earliest" else self._ends
+                    else_at = ends if settings.fallback == "earliest" else self.ends.others
                     ends = else_at if one.since is None else one.since
-                one.ends = ends_of(table.number, ends, reached, self._ends)
-            if begin_anew and one.ends is not self._ends:
+                one.ends = ends_of(table.number, ends, reached, self.ends.others)
+            if begin_anew and one.ends is not self.ends.others:
                 one.ends = one.ends.without({key for key in one.ends if key.topic in begin_anew})
             one.number, one.table = table.number, table
         except _FATAL:
@@ -220,7 +181,7 @@ class StreamTables:
         """Where the rows of a stream end that went to the table for the rest, as nobody defined it; None: none did."""
         rest = self._streams.get(REST)
         if rest is None:
-            return self._ends if reached == WITH_REST else None
+            return self.ends.others if reached == WITH_REST else None
         if rest.table is None:
             raise ConfigurationError(f"whether the table {REST} has rows of it cannot be seen: {rest.left}")
         record, group = rest.table.state.record, self.checkpoint.state
@@ -235,32 +196,10 @@ class StreamTables:
 
     def _definition_of(self, name: str) -> str | None:
         """What the stream's table keeps of its definition."""
-        detail = self._rows.table_of(name).detail() if self._definitions.has_manager else None
+        detail = None if self._settings.inlong_manager is None else self._rows.table_of(name).detail()
         return None if detail is None else detail.properties.get(PROPERTY)
 
-    def _check_place(self, name: str) -> None:
-        target = self._settings.target_of(name)
-        place = target.lower() if is_name(target) else target
-        if (other := self._places.setdefault(place, name)) != name:
-            raise ConfigurationError(f"streams {other} and {name} have one table, {target}: catalogs do not tell case")
-
     # A round
-
-    def ahead(self) -> Offsets | None:
-        levels = self._levels()
-        return None if len(levels) == 1 else highest(levels)
-
-    def go_back(self, ends: Offsets) -> None:
-        before, self._ends = self._ends, self._ends.clamp({}, ends)
-        for one in self._streams.values():
-            is_equal = one.ends is before
-            one.go_back(ends)
-            one.ends = self._ends if is_equal else one.ends
-
-    def end_of_round(self, start: Offsets, end: Offsets) -> Offsets:
-        levels = self._levels()
-        since = [one.since for one in self._streams.values() if one.since is not None]
-        return end if len(levels) == 1 else end_of_round(start, end, [*levels, *since])
 
     def write(self, rows: DataFrame | None, start: Offsets, end: Offsets) -> Written | None:
         self.checkpoint.check()
@@ -273,7 +212,7 @@ class StreamTables:
             new = self._at_once(lambda name: self._opened(name, None), sorted(counts.keys() - self._streams.keys()))
             self._streams.update((one.name, one) for one in new)
             # A run that died has made its table, and the counts table does not know it.
-            others = [one.ends for one in new if one.takes_part and one.ends != self._ends]
+            others = [one.ends for one in new if one.takes_part and one.ends != self.ends.others]
             if any(ends.get(key, 0) < at for ends in others for key, at in start.items()):
                 self._commit()
                 raise PutBack
@@ -285,10 +224,8 @@ class StreamTables:
                 return self._write_one(one, frame, counts[one.name], start, end)
 
             done = dict(zip((one.name for one in mine), self._at_once(write, mine), strict=True))
-        for fatal in _FATAL:  # another run goes on, or this one looks once more
-            for found in done.values():
-                if isinstance(found, fatal):
-                    raise found
+        for fatal in [found for kind in _FATAL for found in done.values() if isinstance(found, kind)]:
+            raise fatal  # another run goes on, or this one looks once more
         received = bad = same = 0
         for name, found in done.items():
             if isinstance(found, Counted):
@@ -300,13 +237,13 @@ class StreamTables:
 
     def _counted(self, frame: DataFrame, start: Offsets, end: Offsets) -> dict[str, dict[int | None, int]]:
         """The records of a round by the names of those tables that take them, and by minute."""
-        others = taken(self._ends, start, end)
+        others = taken(self.ends.others, start, end)
         parts = {
             name: taken(one.ends, start, end)
             for name, one in self._streams.items()
-            if one.takes_part and one.ends is not self._ends
+            if one.takes_part and one.ends is not self.ends.others
         }
-        by_partition = any(some != _everything(start, end) for some in (others, *parts.values()))
+        by_partition = any(some != everything(start, end) for some in (others, *parts.values()))
         found: dict[str, dict[int | None, int]] = {}
         for stream, minute, key, count in self._rows.counted(frame, by_partition=by_partition):
             of_rest = key is not None and stream in self._streams and self._streams[stream].is_in_rest(key, start)
@@ -321,9 +258,7 @@ class StreamTables:
 
     def _known(self, name: str) -> str:
         """The name, or `REST` for a stream that nobody defines."""
-        if name != REST and name not in self._streams and name not in self._unknown:
-            if self._definitions.defines(name):
-                return name
+        if not (name == REST or name in self._streams or name in self._unknown or self._definitions.defines(name)):
             self._unknown.add(name)
         return REST if name in self._unknown else name
 
@@ -334,7 +269,7 @@ class StreamTables:
         assert one.table is not None
         parts = taken(one.ends, start, end)
         names = {REST, *self._unknown} if one.name == REST else {one.name}
-        rows = self._rows.part(frame, names, None if parts == _everything(start, end) else parts)
+        rows = self._rows.part(frame, names, None if parts == everything(start, end) else parts)
         if one.name == REST:
             for other in self._streams.values():
                 if older := {key for key in parts if other.is_in_rest(key, start)}:
@@ -351,34 +286,19 @@ class StreamTables:
 
     def _completed(self, start: Offsets, end: Offsets, received: int = 0, bad: int = 0, others: int = 0) -> Written:
         """Say in the counts table that the round is written."""
-        before, self._ends = self._ends, after(self._ends, start, end)
-        lost = Offsets({key: at for key, at in end.items() if at < start.get(key, 0)})
+        self.ends.complete(start, end)
         for one in self._streams.values():
-            is_equal = one.ends is before
-            one.go_back(lost)
             if one.table is not None and one.takes_part:
-                one.ends = self._ends if is_equal else after(one.ends, start, end)
-                one.ends = self._ends if one.ends == self._ends else one.ends
                 one.number = one.table.number
         self._commit()
         return Written(self.checkpoint.state.sequence, received, bad, others)
 
     def _commit(self) -> None:
         counts = {name: one.uncounted for name, one in self._streams.items()}
-        sequence, now = self.checkpoint.state.sequence + 1, datetime.now(UTC)
-        frame = self._rows.counts(counts, sequence, self._run_id, now)
-        streams = {name: one.reached(self._ends) for name, one in self._streams.items()}
-        streams.update(dict.fromkeys(self._unknown, WITH_REST))
-        self.checkpoint.write(frame, self._ends, streams)
+        streams = {name: one.reached(self.ends.others) for name, one in self._streams.items()}
+        self._counts.commit(counts, self.ends.others, streams | dict.fromkeys(self._unknown, WITH_REST))
         for one in self._streams.values():
             one.counted = one.number
-        told = [
-            (name, one.minute_ms, one.received, one.received - one.bad)
-            for name in counts.keys() - {REST}
-            for one in counts[name]
-        ]
-        sender = self._run_id, int(now.timestamp() * 1000), sequence
-        self._auditing.report(encode_reports(self._settings.inlong_group or "", sender, told))
 
     def writers(self) -> Iterator[Writer]:
         self.open(create=False)
@@ -389,12 +309,9 @@ class StreamTables:
             writer.open(create=False)
             yield writer
 
-    def rest(self) -> None:
-        self.checkpoint.rest()
-
     def end(self) -> None:
         """StreamsLeftBehind, if any stream is."""
-        self._auditing.report((), at_once=True)
+        self._counts.auditing.report((), at_once=True)
         left = [f"{one.name}: {one.left}" for one in self._streams.values() if one.left is not None]
         if left:
             raise StreamsLeftBehind(
@@ -413,8 +330,3 @@ class StreamTables:
             return [work(one) for one in given]
         with ThreadPoolExecutor(_AT_ONCE, "ingest") as pool:
             return list(pool.map(work, given))
-
-
-def _everything(start: Offsets, end: Offsets) -> set[PartitionKey]:
-    """The partitions that a round reads."""
-    return {key for key, at in end.items() if at != start.get(key)}

@@ -128,7 +128,7 @@ DEFENCES = (
     ),
     Defence(
         "a round ends where the rows of another table end",
-        INGEST + "stream_tables:end_of_round",
+        INGEST + "levels:end_of_round",
         off=lambda _: lambda start, end, several: end,
         kinds=("the driver dies",),
         given={"streams": 3, "ingests": True},
@@ -148,11 +148,11 @@ DEFENCES = (
         off=lambda _: lambda *_: None,
         kinds=("the driver dies",),
         given={"streams": 4, "ingests": True},
-        seed=0,
+        seed=6,
     ),
     Defence(
         "a lost tail is seen by the tables that are ahead",
-        INGEST + "stream_tables:StreamTables.ahead",
+        INGEST + "levels:GroupEnds.ahead",
         off=lambda _: lambda _self: None,
         kinds=("the driver dies", "a broker loses its tail"),
         given={"streams": 3, "ingests": True},

@@ -17,7 +17,6 @@ import tubeclient.consumers.group
 import tubeclient.net.http
 import tubeclient.net.pool
 import tubeclient.range_reader
-import tubeclient_ingest.writing as writing
 from offsets_store import OffsetsTable, OffsetsTableError
 from offsets_store.table import now_ms
 from spark_source.cluster.cluster import TubeCluster
@@ -33,6 +32,7 @@ from tests.simulation.spark import Rows, Session
 from tests.simulation.target import MemoryBadRecords, MemoryTarget, Row, is_bad
 from tests.simulation.world import DiskFailure, World
 from tubeclient.keys import PartitionKey
+from tubeclient_ingest import definitions, writing
 from tubeclient_ingest.one_table import OneTable
 from tubeclient_ingest.run import Run, _Tasks
 from tubeclient_ingest.settings import IngestSettings
@@ -62,10 +62,6 @@ class Settings(IngestSettings):
     @property
     def records(self) -> Any:
         return _Records()
-
-    def defines(self, name: str) -> bool:
-        """The second stream is defined late."""
-        return name != "s1" or the_world().hub.now > DEFINED_SECONDS
 
 
 class _Records(FormatSettings):
@@ -189,6 +185,11 @@ class _StreamRows:
         return Rows(lambda: rows)
 
 
+def _defines(settings: IngestSettings, name: str) -> bool:
+    """The second stream is defined late."""
+    return name != "s1" or the_world().hub.now > DEFINED_SECONDS
+
+
 def _read(sent: bytes) -> Any:
     return pickle.loads(sent).read(0)
 
@@ -249,6 +250,7 @@ def install() -> None:
         (tubeclient.range_reader, "shared_pool", _pool),
         (tubeclient.consumers.group, "shared_pool", _pool),
         (offsets_store, "OffsetsTable", _offsets_table),
+        (definitions, "defines", _defines),
         (writing, "_count", _count),
         (writing, "target_rows", _good),
         (StreamTables, "_at_once", lambda _, work, given: [work(one) for one in given]),

@@ -15,6 +15,7 @@ from tubeclient.errors import StalePack, TransportError
 from tubeclient.flows.effects import Flow, Sleep
 from tubeclient.flows.fetch import Fetcher
 from tubeclient.flows.holding import BrokerLine
+from tubeclient.flows.leases import keep_leases
 from tubeclient.flows.message_pack import Delivery
 from tubeclient.flows.read_plan import BootstrapOffset, ReadPlan
 from tubeclient.flows.registrar import Registrar
@@ -48,7 +49,7 @@ class Client:
         if not isinstance(event, BrokerLine):
             self.events.append(event)
         elif event.info.broker_id not in self.keepers:
-            flow = self.registrar.keep_leases(event)
+            flow = keep_leases(self.registrar, event)
             self.keepers[event.info.broker_id] = self.bench.simulation.start(flow, on_event=self.handle)
 
     def held(self) -> list[PartitionKey]:

@@ -12,7 +12,7 @@ from spark_source.session_confs import session_confs
 from spark_source.typed.format_settings import FormatSettings
 from tests.spark_source.typed.rows import source_rows
 from tubeclient.errors import ConfigurationError
-from tubeclient_ingest.settings import load_settings
+from tubeclient_ingest.load_settings import load_settings
 from tubeclient_ingest.target_columns import columns_of
 
 if TYPE_CHECKING:

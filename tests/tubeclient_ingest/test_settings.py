@@ -9,7 +9,7 @@ import pytest
 from spark_source.options.given import parse_options
 from tubeclient.errors import ConfigurationError
 from tubeclient_cli.common.cluster import MASTERS_VARIABLE, of_environment
-from tubeclient_ingest.settings import load_settings
+from tubeclient_ingest.load_settings import load_settings
 
 ROOT = Path(__file__).resolve().parents[2]
 NEEDED = {"master_servers": "127.0.0.1:8715", "consumer_group": "g", "topics": ("b", "a"), "target": "/t"}

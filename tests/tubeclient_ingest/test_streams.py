@@ -15,6 +15,7 @@ from embedded_tubemq import EmbeddedTubeMQ, TopicConfig
 from embedded_tubemq.storage.store import NewMessage
 from tubeclient.errors import ConfigurationError
 from tubeclient.inlong import RecordGroup, encode_pack
+from tubeclient_ingest.group_settings import takes
 from tubeclient_ingest.job import Ingest
 from tubeclient_ingest.run import Event, IngestSummary
 from tubeclient_ingest.settings import IngestSettings
@@ -257,7 +258,7 @@ def test_a_stream_to_write_must_be_defined(tmp_path: Path) -> None:
     (tmp_path / "orders.ddl").write_text("id BIGINT")
     given: dict[str, Any] = {"master_servers": "m:1", "consumer_group": "g", "inlong_group": "shop"}
     typed: dict[str, Any] = {"format": "json", "schema": f"{tmp_path}/{{stream}}.ddl", "target": "/lake/{stream}"}
-    assert IngestSettings(**given, **typed, streams=("orders",)).takes("orders")
+    assert takes(IngestSettings(**given, **typed, streams=("orders",)), "orders")
     with pytest.raises(ConfigurationError, match=r"streams names odrers, and there is no .*/odrers.ddl"):
         IngestSettings(**given, **typed, streams=("odrers",))
 

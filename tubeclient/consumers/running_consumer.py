@@ -14,6 +14,7 @@ from tubeclient.errors import ClientClosed, ConfigurationError, TubeError
 from tubeclient.flows.effects import Flow
 from tubeclient.flows.fetch import Fetcher
 from tubeclient.flows.holding import BrokerLine
+from tubeclient.flows.leases import keep_leases
 from tubeclient.flows.read_plan import ReadPlan
 from tubeclient.flows.registrar import CHANGED, Registrar
 from tubeclient.keys import PartitionKey
@@ -127,7 +128,7 @@ class Running:
 
     def _take(self, event: object) -> None:
         if isinstance(event, BrokerLine):
-            keeper = partial(self._runner.run, self.registrar.keep_leases(event), self._take)
+            keeper = partial(self._runner.run, keep_leases(self.registrar, event), self._take)
             name = f"tubeclient-lease-{event.info.broker_id}"
             self._keepers.setdefault(event.info.broker_id, OneThread(keeper, name)).ensure()
         else:

@@ -4,17 +4,12 @@ every registration moves its group's position.
 
 from __future__ import annotations
 
-import logging
-import random
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
-from tubeclient.errors import TubeError
 from tubeclient.flows.effects import Flow
-from tubeclient.flows.holding import Holding
-from tubeclient.flows.read_plan import ReadPlan
 from tubeclient.flows.stay import Patience, ReaderNames, Stay
-from tubeclient.keys import INDEX_ENTRY_BYTES, BrokerInfo, OffsetRange, PartitionKey, StoreBounds
+from tubeclient.keys import INDEX_ENTRY_BYTES, BrokerInfo, PartitionKey, StoreBounds
 
 _STEP_BACK = 100 * INDEX_ENTRY_BYTES
 
@@ -152,47 +147,3 @@ class DataLook:
         if found.messages is None:
             return Seen(None, max(found.position, offset + INDEX_ENTRY_BYTES))
         return Seen(found.messages.ids[0], found.position - len(found.messages.ids) * INDEX_ENTRY_BYTES)
-
-
-_log = logging.getLogger(__name__)
-
-_LOOK_MS = 5_000.0
-"""Time limit of a look, since the application waits for its packs."""
-
-
-def settle_doubt(
-    holding: Holding,
-    plan: ReadPlan,
-    rng: random.Random,
-    note: Callable[[OffsetRange], None],
-    *,
-    messages: int,
-    end: int | None,
-) -> Flow[None]:
-    """Settle `holding.doubt`, and `note` the range that expired before it was read, if one did.
-
-    So many `messages` came of the entries up to `end`, None if the end is not known. If the look fails, the doubt
-    stays for the next answer.
-    """
-    start = holding.doubt
-    if start is None or not plan.reader_groups:
-        return
-    if end is not None and (end - start) // INDEX_ENTRY_BYTES <= messages:
-        holding.doubt_settled()
-        return
-    others = [key for key in holding.siblings if key != holding.key]
-    names = ReaderNames(plan.reader_groups, plan.new_client_id, plan.authority)
-    look = DataLook(holding.line.info, [holding.key, *others], names)
-    seen: tuple[int, int] | None = None
-    try:
-        seen = yield from look.first_if_behind(start, Patience(holding.line.info, rng, _LOOK_MS))
-    except TubeError as error:
-        _log.info("unknown whether messages of %s from %d on have expired: %s", holding.key, start, error)
-    yield from look.release()  # not if the caller is interrupted: a closed flow can send nothing
-    if seen is None or holding.doubt != start:
-        return  # unknown, or it was moved meanwhile
-    index_start, first = seen
-    is_new = holding.fresh and start <= index_start
-    if first > start and not is_new:
-        note(OffsetRange(holding.key, start, first))  # first: the caller may be interrupted
-    holding.doubt_settled(fresh=is_new and messages == 0)

@@ -13,14 +13,12 @@ from __future__ import annotations
 import itertools
 import logging
 from collections.abc import Mapping
-from functools import partial
 
 from tubeclient.arguments import checked_kind
 from tubeclient.errors import (
     ClientClosed,
     ContradictoryAnswers,
     CorruptMessage,
-    DataLoss,
     NotAvailable,
     NothingToRead,
     PartitionTaken,
@@ -31,15 +29,15 @@ from tubeclient.errors import (
     TransportError,
     TubeError,
 )
-from tubeclient.flows.data_look import settle_doubt
 from tubeclient.flows.effects import Done, Flow, Notify, Now, Receive, Send, Sleep, WallClock, backoff_ms, checked
 from tubeclient.flows.holding import Holding, PackOut, Phase
+from tubeclient.flows.losses import Losses
 from tubeclient.flows.master import GroupOrders
 from tubeclient.flows.message_pack import READINGS, Delivery
 from tubeclient.flows.patience import given_ms
 from tubeclient.flows.registrar import CHANGED, WAIT_SLICE_MS, Registrar
 from tubeclient.flows.throttling import minute_of_day
-from tubeclient.keys import INDEX_ENTRY_BYTES, OffsetRange
+from tubeclient.keys import INDEX_ENTRY_BYTES
 from tubeclient.wire.messages import (
     Arrived,
     Columns,
@@ -60,8 +58,6 @@ _TROUBLE_MS = 300.0
 _CLOSED_MS = 2_000.0
 _LONGEST_REST_MS = 600_000.0
 """Twice what Apache's rules for groups can ask for."""
-_LONG_SILENCE_MS = 60_000.0
-"""Shorter than any retention of a broker."""
 
 
 class Fetcher:
@@ -70,13 +66,11 @@ class Fetcher:
     def __init__(self, registrar: Registrar) -> None:
         self.orders = GroupOrders()
         """The master's orders; replaced as a whole."""
-        self._registrar = registrar
-        self._holdings = registrar.holdings
+        self._registrar, self._registrations, self._holdings = registrar, registrar.registrations, registrar.holdings
         self._plan, self._rng = registrar.plan, registrar.rng
         self._deliveries = itertools.count(1)
         self._waiting = 0
-        self._lost: list[tuple[Holding, OffsetRange]] = []
-        """Losses that were not reported yet."""
+        self._losses = Losses(registrar.plan, registrar.rng)
 
     def get(self, *, timeout_ms: float) -> Flow[Delivery | None]:
         """The next pack of any partition. None if there was none for `timeout_ms`.
@@ -92,14 +86,13 @@ class Fetcher:
         try:
             while True:
                 self._registrar.check_open()
-                self._tell_losses()
+                self._losses.tell()
                 now: float = yield Now()
                 self._give_up_overdue(now)
                 yield from self._fetch_ahead(now, self._plan.prefetch + self._waiting)
                 holding = yield from self._answered()
                 if holding is not None:
-                    delivery = yield from self._take_answer(holding)
-                    if delivery is not None:
+                    if (delivery := (yield from self._take_answer(holding))) is not None:
                         return delivery
                     continue
                 now = yield Now()
@@ -122,21 +115,21 @@ class Fetcher:
             self._plan.counts.processed(key.topic, (now - out.overdue_ms + self._plan.confirm_timeout_ms) / 1000)
             holding.noted = False  # should the broker confirm it by itself, that is what is wanted
         version = holding.become(Phase.COMMITTING)
-        request = self._registrar.reader(key).commit(key, consumed=consumed)
+        request = self._registrations.reader(key).commit(key, consumed=consumed)
         sends = [Send(holding.line.info.address, Method.COMMIT_OFFSET, request, signal=CHANGED)]
         if self._is_free_for_next(holding, now, out):
             # Behind the commit, in the same write: else one that comes late would cover what the fetch noted.
             holding.sent_ms, holding.noted, holding.commit_next = now, True, False
             sends.append(self._fetch(holding))
         try:
-            tickets = yield from self._registrar.send(holding, *sends)
+            tickets = yield self._registrations.sending(holding, *sends)
             answer = yield Receive(tickets[0])
             if holding.version != version:
                 if answer.errCode != 200:
                     raise StalePack(partition=str(key))
                 return int(answer.currOffset)  # the broker has it, whatever became of the partition meanwhile
             if len(tickets) == 1:
-                self._registrar.received(holding)
+                self._registrations.received(holding)
             checked(answer, f"confirming a pack of partition {key}", partition=str(key))
         except TubeError as error:
             self._plan.counts.failed(key.topic, error)
@@ -156,7 +149,7 @@ class Fetcher:
             if holding.is_alone and delivery.start + len(delivery) * INDEX_ENTRY_BYTES < position:
                 holding.doubts(delivery.start)
             holding.fresh = holding.fresh and holding.doubt is not None
-            yield from self._settle_doubt(holding, messages=len(delivery), end=position)
+            yield from self._losses.settle(holding, messages=len(delivery), end=position)
         yield from self._fetch_ahead((yield Now()), self._plan.prefetch)
         return position
 
@@ -176,19 +169,12 @@ class Fetcher:
         return holding, holding.out
 
     def _commit_failed(self, holding: Holding, error: TubeError) -> Flow[None]:
-        if isinstance(error, TransportError):
-            holding.void()
-            yield from self._registrar.line_down(holding.line, error)
-        elif isinstance(error, RegistrationLost):
+        if not isinstance(error, TransportError):
             holding.noted = True  # a broker that was restarted has confirmed it; the caller is told otherwise
-            yield from self._registrar.lapsed(holding)
-        elif isinstance(error, PartitionTaken):
-            yield from self._registrar.lose(holding, error)
-        else:
-            holding.noted = True
+        if not (yield from self._registrar.broken(holding, error)):
             holding.void()
             yield Notify(holding.line.signal)
-        yield Notify(CHANGED)
+            yield Notify(CHANGED)
 
     def _give_up_overdue(self, now_ms: float) -> None:
         """Give up packs that were not confirmed in time. Their partitions are read again from there."""
@@ -213,7 +199,7 @@ class Fetcher:
             version = holding.become(Phase.FETCHING)
             holding.noted, holding.sent_ms = True, now_ms
             try:
-                (ticket,) = yield from self._registrar.send(holding, self._fetch(holding))
+                (ticket,) = yield self._registrations.sending(holding, self._fetch(holding))
                 if holding.version == version:
                     holding.ticket = ticket
             except TubeError as error:
@@ -221,7 +207,7 @@ class Fetcher:
                 yield from self._registrar.line_down(holding.line, error)
 
     def _fetch(self, holding: Holding) -> Send:
-        request = self._registrar.reader(holding.key).fetch(
+        request = self._registrations.reader(holding.key).fetch(
             holding.key, commit=holding.commit_next, unlimited=self.orders.group_rules.data_limits != ()
         )
         return Send(holding.line.info.address, Method.GET_MESSAGES, request, signal=CHANGED, parse=parse_fetched)
@@ -236,7 +222,7 @@ class Fetcher:
             response = yield Receive(ticket)
             if holding.version != version or holding.leaving:
                 return None  # the partition was moved or released meanwhile
-            self._registrar.received(holding)
+            self._registrations.received(holding)
             wait_ms = response.minLimitTime
             checked(response, f"reading {holding.key}", partition=str(holding.key))
         except TubeError as error:
@@ -245,61 +231,11 @@ class Fetcher:
             return None
         holding.failures, holding.commit_next = 0, False
         self._plan.counts.fetched(holding.key.topic, "messages")
-        start, expected = response.currOffset, self._expected(holding)
+        start, expected = response.currOffset, self._losses.expected(holding)
         if expected is not None and start > expected:
-            yield from self._look_into_gap(holding, expected, start)
+            yield from self._losses.look_into_gap(holding, expected, start)
             return None
         return (yield from self._deliver(holding, response))
-
-    def _expected(self, holding: Holding) -> int | None:
-        """Where a pack begins at the latest if nothing expired. None if that is not known.
-
-        After an empty answer the group may stand further on than we know: it passed over entries of other partitions.
-        But if nothing was seen for long after that, messages may have expired.
-        """
-        unseen = holding.sent_ms - holding.read_ms > _LONG_SILENCE_MS
-        holding.read_ms = holding.sent_ms
-        if unseen:
-            holding.doubts(holding.confirmed)
-        return holding.confirmed if holding.expected is None and unseen else holding.expected
-
-    def _look_into_gap(self, holding: Holding, expected: int, start: int) -> Flow[None]:
-        """Messages expired, or somebody moved the group on purpose. The pack is asked for again after a look."""
-        if holding.doubt is None or holding.fresh:
-            holding.doubt, holding.fresh = expected, False
-        doubt = holding.doubt
-        holding.rest(expected=start)
-        yield from self._settle_doubt(holding, messages=0, end=None)
-        if holding.doubt == doubt and self._plan.reader_groups:
-            # The look failed. Nobody else will tell of this gap, so it counts as a loss.
-            self._note_lost(holding, OffsetRange(holding.key, expected, start))
-            holding.doubt_settled()
-
-    def _settle_doubt(self, holding: Holding, *, messages: int, end: int | None) -> Flow[None]:
-        """So many messages came up to `end`. Find and note what expired before it was read."""
-        note = partial(self._note_lost, holding)
-        yield from settle_doubt(holding, self._plan, self._rng, note, messages=messages, end=end)
-
-    def _note_lost(self, holding: Holding, lost: OffsetRange) -> None:
-        holding.lost_to = lost.end
-        self._plan.counts.lost(holding.key.topic, lost.max_messages)
-        self._lost.append((holding, lost))
-
-    def _tell_losses(self) -> None:
-        while self._lost:
-            holding, lost = self._lost[0]
-            if self._plan.fail_on_data_loss:
-                error = DataLoss(
-                    f"up to {lost.max_messages} messages of {lost} expired at broker {holding.line.info} before they "
-                    "were read. Reading continues after them; fail_on_data_loss=False does so without an error",
-                    partition=str(lost.partition),
-                    wanted=lost.start,
-                    found=lost.end,
-                )
-                del self._lost[0]  # as late as this: the caller may be interrupted
-                raise error
-            del self._lost[0]
-            _log.warning("expired before they were read: %s", lost)
 
     def _deliver(self, holding: Holding, response: Fetched) -> Flow[Delivery | None]:
         start = response.currOffset
@@ -309,10 +245,10 @@ class Fetcher:
         holding.answered(max(holding.confirmed, start), max(holding.end, response.maxOffset), wall_ms=wall)
         if holding.is_alone and not response.messages.ids:
             holding.doubts(start)
+        holding.rest(now + _TROUBLE_MS, expected=start)  # it comes again, unless all is well
         try:
             taken = self._checked(holding, start, response.messages)
         except CorruptMessage as error:
-            holding.rest(now + _TROUBLE_MS, expected=start)
             keep = ', or set bad_messages="keep" to get it with the reason'
             raise CorruptMessage(
                 f"partition {holding.key}, in the pack from offset {start} on: {error}. It is at offset "
@@ -320,18 +256,14 @@ class Fetcher:
                 "in its store and nothing is filtered; connect the partition after it to go on without it"
                 f"{keep if self._plan.bad_messages == 'fail' else ''}"
             ) from error
-        except ContradictoryAnswers:
-            holding.rest(now + _TROUBLE_MS, expected=start)
-            raise
         if taken is None:
-            holding.rest(now + _TROUBLE_MS, expected=start)
             return None
         messages, kept, bad = taken
         if not kept.payloads:  # Only skipped entries, or messages whose tags match only by hash.
             # Asked at once from where it stood before, it would answer the same for ever.
             holding.rest(0.0 if moved else now + _TROUBLE_MS, commit_next=bool(messages.payloads))
             holding.noted = False
-            yield from self._settle_doubt(holding, messages=0, end=None)
+            yield from self._losses.settle(holding)
             return None
         pause_ms = holding.pace.after_messages(
             self.orders.group_rules,
@@ -345,14 +277,8 @@ class Fetcher:
         )
         if bad:
             first = min(bad)
-            _log.warning(
-                "partition %s, in the pack from offset %d on: %d bad messages are kept. The first has id %d: %s",
-                holding.key,
-                start,
-                len(bad),
-                kept.ids[first],
-                bad[first],
-            )
+            which = f"{len(bad)} bad messages are kept. The first has id {kept.ids[first]}: {bad[first]}"
+            _log.warning("partition %s, in the pack from offset %d on: %s", holding.key, start, which)
         number = next(self._deliveries)
         end = start + len(messages.payloads) * INDEX_ENTRY_BYTES
         counted = holding.is_alone and (holding.doubt is None or end == response.maxOffset)
@@ -400,20 +326,12 @@ class Fetcher:
         self._plan.counts.fetched(holding.key.topic, "empty" if empty else "error")
         if not empty:
             self._plan.counts.failed(holding.key.topic, error)
-        if isinstance(error, TransportError):
-            yield from self._registrar.line_down(holding.line, error)
-        elif isinstance(error, RegistrationLost):
-            yield from self._registrar.lapsed(holding)
-        elif isinstance(error, PartitionTaken):
-            yield from self._registrar.lose(holding, error)
-        elif empty:
-            self._expected(holding)
-            usual = backoff_ms(
-                holding.pace.empty_answers,
-                self._rng.random(),
-                first_ms=_FIRST_EMPTY_POLL_MS,
-                limit_ms=_EMPTY_POLL_MS,
-            )
+        if (yield from self._registrar.broken(holding, error)):
+            return
+        if empty:
+            self._losses.expected(holding)
+            times = holding.pace.empty_answers
+            usual = backoff_ms(times, self._rng.random(), first_ms=_FIRST_EMPTY_POLL_MS, limit_ms=_EMPTY_POLL_MS)
             pause = holding.pace.after_nothing(self.orders.group_rules, self.orders.default_rules, usual)
             # The broker may have skipped entries of other partitions; the next fetch commits that.
             holding.rest(now + pause, commit_next=True)

@@ -1,15 +1,8 @@
-"""Takes, keeps and releases the partitions of a consumer's group at their brokers.
+"""Which partitions of its group a consumer holds: connects and disconnects them, and says what a fault makes of them.
 
-A registration is a seek too. It moves the group to an offset, or tells where the group stands, and the broker drops
-what it had noted of earlier fetches. So no request from before a registration may reach the broker after it. A late
-fetch would be noted on top of the pack that is out, and the commit of that pack would cover messages that were never
-delivered. But a request may come long after its connection broke, its time ran out, or its caller was interrupted.
-
-So whatever is not sure makes a partition void. A thread per broker keeps the leases, and registers void partitions
-anew. If a request of such a partition is unanswered, it first gives the partition back and takes another client id:
-the broker refuses what comes late under the former one.
-
-All threads of a consumer share one `Registrar`; its methods are flows, run one step at a time.
+Whatever is not sure makes a partition void. A thread per broker keeps the leases (`leases.py`), and registers void
+partitions anew (`registrations.py`). All threads of a consumer share one `Registrar`; its methods are flows, run one
+step at a time.
 """
 
 from __future__ import annotations
@@ -18,9 +11,7 @@ import logging
 import random
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, TypeVar
-
-from google.protobuf.message import Message
+from typing import Final, TypeVar
 
 from tubeclient.errors import (
     ClientClosed,
@@ -30,35 +21,18 @@ from tubeclient.errors import (
     PartitionOccupied,
     PartitionTaken,
     PartitionUnavailable,
-    ProtocolError,
+    RegistrationLost,
     TransportError,
     TubeError,
-    status_error,
 )
-from tubeclient.flows.effects import (
-    ConnectionTo,
-    Emit,
-    Flow,
-    Notify,
-    Now,
-    Send,
-    SendAll,
-    Sleep,
-    Ticket,
-    WallClock,
-    backoff_ms,
-    call,
-    checked,
-)
+from tubeclient.flows.effects import Emit, Flow, Notify, Now, Sleep
 from tubeclient.flows.holding import BrokerLine, Holding, Holdings, Phase, Standing
 from tubeclient.flows.patience import given_ms
-from tubeclient.flows.read_plan import BootstrapOffset, ReadPlan, StartFrom
-from tubeclient.flows.reader import AT_MAX, AT_MIN_IF_NEW, FREE, LEASE_BEAT_MS, TAKEN, Reader
-from tubeclient.keys import INDEX_ENTRY_BYTES, MAX_OFFSET, PartitionKey, is_int32
+from tubeclient.flows.read_plan import BootstrapOffset, ReadPlan
+from tubeclient.flows.reader import FREE, TAKEN
+from tubeclient.flows.registrations import UNKNOWN, Registrations, released
+from tubeclient.keys import MAX_OFFSET, PartitionKey
 from tubeclient.metadata import ClusterView
-from tubeclient.wire.methods import Method
-from tubeclient.wire.proto import broker_pb2
-from tubeclient.wire.strings import parse_subscription
 
 _log = logging.getLogger(__name__)
 
@@ -69,9 +43,6 @@ WAIT_SLICE_MS: Final = 250.0
 """A wait looks again at least this often."""
 
 _RELEASE_LIMIT_MS = 15_000.0
-_STATUS_OF_START: dict[StartFrom, int] = {"earliest": 0, "latest": 1, "always_latest": 2}
-UNKNOWN: Final = Standing(-1, noted=False)
-_HELD_PHASES = (Phase.IDLE, Phase.FETCHING, Phase.DELIVERED, Phase.COMMITTING)
 
 T = TypeVar("T")
 
@@ -101,8 +72,7 @@ class Lost:
 
 class Registrar:
     def __init__(self, plan: ReadPlan, rng: random.Random) -> None:
-        self.plan = plan
-        self.rng = rng
+        self.plan, self.rng = plan, rng
         self.holdings = Holdings()
         self.closed = False
         self.failure: TubeError | None = None
@@ -111,14 +81,7 @@ class Registrar:
         """A call was interrupted, and nobody was told yet that partitions are void."""
         self.left: dict[PartitionKey, Standing] = {}
         """Where partitions stood that were released without the broker's answer."""
-        self._reader = Reader(plan.group, plan.client_id, plan.authority)
-        self._lives: dict[PartitionKey, int] = {}
-        self._open: set[tuple[PartitionKey, Reader]] = set()
-        """Requests that were not answered, and may come late."""
-        self._perhaps_registered: set[PartitionKey] = set()
-        """Partitions whose last registration was not answered."""
-        self._seen: set[PartitionKey] = set()
-        """Partitions that this consumer had before."""
+        self.registrations = Registrations(plan, rng, self.check_open)
 
     def check_open(self) -> None:
         """Raise ClientClosed if the consumer was closed, or the error that ended it."""
@@ -155,10 +118,9 @@ class Registrar:
         a DataLoss or a TransportError.
         """
         self.check_open()
-        given_ms(timeout_ms)
-        self._check(view, key, offset)
+        _check(view, key, offset)
         now: float = yield Now()
-        deadline = now + timeout_ms
+        deadline = now + given_ms(timeout_ms)
         line = self.holdings.line(view.broker_of(key))
         yield Emit(line)
         holding = yield from self._settled(key, max(deadline, now + _RELEASE_LIMIT_MS))
@@ -168,7 +130,7 @@ class Registrar:
             holding.standing = self.left.get(key)
             self.holdings.by_key[key] = holding
         try:
-            start = yield from self._register(holding, offset, deadline)
+            start = yield from self.registrations.register(holding, offset, deadline)
         except PartitionUnavailable:  # released meanwhile, or void
             raise
         except TubeError as error:
@@ -187,7 +149,7 @@ class Registrar:
         if self.closed or holding.leaving:  # meanwhile
             yield from self.release(holding)
             self.check_open()
-            raise self._released(key)
+            raise released(key)
         if not holding.assigned:
             holding.assigned = True
             yield Emit(Assigned(key, start))
@@ -286,13 +248,26 @@ class Registrar:
         yield Notify(CHANGED)
         yield Notify(line.signal)
 
+    def broken(self, holding: Holding, error: TubeError) -> Flow[bool]:
+        """See to a partition whose request failed with this error. False if that says nothing of its registration."""
+        if isinstance(error, TransportError):
+            holding.void()
+            yield from self.line_down(holding.line, error)
+        elif isinstance(error, RegistrationLost):
+            yield from self.lapsed(holding)
+        elif isinstance(error, PartitionTaken):
+            yield from self.lose(holding, error)
+        else:
+            return False
+        return True
+
     def lapsed(self, holding: Holding) -> Flow[None]:
         """The broker does not know that the partition is ours.
 
         If it surely was not restarted since it said so, the lease ended. Then what it had noted is rolled back, at the
         latest by the next registration, and the group stands where somebody confirmed.
         """
-        if (yield from self._on_same_run(holding)):
+        if (yield from self.registrations.on_same_run(holding)):
             holding.noted = False
         holding.void()
         yield Notify(CHANGED)
@@ -310,195 +285,23 @@ class Registrar:
 
     def release(self, holding: Holding) -> Flow[None]:
         """Drop a partition and tell the broker, best effort. Without that, it is free when the lease ends."""
-        key, reader = holding.key, self.reader(holding.key)
+        key, registrations = holding.key, self.registrations
+        reader = registrations.reader(key)
         # While it is being taken up again, the broker may have another position than it is to have.
         is_back = holding.standing is None or holding.confirmed == holding.standing.confirmed
-        is_sure = is_back and holding.phase is not Phase.REGISTERING and key not in self._perhaps_registered
+        is_sure = is_back and holding.phase is not Phase.REGISTERING and key not in registrations.unsure
         self.left[key] = holding.last_standing
         self.holdings.drop(holding)
         if not holding.line.up:
             return
         try:
-            code = yield from self._unregister(holding, reader)
-            if is_sure and (code in (200, TAKEN) or (code == FREE and (yield from self._on_same_run(holding)))):
+            code = yield from registrations.unregister(holding, reader)
+            if is_sure and (code in (200, TAKEN) or (code == FREE and (yield from registrations.on_same_run(holding)))):
                 self.left.pop(key, None)
         except TransportError as error:
             yield from self.line_down(holding.line, error)
         except TubeError:
             pass
-
-    # Requests
-
-    def reader(self, key: PartitionKey) -> Reader:
-        """The reader that has the partition, or is about to have it."""
-        return self._reader.in_life(self._lives.get(key, 0))
-
-    def send(self, holding: Holding, *sends: Send) -> Flow[list[Ticket]]:
-        """Send requests of the partition, together. They may come late, until `received` says otherwise."""
-        self._open.add((holding.key, self.reader(holding.key)))
-        tickets: list[Ticket] = yield SendAll(sends)
-        return tickets
-
-    def received(self, holding: Holding) -> None:
-        """The open request of the partition's present version was answered."""
-        self._open.discard((holding.key, self.reader(holding.key)))
-
-    def _ask(self, holding: Holding, reader: Reader, request: Message) -> Flow[Any]:
-        self._open.add((holding.key, reader))
-        answer = yield from call(holding.line.info.address, Method.PARTITION_REGISTER, request)
-        self._open.discard((holding.key, reader))
-        return answer
-
-    def _unregister(self, holding: Holding, reader: Reader) -> Flow[int]:
-        """Give the partition back. Returns the broker's code. What may come late is refused from then on."""
-        key = holding.key
-        late = (key, reader) in self._open
-        answer = yield from self._ask(holding, reader, reader.unregister(key))
-        if answer.errCode not in (200, FREE, TAKEN):  # Apache's 200 has the offset -1 here
-            if late:
-                self._open.add((key, reader))
-            self._checked(holding, answer)
-        elif late and self.reader(key) == reader:
-            self._lives[key] = self._lives.get(key, 0) + 1
-        return int(answer.errCode)
-
-    def _on_same_run(self, holding: Holding) -> Flow[bool]:
-        """Whether the broker surely was not restarted since it said that the partition is ours."""
-        connection = yield ConnectionTo(holding.line.info.address)
-        return connection is not None and connection == holding.connection
-
-    # Registering
-
-    def _register(self, holding: Holding, offset: int, deadline: float) -> Flow[int]:
-        """Register at `offset`, with retries until `deadline`; returns the group's new position.
-
-        "Stored" is the last position known to this consumer. The broker knows it, with two exceptions. After a crash it
-        has an older one. After a clean stop it has counted what it had noted for us as confirmed
-        (DefaultOffsetManager.close), delivered or not. After a lost tail the broker has other messages there, which
-        must not be skipped.
-
-        Raises DataLoss, after restoring the group's position, for an offset that the broker does not hold (if the plan
-        says so), or the error of the last attempt.
-        """
-        holding.void()
-        careful = offset >= 0 and self.plan.fail_on_data_loss
-        former = 0
-        if careful:  # a broker silently goes to the nearest offset, so we may have to go back
-            former = yield from self._seek(holding, BootstrapOffset.STORED, deadline)
-        start = yield from self._seek(holding, offset, deadline, moves=offset != BootstrapOffset.STORED)
-        confirmed, noted = holding.standing or UNKNOWN
-        moved_alone = start != confirmed and (noted or start < confirmed)
-        if offset == BootstrapOffset.STORED and moved_alone and 0 <= confirmed <= holding.end:
-            start = yield from self._seek(holding, confirmed, deadline)
-            if start > confirmed:
-                holding.expected = confirmed  # that has expired; the next pack shows it
-        holding.standing, holding.jumps = None, False
-        if careful and start != offset - offset % INDEX_ENTRY_BYTES:
-            if noted and confirmed >= 0:
-                former = min(former, confirmed)  # what was noted may have been counted as confirmed
-            yield from self._seek(holding, former, deadline, moves=True)
-            holding.standing = None
-            holding.rest(expected=former)
-            raise DataLoss(
-                f"partition {holding.key} cannot be read from {offset} on: broker {holding.line.info} holds "
-                f"offsets from {start if start > offset else 'its beginning'} to {holding.end}. "
-                "Connect at an offset it holds, or set fail_on_data_loss=False to go to the nearest one",
-                partition=str(holding.key),
-                wanted=offset,
-                found=start,
-            )
-        holding.rest(expected=holding.expected)
-        return start
-
-    def _seek(self, holding: Holding, offset: int, deadline: float, *, moves: bool = False) -> Flow[int]:
-        """Register at `offset`, or at the nearest one that the broker holds. With `moves` it does not matter any more
-        what lies before. Tried again until `deadline`, as long as the errors are retriable."""
-        failures = 0
-        version = holding.become(Phase.REGISTERING)
-        while True:
-            try:
-                return (yield from self._seek_once(holding, version, offset, moves=moves))
-            except TubeError as error:
-                pause = backoff_ms(failures, self.rng.random())
-                failures += 1
-                if not error.retriable or (yield Now()) + pause > deadline:
-                    raise
-                yield Sleep(pause)
-                self.check_open()
-
-    def _seek_once(self, holding: Holding, version: int, offset: int, *, moves: bool) -> Flow[int]:
-        key = holding.key
-        if holding.version != version:
-            raise self._released(key)
-        if (key, self.reader(key)) in self._open:
-            code = yield from self._unregister(holding, self.reader(key))
-            if code == 200 and holding.standing is not None and key not in self._perhaps_registered:
-                # It had the registration: it was not stopped meanwhile, and has rolled back what it had noted.
-                holding.standing = holding.standing._replace(noted=False)
-        reader, first = self.reader(key), key not in self._seen
-        self._perhaps_registered.add(key)
-        answer = yield from self._ask(holding, reader, self._request(reader, holding, offset, first))
-        self._perhaps_registered.discard(key)
-        if holding.version != version:
-            if not self.holdings.has(holding) and key not in self.holdings.by_key:
-                yield from self._unregister(holding, reader)
-            raise self._released(key)
-        start: int = self._checked(holding, answer).currOffset
-        self._seen.add(key)
-        if moves or not holding.registration or start < holding.confirmed:
-            is_new = first and self.plan.start_from == "earliest"
-            holding.fresh = offset == BootstrapOffset.EARLIEST or (offset == BootstrapOffset.STORED and is_new)
-            holding.doubt, holding.lost_to = None if offset < BootstrapOffset.STORED else start, 0
-        else:  # what was in doubt before is so still
-            holding.doubts(start)
-        holding.registration += 1
-        holding.connection = yield ConnectionTo(holding.line.info.address)
-        holding.read_ms = yield Now()
-        holding.answered(start, answer.maxOffset, wall_ms=(yield WallClock()))
-        holding.expected, holding.noted, holding.failures = start, False, 0
-        holding.line.up = True
-        return start
-
-    def _checked(self, holding: Holding, answer: Any) -> Any:
-        try:
-            return checked(
-                answer,
-                f"connecting partition {holding.key} for group {self.plan.group} at broker {holding.line.info}",
-                address=holding.line.info.address,
-                partition=str(holding.key),
-            )
-        except PartitionOccupied as error:
-            error.args = (f"{error}. With a timeout_ms, connect waits for it",)
-            raise
-
-    def _request(self, reader: Reader, holding: Holding, offset: int, first: bool) -> broker_pb2.RegisterRequestC2B:
-        status, current = AT_MIN_IF_NEW, offset if offset >= 0 else None
-        if offset == BootstrapOffset.LATEST:
-            status = AT_MAX
-        elif offset == BootstrapOffset.EARLIEST:
-            current = 0
-        elif offset < 0 and first:
-            status = _STATUS_OF_START[self.plan.start_from]
-        return reader.register(holding.key, current, status=status, filters=holding.filters)
-
-    @staticmethod
-    def _check(view: ClusterView, key: PartitionKey, offset: int) -> None:
-        if not view.has(key):
-            topics = ", ".join(sorted({layout.topic for layout in view.layouts})) or "(none)"
-            raise ConfigurationError(
-                f"partition {key} is not among those of topics {topics}; a topic that grew shows it within a minute"
-            )
-        if offset > MAX_OFFSET or (offset < 0 and offset not in set(BootstrapOffset)):
-            raise ConfigurationError(
-                f"partition {key} cannot begin at {offset}: use an index offset (0 or more), -1 for the group's "
-                "position, or a BootstrapOffset"
-            )
-        if not view.is_subscribable(key):
-            raise PartitionUnavailable(f"partition {key} takes no readers now", partition=str(key))
-
-    @staticmethod
-    def _released(key: PartitionKey) -> PartitionUnavailable:
-        return PartitionUnavailable(f"partition {key} was released during the connect", partition=str(key))
 
     def _settled(self, key: PartitionKey, deadline: float) -> Flow[Holding | None]:
         """Wait until no thread is taking or releasing the partition. Returns its holding, None if there is none."""
@@ -510,82 +313,17 @@ class Registrar:
             yield Sleep(WAIT_SLICE_MS, CHANGED)
         return None
 
-    # Keeping
 
-    def keep_leases(self, line: BrokerLine) -> Flow[None]:
-        """Every few seconds one heartbeat names all partitions on this broker; the answer says which are lost. Register
-        void ones anew. Emits `Lost` for those that another client got. Ends when the consumer is closed.
-
-        While the broker does not answer, it gets no other requests: this retries with growing waits, and then lets the
-        others continue.
-        """
-        attempt = 0
-        while not self.closed:
-            well = line.up and not self._void(line)
-            yield Sleep(LEASE_BEAT_MS if well else backoff_ms(attempt, self.rng.random()), line.signal)
-            try:
-                yield from self._beat(line)
-                for holding in self._void(line):
-                    yield from self._rejoin(holding)
-            except ClientClosed:
-                return
-            except TubeError as error:
-                yield from self.line_down(line, error)
-                attempt += 1
-                continue
-            attempt = attempt + 1 if self._void(line) else 0
-            if not line.up:
-                line.up = True
-                yield Notify(CHANGED)
-
-    def _void(self, line: BrokerLine) -> list[Holding]:
-        return [holding for holding in self.holdings.of_line(line, Phase.VOID) if not holding.leaving]
-
-    def _rejoin(self, holding: Holding) -> Flow[None]:
-        """Register a void partition again. Emits `Lost` if that fails for good; else it stays void."""
-        if holding.phase is not Phase.VOID or self.closed:
-            return
-        try:
-            offset = BootstrapOffset.LATEST if holding.jumps else BootstrapOffset.STORED
-            yield from self._register(holding, offset, 0.0)
-        except (TransportError, ClientClosed):
-            holding.void()
-            raise
-        except PartitionUnavailable:
-            return  # moved, or released meanwhile
-        except TubeError as error:
-            if error.retriable and not isinstance(error, PartitionOccupied):
-                _log.info("could not take partition %s up again; trying again: %s", holding.key, error)
-                holding.void()
-            else:
-                yield from self.lose(holding, error)
-        yield Notify(CHANGED)
-
-    def _beat(self, line: BrokerLine) -> Flow[None]:
-        """Send a heartbeat for each client id, and take the partitions that are no longer ours as lapsed or lost."""
-        held = {holding.key: (holding, holding.registration) for holding in self.holdings.of_line(line, *_HELD_PHASES)}
-        by_reader: dict[Reader, list[PartitionKey]] = {}
-        for key in held:
-            by_reader.setdefault(self.reader(key), []).append(key)
-        connection = yield ConnectionTo(line.info.address)
-        context = f"keeping the partitions of group {self.plan.group} at broker {line.info}"
-        codes: dict[PartitionKey, int] = {}
-        for reader, keys in by_reader.items():
-            request = reader.beat(line.info, keys, filtered=any(self.plan.filters.values()))
-            answer = yield from call(line.info.address, Method.PARTITION_HEARTBEAT, request)
-            checked(answer, context, address=line.info.address)
-            for text in answer.failureInfo:
-                code, _, subscription = text.partition(":")
-                if not is_int32(code):
-                    raise ProtocolError(f"{text!r} does not describe a partition's state")
-                codes[parse_subscription(subscription)[1]] = int(code)
-        for key, (holding, registration) in held.items():
-            if holding.registration != registration or holding.phase not in _HELD_PHASES:
-                continue  # the answer is not about the present registration
-            if key not in codes:
-                holding.connection = connection
-            elif codes[key] == TAKEN:
-                error = status_error(TAKEN, "another client has it", context=f"holding {key}")
-                yield from self.lose(holding, error)
-            else:
-                yield from self.lapsed(holding)
+def _check(view: ClusterView, key: PartitionKey, offset: int) -> None:
+    if not view.has(key):
+        topics = ", ".join(sorted({layout.topic for layout in view.layouts})) or "(none)"
+        raise ConfigurationError(
+            f"partition {key} is not among those of topics {topics}; a topic that grew shows it within a minute"
+        )
+    if offset > MAX_OFFSET or (offset < 0 and offset not in set(BootstrapOffset)):
+        raise ConfigurationError(
+            f"partition {key} cannot begin at {offset}: use an index offset (0 or more), -1 for the group's "
+            "position, or a BootstrapOffset"
+        )
+    if not view.is_subscribable(key):
+        raise PartitionUnavailable(f"partition {key} takes no readers now", partition=str(key))

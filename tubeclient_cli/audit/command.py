@@ -52,7 +52,8 @@ def audit(
         from tubeclient.wire.message_time import zone_named
         from tubeclient_cli.audit.verdicts import HOUR, judged
         from tubeclient_cli.common.tables import print_rows
-        from tubeclient_ingest.settings import COUNTS, REST, load_settings
+        from tubeclient_ingest.group_settings import COUNTS, REST, left_out, target_of
+        from tubeclient_ingest.load_settings import load_settings
 
         zone = zone_named(time_zone)
         service = None if audit is None else AuditService(audit, zone)
@@ -63,17 +64,17 @@ def audit(
         job = None if settings is None else load_settings(settings, {}, of_environment())
         if (job is None and counts is None) or (job is not None and job.inlong_group is None):
             raise ConfigurationError("audit needs --settings of a job with inlong-group, or its --counts")
-        place, options = (counts or "", {}) if job is None else (counts or job.target_of(COUNTS), job.storage_options)
+        place, options = (counts or "", {}) if job is None else (counts or target_of(job, COUNTS), job.storage_options)
         group, hours = _read(place, options, None if job is None else job.inlong_group)
         sent = None
         if service is not None:
-            named, left_out = ((), set[str]()) if job is None else (job.streams, job.left_out)
+            named, without = ((), set[str]()) if job is None else (job.streams, left_out(job))
             there = {one.stream for one in hours} - {REST}
-            names = named if named and not left_out else (*sorted(there | left_out), "*")
+            names = named if named and not without else (*sorted(there | without), "*")
             sent = {name: service.sent(group, name, begin, now + HOUR) for name in names}
             whole = sent.pop("*", {})  # the rest is what is of no stream of the table
             sent[REST] = {hour: max(0, n - sum(of.get(hour, 0) for of in sent.values())) for hour, n in whole.items()}
-            sent = {name: found for name, found in sent.items() if name not in left_out - there}
+            sent = {name: found for name, found in sent.items() if name not in without - there}
         lines = judged(hours, sent, begin)
         missing, fault = sum(line["missing"] for line in lines if line["state"] == "missing"), None
         if missing:

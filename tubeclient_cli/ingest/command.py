@@ -26,7 +26,7 @@ from tubeclient_cli.common.terminal import (
     stop_on_signals,
     tell,
 )
-from tubeclient_ingest.settings import IngestSettings, load_settings
+from tubeclient_ingest.settings import IngestSettings
 
 if TYPE_CHECKING:
     from tubeclient_cli.ingest.output import Output
@@ -133,6 +133,7 @@ def ingest(
     with clear_errors("ingest"):
         with brought_by("spark"):
             from tubeclient_cli.ingest.output import Output, print_error
+            from tubeclient_ingest.load_settings import load_settings
 
         output = Output(as_json=as_json)
         try:

@@ -11,8 +11,8 @@ import typer
 from tubeclient.conditions import said
 from tubeclient.printable import counted
 from tubeclient_cli.common.terminal import one_line, print_json
+from tubeclient_ingest.group_settings import REST
 from tubeclient_ingest.run import Begins, Event, IngestSummary, Reading, Round
-from tubeclient_ingest.settings import REST
 from tubeclient_ingest.stream import LeftBehind, ToRest
 
 __all__ = ["Output", "print_error", "summary_line"]

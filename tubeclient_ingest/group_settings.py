@@ -1,0 +1,122 @@
+"""What the settings of an InLong group's job mean for each of its streams, and whether they fit."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from glob import escape, glob
+from pathlib import Path
+from typing import Any, Final
+
+from spark_source.options.settings_file import dashed
+from spark_source.options.table_uris import is_name
+from tubeclient.admin.inlong_manager import InlongManager
+from tubeclient.errors import ConfigurationError
+from tubeclient_ingest.inlong_definition import PROPERTY
+from tubeclient_ingest.settings import IngestSettings
+
+__all__ = ["COUNTS", "REST", "check_group", "defines", "left_out", "manager_of", "of_stream", "takes", "target_of"]
+
+STREAM: Final = "{stream}"
+"""In settings of an InLong group's job: a stream's id."""
+COUNTS: Final = "_counts"
+"""In place of the stream in the target: the counts table."""
+REST: Final = "_rest"
+"""In place of the stream in the target: the table, in the source's columns, for rows of streams that nobody defines and
+of messages that are of no stream of the group."""
+STREAM_ID: Final = r"^(?!\.+$)[A-Za-z0-9_.-]{1,256}$"
+"""What InLong's own ids of streams are; others are no part of a table's name. For Java and Python."""
+
+_OF_MANAGER: Final = ("user", "key", "key_file", "key_env", "tenant", "ca_file")
+_ADDRESSES: Final = r"[\w.\[\]:-]+:\d{1,5}(,[\w.\[\]:-]+:\d{1,5})*"
+_PATTERNS: Final = ("target", "schema", "schema_from_inlong")
+
+
+def check_group(settings: IngestSettings) -> None:
+    """ConfigurationError for settings that do not fit a group's streams, or are for a group and there is none."""
+    group, patterns = settings.inlong_group, {name: getattr(settings, name) or "" for name in _PATTERNS}
+    if group is None:
+        if not settings.topics:
+            raise ConfigurationError("these settings are not given: topics")
+        given = [name for name in ("streams", "inlong_manager", "audit_proxies") if getattr(settings, name)]
+        given += [f"{STREAM} in {name}" for name, text in patterns.items() if STREAM in text]
+        if given:
+            raise ConfigurationError(f"{dashed(given[0])} is for a job with inlong-group; name the group")
+        return
+    if settings.inlong_manager is not None and (settings.schema or settings.schema_from_inlong):
+        raise ConfigurationError("inlong-manager, schema and schema-from-inlong say what records are; keep one")
+    if others := set(settings.manager_options).difference(_OF_MANAGER):
+        raise ConfigurationError(f"{min(others)} in inlong-manager is unknown; there are {', '.join(_OF_MANAGER)}")
+    manager_of(settings)
+    if settings.audit_proxies is not None and not re.fullmatch(_ADDRESSES, settings.audit_proxies):
+        raise ConfigurationError("audit-proxies must be as HOST:PORT,...; the port is mostly 10081")
+    if STREAM not in patterns["target"]:
+        raise ConfigurationError(
+            f"target is {settings.target} for all streams of the group; write {STREAM} where a stream's id belongs"
+        )
+    for name in (one.removeprefix("!") for one in settings.streams):
+        if re.search(STREAM_ID, name) is None or name in (COUNTS, REST):
+            raise ConfigurationError(f"streams names {name!r}, which is no id of a stream")
+    if len({one.startswith("!") for one in settings.streams}) > 1:
+        raise ConfigurationError("streams names some to write and, with !, some to leave out; keep one of the two")
+    if any(name.lower() == "payload" and value.lower() == "raw" for name, value in settings.source_options.items()):
+        raise ConfigurationError("payload is raw, and a job with inlong-group needs InLong's packs; leave it out")
+    for setting in ("schema", "schema_from_inlong"):
+        pattern = patterns[setting]
+        if STREAM in pattern and not glob("*".join(map(escape, pattern.split(STREAM)))):
+            raise ConfigurationError(f"{dashed(setting)} is {pattern}, and there is no such file")
+        for name in settings.streams:
+            if not (name.startswith("!") or defines(settings, name)):
+                raise ConfigurationError(f"streams names {name}, and there is no {pattern.replace(STREAM, name)}")
+
+
+def target_of(settings: IngestSettings, name: str) -> str:
+    """The table of a stream of the group, or of `COUNTS` or `REST`."""
+    target = settings.target
+    if is_name(target) and re.fullmatch(r"\w+", name) is None:
+        target = target.replace(f"`{STREAM}`", STREAM).replace(STREAM, f"`{STREAM}`")
+    return target.replace(STREAM, name)
+
+
+def of_stream(settings: IngestSettings, name: str, definition: str | None = None) -> IngestSettings:
+    """The settings of a job for one stream of the group alone, or for `REST`. `definition` is Manager's."""
+    more: dict[str, Any]
+    if name in (COUNTS, REST):
+        more = dict.fromkeys(("format", "schema", "schema_from_inlong", "separator", "escape", "encoding", "order_by"))
+        more |= {"format_options": {}, "key": (), "partition_by": (), "cluster_by": ()}
+    else:
+        more = {one: text.replace(STREAM, name) for one in _PATTERNS if (text := getattr(settings, one)) is not None}
+    if definition is not None:
+        more["schema_from_inlong"] = definition
+        more["table_properties"] = {**settings.table_properties, PROPERTY: definition}
+    more |= {"target": target_of(settings, name), "inlong_group": None, "streams": ()}
+    more |= {"inlong_manager": None, "manager_options": {}, "audit_proxies": None}
+    # What rows have does not depend on the table they are for.
+    return replace(settings, source_options={"payload": "inlong", **settings.source_options}, **more)
+
+
+def manager_of(settings: IngestSettings) -> InlongManager | None:
+    """A client of InLong's Manager, which has asked nothing yet; None if the job has none. ConfigurationError."""
+    if settings.inlong_manager is None:
+        return None
+    return InlongManager(settings.inlong_manager, **dict[str, Any](settings.manager_options))
+
+
+def left_out(settings: IngestSettings) -> set[str]:
+    """The streams that the user left out by their names."""
+    return {one.removeprefix("!") for one in settings.streams if one.startswith("!")}
+
+
+def takes(settings: IngestSettings, name: str) -> bool:
+    """Whether the job writes the stream, or the user left it out."""
+    out = left_out(settings)
+    return name == REST or not settings.streams or (name not in out if out else name in settings.streams)
+
+
+def defines(settings: IngestSettings, name: str) -> bool:
+    """Whether it is known what records of the stream are."""
+    return all(
+        Path(text.replace(STREAM, name)).is_file()
+        for text in (settings.schema, settings.schema_from_inlong)
+        if text is not None and STREAM in text
+    )
