@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tubeclient.errors import ProtocolError
@@ -117,6 +117,7 @@ def test_the_groups_own_rules_come_before_the_clusters() -> None:
     packs=st.lists(st.tuples(st.integers(0, 3_000), st.integers(0, 2 * MIB)), min_size=1, max_size=200),
     limit_mib=st.integers(0, 30),
 )
+@example(packs=[(0, 0), (2_000, 1), (3_000, 87_381)], limit_mib=1)  # a minute that begins with a pack of nothing
 def test_a_limited_reader_waits_whenever_it_had_its_minutes_or_its_windows_share(
     packs: list[tuple[int, int]], limit_mib: int
 ) -> None:

@@ -121,8 +121,8 @@ class PartitionPace:
         self.empty_answers = 0
         if now_ms >= self._minute_end:
             self._limit = group.data_limit(lag_bytes, minute) or default.data_limit(lag_bytes, minute)
-            self._minute_end, self._minute_bytes = now_ms + _MINUTE_MS, 0
-        if not self._minute_bytes or now_ms >= self._window_end:
+            self._minute_end, self._minute_bytes, self._window_end = now_ms + _MINUTE_MS, 0, now_ms
+        if now_ms >= self._window_end:
             self._window_end, self._window_bytes = now_ms + _WINDOW_MS, 0
         self._minute_bytes += message_bytes
         self._window_bytes += message_bytes
