@@ -53,7 +53,7 @@ class Origin(NamedTuple):
         stream_id = attributes.get(STREAM_ID, message.get(MESSAGE_STREAM_ID))
         if group_id is None or stream_id is None:
             missing = GROUP_ID if group_id is None else STREAM_ID
-            raise CorruptMessage(f"the attributes {sorted(attributes)} of a record have no {missing}")
+            raise CorruptMessage(f"the attributes {str(sorted(attributes))[:200]} of a record have no {missing}")
         time_ms = None
         if (text := attributes.get(_TIME_TEXT)) is not None:
             time_ms = parse_time(text, zone)

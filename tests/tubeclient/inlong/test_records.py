@@ -158,6 +158,10 @@ def test_attributes_that_say_too_little(attributes: dict[str, str], said: str) -
     assert said in reason(encode_pack([RecordGroup(attributes, [b"x"])], made_ms=5))
 
 
+def test_a_reason_is_short_however_long_the_attributes_are() -> None:
+    assert len(reason(encode_pack([RecordGroup({"k" * 60_000: ""}, [b"x"])], made_ms=5))) < 300
+
+
 @pytest.mark.parametrize(
     ("text", "time"),
     [
