@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import struct
+from functools import partial
 from typing import Any, Literal, NamedTuple
 from unittest.mock import patch
 from zoneinfo import ZoneInfo
@@ -273,6 +274,16 @@ def test_what_is_usual_is_taken_by_the_core_and_nothing_else_is_left_to_the_plai
     assert asked == [bad.body] * 2
     assert [one.number for one in found.bad] == [0, 1 + len(USUAL)]
     assert len(found.bodies) == 2 * (6 * 4 + 2 + 2 + 1 + 3 * 2)
+
+
+def test_groups_without_records_take_nothing() -> None:
+    """A group is seven bytes, and has the names of its message: no limit would hold columns of them."""
+    assert CORE is not None
+    sent: list[Any] = [(raw_pack(b"", b""), DATAPROXYS, 0), (raw_pack(b"dt= 5", b""), DATAPROXYS, 0)]
+    decoder = RecordDecoder()
+    plain = partial(decoder._segments_for_core, sent, [])
+    found = CORE.take_records(sent, 0, False, (99, 9, 9, 9), decoder._time_ms, plain)
+    assert [pa.record_batch(one).num_rows for one in found[1:]] == [0, 0]
 
 
 def test_an_error_that_is_not_the_messages_ends_all() -> None:
