@@ -88,7 +88,7 @@ def main_module() -> str:
 
 def freeze_imports() -> None:
     """In a worker of Spark's: spare what is imported by now the garbage collection that follows each task, some 40 ms
-    of CPU time (source: `gc.collect` in pyspark/daemon.py)."""
+    of CPU time (source: `gc.collect` in pyspark/daemon.py). Garbage that is there at the worker's first task stays."""
     if main_module().startswith("pyspark.") and not gc.get_freeze_count():
         gc.freeze()
 

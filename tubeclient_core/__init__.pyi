@@ -1,4 +1,4 @@
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, final
 
 __version__: str
@@ -24,7 +24,7 @@ def take_records(
     auto: bool,
     limits: tuple[int, int, int, int],
     time_ms: Callable[[str], int | None],
-    plain: Callable[[int], list[tuple[Origin, list[tuple[str, str]], list[bytes]]] | None],
+    plain: Callable[[int], Iterable[tuple[Origin, list[tuple[str, str]], list[bytes]]] | None],
 ) -> tuple[int, Columns, Columns]: ...
 def encode_sends(
     envelope: tuple[bytes, bytes],

@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import struct
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final, NamedTuple, TypeAlias
@@ -77,8 +77,9 @@ class Limits:
 
     max_bytes: int = 64 << 20
     max_records: int = 1_000_000
-    max_repeated_bytes: int = 512 << 20
-    """What is in a message once and in columns for each record, in all records together: attributes, ids, tag."""
+    max_repeated_bytes: int = 448 << 20
+    """What is in a message once and in columns for each record, in all records together: attributes, ids, tag. Each
+    character counts as a byte, and takes up to four, of the 2 GiB that a column may have."""
 
     def less(self, count: int, records: int) -> Limits:
         """The limits that are left after a block of `count` bytes with so many records."""
@@ -130,16 +131,16 @@ def groups_of_pack(message: bytes, outer: Mapping[str, str], limits: Limits) -> 
                 yield attributes, entries
                 continue
             for entry in entries:
-                pairs = _pairs(entry, attributes, limits, f"an entry of {where}")
-                limits = limits.less(0, len(pairs))
-                yield from pairs
+                for pair in _pairs(entry, attributes, limits, f"an entry of {where}"):
+                    limits = limits.less(0, 1)
+                    yield pair
     except struct.error:
         raise CorruptMessage(f"{where} is cut off after byte {place}") from None
     if place != len(message):
         raise CorruptMessage(f"{len(message) - place} bytes follow the last group of the pack at byte {place}")
 
 
-def _groups_of_binary(message: bytes, outer: Mapping[str, str], limits: Limits) -> list[Group]:
+def _groups_of_binary(message: bytes, outer: Mapping[str, str], limits: Limits) -> Iterable[Group]:
     """Return the records of a pack of version 4. Where it has numbers for group and stream, the names in `outer`
     count."""
     message, start = message[:-MAGIC_BYTES], MAGIC_BYTES + HEAD.size
@@ -170,17 +171,15 @@ def _groups_of_binary(message: bytes, outer: Mapping[str, str], limits: Limits) 
 
 def _pairs(
     block: bytes, attributes: dict[str, str], limits: Limits, where: str, *, own_counts: bool = True
-) -> list[Group]:
+) -> Iterator[Group]:
     """The records of a block of pairs: a record, its own attributes, and so on. Its own override the common ones if
-    `own_counts`."""
+    `own_counts`. One by one, as each has a copy of the common ones, and whoever takes them counts their size."""
     entries = _entries(block, 2 * limits.max_records, where)
     if len(entries) % 2:
         raise CorruptMessage(f"{where} has a last record that lacks its own attributes")
-    groups: list[Group] = []
     for body, text in zip(entries[::2], entries[1::2], strict=True):
         own = parse_pairs(_utf8(text, "the own attributes of a record"))
-        groups.append(({**attributes, **own} if own_counts else {**own, **attributes}, [body]))
-    return groups
+        yield ({**attributes, **own} if own_counts else {**own, **attributes}), [body]
 
 
 def _entries(block: bytes, most: int, where: str) -> list[bytes]:

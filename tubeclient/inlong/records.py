@@ -157,14 +157,14 @@ class RecordDecoder:
             yield RecordColumns.of_core(pa.record_batch(records), pa.record_batch(segments), bad)
             done += count
 
-    def _segments_for_core(self, messages: list[_Message], bad: list[BadMessage], number: int) -> list[Any] | None:
+    def _segments_for_core(self, messages: list[_Message], bad: list[BadMessage], number: int) -> Iterator[Any] | None:
         """The segments of a message that the core leaves to the plain code; None if it is bad."""
         try:
             segments, _ = self._held(*messages[number])
         except CorruptMessage as error:
             bad.append(BadMessage(number, str(error)))
             return None
-        return [(one.origin, list(one.attributes.items()), one.bodies) for one in segments]
+        return ((one.origin, list(one.attributes.items()), one.bodies) for one in segments)
 
     def _time_ms(self, text: str) -> int | None:
         try:

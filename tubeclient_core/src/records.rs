@@ -103,7 +103,7 @@ impl Times {
 /// how many messages these are; of each record its message (from `first` on), its index there, its segment and its body;
 /// of segments group, stream, time and attributes. Ends after the message with which the columns have their size.
 ///
-/// `time_ms` gives the time of a text, or None. `plain` gives the segments of the message with that number, which is not
+/// `time_ms` gives the time of a text, or None. `plain` gives the segments, one by one, of the message with that number, which is not
 /// written as usual, or past a limit; None: it is bad, and has no record.
 #[pyfunction]
 pub fn take_records(
@@ -133,9 +133,13 @@ pub fn take_records(
                     return Err(error);
                 }
                 Python::attach(|py| {
-                    let segments: Option<Vec<Segment>> = plain.call1(py, (number,))?.extract(py)?;
-                    let added = segments.unwrap_or_default().iter().try_for_each(|one| found.add(one));
-                    added.ok_or_else(|| PyValueError::new_err("columns of more than 2 GiB"))
+                    let segments: Option<Bound<'_, PyAny>> = plain.call1(py, (number,))?.extract(py)?;
+                    let Some(segments) = segments else { return Ok(()) };
+                    for one in segments.try_iter()? {
+                        let added = found.add(&one?.extract()?);
+                        added.ok_or_else(|| PyValueError::new_err("columns of more than 2 GiB"))?;
+                    }
+                    Ok::<_, PyErr>(())
                 })?;
             }
             count += 1;
