@@ -52,11 +52,10 @@ impl Columns {
     }
 }
 
-/// Values by where each ends.
-pub fn binary(mut ends: Vec<i32>, values: Vec<u8>) -> ArrayRef {
+/// Arrow's offsets, by where each value ends.
+pub fn offsets(mut ends: Vec<i32>) -> OffsetBuffer<i32> {
     ends.insert(0, 0);
-    let ends = OffsetBuffer::new(ScalarBuffer::from(ends));
-    Arc::new(BinaryArray::new(ends, Buffer::from_vec(values), None))
+    OffsetBuffer::new(ScalarBuffer::from(ends))
 }
 
 /// Makes columns of messages. `time_us` gives the microseconds since 1970 of a text, None if it is no time; it is
@@ -122,7 +121,7 @@ impl Texts {
             ("id", Arc::new(Int64Array::from(ids))),
             ("tag", Arc::new(tags.finish())),
             ("time_us", Arc::new(times.finish())),
-            ("value", binary(ends, values)),
+            ("value", Arc::new(BinaryArray::new(offsets(ends), Buffer::from_vec(values), None))),
         ];
         if let Some(mut maps) = maps {
             columns.push(("attributes", Arc::new(maps.finish())));

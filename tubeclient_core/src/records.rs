@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use arrow_array::types::{BinaryType, ByteArrayType, Utf8Type};
 use arrow_array::{Array, ArrayRef, GenericByteArray, Int32Array, Int64Array, MapArray, StructArray};
-use arrow_buffer::{Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
+use arrow_buffer::{Buffer, NullBuffer};
 use arrow_schema::{ArrowError, Field, Fields};
 use pyo3::exceptions::PyValueError;
 use pyo3::intern;
@@ -14,7 +14,7 @@ use pyo3::prelude::*;
 use pyo3::pybacked::{PyBackedBytes, PyBackedStr};
 use pyo3::types::{PyDict, PyString};
 
-use crate::columns::Columns;
+use crate::columns::{Columns, offsets};
 use crate::objects::read_objects;
 use crate::packs::{has_magic, millis, read_pack};
 
@@ -202,11 +202,6 @@ impl Values {
         let values = Buffer::from_vec(self.bytes);
         Ok(Arc::new(GenericByteArray::<T>::try_new(offsets(self.ends), values, nulls)?))
     }
-}
-
-fn offsets(mut ends: Vec<i32>) -> OffsetBuffer<i32> {
-    ends.insert(0, 0);
-    OffsetBuffer::new(ScalarBuffer::from(ends))
 }
 
 /// Bodies are put first, then what the segment that they are has in common. What a message put can be cut off again.
