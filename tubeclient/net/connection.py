@@ -30,7 +30,7 @@ _numbers = itertools.count(1)
 _JOIN_SECONDS = 5.0
 _MANY_WAITING = 100
 _GATHER_SECONDS = 0.0005
-"""A pause between reads while many answers are awaited: more come in each, and it takes a fifth less CPU time."""
+"""A pause between reads while many answers are awaited: more come in each, for up to 7 % less CPU time."""
 
 
 def split_address(address: str) -> tuple[str, int]:
