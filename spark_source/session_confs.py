@@ -15,24 +15,27 @@ SESSION_ZONE: Final = "spark.sql.session.timeZone"
 
 
 @contextmanager
-def session_confs(spark: SparkSession, confs: Mapping[str, str]) -> Iterator[None]:
-    """Within it the session has these settings; after it those that it had before."""
+def session_confs(spark: SparkSession, confs: Mapping[str, str | None]) -> Iterator[None]:
+    """Within it the session has these settings (None: it does not have it); after it those that it had before."""
     given = spark.conf.getAll  # one question, where each `get` would be one over Spark Connect
     before = {name: given.get(name) for name, value in confs.items() if given.get(name) != value}
     try:
-        for name in before:
-            spark.conf.set(name, confs[name])
+        _set(spark, {name: confs[name] for name in before})
         yield
     finally:
-        for name, old in before.items():
-            if old is None:
-                spark.conf.unset(name)
-            else:
-                spark.conf.set(name, old)
+        _set(spark, before)
+
+
+def _set(spark: SparkSession, confs: Mapping[str, str | None]) -> None:
+    for name, value in confs.items():
+        if value is None:
+            spark.conf.unset(name)
+        else:
+            spark.conf.set(name, value)
 
 
 @contextmanager
-def own_session(spark: SparkSession, confs: Mapping[str, str]) -> Iterator[SparkSession]:
+def own_session(spark: SparkSession, confs: Mapping[str, str | None]) -> Iterator[SparkSession]:
     """A session with the settings of `spark`, overridden by `confs`, that changes nothing for whoever works in `spark`.
 
     A server of Spark Connect before 4.1 makes no such session. There it is `spark` itself, which has `confs` until the

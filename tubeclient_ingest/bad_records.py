@@ -123,6 +123,12 @@ class BadRecords:
         found = self._own(target).where(F.col("sequence") > settled).select("sequence", "runId").distinct().collect()
         return {(row.sequence, row.runId) for row in found}
 
+    def last_number(self, target: TableDetail) -> int:
+        """The highest number for which there are rows; 0 without any."""
+        from pyspark.sql import functions as F
+
+        return int(self._own(target).agg(F.max("sequence")).collect()[0][0] or 0)
+
     def remove(self, void: Iterable[tuple[int, str]], target: TableDetail) -> None:
         """Remove the rows that these runs wrote for these numbers."""
         which = " OR ".join(f"`sequence` = {number} AND `runId` = {text_in_sql(run)}" for number, run in sorted(void))
@@ -142,7 +148,7 @@ class BadRecords:
             "sequence": F.lit(record.sequence).cast("long"),
             "runId": F.lit(record.run_id),
         }
-        rows.withColumns(written_for).writeTo(self._table.sql).append()
+        self._table.append(rows.withColumns(written_for))
 
     def _own(self, target: TableDetail) -> DataFrame:
         from pyspark.sql import functions as F

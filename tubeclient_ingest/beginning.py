@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable
 from dataclasses import replace
 from typing import Any, Final
 
@@ -23,7 +23,6 @@ __all__ = [
     "UnknownRows",
     "check_beginning",
     "check_cluster",
-    "known_positions",
     "named",
     "of_topics",
     "overtaken",
@@ -77,28 +76,23 @@ def named(record: SinkRecord) -> str:
     return f"commit {record.sequence} of run {record.run_id}"
 
 
-def check_beginning(
-    state: SinkState, where: str, consumer_group: str, chosen: str | None, *, in_offsets_table: bool
-) -> None:
+def check_beginning(state: SinkState, where: str, consumer_group: str, chosen: str | None) -> None:
     """Raise UnknownRows if the group may have rows in the table at `where`, their end is unknown, and the user's
     `chosen` starting offsets do not say either. JSON does not: it may have stayed in the settings since the first run.
-
-    The offsets table follows the table's rows, so it may replace the history. But not for a copy: the group may have
-    continued in the first table, and the copy lacks those rows.
     """
     if state.record is not None or state.is_whole or chosen == GROUP:
         return
-    if state.is_copy:
-        raise UnknownRows(
-            f"{where} is a copy of another table, so the end of the rows of group {consumer_group} is unknown in it."
-            f" {_SAY_WHERE}, such as the endOffsets in the userMetadata of the version that was copied. Or give"
-            " starting-offsets group, if the group has read nothing since then"
-        )
-    if not (in_offsets_table and chosen in (None, TARGET)):
-        raise UnknownRows(
-            f"{where} may have rows of group {consumer_group}, and its history does not say where they end: Delta "
-            f"removes it after delta.logRetentionDuration. {_SAY_WHERE}. Or give starting-offsets group"
-        )
+    why = (
+        f"{where} is a copy of another table, so the end of the rows of group {consumer_group} is unknown in it."
+        f" {_SAY_WHERE}, such as the endOffsets in the userMetadata of the version that was copied"
+        if state.is_copy
+        else f"{where} may have rows of group {consumer_group}, and its history does not say where they end: Delta "
+        f"removes it after delta.logRetentionDuration. {_SAY_WHERE}"
+    )
+    raise UnknownRows(
+        f"{why}. Or give starting-offsets group, once, if the table has all rows before the group's position in the"
+        " offsets table"
+    )
 
 
 def check_cluster(state: SinkState, where: str, masters: Collection[str], former: Collection[str] = ()) -> None:
@@ -145,28 +139,6 @@ def unknown_rows(taken: TakenOut, where: str, consumer_group: str) -> UnknownRow
     )
 
 
-def known_positions(
-    in_sink: Mapping[PartitionKey, int],
-    in_table: Mapping[PartitionKey, int],
-    topics: Iterable[str],
-    starting: str | None,
-) -> Offsets:
-    """The group's positions in `topics`: the end of its rows in the sink, otherwise its position in the offsets table.
-
-    The offsets table follows the sink, so it counts only for topics without rows in the sink. If it is ahead anyway,
-    those rows went elsewhere, and starting there would leave them out of this sink for good. The user must ask for that
-    with `starting` "group", which takes the later of the two in each partition. With any other `starting` but "target"
-    or None (not given) the offsets table does not count.
-    """
-    sink, table = Offsets.of(in_sink), Offsets.of(in_table)
-    if starting == GROUP:
-        later = Offsets({p: max(at, sink.get(p, at)) for p, at in table.items()})
-        return of_topics(sink.merge(later), topics)
-    others = _topics(table) - _topics(sink)
-    kept = of_topics(table, others) if starting in (None, TARGET) else Offsets({})
-    return of_topics(kept.merge(sink), topics)
-
-
 def of_topics(offsets: Offsets, topics: Iterable[str]) -> Offsets:
     """The part of `offsets` that is in `topics`."""
     names = set(topics)
@@ -196,30 +168,20 @@ def starting_offsets(known: Offsets, topics: tuple[str, ...], fallback: str) -> 
     return json.dumps({**entries, **known.to_dict()})
 
 
-def start_text(
-    known: Offsets,
-    in_sink: Mapping[PartitionKey, int],
-    in_table: Mapping[PartitionKey, int],
-    topics: tuple[str, ...],
-    starting: str | None,
-) -> str:
-    """Say where a run begins. The arguments are those of the functions above."""
-    of_sink = [partition for partition, at in known.items() if in_sink.get(partition) == at]
-    places = {
-        "where the group's rows in the target end, in": of_sink,
-        "where the offsets table has the group, in": [one for one in known if one not in set(of_sink)],
-    }
-    said = [f"{where} {_partitions(partitions)}" for where, partitions in places.items() if partitions]
+def start_text(known: Offsets, in_table: Offsets, topics: tuple[str, ...], starting: str | None) -> str:
+    """Say where a run begins whose rows in the target end at `known`; `in_table` are the group's positions in the
+    offsets table, and `starting` is what the user chose."""
+    said = [f"where the group's rows in the target end, in {_partitions(known)}"] if known else []
     if unknown := sorted(set(topics) - _topics(known)):
         said.append(f"at {'earliest' if starting in (None, TARGET) else starting} in {', '.join(unknown)}")
     text = f"begins {'; '.join(said)}"
-    in_both = {partition.topic for partition in in_sink}.intersection(topics)
-    ahead = [p for p, at in in_table.items() if p.topic in in_both and at > in_sink.get(p, 0)]
-    if ahead and starting != GROUP:
+    by_default = starting in (None, TARGET)
+    ahead = [p for p, at in in_table.items() if at > known.get(p, 0) and (by_default or p.topic not in unknown)]
+    if ahead:
         text += (
             f". The offsets table is ahead of the target in {_partitions(ahead)}: the group was read elsewhere, or"
-            " was moved forward, or the target was restored. This target still gets those messages;"
-            f" to leave them out, start with starting-offsets {GROUP}"
+            " was moved forward, or the target was restored or made anew. This target still gets those messages;"
+            " to leave them out, run once with begin-anew for these topics and starting-offsets group"
         )
     return text
 

@@ -72,6 +72,11 @@ class Definitions:
                 f" {', '.join(self._settings.topics)}; set topics to {topic}"
             )
 
+    @property
+    def may_miss(self) -> bool:
+        """Whether there may be streams that nobody defines."""
+        return self._manager is not None or not defines(self._settings, "")
+
     def check_place(self, name: str) -> None:
         """ConfigurationError if another stream has the stream's table."""
         target = target_of(self._settings, name)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection, Mapping
+from datetime import UTC, datetime, timedelta
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from spark_source.offsets.offsets import Offsets
-from tubeclient_ingest.beginning import check_cluster, named, overtaken, trusted
+from tubeclient_ingest.beginning import check_beginning, check_cluster, named, overtaken, trusted
 from tubeclient_ingest.history import LATE, SinkState
 from tubeclient_ingest.record import Count, Reached, SinkRecord
 from tubeclient_ingest.settings import GROUP, TARGET, IngestSettings
@@ -23,6 +24,7 @@ __all__ = ["GroupTable", "PutBack"]
 
 _LOOK_AGAIN_SECONDS: Final = 2.0
 """A look at the table that is older is taken again before a round is written."""
+_SAY_AGAIN: Final = timedelta(days=1)
 _NO_STREAMS: Final[Mapping[str, Reached]] = MappingProxyType({})
 
 
@@ -48,14 +50,28 @@ class GroupTable:
         # "group" and "target" are about what others did before the run.
         self._chosen = None if chosen in (GROUP, TARGET) else chosen
         found = self.look()
+        group = self._settings.consumer_group
         check_cluster(found, self.where, self._masters, self._settings.former_master_servers)
-        self.state = trusted(found.without_topics(begin_anew), self.where, self._settings.consumer_group, chosen)
-        return found.taken_out is not None and found.taken_out.everything
+        if not set(self._settings.topics).issubset(begin_anew):
+            check_beginning(found, self.where, group, chosen)
+        self.state = trusted(found.without_topics(begin_anew), self.where, group, chosen)
+        return not self.is_known or (found.taken_out is not None and found.taken_out.everything)
 
     @property
     def where(self) -> str:
         """The table, for messages."""
         return self._writer.sink.where
+
+    @property
+    def is_known(self) -> bool:
+        """Whether its history says where the group's rows end, or that there are none."""
+        return self.state.record is not None or self.state.is_whole
+
+    @property
+    def is_old(self) -> bool:
+        """Whether to say again where the group's rows end, before Delta removes the commit that says it."""
+        written = self.state.written
+        return written is not None and datetime.now(UTC) - written > _SAY_AGAIN
 
     @property
     def number(self) -> int:

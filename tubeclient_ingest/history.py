@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from enum import Enum
 from typing import Any, Final, NamedTuple
 
@@ -24,6 +25,9 @@ LATE: Final = 100
 """By how many commits a run may have been overtaken that still writes bad records."""
 
 
+_OF_THE_JOB: Final = ("WRITE", "MERGE")
+
+
 class Commit(NamedTuple):
     """One commit of the table, from its history."""
 
@@ -32,27 +36,29 @@ class Commit(NamedTuple):
     parameters: Mapping[str, str | None]
     metrics: Mapping[str, str | None]
     record: SinkRecord | None
-    """The job's record in it; None for a commit of others."""
+    """The job's record in it; None for a commit of others. Delta's own upkeep after a MERGE repeats its text."""
     removes: bool = True
     """Whether it may have removed data: False if it is known that no file with data went."""
+    written: datetime | None = None
 
     @classmethod
     def of(cls, entry: Mapping[str, Any], where: str) -> Commit:
         """From an entry of the history of the table at `where`, by Delta's names. Raises ConfigurationError as
         SinkRecord.parse."""
-        version = int(entry["version"])
+        version, operation = int(entry["version"]), entry.get("operation") or ""
         try:
-            record = SinkRecord.parse(entry.get("userMetadata"))
+            record = SinkRecord.parse(entry.get("userMetadata")) if operation in _OF_THE_JOB else None
         except ConfigurationError as error:
             raise ConfigurationError(f"version {version} of {where}: {error}", condition=error.condition) from None
         return cls(
             version,
-            entry.get("operation") or "",
+            operation,
             entry.get("operationParameters") or {},
             entry.get("operationMetrics") or {},
             record,
             # Not by its name: this is what Delta saw of the commit's files.
             removes=not entry.get("isBlindAppend"),
+            written=entry["timestamp"].astimezone(UTC),
         )
 
 
@@ -86,9 +92,6 @@ class SinkState:
     sequence: int = 0
     """The highest number of the group's commits, including those that RESTORE undid."""
     taken_out: TakenOut | None = None
-    undone_topics: frozenset[str] = frozenset()
-    """Topics for which the offsets table does not count: RESTORE removed all of the group's rows, or the user begins
-    them anew."""
     is_whole: bool = True
     """Whether the history is complete. If not, and `record` is None, the group may have written before."""
     is_copy: bool = False
@@ -99,6 +102,8 @@ class SinkState:
     """The runs of the group's commits that the history has, by their numbers."""
     rows: int | None = field(default=None, compare=False)
     """How many rows the commit of `record` added; None if the history does not say."""
+    written: datetime | None = field(default=None, compare=False)
+    """When the commit of `record` was written."""
     version: int | None = field(default=None, compare=False)
     """The table's version of which this is known; None if there is no table."""
     table_id: str | None = field(default=None, compare=False)
@@ -135,8 +140,8 @@ class SinkState:
         """The state for a run that begins `topics` anew. What others did to the rows is no matter if these are all."""
         forgotten = [partition for partition in self.ends if partition.topic in topics]
         record = self.record and replace(self.record, ends=self.record.ends.without(forgotten))
-        taken_out = self.taken_out if record and _topics(record) else None
-        return replace(self, record=record, taken_out=taken_out, undone_topics=self.undone_topics.union(topics))
+        taken_out = self.taken_out if record and record.ends else None
+        return replace(self, record=record, taken_out=taken_out)
 
 
 class _Effect(Enum):
@@ -152,25 +157,25 @@ def state_of(commits: Sequence[Commit], consumer_group: str, table_id: str | Non
     kept_up_to: int | None = None
     taken: TakenOut | None = None
     sequence = 0
-    undone: set[str] = set()
     newest: SinkRecord | None = None
     own = [one.record for one in commits if one.record is not None and one.record.consumer_group == consumer_group]
     run_of = {one.sequence: one.run_id for one in own}
 
     def found(
-        record: SinkRecord | None, *, is_whole: bool, is_copy: bool = False, rows: str | None = None
+        commit: Commit | None = None, *, is_whole: bool, is_copy: bool = False, rows: str | None = None
     ) -> SinkState:
+        record = commit and commit.record
         return SinkState(
             record,
             sequence,
             # Rows removed before the group's first commit do not matter.
             taken if record is not None else None,
-            frozenset(undone - _topics(record)),
             is_whole,
             is_copy,
             newest,
             run_of,
             int(rows) if rows is not None else None,
+            commit and commit.written,
             version=commits[0].version if commits else None,
             table_id=table_id,
         )
@@ -180,7 +185,6 @@ def state_of(commits: Sequence[Commit], consumer_group: str, table_id: str | Non
         if record is not None:
             sequence = max(sequence, record.sequence)
         if kept_up_to is not None and commit.version > kept_up_to:
-            undone.update(_topics(record))
             newest = newest or record
             continue
         if record is not None:
@@ -193,19 +197,15 @@ def state_of(commits: Sequence[Commit], consumer_group: str, table_id: str | Non
                 taken = _worse(taken, _harm(commit, Harm.MOVED))
             # A MERGE also writes rows anew that it leaves as they are.
             rows = commit.metrics.get("numSourceRows", commit.metrics.get("numOutputRows"))
-            return found(record, is_whole=commits[-1].version <= base + 1, rows=rows)
+            return found(commit, is_whole=commits[-1].version <= base + 1, rows=rows)
         effect = _effect(commit)
         if effect is _Effect.RESTORES and (version := _restored(commit)) is not None:
             kept_up_to = version
         elif effect is _Effect.FOREIGN:
-            return found(None, is_whole=False, is_copy=True)
+            return found(is_whole=False, is_copy=True)
         else:
             taken = _worse(taken, _taken(commit))
-    return found(None, is_whole=not commits or commits[-1].version == 0)
-
-
-def _topics(record: SinkRecord | None) -> set[str]:
-    return set() if record is None else {partition.topic for partition in record.ends}
+    return found(is_whole=not commits or commits[-1].version == 0)
 
 
 def _harm(commit: Commit, how: Harm) -> TakenOut:

@@ -44,7 +44,7 @@ class OneTable:
         `create`. Raises ConfigurationError."""
         self.writer.open(create=create)
 
-    def begin(self, known: Offsets, chosen: str | None, begin_anew: Collection[str]) -> Offsets:
+    def begin(self, known: Offsets, chosen: str | None, begin_anew: Collection[str], expired: object = None) -> Offsets:
         """The first offsets that any of the tables needs, if the group's rows end at `known`; `chosen` are the user's
         starting offsets."""
         return known
@@ -54,7 +54,8 @@ class OneTable:
         too, whatever becomes of this one. `is_accepted`: the user takes its rows as others left them."""
         state = self.checkpoint.state
         ends = state.ends.merge(start)
-        if state.record is None or is_accepted or ends.to_dict() != state.ends.to_dict():
+        is_new = state.record is None or is_accepted or self.checkpoint.is_old
+        if is_new or ends.to_dict() != state.ends.to_dict():
             self.checkpoint.write(None, ends)
 
     def write(self, rows: DataFrame | None, start: Offsets, end: Offsets) -> Written | None:

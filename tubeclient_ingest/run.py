@@ -32,20 +32,14 @@ from spark_source.stream.planner import StreamPlanner
 from spark_source.typed.record_format import MEANING
 from tubeclient.keys import INDEX_ENTRY_BYTES, rows_behind
 from tubeclient_ingest.bad_records import BadRecords
-from tubeclient_ingest.beginning import (
-    check_beginning,
-    known_positions,
-    of_topics,
-    start_text,
-    starting_offsets,
-)
+from tubeclient_ingest.beginning import of_topics, start_text, starting_offsets
 from tubeclient_ingest.group_table import PutBack
 from tubeclient_ingest.one_table import OneTable, Written
 from tubeclient_ingest.settings import GROUP, TARGET, IngestSettings
 from tubeclient_ingest.stream import LeftBehind, ToRest
 from tubeclient_ingest.stream_rows import StreamRows
-from tubeclient_ingest.stream_tables import StreamTables
-from tubeclient_ingest.target import SparkTable
+from tubeclient_ingest.stream_tables import Expired, StreamTables
+from tubeclient_ingest.target import SparkTable, writing_confs
 from tubeclient_ingest.writing import Writer
 
 if TYPE_CHECKING:
@@ -54,6 +48,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Begins", "Engine", "Event", "IngestSummary", "Looked", "Reading", "Round", "Run"]
 
+_ANEW_SECONDS: Final = 86_400.0
 _IDLE_SECONDS: Final = 0.1
 """Between two questions whether there is something new, with a trigger without a pause."""
 
@@ -135,6 +130,8 @@ class Run:
         self.tables: Tables = engine.tables(settings, self._options, uuid.uuid4().hex, tell)
         self._chosen = settings.starting_offsets
         """For the run's first beginning. "group" and "target" are about what others did before it."""
+        self._fallback = settings.fallback
+        self._expired: Expired = lambda _: None
         self._last: Round | None = None
 
     def until_end(self, stop: threading.Event, begin_anew: Sequence[str] = ()) -> None:
@@ -148,6 +145,7 @@ class Run:
             return
         with closing(self._engine.planner(self._options)) as planner:
             planner.freeze_target()  # a wrong address or topic is told before any table is made
+            self._expired = planner.expired
         self.tables.open()
         while not stop.is_set():  # again after a table was put back
             with closing(ProgressTable(self._options)) as table:  # before the look at the rows, which move it
@@ -177,22 +175,21 @@ class Run:
         """The source's startingOffsets, and whether the user takes the table as others left it."""
         settings, table, chosen = self._settings, self.tables.checkpoint, self._chosen
         is_accepted = table.begin(chosen, begin_anew)
+        known = of_topics(table.state.ends, settings.topics)
+        begin = self.tables.begin(known, chosen, begin_anew, self._expired)
+        starting = starting_offsets(begin, settings.topics, self._fallback)
+        self._tell(Begins(start_text(known, kept, settings.topics, chosen)))
         if chosen in (GROUP, TARGET):
-            self._chosen = None
-        state = table.state
-        in_table = of_topics(kept, set(settings.topics).difference(state.undone_topics))
-        if not set(settings.topics).issubset(begin_anew):
-            check_beginning(state, table.where, settings.consumer_group, chosen, in_offsets_table=bool(in_table))
-        known = known_positions(state.ends, in_table, settings.topics, chosen)
-        begin = self.tables.begin(known, chosen, begin_anew)
-        starting = starting_offsets(begin, settings.topics, settings.fallback)
-        self._tell(Begins(start_text(known, state.ends, in_table, settings.topics, chosen)))
+            self._chosen, self._fallback = None, "earliest"
         return starting, is_accepted
 
     def _rounds(self, planner: StreamPlanner, options: SourceOptions, start: Any, stop: threading.Event) -> None:
         """Rounds from `start` on. PutBack if a table was put back meanwhile: then the run begins once more."""
         interval_ms = self._settings.interval_ms
+        begun_at = time.monotonic()
         while not stop.is_set():
+            if interval_ms is not None and time.monotonic() - begun_at > _ANEW_SECONDS:
+                raise PutBack  # so that tables that rest say again where their rows end
             began, began_at = time.monotonic(), datetime.now(UTC)
             if (ahead := self.tables.ends.ahead()) is not None:
                 self.tables.ends.go_back(Offsets.from_dict(planner.held(ahead.to_dict())))
@@ -254,8 +251,9 @@ class Engine:
     @classmethod
     @contextmanager
     def on(cls, spark: SparkSession, settings: IngestSettings) -> Iterator[Engine]:
-        """An engine in which records mean what `settings` say, whatever the settings of `spark`."""
-        with own_session(spark, {**MEANING, SESSION_ZONE: settings.zone}) as own:
+        """An engine in which records mean what `settings` say, and writes say what the job says of them, whatever the
+        settings of `spark`."""
+        with own_session(spark, {**MEANING, **writing_confs(), SESSION_ZONE: settings.zone}) as own:
             yield cls(own)
 
     def planner(self, options: SourceOptions) -> StreamPlanner:

@@ -147,9 +147,8 @@ class IngestSettings:
     starting_offsets: str | None = _setting(
         "WHERE",
         "Where to begin in topics without rows of the group in the target: earliest, latest, a time such as "
-        "2026-11-21T10:31Z, or JSON. Default: the group's position in the offsets table, otherwise earliest. group: "
-        "the position in the offsets table, even past the target's rows. target: after the group's last commit there, "
-        "whatever was done to the table since.",
+        "2026-11-21T10:31Z, or JSON. Default: earliest. group, once: the group's position in the offsets table. "
+        "target, once: after the group's last commit there, whatever was done to the table since.",
     )
     until: str | None = _setting(
         "WHERE",

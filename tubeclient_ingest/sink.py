@@ -34,10 +34,19 @@ _TRIES: Final = 10
 class Sink:
     """The target for one consumer group; several groups may share it. With `evolve` it gains columns that it lacks."""
 
-    def __init__(self, target: SparkTable, consumer_group: str, *, evolve: bool = False) -> None:
+    def __init__(
+        self,
+        target: SparkTable,
+        consumer_group: str,
+        *,
+        evolve: bool = False,
+        last_elsewhere: Callable[[TableDetail], int] = lambda _: 0,
+    ) -> None:
         self._target = target
         self._consumer_group = consumer_group
         self._evolve = evolve
+        self._last_elsewhere = last_elsewhere
+        """The group's last number for this target that the job's other tables have."""
         self._detail: TableDetail | None = None
         self._newest: Commit | None = None
         """The table's newest commit at the last look."""
@@ -130,8 +139,8 @@ class Sink:
         if detail is None:
             return state
         kept = self._target.transactions(SinkRecord.transaction_id_of(self._consumer_group), detail)
-        if kept.last is not None:
-            return replace(state, sequence=max(state.sequence, kept.last))
+        if last := kept.last or self._last_elsewhere(detail):
+            return replace(state, sequence=max(state.sequence, last))
         return replace(state, is_whole=state.record is not None or not (state.is_copy or kept.may_forget))
 
     def _read(self, since: int | None) -> SinkState:

@@ -11,13 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
 
 from spark_source.offsets.offsets import Offsets
 from tubeclient.conditions import said
-from tubeclient.errors import ConfigurationError
+from tubeclient.errors import ConfigurationError, DataLoss
 from tubeclient.printable import counted
-from tubeclient_ingest.beginning import OvertakenRun, check_beginning
+from tubeclient_ingest.beginning import OvertakenRun
 from tubeclient_ingest.counts_table import CountsTable
 from tubeclient_ingest.definitions import Definitions
 from tubeclient_ingest.group_settings import COUNTS, REST, takes
@@ -42,6 +42,9 @@ _AT_ONCE: Final = 4
 """How many tables are written at a time."""
 _FATAL: Final = (OvertakenRun, PutBack)
 """Errors of a stream that end the round for all."""
+
+Expired: TypeAlias = Callable[[Offsets], DataLoss | None]
+"""The error of reading from there, if the brokers no longer hold it."""
 
 _Given = TypeVar("_Given")
 _Made = TypeVar("_Made")
@@ -86,7 +89,9 @@ class StreamTables:
         self._counts.open(create=create)
         self._rows.open_bad_records(create=create)  # before several writers make it at once
 
-    def begin(self, known: Offsets, chosen: str | None, begin_anew: Collection[str]) -> Offsets:
+    def begin(
+        self, known: Offsets, chosen: str | None, begin_anew: Collection[str], expired: Expired = lambda _: None
+    ) -> Offsets:
         record = self.checkpoint.state.record
         self.ends.others, self._chosen = known, chosen
         reached: Mapping[str, Reached] = {} if record is None else record.streams
@@ -98,14 +103,17 @@ class StreamTables:
             return self._opened(name, reached.get(name), begin_anew, create=create)
 
         # A run that died may have made the table for the rest, and no commit of the counts table knows it, nor whose
-        # rows are there.
-        if REST in reached or self._rows.table_of(REST).detail() is not None:
+        # rows are there. One that stands still may make it later: see `begun`.
+        if REST in reached or self._definitions.may_miss or self._rows.table_of(REST).detail() is not None:
             self._streams[REST] = rest = look(REST)
             if rest.table is not None and rest.table.state.record is not None:
                 reached = {**dict.fromkeys(rest.table.state.record.streams, WITH_REST), **reached}
         self._unknown = {one for one in reached if self._is_undefined(one, reached[one])}
         others = sorted(reached.keys() - self._unknown - {REST})
         self._streams.update((one.name, one) for one in self._at_once(look, others))
+        for one in self._streams.values():
+            if one.takes_part and one.ends is not known and (lost := expired(one.ends)) is not None:
+                self._leave(one, lost)
         return lowest(self.ends.levels())
 
     def _is_undefined(self, name: str, reached: Reached) -> bool:
@@ -123,13 +131,16 @@ class StreamTables:
             if one.since is not None and reached.get(one.name, WITH_REST) == WITH_REST
         }
         for one in self._streams.values():
-            # A run that stood still may write rows to the rest that are no longer the rest's: their number is taken.
-            if one.table is not None and (one.is_accepted or (one.name == REST and left_the_rest)):
-                one.table.write(None, one.ends, {**self._with_rest(one), **left_the_rest}, one.uncounted)
+            # A run that stands still has the same rows for a stream's table, whose number is taken when they are
+            # written. But it may hold some for the rest that are a stream's by now: so that number is taken at once.
+            if one.table is not None and (one.is_accepted or one.name == REST or one.table.is_old):
+                of_rest = {**self._with_rest(one), **left_the_rest} if one.name == REST else {}
+                one.table.write(None, one.ends, of_rest, one.uncounted)
                 one.number, one.is_accepted = one.table.number, False
         # A table that was removed begins its numbers anew.
         is_new = any(one.number < one.counted for one in self._streams.values()) or bool(left_the_rest)
-        if state.record is None or is_accepted or is_new or self.ends.others.to_dict() != state.ends.to_dict():
+        is_new = is_new or state.record is None or is_accepted or self.checkpoint.is_old
+        if is_new or self.ends.others.to_dict() != state.ends.to_dict():
             self._commit()
 
     def _opened(
@@ -156,16 +167,16 @@ class StreamTables:
                 self._rows.table_of(name).set_property(PROPERTY, now)
             table = GroupTable(writer, settings, self._masters, self._run_id)
             one.is_accepted = table.begin(self._chosen, begin_anew)
-            state, group = table.state, settings.consumer_group
-            if reached is None or table.number != reached.number:
-                check_beginning(state, table.where, group, self._chosen, in_offsets_table=False)
-            if number >= 0 or table.number > 0:
+            state = table.state
+            # If nobody knows where its rows end, the user said that it has what the counts table says.
+            counts_as = table.number if table.is_known else number
+            if number >= 0 or counts_as > 0:
                 ends = state.ends
-                if table.number == 0:
+                if counts_as == 0:
                     # A table that is gone is filled from its beginning, or goes on where the others are.
                     else_at = ends if settings.fallback == "earliest" else self.ends.others
                     ends = else_at if one.since is None else one.since
-                one.ends = ends_of(table.number, ends, reached, self.ends.others)
+                one.ends = ends_of(counts_as, ends, reached, self.ends.others)
             if begin_anew and one.ends is not self.ends.others:
                 one.ends = one.ends.without({key for key in one.ends if key.topic in begin_anew})
             one.number, one.table = table.number, table

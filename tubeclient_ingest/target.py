@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import DataType, StructType
 
-__all__ = ["SparkTable", "TableDetail", "Transactions", "quoted", "text_in_sql"]
+__all__ = ["SparkTable", "TableDetail", "Transactions", "quoted", "text_in_sql", "writing_confs"]
 
 _FORGETS: Final = "delta.setTransactionRetentionDuration"
 
@@ -146,18 +146,25 @@ class SparkTable:
         # With this property Delta forgets transactions.
         return Transactions(max(numbers, default=None), may_forget=_FORGETS in detail.properties)
 
-    def append(self, rows: DataFrame | None, record: SinkRecord, *, evolve: bool) -> None:
-        """Commit rows (None: none, in the table's columns) with their record and its transaction to the table, which
-        is there. Delta passes over a transaction whose number the table has."""
+    def append(self, rows: DataFrame | None, record: SinkRecord | None = None, *, evolve: bool = False) -> None:
+        """Commit rows (None: none, in the table's columns) to the table, which is there; with a record, it and its
+        transaction. Delta passes over a transaction whose number the table has."""
         frame = self._spark.table(self.sql).limit(0) if rows is None else rows
-        (
-            frame.writeTo(self.sql)
-            .option("mergeSchema", evolve)
-            .option("txnAppId", record.transaction_id)
-            .option("txnVersion", record.sequence)
-            .option("userMetadata", record.to_json())
-            .append()
-        )
+        writer = frame.writeTo(self.sql).option("mergeSchema", evolve)
+        if record is not None:
+            writer = writer.option("txnAppId", record.transaction_id).option("txnVersion", record.sequence)
+            writer = writer.option("userMetadata", record.to_json())
+        writer.append()
+
+
+def writing_confs(record: SinkRecord | None = None) -> dict[str, str | None]:
+    """All that a session says of each write to Delta in it that says nothing else: the record and its transaction, or
+    nothing. What a user's own session says there would be said of the job's writes too."""
+    said: tuple[str | None, ...] = (None, None, None)
+    if record is not None:
+        said = record.transaction_id, str(record.sequence), record.to_json()
+    names = ("write.txnAppId", "write.txnVersion", "commitInfo.userMetadata", "schema.autoMerge.enabled")
+    return {f"spark.databricks.delta.{name}": value for name, value in zip(names, (*said, "false"), strict=True)}
 
 
 def _type(kind: DataType) -> str:

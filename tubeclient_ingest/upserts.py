@@ -16,7 +16,7 @@ from spark_source.session_confs import own_session
 from spark_source.typed.record_format import CHANGE
 from tubeclient.errors import ConfigurationError
 from tubeclient_ingest.record import SinkRecord
-from tubeclient_ingest.target import SparkTable, TableDetail, quoted
+from tubeclient_ingest.target import SparkTable, TableDetail, quoted, writing_confs
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -55,8 +55,9 @@ def check_key(target: SparkTable, detail: TableDetail, key: str) -> None:
 class Upserts:
     """A target with the newest state of each key, and its table of deleted keys."""
 
-    def __init__(self, spark: SparkSession, place: str, keys: tuple[str, ...]) -> None:
+    def __init__(self, spark: SparkSession, place: str, keys: tuple[str, ...], consumer_group: str) -> None:
         self._spark = spark
+        self._consumer_group = consumer_group
         self._target = SparkTable(spark, place)
         self._deletes = SparkTable(spark, table_of_deletes(place))
         self._keys = keys
@@ -86,6 +87,14 @@ class Upserts:
                 f" {own.simpleString()}. Give the former key, format and types, or another target"
             )
 
+    def last_number(self, target: TableDetail) -> int:
+        """The highest number for which the group has deleted keys; 0 without any."""
+        from pyspark.sql import functions as F
+
+        own = (F.col("targetId") == target.table_id) & (F.col("consumerGroup") == self._consumer_group)
+        rows = self._spark.table(self._deletes.sql).where(own)
+        return int(rows.agg(F.max("number")).collect()[0][0] or 0)
+
     def newest(self, rows: DataFrame) -> DataFrame:
         """The last change of each key, and one row for all that changes none."""
         from pyspark.sql import functions as F
@@ -111,14 +120,15 @@ class Upserts:
         from pyspark.sql import functions as F
 
         deleted = _changes(newest).where(f"{CHANGE}.operation = 'delete'")
-        deleted.select(
+        rows = deleted.select(
             self._key().alias(_KEY),
             F.col(_SEQUENCE),
             F.lit(detail.table_id).alias("targetId"),
             F.lit(record.consumer_group).alias("consumerGroup"),
             F.lit(record.sequence).cast("long").alias("number"),
             F.current_timestamp().alias("time"),
-        ).writeTo(self._deletes.sql).append()
+        )
+        self._deletes.append(rows)
 
     def merge(self, newest: DataFrame, record: SinkRecord) -> None:
         """Commit the changes with their record and its transaction to the target. Delta passes over a transaction whose
@@ -137,11 +147,6 @@ class Upserts:
 
     def _merge(self, rows: DataFrame, record: SinkRecord) -> None:
         # Delta takes these from the session only. A session of its own, so that no other write there has them.
-        confs = {
-            "spark.databricks.delta.write.txnAppId": record.transaction_id,
-            "spark.databricks.delta.write.txnVersion": str(record.sequence),
-            "spark.databricks.delta.commitInfo.userMetadata": record.to_json(),
-        }
         same = " AND ".join(f"t.{name} = s.{name}" for name in map(quoted, self._keys))
         is_newer = f"coalesce(s.{_SEQUENCE} > t.{_SEQUENCE}, true)"
         # With this word columns of the target may be missing in the rows. `check_columns` has seen to the others.
@@ -151,7 +156,7 @@ class Upserts:
             f" WHEN MATCHED AND {is_newer} THEN UPDATE SET *"
             f" WHEN NOT MATCHED AND s.{CHANGE}.operation <> 'delete' THEN INSERT *"
         )
-        with own_session(self._spark, confs) as own:
+        with own_session(self._spark, writing_confs(record)) as own:
             if type(own).__module__.startswith("pyspark.sql.connect"):
                 before, after = (part.replace("{", "{{").replace("}", "}}") for part in (head, rest))
                 own.sql(f"{before}{{changes}}{after}", changes=rows).collect()

@@ -85,12 +85,12 @@ class Writer:
         self._options = options
         self._run_id = run_id
         self._target = target
-        self.sink = Sink(target, settings.consumer_group, evolve=settings.evolve)
+        self.sink = Sink(target, settings.consumer_group, evolve=settings.evolve, last_elsewhere=self._last_elsewhere)
         self._bad_records = bad_records
         self._format = record_format
         self._upserts: Upserts | None = None
         if record_format.keys:
-            self._upserts = Upserts(spark, settings.target, record_format.keys)
+            self._upserts = Upserts(spark, settings.target, record_format.keys, settings.consumer_group)
         self._rules = TargetRules()
         self._settled = 0
         self._detail: TableDetail | None = None
@@ -138,6 +138,10 @@ class Writer:
             self._upserts.open(columns)
             if create and KEY not in detail.properties:
                 self._target.set_property(KEY, text_of_key)
+
+    def _last_elsewhere(self, target: TableDetail) -> int:
+        others = (self._bad_records, self._upserts)
+        return max((one.last_number(target) for one in others if one is not None), default=0)
 
     def settle(self, state: SinkState) -> None:
         """Remove rows of bad records that runs left which died or lost a race, of numbers that are taken by now. The

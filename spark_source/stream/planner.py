@@ -19,6 +19,7 @@ from spark_source.offsets.offset_spec import OffsetSpec
 from spark_source.offsets.offsets import Offsets
 from spark_source.options.source_options import SourceOptions
 from spark_source.plan.batch_plan import Assigner, BatchPlan, PartitionAssignment
+from spark_source.plan.losses import data_loss, find_lost
 from spark_source.plan.planning import plan, rows_to_read
 from spark_source.plan.read_task import ReadTask, tasks_of
 from spark_source.progress.progress_table import ProgressTable
@@ -26,6 +27,7 @@ from spark_source.stream.beginning import OffsetFinder, beginning, starts_again
 from spark_source.stream.group_position import GroupPosition
 from spark_source.stream.loss_judge import LossJudge
 from spark_source.stream.snapshot import Layout, Snapshot, SnapshotCache, Target
+from tubeclient.errors import DataLoss
 from tubeclient.positions.offset_lookup import OffsetLookup
 
 __all__ = ["StreamPlanner"]
@@ -210,6 +212,14 @@ class StreamPlanner:
         group = self._held()
         _, held = group.judge.held(self._parsed(offsets), group.snapshots.get())
         return self._written(held)
+
+    def expired(self, offsets: Offsets) -> DataLoss | None:
+        """The error of a read from `offsets`, if messages there had expired when the target was frozen, and
+        `failOnDataLoss` says so."""
+        assert self._target is not None
+        lost = find_lost(offsets, self._target.frozen.bounds, self._options.selector())
+        gone = [one for one in lost if one.kind == "expired"]
+        return data_loss(gone) if gone and self._options.fail_on_data_loss else None
 
     def complete(self, end: Json) -> None:
         """Record that everything before `end` is certainly in the sink, unless Spark has said so by asking for a

@@ -55,22 +55,10 @@ RANGE = "tubeclient.flows.read_range:RangeRead."
 DEFENCES = (
     Defence(
         "a run begins where the target's rows end",
-        INGEST + "run:known_positions",
-        off=lambda real: lambda sink, *rest: real({}, *rest),
+        INGEST + "run:of_topics",
+        off=lambda _: lambda *_: Offsets({}),
         kinds=("the driver dies",),
         seed=2,
-    ),
-    Defence(
-        "the offsets table does not count where the target has rows",
-        INGEST + "run:known_positions",
-        off=lambda real: (
-            lambda sink, table, topics, starting: real(
-                Offsets.of(sink).merge(Offsets.of(table)), table, topics, starting
-            )
-        ),
-        kinds=("the target is restored", "the driver dies"),
-        given=TABLE,
-        seed=1,
     ),
     Defence(
         "all runs of a group share one transaction",

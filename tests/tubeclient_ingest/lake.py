@@ -28,7 +28,7 @@ from tubeclient_ingest.writing import Writer
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["KEY", "Divisible", "Lake", "Run", "cut_history", "killed_at", "wrong"]
+__all__ = ["KEY", "Divisible", "Killed", "Lake", "Run", "cut_history", "killed_at", "wrong"]
 
 KEY = PartitionKey(1, "clicks", 0)
 _SCHEMA = spark_schema(RowOptions())

@@ -10,7 +10,7 @@ from deltalake import DeltaTable
 
 from embedded_tubemq.storage.store import NewMessage
 from tests.tubeclient_ingest.bench import Bench
-from tests.tubeclient_ingest.lake import Lake, cut_history, killed_at, wrong
+from tests.tubeclient_ingest.lake import Killed, Lake, cut_history, killed_at, wrong
 from tubeclient_ingest.bad_records import BadRecords
 from tubeclient_ingest.beginning import OvertakenRun
 from tubeclient_ingest.history import RETRIED, UNDONE
@@ -123,6 +123,31 @@ def test_rows_of_a_run_that_was_killed_long_ago_never_count(lake: Lake, monkeypa
     writer.settle(writer.sink.look())
     assert len(lake.rows_of_bad()) == 5
     assert lake.repeated_or_missing(15) == {}
+
+
+def test_rows_that_a_run_writes_long_after_it_was_overtaken_never_count(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tubeclient_ingest.sink._HISTORY_STEPS", (2, 1_000))
+    lake.run(6)
+    late = lake.start()
+    add = BadRecords.add
+
+    def stands_still(table: BadRecords, *given: Any) -> None:
+        patched.undo()
+        lake.run(1, 1, 1)
+        lake.run(1)
+        add(table, *given)
+        raise Killed
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(BadRecords, "add", stands_still)
+        with pytest.raises(Killed):
+            late.write(lake, 6)
+    assert len(lake.rows_of_bad()) == 6
+    assert lake.bad() == [0, 3, 6, 9]
+    assert len(lake.rows_of_bad()) == 4
+    assert lake.repeated_or_missing(10) == {}
 
 
 def test_a_retry_between_a_commit_and_the_look_at_it_loses_nothing(lake: Lake) -> None:

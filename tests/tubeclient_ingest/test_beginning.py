@@ -13,30 +13,10 @@ from spark_source.offsets.offsets import Offsets
 from tests.spark_source.fakes import FakeCluster, planner
 from tubeclient.errors import ConfigurationError
 from tubeclient.keys import PartitionKey, StoreBounds
-from tubeclient_ingest.beginning import known_positions, start_text, starting_offsets
+from tubeclient_ingest.beginning import start_text, starting_offsets
 
 A, B = PartitionKey(1, "clicks", 0), PartitionKey(1, "clicks", 10_000)
 V = PartitionKey(1, "views", 0)
-
-
-def test_the_sink_counts_and_the_offsets_table_for_topics_of_which_it_has_nothing() -> None:
-    both = ("clicks", "views")
-    assert known_positions({A: 280}, {A: 560, B: 84, V: 28}, both, None) == {A: 280, V: 28}
-    assert known_positions({}, {A: 560, V: 28}, ("clicks",), None) == {A: 560}
-    assert known_positions({}, {}, both, None) == {}
-
-
-def test_where_the_user_says_to_start_prevails_over_the_offsets_table() -> None:
-    assert known_positions({A: 280}, {A: 560, V: 28}, ("clicks", "views"), "latest") == {A: 280}
-    assert known_positions({}, {A: 560}, ("clicks",), "earliest") == {}
-    assert known_positions({}, {A: 560}, ("clicks",), "2026-11-21T10:31Z") == {}
-
-
-def test_with_group_the_later_of_the_two_counts_in_each_partition() -> None:
-    both = ("clicks", "views")
-    assert known_positions({A: 280, B: 560}, {A: 560, B: 280, V: 28}, both, "group") == {A: 560, B: 560, V: 28}
-    assert known_positions({A: 280}, {B: 84}, both, "group") == {A: 280, B: 84}
-    assert known_positions({A: 280, V: 28}, {A: 308, V: 56}, ("views",), "group") == {V: 56}
 
 
 @pytest.mark.parametrize("fallback", ["latest", '{"1:views:0": 84, "1:clicks:0": 0, "default": "latest"}'])
@@ -78,20 +58,9 @@ def test_the_source_reads_back_what_is_known(known: dict[PartitionKey, int]) -> 
     assert dict(spec.named) == known
 
 
-@given(_offsets, _offsets, st.sampled_from([None, "latest", "target", "group"]))
-def test_whatever_is_said_nothing_that_the_sink_has_is_read_again(
-    in_sink: dict[PartitionKey, int], in_table: dict[PartitionKey, int], starting: str | None
-) -> None:
-    known = known_positions(in_sink, in_table, ("a", "b"), starting)
-    assert all(known[partition] >= at for partition, at in in_sink.items())
-    if starting != "group":
-        assert all(known[partition] == at for partition, at in in_sink.items())
-
-
 AHEAD = (
-    ". The offsets table is ahead of the target in 1 partition of clicks: the group was read elsewhere, or was moved"
-    " forward, or the target was restored. This target still gets those messages; to leave them out, start with"
-    " starting-offsets group"
+    ": the group was read elsewhere, or was moved forward, or the target was restored or made anew. This target still"
+    " gets those messages; to leave them out, run once with begin-anew for these topics and starting-offsets group"
 )
 
 
@@ -99,10 +68,10 @@ AHEAD = (
     ("in_sink", "in_table", "chosen", "text"),
     [
         ({}, {}, None, "at earliest in clicks, views"),
-        ({}, {}, "latest", "at latest in clicks, views"),
+        ({}, {A: 28}, "latest", "at latest in clicks, views"),
         (
             {A: 280, B: 56, V: 28},
-            {},
+            {A: 280},
             None,
             "where the group's rows in the target end, in 3 partitions of clicks, views",
         ),
@@ -110,31 +79,30 @@ AHEAD = (
             {A: 280},
             {A: 560, V: 28},
             None,
-            "where the group's rows in the target end, in 1 partition of clicks; where the offsets table has the "
-            f"group, in 1 partition of views{AHEAD}",
+            "where the group's rows in the target end, in 1 partition of clicks; at earliest in views. The offsets"
+            f" table is ahead of the target in 2 partitions of clicks, views{AHEAD}",
         ),
         (
             {A: 280, B: 280},
-            {A: 560, B: 252},
+            {A: 560, B: 252, V: 28},
             "group",
-            "where the group's rows in the target end, in 1 partition of clicks; where the offsets table has the group,"
-            " in 1 partition of clicks; at group in views",
+            "where the group's rows in the target end, in 2 partitions of clicks; at group in views. The offsets table"
+            f" is ahead of the target in 1 partition of clicks{AHEAD}",
         ),
     ],
 )
 def test_it_is_said_where_a_run_begins(
     in_sink: dict[PartitionKey, int], in_table: dict[PartitionKey, int], chosen: str | None, text: str
 ) -> None:
-    topics = ("clicks", "views")
-    known = known_positions(in_sink, in_table, topics, chosen)
-    assert start_text(known, in_sink, in_table, topics, chosen) == f"begins {text}"
+    known, kept = Offsets.of(in_sink), Offsets.of(in_table)
+    assert start_text(known, kept, ("clicks", "views"), chosen) == f"begins {text}"
 
 
 def test_a_broker_that_is_away_is_gone_on_with_where_the_table_ends() -> None:
     """The start that ingest makes of its target, in the planner: nothing of that broker begins anew later."""
     cluster = FakeCluster(partitions=1)
     in_sink = Offsets({PartitionKey(1, "t", 0): 4 * 28, PartitionKey(2, "t", 0): 5 * 28})
-    starting = starting_offsets(known_positions(in_sink, {}, ["t"], None), ("t",), "earliest")
+    starting = starting_offsets(in_sink, ("t",), "earliest")
     one = planner(cluster, startingOffsets=starting, failOnDataLoss="false")
     start = Offsets.from_dict(one.initial())
     end = Offsets.from_dict(one.latest(start.to_dict(), None))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -129,12 +131,17 @@ def test_restore_goes_back_to_what_that_version_said() -> None:
     )
 
 
-def test_topics_that_restore_took_away_are_told() -> None:
-    both = ours(2, ends=Offsets({A: 56, V: 28}))
-    found = state(CREATED, ours(1), both, by_others(3, "RESTORE", version="1"))
-    assert (found.record, found.undone_topics) == (record_of(ours(1)), frozenset({"views"}))
-    found = state(CREATED, ours(1), both, by_others(3, "RESTORE", version="0"))
-    assert found == SinkState(None, 3, None, frozenset({"clicks", "views"}), undone=record_of(both))
+def test_where_restore_took_all_rows_of_the_group_nothing_is_left_of_its_commits() -> None:
+    found = state(CREATED, ours(1), ours(2), by_others(3, "RESTORE", version="0"))
+    assert found == SinkState(None, 3, None, undone=record_of(ours(2)))
+
+
+def test_a_text_that_others_repeat_is_no_commit_of_the_group() -> None:
+    at = datetime(2026, 11, 28, tzinfo=UTC)
+    text = SinkRecord("g", "r", Offsets({A: 28}), 1).to_json()
+    entry = {"version": 1, "userMetadata": text, "timestamp": at, "isBlindAppend": False}
+    found = {name: Commit.of({**entry, "operation": name}, "t").record for name in ("MERGE", "WRITE", "OPTIMIZE")}
+    assert [name for name, record in found.items() if record is not None] == ["MERGE", "WRITE"]
 
 
 def test_numbers_that_a_history_no_longer_tells_of_are_not_judged() -> None:
@@ -165,12 +172,11 @@ def test_a_history_that_is_cut_is_told() -> None:
 
 def test_topics_that_are_begun_anew_count_for_nothing() -> None:
     ends = Offsets({A: 56, V: 28})
-    held = SinkState(SinkRecord("g", "r", ends), 3, undone_topics=frozenset({"other"}))
+    held = SinkState(SinkRecord("g", "r", ends), 3)
     anew = held.without_topics(["clicks"])
     assert (anew.ends, anew.sequence) == (Offsets({V: 28}), 3)
-    assert anew.undone_topics == frozenset({"clicks", "other"})
     assert held.without_topics([]) == held
-    assert SinkState().without_topics(["clicks"]) == SinkState(undone_topics=frozenset({"clicks"}))
+    assert SinkState().without_topics(["clicks"]) == SinkState()
 
 
 def test_two_commits_of_the_group_on_top_of_one_version_are_told() -> None:

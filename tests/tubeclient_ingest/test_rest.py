@@ -216,18 +216,19 @@ def test_a_topic_is_left_out_for_a_start_and_comes_back(shop: Shop) -> None:
     assert shop.numbers("orders") == [*range(30), 100]
 
 
+@pytest.mark.parametrize("is_new", [False, True])
 def test_a_run_that_stood_still_and_does_not_know_that_a_stream_is_defined_by_now(
-    shop: Shop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    shop: Shop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_new: bool
 ) -> None:
     typed = defined(tmp_path, "orders")
-    shop.send("orders", "views")
+    shop.send("orders", *["views"] * (not is_new))
     shop.run(**typed)
     shop.send("views")
-    append, is_first = SparkTable.append, [True]
+    append, of_rest = SparkTable.append, [0]
 
     def stands_still(table: SparkTable, *given: Any, **named: Any) -> None:
-        if table.where.endswith("_rest`") and is_first[0]:
-            is_first[0] = False
+        of_rest[0] += table.where.endswith("_rest`")
+        if table.where.endswith("_rest`") and of_rest[0] == 2:  # the first says that the run begins
             shop.tube.restart_master()  # which knows nothing of the group's consumers, as after their lease
             defined(tmp_path, "views")
             shop.run(**typed)
@@ -237,7 +238,28 @@ def test_a_run_that_stood_still_and_does_not_know_that_a_stream_is_defined_by_no
     with suppress(TubeError):
         shop.run(**typed)
     shop.run(**typed)
-    assert everywhere(shop, "views") == [*range(20)]
+    assert of_rest[0] > 2
+    assert everywhere(shop, "views") == [*range(shop.sent["views"])]
+
+
+def test_what_expired_of_a_stream_that_stays_behind_stops_no_other(shop: Shop, tmp_path: Path) -> None:
+    typed = {"format": "json", "schema": "id BIGINT"}
+    shop.send("orders", "views")
+    shop.run(**typed)
+    views = f"delta.`{shop.lake}/views`"
+    shop.spark.sql(f"ALTER TABLE {views} ADD CONSTRAINT few CHECK (id < 10)").collect()
+    shop.send("orders", "views")
+    with pytest.raises(StreamsLeftBehind, match="views"):
+        shop.run(**typed)
+    shop.tube.expire("shop", 56, store_id=1)
+    shop.send("orders")
+    with pytest.raises(StreamsLeftBehind, match=r"^1 stream .* views: \[DATA_LOSS\] .* have expired"):
+        shop.run(**typed)
+    assert shop.ids("orders") == [*range(30)]
+    shop.spark.sql(f"ALTER TABLE {views} DROP CONSTRAINT few").collect()
+    shop.send("views")
+    shop.run(**typed, source_options={**shop.settings.source_options, "failOnDataLoss": "false"})
+    assert (shop.ids("orders"), shop.ids("views")) == ([*range(30)], [*range(10), *range(20, 30)])
 
 
 def test_messages_after_a_lost_tail_come_to_a_stream_that_was_left_out(shop: Shop) -> None:

@@ -1,0 +1,167 @@
+"""The target alone says where the group's rows end; where its history no longer does, the user says it."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from deltalake import DeltaTable
+
+from embedded_tubemq import EmbeddedTubeMQ, TopicConfig
+from spark_source.offsets.offsets import Offsets
+from tests.tubeclient_ingest.bench import Bench
+from tests.tubeclient_ingest.lake import KEY, cut_history
+from tests.tubeclient_ingest.test_streams import Shop
+from tests.tubeclient_ingest.test_upserts import Change, Keyed
+from tubeclient_ingest import group_table, run
+from tubeclient_ingest.beginning import UnknownRows
+from tubeclient_ingest.record import SinkRecord
+from tubeclient_ingest.run import Begins, Event
+from tubeclient_ingest.stream import StreamsLeftBehind
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+FORGETS = "delta.setTransactionRetentionDuration"
+
+
+@pytest.fixture
+def shop(tmp_path: Path, delta_spark: SparkSession) -> Iterator[Shop]:
+    with EmbeddedTubeMQ(tmp_path / "tube", [TopicConfig("shop", 2, 1)]) as tube:
+        yield Shop(tube, delta_spark, tmp_path)
+
+
+def test_a_target_that_is_made_anew_gets_all_rows_whatever_the_offsets_table_says(bench: Bench) -> None:
+    bench.send(60)
+    bench.run()
+    shutil.rmtree(bench.settings.target)
+    bench.send(10)
+    assert bench.rows() == 70
+    assert bench.said[-1].startswith("begins at earliest in clicks. The offsets table is ahead of the target")
+    assert bench.repeated_or_missing() == {}
+    shutil.rmtree(bench.settings.target)
+    bench.send(10)
+    assert bench.rows(starting_offsets="group") == 10  # as the user says
+
+
+def test_a_topic_is_begun_anew_where_the_offsets_table_was_moved_to(bench: Bench) -> None:
+    bench.send(20)
+    bench.run()
+    bench.send(20)
+    bench.run(target=str(bench.folder / "elsewhere"), starting_offsets="group")  # which moves the offsets table
+    bench.job(starting_offsets="group").begin_anew(["clicks"])
+    bench.send(20)
+    assert bench.rows() == 20
+    assert set(bench.repeated_or_missing()) == {*range(20, 40)}
+
+
+def test_rows_that_restore_took_out_before_the_history_was_cut_are_not_passed_over(bench: Bench) -> None:
+    bench.send(20)
+    bench.run(max_offsets_per_trigger=10)
+    bench.restore(2)
+    cut_history(Path(bench.settings.target))
+    for chosen in (None, "target", "earliest"):
+        with pytest.raises(UnknownRows, match="its history does not say where they end"):
+            bench.run(starting_offsets=chosen)
+    ends = {"1:clicks:0": 5 * 28, "1:clicks:10000": 5 * 28, "default": "earliest"}
+    bench.job(starting_offsets=str(ends).replace("'", '"')).begin_anew(["clicks"])
+    assert bench.rows() == 10
+    assert bench.repeated_or_missing() == {}
+
+
+def test_a_streams_equal_number_does_not_say_that_its_rows_are_there(shop: Shop) -> None:
+    shop.send("orders", "views")
+    shop.run()
+    shop.send("orders", "views")
+    shop.run()
+    orders = shop.lake / "orders"
+    shop.spark.sql(f"RESTORE TABLE delta.`{orders}` TO VERSION AS OF 1").collect()
+    cut_history(orders)
+    shop.send("views")
+    with pytest.raises(StreamsLeftBehind, match=r"orders: .*its history does not say where they end"):
+        shop.run()
+    assert shop.numbers("views") == [*range(30)]
+    # The user says that the table has what the counts table says, and that is what counts from there on.
+    shop.send("orders")
+    shop.run(starting_offsets="group")
+    shop.send("orders")
+    shop.run()
+    assert shop.numbers("orders") == [*range(10), *range(20, 40)]
+
+
+def test_numbers_go_on_where_the_target_has_forgotten_them(bench: Bench) -> None:
+    lake = Keyed(bench.spark, bench.folder, [
+        Change(1, 5, 0), Change(2, 5, 0), Change(3, 5, 0, is_bad=True), Change(1, 7, 0, is_delete=True),
+        Change(4, 5, 0, is_bad=True),
+        Change(1, 6, 0), Change(5, 5, 0, is_bad=True),
+    ])  # fmt: skip
+    lake.run(3, 1, 1)
+    assert lake.state() == {2: 1}
+    before = lake.rows_of_bad()
+    assert len(before) == 2
+    where = f"delta.`{lake.target}`"
+    bench.spark.sql(f"ALTER TABLE {where} SET TBLPROPERTIES ('{FORGETS}' = 'interval 0 hours')").collect()
+    cut_history(lake.target)
+    started = lake.start()
+    state = started.writer.sink.look()
+    assert (state.record, state.sequence, state.is_whole) == (None, 3, False)
+    started.writer.write(lake.records(5, 7), SinkRecord(lake.group, started.run_id, Offsets({KEY: 7 * 28})), state)
+    assert lake.state() == {2: 1}  # the late change brings no row back
+    lake.run(0)  # which would remove rows of bad records whose number another run took
+    assert [one for one in lake.rows_of_bad() if one in before] == before
+
+
+@pytest.mark.parametrize("is_old", [False, True])
+def test_a_table_that_rests_says_again_where_its_rows_end(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, is_old: bool
+) -> None:
+    bench.send(4)
+    bench.run()
+    before = DeltaTable(bench.settings.target).version()
+    if is_old:
+        monkeypatch.setattr(group_table, "_SAY_AGAIN", timedelta(seconds=-1))
+    assert bench.rows() == 0
+    assert DeltaTable(bench.settings.target).version() == before + is_old
+    monkeypatch.undo()
+    assert bench.rows() == 0
+
+
+def test_a_long_run_begins_anew_each_day(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that it says again where the rows of tables end that rest."""
+    monkeypatch.setattr(run, "_ANEW_SECONDS", 1.0)
+    job = bench.job(trigger="0s")
+    begins: list[str] = []
+
+    def see(event: Event) -> None:
+        if isinstance(event, Begins):
+            begins.append(event.text)
+            if len(begins) == 3:
+                job._stop.set()
+            bench.send(4)
+
+    job.run(see)
+    assert len(begins) == 3
+    bench.run()
+    assert bench.repeated_or_missing() == {}
+
+
+def test_streams_that_rest_say_again_where_their_rows_end(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    shop.send("orders", "views")
+    shop.run()
+    tables = [shop.lake / name for name in ("orders", "views", "_counts")]
+    before = [DeltaTable(str(one)).version() for one in tables]
+    shop.run()
+    assert [DeltaTable(str(one)).version() for one in tables] == before
+    monkeypatch.setattr(group_table, "_SAY_AGAIN", timedelta(seconds=-1))
+    shop.run()
+    assert [DeltaTable(str(one)).version() for one in tables] == [one + 1 for one in before]
+    monkeypatch.undo()
+    shop.send("orders", "views")
+    shop.run()
+    shop.check(("orders", "views"))
