@@ -20,7 +20,8 @@ from embedded_tubemq.common.catalogue import Catalogue, ServerSettings, TopicCon
 from embedded_tubemq.common.refusal import Faults
 from embedded_tubemq.net.server import LoopThread
 from embedded_tubemq.nodes import BrokerNode, MasterNode, Ports
-from embedded_tubemq.storage.store import Appended, NewMessage, Store, write_atomically
+from embedded_tubemq.storage.layout import read_json, write_atomically
+from embedded_tubemq.storage.store import Appended, NewMessage, Store
 from tubeclient.errors import ConfigurationError
 from tubeclient.keys import MAX_STORE_PARTITIONS, StoreBounds
 
@@ -284,7 +285,8 @@ class EmbeddedTubeMQ:
         return self._running_thread
 
     async def _start_all(self) -> None:
-        for row in json.loads(self._topics_path.read_text()) if self._topics_path.exists() else []:
+        remedy = "Remove it and create the topics again, with as many stores and partitions: their messages are kept"
+        for row in read_json(self._topics_path, remedy) or []:
             self._catalogue.put_topic(TopicConfig(**row))
         for topic in self._wanted_topics:
             self._put(topic)
