@@ -23,7 +23,7 @@ from embedded_tubemq.nodes import BrokerNode, MasterNode, Ports
 from embedded_tubemq.storage.layout import read_json, write_atomically
 from embedded_tubemq.storage.store import Appended, NewMessage, Store
 from tubeclient.errors import ConfigurationError
-from tubeclient.keys import MAX_STORE_PARTITIONS, StoreBounds
+from tubeclient.keys import MAX_STORE_PARTITIONS, StoreBounds, joined_address
 
 __all__ = ["DEFAULT_TOKEN", "EmbeddedTubeMQ"]
 
@@ -129,12 +129,12 @@ class EmbeddedTubeMQ:
     @property
     def master_address(self) -> str:
         """The master's "host:port"."""
-        return f"{self._master.ports.host}:{self._master.ports.port}"
+        return joined_address(self._master.ports.host, self._master.ports.port)
 
     @property
     def master_tls_address(self) -> str:
         """The master's "host:port" for TLS."""
-        return f"{self._master.ports.host}:{self._master.ports.tls_port}"
+        return joined_address(self._master.ports.host, self._master.ports.tls_port)
 
     @property
     def master_web_port(self) -> int:
@@ -149,12 +149,12 @@ class EmbeddedTubeMQ:
     @property
     def broker_addresses(self) -> dict[int, str]:
         """ "host:port" of each broker."""
-        return {broker_id: f"{node.ports.host}:{node.ports.port}" for broker_id, node in self._brokers.items()}
+        return {number: joined_address(node.ports.host, node.ports.port) for number, node in self._brokers.items()}
 
     @property
     def broker_tls_addresses(self) -> dict[int, str]:
         """ "host:port" of each broker for TLS."""
-        return {broker_id: f"{node.ports.host}:{node.ports.tls_port}" for broker_id, node in self._brokers.items()}
+        return {number: joined_address(node.ports.host, node.ports.tls_port) for number, node in self._brokers.items()}
 
     @property
     def broker_web_ports(self) -> dict[int, int]:
