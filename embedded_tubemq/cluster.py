@@ -20,9 +20,10 @@ from embedded_tubemq.common.catalogue import Catalogue, ServerSettings, TopicCon
 from embedded_tubemq.common.refusal import Faults
 from embedded_tubemq.net.server import LoopThread
 from embedded_tubemq.nodes import BrokerNode, MasterNode, Ports
-from embedded_tubemq.storage.store import Appended, NewMessage, Store, write_atomically
+from embedded_tubemq.storage.layout import read_json, write_atomically
+from embedded_tubemq.storage.store import Appended, NewMessage, Store
 from tubeclient.errors import ConfigurationError
-from tubeclient.keys import MAX_STORE_PARTITIONS, StoreBounds
+from tubeclient.keys import MAX_STORE_PARTITIONS, StoreBounds, joined_address
 
 __all__ = ["DEFAULT_TOKEN", "EmbeddedTubeMQ"]
 
@@ -128,12 +129,12 @@ class EmbeddedTubeMQ:
     @property
     def master_address(self) -> str:
         """The master's "host:port"."""
-        return f"{self._master.ports.host}:{self._master.ports.port}"
+        return joined_address(self._master.ports.host, self._master.ports.port)
 
     @property
     def master_tls_address(self) -> str:
         """The master's "host:port" for TLS."""
-        return f"{self._master.ports.host}:{self._master.ports.tls_port}"
+        return joined_address(self._master.ports.host, self._master.ports.tls_port)
 
     @property
     def master_web_port(self) -> int:
@@ -148,12 +149,12 @@ class EmbeddedTubeMQ:
     @property
     def broker_addresses(self) -> dict[int, str]:
         """ "host:port" of each broker."""
-        return {broker_id: f"{node.ports.host}:{node.ports.port}" for broker_id, node in self._brokers.items()}
+        return {number: joined_address(node.ports.host, node.ports.port) for number, node in self._brokers.items()}
 
     @property
     def broker_tls_addresses(self) -> dict[int, str]:
         """ "host:port" of each broker for TLS."""
-        return {broker_id: f"{node.ports.host}:{node.ports.tls_port}" for broker_id, node in self._brokers.items()}
+        return {number: joined_address(node.ports.host, node.ports.tls_port) for number, node in self._brokers.items()}
 
     @property
     def broker_web_ports(self) -> dict[int, int]:
@@ -284,7 +285,8 @@ class EmbeddedTubeMQ:
         return self._running_thread
 
     async def _start_all(self) -> None:
-        for row in json.loads(self._topics_path.read_text()) if self._topics_path.exists() else []:
+        remedy = "Remove it and create the topics again, with as many stores and partitions: their messages are kept"
+        for row in read_json(self._topics_path, remedy) or []:
             self._catalogue.put_topic(TopicConfig(**row))
         for topic in self._wanted_topics:
             self._put(topic)

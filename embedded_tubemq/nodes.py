@@ -22,7 +22,8 @@ from embedded_tubemq.common.refusal import Faults
 from embedded_tubemq.master.master import Master
 from embedded_tubemq.net.admin import BrokerAdmin, Call, MasterAdmin
 from embedded_tubemq.net.server import Endpoint, HttpServer, TcpServer, bind
-from embedded_tubemq.storage.store import StoreDirectory, write_atomically
+from embedded_tubemq.storage.layout import read_json, write_atomically
+from embedded_tubemq.storage.store import StoreDirectory
 from tubeclient.keys import BrokerInfo
 
 __all__ = ["BrokerNode", "MasterNode", "Ports"]
@@ -109,8 +110,8 @@ class BrokerNode:
         if self.machine is not None:
             return
         self.folder.mkdir(parents=True, exist_ok=True)
-        path = self.folder / "offsets.json"
-        offsets = GroupOffsets.load(json.loads(path.read_text())) if path.exists() else GroupOffsets()
+        remedy = "Remove it if the groups may begin as new ones"
+        offsets = GroupOffsets.load(read_json(self.folder / "offsets.json", remedy) or [])
         stores = StoreDirectory(self.folder / "stores", self.catalogue, self.clock)
         self.machine = Broker(self.broker_id, self.catalogue, stores, offsets, self.settings, self.faults)
         endpoint = Endpoint(self.machine, self.clock)

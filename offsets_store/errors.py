@@ -15,9 +15,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from typing import Final
-from urllib.parse import quote, urlsplit, urlunsplit
+from urllib.parse import quote
 
-from tubeclient.printable import without_passwords
+from tubeclient.printable import display_uri, without_passwords
 
 __all__ = [
     "CommitConflict",
@@ -69,15 +69,6 @@ _HARMLESS: Final = frozenset({"", "true", "false", "0", "1"})
 _SECRET_NAME: Final = re.compile(r"secret|password|token|key|credential|sas", re.IGNORECASE)
 _SHORTEST_MASKED: Final = 4
 _LONGEST_TEXT: Final = 600
-
-
-def display_uri(uri: str) -> str:
-    """The URI without user, password and query, which hold secrets for some stores."""
-    if "://" not in uri:
-        return uri
-    parts = urlsplit(without_passwords(uri))
-    host = parts.netloc.rpartition("@")[2]
-    return urlunsplit((parts.scheme, host, parts.path, "", ""))
 
 
 def scrub(text: str, storage_options: Mapping[str, str], uri: str = "") -> str:

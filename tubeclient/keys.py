@@ -156,6 +156,11 @@ class OffsetRange(_Range):
         return f"{self.partition}[{self.start}, {self.end})"
 
 
+def joined_address(host: str, port: int) -> str:
+    """ "host:port"; an IPv6 address, which has colons, is in brackets."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
 class BrokerInfo(NamedTuple):
     """A broker in the master's list."""
 
@@ -165,10 +170,10 @@ class BrokerInfo(NamedTuple):
 
     @property
     def address(self) -> str:
-        return f"{self.host}:{self.port}"
+        return joined_address(self.host, self.port)
 
     def __str__(self) -> str:
-        return f"{self.broker_id}:{self.host}:{self.port}"
+        return f"{self.broker_id}:{self.address}"
 
 
 class TopicLayout(NamedTuple):

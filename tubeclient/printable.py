@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 from typing import Final
 
-# Hadoop takes secrets with slashes. A port before a path is none.
-_PASSWORD: Final = re.compile(r"(?<=://)[^\s/:@]*:(?!\d{1,5}/)[^\s@]*@")
+_S3: Final = r"s3[an]?"
+"""Schemes of which Hadoop takes secrets with slashes, and whose hosts have no port."""
+_PASSWORD: Final = re.compile(rf"\b({_S3}://)\S*:\S*@|(://)[^\s/:@]*:(?!\d{{1,5}}/)\S*@", re.IGNORECASE)
+_QUERY: Final = re.compile(r"(://[^\s?]*)\?[^\s'\"`]*")
 
 
 def printable(text: str) -> str:
@@ -16,8 +18,24 @@ def printable(text: str) -> str:
 
 
 def without_passwords(text: str) -> str:
-    """The text without the user and password of each URI in it that has both."""
-    return _PASSWORD.sub("", text)
+    """The text without user and password, and without query, of each URI in it."""
+    return _QUERY.sub(r"\1", _PASSWORD.sub(r"\1\2", text))
+
+
+def display_uri(uri: str) -> str:
+    """Scheme, host and path of a URI, whatever else is in it: users, passwords and queries hold secrets. Of Azure's the
+    container, too."""
+    scheme, mark, rest = uri.partition("://")
+    if not mark:
+        return uri
+    bare = rest.partition("?")[0]
+    if "@" in rest[len(bare) :]:  # a query, or a password with such a sign
+        return f"{scheme}://***"
+    user, _, place = bare.rpartition("@")
+    kind = re.split(r"\W", scheme)[-1].lower()  # it may stand in SQL
+    has_port = re.match(r"[^/:@]*:\d{1,5}/", bare) and not re.fullmatch(_S3, kind)
+    is_user = "/" not in user and not kind.startswith(("abfs", "wasb"))
+    return f"{scheme}://{place if is_user or (':' in user and not has_port) else bare}"
 
 
 def counted(number: int, noun: str) -> str:

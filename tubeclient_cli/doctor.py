@@ -185,9 +185,10 @@ def _of_cluster(master_servers: str, options: Mapping[str, str], of_group: Mappi
 
 
 def _reach(address: str) -> None:
-    host, _, port = address.rpartition(":")
+    from tubeclient.net.connection import split_address
+
     try:
-        socket.create_connection((host.strip("[]"), int(port)), timeout=_CONNECT_SECONDS).close()
+        socket.create_connection(split_address(address), timeout=_CONNECT_SECONDS).close()
     except (OSError, UnicodeError) as error:
         raise Unreachable(f"{address} not reached: {error}; start the broker, or open the network to it") from None
 

@@ -131,7 +131,7 @@ def _load_sample(cluster: EmbeddedTubeMQ, topics: Sequence[TopicConfig], count: 
 
 def _announce(cluster: EmbeddedTubeMQ, ready_file: Path | None) -> None:
     """Say where it listens."""
-    from embedded_tubemq.storage.store import write_atomically
+    from embedded_tubemq.storage.layout import write_atomically
 
     brokers = [
         {"brokerId": number, "address": address, "webPort": cluster.broker_web_ports[number]}

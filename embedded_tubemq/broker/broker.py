@@ -17,8 +17,8 @@ from google.protobuf.message import Message
 from embedded_tubemq.broker.offsets import Cursor, GroupOffsets, Ownership, Reader
 from embedded_tubemq.common.catalogue import MAX_MESSAGE_BYTES, NOBODY, Catalogue, Peer, ServerSettings, TopicConfig
 from embedded_tubemq.common.refusal import Authenticator, Code, Faults, Refusal, checked_name, refused
+from embedded_tubemq.storage.layout import CHECKSUM_BYTE
 from embedded_tubemq.storage.store import (
-    CHECKSUM_BYTE,
     FIRST_FETCH_BYTES,
     LATER_FETCH_BYTES,
     NewMessage,

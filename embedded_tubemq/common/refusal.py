@@ -108,6 +108,7 @@ class ConnectionFault(Enum):
 
     DROP_BEFORE = "drop the connection, do not run the call"
     DROP_AFTER = "run the call, drop the connection instead of answering"
+    FALL_SILENT = "run the call, keep the connection open, and answer nothing more on it"
     CORRUPT_FRAME = "answer with a frame that has a wrong begin token"
 
 

@@ -108,7 +108,7 @@ class Endpoint:
         if fault is ConnectionFault.DROP_BEFORE:
             return None, fault
         answer = self._call(method, request, peer)
-        return None if fault is ConnectionFault.DROP_AFTER else answer, fault
+        return None if fault in (ConnectionFault.DROP_AFTER, ConnectionFault.FALL_SILENT) else answer, fault
 
     def _call(self, method: Method, request: Request, peer: Peer) -> bytes:
         services = (BROKER_READ, BROKER_WRITE) if method is Method.SEND_MESSAGE else (method.spec.service,)
@@ -234,6 +234,11 @@ class TcpServer:
                     await asyncio.sleep(delay_ms / 1000)
                 if fault in (ConnectionFault.DROP_BEFORE, ConnectionFault.DROP_AFTER):
                     await self._send(writer, answers)
+                    return
+                if fault is ConnectionFault.FALL_SILENT:
+                    await self._send(writer, answers)
+                    while await reader.read(_READ_BYTES):
+                        pass
                     return
                 if answer is not None:
                     if fault is ConnectionFault.CORRUPT_FRAME:

@@ -6,7 +6,7 @@ a fixed width, which protobuf readers must accept; so what comes before a payloa
 has 28: partition id, position in the data file, size, tag hash, time of receipt in ms; big-endian.
 
 A message is written before its index entry, and both before it is acknowledged. So acknowledged messages survive the
-death of the process. The state file holds where the store begins.
+death of the process. The state file holds where the store begins. What a power cut leaves is seen to in `recovery`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ import json
 import logging
 import os
 import shutil
-import struct
 import weakref
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -26,22 +25,14 @@ from numpy.typing import NDArray
 
 from embedded_tubemq.common.catalogue import Catalogue
 from embedded_tubemq.common.refusal import Code, Refusal
+from embedded_tubemq.storage.layout import ENTRY, INDEX_DTYPE, PREFIX_BYTES, encode, read_json, write_atomically
+from embedded_tubemq.storage.recovery import recover
+from tubeclient.errors import ConfigurationError
 from tubeclient.keys import INDEX_ENTRY_BYTES, MAX_STORE_PARTITIONS, StoreBounds
-from tubeclient.wire.payload import checksum
 
-__all__ = ["Appended", "NewMessage", "Pack", "Store", "StoreDirectory", "choose_pack", "write_atomically"]
+__all__ = ["Appended", "NewMessage", "Pack", "Store", "StoreDirectory", "choose_pack"]
 
 _LOG = logging.getLogger(__name__)
-
-INDEX_DTYPE = np.dtype(
-    [("partition", ">i4"), ("position", ">i8"), ("size", ">i4"), ("tag_hash", ">i4"), ("received_ms", ">i8")]
-)
-_ENTRY = struct.Struct(">iqiiq")
-_PREFIX = struct.Struct(">c4sc9sc5sc5sc4s")
-PREFIX_BYTES = _PREFIX.size
-_PREFIX_AFTER_LENGTH = PREFIX_BYTES - 5
-CHECKSUM_BYTE = 16
-"""Position of the checksum's first varint byte in a message's bytes."""
 
 _TUBEMQ_HEADER_BYTES = 52
 FIRST_FETCH_BYTES = 327_680
@@ -92,16 +83,15 @@ class Store:
     def __init__(self, folder: Path, now_ms: int) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self._state_path = folder / "state.json"
+        self.min_offset, self.data_min = self._read_state()
+        """`data_min`: position of the oldest message that is still served; the index may begin before it."""
+        self.min_offset = max(self.min_offset, recover(folder / "index", folder / "data", self.min_offset))
         self._index_fd = os.open(folder / "index", os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
         self._data_fd = os.open(folder / "data", os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
         self.close = weakref.finalize(self, _close_all, self._index_fd, self._data_fd)
         self.close.atexit = False  # a thread may still use them then, and the process closes them anyway
-        self.max_offset = self.data_max = 0
-        self._recover()
-        state = json.loads(self._state_path.read_text()) if self._state_path.exists() else {}
-        self.min_offset = min(state.get("minOffset", 0), self.max_offset)
-        self.data_min = min(state.get("dataMin", 0), self.data_max)
-        """Position of the oldest message that is still served; the index may begin before it."""
+        self.max_offset, self.data_max = os.fstat(self._index_fd).st_size, os.fstat(self._data_fd).st_size
+        self.data_min = min(self.data_min, self.data_max)
         # Message ids are unique within a store and not in order, as in TubeMQ: a counter times an odd number. It starts
         # at the time, and goes on where a store has had more messages than there was time.
         self._last_id = (now_ms << 20) + self.max_offset // INDEX_ENTRY_BYTES
@@ -119,9 +109,9 @@ class Store:
         for message in messages:
             self._last_id += 1
             message_id = self._last_id * _ID_FACTOR & _ID_MASK
-            wire = _encode(message, message_id)
+            wire = encode(message.payload, message.flag, message_id)
             data.append(wire)
-            index.append(_ENTRY.pack(message.partition_id, position, len(wire), message.tag_hash, now_ms))
+            index.append(ENTRY.pack(message.partition_id, position, len(wire), message.tag_hash, now_ms))
             appended.append(Appended(message_id, offset))
             offset += INDEX_ENTRY_BYTES
             position += len(wire)
@@ -195,24 +185,14 @@ class Store:
             file.seek(place)
             file.write(bytes([old ^ 0xFF]))
 
-    def _recover(self) -> None:
-        """Find the ends of both files, and cut off what was not acknowledged: entries that are not whole or have no
-        message, and messages without an entry."""
-        index_size, data_size = os.fstat(self._index_fd).st_size, os.fstat(self._data_fd).st_size
-        self.max_offset = index_size - index_size % INDEX_ENTRY_BYTES
-        while self.max_offset:
-            last = self.entries(self.max_offset - INDEX_ENTRY_BYTES, self.max_offset)[0]
-            self.data_max = int(last["position"]) + int(last["size"])
-            if self.data_max <= data_size:
-                break
-            self.max_offset, self.data_max = self.max_offset - INDEX_ENTRY_BYTES, 0
-        if (self.max_offset, self.data_max) != (index_size, data_size):
-            os.ftruncate(self._index_fd, self.max_offset)
-            os.ftruncate(self._data_fd, self.data_max)
-            _LOG.warning(
-                "store repaired: index %d -> %d bytes, data %d -> %d bytes",
-                *(index_size, self.max_offset, data_size, self.data_max),
-            )
+    def _read_state(self) -> tuple[int, int]:
+        """`min_offset` and `data_min`. Without them, what had expired is served again."""
+        try:
+            state = read_json(self._state_path, "The store begins at its first message again") or {}
+        except ConfigurationError as error:
+            _LOG.warning("%s", error)
+            state = {}
+        return state.get("minOffset", 0), state.get("dataMin", 0)
 
     def _bounded(self, offset: int) -> int:
         return min(offset - offset % INDEX_ENTRY_BYTES, self.max_offset)
@@ -318,45 +298,11 @@ def choose_pack(
     return Pack(starts, starts + sizes, count, int(last["position"]) + int(last["size"]))
 
 
-def write_atomically(path: Path, data: bytes) -> None:
-    """Replace `path` by `data`: every reader sees the old or the new content, also after a crash."""
-    new = path.with_name(path.name + ".new")
-    new.write_bytes(data)
-    os.replace(new, path)
-
-
 def _write_fully(fd: int, data: bytes) -> None:
     """Write all of `data`: a file system that is nearly full takes a part of it first."""
     view = memoryview(data)
     while view:
         view = view[os.write(fd, view) :]
-
-
-def _encode(message: NewMessage, message_id: int) -> bytes:
-    length = len(message.payload)
-    prefix = _PREFIX.pack(
-        b"\x22",  # GetMessageResponseB2C.messages
-        _padded(_PREFIX_AFTER_LENGTH + length, 4),
-        b"\x08",  # messageId
-        _padded(message_id, 9),
-        b"\x10",  # checkSum
-        _padded(checksum(message.payload), 5),
-        b"\x20",  # flag
-        _padded(message.flag & 0xFFFFFFFF, 5),
-        b"\x1a",  # payLoadData
-        _padded(length, 4),
-    )
-    return prefix + message.payload
-
-
-def _padded(value: int, width: int) -> bytes:
-    """`value` as a varint of exactly `width` bytes."""
-    out = bytearray(width)
-    for n in range(width - 1):
-        out[n] = value & 0x7F | 0x80
-        value >>= 7
-    out[width - 1] = value & 0x7F
-    return bytes(out)
 
 
 def _close_all(*fds: int) -> None:

@@ -8,12 +8,12 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta, tzinfo
 from functools import partial
 from typing import Final, TypeVar
-from urllib.parse import urlsplit
 
 from spark_source.offsets.offset_spec import json_object
 from tubeclient.errors import ConfigurationError
 from tubeclient.keys import PartitionKey
 from tubeclient.names import checked_filters, group_name, tag_name, topic_name, why_no_group
+from tubeclient.printable import display_uri
 from tubeclient.settings import parse_master_servers
 from tubeclient.wire.message_time import zone_named
 
@@ -107,10 +107,10 @@ def folder(value: str) -> str:
 def table(value: str) -> str:
     """A table's path or URI, or its name with its schema. A word alone may be meant as either."""
     place = value.strip()
-    if "://" in place and urlsplit(place).password is not None:
+    if display_uri(place) != place:
         raise ValueError(
-            "contains a password, which errors and plans would show; write the bare URI, and give access with settings"
-            " of Spark"
+            "contains a password or a query, which errors and plans would show; write the bare URI, and give access"
+            " with settings of Spark"
         )
     if "/" in place or "." in place.strip("."):
         return place
@@ -122,8 +122,7 @@ def table(value: str) -> str:
 def location(value: str) -> str:
     """A folder's path or URI without credentials: Spark shows it in plans."""
     bare = folder(value)
-    found = urlsplit(bare)
-    if found.scheme and (found.password is not None or found.query):
+    if display_uri(bare) != bare:
         raise ValueError(
             "contains a password or a query, which plans would show; write the bare URI, and give access with "
             "storageOption.*"

@@ -43,7 +43,16 @@ def test_uris_are_shown_without_their_secrets() -> None:
     assert display_uri("s3://user:pw@host/path?sig=1#f") == "s3://host/path"
     assert display_uri("/some/where") == "/some/where"
     assert display_uri("s3a://KEY:the/se/cret+=@lake/t") == "s3a://lake/t"  # Hadoop takes such ones
+    assert display_uri("s3a://KEY:80/cret@lake/t") == "s3a://lake/t"  # a bucket has no port
+    assert display_uri("s3a://KEY:s e@cr?et@lake/t") == "s3a://***"  # it could be another bucket's query
+    assert display_uri("wasbs://u:p@w@host/t?sig=a") == "wasbs://host/t"
+    assert display_uri("https://host/t?sig=a:b@c") == "https://***"
+    assert display_uri("https://token@host/t") == "https://host/t"
     assert display_uri("hdfs://nn:8020/who@where/t") == "hdfs://nn:8020/who@where/t"
+    assert display_uri("abfss://box@host/t") == "abfss://box@host/t"  # a container is no user
+    assert display_uri("delta.`abfss://box@host/t`") == "delta.`abfss://box@host/t`"
+    assert display_uri("delta.`s3a://KEY:80/cret@lake/t`") == "delta.`s3a://lake/t`"
+    assert scrub("no 's3a://KEY:80/c@t@lake/t?sig=1', nor b", {}) == "no 's3a://lake/t', nor b"
     assert scrub("no s3a://KEY:the/se/cret@lake/t there", {}) == "no s3a://lake/t there"
     assert scrub("cannot reach s3://u:pw@h/p?sig=1", {}, "s3://u:pw@h/p?sig=1") == "cannot reach s3://h/p"
 

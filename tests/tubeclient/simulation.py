@@ -288,13 +288,23 @@ class Simulation:
         with contextlib.suppress(StandbyRefusal):
             self._servers[send.address].handle(send.method, request, int(self.now_ms))
 
+    def _no_answer(self, address: str) -> _Answer:
+        """In time; then its client ends the connection."""
+        silent = self._connections.get(address)
+
+        def give_up() -> None:
+            if self._connections.get(address) == silent:
+                self.disconnect(address)
+
+        self._at(self.now_ms + RPC_TIMEOUT_MS, give_up)
+        return _Answer(self.now_ms + RPC_TIMEOUT_MS, None, DeadlineExceeded("no answer", address=address))
+
     def _answer(self, effect: Send) -> _Answer:
         draw = self.random.random
-        late = DeadlineExceeded("no answer", address=effect.address)
         lost = self._to_lose.get(effect.method)
         lost_answer = lost.pop(0) if lost else None
         if lost_answer is False or draw() < self.weather.lose_request:
-            return _Answer(self.now_ms + RPC_TIMEOUT_MS, None, late)
+            return self._no_answer(effect.address)
         # Through the bytes, so that what could not be sent is not sent here either.
         request = type(effect.request).FromString(effect.request.SerializeToString())
         arrival = self.now_ms + self.weather.latency_ms * (0.5 + draw())
@@ -303,7 +313,7 @@ class Simulation:
         except StandbyRefusal as refusal:
             return _Answer(arrival, None, StandbyMaster("corerpc.exception.StandbyException", str(refusal)))
         if lost_answer or draw() < self.weather.lose_answer:
-            return _Answer(self.now_ms + RPC_TIMEOUT_MS, None, late)
+            return self._no_answer(effect.address)
         if effect.parse is not None:
             data = response.SerializeToString()
             response = effect.parse(Part(data, 0, len(data)))

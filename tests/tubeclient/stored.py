@@ -30,9 +30,9 @@ class Record(NamedTuple):
 
 
 def records_of(store: Store, start: int = 0, end: int = 1 << 40) -> list[Record]:
-    """The messages whose offsets are in a range, without those that expired."""
+    """The messages whose offsets are in a range, without those that expired or that a disk lost."""
     entries = store.entries(start, end)
-    there = (entries["position"] >= store.data_min).nonzero()[0]
+    there = ((entries["position"] >= store.data_min) & (entries["size"] > 0)).nonzero()[0]
     kept = entries[there]
     starts = kept["position"].astype(int)
     pack = Pack(starts, starts + kept["size"], len(entries), None)

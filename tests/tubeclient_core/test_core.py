@@ -5,7 +5,6 @@ from __future__ import annotations
 import pickle
 import struct
 from collections.abc import Callable
-from itertools import starmap
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -16,7 +15,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from embedded_tubemq import EmbeddedTubeMQ, NewMessage, TopicConfig
-from embedded_tubemq.storage.store import _encode
+from embedded_tubemq.storage.layout import encode
 from spark_source.options.source_options import ATTRIBUTES, RowOptions
 from spark_source.plan.read_task import OffsetRule
 from spark_source.read.arrow import PackDecoder
@@ -63,7 +62,7 @@ def messages(draw: st.DrawFn) -> TransferedMessage:
     )
 
 
-PADDED = st.builds(NewMessage, st.just(0), payloads(), st.integers(0, 3)).map(lambda one: (one, 7))
+PADDED = st.builds(encode, payloads(), st.integers(0, 3), st.just(7))
 """As the embedded broker writes them, with numbers of a fixed width."""
 
 
@@ -75,7 +74,7 @@ def answers(draw: st.DrawFn) -> bytes:
             setattr(answer, name, draw(st.integers(-1, 1 << 40)))
     if draw(st.booleans()):
         answer.errMsg = draw(st.text(max_size=5))
-    return answer.SerializeToString() + b"".join(starmap(_encode, draw(st.lists(PADDED, max_size=3))))
+    return answer.SerializeToString() + b"".join(draw(st.lists(PADDED, max_size=3)))
 
 
 # Field 4 as a number, a group, a message with one field twice, a varint that is longer than it need be, one that is too

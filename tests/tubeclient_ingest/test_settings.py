@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -149,10 +150,13 @@ def test_what_is_needed_and_not_given_is_listed() -> None:
 
 
 def test_a_password_in_a_place_is_refused_and_not_shown() -> None:
-    for name in ("target", "bad_records"):
+    secrets = ("s3a://key:very-secret@bucket/t", "s3a://key:80/very-secret@bucket/t", "wasbs://b@c/t?sig=very-secret")
+    for name, place in product(("target", "bad_records", "offsets_table"), secrets):
         with pytest.raises(ConfigurationError, match="contains a password") as caught:
-            load_settings(None, {**NEEDED, name: "s3a://key:very-secret@bucket/t"})
+            load_settings(None, {**NEEDED, name: place})
         assert "very-secret" not in str(caught.value)
+    kept = "abfss://box@account/t"
+    assert load_settings(None, {**NEEDED, "target": kept}).target == kept
 
 
 def test_blanks_around_a_place_do_not_make_another_place() -> None:

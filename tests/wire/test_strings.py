@@ -35,6 +35,8 @@ HUGE = "9" * 5_000
     [
         ("1:10.0.0.1: ", False, BrokerInfo(1, "10.0.0.1", 8123)),  # a master writes a blank for the default port
         ("1:10.0.0.1: ", True, BrokerInfo(1, "10.0.0.1", 8124)),
+        ("1:[::1]:9000", False, BrokerInfo(1, "::1", 9000)),
+        ("1:fe80::7: ", False, BrokerInfo(1, "fe80::7", 8123)),  # as Apache's master writes what its settings have
         ("2130706433:broker-a.example:9000", True, BrokerInfo(2130706433, "broker-a.example", 9000)),
     ],
 )
@@ -72,7 +74,18 @@ def producer_layouts(text: str) -> object:
 @pytest.mark.parametrize(
     ("parse", "text"),
     [
-        *((parse_broker, text) for text in ("1:host:1:2", "1:host:x", "1: :8123", "1:host:65536", f"{HUGE}:host:1")),
+        *(
+            (parse_broker, text)
+            for text in (
+                "1:host:1:2",
+                "1:::host:1",
+                "1:[::1:1",
+                "1:host:x",
+                "1: :8123",
+                "1:host:65536",
+                f"{HUGE}:host:1",
+            )
+        ),
         *((parse_subscription, text) for text in ("1:h:1", "1:h:1#t", "1:h:1#t:x", "1:h:1#:0", "#t:1")),
         *((parse, text) for parse in (consumer_layouts, producer_layouts) for text in ("", "#1:1:1:1", "t#1:x:1:1")),
         # More partitions than a store has ids, and than anybody has.

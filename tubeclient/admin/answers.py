@@ -18,6 +18,7 @@ from tubeclient.keys import (
     StoreKey,
     TopicLayout,
     is_int32,
+    joined_address,
     rows_behind,
 )
 
@@ -109,7 +110,7 @@ class BrokerState:
     @property
     def web_address(self) -> str:
         """ "host:port" of its HTTP interface."""
-        return f"{self.info.host}:{self.web_port}"
+        return joined_address(self.info.host, self.web_port)
 
     @property
     def is_in_service(self) -> bool:

@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from itertools import compress, repeat
+from math import inf
 from typing import Any, TypeAlias, TypeVar
 
 from tubeclient.errors import ConnectError, ConnectionLost, ProtocolError, TransportError, TubeError
@@ -28,6 +29,8 @@ _log = logging.getLogger(__name__)
 
 _numbers = itertools.count(1)
 _JOIN_SECONDS = 5.0
+_SLACK_SECONDS = 0.05
+"""Between the moments from which a caller and a connection count."""
 _MANY_WAITING = 100
 _GATHER_SECONDS = 0.0005
 """A pause between reads while many answers are awaited: more come in each, for up to 7 % less CPU time."""
@@ -88,6 +91,7 @@ class Connection(ProcessBound):
         """Unique among the connections of the process."""
         self._tls = tls is not None
         self._answered = False
+        self._in_vain_since = inf  # by time.monotonic(): an answer is awaited, and none came that was
         self._stream = _open(address, tls, connect_timeout_ms, send_timeout_ms)
         self._serials = itertools.count(1)
         self._lock = threading.Lock()
@@ -136,6 +140,7 @@ class Connection(ProcessBound):
             if self._end is not None:
                 kind = ConnectError if isinstance(self._end, ConnectError) else ConnectionLost
                 raise kind(f"the connection to {self.address} is closed: {self._end}", address=self.address)
+            self._in_vain_since = min(self._in_vain_since, time.monotonic())
             self._waiting.update(zip(serials, zip(repeat(receive), requests), strict=True))
         try:
             with self._write_lock:
@@ -164,6 +169,12 @@ class Connection(ProcessBound):
         """End the connection from any thread, without waiting for its own. Pending answers, and a send that is held
         up, fail with ConnectionLost."""
         self._finish(ConnectionLost(f"the connection to {self.address} was ended here: {why}", address=self.address))
+
+    def give_up_if_silent(self, seconds: float) -> None:
+        """Call it when an answer is late. Breaks off if none in time came for so long: the way may be cut or clogged,
+        and the next request takes another. The server may still carry out what was asked."""
+        if time.monotonic() - self._in_vain_since > seconds - _SLACK_SECONDS:
+            self.break_off("it brought no answer in time")
 
     def _read(self) -> None:
         decoder = FrameDecoder()
@@ -201,6 +212,8 @@ class Connection(ProcessBound):
         nobody = _drop, self.address
         with self._lock:
             found = [self._waiting.pop(serial, nobody) for serial, _ in frames]
+            if any(one is not nobody for one in found):
+                self._in_vain_since = time.monotonic() if self._waiting else inf
         for receive in {receive for receive, _ in found}:  # one, nearly always
             mine = [of == receive for of, _ in found]
             receive([request for _, request in compress(found, mine)], [stream for _, stream in compress(frames, mine)])

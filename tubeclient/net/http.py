@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from tubeclient.errors import ConfigurationError, ProtocolError, RemoteError, StandbyMaster, TransportError
+from tubeclient.keys import joined_address
 from tubeclient.net.connection import split_address
 
 _HEADERS: Final = {"Content-Type": "application/x-www-form-urlencoded", "Connection": "close"}
@@ -154,5 +155,4 @@ def server_url(url: str, port: int, whose: str) -> tuple[bool, str, str]:
         raise ConfigurationError(
             f"the address of InLong's {whose} must be as http://host:{port}, without user and query"
         )
-    host = f"[{host}]" if ":" in host else host
-    return is_tls, f"{host}:{given or (443 if is_tls else port)}", parts.path.rstrip("/")
+    return is_tls, joined_address(host, given or (443 if is_tls else port)), parts.path.rstrip("/")

@@ -25,6 +25,7 @@ from tubeclient.flows.effects import (
     Ticket,
     WallClock,
 )
+from tubeclient.net.connection import Connection
 from tubeclient.net.pool import ConnectionPool
 from tubeclient.net.waiting import Alarm, Bell
 from tubeclient.wire.envelope import Part, decode_response, encode_request, parse_message
@@ -39,7 +40,7 @@ _ENDS_OF_STEPS = (Send, Receive, Emit, SendAll, Sleep)
 class Pending(NamedTuple):
     """A ticket of this runner: an answer that is due by `deadline`."""
 
-    address: str
+    connection: Connection
     method: Method
     parse: Callable[[Part], Any] | None
     future: Future[Frame]
@@ -175,31 +176,33 @@ class FlowRunner:
         limits_ms = [round(self._pool.settings.rpc_timeout_ms * send.time_share) for send in sends]
         streams = [_stream(send, limit_ms) for send, limit_ms in zip(sends, limits_ms, strict=True)]
         now = time.monotonic()  # after connecting
-        futures = self._pool.get(address, min(limits_ms)).submit_many(streams)
+        connection = self._pool.get(address, min(limits_ms))
+        futures = connection.submit_many(streams)
         tickets: list[Ticket] = []
         for send, limit_ms, future in zip(sends, limits_ms, futures, strict=True):
             if send.signal:
                 future.add_done_callback(partial(_notify, self._monitor, send.signal))
             deadline = now + limit_ms / 1000
-            tickets.append(Ticket(Pending(address, send.method, send.parse, future, limit_ms, deadline)))
+            tickets.append(Ticket(Pending(connection, send.method, send.parse, future, limit_ms, deadline)))
         return tickets
 
     def _receive(self, ticket: Ticket) -> Any:
         pending = cast(Pending, ticket)
+        address = pending.connection.address
         self._awaited = pending.future
         try:
             if self._stopped is not None:
                 raise self._stopped
             answer = pending.future.result(max(0.0, pending.deadline - time.monotonic()))
         except CancelledError:
-            raise self._stopped or ConnectionLost(f"{pending.address}: given up", address=pending.address) from None
+            raise self._stopped or ConnectionLost(f"{address}: given up", address=address) from None
         except TimeoutError as error:
             if isinstance(error, TubeError):
                 raise
             pending.future.cancel()
+            pending.connection.give_up_if_silent(pending.timeout_ms / 1000)
             raise DeadlineExceeded(
-                f"{pending.address} did not answer {pending.method.name} within {pending.timeout_ms} ms",
-                address=pending.address,
+                f"{address} did not answer {pending.method.name} within {pending.timeout_ms} ms", address=address
             ) from None
         finally:
             self._awaited = None
@@ -207,11 +210,11 @@ class FlowRunner:
             part = decode_response(answer.stream, pending.method.spec.method_id)
             return pending.parse(part) if pending.parse else parse_message(pending.method.spec.response, part.data)
         except RemoteError as error:
-            raise type(error)(error.exception_name, error.text, address=pending.address) from None
+            raise type(error)(error.exception_name, error.text, address=address) from None
         except ConnectionLost as error:
-            raise ConnectionLost(f"{pending.address}: {error}", address=pending.address) from None
+            raise ConnectionLost(f"{address}: {error}", address=address) from None
         except ProtocolError as error:
-            raise ProtocolError(f"{pending.address} answered {pending.method.name} with {error}") from error
+            raise ProtocolError(f"{address} answered {pending.method.name} with {error}") from error
 
 
 def _notify(monitor: Monitor, signal: str, _: object) -> None:

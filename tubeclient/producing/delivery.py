@@ -243,9 +243,10 @@ class Delivery:
                     self._failed(one, number, _fault(error, address))
 
     def _end_late(self, late: Sequence[tuple[InFlight, int]]) -> None:
-        """End attempts that are late, and connections where nobody wants any more what is being written: it would hold
-        up all that comes after it."""
+        """End attempts that are late, and connections that brought no answer meanwhile, or where nobody wants any more
+        what is being written: it would hold up all that comes after it."""
         stuck: set[Connection | None] = set()
+        silent: set[Connection] = set()
         for one, number in late:
             if one.connection is None:
                 text = f"it waited too long in the queue to {one.tried}"
@@ -254,6 +255,7 @@ class Delivery:
                 text = f"it took too long to write it to {one.tried}"
             else:
                 one.connection.forget(one.serial)
+                silent.add(one.connection)
                 text = f"no answer in time to a message sent to {one.tried}"
             self._failed(one, number, DeadlineExceeded(text))
         if stuck:
@@ -261,6 +263,8 @@ class Delivery:
                 stuck -= {one.connection for one in self._on_the_way if not one.rests and one.serial is None}
         for connection in filter(None, stuck):
             connection.break_off("what was written to it took too long")
+        for connection in silent:
+            connection.give_up_if_silent(self._answer_seconds)
 
     def _give_up_all(self) -> None:
         with self.lock:

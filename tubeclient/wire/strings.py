@@ -6,6 +6,7 @@ For the default port masters write a single blank. Two lists have stores and par
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from ipaddress import IPv6Address
 
 from tubeclient.errors import ProtocolError
 from tubeclient.keys import MAX_STORE_PARTITIONS, MAX_STORES, BrokerInfo, PartitionKey, TopicLayout, is_int32
@@ -22,14 +23,19 @@ all memory."""
 
 
 def parse_broker(text: str, *, tls: bool = False) -> BrokerInfo:
-    """Parse "brokerId:host:port"; a blank port means the default."""
-    parts = text.split(":")
-    if len(parts) != 3 or not is_int32(parts[0]) or not parts[1].strip():
-        raise ProtocolError(f"{text!r} does not describe a broker")
-    port = parts[2].strip() or str(DEFAULT_BROKER_TLS_PORT if tls else DEFAULT_BROKER_PORT)
+    """Parse "brokerId:host:port"; a blank port means the default. An IPv6 address may be in brackets."""
+    broker_id, _, place = text.partition(":")
+    host, _, port = place.rpartition(":")
+    host = host[1:-1] if host.startswith("[") and host.endswith("]") else host.strip()
+    try:
+        if not is_int32(broker_id) or not host or (":" in host and not IPv6Address(host)):
+            raise ValueError
+    except ValueError:
+        raise ProtocolError(f"{text!r} does not describe a broker") from None
+    port = port.strip() or str(DEFAULT_BROKER_TLS_PORT if tls else DEFAULT_BROKER_PORT)
     if not is_int32(port) or not 0 < int(port) < 65536:
         raise ProtocolError(f"{text!r} does not describe a broker: its port is not a number from 1 to 65535")
-    return BrokerInfo(int(parts[0]), parts[1].strip(), int(port))
+    return BrokerInfo(int(broker_id), host, int(port))
 
 
 def encode_consumer_layouts(layouts: Iterable[TopicLayout]) -> list[str]:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import errno
 import os
-import shutil
 from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-from embedded_tubemq.storage.store import INDEX_DTYPE, PREFIX_BYTES, NewMessage, Store, choose_pack
+from embedded_tubemq.storage.layout import INDEX_DTYPE, PREFIX_BYTES
+from embedded_tubemq.storage.store import NewMessage, Store, choose_pack
 from tests.embedded_tubemq.machines import START_MS
 from tests.tubeclient.stored import records_of
 from tubeclient.wire.payload import checksum
@@ -81,35 +81,6 @@ def test_retention_survives_and_never_goes_back_or_beyond_the_end(folder: Path) 
     assert store.bounds == (10 * UNIT, 10 * UNIT)
     assert store.data_min == store.data_max
     store.close()
-
-
-@settings(max_examples=80, deadline=None)
-@given(lost_data=st.integers(0, 500), lost_index=st.integers(0, 280), more=st.binary(max_size=60))
-def test_any_pair_of_cuts_leaves_whole_messages_and_the_right_ones(
-    tmp_path_factory: pytest.TempPathFactory, lost_data: int, lost_index: int, more: bytes
-) -> None:
-    """Data is written first: what has an entry was there whole, unless the disk lost it."""
-    folder = tmp_path_factory.mktemp("cuts")
-    store = Store(folder, START_MS)
-    store.append_all((NewMessage(0, body) for body in EXPECTED), START_MS)
-    ends = [int(entry["position"] + entry["size"]) for entry in store.entries(0, store.max_offset)]
-    store.close()
-    data_bytes, index_bytes = max(0, ends[-1] - lost_data), 10 * UNIT - lost_index
-    os.truncate(folder / "data", data_bytes)
-    os.truncate(folder / "index", index_bytes)
-    left = min(sum(end <= data_bytes for end in ends), index_bytes // UNIT)
-    if lost_data == 0:
-        with (folder / "data").open("ab") as file:
-            file.write(more)  # a message that was being written
-    for _ in range(2):
-        store = Store(folder, START_MS)
-        assert payloads(store) == EXPECTED[:left]
-        store.close()
-    store = Store(folder, START_MS)
-    assert store.append_all([NewMessage(0, b"next")], START_MS)[0].index_offset == left * UNIT
-    assert served(store, 0) == [*EXPECTED[:left], b"next"]
-    store.close()
-    shutil.rmtree(folder)
 
 
 @pytest.mark.parametrize("full", ["data", "index"])

@@ -96,6 +96,7 @@ def test_assign_names_partitions_and_with_them_the_topics() -> None:
         ({"offsetstable": "mydb.offsets"}, "option offsetsTable is 'mydb.offsets', without a slash"),
         ({"offsetstable": "s3://me:hunter2@lake/o"}, "option offsetsTable contains a password or a query"),
         ({"offsetstable": "https://a/b?sig=hunter2"}, "option offsetsTable contains a password or a query"),
+        ({"offsetstable": "s3a://me:hunter2/80/x@lake/o"}, "option offsetsTable contains a password or a query"),
         ({"failondataloss": "yes"}, "option failOnDataLoss is 'yes'; write true or false"),
         ({"messagetimezone": "Mars/North"}, "messageTimeZone is not usable: 'Mars/North' is not a time zone"),
         ({"filters": "[]"}, "option filters is '..'; write tags separated by commas, or JSON"),
