@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import code
 import re
 from pathlib import Path
 
@@ -29,6 +30,22 @@ def test_the_examples_of_the_clients_page_run() -> None:
     assert len(blocks) >= 6
     found = run_python("-c", "\n".join(blocks), timeout=120)
     assert found.returncode == 0, found.stderr
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
+def test_what_a_page_shows_can_be_pasted_into_pythons_prompt(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """There a blank line ends a block, and nothing else does."""
+    for text in re.findall(r"```python\n([^.].*?)```", path.read_text(encoding="utf-8"), re.DOTALL):
+        prompt = Prompt()
+        assert [prompt.push(line) for line in [*text.splitlines(), ""]][-1] is False, text
+    assert capsys.readouterr().err == ""
+
+
+class Prompt(code.InteractiveConsole):
+    """Takes lines as Python's prompt does, and runs none."""
+
+    def runcode(self, code: object) -> None:
+        pass
 
 
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
