@@ -46,7 +46,7 @@ simulate: $(STAMPS)/packages ## Run source, offsets table and ingest in virtual 
 	$(BIN)/python -m tests.simulation --seeds $(SEEDS) --start $(START)
 
 # Each tier has the tests of the one before. Many of the first wait for a socket: two cores take six processes.
-test-fast: $(STAMPS)/packages $(STAMPS)/core $(STAMPS)/protoc ## Three minutes: the tests that need neither Spark nor Apache's servers
+test-fast: $(STAMPS)/packages $(STAMPS)/core $(STAMPS)/protoc ## Three minutes on two cores: the tests that need neither Spark nor Apache's servers
 	$(BIN)/python -m pytest $(PARALLEL) -n 6 --dist loadfile --hypothesis-profile fast -m "not nightly and not spark and not apache" $(PYTEST_ARGS)
 
 # One process has the Spark session, one Apache's servers, and all have the rest.
@@ -57,13 +57,13 @@ test: setup ## A quarter of an hour: each guarantee once; before a change is mer
 test-all: setup-all ## An hour: all tests, storms and seeds too
 	$(BIN)/python -m pytest $(PARALLEL) -n 2 --dist loadfile $(PYTEST_ARGS)
 
-lint: $(STAMPS)/packages ## Check for likely mistakes and security holes, and for the common style
+lint: $(BIN)/ruff ## Check for likely mistakes and security holes, and for the common style
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	@if command -v actionlint >/dev/null; then actionlint; fi
 	@if ! command -v cargo >/dev/null; then $(WITHOUT_CARGO); else cd tubeclient_core && cargo fmt --check && cargo clippy --quiet --release --locked -- -D warnings; fi
 
-format: $(STAMPS)/packages ## Bring the code into the common style
+format: $(BIN)/ruff ## Bring the code into the common style
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 	@if command -v cargo >/dev/null; then cd tubeclient_core && cargo fmt; fi
@@ -135,6 +135,11 @@ $(STAMPS)/packages: setup.py pyproject.toml tubeclient/_version.py
 	$(if $(LOCKED),$(BIN)/python -m pip install --quiet --require-hashes --requirement requirements-dev.lock)
 	@set -o pipefail; $(BIN)/python -m pip install --no-color $(if $(LOCKED),--no-build-isolation --no-deps) -e '.[all]' | sed -un -e 's/^ *Downloading \([^ ]*\) \((.* MB)\).*/  \1 \2/p' -e 's/^Building wheels.*: /  building /p' -e 's/^Installing .*/  installing all: a minute or two/p'
 	@mkdir -p $(STAMPS) && touch $@
+
+# Alone, where the packages are not there yet.
+$(BIN)/ruff:
+	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet "$$(grep -o '^ruff==[^ ]*' requirements-dev.lock)"
 
 # `pip install .` never needs a compiler: the core is a package of its own.
 $(STAMPS)/core: $(STAMPS)/packages $(wildcard tubeclient_core/*.toml tubeclient_core/src/*.rs)

@@ -144,7 +144,7 @@ class Job(Child):
         for event in events[self._told :]:
             behind = "unknown" if event["rows_behind"] is None else f"at most {event['rows_behind']:,}"
             say(
-                f"  commit {event['sequence']}: {event['rows']:,} records, {event['bad_rows']:,} of them bad; messages"
+                f"  commit {event['sequence']}: {event['rows']:,} rows and {event['bad_rows']:,} bad records; messages"
                 f" behind: {behind}"
             )
         self._told = len(events)

@@ -53,7 +53,7 @@ COLUMNS: Final = (
     Column("kind", "string"),
     Column("brokerId", "integer"),
     Column("topic", "string"),
-    Column("partitionId", "integer"),
+    Column("partition", "integer"),
     Column("nextOffset", "long"),
     Column("endOffset", "long", nullable=True),
     Column("lag", "long", nullable=True),

@@ -55,8 +55,10 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> ByGroup | No
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Gives each test its tier, and the run its order."""
+    """Gives each test its marks, and the run its order."""
     for item in items:
+        if "delta_spark" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.spark)
         if is_nightly(item):
             item.add_marker(pytest.mark.nightly)
     items.sort(key=rank_of)

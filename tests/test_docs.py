@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import code
 import re
 from pathlib import Path
 
@@ -29,6 +30,22 @@ def test_the_examples_of_the_clients_page_run() -> None:
     assert len(blocks) >= 6
     found = run_python("-c", "\n".join(blocks), timeout=120)
     assert found.returncode == 0, found.stderr
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
+def test_what_a_page_shows_can_be_pasted_into_pythons_prompt(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """There a blank line ends a block, and nothing else does."""
+    for text in re.findall(r"```python\n([^.].*?)```", path.read_text(encoding="utf-8"), re.DOTALL):
+        prompt = Prompt()
+        assert [prompt.push(line) for line in [*text.splitlines(), ""]][-1] is False, text
+    assert capsys.readouterr().err == ""
+
+
+class Prompt(code.InteractiveConsole):
+    """Takes lines as Python's prompt does, and runs none."""
+
+    def runcode(self, code: object) -> None:
+        pass
 
 
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
@@ -63,7 +80,9 @@ def test_the_merge_tier_has_a_test_of_each_guarantee() -> None:
 
 def in_merge_tier(place: str, name: str) -> bool:
     """Whether `make test` surely runs this test of this file, from what the file says."""
-    if re.search(rf"pytest\.mark\.({'|'.join(HEAVY)})\b", (ROOT / "tests" / place).read_text(encoding="utf-8")):
+    if re.search(
+        rf"\bdelta_spark\b|\bpytest\.mark\.({'|'.join(HEAVY)})\b", (ROOT / "tests" / place).read_text(encoding="utf-8")
+    ):
         return any(name.startswith(kept.partition("[")[0]) for kept in MERGE.get(place, ()))
     return not place.startswith(NIGHTLY)
 
@@ -73,6 +92,12 @@ def test_the_tiers_name_tests_that_exist() -> None:
         text = (ROOT / "tests" / place).read_text(encoding="utf-8")
         assert all(f"def {name.partition('[')[0]}" in text for name in names if name), place
     assert all((ROOT / "tests" / place).exists() for place in (*LONG, *NIGHTLY))
+
+
+def test_whatever_starts_spark_has_its_mark(request: pytest.FixtureRequest) -> None:
+    """Or `make test-fast` would start it."""
+    users = [item for item in request.session.items if "delta_spark" in getattr(item, "fixturenames", ())]
+    assert [item.nodeid for item in users if item.get_closest_marker("spark") is None] == []
 
 
 def test_the_index_names_each_page() -> None:

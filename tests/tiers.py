@@ -174,8 +174,7 @@ def is_nightly(item: pytest.Item) -> bool:
     place = _place(item)
     if place.startswith(NIGHTLY):
         return True
-    starts_spark = "delta_spark" in getattr(item, "fixturenames", ())
-    if not (starts_spark or any(item.get_closest_marker(mark) for mark in HEAVY)):
+    if not any(item.get_closest_marker(mark) for mark in HEAVY):
         return False
     return not item.name.startswith(MERGE.get(place, ()))
 

@@ -22,7 +22,8 @@ COMPILER = ("grpcio-tools==1.62.3", "setuptools<81")  # grpc_tools imports pkg_r
 def ensure_compiler() -> Path:
     """Install the pinned compiler into its folder, once, and return that folder."""
     if not (COMPILER_DIR / "grpc_tools").is_dir():
-        command = [sys.executable, "-m", "pip", "install", "--quiet", "--target", str(COMPILER_DIR), *COMPILER]
+        pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-warn-conflicts"]
+        command = [*pip, "--target", str(COMPILER_DIR), *COMPILER]
         subprocess.run(command, check=True, timeout=600)
     return COMPILER_DIR
 

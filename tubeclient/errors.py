@@ -278,7 +278,10 @@ class NodeIdConflict(StatusError):
     """430: a live client of the group has this nodeId."""
 
     condition = "NODE_OCCUPIED"
-    advice = "Another live client holds this node of the group, for example a second query; stop it, or use another"
+    advice = (
+        "Another live client holds this node of the group, for example a second query or job; stop it, or use another"
+        " group"
+    )
 
 
 class TopicNotDeployed(StatusError):

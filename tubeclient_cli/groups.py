@@ -104,9 +104,9 @@ def show_group(group: _Group, master_servers: Masters, option: FurtherOptions = 
     5 s, so what is shown may be some seconds old. A store's partitions share
     its index, so the rows of one partition are an upper bound.
 
-    A group with an offsets table, as of `tubeclient ingest`, goes by the
-    table: its position here is old, or the group has none. `tubeclient
-    offsets show` shows its position and its lag.
+    A group with an offsets table goes by the table, and `tubeclient ingest`
+    by its target: the position here is old, or there is none. `tubeclient
+    offsets show` shows a table's position and lag.
 
     Example:
 
@@ -184,8 +184,9 @@ def _print(shown: Mapping[str, Any]) -> None:
         console.print(f"messages behind in all, as of the brokers, at most: {shown['rowsBehindAtMost']:,}")
     else:
         console.print(
-            f"no broker has a position of group {shown['group']}; `tubeclient offsets show` has those of a query or an "
-            "ingest job",
+            f"no broker has a position of group {shown['group']}. A query or an ingest job with an offsets table has it"
+            " there: `tubeclient offsets show`. A job without one has it in its target: endOffsets in the userMetadata"
+            " of the newest commit",
             soft_wrap=True,
         )
     if shown["beyondEnd"]:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import inspect
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from dataclasses import fields
 from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -51,6 +53,8 @@ class Ingest:
         **given: Any,
     ) -> None:
         """`settings` are all arguments as one; `stop` ends a run as the method does."""
+        if spark is None:
+            raise ConfigurationError("spark is None; give a SparkSession, as that of pyspark_tubeclient.session()")
         self._spark = spark
         self.settings = load_settings(None, given) if settings is None else settings
         self._stops_from_outside = stop is not None
@@ -210,7 +214,7 @@ class Ingest:
             case Round():
                 self._last = event
                 self._count += 1
-                self._status = f"{event.total_rows:,} rows, messages behind: {_behind(event.rows_behind)}"
+                self._status = f"{event.total_rows:,} rows written, messages behind: {_behind(event.rows_behind)}"
 
     def _repr_html_(self) -> str:
         """For notebooks: where it stands, and the last round."""
@@ -221,6 +225,17 @@ class Ingest:
             behind = _behind(one.rows_behind)
             rows.append((one.time, f"{one.rows:,}", f"{one.bad_rows:,}", f"{one.rows_per_second:,.0f}", behind))
         return html_table(title, columns, rows, count=len(rows))
+
+
+def _signature() -> inspect.Signature:
+    """For help and completion: each setting by its name, instead of `given`."""
+    *own, _ = inspect.signature(Ingest).parameters.values()
+    how = inspect.Parameter.KEYWORD_ONLY
+    named = [inspect.Parameter(one.name, how, default=None, annotation=one.type) for one in fields(IngestSettings)]
+    return inspect.Signature([*own, *named])
+
+
+Ingest.__signature__ = _signature()  # type: ignore[attr-defined]
 
 
 def _behind(rows: int | None) -> str:

@@ -23,7 +23,7 @@ class Written(NamedTuple):
     sequence: int
     """The number of the checkpoint's commit."""
     rows: int | None
-    """Bad records included; None if the history does not say."""
+    """Without bad records; None if the history does not say."""
     bad: int
     others: int
     """Rows that change nothing in a table of the newest state."""
@@ -64,9 +64,8 @@ class OneTable:
         # Partitions that left the cluster leave the offsets. If the name returns, it begins anew.
         ends = self.checkpoint.state.ends.without(start.keys() - end.keys()).merge(end)
         counted = self.checkpoint.write(rows, ends)
-        added = self.checkpoint.state.rows
-        rows_of_round = None if added is None else added + counted.bad
-        return Written(self.checkpoint.state.sequence, rows_of_round, counted.bad, counted.others)
+        state = self.checkpoint.state
+        return Written(state.sequence, state.rows, counted.bad, counted.others)
 
     def writers(self) -> Iterator[Writer]:
         """The writers of all tables that are there, for retries. ConfigurationError for one that is not."""

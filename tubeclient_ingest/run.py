@@ -62,6 +62,7 @@ class Round:
     sequence: int
     """The group's number of its commit to the target."""
     rows: int
+    """Written to the target."""
     total_rows: int
     """Of this run, including this round."""
     seconds: float
@@ -70,7 +71,7 @@ class Round:
     rows_behind: int | None
     """Upper bound of the rows left to read; exact if all partitions of each store have the same offset."""
     bad_rows: int = 0
-    """How many of `rows` are bad records."""
+    """Beside `rows`: bad records."""
     total_bad_rows: int = 0
     """Of this run, including this round."""
     total_other_rows: int = 0
@@ -82,6 +83,7 @@ class IngestSummary:
     """What a run did."""
 
     rows: int
+    """Written to the target."""
     rounds: int
     seconds: float
     rows_behind: int | None
@@ -89,7 +91,7 @@ class IngestSummary:
     stopped: bool
     """True if it was asked to stop, False if it ended by itself."""
     bad_rows: int = 0
-    """How many of `rows` are bad records."""
+    """Beside `rows`: bad records."""
     other_rows: int = 0
     """Beside `rows`, with a key: records that change no row, such as DDL and heartbeats."""
 
@@ -216,7 +218,7 @@ class Run:
             behind = planner.reported_latest()
             self._complete(
                 written,
-                planned if written.rows is None else written.rows,
+                planned - written.bad if written.rows is None else written.rows,
                 None if behind is None else rows_behind(Offsets.from_dict(behind), last),
                 time.monotonic() - began,
             )
@@ -256,7 +258,8 @@ class Engine:
         with own_session(spark, {**MEANING, **writing_confs(), SESSION_ZONE: settings.zone}) as own:
             yield cls(own)
 
-    def planner(self, options: SourceOptions) -> StreamPlanner:
+    @staticmethod
+    def planner(options: SourceOptions) -> StreamPlanner:
         cluster = TubeCluster(client_settings(options), options)
         return StreamPlanner(options, cluster, ProgressTable(options))
 

@@ -237,14 +237,14 @@ class StreamTables:
             done = dict(zip((one.name for one in mine), self._at_once(write, mine), strict=True))
         for fatal in [found for kind in _FATAL for found in done.values() if isinstance(found, kind)]:
             raise fatal  # another run goes on, or this one looks once more
-        received = bad = same = 0
+        good = bad = same = 0
         for name, found in done.items():
             if isinstance(found, Counted):
-                received, bad = received + sum(counts[name].values()), bad + found.bad
-                same += found.others
+                good += sum(counts[name].values()) - found.bad - found.others
+                bad, same = bad + found.bad, same + found.others
             else:
                 self._leave(self._streams[name], found)
-        return self._completed(start, end, received, bad, same)
+        return self._completed(start, end, good, bad, same)
 
     def _counted(self, frame: DataFrame, start: Offsets, end: Offsets) -> dict[str, dict[int | None, int]]:
         """The records of a round by the names of those tables that take them, and by minute."""
@@ -295,14 +295,14 @@ class StreamTables:
         except Exception as error:
             return error
 
-    def _completed(self, start: Offsets, end: Offsets, received: int = 0, bad: int = 0, others: int = 0) -> Written:
+    def _completed(self, start: Offsets, end: Offsets, rows: int = 0, bad: int = 0, others: int = 0) -> Written:
         """Say in the counts table that the round is written."""
         self.ends.complete(start, end)
         for one in self._streams.values():
             if one.table is not None and one.takes_part:
                 one.number = one.table.number
         self._commit()
-        return Written(self.checkpoint.state.sequence, received, bad, others)
+        return Written(self.checkpoint.state.sequence, rows, bad, others)
 
     def _commit(self) -> None:
         counts = {name: one.uncounted for name, one in self._streams.items()}

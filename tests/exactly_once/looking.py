@@ -96,9 +96,7 @@ def _rows(table: DeltaTable) -> list[dict[str, Any]]:
 
 def _of_kind(kind: str, rows: list[dict[str, Any]]) -> Positions:
     return {
-        f"{row['brokerId']}:{row['topic']}:{row['partitionId']}": row["nextOffset"]
-        for row in rows
-        if row["kind"] == kind
+        f"{row['brokerId']}:{row['topic']}:{row['partition']}": row["nextOffset"] for row in rows if row["kind"] == kind
     }
 
 

@@ -21,7 +21,7 @@ def test_offsets_that_no_release_writes_are_refused_and_can_be_mended(
     table: OffsetsTable, open_table: Callable[[], OffsetsTable], uri: str, offset: int
 ) -> None:
     table.open_run(KEY, 1).record(at({FIRST: 28, SECOND: 56}))
-    DeltaTable(uri).update(new_values={"nextOffset": offset}, predicate="partitionId = 0")
+    DeltaTable(uri).update(new_values={"nextOffset": offset}, predicate="partition = 0")
     for read in (
         lambda: open_table().positions(KEY.consumer_group, ["clicks"]),
         lambda: open_table().all_latest(KEY.consumer_group),
@@ -29,7 +29,7 @@ def test_offsets_that_no_release_writes_are_refused_and_can_be_mended(
     ):
         with pytest.raises(SchemaMismatch, match=rf"group 'clicks_etl', broker 1, .*nextOffset {offset}.*another tool"):
             read()
-    DeltaTable(uri).delete("partitionId = 0")
+    DeltaTable(uri).delete("partition = 0")
     assert open_table().positions(KEY.consumer_group, KEY.topics) == {SECOND: 56}
 
 

@@ -152,12 +152,12 @@ def test_spark_reads_the_rows_and_may_write(delta_spark: SparkSession, open_tabl
     """What a person may do by hand in Spark: move a group. The run goes on from there."""
     run = open_table().open_run(KEY, 2)
     run.record([PartitionProgress(FIRST, 56, 336, 0), PartitionProgress(SECOND, 0, None, 1)])
-    rows = delta_spark.read.format("delta").load(uri).orderBy("partitionId").collect()
-    assert [(r.consumerGroup, r.partitionId, r.nextOffset, r.endOffset, r.lag, r.nodeId) for r in rows] == [
+    rows = delta_spark.read.format("delta").load(uri).orderBy("partition").collect()
+    assert [(r.consumerGroup, r.partition, r.nextOffset, r.endOffset, r.lag, r.nodeId) for r in rows] == [
         ("clicks_etl", 0, 56, 336, 10, 0),
         ("clicks_etl", 10_000, 0, None, None, 1),
     ]
-    delta_spark.sql(f"UPDATE delta.`{uri}` SET nextOffset = 5600 WHERE partitionId = 0")
+    delta_spark.sql(f"UPDATE delta.`{uri}` SET nextOffset = 5600 WHERE partition = 0")
     assert open_table().positions("clicks_etl", ["clicks"]) == {FIRST: 5600, SECOND: 0}
     assert run.record(at({FIRST: 8400, SECOND: 28})) is True
     seen = delta_spark.read.format("delta").load(uri).orderBy("nextOffset")

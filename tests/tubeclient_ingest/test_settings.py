@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import inspect
+from dataclasses import fields
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from spark_source.options.given import parse_options
 from tubeclient.errors import ConfigurationError
 from tubeclient_cli.common.cluster import MASTERS_VARIABLE, of_environment
+from tubeclient_ingest.job import Ingest
 from tubeclient_ingest.load_settings import load_settings
+from tubeclient_ingest.settings import IngestSettings
 
 ROOT = Path(__file__).resolve().parents[2]
 NEEDED = {"master_servers": "127.0.0.1:8715", "consumer_group": "g", "topics": ("b", "a"), "target": "/t"}
@@ -255,3 +260,14 @@ def test_an_end_that_does_not_fit(given: dict[str, object], said: str) -> None:
     with pytest.raises(ConfigurationError, match=said):
         load_settings(None, {**NEEDED, **given})
     load_settings(None, {**NEEDED, "until": "2024-01-02T03:04Z", "starting_offsets": "2024-01-02T03:04Z"})
+
+
+def test_pythons_help_and_completion_name_each_setting() -> None:
+    shown = inspect.signature(Ingest).parameters
+    assert [*shown] == ["spark", "settings", "stop", *(one.name for one in fields(IngestSettings))]
+
+
+def test_a_job_without_a_session_is_told_at_once() -> None:
+    nothing: Any = None
+    with pytest.raises(ConfigurationError, match="spark is None; give a SparkSession"):
+        Ingest(nothing, **NEEDED)

@@ -167,7 +167,8 @@ def test_a_stream_that_is_refused_stays_behind_and_the_others_go_on(shop: Shop) 
 def test_bad_records_of_all_streams_are_in_one_table_and_come_back(shop: Shop) -> None:
     typed = {"format": "json", "schema": "id BIGINT", "bad_records": f"{shop.lake}/_bad"}
     shop.send(*STREAMS, bad=2)
-    assert shop.run(**typed).bad_rows == 6
+    done = shop.run(**typed)
+    assert (done.rows, done.bad_rows) == (24, 6)
     assert shop.counts() == dict.fromkeys(STREAMS, (10, 8, 2))
     job = shop.job(**typed)
     assert job.bad_records().count() == 6

@@ -100,7 +100,7 @@ def join_group(
             if wishes.leave or not isinstance(error, HELD_BY_OTHERS) or now >= begun + patience_ms:
                 if isinstance(error, HELD_BY_OTHERS):
                     error.args = (
-                        f"{error}, even after {patience_ms / 1000:.0f} s of waiting. A dead run holds its nodes for "
+                        f"{error}. This was tried for {patience_ms / 1000:.0f} s: a dead run holds its nodes for "
                         f"{MASTER_LEASE_MS / 1000:.0f} s, a client of this process until it is closed",
                     )
                 raise

@@ -251,15 +251,19 @@ def discard_output() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def stop_on_signals(stop: threading.Event) -> None:
-    """Ctrl-C and SIGTERM set `stop`, from now on; a second one ends the process at once, whatever holds it up, such as
-    output that nobody takes. A Spark session that starts later puts its own handler in place; then call it again."""
+def stop_on_signals(stop: threading.Event, told: str = "") -> None:
+    """Ctrl-C and SIGTERM set `stop`, from now on, and print `told` on standard error; a second one ends the process at
+    once, whatever holds it up, such as output that nobody takes. A Spark session that starts later puts its own handler
+    in place; then call it again."""
 
     def handle(number: int, frame: FrameType | None) -> None:
         if stop.is_set():
             signal.signal(number, signal.SIG_DFL)
             os.kill(os.getpid(), number)
         stop.set()
+        if told:
+            with contextlib.suppress(OSError):
+                os.write(2, f"{told}\n".encode())  # the signal may have come in the middle of a print
 
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, handle)

@@ -34,6 +34,9 @@ def consume(
         list[str] | None,
         typer.Option(metavar="TAG", help="Only messages with this tag; may be given several times."),
     ] = None,
+    message_id: Annotated[
+        int | None, typer.Option(metavar="ID", help="Only messages with this id, which errors and bad records name.")
+    ] = None,
     payload: Annotated[
         str,
         typer.Option(
@@ -48,8 +51,8 @@ def consume(
         bool,
         typer.Option(
             "--json",
-            help="Print one JSON object a message: value, or base64 if it is not UTF-8, partition, offset, time, tag, "
-            "attributes and messageId.",
+            help="Print one JSON object a message: value, or base64 if it is not UTF-8, partition, offset or packStart "
+            "and packEnd, time, tag, attributes and messageId.",
         ),
     ] = False,
 ) -> None:
@@ -84,7 +87,7 @@ def consume(
         wanted = Wanted(topic, tags, parse_place(start, "--from", zone), zone.key, follow)
         if start == "latest" and not follow:
             raise ConfigurationError("--from latest ends at once, before any message; add --follow")
-        output = Output(sys.stdout, decoder_of(payload, zone), tags, max_messages, as_json=json)
+        output = Output(sys.stdout, decoder_of(payload, zone), tags, max_messages, message_id, as_json=json)
         settings = settings_of(master_servers, further_options(option))
         with until_interrupted():
             read_topic(settings, wanted, output)

@@ -128,6 +128,7 @@ class Output:
         decoder: RecordDecoder | None,
         tags: frozenset[str],
         most: int | None,
+        message_id: int | None = None,
         *,
         as_json: bool,
     ) -> None:
@@ -135,6 +136,7 @@ class Output:
         self._decoder = decoder
         self._tags = tags
         self._most = most
+        self._message_id = message_id
         self._as_json = as_json
         self._escapes = stream.isatty()
         self.count = 0
@@ -152,6 +154,8 @@ class Output:
         for number, message, record in self._rows(pack):
             if self._tags and message.bad_reason is None and message.tag not in self._tags:
                 continue  # brokers compare only a hash of tags
+            if self._message_id not in (None, message.message_id):
+                continue
             if self.is_full:
                 break
             self._print(pack, number, message, record)

@@ -170,20 +170,25 @@ def _ingest(
 ) -> None:
     with brought_by("spark"):
         from tubeclient_ingest.job import Ingest
+        from tubeclient_ingest.run import Engine
+        from tubeclient_ingest.spark_errors import explained
 
     from offsets_store import OffsetsTableError
+    from spark_source.options.given import parse_options
     from tubeclient_cli.common.session import has_ended, hush_py4j
     from tubeclient_cli.ingest.on_spark import on_spark
 
     stop = threading.Event()
-    stop_on_signals(stop)
+    stop_on_signals(stop, "stopping, once Spark is up")
     hush_py4j(while_set=stop)
+    with explained(), contextlib.closing(Engine.planner(parse_options(settings.options("earliest")))) as planner:
+        planner.freeze_target()  # a wrong address or topic is told before Spark starts, which takes long
     name = f"tubeclient ingest {settings.consumer_group}"
     try:
         avro = settings.format == "avro"
         with on_spark(name, master, confs, with_avro=avro, say=output.say, verbose=verbose, stop=stop) as spark:
             # Again: the session installed a SIGINT handler that cancels the running round.
-            stop_on_signals(stop)
+            stop_on_signals(stop, "stopping, after the running round")
             job = Ingest(spark, settings=settings, stop=stop)
             if begin_anew:
                 output.say(job.begin_anew(begin_anew), "begin")

@@ -93,7 +93,7 @@ def serve_metrics(consumer_group: str, host: str, port: int) -> Iterator[tuple[C
                 look(at.timestamp())
             case Round():
                 ended = datetime.fromisoformat(event.time).timestamp()
-                for metric, more in ((_ROWS, event.rows), (_BATCHES, 1), (_BAD, event.bad_rows)):
+                for metric, more in ((_ROWS, event.rows + event.bad_rows), (_BATCHES, 1), (_BAD, event.bad_rows)):
                     metrics[metric].inc(more)
                 metrics[_SECONDS].observe(event.seconds)
                 metrics[_LAST_BATCH].set(ended)

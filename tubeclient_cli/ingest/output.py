@@ -62,7 +62,7 @@ class Output:
                 if time.monotonic() >= self._next:
                     self._next = time.monotonic() + _EVERY_SECONDS
                     typer.echo(
-                        f"{event.total_rows:,} rows{_apart(event.total_bad_rows, event.total_other_rows)} in"
+                        f"{event.total_rows:,} rows written{_apart(event.total_bad_rows, event.total_other_rows)} in"
                         f" {counted(self._rounds, 'round')},"
                         f" {event.rows_per_second:,.0f} rows/s, {_behind(event.rows_behind, len(self._left))}"
                     )
@@ -85,7 +85,7 @@ def summary_line(summary: IngestSummary) -> str:
     """The last line of a run."""
     rate = summary.rows / summary.seconds if summary.seconds else 0.0
     return (
-        f"{'stopped' if summary.stopped else 'done'}: {summary.rows:,} rows"
+        f"{'stopped' if summary.stopped else 'done'}: {summary.rows:,} rows written"
         f"{_apart(summary.bad_rows, summary.other_rows)} in"
         f" {counted(summary.rounds, 'round')}, {summary.seconds:.1f} s, {rate:,.0f} rows/s,"
         f" {_behind(summary.rows_behind)}"
@@ -93,8 +93,8 @@ def summary_line(summary: IngestSummary) -> str:
 
 
 def _apart(bad: int, others: int) -> str:
-    found = [f"{count:,} {what}" for count, what in ((bad, "bad"), (others, "more change no row")) if count]
-    return f" ({', '.join(found)})" if found else ""
+    found = [f"{count:,} {what}" for count, what in ((bad, "bad"), (others, "that change no row")) if count]
+    return f" (besides: {', '.join(found)})" if found else ""
 
 
 def _behind(rows: int | None, streams: int = 0) -> str:

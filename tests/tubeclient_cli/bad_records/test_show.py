@@ -54,13 +54,21 @@ def show(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, records: DataFrame) ->
 
 @pytest.mark.spark
 @pytest.mark.parametrize(
-    ("reason", "newest", "found"),
-    [(None, 20, [103, 102, 101, 100]), ("IT'S", 20, [103]), ("%", 20, []), (None, 2, [103, 102])],
+    ("reason", "since", "newest", "found"),
+    [
+        (None, None, 20, [103, 102, 101, 100]),
+        ("IT'S", None, 20, [103]),
+        ("%", None, 20, []),
+        (None, None, 2, [103, 102]),
+        (None, T0 + timedelta(minutes=2), 20, [103, 102]),
+        ("JSON", T0 + timedelta(minutes=1), 20, [102, 101]),
+    ],
 )
 def test_the_newest_of_those_that_are_chosen(
-    records: DataFrame, reason: str | None, newest: int, found: list[int]
+    records: DataFrame, reason: str | None, since: datetime | None, newest: int, found: list[int]
 ) -> None:
-    assert [one["messageId"] for one in _found(records, reason, newest)["newest"]] == found
+    since_ms = None if since is None else int(since.timestamp() * 1000)
+    assert [one["messageId"] for one in _found(records, reason, since_ms, newest)["newest"]] == found
 
 
 @pytest.mark.spark
@@ -97,4 +105,6 @@ def test_people_get_tables_in_which_nothing_is_taken_for_markup(
     assert "inlongStreamId" not in text
     monkeypatch.setattr(Ingest, "bad_records", lambda _: records.withColumn("inlongStreamId", F.lit("orders")))
     assert "orders" in show().stdout
-    assert show("--reason", "xml").stdout == "no bad records match\n"
+    for words in (["--reason", "xml"], ["--since", "2026-11-24"]):
+        assert show(*words).stdout == "no bad records match\n"
+    assert "--since is 'today'; write a time, as 2026-11-21T10:00Z" in show("--since", "today").stderr

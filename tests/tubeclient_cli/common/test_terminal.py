@@ -147,7 +147,7 @@ import sys, threading
 from tubeclient_cli.common.terminal import stop_on_signals
 
 stop = threading.Event()
-stop_on_signals(stop)
+stop_on_signals(stop, "stopping")
 sys.stdout.write("begun\n"); sys.stdout.flush()
 for _ in range(1_000):
     sys.stdout.write("x" * 100 + "\n"); sys.stdout.flush()
@@ -165,7 +165,7 @@ def test_a_signal_ends_it_and_a_second_one_at_once(number: signal.Signals) -> No
         assert os.read(printing.stdout.fileno(), 6) == b"begun\n"
         printing.send_signal(number)
         rest, errors = printing.communicate(timeout=60)
-    assert (printing.returncode, rest.count(b"\n"), errors) == (0, 1_000, b"stopped\n")
+    assert (printing.returncode, rest.count(b"\n"), errors) == (0, 1_000, b"stopping\nstopped\n")
     # Its output is full, and nobody takes it.
     with subprocess.Popen([sys.executable, "-c", _PRINTING], stdout=subprocess.PIPE) as printing:
         assert printing.stdout is not None

@@ -111,6 +111,11 @@ def test_one_partition_of_several(cluster: ClusterCommands) -> None:
     assert 0 < len(found) < 12
 
 
+def test_the_message_that_an_error_names(cluster: ClusterCommands) -> None:
+    third = documents(cluster, "clicks")[3]
+    assert documents(cluster, "clicks", "--message-id", str(third["messageId"])) == [third]
+
+
 def test_records_that_inlong_packed(cluster: ClusterCommands) -> None:
     assert cluster.text("consume", "shop", "--payload", "inlong").splitlines() == ["a|1", "b|2"]
     first, _ = documents(cluster, "shop", "--payload", "auto")

@@ -79,7 +79,7 @@ def test_a_signal_while_spark_starts_ends_the_job_cleanly(
             job.kill()
     first, *_, last = job.log.read_text().strip().splitlines()
     assert first.startswith("starting Spark, ")
-    assert last.startswith("stopped: 0 rows in 0 rounds"), job.tail()
+    assert last.startswith("stopped: 0 rows written in 0 rounds"), job.tail()
     assert "Traceback" not in job.log.read_text()
     assert not (tmp_path / "table").exists()
 
@@ -92,7 +92,7 @@ def test_a_signal_ends_the_job_cleanly(tube: EmbeddedTubeMQ, tmp_path: Path, sen
         send(job)
         assert job.wait(60) == 0, job.tail()
     said = job.log.read_text()
-    assert said.strip().splitlines()[-1].startswith("stopped: 50 rows in 3 rounds"), said
+    assert said.strip().splitlines()[-1].startswith("stopped: 50 rows written in 3 rounds"), said
     assert "Traceback" not in said
     assert DeltaTable(str(tmp_path / "table")).count() == 50
 
@@ -110,7 +110,7 @@ def test_a_group_signal_in_a_round_waits_for_its_end_and_metrics_are_served_unti
         tube.broker_faults().answer_delay_ms = 0
         assert job.wait(60) == 0, job.tail()
     said = job.log.read_text()
-    assert said.strip().splitlines()[-1].startswith("stopped: 60 rows in 4 rounds"), said
+    assert said.strip().splitlines()[-1].startswith("stopped: 60 rows written in 4 rounds"), said
     assert "Traceback" not in said
 
 
@@ -145,7 +145,7 @@ def test_spark_submit_runs_the_script_with_the_shipped_settings(tube: EmbeddedTu
         command, cwd=ROOT, capture_output=True, text=True, timeout=START_SECONDS, env=environment(), check=False
     )
     assert done.returncode == 0, done.stderr
-    assert done.stdout.strip().splitlines()[-1].startswith("done: 50 rows in 3 rounds"), done.stdout
+    assert done.stdout.strip().splitlines()[-1].startswith("done: 50 rows written in 3 rounds"), done.stdout
     assert DeltaTable(str(tmp_path / "table")).count() == 50
 
 

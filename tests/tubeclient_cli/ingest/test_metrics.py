@@ -50,7 +50,7 @@ def test_the_jobs_rounds_are_served(metrics: Metrics) -> None:
     metrics[0](Round(AT, 2, 30, 40, 0.5, 60.0, 0, bad_rows=1, total_bad_rows=3))
     metrics[0](Looked(datetime(2100, 11, 23, 10, 0, 10, tzinfo=UTC)))
     found = scrape(metrics)
-    assert (found["rows_total"], found["batches_total"], found["bad_records_total"]) == (40, 2, 3)
+    assert (found["rows_total"], found["batches_total"], found["bad_records_total"]) == (43, 2, 3)
     assert (found["rows_behind"], found["batch_duration_seconds_sum"]) == (0, 2.0)
     assert (found["last_batch_timestamp_seconds"], found["last_trigger_timestamp_seconds"]) == (TEN, TEN + 10)
 
