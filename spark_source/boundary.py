@@ -16,6 +16,7 @@ import gc
 import logging
 import os
 import sys
+import threading
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, TypeVar
@@ -32,9 +33,9 @@ __all__ = [
     "ReadMinRows",
     "SupportsTriggerAvailableNow",
     "as_one_line",
-    "freeze_imports",
     "main_module",
     "passed_on",
+    "set_up_task",
     "show_log",
 ]
 
@@ -49,6 +50,10 @@ _PACKAGES: Final = ("spark_source", "tubeclient", "offsets_store")
 
 _HIDE_TRACEBACK: Final = "SPARK_HIDE_TRACEBACK"
 """Spark's variable of `spark.sql.execution.pyspark.udf.hideTraceback.enabled`, read when a worker reports an error."""
+
+_STACK_BYTES: Final = 1 << 20
+_M_ARENA_MAX: Final = -8
+"""Of glibc's malloc.h."""
 
 
 @contextmanager
@@ -86,11 +91,30 @@ def main_module() -> str:
     return getattr(getattr(sys.modules.get("__main__"), "__spec__", None), "name", "")
 
 
-def freeze_imports() -> None:
+def set_up_task() -> None:
     """In a worker of Spark's: spare what is imported by now the garbage collection that follows each task, some 40 ms
     of CPU time (source: `gc.collect` in pyspark/daemon.py). Garbage that is there at the worker's first task stays."""
     if main_module().startswith("pyspark.") and not gc.get_freeze_count():
         gc.freeze()
+    if sys.platform == "linux":
+        _reserve_little()
+
+
+def _reserve_little() -> None:
+    """`spark.executor.pyspark.memory` limits the addresses that a process reserves, whether it uses them or not. By
+    default Arrow reserves a gigabyte, and each thread 8 MB for its stack and 64 MB for glibc's malloc."""
+    import resource
+
+    if resource.getrlimit(resource.RLIMIT_AS)[0] == resource.RLIM_INFINITY:
+        return
+    import ctypes
+
+    import pyarrow as pa
+
+    pa.set_memory_pool(pa.system_memory_pool())
+    threading.stack_size(_STACK_BYTES)
+    if mallopt := getattr(ctypes.CDLL(None), "mallopt", None):
+        mallopt(_M_ARENA_MAX, 1)
 
 
 def show_log(level: int | None = None) -> None:

@@ -13,7 +13,7 @@ from contextlib import closing
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from spark_source.boundary import freeze_imports
+from spark_source.boundary import set_up_task
 from spark_source.options.source_options import SourceOptions
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def read_task(options: SourceOptions, task: ReadTask) -> Iterator[pyarrow.Record
     from tubeclient.errors import CorruptMessage
     from tubeclient.range_reader import RangeReader, WantedRange
 
-    freeze_imports()
+    set_up_task()
     settings, groups = client_settings(options), options.reader_groups
     topics = sorted({key.topic for key, _, _ in task.ranges})
     task = replace(task, brokers=tuple(present_brokers(settings, groups, task.brokers, topics)))

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql.datasource import WriterCommitMessage
 
-from spark_source.boundary import freeze_imports
+from spark_source.boundary import set_up_task
 from spark_source.options.source_options import SinkOptions
 from spark_source.write.sink_rows import MessageMaker, SinkColumns, bad_row
 from tubeclient.errors import DeadlineExceeded
@@ -51,7 +51,7 @@ def write_rows(
     from spark_source.options.access import client_settings
     from tubeclient import Producer
 
-    freeze_imports()
+    set_up_task()
     settings = client_settings(options)
     producer = Producer(settings, max_in_flight=MAX_SLICES * SLICE_MESSAGES)  # opens nothing before it publishes
     in_flight = InFlight(

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+import subprocess
+import sys
 import threading
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -128,3 +130,33 @@ def test_a_row_over_the_topics_limit_keeps_its_batch_back(tube: EmbeddedTubeMQ) 
     with pytest.raises(ConfigurationError, match=message):
         write_rows(options(tube), COLUMNS, rows)
     assert b"d" not in bodies(tube, "rows")
+
+
+LIMITED = """
+import sys
+from pyspark.worker_util import setup_memory_limits
+setup_memory_limits(512)
+import numpy, pandas, pyarrow as pa
+from spark_source.options.given import parse_given
+from spark_source.options.source_options import SinkOptions
+from spark_source.write.sink_rows import SinkColumns
+from spark_source.write.task_write import write_rows
+options = parse_given({"masterservers": sys.argv[1], "topic": "rows"}).of(SinkOptions)
+values = [b"%06d" % number + bytes(200) for number in range(10_000)]
+batches = (pa.RecordBatch.from_arrays([pa.array(values)], names=["value"]) for _ in range(10))
+write_rows(options, SinkColumns(value=0), batches)
+"""
+
+
+def test_a_task_writes_within_512_mb_of_addresses(tmp_path: Path) -> None:
+    """As in a worker of a Spark with `spark.executor.pyspark.memory`, which has imported pandas too."""
+    with EmbeddedTubeMQ(tmp_path / "tube", [TopicConfig("rows", stores=1, partitions=4)], brokers=6) as tube:
+        done = subprocess.run(
+            [sys.executable, "-c", LIMITED, tube.master_address],
+            check=False,
+            capture_output=True,
+            text=True,
+            timeout=120,
+        )
+        assert done.returncode == 0, done.stderr
+        assert sum(bodies(tube, "rows").values()) == 100_000
