@@ -1,9 +1,9 @@
 """All measurements side by side on this machine, in one run: `make bench`.
 
 The run starts Apache TubeMQ 2.4.0, Apache Kafka 3.9.1, Java's client and one Spark session (local[2]), and fills the
-topics. In each group all sides take turns, round by round; the first rounds warm up and do not count. Compare only
-figures of one run, because servers, readers and everything else on the machine share its cores. A whole run writes its
-table into docs/performance.md.
+topics. In each group all sides take turns, round by round, until all are warm: a side is when the median of its last
+three rounds is within 5 % of that of the three before. Compare only figures of one run, because servers, readers and
+everything else on the machine share its cores. A whole run writes its table into docs/performance.md.
 
 The exit code is 0 if every side read and wrote the right messages, at any speed; 1 if a measurement failed.
 """
@@ -25,7 +25,7 @@ from bench.measuring import Results, put_between
 from bench.offsets_table import measure_offsets_table
 from bench.reading import measure_reading
 from bench.stage import Stage
-from bench.streaming import measure_first_row, measure_into_delta, measure_latency
+from bench.streaming import measure_first_row, measure_latency
 from bench.writing import measure_writing
 from spark_source.stream.planner_process import LOG_LEVEL_VARIABLE
 
@@ -33,7 +33,6 @@ __all__ = ["GROUPS", "main"]
 
 GROUPS: Final[Mapping[str, Callable[[Stage, Results], None]]] = {
     "reading": measure_reading,
-    "into_delta": measure_into_delta,
     "first_row": measure_first_row,
     "latency": measure_latency,
     "ingest": measure_ingest,
@@ -49,8 +48,8 @@ _PAGE: Final = _ROOT / "docs" / "performance.md"
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the benchmark."""
     options = _parser().parse_args(arguments)
-    if not 0 < options.scale <= 1 or options.rounds < 1 or options.warm_ups < 0:
-        raise SystemExit("--scale must be above 0 and at most 1, --rounds 1 or more, --warm-ups 0 or more")
+    if not 0 < options.scale <= 1 or options.rounds < 1:
+        raise SystemExit("--scale must be above 0 and at most 1, --rounds 1 or more")
     # Spark's Python workers are to be this very Python, and find the floor's module.
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     os.environ["PYTHONPATH"] = os.pathsep.join([str(_ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
@@ -61,7 +60,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         tempfile.TemporaryDirectory(prefix="tubeclient-bench-", ignore_cleanup_errors=True) as folder,
         Stage(Path(folder), options.scale) as stage,
     ):
-        results = Results(options.rounds, options.warm_ups, options.scale, stage.say)
+        results = Results(options.rounds, options.scale, stage.say)
         for name in options.only or GROUPS:
             stage.say(f"--- {name}, load {os.getloadavg()[0]:.1f}")
             try:
@@ -84,8 +83,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m bench", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--rounds", type=int, default=5, metavar="N", help="that count (%(default)s)")
-    parser.add_argument("--warm-ups", type=int, default=2, metavar="N", help="rounds before them (%(default)s)")
+    parser.add_argument("--rounds", type=int, default=15, metavar="N", help="of a measurement, at most (%(default)s)")
     parser.add_argument(
         "--scale", type=float, default=1.0, metavar="FRACTION", help="of all messages, for trying out (%(default)s)"
     )

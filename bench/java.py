@@ -7,26 +7,29 @@ those of tests/apache/java_client.py.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import reduce
 from pathlib import Path
 from typing import Any, Final
 
-from bench.measuring import cpu_seconds, timed
+from bench.measuring import COST, cpu_seconds, timed
 from tests.apache.java_client import JavaBalanceConsumer, JavaClientError, JavaProducer, JavaVM
 
-__all__ = ["ATTRIBUTES", "IN_FLIGHT", "TAG", "TIME", "JavaReader", "JavaWriter"]
+__all__ = ["ATTRIBUTES", "DIFFERENT_BODIES", "IN_FLIGHT", "TAG", "TIME", "JavaReader", "JavaWriter"]
 
 TAG, TIME = "clicks", "202601021530"
 ATTRIBUTES: Final = {"source": "web"}
 IN_FLIGHT: Final = 1_000
 """The default of our Producer; Java's gets as many."""
 
+DIFFERENT_BODIES: Final = 1_000
+"""That a JavaWriter sends, again and again."""
 _HEAP_MB: Final = 1_024
-_DIFFERENT_BODIES: Final = 1_000
 _ANSWER_SECONDS: Final = 30
 _STRING: Final = "java.lang.String"
 _OBJECT: Final = "java.lang.Object"
+_NUMBER: Final = "java.math.BigInteger"
 _SEMAPHORE: Final = "java.util.concurrent.Semaphore"
 _CLIENT: Final = "org.apache.inlong.tubemq.client"
 _MESSAGE: Final = "org.apache.inlong.tubemq.corebase.Message"
@@ -54,20 +57,52 @@ class JavaReader:
 
         Stream.generate(ConsumeResult::new).filter(consumer::getMessage).filter(confirm).takeWhile(more).count()
         """
-        consumer = JavaBalanceConsumer(self._java, self._master, name("group")).start({self._topic: []})
-        try:
-            for key in consumer.await_partitions(1):
-                consumer.connect(key)
-            stream = self._stream(consumer.of_java, messages)
+        with self._consumer(name) as consumer:
+            stream = self._stream(consumer, messages).takeWhile(self._more(messages))
             cpu = _cpu(self._java)
             with timed() as reading:
                 stream.count()
             cpu = _cpu(self._java) - cpu
+        return {"k rows/s": messages / reading.seconds / 1000, COST: cpu * 1e6 / messages}
+
+    def check(self, name: Callable[[str], str], messages: int) -> None:
+        """RuntimeError: a whole read gets other bodies than the numbers up to `messages`. Bodies go into a set."""
+        jvm, make = self._java.jvm, _Handles(self._java.jvm)
+        numbers = jvm.java.util.HashSet()
+        number = make.chain(
+            make.method(_MESSAGE, "getData", "[B"),
+            make.constructor(_STRING, "[B"),
+            make.constructor(_NUMBER, _STRING),
+            make.as_type(make.method("java.util.Set", "add", "boolean", _OBJECT).bindTo(numbers), "void", _NUMBER),
+        )
+        each = make.with_arguments(
+            make.method("java.lang.Iterable", "forEach", "void", "java.util.function.Consumer"),
+            1,
+            make.function("Consumer", number),
+        )
+        messages_of = make.as_type(
+            make.method(_CONSUMED, "getMessageList", "java.util.List"), "java.lang.Iterable", _CONSUMED
+        )
+        keep = make.function("Consumer", make.chain(messages_of, each))
+        with self._consumer(name) as consumer:
+            self._stream(consumer, messages).peek(keep).takeWhile(self._more(messages)).count()
+        add = make.function("BinaryOperator", make.method(_NUMBER, "add", _NUMBER, _NUMBER))
+        total = numbers.stream().reduce(getattr(jvm, _NUMBER).ZERO, add).longValueExact()
+        if (numbers.size(), total) != (messages, sum(range(messages))):
+            raise RuntimeError(f"Java's consumer has {numbers.size()} different bodies, not {messages}, or others")
+
+    @contextmanager
+    def _consumer(self, name: Callable[[str], str]) -> Iterator[Any]:
+        consumer = JavaBalanceConsumer(self._java, self._master, name("group")).start({self._topic: []})
+        try:
+            for key in consumer.await_partitions(1):
+                consumer.connect(key)
+            yield consumer.of_java
         finally:
             consumer.close()
-        return {"rows/s": messages / reading.seconds, "CPU s for a million": cpu * 1e6 / messages}
 
     def _stream(self, consumer: Any, messages: int) -> Any:
+        """Packs that were got and confirmed."""
         jvm, make = self._java.jvm, _Handles(self._java.jvm)
         got = make.method(_CONSUMER, "getMessage", "boolean", _CONSUMED).bindTo(consumer)
         confirm = make.method(_CONSUMER, "confirmConsume", "boolean", _STRING, "boolean", _CONFIRMED).bindTo(consumer)
@@ -75,20 +110,23 @@ class JavaReader:
         confirmed = make.chain(
             make.method(_CONSUMED, "getConfirmContext", _STRING), make.with_arguments(confirm, 1, True, result)
         )
-        # A permit for each message but one: the pack that lacks one is the last.
-        permits = jvm.java.util.concurrent.Semaphore(messages - 1)
-        more = make.chain(
-            make.method(_CONSUMED, "getMessageList", "java.util.List"),
-            make.method("java.util.List", "size", "int"),
-            make.method(_SEMAPHORE, "tryAcquire", "boolean", "int").bindTo(permits),
-        )
         return (
             jvm.java.util.stream.Stream.generate(make.function("Supplier", make.constructor(_CONSUMED)))
             .limit(2 * messages + 1_000)  # ends, whatever happens
             .filter(make.function("Predicate", got))
             .filter(make.function("Predicate", confirmed))
-            .takeWhile(make.function("Predicate", more))
         )
+
+    def _more(self, messages: int) -> Any:
+        """A permit for each message but one: the pack that lacks one is the last."""
+        make = _Handles(self._java.jvm)
+        permits = self._java.jvm.java.util.concurrent.Semaphore(messages - 1)
+        more = make.chain(
+            make.method(_CONSUMED, "getMessageList", "java.util.List"),
+            make.method("java.util.List", "size", "int"),
+            make.method(_SEMAPHORE, "tryAcquire", "boolean", "int").bindTo(permits),
+        )
+        return make.function("Predicate", more)
 
 
 class JavaWriter:
@@ -138,15 +176,15 @@ class JavaWriter:
         self._answers.clear()
         if acknowledged != messages:
             raise JavaClientError(f"{acknowledged} of {messages} messages were acknowledged", 0, "")
-        return {"messages/s": messages / writing.seconds, "CPU s for a million": cpu * 1e6 / messages}
+        return {"k messages/s": messages / writing.seconds / 1000, COST: cpu * 1e6 / messages}
 
     def _bodies(self, messages: int, body_bytes: int) -> Any:
         """A list in Java: some different ones, again and again."""
         util = self._java.jvm.java.util
         some, every = util.ArrayList(), util.ArrayList(messages)
-        for number in range(min(messages, _DIFFERENT_BODIES)):
+        for number in range(min(messages, DIFFERENT_BODIES)):
             some.add(b"%0*d" % (body_bytes, number))
-        for _ in range(messages // _DIFFERENT_BODIES):
+        for _ in range(messages // DIFFERENT_BODIES):
             every.addAll(some)
         every.addAll(some.subList(0, messages - every.size()))
         return every

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
@@ -67,17 +67,18 @@ class KafkaBroker:
                 raise ServerError(f"topic {name} has no leaders after {_TOPIC_TIMEOUT:.0f} s\n{self._broker.tail()}")
             time.sleep(POLL_S)
 
-    def fill(self, topic: str, partitions: int, messages: int, body_bytes: int) -> None:
-        """Send so many uncompressed messages, each with a body of its own, equally to the partitions of a new topic.
+    def fill(self, topic: str, partitions: int, bodies: Iterable[bytes]) -> None:
+        """Send uncompressed messages with these bodies to a new topic, to its partitions in turn.
 
         RuntimeError: the broker does not have them all.
         """
         queue = {"queue.buffering.max.messages": 200_000, "queue.buffering.max.kbytes": 1 << 18}
         producer = Producer({"bootstrap.servers": self.bootstrap, "acks": "all", **queue})
-        for number in range(messages):
+        messages = 0
+        for messages, body in enumerate(bodies, 1):
             while True:
                 try:
-                    producer.produce(topic, b"%0*d" % (body_bytes, number), partition=number % partitions)
+                    producer.produce(topic, body, partition=messages % partitions)
                     break
                 except BufferError:
                     producer.poll(0.05)

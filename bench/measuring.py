@@ -8,19 +8,16 @@ import re
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
 from statistics import median
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import psutil
 
 from tools.maven_jars import java_executable
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 __all__ = [
     "BEGIN",
@@ -31,10 +28,9 @@ __all__ = [
     "Side",
     "Timed",
     "cpu_seconds",
-    "executors",
+    "is_flat",
     "put_between",
-    "spent",
-    "task_seconds",
+    "spark_cpu",
     "timed",
 ]
 
@@ -42,14 +38,28 @@ BEGIN, END = "<!-- make bench writes all results -->", "<!-- up to here -->"
 """The marks of the generated part of docs/performance.md."""
 
 Side = Callable[[], Mapping[str, float]]
-"""Measures once. Returns its figures by their unit. Raises if it did not read or write the right messages."""
+"""Measures once. Returns its figures by their unit, last the one that shows whether it is warm. Raises if it did not
+read or write the right messages.
+"""
 COST: Final = "CPU s for a million"
-TASKS_COST: Final = f"tasks' {COST}"
-_PLACES: Final = {"seconds": 3, "milliseconds": 1, COST: 2, TASKS_COST: 2}
+_LAST: Final = 3
+_FLAT_WITHIN: Final = 0.05
+_LONGEST_SECONDS: Final = 240.0
+"""After which a measurement begins no further round."""
+
+
+def is_flat(values: Sequence[float]) -> bool:
+    """Whether warming up is over: the median of the last three rounds is within 5 % of that of the three before. One
+    odd round moves neither.
+    """
+    if len(values) < 2 * _LAST:
+        return False
+    last, before = median(values[-_LAST:]), median(values[-2 * _LAST : -_LAST])
+    return abs(last - before) <= _FLAT_WITHIN * before
 
 
 class Figure(NamedTuple):
-    """What one side of a measurement gave, once in each round that counts."""
+    """What one side of a measurement gave in each round."""
 
     what: str
     """What was measured."""
@@ -59,14 +69,19 @@ class Figure(NamedTuple):
 
     @property
     def median(self) -> float:
-        return median(self.values)
+        """Of the last three rounds."""
+        return median(self.values[-_LAST:])
+
+    @property
+    def flat(self) -> str:
+        return "yes" if is_flat(self.values) else "no"
 
 
 class Results:
     """The figures of a run. The first side of each measurement is the one that the others are compared with."""
 
-    def __init__(self, rounds: int, warm_ups: int, scale: float, say: Callable[[str], None] = print) -> None:
-        self.rounds, self.warm_ups, self.scale = rounds, warm_ups, scale
+    def __init__(self, most_rounds: int, scale: float, say: Callable[[str], None] = print) -> None:
+        self.most_rounds, self.scale = most_rounds, scale
         self.figures: list[Figure] = []
         self._say = say
         self._load_before = os.getloadavg()[0]
@@ -76,24 +91,27 @@ class Results:
         self.figures.append(Figure(what, who, unit, tuple(values)))
 
     def take_turns(self, what: str, sides: Mapping[str, Side]) -> None:
-        """Let each side measure once a round, so that other work on the machine disturbs all alike. The first rounds
-        warm up and do not count.
+        """Let each side measure once a round, so that other work on the machine disturbs all alike. Rounds go on until
+        all sides are flat, there were as many as there may be, or four minutes are over.
         """
         found: dict[tuple[str, str], list[float]] = {}
-        for number in range(-self.warm_ups, self.rounds):
-            title = "warm-up" if number < 0 else f"round {number + 1} of {self.rounds}"
+        warm: dict[str, list[float]] = {who: [] for who in sides}
+        end = time.monotonic() + _LONGEST_SECONDS
+        for number in range(1, self.most_rounds + 1):
             shown: list[str] = []
             for who, measure in sides.items():
                 try:
                     figures = measure()
                 except Exception as error:
-                    error.add_note(f"while measuring {what}: {who}, {title}")
+                    error.add_note(f"while measuring {what}: {who}, round {number}")
                     raise
                 for unit, value in figures.items():
-                    if number >= 0:
-                        found.setdefault((unit, who), []).append(value)
-                shown.append(f"{who} {' '.join(f'{value:,.4g}' for value in figures.values())}")
-            self._say(f"{what}, {title}: {'; '.join(shown)}")
+                    found.setdefault((unit, who), []).append(value)
+                warm[who].append([*figures.values()][-1])
+                shown.append(f"{who} {' '.join(map(_shown, figures.values()))}")
+            self._say(f"{what}, round {number}: {'; '.join(shown)}")
+            if all(map(is_flat, warm.values())) or time.monotonic() >= end:
+                break
         for unit in dict.fromkeys(unit for unit, _ in found):
             for (of_unit, who), values in found.items():
                 if of_unit == unit:
@@ -101,14 +119,16 @@ class Results:
 
     def markdown(self) -> str:
         """What it ran on, and a line for each figure with its ratio to the first of its measurement."""
-        lines = [self.about(), "", "| measured | who | unit | minimum | median | maximum | ratio |"]
+        lines = [self.about(), "", "| measured | who | unit | last three rounds | ratio | flat | each round |"]
         lines.append("|---|---|---|---|---|---|---|")
         first: dict[tuple[str, str], Figure] = {}
         for one in self.figures:
             of = first.setdefault((one.what, one.unit), one)
-            values = (_shown(value, one.unit) for value in (min(one.values), one.median, max(one.values)))
-            ratio = "" if of is one or not of.median else f"{one.median / of.median:.2f}"
-            lines.append(" | ".join((f"| {one.what}", one.who, one.unit, *values, f"{ratio} |")))
+            ratio = f"{one.median / of.median:.2f}" if of.median else ""
+            rounds = ", ".join(map(_shown, one.values))
+            lines.append(
+                " | ".join((f"| {one.what}", one.who, one.unit, _shown(one.median), ratio, one.flat, f"{rounds} |"))
+            )
         return "\n".join(lines) + "\n"
 
     def about(self) -> str:
@@ -124,7 +144,7 @@ class Results:
             f"{datetime.now(UTC):%Y-%m-%d}, {found[1] if found else platform.machine()}, {os.cpu_count()} cores, "
             f"{memory:.1f} GB; load {self._load_before:.1f} before and {os.getloadavg()[0]:.1f} after. Apache TubeMQ "
             f"2.4.0, Apache Kafka 3.9.1, Java {java[1] if java else 'unknown'}, Python {platform.python_version()}, "
-            f"{named}. Rounds: {self.rounds}, after {self.warm_ups} to warm up.{trial}"
+            f"{named}.{trial}"
         )
 
 
@@ -158,42 +178,20 @@ def cpu_seconds(pid: int) -> float:
     return float(times.user + times.system)
 
 
-Clocks = Mapping[psutil.Process, float]
-
-
-def executors() -> Clocks:
-    """The CPU time so far of what a user of Spark pays for: Python's workers, and Spark's JVM, which with a local
-    master is the driver's too.
+def spark_cpu() -> float:
+    """CPU seconds so far of all that Spark runs on: this process, which is the driver's Python, the JVM, and the Python
+    processes below it, of which some have ended. Servers and Java's client are not in it.
     """
-    found: dict[psutil.Process, float] = {}
-    for process in psutil.Process().children(recursive=True):
-        try:
-            command, times = " ".join(process.cmdline()), process.cpu_times()
-        except (psutil.NoSuchProcess, psutil.ZombieProcess):
-            continue
-        if re.search(r"SparkSubmit|pyspark[./]daemon", command):
-            found[process] = times.user + times.system
-    return found
+    own = psutil.Process()
+    [jvm] = (one for one in own.children() if "SparkSubmit" in " ".join(one.cmdline()))
+    total = 0.0
+    for process in (own, jvm, *jvm.children(recursive=True)):
+        with suppress(psutil.NoSuchProcess):
+            times = process.cpu_times()
+            total += times.user + times.system + times.children_user + times.children_system
+    return total
 
 
-def spent(since: Clocks) -> float:
-    """CPU seconds of executors since then."""
-    return sum(now - since.get(process, 0.0) for process, now in executors().items())
-
-
-def task_seconds(spark: SparkSession) -> float:
-    """CPU seconds so far of all tasks of the session, and of Python's workers: without the driver's."""
-    context = spark.sparkContext
-    gateway = context._gateway
-    assert gateway is not None
-    assert context._jvm is not None
-    none = context._jvm.java.util.ArrayList()
-    quantiles = gateway.new_array(gateway.jvm.double, 0)
-    stages = context._jsc.sc().statusStore().stageList(none, False, False, quantiles, none)
-    tasks = sum(stages.apply(number).executorCpuTime() for number in range(stages.size())) / 1e9
-    workers = sum(seconds for process, seconds in executors().items() if process.name() != "java")
-    return float(tasks + workers)
-
-
-def _shown(value: float, unit: str) -> str:
-    return f"{value:,.{_PLACES.get(unit, 0)}f}".replace(",", " ")
+def _shown(value: float) -> str:
+    """With three digits, and thousands apart."""
+    return f"{value:#.3g}".rstrip(".") if value < 999.5 else f"{value:,.0f}".replace(",", " ")

@@ -7,6 +7,7 @@ it, as it does for a query. Opening the table and a run is what a restart of the
 from __future__ import annotations
 
 from collections.abc import Iterator
+from statistics import median
 from typing import Final
 
 from bench.measuring import Results, timed
@@ -19,7 +20,7 @@ __all__ = ["measure_offsets_table"]
 
 _KEY: Final = GroupKey("clicks_etl", ["clicks"])
 _PARTITIONS, _FEW, _BROKERS = 1_000, 2, 4
-_COUNTED, _BETWEEN, _OPENINGS = 200, 2_000, 10
+_COUNTED, _BETWEEN, _ROUNDS = 200, 2_000, 10
 
 
 def measure_offsets_table(stage: Stage, results: Results) -> None:
@@ -35,8 +36,11 @@ def measure_offsets_table(stage: Stage, results: Results) -> None:
     _record(run, _FEW, steps, between)
     after = _record(run, _PARTITIONS, steps, counted)
     results.add(what, f"a commit, after {between}", "milliseconds", after)
+    there = OffsetsTable(uri).positions(_KEY.consumer_group, _KEY.topics)
+    if len(there) != _PARTITIONS or set(there.values()) != {28 * (next(steps) - 1)}:
+        raise RuntimeError(f"the table has other positions of {len(there)} partitions")
     openings: list[float] = []
-    for _ in range(_OPENINGS):
+    for _ in range(_ROUNDS):
         with timed() as opening:
             OffsetsTable(uri).open_run(_KEY, 16, force=True)
         openings.append(opening.seconds * 1000)
@@ -44,7 +48,7 @@ def measure_offsets_table(stage: Stage, results: Results) -> None:
 
 
 def _record(run: OffsetsRun, partitions: int, steps: Iterator[int], count: int) -> list[float]:
-    """Milliseconds of each of `count` commits."""
+    """Milliseconds of `count` commits: the median of each tenth of them."""
     keys = [PartitionKey(1 + number % _BROKERS, "clicks", number // _BROKERS) for number in range(partitions)]
     times: list[float] = []
     for _ in range(count):
@@ -57,4 +61,5 @@ def _record(run: OffsetsRun, partitions: int, steps: Iterator[int], count: int) 
         if not written:
             raise RuntimeError("nothing was written")
         times.append(recording.seconds * 1000)
-    return times
+    each = max(1, count // _ROUNDS)
+    return [median(times[first : first + each]) for first in range(0, count, each)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import time
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from functools import cached_property
 from pathlib import Path
@@ -34,6 +35,11 @@ _THERE_SECONDS: Final = 30.0
 _CACHE_MB: Final = ((10_000, 3), (1 << 20, 32))
 
 
+def digits(number: int, size: int) -> bytes:
+    """The number, with zeros before it."""
+    return b"%0*d" % (size, number)
+
+
 class Workload(NamedTuple):
     """A backlog, the same for all who read it."""
 
@@ -42,6 +48,11 @@ class Workload(NamedTuple):
     body_bytes: int
     stores: int = PARTITIONS
     """Of TubeMQ's topic, which share its partitions."""
+    body: Callable[[int, int], bytes] = digits
+    """The body of a message by its number, of that size."""
+
+    def bodies(self) -> Iterator[bytes]:
+        return (self.body(number, self.body_bytes) for number in range(self.messages))
 
     def scaled(self, scale: float) -> Workload:
         """With a fraction of the messages."""
@@ -49,7 +60,7 @@ class Workload(NamedTuple):
 
     @property
     def topic(self) -> str:
-        return f"backlog_{self.body_bytes}_{self.messages}_{self.stores}"
+        return f"backlog_{self.body.__name__}_{self.body_bytes}_{self.messages}_{self.stores}"
 
 
 class Stage:
@@ -101,7 +112,6 @@ class Stage:
             "spark.sql.shuffle.partitions": str(TASKS),
             "spark.sql.warehouse.dir": str(self.folder / "warehouse"),
             "spark.local.dir": str(self.folder / "spark"),
-            "spark.ui.retainedStages": "100000",  # for task_seconds
             # The last hundred otherwise; a query that is measured has ten a second.
             "spark.sql.streaming.numRecentProgressUpdates": "20000",
         }
@@ -116,7 +126,7 @@ class Stage:
         if ("tubemq", work.topic) not in self._filled:
             self.empty_topic(work.topic, work.body_bytes, work.stores)
             started = time.perf_counter()
-            self.send(work.topic, work)
+            self._send(work)
             self._note_filled("tubemq", work, time.perf_counter() - started)
         return work.topic
 
@@ -125,7 +135,7 @@ class Stage:
         if ("kafka", work.topic) not in self._filled:
             self.kafka.create_topic(work.topic, PARTITIONS)
             started = time.perf_counter()
-            self.kafka.fill(work.topic, PARTITIONS, work.messages, work.body_bytes)
+            self.kafka.fill(work.topic, PARTITIONS, work.bodies())
             self._note_filled("kafka", work, time.perf_counter() - started)
         return work.topic
 
@@ -136,16 +146,14 @@ class Stage:
             [TopicSpec(topic, PARTITIONS // stores, stores, properties={"memCacheMsgSizeInMB": cache_mb})]
         )
 
-    def send(self, topic: str, work: Workload) -> None:
-        """Send the workload's messages to a topic of TubeMQ, each with a body of its own."""
-        before = self.count(topic)
+    def _send(self, work: Workload) -> None:
         with Producer(self.settings) as producer:
-            producer.publish([topic])
-            for first in range(0, work.messages, _AT_ONCE):
-                numbers = range(first, min(first + _AT_ONCE, work.messages))
-                producer.submit_many(topic, [b"%0*d" % (work.body_bytes, number) for number in numbers])
+            producer.publish([work.topic])
+            bodies = work.bodies()
+            while some := list(itertools.islice(bodies, _AT_ONCE)):
+                producer.submit_many(work.topic, some)
             producer.flush()
-        self.await_messages(topic, before + work.messages)
+        self.await_messages(work.topic, work.messages)
 
     def await_messages(self, topic: str, messages: int) -> None:
         """Until the broker has so many. RuntimeError: it has others after 30 s."""

@@ -1,4 +1,4 @@
-"""Streams of our source, Spark's Kafka source and the floor: into Delta, until the first row, and how late a row is.
+"""Streams of our source, Spark's Kafka source and the floor: until the first row, and how late a row is.
 
 Spark itself says, to the millisecond, when a row is in the sink: the progress of a micro-batch has the beginning of its
 trigger and the time of each step (`arrived_ms`). So no callback to Python and no polling is measured.
@@ -7,70 +7,31 @@ trigger and the time of each step (`arrived_ms`). So no callback to Python and n
 from __future__ import annotations
 
 import random
-import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
+from itertools import pairwise
 from statistics import median
 from typing import Any, Final
 
 from pyspark.sql import DataFrame
 from pyspark.sql.streaming.query import StreamingQuery
 
-from bench.measuring import Results, Side, timed
+from bench.contents import Numbers, check_numbers
+from bench.floor import EACH_NS
+from bench.measuring import Results, Side
 from bench.stage import PARTITIONS, Stage, Workload
 from tubeclient import Producer
 
-__all__ = ["arrivals", "arrived_ms", "measure_first_row", "measure_into_delta", "measure_latency"]
+__all__ = ["arrivals", "arrived_ms", "measure_first_row", "measure_latency"]
 
-_DELTA: Final = Workload("300 k x 100 bytes", 300_000, 100)
 _START: Final = Workload("8 000 x 100 bytes", 8_000, 100)
-_BATCHES: Final = 10
-_TABLE_SECONDS: Final = 240
 _ROW_SECONDS: Final = 60.0
-_COUNTED_SECONDS, _WARM_UP_SECONDS = 8.0, 3.0
+_COUNTED_SECONDS, _WARM_UP_SECONDS = 6.0, 2.0
 _SEND_EACH: Final = 0.05
 _OURS, _KAFKA, _FLOOR = "our source", "Spark's Kafka source", "the floor, a source of ten lines"
 Send = Callable[[bytes], object]
-
-
-def measure_into_delta(stage: Stage, results: Results) -> None:
-    """Rows a second of AvailableNow into a new Delta table in ten batches, beside one batch read into Delta."""
-    work = _DELTA.scaled(stage.scale)
-    topic, kafka_topic = stage.tube_topic(work), stage.kafka_topic(work)
-    options_of: dict[str, Callable[[], Mapping[str, str]]] = {
-        "tubeclient": lambda: stage.tube_options(topic),
-        "kafka": lambda: stage.kafka_options(kafka_topic),
-        "floor": lambda: stage.floor_options(work),
-    }
-
-    def side(source: str, streams: bool) -> Side:
-        def measure() -> Mapping[str, float]:
-            options = options_of[source]()
-            folder = stage.folder / stage.name("delta")
-            table = str(folder / "table")
-            with timed() as writing:
-                if streams:
-                    _stream_into(stage, source, options, work, table, str(folder / "checkpoint"))
-                else:
-                    stage.spark.read.format(source).options(**options).load().write.format("delta").save(table)
-            rows = stage.spark.read.format("delta").load(table).count()
-            shutil.rmtree(folder)
-            if rows != work.messages:
-                raise RuntimeError(f"the table has {rows} rows, not {work.messages}")
-            return {"rows/s": work.messages / writing.seconds}
-
-        return measure
-
-    sides = {
-        f"{_OURS}, {_BATCHES} batches": side("tubeclient", True),
-        f"{_OURS}, one batch read": side("tubeclient", False),
-        f"{_KAFKA}, {_BATCHES} batches": side("kafka", True),
-        f"{_KAFKA}, one batch read": side("kafka", False),
-        f"{_FLOOR}, one batch read": side("floor", False),
-    }
-    results.take_turns(f"{_DELTA.title} into Delta", sides)
 
 
 def measure_first_row(stage: Stage, results: Results) -> None:
@@ -85,6 +46,11 @@ def measure_first_row(stage: Stage, results: Results) -> None:
                 deadline = time.monotonic() + _ROW_SECONDS
                 while not (told := [one for one in query.recentProgress if one["numInputRows"] > 0]):
                     _check(query, deadline)
+                rows = stage.spark.table(query.name)
+                if source == "floor":
+                    _check_ticks(_bodies(rows))
+                else:
+                    check_numbers(rows, Numbers.of(range(_START.messages), _START.body_bytes))
             return {"seconds": (arrived_ms(told[0]) - started_ms) / 1000}
 
         return measure
@@ -142,14 +108,21 @@ def arrivals(progresses: Sequence[Mapping[str, Any]]) -> list[float]:
 
 
 def _latency(stage: Stage, source: str, options: Mapping[str, str], send: Send | None) -> Mapping[str, float]:
-    """Bodies are the times at which they were sent. Without `send` the source makes them itself."""
+    """Bodies are the times at which they were sent. Without `send` the source makes them itself. RuntimeError: the sink
+    does not have each once.
+    """
     stream = stage.spark.readStream.format(source).options(**options).load().select("value")
     with _memory_query(stage, stream, trigger_ms=100) as query:
-        _until_rows(stage, query, [_send_now(send)] if send else [])  # the clock counts when a first batch is there
-        _send_for(send, _WARM_UP_SECONDS)
+        sent = [_send_now(send)]
+        _until_rows(stage, query, sent if send else [])  # the clock counts when a first batch is there
+        sent += _send_for(send, _WARM_UP_SECONDS)
         counted_from = time.time_ns()
-        sent = _send_for(send, _COUNTED_SECONDS)
+        sent += _send_for(send, _COUNTED_SECONDS)
         bodies = _until_rows(stage, query, sent if send else [])
+        if send is None:
+            _check_ticks(bodies)
+        elif sorted(bodies) != sorted(sent):
+            raise RuntimeError(f"the sink has {len(bodies)} rows, not the {len(sent)} that were sent, or others")
         at = dict(zip(bodies, arrivals(query.recentProgress), strict=False))
     until = counted_from + _COUNTED_SECONDS * 1e9
     found = [at_ms - body / 1e6 for body, at_ms in at.items() if counted_from <= body < until]
@@ -176,11 +149,20 @@ def _until_rows(stage: Stage, query: StreamingQuery, sent: Sequence[int]) -> lis
     """All bodies in the sink, in its order, as soon as those in `sent` are there and in the progress."""
     deadline = time.monotonic() + _ROW_SECONDS
     while True:
-        bodies = [int(bytes(row.value)) for row in stage.spark.table(query.name).collect()]
+        bodies = _bodies(stage.spark.table(query.name))
         told = sum(one["numInputRows"] for one in query.recentProgress)
         if bodies and len(bodies) <= told and not set(sent).difference(bodies):
             return bodies
         _check(query, deadline)
+
+
+def _bodies(rows: DataFrame) -> list[int]:
+    return [int(bytes(row.value)) for row in rows.collect()]
+
+
+def _check_ticks(bodies: Sequence[int]) -> None:
+    if any(later - earlier != EACH_NS for earlier, later in pairwise(sorted(bodies))):
+        raise RuntimeError("the floor's stream lacks a row, or has one twice")
 
 
 def _check(query: StreamingQuery, deadline: float) -> None:
@@ -200,19 +182,3 @@ def _memory_query(stage: Stage, stream: DataFrame, trigger_ms: int = 0) -> Itera
     finally:
         query.stop()
         stage.spark.catalog.dropTempView(name)
-
-
-def _stream_into(
-    stage: Stage, source: str, options: Mapping[str, str], work: Workload, table: str, checkpoint: str
-) -> None:
-    each = -(-work.messages // _BATCHES)
-    stream = stage.spark.readStream.format(source).options(**options, maxOffsetsPerTrigger=str(each)).load()
-    writer = stream.writeStream.format("delta").option("checkpointLocation", checkpoint).trigger(availableNow=True)
-    query = writer.start(table)
-    try:
-        ended = query.awaitTermination(_TABLE_SECONDS)
-    finally:
-        query.stop()
-    batches = sum(one["numInputRows"] > 0 for one in query.recentProgress)
-    if not ended or batches != _BATCHES:
-        raise RuntimeError(f"{source} made {batches} batches, not {_BATCHES}, and {'ended' if ended else 'goes on'}")

@@ -1,6 +1,7 @@
 """Writing to Apache's broker: our producer, Apache's Java producer and a Spark write, each in turn.
 
-Messages have 100 bytes, a tag, a time and an attribute. Only acknowledged ones count; the broker must have them.
+Messages have 100 bytes, a tag, a time and an attribute. Only acknowledged ones count. At the end each side's topic is
+read, and must hold what its rounds sent.
 """
 
 from __future__ import annotations
@@ -12,8 +13,9 @@ from concurrent.futures import ProcessPoolExecutor
 from contextlib import ExitStack
 from typing import Any, Final
 
-from bench.java import ATTRIBUTES, IN_FLIGHT, TAG, TIME, JavaWriter
-from bench.measuring import Results, Side, cpu_seconds, timed
+from bench.contents import Numbers, check_numbers
+from bench.java import ATTRIBUTES, DIFFERENT_BODIES, IN_FLIGHT, TAG, TIME, JavaWriter
+from bench.measuring import COST, Results, Side, cpu_seconds, spark_cpu, timed
 from bench.stage import TASKS, Stage, Workload
 from tubeclient import ClientSettings, Producer
 
@@ -26,17 +28,25 @@ _NAMED: Final[dict[str, Any]] = {"tag": TAG, "time": TIME, "attributes": ATTRIBU
 
 
 def measure_writing(stage: Stage, results: Results) -> None:
-    """Acknowledged messages a second of each side, and the CPU time of the producers' processes."""
+    """Acknowledged messages a second of each side, and the CPU time of the producer's process, or of Spark's."""
     work = _WORK.scaled(stage.scale)
-    topic = stage.name("written")
-    stage.empty_topic(topic)
+    names = (
+        "our Producer, `submit_many`",
+        "our Producer, `submit`",
+        f"our Spark write, {TASKS} tasks",
+        "Java's producer",
+    )
+    topics = {name: stage.name("written") for name in names}
+    for topic in topics.values():
+        stage.empty_topic(topic)
+    many, one_by_one, of_spark, of_java = topics.values()
     with ExitStack() as stack:
         # Ours has a process of its own, as Java's has.
         ours = stack.enter_context(ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")))
         workdir = stage.folder / stage.name("java")
-        java = stack.enter_context(JavaWriter(stage.tubemq.master_address, topic, workdir))
+        java = stack.enter_context(JavaWriter(stage.tubemq.master_address, of_java, workdir))
 
-        def by_us(write: Callable[..., Mapping[str, float]]) -> Side:
+        def by_us(write: Callable[..., Mapping[str, float]], topic: str) -> Side:
             return lambda: ours.submit(write, stage.settings, topic, work.messages, work.body_bytes).result(
                 _ROUND_SECONDS
             )
@@ -49,27 +59,37 @@ def measure_writing(stage: Stage, results: Results) -> None:
                 f"map('{key}', '{value}') AS attributes",
                 f"to_timestamp('{TIME}', 'yyyyMMddHHmm') AS messageTime",
             )
-            options = {"masterServers": stage.tubemq.master_address, "topic": topic}
+            options = {"masterServers": stage.tubemq.master_address, "topic": of_spark}
+            before = spark_cpu()
             with timed() as writing:  # `save` returns when the brokers have acknowledged all rows
                 frame.write.format("tubeclient").options(**options).mode("append").save()
-            return {"messages/s": work.messages / writing.seconds}
+            spent = spark_cpu() - before
+            return {"k messages/s": work.messages / writing.seconds / 1000, COST: spent * 1e6 / work.messages}
 
-        def checked(write: Side) -> Side:
-            def measure() -> Mapping[str, float]:
-                before = stage.count(topic)
-                found = write()
-                stage.await_messages(topic, before + work.messages)
-                return found
+        sides: list[Side] = [
+            by_us(write_many, many),
+            by_us(write_one_by_one, one_by_one),
+            by_spark,
+            lambda: java.write(work.messages, work.body_bytes),
+        ]
+        results.take_turns(f"writing {_WORK.title}", dict(zip(names, sides, strict=True)))
+    rounds = len(results.figures[-1].values)
+    for name, topic in topics.items():
+        numbers = [number % DIFFERENT_BODIES if topic == of_java else number for number in range(work.messages)]
+        _check(stage, name, topic, Numbers.of(numbers, work.body_bytes, rounds))
 
-            return measure
 
-        sides = {
-            "our Producer, `submit_many`": checked(by_us(write_many)),
-            "our Producer, `submit`": checked(by_us(write_one_by_one)),
-            f"our Spark write, {TASKS} tasks": checked(by_spark),
-            "Java's producer": checked(lambda: java.write(work.messages, work.body_bytes)),
-        }
-        results.take_turns(f"writing {_WORK.title}", sides)
+def _check(stage: Stage, name: str, topic: str, wanted: Numbers) -> None:
+    stage.await_messages(topic, wanted.rows)
+    [(key, value)] = ATTRIBUTES.items()
+    named = f"messageType = '{TAG}' AND attributes['{key}'] = '{value}'"
+    named += f" AND date_format(messageTime, 'yyyyMMddHHmm') = '{TIME}'"
+    frame = stage.spark.read.format("tubeclient").options(**stage.tube_options(topic)).load().where(named)
+    try:
+        check_numbers(frame, wanted)
+    except RuntimeError as error:
+        error.add_note(f"in the topic of {name}")
+        raise
 
 
 def write_many(settings: ClientSettings, topic: str, messages: int, body_bytes: int) -> Mapping[str, float]:
@@ -97,4 +117,4 @@ def _write(settings: ClientSettings, topic: str, messages: int, body_bytes: int,
             for one in sent:
                 one.result(_ROUND_SECONDS)
         cpu = cpu_seconds(os.getpid()) - cpu
-    return {"messages/s": messages / writing.seconds, "CPU s for a million": cpu * 1e6 / messages}
+    return {"k messages/s": messages / writing.seconds / 1000, COST: cpu * 1e6 / messages}

@@ -65,12 +65,26 @@ def guarantees() -> dict[str, list[tuple[str, str]]]:
     }
 
 
-def test_each_guarantee_names_tests_that_exist() -> None:
+def test_each_guarantee_names_tests() -> None:
     for guarantee, tests in guarantees().items():
         assert tests, f"no test holds: {guarantee}"
-        for place, name in tests:
-            text = (ROOT / "tests" / place).read_text(encoding="utf-8")
-            assert re.search(rf"^def {name}\(", text, re.MULTILINE), name
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
+def test_the_tests_that_a_page_names_exist(path: Path) -> None:
+    for name, place in re.findall(r"\[`(test_\w+)`\]\(([\w./]+\.py)\)", path.read_text(encoding="utf-8")):
+        assert re.search(rf"^def {name}\(", (path.parent / place).read_text(encoding="utf-8"), re.MULTILINE), name
+
+
+TESTED = re.compile(r"(?<!not )\btested\b|\b[Aa] test (?!of\b)|\btests run\b")
+
+
+@pytest.mark.parametrize("path", [ROOT / "README.md", *sorted(ROOT.glob("docs/*.md"))], ids=lambda path: path.name)
+def test_what_a_page_calls_tested_names_a_test(path: Path) -> None:
+    """In the same paragraph, item of a list or line of a table."""
+    parts = re.split(r"\n\n|\n(?=[-|])", path.read_text(encoding="utf-8"))
+    claims = [part for part in parts if TESTED.search(part) and not part.startswith("#")]
+    assert [part for part in claims if "](../tests/" not in part] == []
 
 
 def test_the_merge_tier_has_a_test_of_each_guarantee() -> None:
