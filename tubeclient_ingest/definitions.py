@@ -13,7 +13,7 @@ from spark_source.options.table_uris import is_name
 from tubeclient.admin.inlong_manager import InlongManager, InlongManagerError
 from tubeclient.conditions import said
 from tubeclient.errors import ConfigurationError, TransportError
-from tubeclient_ingest.group_settings import REST, defines, manager_of, of_stream, target_of
+from tubeclient_ingest.group_settings import REST, StreamId, defines, manager_of, of_stream, target_of, unfit
 from tubeclient_ingest.inlong_definition import PROPERTY, change
 from tubeclient_ingest.settings import IngestSettings
 
@@ -37,9 +37,10 @@ class Definitions:
         self._why = ""
         self._ask_at = 0.0
 
-    def names(self) -> list[str]:
-        """The streams that Manager knows."""
-        return sorted(self._known or ())
+    def names(self) -> list[StreamId]:
+        """The streams that Manager knows, and that may have a table."""
+        names = [StreamId(one) for one in sorted(self._known or ()) if StreamId.fits(one)]
+        return [one for one in names if unfit(self._settings, one) is None]
 
     def changed(self) -> bool:
         """Ask Manager, unless it was asked a moment ago. Returns whether it says something else than before.
@@ -72,25 +73,23 @@ class Definitions:
                 f" {', '.join(self._settings.topics)}; set topics to {topic}"
             )
 
-    @property
-    def may_miss(self) -> bool:
-        """Whether there may be streams that nobody defines."""
-        return self._manager is not None or not defines(self._settings, "")
-
-    def check_place(self, name: str) -> None:
+    def check_place(self, name: StreamId) -> None:
         """ConfigurationError if another stream has the stream's table."""
         target = target_of(self._settings, name)
         place = target.lower() if is_name(target) else target
         if (other := self._places.setdefault(place, name)) != name:
             raise ConfigurationError(f"streams {other} and {name} have one table, {target}: catalogs do not tell case")
 
-    def defines(self, name: str, *, before: bool = True) -> bool:
-        """Whether it is known what records of the stream are; `before` holds as long as Manager does not answer."""
+    def defines(self, name: StreamId, *, before: bool = True) -> bool:
+        """Whether it is known what records of the stream are, and it may have a table; `before` holds as long as
+        Manager does not answer."""
+        if unfit(self._settings, name) is not None:
+            return False
         if self._manager is None:
             return defines(self._settings, name)
         return before if self._known is None else name in self._known
 
-    def settings_of(self, name: str, kept: str | None) -> IngestSettings:
+    def settings_of(self, name: StreamId, kept: str | None) -> IngestSettings:
         """The settings of a job for the stream alone; `kept` is the definition that its table keeps. ConfigurationError
         if the stream's new records do not mean what its old ones did."""
         if self._manager is None or name == REST:

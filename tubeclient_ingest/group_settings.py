@@ -5,27 +5,67 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 from glob import escape, glob
+from itertools import combinations
 from pathlib import Path
 from typing import Any, Final
 
 from spark_source.options.settings_file import dashed
-from spark_source.options.table_uris import is_name
+from spark_source.options.table_uris import check_folders, is_name, table_of_deletes
 from tubeclient.admin.inlong_manager import InlongManager
 from tubeclient.errors import ConfigurationError
 from tubeclient_ingest.inlong_definition import PROPERTY
 from tubeclient_ingest.settings import IngestSettings
 
-__all__ = ["COUNTS", "REST", "check_group", "defines", "left_out", "manager_of", "of_stream", "takes", "target_of"]
+__all__ = [
+    "COUNTS",
+    "REST",
+    "StreamId",
+    "check_group",
+    "defines",
+    "left_out",
+    "manager_of",
+    "of_stream",
+    "takes",
+    "target_of",
+    "unfit",
+]
 
 STREAM: Final = "{stream}"
 """In settings of an InLong group's job: a stream's id."""
-COUNTS: Final = "_counts"
+
+
+class StreamId(str):
+    """What may stand for `STREAM`, in a path or a name: a stream's id, or `COUNTS` or `REST`, which are no stream's.
+
+    Anybody who may send chooses ids. ConfigurationError for those that could be a folder that Spark does not see, or
+    that is too long, or no folder.
+    """
+
+    __slots__ = ()
+    FORM: Final = "[A-Za-z0-9-][A-Za-z0-9_.-]{0,199}"
+    """A regular expression for the whole of an id, in Java and Python. InLong's ids are so but for the first sign, and
+    in its sinks are no longer."""
+
+    def __new__(cls, text: str) -> StreamId:
+        if not cls.fits(text) and text not in _OWN:
+            raise ConfigurationError(
+                f"stream {text!r} cannot name a table: that takes 1 to 200 letters, digits, _, . and -, of which the"
+                " first is none of _ and ."
+            )
+        return super().__new__(cls, text)
+
+    @classmethod
+    def fits(cls, text: str) -> bool:
+        """Whether it may be a stream's id."""
+        return re.fullmatch(cls.FORM, text) is not None
+
+
+_OWN: Final = ("_counts", "_rest")
+COUNTS: Final = StreamId(_OWN[0])
 """In place of the stream in the target: the counts table."""
-REST: Final = "_rest"
-"""In place of the stream in the target: the table, in the source's columns, for rows of streams that nobody defines and
-of messages that are of no stream of the group."""
-STREAM_ID: Final = r"^(?!\.+$)[A-Za-z0-9_.-]{1,256}$"
-"""What InLong's own ids of streams are; others are no part of a table's name. For Java and Python."""
+REST: Final = StreamId(_OWN[1])
+"""In place of the stream in the target: the table, in the source's columns, for rows of streams that are not defined
+and of messages that are of no stream of the group."""
 
 _OF_MANAGER: Final = ("user", "key", "key_file", "key_env", "tenant", "ca_file")
 _ADDRESSES: Final = r"[\w.\[\]:-]+:\d{1,5}(,[\w.\[\]:-]+:\d{1,5})*"
@@ -50,27 +90,56 @@ def check_group(settings: IngestSettings) -> None:
     manager_of(settings)
     if settings.audit_proxies is not None and not re.fullmatch(_ADDRESSES, settings.audit_proxies):
         raise ConfigurationError("audit-proxies must be as HOST:PORT,...; the port is mostly 10081")
+    names = [StreamId(one) for one in settings.streams if not one.startswith("!")]
     if STREAM not in patterns["target"]:
         raise ConfigurationError(
             f"target is {settings.target} for all streams of the group; write {STREAM} where a stream's id belongs"
         )
-    for name in (one.removeprefix("!") for one in settings.streams):
-        if re.search(STREAM_ID, name) is None or name in (COUNTS, REST):
-            raise ConfigurationError(f"streams names {name!r}, which is no id of a stream")
+    if own := left_out(settings).union(names).intersection(_OWN):
+        raise ConfigurationError(f"streams names {min(own)}, which is no stream")
     if len({one.startswith("!") for one in settings.streams}) > 1:
         raise ConfigurationError("streams names some to write and, with !, some to leave out; keep one of the two")
     if any(name.lower() == "payload" and value.lower() == "raw" for name, value in settings.source_options.items()):
         raise ConfigurationError("payload is raw, and a job with inlong-group needs InLong's packs; leave it out")
     for setting in ("schema", "schema_from_inlong"):
         pattern = patterns[setting]
-        if STREAM in pattern and not glob("*".join(map(escape, pattern.split(STREAM)))):
+        files = sorted(glob("*".join(map(escape, pattern.split(STREAM))))) if STREAM in pattern else [pattern]
+        if not files:
             raise ConfigurationError(f"{dashed(setting)} is {pattern}, and there is no such file")
-        for name in settings.streams:
-            if not (name.startswith("!") or defines(settings, name)):
+        twins = [pair for pair in combinations(files, 2) if len({*map(str.lower, pair)}) == 1]
+        if twins and is_name(settings.target):
+            raise ConfigurationError(
+                f"{dashed(setting)} finds {' and '.join(twins[0])}, and catalogs do not tell case: keep one of the two"
+            )
+        for name in names:
+            if not defines(settings, name):
                 raise ConfigurationError(f"streams names {name}, and there is no {pattern.replace(STREAM, name)}")
+    for name in names:
+        if (why := unfit(settings, name)) is not None:
+            raise ConfigurationError(f"streams names {name}, which can have no table: {why}")
 
 
-def target_of(settings: IngestSettings, name: str) -> str:
+def unfit(settings: IngestSettings, name: StreamId) -> str | None:
+    """Why the stream may have no table of its own, which would be another table of the job, or another stream's."""
+    target = target_of(settings, name)
+    if is_name(target) and "." in name:
+        return "catalogs have no names with dots"
+    own_definitions = (settings.inlong_manager, *(STREAM in (getattr(settings, one) or "") for one in _PATTERNS[1:]))
+    if is_name(target) and name != name.lower() and not any(own_definitions):
+        return "catalogs do not tell case. A definition of its own would say that it is the one of its name"
+    if settings.key and name.lower().endswith("_deletes"):
+        return "it would be that of another stream's deleted keys"
+    places = {"it": target, "bad-records": settings.bad_records, "offsets-table": settings.offsets_table}
+    if settings.key:
+        places["its table of deletes"] = table_of_deletes(target)
+    try:
+        check_folders(places, places.keys())
+    except ConfigurationError as error:
+        return str(error)
+    return None
+
+
+def target_of(settings: IngestSettings, name: StreamId) -> str:
     """The table of a stream of the group, or of `COUNTS` or `REST`."""
     target = settings.target
     if is_name(target) and re.fullmatch(r"\w+", name) is None:
@@ -78,7 +147,7 @@ def target_of(settings: IngestSettings, name: str) -> str:
     return target.replace(STREAM, name)
 
 
-def of_stream(settings: IngestSettings, name: str, definition: str | None = None) -> IngestSettings:
+def of_stream(settings: IngestSettings, name: StreamId, definition: str | None = None) -> IngestSettings:
     """The settings of a job for one stream of the group alone, or for `REST`. `definition` is Manager's."""
     more: dict[str, Any]
     if name in (COUNTS, REST):
@@ -102,18 +171,18 @@ def manager_of(settings: IngestSettings) -> InlongManager | None:
     return InlongManager(settings.inlong_manager, **dict[str, Any](settings.manager_options))
 
 
-def left_out(settings: IngestSettings) -> set[str]:
+def left_out(settings: IngestSettings) -> set[StreamId]:
     """The streams that the user left out by their names."""
-    return {one.removeprefix("!") for one in settings.streams if one.startswith("!")}
+    return {StreamId(one.removeprefix("!")) for one in settings.streams if one.startswith("!")}
 
 
-def takes(settings: IngestSettings, name: str) -> bool:
+def takes(settings: IngestSettings, name: StreamId) -> bool:
     """Whether the job writes the stream, or the user left it out."""
     out = left_out(settings)
     return name == REST or not settings.streams or (name not in out if out else name in settings.streams)
 
 
-def defines(settings: IngestSettings, name: str) -> bool:
+def defines(settings: IngestSettings, name: StreamId) -> bool:
     """Whether it is known what records of the stream are."""
     return all(
         Path(text.replace(STREAM, name)).is_file()

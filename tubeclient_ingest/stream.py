@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from spark_source.offsets.offsets import Offsets
 from tubeclient.errors import ConfigurationError
 from tubeclient.keys import PartitionKey
+from tubeclient_ingest.group_settings import StreamId
 from tubeclient_ingest.record import WITH_REST, Count, Reached
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ class ToRest(NamedTuple):
     """Event: the first rows of the run that go to the table for the rest."""
 
     stream: str | None
-    """One that nobody defines; None: the rows are of no stream of the group."""
+    """One that is not defined, or may have no table; None: the rows are of no stream of the group."""
 
 
 class StreamsLeftBehind(ConfigurationError):
@@ -40,7 +41,7 @@ class StreamsLeftBehind(ConfigurationError):
 class Stream:
     """A stream in a run."""
 
-    name: str
+    name: StreamId
     ends: Offsets
     """Where the rows of its table end."""
     number: int = 0

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from tubeclient.keys import PartitionKey
 from tubeclient_ingest.bad_records import BadRecords
-from tubeclient_ingest.group_settings import COUNTS, REST, STREAM_ID, target_of
+from tubeclient_ingest.group_settings import REST, StreamId, target_of
 from tubeclient_ingest.record import Count
 from tubeclient_ingest.settings import IngestSettings
 from tubeclient_ingest.target import SparkTable
@@ -37,7 +37,7 @@ class StreamRows:
         self.no_counts = spark.createDataFrame([], _COUNTS_COLUMNS)
         """No rows, with the columns of the counts table."""
 
-    def table_of(self, name: str) -> SparkTable:
+    def table_of(self, name: StreamId) -> SparkTable:
         """The table in whose place the target has this name."""
         return SparkTable(self._spark, target_of(self._settings, name))
 
@@ -51,8 +51,7 @@ class StreamRows:
         from pyspark.sql import functions as F
 
         group, stream = F.col("inlongGroupId"), F.col("inlongStreamId")
-        # The name goes into a path.
-        own = (group == self._settings.inlong_group) & stream.rlike(STREAM_ID) & ~stream.isin(COUNTS, REST)
+        own = (group == self._settings.inlong_group) & stream.rlike(rf"\A{StreamId.FORM}\z")
         named = rows.withColumn(_NAME, F.when(own, stream).otherwise(REST))
         # So that a kept round's batches are of few streams each, and a stream's part passes over the others.
         in_order = named.withColumn(_ORDER, F.monotonically_increasing_id()).sortWithinPartitions(_NAME, _ORDER)
@@ -60,13 +59,13 @@ class StreamRows:
 
     def counted(
         self, named: DataFrame, *, by_partition: bool
-    ) -> list[tuple[str, int | None, PartitionKey | None, int]]:
+    ) -> list[tuple[StreamId, int | None, PartitionKey | None, int]]:
         """How many rows there are by name, by minute in ms since 1970, and by partition if that is asked for."""
         from pyspark.sql import functions as F
 
         key = F.col("partitionKey") if by_partition else F.lit(None).cast("string")
         found = named.groupBy(F.col(_NAME), minute_of(), key).count().collect()
-        return [(name, minute, key and PartitionKey.parse(key), count) for name, minute, key, count in found]
+        return [(StreamId(name), minute, key and PartitionKey.parse(key), count) for name, minute, key, count in found]
 
     def part(self, named: DataFrame, names: Collection[str], partitions: Collection[PartitionKey] | None) -> DataFrame:
         """The rows with these names, of these partitions (None: of all), as the source gives them."""

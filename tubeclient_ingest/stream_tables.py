@@ -20,12 +20,12 @@ from tubeclient.printable import counted
 from tubeclient_ingest.beginning import OvertakenRun
 from tubeclient_ingest.counts_table import CountsTable
 from tubeclient_ingest.definitions import Definitions
-from tubeclient_ingest.group_settings import COUNTS, REST, takes
+from tubeclient_ingest.group_settings import COUNTS, REST, StreamId, takes
 from tubeclient_ingest.group_table import GroupTable, PutBack
 from tubeclient_ingest.inlong_definition import PROPERTY
 from tubeclient_ingest.levels import GroupEnds, after, ends_of, everything, highest, lowest, taken
 from tubeclient_ingest.one_table import Written
-from tubeclient_ingest.record import WITH_REST, Count, Reached
+from tubeclient_ingest.record import WITH_REST, Count, Reached, SinkRecord
 from tubeclient_ingest.settings import IngestSettings
 from tubeclient_ingest.spark_errors import failure, spark_errors
 from tubeclient_ingest.stream import LeftBehind, Stream, StreamsLeftBehind, ToRest
@@ -73,8 +73,8 @@ class StreamTables:
         self._definitions = Definitions(settings)
         self.ends = GroupEnds()
         self._streams = self.ends.streams
-        self._unknown: set[str] = set()
-        """Streams that nobody defines."""
+        self._unknown: set[StreamId] = set()
+        """Streams that are not defined."""
         self._told: set[str] = set()
         """Those of them that the run has told, and `REST` for rows of no stream."""
         self._chosen: str | None = None
@@ -94,20 +94,19 @@ class StreamTables:
     ) -> Offsets:
         record = self.checkpoint.state.record
         self.ends.others, self._chosen = known, chosen
-        reached: Mapping[str, Reached] = {} if record is None else record.streams
+        reached = _streams_of(record)
         self._streams.clear()
 
-        def look(name: str) -> Stream:
+        def look(name: StreamId) -> Stream:
             # One that had a table may have been removed while the run goes on.
             create = self._create or reached.get(name, WITH_REST).number <= 0
             return self._opened(name, reached.get(name), begin_anew, create=create)
 
-        # A run that died may have made the table for the rest, and no commit of the counts table knows it, nor whose
-        # rows are there. One that stands still may make it later: see `begun`.
-        if REST in reached or self._definitions.may_miss or self._rows.table_of(REST).detail() is not None:
-            self._streams[REST] = rest = look(REST)
-            if rest.table is not None and rest.table.state.record is not None:
-                reached = {**dict.fromkeys(rest.table.state.record.streams, WITH_REST), **reached}
+        # Always, for its number is taken: see `begun`. A run that died may have left rows there, and no commit of the
+        # counts table knows whose.
+        self._streams[REST] = rest = look(REST)
+        if rest.table is not None and rest.table.state.record is not None:
+            reached = {**dict.fromkeys(_streams_of(rest.table.state.record), WITH_REST), **reached}
         self._unknown = {one for one in reached if self._is_undefined(one, reached[one])}
         others = sorted(reached.keys() - self._unknown - {REST})
         self._streams.update((one.name, one) for one in self._at_once(look, others))
@@ -116,7 +115,7 @@ class StreamTables:
                 self._leave(one, lost)
         return lowest(self.ends.levels())
 
-    def _is_undefined(self, name: str, reached: Reached) -> bool:
+    def _is_undefined(self, name: StreamId, reached: Reached) -> bool:
         if name == REST or reached.number > 0 or reached.ends is not None:
             return False  # it has rows of its own, or lacks some that the rest has not either: so it stays behind
         return not self._definitions.defines(name, before=reached != WITH_REST)
@@ -125,7 +124,7 @@ class StreamTables:
         state = self.checkpoint.state
         self.ends.begin_at(start, state.ends)
         reached = {} if state.record is None else state.record.streams
-        left_the_rest = {
+        left_the_rest: dict[str, Reached] = {
             one.name: WITH_REST
             for one in self._streams.values()
             if one.since is not None and reached.get(one.name, WITH_REST) == WITH_REST
@@ -144,7 +143,7 @@ class StreamTables:
             self._commit()
 
     def _opened(
-        self, name: str, reached: Reached | None, begin_anew: Collection[str] = (), *, create: bool = True
+        self, name: StreamId, reached: Reached | None, begin_anew: Collection[str] = (), *, create: bool = True
     ) -> Stream:
         """A stream with its table, which is made if it is missing and `create` allows it; or left behind."""
         number, ends, since = reached or WITH_REST
@@ -205,7 +204,7 @@ class StreamTables:
     def _with_rest(self, one: Stream) -> dict[str, Reached]:
         return dict.fromkeys(self._unknown, WITH_REST) if one.name == REST else {}
 
-    def _definition_of(self, name: str) -> str | None:
+    def _definition_of(self, name: StreamId) -> str | None:
         """What the stream's table keeps of its definition."""
         detail = None if self._settings.inlong_manager is None else self._rows.table_of(name).detail()
         return None if detail is None else detail.properties.get(PROPERTY)
@@ -246,7 +245,7 @@ class StreamTables:
                 self._leave(self._streams[name], found)
         return self._completed(start, end, good, bad, same)
 
-    def _counted(self, frame: DataFrame, start: Offsets, end: Offsets) -> dict[str, dict[int | None, int]]:
+    def _counted(self, frame: DataFrame, start: Offsets, end: Offsets) -> dict[StreamId, dict[int | None, int]]:
         """The records of a round by the names of those tables that take them, and by minute."""
         others = taken(self.ends.others, start, end)
         parts = {
@@ -255,7 +254,7 @@ class StreamTables:
             if one.takes_part and one.ends is not self.ends.others
         }
         by_partition = any(some != everything(start, end) for some in (others, *parts.values()))
-        found: dict[str, dict[int | None, int]] = {}
+        found: dict[StreamId, dict[int | None, int]] = {}
         for stream, minute, key, count in self._rows.counted(frame, by_partition=by_partition):
             of_rest = key is not None and stream in self._streams and self._streams[stream].is_in_rest(key, start)
             name = REST if of_rest else self._known(stream)
@@ -267,8 +266,8 @@ class StreamTables:
                 minutes[minute] = minutes.get(minute, 0) + count
         return found
 
-    def _known(self, name: str) -> str:
-        """The name, or `REST` for a stream that nobody defines."""
+    def _known(self, name: StreamId) -> StreamId:
+        """The name, or `REST` for a stream that is not defined."""
         if not (name == REST or name in self._streams or name in self._unknown or self._definitions.defines(name)):
             self._unknown.add(name)
         return REST if name in self._unknown else name
@@ -313,8 +312,7 @@ class StreamTables:
 
     def writers(self) -> Iterator[Writer]:
         self.open(create=False)
-        record = self.checkpoint.look().record
-        streams = {} if record is None else record.streams
+        streams = _streams_of(self.checkpoint.look().record)
         for name in sorted(one for one, reached in streams.items() if reached.number > 0):
             writer = self._writer_of(self._definitions.settings_of(name, self._definition_of(name)))
             writer.open(create=False)
@@ -341,3 +339,7 @@ class StreamTables:
             return [work(one) for one in given]
         with ThreadPoolExecutor(_AT_ONCE, "ingest") as pool:
             return list(pool.map(work, given))
+
+
+def _streams_of(record: SinkRecord | None) -> dict[StreamId, Reached]:
+    return {} if record is None else {StreamId(name): one for name, one in record.streams.items()}

@@ -279,18 +279,6 @@ def test_messages_after_a_lost_tail_come_to_a_stream_that_was_left_out(shop: Sho
     assert set(range(11, 31)) <= set(shop.numbers("views"))
 
 
-def test_a_stream_whose_name_is_that_of_the_counts_in_a_catalog(shop: Shop) -> None:
-    shop.send("orders", "_COUNTS")
-    shop.spark.sql("CREATE DATABASE of_counts")
-    try:
-        for _ in range(2):
-            with pytest.raises(StreamsLeftBehind, match="streams _counts and _COUNTS have one table"):
-                shop.run(target="of_counts.{stream}", evolve=True)
-        assert "value" not in shop.spark.table("of_counts._counts").columns
-    finally:
-        shop.spark.sql("DROP DATABASE of_counts CASCADE")
-
-
 def test_one_of_two_topics_is_begun_anew_while_a_stream_is_behind_in_the_other(shop: Shop) -> None:
     typed = {"format": "json", "schema": "id BIGINT", "topics": ("shop", "more")}
     shop.send("orders", "views")

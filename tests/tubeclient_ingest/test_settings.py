@@ -270,4 +270,4 @@ def test_pythons_help_and_completion_name_each_setting() -> None:
 def test_a_job_without_a_session_is_told_at_once() -> None:
     nothing: Any = None
     with pytest.raises(ConfigurationError, match="spark is None; give a SparkSession"):
-        Ingest(nothing, **NEEDED)
+        Ingest(nothing, **dict[str, Any](NEEDED))

@@ -15,7 +15,7 @@ from embedded_tubemq import EmbeddedTubeMQ, TopicConfig
 from embedded_tubemq.storage.store import NewMessage
 from tubeclient.errors import ConfigurationError
 from tubeclient.inlong import RecordGroup, encode_pack
-from tubeclient_ingest.group_settings import takes
+from tubeclient_ingest.group_settings import StreamId, takes
 from tubeclient_ingest.job import Ingest
 from tubeclient_ingest.run import Event, IngestSummary
 from tubeclient_ingest.settings import IngestSettings
@@ -236,14 +236,46 @@ def test_a_table_that_was_put_back_or_removed_gets_what_it_lost(shop: Shop) -> N
     assert [len(shop.numbers(one)) for one in STREAMS] == [30, 20, 20]
 
 
-def test_streams_whose_names_give_one_table_are_told(shop: Shop) -> None:
-    shop.send("Orders", "orders")
+def test_a_stream_that_would_be_another_ones_table_in_a_catalog_goes_to_the_rest(shop: Shop) -> None:
+    shop.send("Orders", "_COUNTS")
     shop.spark.sql("CREATE DATABASE one_table")
     try:
-        with pytest.raises(StreamsLeftBehind, match=r"streams [Oo]rders and [Oo]rders have one table"):
-            shop.run(target="one_table.{stream}")
+        for _ in range(2):
+            shop.send("orders", "Orders")
+            shop.run(target="one_table.{stream}", evolve=True)
+        assert set(shop.to_rest) == {ToRest(None), ToRest("Orders")}
+        of_streams = {name: shop.spark.table(f"one_table.{name}") for name in ("orders", "_rest", "_counts")}
+        assert of_streams["orders"].select("inlongStreamId", "value").distinct().count() == 20
+        assert {row[0] for row in of_streams["orders"].select("inlongStreamId").collect()} == {"orders"}
+        assert of_streams["_rest"].count() == 40
+        assert "value" not in of_streams["_counts"].columns
     finally:
         shop.spark.sql("DROP DATABASE one_table CASCADE")
+
+
+def test_what_is_no_part_of_a_path_is_in_the_table_for_the_rest(shop: Shop) -> None:
+    """Java's and Python's `$` match before a line end too."""
+    ends = [f"orders{end}" for end in ("\n", "\r", "\r\n", "\u0085", "\u2028")]
+    others = [*ends, "_delta_log", "_rest", ".orders", "a/../orders", "b" * 201]
+    for _ in range(2):
+        shop.send("orders", *others)
+        shop.run()
+        shop.send("orders")
+        shop.run()
+    assert shop.numbers("orders") == [*range(40)]
+    assert sorted(one.name for one in shop.lake.iterdir()) == ["_counts", "_rest", "orders"]
+    rest = DeltaTable(f"{shop.lake}/_rest").to_pyarrow_table(columns=["inlongStreamId"]).to_pylist()
+    assert Counter(row["inlongStreamId"] for row in rest) == dict.fromkeys(others, 20)
+    assert (set(shop.to_rest), shop.left) == ({ToRest(None)}, [])
+
+
+def test_a_stream_beside_a_keyed_one_is_not_its_table_of_deletes(shop: Shop) -> None:
+    keyed = {"format": "json", "schema": "id BIGINT, at BIGINT", "key": ("id",), "order_by": "at"}
+    shop.send("orders", "orders_deletes")
+    shop.run(**keyed)
+    assert shop.ids("orders") == [*range(10)]
+    assert shop.to_rest == [ToRest("orders_deletes")]
+    assert len(DeltaTable(f"{shop.lake}/_rest").to_pyarrow_table()) == 10
 
 
 def test_a_stream_that_is_left_out_is_caught_up_later(shop: Shop) -> None:
@@ -259,7 +291,7 @@ def test_a_stream_to_write_must_be_defined(tmp_path: Path) -> None:
     (tmp_path / "orders.ddl").write_text("id BIGINT")
     given: dict[str, Any] = {"master_servers": "m:1", "consumer_group": "g", "inlong_group": "shop"}
     typed: dict[str, Any] = {"format": "json", "schema": f"{tmp_path}/{{stream}}.ddl", "target": "/lake/{stream}"}
-    assert takes(IngestSettings(**given, **typed, streams=("orders",)), "orders")
+    assert takes(IngestSettings(**given, **typed, streams=("orders",)), StreamId("orders"))
     with pytest.raises(ConfigurationError, match=r"streams names odrers, and there is no .*/odrers.ddl"):
         IngestSettings(**given, **typed, streams=("odrers",))
 

@@ -54,7 +54,7 @@ class Output:
             case ToRest(None):
                 self.say(f"there are rows of no stream of the group; they go to the table {REST}", "rest")
             case ToRest(stream):
-                self.say(f"nobody defines stream {stream}; its rows go to the table {REST}", "rest")
+                self.say(f"stream {stream} has no definition or no place; its rows go to the table {REST}", "rest")
             case Round() if self._as_json:
                 print_json({"event": "round", **asdict(event)})
             case Round():

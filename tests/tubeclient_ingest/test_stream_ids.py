@@ -1,0 +1,87 @@
+"""Anybody who may send chooses a stream's id: which ids may name a table, and never that of another."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tubeclient.errors import ConfigurationError
+from tubeclient_ingest.definitions import Definitions
+from tubeclient_ingest.group_settings import COUNTS, REST, StreamId, target_of
+from tubeclient_ingest.settings import IngestSettings
+
+NO_IDS = ["", "orders\n", "orders\r", "orders\u0085", "\norders", "a/b", "a b", "a'b", "é", "٣", "o\u0000", "a" * 201]
+HIDDEN = ["_delta_log", "_COUNTS", "_", ".", "..", ".orders"]
+"""Spark passes over folders with such names; and some are of Delta's or of the job's own."""
+
+
+def group(**more: Any) -> IngestSettings:
+    given = {"master_servers": "m:1", "consumer_group": "g", "inlong_group": "shop", "target": "/lake/{stream}"}
+    return IngestSettings(**{**given, **more})
+
+
+@pytest.mark.parametrize("text", [*NO_IDS, *HIDDEN])
+def test_what_is_no_id(text: str) -> None:
+    with pytest.raises(ConfigurationError, match="cannot name a table"):
+        StreamId(text)
+    with pytest.raises(ConfigurationError, match="cannot name a table"):
+        group(streams=(text,))
+
+
+@given(text=st.text() | st.text(st.sampled_from("aZ09_.-\n/")))
+def test_an_id_is_one_folder_that_spark_sees(text: str) -> None:
+    try:
+        name = StreamId(text)
+    except ConfigurationError:
+        return
+    assert name == text
+    assert Path("/lake", name).parts == ("/", "lake", text)
+    assert not text.startswith(("_", "."))
+    assert text.isascii()
+    assert text.isprintable()
+
+
+@pytest.mark.parametrize("own", [COUNTS, REST])
+def test_the_jobs_own_tables_are_in_the_place_of_a_stream_that_nobody_can_send(own: StreamId) -> None:
+    assert target_of(group(), own) == f"/lake/{own}"
+    with pytest.raises(ConfigurationError, match=r"streams names _.*, which is no stream"):
+        group(streams=(own,))
+
+
+def is_defined(name: str, **settings: Any) -> bool:
+    return Definitions(group(**settings)).defines(StreamId(name))
+
+
+def test_a_stream_whose_place_is_another_tables_has_none() -> None:
+    keyed = {"format": "csv", "schema": "id INT, at INT", "key": ("id",), "order_by": "at"}
+    assert is_defined("orders_deletes")
+    assert is_defined("orders", **keyed)
+    assert not is_defined("orders_deletes", **keyed)
+    assert not is_defined("Orders_Deletes", **keyed, target="main.{stream}")
+    assert is_defined("bad")
+    assert not is_defined("bad", bad_records="/lake/bad")
+    assert not is_defined("bad", bad_records="/lake/bad/records")
+    assert not is_defined("bad", bad_records="main.bad", target="main.{stream}")
+    assert not is_defined("offsets", offsets_table="/lake/offsets")
+    with pytest.raises(ConfigurationError, match="bad, which can have no table: it and bad-records are"):
+        group(streams=("bad",), bad_records="/lake/bad")
+
+
+def test_catalogs_do_not_tell_case(tmp_path: Path) -> None:
+    catalog = {"target": "main.{stream}"}
+    assert is_defined("Orders")
+    assert is_defined("orders", **catalog)
+    assert not is_defined("Orders", **catalog)
+    assert not is_defined("orders.new", **catalog)
+    # Nobody who sends can define one.
+    schemas: dict[str, Any] = {"format": "json", "schema": f"{tmp_path}/{{stream}}.ddl", **catalog}
+    (tmp_path / "Orders.ddl").write_text("id INT")
+    assert is_defined("Orders", **schemas)
+    assert not is_defined("orders", **schemas)
+    (tmp_path / "orders.ddl").write_text("id INT")
+    with pytest.raises(ConfigurationError, match=r"finds .*/Orders.ddl and .*/orders.ddl, and catalogs do not tell"):
+        group(**schemas)
