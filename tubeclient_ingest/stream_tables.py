@@ -121,26 +121,26 @@ class StreamTables:
         return not self._definitions.defines(name, before=reached != WITH_REST)
 
     def begun(self, start: Offsets, *, is_accepted: bool) -> None:
-        state = self.checkpoint.state
+        state, streams = self.checkpoint.state, self._streams.values()
         self.ends.begin_at(start, state.ends)
-        reached = {} if state.record is None else state.record.streams
-        left_the_rest: dict[str, Reached] = {
+        reached = _streams_of(state.record)
+        left_the_rest = {
             one.name: WITH_REST
-            for one in self._streams.values()
+            for one in streams
             if one.since is not None and reached.get(one.name, WITH_REST) == WITH_REST
         }
-        for one in self._streams.values():
+        # A table that was removed begins its numbers anew.
+        is_new = any(one.uncounted or one.number < one.counted for one in streams) or bool(left_the_rest)
+        is_new = is_new or state.record is None or is_accepted or self.checkpoint.is_old
+        if is_new or self.ends.others.to_dict() != state.ends.to_dict():
+            self._commit()
+        for one in streams:
             # A run that stands still has the same rows for a stream's table, whose number is taken when they are
             # written. But it may hold some for the rest that are a stream's by now: so that number is taken at once.
             if one.table is not None and (one.is_accepted or one.name == REST or one.table.is_old):
                 of_rest = {**self._with_rest(one), **left_the_rest} if one.name == REST else {}
-                one.table.write(None, one.ends, of_rest, one.uncounted)
+                one.table.write(None, one.ends, of_rest)
                 one.number, one.is_accepted = one.table.number, False
-        # A table that was removed begins its numbers anew.
-        is_new = any(one.number < one.counted for one in self._streams.values()) or bool(left_the_rest)
-        is_new = is_new or state.record is None or is_accepted or self.checkpoint.is_old
-        if is_new or self.ends.others.to_dict() != state.ends.to_dict():
-            self._commit()
 
     def _opened(
         self, name: StreamId, reached: Reached | None, begin_anew: Collection[str] = (), *, create: bool = True

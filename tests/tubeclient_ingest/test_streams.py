@@ -308,7 +308,7 @@ def test_a_stream_to_write_must_be_defined(tmp_path: Path) -> None:
             {"inlong_group": None, "topics": ("t",), "target": "/t/{stream}"},
             r"\{stream\} in target is for a job with inlong-group",
         ),
-        ({"streams": ("a/b",)}, "streams names 'a/b', which is no id of a stream"),
+        ({"streams": ("a/b",)}, "stream 'a/b' cannot name a table"),
         ({"inlong_group": None, "topics": (), "target": "/t"}, "these settings are not given: topics"),
         (
             {"inlong_group": None, "topics": ("t",), "target": "/t", "streams": ("a",)},
