@@ -14,7 +14,7 @@ from offsets_store.progress import GroupKey, GroupProgress
 from offsets_store.rows import Row, all_progress, keeps_initial, newest_run, positions_of, progress_of
 from offsets_store.run import OffsetsRun, Storage, TableAccess, moment
 from tubeclient.keys import PartitionKey
-from tubeclient.names import group_name, topic_names
+from tubeclient.names import kept_group_name, topic_names
 
 __all__ = ["LEASE_MS", "OffsetsTable", "now_ms"]
 
@@ -125,7 +125,7 @@ class OffsetsTable:
 
     def _rows(self, consumer_group: str) -> Sequence[Row]:
         with self._access.lock:
-            return self._access.storage.rows(group_name(consumer_group))
+            return self._access.storage.rows(kept_group_name(consumer_group))
 
 
 def _installed_version() -> str:

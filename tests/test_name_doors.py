@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from offsets_store import GroupKey
+from offsets_store import GroupKey, OffsetsTable
 from spark_source.options.given import parse_given, parse_options
 from spark_source.options.source_options import SinkOptions
 from spark_source.write.sink_rows import MessageMaker, SinkColumns
@@ -46,11 +46,13 @@ NAMES = ["clicks", "Clicks_2", "a-b", "a.b", "b_stream.v2-eu", "__offset_history
 GOOD = {
     "topic": NAMES,
     "group": [*NAMES, "x" * 1_000],
+    "kept group": [*NAMES, "x" * 241, "中" * 26],
     "tag": [*NAMES, "x" * 256, "\U0001f600" * 128, "a b", "x:y", "@me", "7", "$", "a;b", "a/b"],
 }
 BAD = {
     "topic": [*SEPARATORS, "", " ", "a b", "a\tb", "a\x00b", "a:b", "a@b", "x" * 65, "\U0001f600" * 33],
     "group": [*SEPARATORS, "", " ", "a b", "a\nb", "a:b", "@me", "x" * 1_025],
+    "kept group": [*SEPARATORS, "", " ", "a b", "x" * 242, "中" * 27],
     "tag": [*SEPARATORS, "", " ", "x" * 257, "\U0001f600" * 129],
 }
 NONE = ("", " ")
@@ -135,9 +137,14 @@ DOORS: dict[str, list[tuple[str, Callable[[str], object]]]] = {
         ("OffsetLookup", looks_up),
         ("OffsetLookup.group_positions", lambda name: looks_up("etl-r0", name)),
         ("Admin", lambda name: Admin(NOWHERE).group(name)),
-        ("GroupKey", lambda name: GroupKey(name, ["clicks"])),
         ("option consumerGroup", lambda name: option(consumerGroup=name)),
         ("tubeclient ingest", lambda name: ingests(consumer_group=name)),
+    ],
+    "kept group": [
+        ("GroupKey", lambda name: GroupKey(name, ["clicks"])),
+        ("OffsetsTable", lambda name: OffsetsTable("/nowhere/o").all_latest(name)),
+        ("options consumerGroup and offsetsTable", lambda name: option(consumerGroup=name, offsetsTable="/o")),
+        ("tubeclient ingest with an offsets table", lambda name: ingests(consumer_group=name, offsets_table="/o")),
     ],
     "tag": [
         ("ClientBalanceConsumer", lambda name: consumes(ClientBalanceConsumer, {"clicks": [name]})),

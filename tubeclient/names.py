@@ -17,6 +17,7 @@ import re
 from collections.abc import Collection, Iterable, Mapping
 from functools import lru_cache
 from typing import NamedTuple, NewType, TypeAlias
+from urllib.parse import quote
 
 from tubeclient.errors import ConfigurationError
 
@@ -26,6 +27,9 @@ MAX_TAGS = 500
 MAX_READER_GROUPS = 8
 """The number of reader groups by default. It limits the groups left on a broker, and the parallel readers of a
 partition."""
+
+MAX_KEPT_GROUP = 241
+"""In an offsets table, of which file systems take 255: the folder is "consumerGroup=" and the name, percent-encoded."""
 
 GroupName = NewType("GroupName", str)
 """A consumer group's name, without blanks around it: servers trim names, so what keeps anything by name must too. Only
@@ -85,6 +89,18 @@ def new_topic_name(name: object) -> str:
 def group_name(name: object) -> GroupName:
     """`name` without surrounding blanks; ConfigurationError if it is not a valid consumer group name."""
     return GroupName(_checked(_GROUP, name))
+
+
+def kept_group_name(name: object) -> GroupName:
+    """As `group_name`, for an offsets table; ConfigurationError also for a name that is too long there."""
+    found = group_name(name)
+    if (length := len(quote(found, safe=""))) > MAX_KEPT_GROUP:
+        raise ConfigurationError(
+            f"group {found[:20]}... is too long for an offsets table, which keeps each group in a folder of its name: "
+            f"{MAX_KEPT_GROUP} letters, digits, '.', '-' and '_' are the most, all others count 3 for each byte of "
+            f"UTF-8, and it has {length}. Use a shorter one, or no offsets table"
+        )
+    return found
 
 
 def tag_name(name: object) -> str:

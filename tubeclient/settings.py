@@ -142,7 +142,8 @@ class ClientSettings:
     """For a TCP connection."""
 
     rpc_timeout_ms: int = 8_000
-    """For one call, from sending the request to having its answer. In a call to the masters each one has an equal part
+    """For one call, from sending the request to having its answer. A connection that brings none for so long is given
+    up for another one. In a call to the masters each one has an equal part
     of this time, so that a wrong address is known within 10 s."""
 
     http_timeout_ms: int = 2_000

@@ -8,6 +8,7 @@ from __future__ import annotations
 import urllib.parse
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from math import inf
 from typing import TYPE_CHECKING, Any, Protocol
 
 from tests.simulation.hub import Hub, Process
@@ -130,6 +131,7 @@ class Connection:
         self._waiting: dict[int, Callable[[bytes | TubeError], None]] = {}
         self._serial = 0
         self._last_arrival = 0.0
+        self._in_vain_since = inf
         self._gone: ConnectionLost | None = None
         self._heard_at = hub.now
 
@@ -144,6 +146,7 @@ class Connection:
         hub.check()
         if self.closed:
             raise ConnectionLost(f"the connection to {self.address} is closed", address=self.address)
+        self._in_vain_since = min(self._in_vain_since, hub.now)
         draw = hub.random.random
         futures: list[Future[Frame]] = []
         breaks = self.network.weather.breaks and draw() < self.network.weather.breaks
@@ -179,8 +182,14 @@ class Connection:
             return
         self._heard_at = current().now
         receiver = self._waiting.pop(serial, None)
+        if receiver is not None:
+            self._in_vain_since = self.network.hub.now if self._waiting else inf
         if receiver is not None and self._gone is None and not self._process.dead:
             self._process.run(lambda: receiver(answer), "settle")
+
+    def give_up_if_silent(self, seconds: float) -> None:
+        if self.network.hub.now - self._in_vain_since > seconds - 0.05:
+            self.end("it brought no answer in time")
 
     def end(self, why: str) -> None:
         """Break it, as the network or the server does."""

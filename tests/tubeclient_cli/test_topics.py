@@ -79,7 +79,8 @@ def test_a_refusal_does_not_show_the_token(cluster: ClusterCommands) -> None:
 
 def test_a_cluster_that_is_not_there_is_exit_code_3() -> None:
     nowhere = ClusterCommands(ClientSettings(("127.0.0.1:1",), master_web_port=1))
-    assert nowhere.error("topics", "list", code=3).endswith("check master_servers and master_web_port")
+    said = "no master answered at its web port: http://127.0.0.1:1 did not answer: Connection refused; "
+    assert nowhere.error("topics", "list", code=3).endswith(f"{said}check master_servers and master_web_port")
 
 
 @pytest.mark.parametrize(

@@ -101,7 +101,8 @@ def _query(address: str, page: str, method: str, timeout_ms: int, parameters: di
         form = urllib.parse.urlencode(parameters).encode()
         status, body = fetch(address, "POST", path, form, _HEADERS, seconds=timeout_ms / 1000)
     except (OSError, http.client.HTTPException, ValueError) as error:
-        raise TransportError(f"no answer to {method} from http://{address}: {error}", address=address) from error
+        reason = getattr(error, "strerror", None) or error
+        raise TransportError(f"http://{address} did not answer: {reason}", address=address) from error
     if 300 <= status < 400:
         raise StandbyMaster(method, "this master is a standby", address=address)
     if status != http.HTTPStatus.OK:
