@@ -15,7 +15,6 @@ import typer
 from tubeclient.errors import ConfigurationError
 from tubeclient.extras import brought_by
 from tubeclient_cli.common.cluster import spark_confs
-from tubeclient_cli.common.places import time_ms
 from tubeclient_cli.common.terminal import AsJson, SparkConf, SparkMaster, clear_errors, print_json, table_console
 
 if TYPE_CHECKING:
@@ -33,6 +32,7 @@ bad_records_app = typer.Typer(
 )
 
 _SHOWN_BYTES: Final = 60
+_TIMES: Final = ["%Y-%m-%dT%H:%MZ", "%Y-%m-%d"]
 _STREAM: Final = "inlongStreamId"
 _NEWEST: Final = ("time", "reason", _STREAM, "topic", "partitionKey", "offset", "messageId", "recordIndex", "value")
 
@@ -47,7 +47,7 @@ def show(
     settings: Settings,
     reason: PartOfReason = None,
     since: Annotated[
-        str | None, typer.Option(metavar="TIME", help="Only those written since then, such as 2026-11-21T10:31Z.")
+        datetime | None, typer.Option(metavar="TIME", formats=_TIMES, help="Only those since then: 2026-11-21T10:31Z.")
     ] = None,
     newest: Annotated[int, typer.Option(metavar="N", min=1, help="The most records to show.")] = 20,
     spark_master: SparkMaster = None,
@@ -61,9 +61,8 @@ def show(
       tubeclient bad-records show --settings conf/ingest.toml --reason JSON
     """
     with clear_errors("bad-records show"):
-        since_ms = None if since is None else time_ms(since, "--since")
         with _job(settings, spark_master, conf) as job:
-            document = _found(job.bad_records(), reason, since_ms, newest)
+            document = _found(job.bad_records(), reason, since, newest)
         if json:
             print_json(document)
             return
@@ -77,7 +76,7 @@ def show(
             shown = len(document["newest"])
             console.print(f"{document['records']:,} records, of which the newest {shown:,} are shown")
         else:
-            console.print("there are no bad records" if reason is since is None else "no bad records match")
+            console.print("no bad records match" if reason or since else "there are no bad records")
 
 
 @bad_records_app.command()
@@ -136,14 +135,14 @@ def _job(file: Path, master: str | None, conf: list[str] | None) -> Iterator[Ing
         yield Ingest(spark, settings=job)
 
 
-def _found(records: DataFrame, reason: str | None, since_ms: int | None, newest: int) -> dict[str, Any]:
+def _found(records: DataFrame, reason: str | None, since: datetime | None, newest: int) -> dict[str, Any]:
     """Of `Ingest.bad_records()` those that are bad, with `reason` in their reason (None: all) and not older than
-    `since_ms`: how many there are, their reasons, the most frequent first, and the newest records."""
+    `since` (UTC): how many there are, their reasons, the most frequent first, and the newest records."""
     from pyspark.sql import functions as F
 
     records = records.where("state = 'bad'")
-    if since_ms is not None:
-        records = records.where(F.unix_millis("time") >= since_ms)
+    if since is not None:
+        records = records.where(F.unix_seconds("time") >= since.replace(tzinfo=UTC).timestamp())
     if reason is not None:
         records = records.where(F.contains(F.lower("reason"), F.lower(F.lit(reason))))
     # Seconds and not timestamps, which Python would get in the session's time zone.

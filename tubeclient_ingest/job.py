@@ -35,7 +35,7 @@ class Ingest:
         ...     master_servers="10.0.0.1:8715",
         ...     consumer_group="clicks_etl",
         ...     topics=["clicks"],
-        ...     target="lake.clicks",
+        ...     target="/lake/clicks",
         ... )
         >>> job.run()  # doctest: +SKIP
 
@@ -227,15 +227,12 @@ class Ingest:
         return html_table(title, columns, rows, count=len(rows))
 
 
-def _signature() -> inspect.Signature:
-    """For help and completion: each setting by its name, instead of `given`."""
-    *own, _ = inspect.signature(Ingest).parameters.values()
-    how = inspect.Parameter.KEYWORD_ONLY
-    named = [inspect.Parameter(one.name, how, default=None, annotation=one.type) for one in fields(IngestSettings)]
-    return inspect.Signature([*own, *named])
-
-
-Ingest.__signature__ = _signature()  # type: ignore[attr-defined]
+# For help and completion: each setting by its name, instead of `given`.
+*_own, _ = inspect.signature(Ingest).parameters.values()
+Ingest.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+    _own
+    + [inspect.Parameter(one.name, _own[-1].kind, default=None, annotation=one.type) for one in fields(IngestSettings)]
+)
 
 
 def _behind(rows: int | None) -> str:

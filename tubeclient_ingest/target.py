@@ -12,7 +12,7 @@ from spark_source.options.table_uris import table_in_sql
 from tubeclient.errors import ConfigurationError
 from tubeclient_ingest.history import Commit
 from tubeclient_ingest.record import SinkRecord
-from tubeclient_ingest.spark_errors import explained, is_missing
+from tubeclient_ingest.spark_errors import IngestFailed, explained, failure, is_conflict, is_missing
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -79,17 +79,32 @@ class SparkTable:
         properties: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         """Make the table, unless it is there."""
+        from pyspark.errors import PySparkException
+
         # Spark's own `toDDL` wants a session that is active in this thread.
-        ddl = ", ".join(f"{quoted(one.name)} {_type(one.dataType)}" for one in columns)
+        ddl = ", ".join(
+            f"{quoted(one.name)} {_type(one.dataType)}{'' if one.nullable else ' NOT NULL'}" for one in columns
+        )
         parts = [f"CREATE TABLE IF NOT EXISTS {self.sql} ({ddl}) USING DELTA"]
-        for words, names in (("PARTITIONED BY", partition_by), ("CLUSTER BY", cluster_by)):
+        there = {one.lower() for one in columns.names}
+        layout = (("partition-by", "PARTITIONED BY", partition_by), ("cluster-by", "CLUSTER BY", cluster_by))
+        for setting, words, names in layout:
+            if lacking := ", ".join(one for one in names if one.lower() not in there):
+                raise ConfigurationError(f"{setting} names {lacking}; the rows have {', '.join(columns.names)}")
             if names:
                 parts.append(f"{words} ({', '.join(map(quoted, names))})")
         if properties:
             given = (f"{text_in_sql(name)} = {text_in_sql(value)}" for name, value in properties.items())
             parts.append(f"TBLPROPERTIES ({', '.join(given)})")
         with explained(f"the table {self.where} cannot be made: "):
-            self._spark.sql(" ".join(parts)).collect()
+            try:
+                self._spark.sql(" ".join(parts)).collect()
+            except PySparkException as error:
+                if error.getCondition() == "DELTA_CREATE_TABLE_WITH_NON_EMPTY_LOCATION":
+                    advice = "If it is one, the catalog forgot it when Spark ended; give the folder as the target"
+                    raise IngestFailed(f"{failure(str(error))} {advice}") from None
+                if not is_conflict(error):  # another job made it at the same moment
+                    raise
 
     def is_empty(self) -> bool:
         """Whether the table, which is there, has no rows."""

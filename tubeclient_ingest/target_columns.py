@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from spark_source.typed.record_format import BAD_REASON, CHANGE, RECORD
+from spark_source.typed.record_format import BAD_REASON, CHANGE, CHANGES, RECORD
 from tubeclient.errors import ConfigurationError
 from tubeclient_ingest.target import quoted
 
@@ -32,14 +32,21 @@ class OtherColumns(ConfigurationError):
 
 
 def columns_of(record_format: RecordFormat, rows: DataFrame) -> StructType:
-    """The columns that the target gets from the source's rows. ConfigurationError if Spark cannot read records so."""
+    """The columns that the target gets from the source's rows, those NOT NULL that have a value in each row.
+    ConfigurationError if Spark cannot read records so."""
     from pyspark.errors import PySparkException
 
     try:
-        return record_format.only_good(rows).schema
+        found = record_format.only_good(rows).schema
     except PySparkException as error:
         reason = str(error).split("\n")[0].strip()
         raise ConfigurationError(f"Spark cannot read records of this format and schema: {reason}") from None
+    # A log of changes has deletes with a key only, and DDL.
+    is_log = record_format.kind in CHANGES and not record_format.keys
+    filled = {one.name for one in record_format.schema or () if not (one.nullable or is_log)}
+    for one in found:
+        one.nullable = one.name not in filled
+    return found
 
 
 def check_columns(table: StructType, rows: StructType, where: str, *, evolve: bool) -> None:
@@ -100,10 +107,11 @@ class TargetRules(NamedTuple):
         named = [(check, name) for name, check in properties.items() if name.startswith(_CONSTRAINT)]
         checks = [(check, f"the target's constraint {name[len(_CONSTRAINT) :]} refuses it") for check, name in named]
         usable = []
+        filled = {f"{quoted(one.name)} IS NOT NULL" for one in rows.schema if not one.nullable}
         for check, reason in [*checks, *_of_columns(columns)]:
             with suppress(PySparkException):
                 _ = rows.selectExpr(check).schema
-                usable.append((check, reason))
+                usable += [(check, reason)] * (check not in filled)
         return cls(tuple(usable))
 
     def checked(self, parsed: DataFrame) -> DataFrame:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import shutil
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from threading import Barrier
 from typing import Any
 
 import pytest
@@ -104,6 +106,39 @@ def test_a_copy_of_the_target_is_gone_on_with_from_where_the_user_says(bench: Be
 def test_a_catalog_that_is_not_there_is_named(bench: Bench) -> None:
     with pytest.raises(ConfigurationError, match="has no catalog of the name nocat; SHOW CATALOGS"):
         bench.run(target="nocat.lake.clicks")
+
+
+@pytest.mark.parametrize("how", ["partition_by", "cluster_by"])
+def test_a_column_of_the_layout_that_rows_lack_is_named(bench: Bench, how: Any) -> None:
+    setting = how.replace("_", "-")
+    with pytest.raises(ConfigurationError, match=rf"^{setting} names nope; the rows have id, tubemq$"):
+        bench.run(format="json", schema="id BIGINT", **{how: ("ID", "nope")})
+    assert not DeltaTable.is_deltatable(bench.settings.target)
+
+
+def test_a_table_that_the_catalog_has_forgotten_is_said_to_be_there(bench: Bench) -> None:
+    """As it is in the next process, if the catalog is in memory."""
+    name = f"forgotten_{bench.folder.name}"
+    bench.spark.sql(f"CREATE TABLE {name} USING delta AS SELECT 1 AS id")
+    place = bench.spark.sql(f"DESCRIBE DETAIL {name}").collect()[0].location
+    kept = bench.folder / "kept"
+    shutil.move(place.removeprefix("file:"), kept)
+    bench.spark.sql(f"DROP TABLE {name}")
+    shutil.move(kept, place.removeprefix("file:"))
+    with pytest.raises(IngestFailed, match=rf"/{name}'\) is not empty .*\. If it is one, the catalog forgot it"):
+        bench.run(target=f"default.{name}")
+
+
+def test_of_jobs_that_make_a_table_at_the_same_moment_none_fails(bench: Bench) -> None:
+    columns = bench.spark.createDataFrame([], "id BIGINT").schema
+    start = Barrier(4)
+
+    def make(number: int) -> None:
+        start.wait(60)
+        SparkTable(bench.spark, str(bench.folder / f"made{number // 4}")).create(columns)
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(make, range(12)))
 
 
 def test_another_cluster_is_refused_and_one_that_moved_is_gone_on_with(bench: Bench) -> None:

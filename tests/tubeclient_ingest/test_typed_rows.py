@@ -17,6 +17,7 @@ from tubeclient.conditions import said
 from tubeclient_ingest.job import IngestFailed
 from tubeclient_ingest.sink import Sink
 from tubeclient_ingest.target_columns import OtherColumns
+from tubeclient_ingest.writing import Retried
 
 pytestmark = pytest.mark.spark
 
@@ -85,8 +86,33 @@ def test_a_bad_record_ends_the_job_and_nothing_of_its_round_is_written(bench: Be
     assert ": id is NOT NULL and has no value. Nothing of its round was written. Correct the format" in cause
     assert "secret" not in cause
     assert DeltaTable(bench.settings.target).version() == version
+    bench.spark.sql(f"ALTER TABLE delta.`{bench.settings.target}` ALTER COLUMN id DROP NOT NULL").collect()
     bench.run(format="json", schema="id BIGINT")
     assert Counter(row["id"] for row in rows(bench)) == Counter([None, *range(40)])
+
+
+def test_a_table_that_the_job_makes_keeps_the_schemas_not_null(bench: Bench, tmp_path: Path) -> None:
+    """Whoever loosens the schema afterwards has to loosen the table as well."""
+    bad: dict[str, Any] = {"format": "json", "bad_records": str(tmp_path / "bad")}
+    send(bench, *records(0), b'{"name": "none"}')
+    bench.run(**bad, schema="id BIGINT NOT NULL")
+    loose = {**bad, "schema": "id BIGINT"}
+    send(bench, *records(20), b"{}")
+    [one] = bench.run(**loose)
+    assert (ids(bench), one.bad_rows) == ([*range(40)], 1)
+    assert bench.job(**loose).retry() == Retried(0, 2)
+    reasons = {row["reason"] for row in DeltaTable(bad["bad_records"]).to_pyarrow_table().to_pylist()}
+    assert reasons == {"id is NOT NULL and has no value", "id is NOT NULL in the target and has no value"}
+    bench.spark.sql(f"ALTER TABLE delta.`{bench.settings.target}` ALTER COLUMN id DROP NOT NULL").collect()
+    assert bench.job(**loose).retry() == Retried(2, 0)
+
+
+def test_changes_may_lack_what_the_schema_has_as_not_null(bench: Bench) -> None:
+    """In a log of them: a delete has the key only, and DDL nothing at all."""
+    send(bench, b'{"op": "d", "before": {"id": 1}}', b'{"op": "t"}', b'{"op": "c", "after": {"id": 2, "v": 3}}')
+    bench.run(format="debezium-json", schema="id BIGINT NOT NULL, v BIGINT NOT NULL")
+    found = {(row["change"]["operation"], row["id"], row["v"]) for row in rows(bench)}
+    assert found == {("delete", 1, None), ("truncate", None, None), ("insert", 2, 3)}
 
 
 def test_a_wrong_schema_makes_no_table(bench: Bench) -> None:

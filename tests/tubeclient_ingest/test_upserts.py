@@ -63,6 +63,8 @@ class Keyed(Lake):
     def __init__(self, spark: SparkSession, folder: Path, changes: Sequence[Change]) -> None:
         super().__init__(spark, folder)
         self.changes = changes
+        self.take(LOOSE)
+        self.start()  # the table takes what a later schema does
         self.take(STRICT)
 
     def take(self, schema: str) -> None:

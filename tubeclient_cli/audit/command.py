@@ -47,10 +47,10 @@ def audit(
       tubeclient audit --settings conf/ingest.toml --audit http://audit:10080
     """
     with clear_errors("audit"):
+        from spark_source.options.parsers import moment_ms
         from tubeclient.admin.inlong_audit import AuditService
         from tubeclient.wire.message_time import zone_named
         from tubeclient_cli.audit.verdicts import HOUR, judged
-        from tubeclient_cli.common.places import time_ms
         from tubeclient_cli.common.tables import print_rows
         from tubeclient_ingest.group_settings import COUNTS, REST, left_out, target_of
         from tubeclient_ingest.load_settings import load_settings
@@ -58,7 +58,8 @@ def audit(
         zone = zone_named(time_zone)
         service = None if audit is None else AuditService(audit, zone)
         now = datetime.now(UTC).replace(minute=0, second=0, microsecond=0)
-        since_ms = time_ms(since or str(now - 24 * HOUR), "--since", zone)
+        if (since_ms := moment_ms(since or str(now - 24 * HOUR), "--since", zone)) is None:
+            raise ConfigurationError(f"--since is {since!r}; write a time, as 2026-11-21T10:00Z")
         begin = datetime.fromtimestamp(since_ms // 3_600_000 * 3600, UTC)
         job = None if settings is None else load_settings(settings, {}, of_environment())
         if (job is None and counts is None) or (job is not None and job.inlong_group is None):

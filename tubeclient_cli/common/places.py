@@ -4,7 +4,7 @@ the questions before."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import UTC, tzinfo
+from datetime import tzinfo
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
@@ -21,19 +21,10 @@ if TYPE_CHECKING:
     from tubeclient.metadata import ClusterView
     from tubeclient.positions.offset_lookup import OffsetLookup
 
-__all__ = ["DryRun", "Moves", "Yes", "ask", "check_can_ask", "moves_to", "parse_place", "print_moves", "time_ms"]
+__all__ = ["DryRun", "Moves", "Yes", "ask", "check_can_ask", "moves_to", "parse_place", "print_moves"]
 
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Print what would move, and change nothing.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
-
-
-def time_ms(text: str, where: str, zone: tzinfo = UTC) -> int:
-    """Milliseconds since 1970 of a time; see parse_place for the others. ConfigurationError."""
-    from spark_source.options.parsers import moment_ms
-
-    if (found := moment_ms(text, where, zone)) is None:
-        raise ConfigurationError(f"{where} is {text!r}; write a time, as 2026-11-21T10:00Z")
-    return found
 
 
 def parse_place(text: str, where: str, zone: tzinfo) -> OffsetSpec:
