@@ -60,10 +60,10 @@ def measure_writing(stage: Stage, results: Results) -> None:
                 f"to_timestamp('{TIME}', 'yyyyMMddHHmm') AS messageTime",
             )
             options = {"masterServers": stage.tubemq.master_address, "topic": of_spark}
-            before = spark_cpu()
+            before = spark_cpu(stage.spark)
             with timed() as writing:  # `save` returns when the brokers have acknowledged all rows
                 frame.write.format("tubeclient").options(**options).mode("append").save()
-            spent = spark_cpu() - before
+            spent = spark_cpu(stage.spark) - before
             return {"k messages/s": work.messages / writing.seconds / 1000, COST: spent * 1e6 / work.messages}
 
         sides: list[Side] = [
