@@ -84,7 +84,8 @@ def _check(stage: Stage, name: str, topic: str, wanted: Numbers) -> None:
     [(key, value)] = ATTRIBUTES.items()
     named = f"messageType = '{TAG}' AND attributes['{key}'] = '{value}'"
     named += f" AND date_format(messageTime, 'yyyyMMddHHmm') = '{TIME}'"
-    frame = stage.spark.read.format("tubeclient").options(**stage.tube_options(topic)).load().where(named)
+    options = {**stage.tube_options(topic), "columns": "value,messageType,messageTime,attributes"}
+    frame = stage.spark.read.format("tubeclient").options(**options).load().where(named)
     try:
         check_numbers(frame, wanted)
     except RuntimeError as error:
