@@ -72,10 +72,10 @@ def measure_ingest(stage: Stage, results: Results) -> None:
     def measured(job: Callable[[Path], object], check: Callable[[Path], object]) -> Side:
         def measure() -> Mapping[str, float]:
             folder = stage.folder / stage.name("ingest")
-            before = spark_cpu()
+            before = spark_cpu(stage.spark)
             with timed() as running:
                 job(folder)
-            spent = spark_cpu() - before
+            spent = spark_cpu(stage.spark) - before
             check(folder)
             shutil.rmtree(folder)
             return {"k rows/s": work.messages / running.seconds / 1000, COST: spent * 1e6 / work.messages}

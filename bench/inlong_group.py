@@ -20,7 +20,7 @@ from tubeclient.inlong import RecordGroup, encode_pack
 __all__ = ["measure_inlong_group"]
 
 _RECORDS: Final = 400_000
-_LONG_RECORDS: Final = 1_600_000
+_LONG_RECORDS: Final = 1_000_000
 _IN_A_PACK: Final = 100
 _STREAMS: Final = tuple(f"stream_{number:02}" for number in range(20))
 _BEGAN_MS: Final = 1_795_000_020_000
@@ -58,10 +58,10 @@ def _job(stage: Stage, group: str, packs: int, streams: Sequence[str]) -> Side:
 
     def measure() -> Mapping[str, float]:
         sent = _send(stage, group, packs, streams)
-        before = spark_cpu()
+        before = spark_cpu(stage.spark)
         with timed() as running:
             job.run()
-        spent = spark_cpu() - before
+        spent = spark_cpu(stage.spark) - before
         for number, stream in enumerate(streams):
             _check(tables.format(stream=stream), range(sent // _IN_A_PACK)[number :: len(streams)])
         return {"k rows/s": records / running.seconds / 1000, COST: spent * 1e6 / records}

@@ -13,11 +13,14 @@ from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
 from statistics import median
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import psutil
 
 from tools.maven_jars import java_executable
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 __all__ = [
     "BEGIN",
@@ -178,12 +181,13 @@ def cpu_seconds(pid: int) -> float:
     return float(times.user + times.system)
 
 
-def spark_cpu() -> float:
+def spark_cpu(spark: SparkSession) -> float:
     """CPU seconds so far of all that Spark runs on: this process, which is the driver's Python, the JVM, and the Python
     processes below it, of which some have ended. Servers and Java's client are not in it.
     """
-    own = psutil.Process()
-    [jvm] = (one for one in own.children() if "SparkSubmit" in " ".join(one.cmdline()))
+    gateway = spark.sparkContext._gateway
+    assert gateway is not None
+    own, jvm = psutil.Process(), psutil.Process(gateway.proc.pid)
     total = 0.0
     for process in (own, jvm, *jvm.children(recursive=True)):
         with suppress(psutil.NoSuchProcess):

@@ -29,7 +29,8 @@ def measure_offsets_table(stage: Stage, results: Results) -> None:
     uri = str(stage.folder / stage.name("offsets"))
     run = OffsetsTable(uri).open_run(_KEY, 16)
     counted, between = (max(2, round(count * stage.scale)) for count in (_COUNTED, _BETWEEN))
-    steps = iter(range(1, between + 2 * counted + 2))
+    last = between + 2 * counted + 1
+    steps = iter(range(1, last + 1))
     what = f"the offsets table, {_PARTITIONS} partitions"
     _record(run, _PARTITIONS, steps, 1)  # makes the table
     results.add(what, "a commit, the first ones", "milliseconds", _record(run, _PARTITIONS, steps, counted))
@@ -37,7 +38,7 @@ def measure_offsets_table(stage: Stage, results: Results) -> None:
     after = _record(run, _PARTITIONS, steps, counted)
     results.add(what, f"a commit, after {between}", "milliseconds", after)
     there = OffsetsTable(uri).positions(_KEY.consumer_group, _KEY.topics)
-    if len(there) != _PARTITIONS or set(there.values()) != {28 * (next(steps) - 1)}:
+    if len(there) != _PARTITIONS or set(there.values()) != {28 * last}:
         raise RuntimeError(f"the table has other positions of {len(there)} partitions")
     openings: list[float] = []
     for _ in range(_ROUNDS):

@@ -54,10 +54,10 @@ def _read(stage: Stage, source: str, options: Mapping[str, str], work: Workload)
     check_numbers(stage.spark.read.format(source).options(**options).load(), wanted)
 
     def measure() -> Mapping[str, float]:
-        before = spark_cpu()
+        before = spark_cpu(stage.spark)
         with timed() as reading:
             stage.spark.read.format(source).options(**options).load().write.format("noop").mode("overwrite").save()
-        spent = spark_cpu() - before
+        spent = spark_cpu(stage.spark) - before
         return {"k rows/s": work.messages / reading.seconds / 1000, COST: spent * 1e6 / work.messages}
 
     return measure

@@ -60,10 +60,10 @@ def measure_writing(stage: Stage, results: Results) -> None:
                 f"to_timestamp('{TIME}', 'yyyyMMddHHmm') AS messageTime",
             )
             options = {"masterServers": stage.tubemq.master_address, "topic": of_spark}
-            before = spark_cpu()
+            before = spark_cpu(stage.spark)
             with timed() as writing:  # `save` returns when the brokers have acknowledged all rows
                 frame.write.format("tubeclient").options(**options).mode("append").save()
-            spent = spark_cpu() - before
+            spent = spark_cpu(stage.spark) - before
             return {"k messages/s": work.messages / writing.seconds / 1000, COST: spent * 1e6 / work.messages}
 
         sides: list[Side] = [
@@ -84,7 +84,8 @@ def _check(stage: Stage, name: str, topic: str, wanted: Numbers) -> None:
     [(key, value)] = ATTRIBUTES.items()
     named = f"messageType = '{TAG}' AND attributes['{key}'] = '{value}'"
     named += f" AND date_format(messageTime, 'yyyyMMddHHmm') = '{TIME}'"
-    frame = stage.spark.read.format("tubeclient").options(**stage.tube_options(topic)).load().where(named)
+    options = {**stage.tube_options(topic), "columns": "value,messageType,messageTime,attributes"}
+    frame = stage.spark.read.format("tubeclient").options(**options).load().where(named)
     try:
         check_numbers(frame, wanted)
     except RuntimeError as error:
