@@ -20,7 +20,7 @@ from tubeclient.printable import counted
 from tubeclient_ingest.beginning import OvertakenRun, check_beginning
 from tubeclient_ingest.counts_table import CountsTable
 from tubeclient_ingest.definitions import Definitions
-from tubeclient_ingest.group_settings import COUNTS, REST, StreamId, takes
+from tubeclient_ingest.group_settings import REST, StreamId, takes
 from tubeclient_ingest.group_table import GroupTable, PutBack
 from tubeclient_ingest.inlong_definition import PROPERTY
 from tubeclient_ingest.levels import GroupEnds, after, ends_of, everything, highest, lowest, taken
@@ -81,8 +81,6 @@ class StreamTables:
     def open(self, *, create: bool = True) -> None:
         self._create = create
         self._definitions.changed()
-        for name in (COUNTS, REST, *self._definitions.names()):
-            self._definitions.check_place(name)
         self._counts.open(create=create)
         self._rows.open_bad_records(create=create)  # before several writers make it at once
 
@@ -145,7 +143,6 @@ class StreamTables:
             one.number = one.counted
             if not takes(self._settings, name):
                 return one
-            self._definitions.check_place(name)
             definition = self._definition_of(name)
             settings = self._definitions.settings_of(name, definition)
             writer = self._writer_of(settings)
