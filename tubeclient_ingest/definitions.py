@@ -9,11 +9,10 @@ import logging
 import time
 from typing import Final
 
-from spark_source.options.table_uris import is_name
 from tubeclient.admin.inlong_manager import InlongManager, InlongManagerError
 from tubeclient.conditions import said
 from tubeclient.errors import ConfigurationError, TransportError
-from tubeclient_ingest.group_settings import REST, StreamId, defines, manager_of, of_stream, target_of, unfit
+from tubeclient_ingest.group_settings import REST, StreamId, defines, fits, manager_of, of_stream
 from tubeclient_ingest.inlong_definition import PROPERTY, change
 from tubeclient_ingest.settings import IngestSettings
 
@@ -32,15 +31,8 @@ class Definitions:
         self._manager = manager_of(settings)
         self._known: dict[str, str] | None = None
         """What Manager said last, by stream; None if it has not answered yet."""
-        self._places: dict[str, str] = {}
-        """The streams of tables in catalogs, whose names are equal whatever their case."""
         self._why = ""
         self._ask_at = 0.0
-
-    def names(self) -> list[StreamId]:
-        """The streams that Manager knows, and that may have a table."""
-        names = [StreamId(one) for one in sorted(self._known or ()) if StreamId.fits(one)]
-        return [one for one in names if unfit(self._settings, one) is None]
 
     def changed(self) -> bool:
         """Ask Manager, unless it was asked a moment ago. Returns whether it says something else than before.
@@ -73,17 +65,10 @@ class Definitions:
                 f" {', '.join(self._settings.topics)}; set topics to {topic}"
             )
 
-    def check_place(self, name: StreamId) -> None:
-        """ConfigurationError if another stream has the stream's table."""
-        target = target_of(self._settings, name)
-        place = target.lower() if is_name(target) else target
-        if (other := self._places.setdefault(place, name)) != name:
-            raise ConfigurationError(f"streams {other} and {name} have one table, {target}: catalogs do not tell case")
-
     def defines(self, name: StreamId, *, before: bool = True) -> bool:
         """Whether it is known what records of the stream are, and it may have a table; `before` holds as long as
         Manager does not answer."""
-        if unfit(self._settings, name) is not None:
+        if not fits(self._settings, name):
             return False
         if self._manager is None:
             return defines(self._settings, name)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from dataclasses import replace
 from glob import escape, glob
-from itertools import combinations
 from pathlib import Path
 from typing import Any, Final
 
 from spark_source.options.settings_file import dashed
-from spark_source.options.table_uris import check_folders, is_name, table_of_deletes
+from spark_source.options.table_uris import check_folders, is_name
 from tubeclient.admin.inlong_manager import InlongManager
 from tubeclient.errors import ConfigurationError
 from tubeclient_ingest.inlong_definition import PROPERTY
@@ -22,12 +22,12 @@ __all__ = [
     "StreamId",
     "check_group",
     "defines",
+    "fits",
     "left_out",
     "manager_of",
     "of_stream",
     "takes",
     "target_of",
-    "unfit",
 ]
 
 STREAM: Final = "{stream}"
@@ -35,29 +35,21 @@ STREAM: Final = "{stream}"
 
 
 class StreamId(str):
-    """What may stand for `STREAM`, in a path or a name: a stream's id, or `COUNTS` or `REST`, which are no stream's.
-
-    Anybody who may send chooses ids. ConfigurationError for those that could be a folder that Spark does not see, or
-    that is too long, or no folder.
-    """
+    """What may stand for `STREAM` in a path or a name: a stream's id that `FORM` allows, or `COUNTS` or `REST`, which
+    are no stream's. Anybody who may send chooses ids. ConfigurationError for others."""
 
     __slots__ = ()
     FORM: Final = "[A-Za-z0-9-][A-Za-z0-9_.-]{0,199}"
-    """A regular expression for the whole of an id, in Java and Python. InLong's ids are so but for the first sign, and
-    in its sinks are no longer."""
+    """For Java and Python, of the whole id. It is one folder, and none that Spark passes over. InLong's sinks have no
+    longer ids."""
 
     def __new__(cls, text: str) -> StreamId:
-        if not cls.fits(text) and text not in _OWN:
+        if re.fullmatch(cls.FORM, text) is None and text not in _OWN:
             raise ConfigurationError(
                 f"stream {text!r} cannot name a table: that takes 1 to 200 letters, digits, _, . and -, of which the"
                 " first is none of _ and ."
             )
         return super().__new__(cls, text)
-
-    @classmethod
-    def fits(cls, text: str) -> bool:
-        """Whether it may be a stream's id."""
-        return re.fullmatch(cls.FORM, text) is not None
 
 
 _OWN: Final = ("_counts", "_rest")
@@ -103,40 +95,29 @@ def check_group(settings: IngestSettings) -> None:
         raise ConfigurationError("payload is raw, and a job with inlong-group needs InLong's packs; leave it out")
     for setting in ("schema", "schema_from_inlong"):
         pattern = patterns[setting]
-        files = sorted(glob("*".join(map(escape, pattern.split(STREAM))))) if STREAM in pattern else [pattern]
-        if not files:
+        if STREAM in pattern and not glob("*".join(map(escape, pattern.split(STREAM)))):
             raise ConfigurationError(f"{dashed(setting)} is {pattern}, and there is no such file")
-        twins = [pair for pair in combinations(files, 2) if len({*map(str.lower, pair)}) == 1]
-        if twins and is_name(settings.target):
-            raise ConfigurationError(
-                f"{dashed(setting)} finds {' and '.join(twins[0])}, and catalogs do not tell case: keep one of the two"
-            )
         for name in names:
             if not defines(settings, name):
                 raise ConfigurationError(f"streams names {name}, and there is no {pattern.replace(STREAM, name)}")
     for name in names:
-        if (why := unfit(settings, name)) is not None:
-            raise ConfigurationError(f"streams names {name}, which can have no table: {why}")
+        if not fits(settings, name):
+            raise ConfigurationError(
+                f"streams names {name}, and {target_of(settings, name)} would be another table of the job, or one that"
+                " catalogs do not have: their names are in small letters and without dots"
+            )
 
 
-def unfit(settings: IngestSettings, name: StreamId) -> str | None:
-    """Why the stream may have no table of its own, which would be another table of the job, or another stream's."""
+def fits(settings: IngestSettings, name: StreamId) -> bool:
+    """Whether the stream may have a table: it is no other one of the job, nor another stream's."""
     target = target_of(settings, name)
-    if is_name(target) and "." in name:
-        return "catalogs have no names with dots"
-    own_definitions = (settings.inlong_manager, *(STREAM in (getattr(settings, one) or "") for one in _PATTERNS[1:]))
-    if is_name(target) and name != name.lower() and not any(own_definitions):
-        return "catalogs do not tell case. A definition of its own would say that it is the one of its name"
-    if settings.key and name.lower().endswith("_deletes"):
-        return "it would be that of another stream's deleted keys"
-    places = {"it": target, "bad-records": settings.bad_records, "offsets-table": settings.offsets_table}
-    if settings.key:
-        places["its table of deletes"] = table_of_deletes(target)
-    try:
-        check_folders(places, places.keys())
-    except ConfigurationError as error:
-        return str(error)
-    return None
+    if is_name(target) and ("." in name or name != name.lower()):
+        return False  # catalogs do not tell case
+    places = {"target": target, "bad-records": settings.bad_records, "offsets-table": settings.offsets_table}
+    with suppress(ConfigurationError):
+        check_folders(places, places)
+        return not (settings.key and name.endswith("_deletes"))
+    return False
 
 
 def target_of(settings: IngestSettings, name: StreamId) -> str:

@@ -29,7 +29,7 @@ from spark_source.read.schema import spark_schema
 from spark_source.read.task_read import read_task
 from spark_source.session_confs import SESSION_ZONE, own_session
 from spark_source.stream.planner import StreamPlanner
-from spark_source.typed.record_format import MEANING
+from spark_source.typed.record_format import ARRIVAL, CHANGES, MEANING
 from tubeclient.keys import INDEX_ENTRY_BYTES, rows_behind
 from tubeclient_ingest.bad_records import BadRecords
 from tubeclient_ingest.beginning import of_topics, start_text, starting_offsets
@@ -210,7 +210,8 @@ class Run:
             if last is not planned_end:
                 end = last.to_dict()
             tasks = planner.partitions(start, end)
-            written = self.tables.write(self._engine.rows(options, tasks) if tasks else None, first, last)
+            place = ARRIVAL if self._settings.key or self._settings.format in (None, *CHANGES) else None
+            written = self.tables.write(self._engine.rows(options, tasks, place) if tasks else None, first, last)
             if written is None:
                 continue
             planner.complete(end)
@@ -263,11 +264,17 @@ class Engine:
         cluster = TubeCluster(client_settings(options), options)
         return StreamPlanner(options, cluster, ProgressTable(options))
 
-    def rows(self, options: SourceOptions, tasks: Sequence[ReadTask]) -> DataFrame:
-        """The rows of the tasks' ranges, with the columns of the source; each computation reads the same ones."""
+    def rows(self, options: SourceOptions, tasks: Sequence[ReadTask], place: str | None) -> DataFrame:
+        """The rows of the tasks' ranges, with the columns of the source, and with that of `place`, as `read_task` has
+        it; each computation reads the same ones."""
+        from pyspark.sql.types import LongType
+
+        columns = spark_schema(options)
+        if place is not None:
+            columns = columns.add(place, LongType())
         # Each partition has one number, its task's: what Spark runs again reads the same ranges.
         numbers = self.spark.range(0, len(tasks), 1, len(tasks))
-        return numbers.mapInArrow(_Tasks(options, tasks).read_all, spark_schema(options))
+        return numbers.mapInArrow(_Tasks(options, tasks, place).read_all, columns)
 
     def tables(
         self, settings: IngestSettings, options: SourceOptions, run_id: str, tell: Callable[[Event], object]
@@ -294,12 +301,13 @@ class Engine:
 class _Tasks:
     """What the tasks of a round need: no access to the offsets table."""
 
-    def __init__(self, options: SourceOptions, tasks: Sequence[ReadTask]) -> None:
+    def __init__(self, options: SourceOptions, tasks: Sequence[ReadTask], place: str | None = None) -> None:
         self._options = options.for_tasks()
         self._tasks = tasks
+        self._place = place
 
     def read(self, number: int) -> Iterator[pyarrow.RecordBatch]:
-        return passed_on(read_task(self._options, self._tasks[number]))
+        return passed_on(read_task(self._options, self._tasks[number], self._place))
 
     def read_all(self, numbers: Iterator[pyarrow.RecordBatch]) -> Iterator[pyarrow.RecordBatch]:
         """The function of the round's frame."""

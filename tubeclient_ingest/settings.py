@@ -102,8 +102,9 @@ class IngestSettings:
     )
     order_by: str | None = _setting(
         "COLUMN",
-        "With --key, for json, csv and kv: the row of a key with the greatest value is the newest. Default: the one "
-        "that came last. canal-json and debezium-json say the order themselves.",
+        "With --key, which needs it for json, csv and kv: the row of a key with the greatest value is the newest. Or "
+        "arrival: the one that came last, if all rows of a key are sent to one partition; between partitions there is "
+        "no order. canal-json and debezium-json say the order themselves.",
     )
     schema: str | None = _setting(
         "COLUMNS",

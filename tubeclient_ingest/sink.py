@@ -9,11 +9,14 @@ no longer write.
 from __future__ import annotations
 
 import contextlib
+import random
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from tubeclient.errors import ConfigurationError
+from tubeclient.flows.effects import backoff_ms
 from tubeclient_ingest.beginning import OvertakenRun, UnknownRows, named, overtaken, unknown_rows
 from tubeclient_ingest.history import Commit, Harm, SinkState, state_of
 from tubeclient_ingest.record import SinkRecord
@@ -29,6 +32,7 @@ _HISTORY_STEPS: Final = (20, 1_000, 100_000)
 """How many commits to look through for our newest one, step by step: maintenance may have added its own."""
 _TRIES: Final = 10
 """How often to look at a table, or to commit to it, that others change meanwhile."""
+_LONGEST_PAUSE_MS: Final = 10_000
 
 
 class Sink:
@@ -83,13 +87,13 @@ class Sink:
         """Commit rows with their record, on top of `state`. Returns what the table says then: its record is the one
         that was written. `write` commits in another way than to append `rows`.
 
-        After others' DDL it is tried again. Raises OvertakenRun if another run of the group has written since, and
-        UnknownRows if the rows were written all the same, because the table forgot the other run's transaction, or if
-        others took the table's rows out meanwhile.
+        After others' DDL or `OPTIMIZE` it is tried again, with pauses, for half a minute. Raises OvertakenRun if
+        another run of the group has written since, and UnknownRows if the rows were written all the same, because the
+        table forgot the other run's transaction, or if others took the table's rows out meanwhile.
         """
         errors = spark_errors()
         record = state.numbered(record)
-        for left in reversed(range(_TRIES)):
+        for tries in range(_TRIES):
             try:
                 if write is not None:
                     write(record)
@@ -102,8 +106,9 @@ class Sink:
                     now = self.look()
                 if now is not None and now.record not in (state.record, record):
                     raise self._overtaken(record, now) from None
-                if left == 0 or now != state or now is None or not is_conflict(error):
+                if tries == _TRIES - 1 or now != state or now is None or not is_conflict(error):
                     raise
+                time.sleep(backoff_ms(tries, random.random(), limit_ms=_LONGEST_PAUSE_MS) / 1_000)
                 state = now
                 record = state.numbered(record)
         after = self.look(record.sequence)

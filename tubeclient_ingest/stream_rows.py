@@ -21,7 +21,6 @@ __all__ = ["StreamRows"]
 
 _NAME: Final = "__stream"
 """The column of the row's table: its stream, or `REST`."""
-_ORDER: Final = "__order"
 _COUNTS_COLUMNS: Final = (
     "inlongGroupId STRING, inlongStreamId STRING, minute TIMESTAMP, received BIGINT, written BIGINT, bad BIGINT,"
     " sequence BIGINT, runId STRING, time TIMESTAMP"
@@ -54,8 +53,7 @@ class StreamRows:
         own = (group == self._settings.inlong_group) & stream.rlike(rf"\A{StreamId.FORM}\z")
         named = rows.withColumn(_NAME, F.when(own, stream).otherwise(REST))
         # So that a kept round's batches are of few streams each, and a stream's part passes over the others.
-        in_order = named.withColumn(_ORDER, F.monotonically_increasing_id()).sortWithinPartitions(_NAME, _ORDER)
-        return in_order.drop(_ORDER)
+        return named.sortWithinPartitions(_NAME)
 
     def counted(
         self, named: DataFrame, *, by_partition: bool

@@ -20,7 +20,7 @@ from tubeclient.printable import counted
 from tubeclient_ingest.beginning import OvertakenRun
 from tubeclient_ingest.counts_table import CountsTable
 from tubeclient_ingest.definitions import Definitions
-from tubeclient_ingest.group_settings import COUNTS, REST, StreamId, takes
+from tubeclient_ingest.group_settings import REST, StreamId, takes
 from tubeclient_ingest.group_table import GroupTable, PutBack
 from tubeclient_ingest.inlong_definition import PROPERTY
 from tubeclient_ingest.levels import GroupEnds, after, ends_of, everything, highest, lowest, taken
@@ -84,8 +84,6 @@ class StreamTables:
     def open(self, *, create: bool = True) -> None:
         self._create = create
         self._definitions.changed()
-        for name in (COUNTS, REST, *self._definitions.names()):
-            self._definitions.check_place(name)
         self._counts.open(create=create)
         self._rows.open_bad_records(create=create)  # before several writers make it at once
 
@@ -138,7 +136,7 @@ class StreamTables:
             # A run that stands still has the same rows for a stream's table, whose number is taken when they are
             # written. But it may hold some for the rest that are a stream's by now: so that number is taken at once.
             if one.table is not None and (one.is_accepted or one.name == REST or one.table.is_old):
-                of_rest = {**self._with_rest(one), **left_the_rest} if one.name == REST else {}
+                of_rest = self._with_rest(one) | (left_the_rest if one.name == REST else {})
                 one.table.write(None, one.ends, of_rest)
                 one.number, one.is_accepted = one.table.number, False
 
@@ -155,7 +153,6 @@ class StreamTables:
             one.number = one.counted
             if not takes(self._settings, name):
                 return one
-            self._definitions.check_place(name)
             definition = self._definition_of(name)
             settings = self._definitions.settings_of(name, definition)
             writer = self._writer_of(settings)

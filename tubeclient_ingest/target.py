@@ -31,6 +31,7 @@ class TableDetail(NamedTuple):
     location: str
     columns: StructType
     properties: Mapping[str, str]
+    partition_by: Sequence[str] = ()
 
 
 class Transactions(NamedTuple):
@@ -67,9 +68,8 @@ class SparkTable:
             raise
         if found.format != "delta":
             raise ConfigurationError(f"{self.where} is a table of format {found.format}, and the job writes Delta's")
-        return TableDetail(
-            found.id, found.location or "", self._spark.table(self.sql).schema, dict(found.properties or {})
-        )
+        columns, properties = self._spark.table(self.sql).schema, dict(found.properties or {})
+        return TableDetail(found.id, found.location or "", columns, properties, tuple(found.partitionColumns or ()))
 
     def create(
         self,

@@ -1,5 +1,5 @@
 """Whether a job's rows fit a table that is there: its columns, and its own rules, which are its constraints, the
-lengths of its texts, and columns that must have a value.
+lengths of its texts, columns that must have a value, and what a partition's value can be.
 
 Delta ends a whole write at one row that breaks a rule, and shows the row's values. Here such a record is bad, as others
 are.
@@ -8,13 +8,13 @@ are.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from spark_source.typed.record_format import BAD_REASON, CHANGE, CHANGES, RECORD
 from tubeclient.errors import ConfigurationError
-from tubeclient_ingest.target import quoted
+from tubeclient_ingest.target import TableDetail, quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from spark_source.typed.record_format import RecordFormat
 
-__all__ = ["OtherColumns", "TargetRules", "check_columns", "columns_of"]
+__all__ = ["LENGTH_OF_TEXT", "OtherColumns", "TargetRules", "check_columns", "columns_of"]
 
 
 class OtherColumns(ConfigurationError):
@@ -86,6 +86,8 @@ def _differences(table: StructType, rows: StructType, prefix: str = "") -> Itera
             yield name, kind.simpleString(), wanted.simpleString()
 
 
+LENGTH_OF_TEXT: Final = "__CHAR_VARCHAR_TYPE_STRING"
+"""Where a column's metadata say that it is VARCHAR(n) or CHAR(n)."""
 _CONSTRAINT: Final = "delta.constraints."
 _PARSED: Final = "__parsed"
 _REFUSED: Final = "__refused"
@@ -99,16 +101,16 @@ class TargetRules(NamedTuple):
     """The operations of changes that write their row; () stands for all."""
 
     @classmethod
-    def of(cls, columns: StructType, properties: Mapping[str, str], rows: DataFrame) -> TargetRules:
+    def of(cls, table: TableDetail, rows: DataFrame) -> TargetRules:
         """Of a table, for records with the columns of `rows`. A rule about other columns, as one that Delta computes,
         is no matter of a record: it is left to Delta, and ends the job."""
         from pyspark.errors import PySparkException
 
-        named = [(check, name) for name, check in properties.items() if name.startswith(_CONSTRAINT)]
+        named = [(check, name) for name, check in table.properties.items() if name.startswith(_CONSTRAINT)]
         checks = [(check, f"the target's constraint {name[len(_CONSTRAINT) :]} refuses it") for check, name in named]
         usable = []
         filled = {f"{quoted(one.name)} IS NOT NULL" for one in rows.schema if not one.nullable}
-        for check, reason in [*checks, *_of_columns(columns)]:
+        for check, reason in [*checks, *_of_columns(table.columns), *_of_partitions(table)]:
             with suppress(PySparkException):
                 _ = rows.selectExpr(check).schema
                 usable += [(check, reason)] * (check not in filled)
@@ -162,12 +164,38 @@ def _of_columns(columns: StructType, names: tuple[str, ...] = ()) -> Iterator[tu
         name, sql = ".".join(path), ".".join(map(quoted, path))
         if not one.nullable:
             yield f"{sql} IS NOT NULL", f"{name} is NOT NULL in the target and has no value"
-        text = one.metadata.get("__CHAR_VARCHAR_TYPE_STRING", "")
+        text = one.metadata.get(LENGTH_OF_TEXT, "")
         if (length := _LENGTH.fullmatch(text)) is not None:
             yield f"coalesce(length({sql}) <= {length[1]}, true)", f"the value of {name} is too long for {text}"
         if isinstance(one.dataType, StructType):
             yield from _of_columns(one.dataType, path)
 
 
+def _of_partitions(table: TableDetail) -> Iterator[tuple[str, str]]:
+    """Delta writes a partition's value as the name of a folder, NAME=VALUE, and reads it from there."""
+    is_short = any(table.properties.get(name, "none").lower() not in ("none", "false") for name in _OTHER_FOLDERS)
+    for name in table.partition_by:
+        kind, text = table.columns[name].dataType.typeName(), f"CAST({quoted(name)} AS STRING)"
+        reason = f"the target is partitioned by {name}, and this value cannot be in a folder's name: "
+        if kind in ("string", "binary"):
+            is_kept = f"{text} NOT IN ('', '{_NULL}') AND is_valid_utf8({text}) AND NOT contains({text}, char(0))"
+            if not is_short:
+                size = f"octet_length({text}) + 2 * regexp_count({text}, CAST(X'{_ESCAPED.encode().hex()}' AS STRING))"
+                is_kept += f" AND {size} <= {_MOST_BYTES - len(f'{name}='.encode())}"
+            yield f"coalesce({is_kept}, true)", f"{reason}it is empty or too long, or has U+0000"
+        elif kind == "timestamp":
+            is_kept = f"{quoted(name)} = CAST({text} AS TIMESTAMP)"
+            yield f"coalesce({is_kept}, true)", f"{reason}the clock of the time zone shows it twice"
+
+
+_OTHER_FOLDERS: Final = ("delta.columnMapping.mode", "delta.randomizeFilePrefixes")
+"""With these properties folders have names of their own."""
+_MOST_BYTES: Final = 255
+"""Of a folder's name on most file systems."""
+_NULL: Final = "__HIVE_DEFAULT_PARTITION__"
+"""As a value it says that there is none, and so does an empty one."""
+_ESCAPED: Final = r"""[\x01-\x1f\x7f"#%'*/:=?\\{\[\]^]"""
+"""Characters that are written as three (Spark's ExternalCatalogUtils). In SQL by its bytes: whether a backslash escapes
+anything is a session's setting."""
 _LENGTH: Final = re.compile(r"(?:var)?char\((\d+)\)")
 """Of a text; lengths within lists and maps are left to Delta."""

@@ -17,6 +17,7 @@ from spark_source.typed.record_format import CHANGE
 from tubeclient.errors import ConfigurationError
 from tubeclient_ingest.record import SinkRecord
 from tubeclient_ingest.target import SparkTable, TableDetail, quoted, writing_confs
+from tubeclient_ingest.target_columns import LENGTH_OF_TEXT, check_columns
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -55,18 +56,27 @@ def check_key(target: SparkTable, detail: TableDetail, key: str) -> None:
 class Upserts:
     """A target with the newest state of each key, and its table of deleted keys."""
 
-    def __init__(self, spark: SparkSession, place: str, keys: tuple[str, ...], consumer_group: str) -> None:
+    def __init__(
+        self, spark: SparkSession, place: str, keys: tuple[str, ...], consumer_group: str, *, evolve: bool
+    ) -> None:
         self._spark = spark
         self._consumer_group = consumer_group
         self._target = SparkTable(spark, place)
         self._deletes = SparkTable(spark, table_of_deletes(place))
         self._keys = keys
+        self._evolve = evolve
 
-    def open(self, columns: StructType) -> None:
-        """Make the table of deletes, for a target of these columns, or look whether it fits. Raises
-        ConfigurationError."""
+    def open(self, columns: StructType, target: TableDetail) -> None:
+        """Make the table of deletes, for rows of these columns, or look whether it fits; and look at the `target`.
+        Raises ConfigurationError."""
         from pyspark.sql.types import LongType, StringType, StructField, StructType, TimestampType
 
+        own_keys = [one for one in target.columns if one.name.lower() in map(str.lower, self._keys)]
+        if padded := [one.name for one in own_keys if one.metadata.get(LENGTH_OF_TEXT, "").startswith("char")]:
+            raise ConfigurationError(
+                f"key names {padded[0]}, which is CHAR in {self._target.where}: Delta fills such texts up with blanks,"
+                " and merges no rows by them. Name another key, or a target where it is STRING or VARCHAR"
+            )
         sequence = columns[CHANGE].dataType
         assert isinstance(sequence, StructType)
         own = StructType(
@@ -147,14 +157,21 @@ class Upserts:
 
     def _merge(self, rows: DataFrame, record: SinkRecord) -> None:
         # Delta takes these from the session only. A session of its own, so that no other write there has them.
+        update = insert = "*"
+        if not self._evolve:
+            # A column that somebody dropped is not to come back.
+            check_columns(self._spark.table(self._target.sql).schema, rows.schema, self._target.where, evolve=False)
+            names = [*map(quoted, rows.columns)]
+            update = ", ".join(f"t.{name} = s.{name}" for name in names)
+            insert = f"({', '.join(names)}) VALUES ({', '.join(f's.{name}' for name in names)})"
         same = " AND ".join(f"t.{name} = s.{name}" for name in map(quoted, self._keys))
         is_newer = f"coalesce(s.{_SEQUENCE} > t.{_SEQUENCE}, true)"
-        # With this word columns of the target may be missing in the rows. `check_columns` has seen to the others.
+        # With these words columns of the target may be missing in the rows, and fields of its structs.
         head = f"MERGE WITH SCHEMA EVOLUTION INTO {self._target.sql} AS t USING "
         rest = (
             f" AS s ON {same} WHEN MATCHED AND {is_newer} AND s.{CHANGE}.operation = 'delete' THEN DELETE"
-            f" WHEN MATCHED AND {is_newer} THEN UPDATE SET *"
-            f" WHEN NOT MATCHED AND s.{CHANGE}.operation <> 'delete' THEN INSERT *"
+            f" WHEN MATCHED AND {is_newer} THEN UPDATE SET {update}"
+            f" WHEN NOT MATCHED AND s.{CHANGE}.operation <> 'delete' THEN INSERT {insert}"
         )
         with own_session(self._spark, writing_confs(record)) as own:
             if type(own).__module__.startswith("pyspark.sql.connect"):

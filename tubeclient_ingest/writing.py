@@ -90,7 +90,9 @@ class Writer:
         self._format = record_format
         self._upserts: Upserts | None = None
         if record_format.keys:
-            self._upserts = Upserts(spark, settings.target, record_format.keys, settings.consumer_group)
+            self._upserts = Upserts(
+                spark, settings.target, record_format.keys, settings.consumer_group, evolve=settings.evolve
+            )
         self._rules = TargetRules()
         self._settled = 0
         self._detail: TableDetail | None = None
@@ -129,13 +131,13 @@ class Writer:
         check_columns(detail.columns, columns, self.sink.where, evolve=self._settings.evolve)
         self._detail = detail
         self._nothing = self._spark.createDataFrame([], columns)
-        self._rules = TargetRules.of(detail.columns, detail.properties, self._nothing)
+        self._rules = TargetRules.of(detail, self._nothing)
         if self._upserts is not None:
             self._rules = self._rules._replace(only=WRITTEN)
         if self._bad_records is not None:
             self._bad_records.open(create=create)
         if self._upserts is not None:
-            self._upserts.open(columns)
+            self._upserts.open(columns, detail)
             if create and KEY not in detail.properties:
                 self._target.set_property(KEY, text_of_key)
 
@@ -266,7 +268,9 @@ class Writer:
         table = self._bad_records
         if rows is None:
             return self.sink.append(self._nothing, record, state), Counted()
-        if self._format.has_change:
+        if not self._format.has_change:
+            rows = rows.drop(ARRIVAL)
+        else:
             rows = _with_arrival(rows, state.numbered(record).sequence)
         if table is None:
             if self._rules.checks:
@@ -321,12 +325,10 @@ def kept(frame: DataFrame) -> Iterator[DataFrame]:
 
 
 def _with_arrival(rows: DataFrame, number: int) -> DataFrame:
-    """The source's rows with `ARRIVAL`. A partition's rows come in order, in one task after the other, so that the
-    place rises with them; from round to round the number does."""
+    """Rows whose `ARRIVAL` is their place in the round, with all of it: from round to round the number rises."""
     from pyspark.sql import functions as F
 
-    place = F.monotonically_increasing_id().alias("place")
-    return rows.withColumn(ARRIVAL, F.struct(F.lit(number).cast("long").alias("round"), place))
+    return rows.withColumn(ARRIVAL, F.struct(F.lit(number).cast("long").alias("round"), F.col(ARRIVAL).alias("place")))
 
 
 def _count(parsed: DataFrame, *, by_minute: bool = False) -> Counted:

@@ -11,10 +11,11 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import closing
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from spark_source.boundary import set_up_task
 from spark_source.options.source_options import SourceOptions
+from tubeclient.keys import INDEX_ENTRY_BYTES
 
 if TYPE_CHECKING:
     import pyarrow
@@ -32,15 +33,21 @@ MIN_BATCH_BYTES: Final = 2 << 20
 MAX_BATCH_ROWS: Final = 64_000
 MAX_BATCH_BYTES: Final = 8 << 20
 """Both sides of the socket to Spark hold a whole batch. A single larger message is a batch of its own."""
+_MOST_ROWS: Final = 1 << 20
+"""More than a message has (`Limits.max_records` of tubeclient.inlong)."""
 
 
-def read_task(options: SourceOptions, task: ReadTask) -> Iterator[pyarrow.RecordBatch]:
-    """Yield the messages of the task's ranges in batches of a good size for Spark.
+def read_task(options: SourceOptions, task: ReadTask, place: str | None = None) -> Iterator[pyarrow.RecordBatch]:
+    """Yield the messages of the task's ranges in batches of a good size for Spark. `place` names a column more, which
+    rises in the order of each partition's rows, whichever tasks read its parts; bad messages have no place of their
+    own.
 
     Memory: at most one batch, and a few packs. Raises DataLoss, CorruptMessage, or the error that
     stopped the reader for `retryLimit`.
     """
     # Imported here, because the planner loads this module too and does not need them.
+    import pyarrow as pa
+
     from spark_source.options.access import client_settings
     from spark_source.read.arrow import PackDecoder
     from spark_source.read.schema import arrow_schema
@@ -79,6 +86,7 @@ def read_task(options: SourceOptions, task: ReadTask) -> Iterator[pyarrow.Record
     ]
 
     kept = 0
+    places = [one.start // INDEX_ENTRY_BYTES * _MOST_ROWS for one in task.ranges]  # of the last row of each
 
     def batches() -> Iterator[pyarrow.RecordBatch]:
         nonlocal kept
@@ -88,7 +96,12 @@ def read_task(options: SourceOptions, task: ReadTask) -> Iterator[pyarrow.Record
                 for batch in decoder.batches(packs, task.offset_rule_of(one.range.partition), one.filters):
                     if options.bad_messages == "keep":
                         kept += batch.num_rows - batch.column("badReason").null_count
-                    yield batch.select(names) if options.columns else batch
+                    own = batch.select(names) if options.columns else batch
+                    if place is not None:
+                        rising = places[number] + _good_rows(batch)
+                        places[number] = int(rising.max(initial=places[number]))
+                        own = own.append_column(place, pa.array(rising))
+                    yield own
 
     try:
         yield from regroup(batches())
@@ -114,6 +127,16 @@ def read_task(options: SourceOptions, task: ReadTask) -> Iterator[pyarrow.Record
             lost,
             len(reader.losses),
         )
+
+
+def _good_rows(batch: pyarrow.RecordBatch) -> Any:
+    """How many good rows there are up to each row, itself included. Bad messages come at other places among the rows in
+    each attempt."""
+    import numpy as np
+
+    if "badReason" not in batch.schema.names:
+        return np.arange(1, batch.num_rows + 1)
+    return np.cumsum(batch.column("badReason").is_null().to_numpy(zero_copy_only=False))
 
 
 def attempt_name(task: ReadTask) -> str:

@@ -47,6 +47,9 @@ _OPTIONS: Final[Mapping[str, tuple[str, ...]]] = {
 ENCODINGS: Final = ("UTF-8", "UTF-16", "UTF-16BE", "UTF-16LE", "US-ASCII", "ISO-8859-1", "GBK", "GB18030", "Big5")
 """Java's names of the charsets that records may have."""
 
+OF_ARRIVAL: Final = "arrival"
+"""As the column that orders the rows of a key: that of a partition which came last is the newest."""
+
 _SEPARATORS: Final = {"csv": ",", "kv": "&"}
 _KV_SEPARATOR: Final = "="
 _CHARACTERS: Final = ("kvSeparator", "quote", "escape", "charToEscapeQuoteEscaping")
@@ -73,7 +76,7 @@ class FormatSettings:
     key: tuple[str, ...] = ()
     """The columns that name a row, of which the target has the newest state. None: it has all rows."""
     order_by: str | None = None
-    """The column that orders the rows of a key in json, csv and kv."""
+    """The column that orders the rows of a key in json, csv and kv; or `OF_ARRIVAL`."""
 
     def __post_init__(self) -> None:
         self.check_format(self.format)
@@ -91,9 +94,15 @@ class FormatSettings:
         if self.order_by is not None and (complete.kind in CHANGES or not self.key):
             need = "key is not given; name the columns that name a row" if not self.key else f"{complete.kind} says it"
             raise ConfigurationError(f"order-by says which row of a key is the newest, and {need}")
+        if complete.kind == "avro" and self.key:
+            raise ConfigurationError("key is for records that are texts, and the format is avro; remove one")
+        if self.key and self.order_by is None and complete.kind not in CHANGES:
+            raise ConfigurationError(
+                "key is given, and nothing says which row of a key is the newest, as partitions have no common order."
+                f" Give order-by: a column whose greatest value is the newest; or {OF_ARRIVAL}, if all rows of a key"
+                " are sent to one partition"
+            )
         if complete.kind == "avro":
-            if self.key:
-                raise ConfigurationError("key is for records that are texts, and the format is avro; remove one")
             with_sum(complete.ddl)
             if self.encoding not in (None, "UTF-8"):
                 raise ConfigurationError("encoding is of texts, and the format is avro; remove it")
@@ -133,7 +142,13 @@ class FormatSettings:
         if not isinstance(schema, StructType):
             raise ConfigurationError(f"the schema {complete.ddl!r} names no column; write names and types")
         keys = tuple(self._column(schema, "key", name) for name in self.key)
-        order_by = None if self.order_by is None else self._column(schema, "order-by", self.order_by)
+        order_by = self.order_by
+        if order_by == OF_ARRIVAL and OF_ARRIVAL in map(str.lower, schema.names):
+            raise ConfigurationError(
+                f"order-by is {OF_ARRIVAL}, the order in which rows of a partition come, and the schema has such a"
+                " column; give the column another name"
+            )
+        order_by = None if order_by in (None, OF_ARRIVAL) else self._column(schema, "order-by", order_by)
         schema = StructType(
             [StructField(one.name, one.dataType, one.nullable and one.name not in keys) for one in schema]
         )

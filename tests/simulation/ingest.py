@@ -125,7 +125,7 @@ class _Engine:
         cluster = TubeCluster(client_settings(options), options)
         return _Pointed(StreamPlanner(options, cluster, ProgressTable(options)), self._session)
 
-    def rows(self, options: SourceOptions, tasks: Sequence[ReadTask]) -> Any:
+    def rows(self, options: SourceOptions, tasks: Sequence[ReadTask], place: str | None) -> Any:
         sent = [pickle.dumps(_Tasks(options, [task])) for task in tasks]
         self._session.point("after the round was planned")
         # Its tables are written one after the other.

@@ -133,7 +133,6 @@ class Connection:
         self._last_arrival = 0.0
         self._in_vain_since = inf
         self._gone: ConnectionLost | None = None
-        self._heard_at = hub.now
 
     @property
     def closed(self) -> bool:
@@ -180,7 +179,6 @@ class Connection:
     def _deliver(self, serial: int, answer: bytes) -> None:
         if not self.network.passes(self._process.host, self._server.host):
             return
-        self._heard_at = current().now
         receiver = self._waiting.pop(serial, None)
         if receiver is not None:
             self._in_vain_since = self.network.hub.now if self._waiting else inf
@@ -206,10 +204,6 @@ class Connection:
 
         if waiting and not self._process.dead:
             self._process.run(fail, "end")
-
-    def give_up_if_silent(self, seconds: float) -> None:
-        if current().now - self._heard_at >= seconds:
-            self.end("it brought no answer in time")
 
     def close(self) -> None:
         self.end("closed here")

@@ -11,6 +11,7 @@ from tests.tubeclient.inlong_manager import KEY, USER, field, group, managing, s
 from tubeclient.admin.inlong_manager import InlongManagerError
 from tubeclient_ingest import definitions
 from tubeclient_ingest.definitions import Definitions
+from tubeclient_ingest.group_settings import StreamId
 from tubeclient_ingest.settings import IngestSettings
 
 
@@ -39,4 +40,4 @@ def test_a_manager_that_refuses_what_it_answered_before_says_nothing_else(monkey
         assert not known.changed()
         with pytest.raises(InlongManagerError, match="is a page of HTML"):
             Definitions(settings).changed()
-    assert known.names() == ["orders"]
+    assert [known.defines(StreamId(name)) for name in ("orders", "views")] == [True, False]

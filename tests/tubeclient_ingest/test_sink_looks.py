@@ -117,7 +117,11 @@ class Restless(Table):
 
 
 @pytest.mark.parametrize(("quiet", "emptied", "tries"), [(0, 99, 1), (3, 99, 4), (9, 99, 10), (99, 99, 10), (99, 1, 1)])
-def test_a_commit_is_tried_again_as_long_as_others_change_the_table_alone(quiet: int, emptied: int, tries: int) -> None:
+def test_a_commit_is_tried_again_as_long_as_others_change_the_table_alone(
+    quiet: int, emptied: int, tries: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pauses: list[float] = []
+    monkeypatch.setattr("tubeclient_ingest.sink.time.sleep", pauses.append)
     table: Any = Restless(quiet, emptied)
     sink = Sink(table, "g")
     state = sink.look()
@@ -126,6 +130,9 @@ def test_a_commit_is_tried_again_as_long_as_others_change_the_table_alone(quiet:
         assert after.record is not None
         assert (after.record.based_on, after.sequence, after.ends) == (quiet, 2, Offsets({KEY: 56}))
     assert table.based_on == list(range(tries))
+    # Whoever changes the table gets time to end it.
+    assert len(pauses) == tries - 1
+    assert tries < 10 or 15 < sum(pauses) < 40
 
 
 class Bench:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,7 @@ from deltalake import DeltaTable
 from py4j.protocol import Py4JJavaError
 
 from embedded_tubemq.storage.store import NewMessage
+from spark_source.session_confs import SESSION_ZONE
 from spark_source.typed.format_settings import FormatSettings
 from spark_source.typed.record_format import as_records_mean, target_rows
 from tests.spark_source.typed.rows import source_rows
@@ -59,7 +61,7 @@ def _judged(spark: SparkSession, path: Path, schema: str, records: list[dict[str
     written = {bytes(row.value): row.record for row in parsed.collect()}
     table = SparkTable(spark, str(path)).detail()
     assert table is not None
-    rules = TargetRules.of(table.columns, table.properties, spark.createDataFrame([], kind))
+    rules = TargetRules.of(table, spark.createDataFrame([], kind))
     found = {bytes(row.value): row for row in rules.checked(parsed).collect()}
     for body, row in found.items():
         assert (row.record is None) == (row.badReason is not None)
@@ -94,6 +96,70 @@ def test_a_check_of_numbers_that_delta_gives_is_left_to_delta(delta_spark: Spark
     delta_spark.sql(f"ALTER TABLE delta.`{tmp_path}` ADD CONSTRAINT i CHECK (id > 0)")
     found = judged(delta_spark, tmp_path, "id BIGINT", [{"id": 1}, {"id": -1}])
     assert found == [None, "the target's constraint i refuses it"]
+
+
+@pytest.mark.spark
+def test_what_delta_cannot_keep_as_a_partitions_value_is_bad(delta_spark: SparkSession, tmp_path: Path) -> None:
+    """Delta takes an empty text for none, and fails at a folder's name that is too long."""
+    where = f"delta.`{tmp_path}`"
+    delta_spark.sql(f"CREATE TABLE {where} (id INT, `ü` STRING) USING delta PARTITIONED BY (`ü`)")
+    kept = [None, " ", ".", "..", "a%2Fb", "a\n", "a/b\\c", "'\"", "x" * 252, "ü" * 126, "=" * 84, "#\x1f\x7f[]{^" * 9]
+    refused = ["", "__HIVE_DEFAULT_PARTITION__", "a\0", "geheim" * 50, "x" * 253, "中" * 90, "ü" * 127, "=" * 85]
+    reason = "the target is partitioned by ü, and this value cannot be a folder's name"
+    records = [{"id": number, "ü": text} for number, text in enumerate([*kept, *refused])]
+    schema = "id INT, `ü` STRING"
+    bodies = [json.dumps(record).encode() for record in records]
+    with as_records_mean(delta_spark):
+        parsed = FormatSettings(format="json", schema=schema).record_format().parse(source_rows(delta_spark, bodies))
+        table = SparkTable(delta_spark, str(tmp_path)).detail()
+        assert table is not None
+        checked = TargetRules.of(table, delta_spark.createDataFrame([], schema)).checked(parsed).persist()
+        target_rows(checked).select("id", "ü").coalesce(1).writeTo(where).append()
+        reasons = {row.badReason for row in checked.where("badReason IS NOT NULL").collect()}
+        assert {text.split(":")[0] for text in reasons} == {reason}
+        # Delta fails at those that are too long, or takes others for null.
+        for text in refused:
+            frame = delta_spark.createDataFrame([(-1, text)], schema).coalesce(1)
+            with suppress(Py4JJavaError):
+                frame.writeTo(where).append()
+    found = delta_spark.table(where).select("id", "ü").collect()
+    assert sorted((row.id, row["ü"]) for row in found if row.id >= 0) == list(enumerate(kept))
+    assert {row["ü"] for row in found if row.id < 0} <= {None}
+
+
+@pytest.mark.spark
+def test_a_time_in_a_partition_that_a_clock_shows_twice(delta_spark: SparkSession, tmp_path: Path) -> None:
+    delta_spark.sql(f"CREATE TABLE delta.`{tmp_path}` (id INT, at TIMESTAMP) USING delta PARTITIONED BY (at)")
+    times = ["2026-10-25T00:30:00Z", "2026-10-25T01:30:00Z", "2026-10-25T02:30:00Z"]
+    bodies = [json.dumps({"id": number, "at": text}).encode() for number, text in enumerate(times)]
+    schema = "id INT, at TIMESTAMP"
+    with as_records_mean(delta_spark, {SESSION_ZONE: "Europe/Berlin"}):
+        parsed = FormatSettings(format="json", schema=schema).record_format().parse(source_rows(delta_spark, bodies))
+        table = SparkTable(delta_spark, str(tmp_path)).detail()
+        assert table is not None
+        checked = TargetRules.of(table, delta_spark.createDataFrame([], schema)).checked(parsed).persist()
+        target_rows(checked).select("id", "at").writeTo(f"delta.`{tmp_path}`").append()
+        [bad] = checked.where("badReason IS NOT NULL").collect()
+    assert (bytes(bad.value), bad.badReason.endswith("the clock of the time zone shows it twice")) == (bodies[1], True)
+    found = delta_spark.table(f"delta.`{tmp_path}`").selectExpr("id", "unix_seconds(at)").collect()
+    assert sorted(map(tuple, found)) == [(0, 1792888200), (2, 1792895400)]
+
+
+@pytest.mark.spark
+def test_a_partitions_value_ends_no_job_and_gives_no_row_twice(bench: Bench) -> None:
+    where, bad = bench.settings.target, str(bench.folder / "bad")
+    how: dict[str, Any] = {"format": "csv", "schema": "id STRING, v STRING", "partition_by": ("v",)}
+    keyed = {**how, "key": ("id", "v"), "order_by": "arrival"}
+    bodies = [b"1,a", b'2,""', b"3," + "中".encode() * 90, b"4,x\0", b"5,"]
+    for _ in range(2):
+        bench.tube.load("clicks", [NewMessage(0, body) for body in bodies])
+        [one] = bench.run(**keyed, bad_records=bad)
+        assert (one.rows, one.bad_rows) == (5, 4)
+    assert DeltaTable(where).to_pyarrow_table(columns=["id", "v"]).to_pylist() == [{"id": "1", "v": "a"}]
+    bench.tube.load("clicks", [NewMessage(0, b"6," + b"geheim" * 50)])
+    with pytest.raises(IngestFailed, match=r"bad record in topic clicks, .* is partitioned by v, and") as ended:
+        bench.run(**keyed)
+    assert "geheim" not in str(ended.value)
 
 
 @pytest.mark.spark

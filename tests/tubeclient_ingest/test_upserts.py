@@ -76,9 +76,8 @@ class Keyed(Lake):
         bodies = {number: one.body(number) for number, one in enumerate(self.changes[start:end], start)}
         of_numbers = self.spark.createDataFrame([*bodies.items()], "id BIGINT, body BINARY").collect()
         assert len(of_numbers) == end - start
-        # As one partition has them: in order.
-        rows = [{**row.asDict(), "value": bodies[row.messageId]} for row in frame.orderBy("messageId").collect()]
-        return self.spark.createDataFrame(rows, frame.schema).coalesce(1)
+        rows = [{**row.asDict(), "value": bodies[row.messageId], ARRIVAL: row.messageId} for row in frame.collect()]
+        return self.spark.createDataFrame(rows, frame.schema.add(ARRIVAL, "long"))
 
     def end(self) -> int:
         return self.start().writer.sink.look().ends.get(KEY, 0) // INDEX_ENTRY_BYTES
@@ -231,7 +230,7 @@ def test_a_job_with_a_table_of_its_owners_rules(bench: Bench) -> None:
         canal("DELETE", {"id": "12"}, es=3),
         canal("UPDATE", {"id": "4", "name": "e"}, es=2, old=[{"name": "b"}]),
     )
-    [one] = bench.run(**how, bad_records=bad)
+    [one] = bench.run(**{**how, "evolve": False}, bad_records=bad)
     assert (one.rows, one.bad_rows, one.total_other_rows) == (4, 0, 0)
     assert rows(bench, "id", "name", "first", "note") == [(10, "d", "d", None), (4, "e", "e", "mine")]
     deletes = bench.spark.table(f"delta.`{table_of_deletes(where)}`")
@@ -254,32 +253,42 @@ def test_without_a_key_the_target_is_a_log_of_changes(bench: Bench) -> None:
     assert len({*places}) == 2
 
 
-@pytest.mark.parametrize("order_by", ["at", None])
+def test_the_newest_row_of_a_partition_is_the_last_one_whichever_tasks_read_it(bench: Bench) -> None:
+    how: dict[str, Any] = {"format": "csv", "schema": "id INT, v INT", "key": ("id",), "order_by": "arrival"}
+    takeover = {"backlogTakeover": "true", "backlogTakeoverMinRows": "100"}
+    send(bench, *(b"%d,%d" % (n % 100, n // 100) for n in range(4_000)))
+    options = {**bench.settings.source_options, **takeover}
+    bench.run(**how, source_count=4, source_options=options, max_offsets_per_trigger=1_500)
+    assert rows(bench, "v") == [(39,)] * 100
+
+
+@pytest.mark.parametrize("order_by", ["at", "arrival"])
 def test_plain_rows_have_a_newest_one_as_well(bench: Bench, order_by: str | None) -> None:
     how: dict[str, Any] = {"format": "csv", "schema": "id INT, name STRING, at INT", "key": ("id",)}
     send(bench, b"1,a,5", b"2,b,5", b"1,c,4")
     bench.run(**how, order_by=order_by)
-    assert rows(bench, "id", "name") == [(1, "a" if order_by else "c"), (2, "b")]
+    assert rows(bench, "id", "name") == [(1, "a" if order_by == "at" else "c"), (2, "b")]
     send(bench, b"2,d,6", b"1,e,6", b"1,f,6", b"1,g,1")
     bench.run(**how, order_by=order_by)
-    assert rows(bench, "id", "name") == [(1, "f" if order_by else "g"), (2, "d")]
+    assert rows(bench, "id", "name") == [(1, "f" if order_by == "at" else "g"), (2, "d")]
 
 
 @pytest.mark.parametrize("is_own", [False, True])
 def test_a_target_goes_on_with_its_key_alone(bench: Bench, is_own: bool) -> None:
     where, how = bench.settings.target, {"format": "csv", "schema": "id INT, name STRING"}
+    keyed = {**how, "order_by": "arrival", "evolve": is_own}
     if is_own:
         bench.spark.sql(f"CREATE TABLE delta.`{where}` (id INT, name STRING) USING delta")
     send(bench, b"1,a", b"1,b")
-    bench.run(**how, key=("ID",), evolve=is_own)
+    bench.run(**keyed, key=("ID",))
     assert DeltaTable(where).metadata().configuration["tubeclient.key"] == "id"
     version = DeltaTable(where).version()
     for key, message in (((), "no key"), (("id", "name"), "the key id,name")):
         with pytest.raises(ConfigurationError, match=f"newest state of each id, .* the job has {message}. Give"):
-            bench.run(**how, key=key)
+            bench.run(**(keyed if key else how), key=key)
     assert DeltaTable(where).version() == version
     send(bench, b"1,c")
-    bench.run(**how, key=("id",))
+    bench.run(**keyed, key=("id",))
     assert rows(bench, "id", "name") == [(1, "c")]
 
 
@@ -294,12 +303,51 @@ def test_a_log_gets_no_key(bench: Bench) -> None:
 
 
 def test_a_retried_record_keeps_its_place_in_the_round(bench: Bench) -> None:
-    how: dict[str, Any] = {"format": "csv", "key": ("id",), "bad_records": str(bench.folder / "bad")}
+    bad = str(bench.folder / "bad")
+    how: dict[str, Any] = {"format": "csv", "key": ("id",), "order_by": "arrival", "bad_records": bad}
     send(bench, b"1,1", b"1,two", b"2,two", b"2,2")
     [one] = bench.run(**how, schema="id INT, v INT", evolve=True)
     assert (one.rows, one.bad_rows) == (2, 2)
     assert bench.job(**how, schema="id INT, v INT", format_options={"nullValue": "two"}).retry() == Retried(2, 0)
     assert rows(bench, "id", "v") == [(1, None), (2, 2)]
+
+
+def test_a_column_that_somebody_drops_while_the_job_runs_does_not_come_back(
+    delta_spark: SparkSession, tmp_path: Path
+) -> None:
+    lake = Keyed(delta_spark, tmp_path, [Change(n % 3, n, 0) for n in range(8)])
+    run = lake.run(2)
+    where = f"delta.`{lake.target}`"
+    delta_spark.sql(f"ALTER TABLE {where} SET TBLPROPERTIES ('delta.columnMapping.mode' = 'name')").collect()
+    run.write(lake, 2)
+    delta_spark.sql(f"ALTER TABLE {where} DROP COLUMN v").collect()
+    with pytest.raises(ConfigurationError, match=r"lacks columns of the job's rows: v bigint\. To let .* set evolve"):
+        run.write(lake, 2)
+    assert "v" not in delta_spark.table(where).columns
+    lake.run(2, evolve=True)
+    assert lake.end() == 6
+
+
+def test_a_job_that_leaves_columns_of_the_source_out_goes_on_with_its_target(bench: Bench) -> None:
+    how: dict[str, Any] = {"format": "csv", "schema": "id INT, v INT", "key": ("id",), "order_by": "v"}
+    send(bench, b"1,1", b"2,1")
+    bench.run(**how)
+    send(bench, b"1,2", b"3,2")
+    fewer = {**bench.settings.source_options, "columns": "topic,partitionKey,messageId,value"}
+    bench.run(**how, source_options=fewer)
+    assert rows(bench, "id", "v", "tubemq.brokerId") == [(1, 2, None), (2, 1, 1), (3, 2, None)]
+
+
+def test_a_key_that_delta_fills_up_with_blanks_is_refused_before_anything_is_read(bench: Bench) -> None:
+    bench.spark.sql(f"CREATE TABLE delta.`{bench.settings.target}` (id CHAR(5), code CHAR(3), v INT) USING delta")
+    how: dict[str, Any] = {"format": "csv", "schema": "id STRING, code STRING, v INT", "evolve": True, "order_by": "v"}
+    send(bench, b"a,x,1", b"a,y,2")
+    with pytest.raises(ConfigurationError, match=r"key names id, which is CHAR in .* Name another key"):
+        bench.run(**how, key=("ID",))
+    with pytest.raises(ConfigurationError, match="key names code, which is CHAR in"):
+        bench.run(**how, key=("v", "code"))
+    bench.run(**how, key=("v",))
+    assert rows(bench, "id", "code", "v") == [("a    ", "x  ", 1), ("a    ", "y  ", 2)]
 
 
 def test_of_two_runs_with_the_same_number_one_merges(delta_spark: SparkSession, tmp_path: Path) -> None:
@@ -330,6 +378,10 @@ def test_what_a_key_cannot_be_is_said(tmp_path: Path) -> None:
         ({**canals, "order_by": "m"}, "order-by says which row of a key is the newest, and key is not given"),
         ({**canals, "key": ("id",), "order_by": "m"}, "the newest, and canal-json says it"),
         ({**canals, "key": ("id",), "bad_records": "/lake/t_deletes/"}, "the same folder"),
+        (
+            {**canals, "format": "json", "key": ("id",)},
+            "nothing says which row of a key is the newest.* or arrival",
+        ),
         ({**canals, "separator": ","}, "separator is for csv and kv, and the format is canal-json"),
     ):
         with pytest.raises(ConfigurationError, match=message):
@@ -340,7 +392,8 @@ def test_what_the_schema_lacks_is_said(delta_spark: SparkSession) -> None:
     for wrong, message in (
         ({"schema": "id INT", "key": ("ID", "no")}, "key is no, which the schema has not; it has id"),
         ({"schema": "a ARRAY<INT>", "key": ("a",)}, r"key is a, of type array<int>; name a plain column"),
+        ({"schema": "id INT, arrival INT", "key": ("id",)}, "order-by is arrival, .* and the schema has such a column"),
         ({"schema": "id INT, change INT", "key": ("id",)}, "the schema has a column change"),
     ):
         with pytest.raises(ConfigurationError, match=message):
-            FormatSettings(format="json", **wrong).record_format()  # type: ignore[arg-type]
+            FormatSettings(format="json", order_by="arrival", **wrong).record_format()  # type: ignore[arg-type]

@@ -91,7 +91,7 @@ def test_it_is_a_row_where_bad_messages_are_kept(
 
     def read(start: int = 0, end: int = MESSAGES) -> list[dict[str, Any]]:
         columns = "*, attributes" if kind == "raw" else "*, attributes, recordAttributes"
-        more = {"payload": kind, "badMessages": "keep", "columns": columns}
+        more: dict[str, Any] = {"payload": kind, "badMessages": "keep", "columns": columns}
         found = rows(tube, topic, end, begin=start, **more)
         return sorted(found, key=lambda row: (row["offset"], row.get("recordIndex") or 0))
 

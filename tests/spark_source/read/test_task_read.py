@@ -25,18 +25,28 @@ from tubeclient import (
     fetch_view,
     reader_groups_of,
 )
+from tubeclient.inlong import RecordGroup, encode_pack
 from tubeclient.keys import OffsetRange
 from tubeclient.net.pool import shared_pool
 
 
-def rows(tube: EmbeddedTubeMQ, topic: str, end: int, *, begin: int = 0, **more: str) -> list[dict[str, Any]]:
+def rows(
+    tube: EmbeddedTubeMQ,
+    topic: str,
+    end: int,
+    *,
+    begin: int = 0,
+    rule: OffsetRule = OffsetRule.ALWAYS,
+    place: str | None = None,
+    **more: str,
+) -> list[dict[str, Any]]:
     """Those of the first partition, alone in its store when the batch was planned, from message `begin` to `end`."""
     settings = ClientSettings((tube.master_address,))
     broker: BrokerInfo = fetch_view(settings, [topic], reader_groups_of("task_read")).brokers[1]
     given = {"masterServers": tube.master_address, "consumerGroup": "task_read", "subscribe": topic, **more}
     key = PartitionKey(1, topic, 0)
-    task = ReadTask(0, [OffsetRange(key, begin * 28, end * 28)], {StoreKey(1, topic, 0): OffsetRule.ALWAYS}, (broker,))
-    return [row for batch in read_task(parse_options(given), task) for row in batch.to_pylist()]
+    task = ReadTask(0, [OffsetRange(key, begin * 28, end * 28)], {StoreKey(1, topic, 0): rule}, (broker,))
+    return [row for batch in read_task(parse_options(given), task, place) for row in batch.to_pylist()]
 
 
 def test_a_broker_that_moved_since_the_batch_was_planned_is_read_where_it_is_now(tmp_path: Path) -> None:
@@ -91,3 +101,29 @@ def test_a_topic_that_grew_since_the_batch_was_planned_has_lost_nothing(
     found = rows(tube, topic, 100, failOnDataLoss=strict)
     assert [row["value"] for row in found] == [b"%03d" % number for number in (*range(50), *range(50, 100, 2))]
     assert "went on without" not in caplog.text
+
+
+@pytest.mark.parametrize("payload", ["raw", "auto"])
+def test_places_say_the_order_of_a_partition_whoever_reads_which_part_of_it(
+    tube: EmbeddedTubeMQ, payload: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And they are the same in each attempt, however its messages came in packs, and whatever is bad beside them."""
+    topic = f"placed_{payload}"
+    tube.create_topic(TopicConfig(topic, 1, 2))
+    several = encode_pack([RecordGroup({"groupId": "g", "streamId": "s", "dt": "0"}, [b"a", b"b", b"c"])], made_ms=0)
+    bodies = [several[:20] if n % 7 == 3 else several if n % 3 else b"alone" for n in range(40)]
+    tube.load(topic, [NewMessage(n % 2, body) for n, body in enumerate(bodies)])
+    how = {"payload": payload, "badMessages": "keep", "place": "place"}
+
+    def placed(begin: int, end: int) -> list[tuple[int, int, int | None, bytes]]:
+        found = rows(tube, topic, end, begin=begin, rule=OffsetRule.UNKNOWN, **how)
+        good = [row for row in found if row["badReason"] is None]
+        return [(row["place"], row["messageId"], row.get("recordIndex"), row["value"]) for row in good]
+
+    last, first, whole = placed(20, 40), placed(0, 20), placed(0, 40)
+    both = sorted([*last, *first])
+    assert len({place for place, *_ in both}) == len(both) == len(whole)
+    assert [one[1:] for one in both] == [one[1:] for one in whole]
+    assert whole == sorted(whole)
+    monkeypatch.setattr("spark_source.read.task_read.MIN_BATCH_ROWS", 1)
+    assert placed(20, 40) == last
