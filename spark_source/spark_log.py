@@ -104,8 +104,8 @@ def start_failure(text: str) -> str | None:
         return "[JAVA_NOT_USABLE] there is no Java. Spark 4 needs JDK 17 or newer: install one, and set JAVA_HOME to it"
     if unwritable := _NO_HOME.search(text):
         return (
-            f"[JARS_NOT_FOUND] Spark cannot keep the jars that it fetches in {unwritable[1]}: the user's home is missing "
-            "or not writable. Name another folder with --conf spark.jars.ivy=PATH, or put the jars beside Spark's own"
+            f"[JARS_NOT_FOUND] Spark cannot keep the jars that it fetches in {unwritable[1]}: the user's home is "
+            "missing or not writable. Name a folder with --conf spark.jars.ivy=PATH, or put the jars beside Spark's own"
         )
     jars = ", ".join(dict.fromkeys(_JAR.findall(text)))
     if not jars:

@@ -28,12 +28,11 @@ def told_loss(lost: Sequence[Loss], way_out: str = NEW_CHECKPOINT) -> DataLoss:
 
 
 class _Entry(NamedTuple):
-    """A partition that entered, before a batch with its messages is planned. What its broker had then may be older than
-    the partition, and may expire; what came since is to be read."""
+    """A partition that entered, before a batch with its messages is planned."""
 
     at: int
-    end: int
-    """Of the broker's data then."""
+    owed: int
+    """From here on messages are surely to be read: what its broker had before may be older than the partition."""
 
 
 class LossJudge:
@@ -93,9 +92,10 @@ class LossJudge:
                     "before the first batch with it, which begins there",
                     *(key, entry.at, begin, (begin - entry.at) // INDEX_ENTRY_BYTES),
                 )
-        if len(end) > len(start):
-            new = end.keys() - start.keys()
-            self._entered.update({key: _Entry(end[key], bounds[key.store].max_offset) for key in new})
+        for key in end.keys() - start.keys() if len(end) > len(start) else ():
+            at, held = end[key], bounds[key.store]
+            # Elsewhere than at the first offset it enters where it was added.
+            self._entered[key] = _Entry(at, held.max_offset if at == held.min_offset else at)
 
     def check_kept(self, initial: Offsets, snapshot: Snapshot, forget: str) -> None:
         """Raise DataLoss, with the advice `forget`, if the brokers no longer hold the kept initial offsets and
@@ -110,10 +110,8 @@ class LossJudge:
     def readable(self, start: Offsets, end: Offsets, snapshot: Snapshot) -> tuple[Snapshot, Offsets]:
         """Return the newest snapshot, and `start` moved up to where new partitions begin, and to `end` for partitions
         that left the cluster, so that nothing of them is read. DataLoss if `failOnDataLoss` says so."""
-        begins = {key: begin for key, (at, begin) in self._begins.items() if start.get(key) == at}
-        start = (
-            start.merge({key: min(begin, end.get(key, begin)) for key, begin in begins.items()}) if begins else start
-        )
+        begun = {key: min(to, end.get(key, to)) for key, (at, to) in self._begins.items() if start.get(key) == at}
+        start = start.merge(begun) if begun else start
         snapshot, lost = self._judge(
             lambda look: [
                 gone(key, at, is_away=look.view.is_away(key))
@@ -127,7 +125,7 @@ class LossJudge:
     def _is_older(self, one: Loss) -> bool:
         """Whether it is of messages that may be older than their partition, of which nothing was planned yet."""
         entry = self._entered.get(one.partition)
-        return entry is not None and entry.at == one.position and one.found is not None and one.found <= entry.end
+        return entry is not None and entry.at == one.position and one.found is not None and one.found <= entry.owed
 
     def _judge(
         self, find: Callable[[Snapshot], list[Loss]], snapshot: Snapshot, way_out: str = NEW_CHECKPOINT
