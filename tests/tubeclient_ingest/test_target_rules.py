@@ -105,7 +105,7 @@ def test_what_delta_cannot_keep_as_a_partitions_value_is_bad(delta_spark: SparkS
     delta_spark.sql(f"CREATE TABLE {where} (id INT, `ü` STRING) USING delta PARTITIONED BY (`ü`)")
     kept = [None, " ", ".", "..", "a%2Fb", "a\n", "a/b\\c", "'\"", "x" * 252, "ü" * 126, "=" * 84, "#\x1f\x7f[]{^" * 9]
     refused = ["", "__HIVE_DEFAULT_PARTITION__", "a\0", "geheim" * 50, "x" * 253, "中" * 90, "ü" * 127, "=" * 85]
-    reason = "the target is partitioned by ü, and this value cannot be a folder's name"
+    reason = "the target is partitioned by ü, and this value cannot be in a folder's name"
     records = [{"id": number, "ü": text} for number, text in enumerate([*kept, *refused])]
     schema = "id INT, `ü` STRING"
     bodies = [json.dumps(record).encode() for record in records]
