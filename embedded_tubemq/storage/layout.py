@@ -140,7 +140,7 @@ def recover(index: Path, data: Path, given_out: int) -> int:
 
 def _proves(data_fd: int, entry: Any) -> bool:
     """Whether an entry's message is there; a hole proves nothing."""
-    return len(_message_at(data_fd, int(entry["position"])) or b"?") == entry["size"]
+    return bool(len(_message_at(data_fd, int(entry["position"])) or b"?") == entry["size"])
 
 
 def _chained(written: bytes) -> NDArray[Any]:
