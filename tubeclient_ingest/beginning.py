@@ -145,11 +145,13 @@ def of_topics(offsets: Offsets, topics: Iterable[str]) -> Offsets:
     return offsets.without({key for key in offsets if key.topic not in names})
 
 
-def starting_offsets(known: Offsets, topics: tuple[str, ...], fallback: str) -> str:
-    """The option startingOffsets for a group that has read `topics` up to `known`.
+def starting_offsets(known: Offsets, begin: Offsets, topics: tuple[str, ...], fallback: str) -> str:
+    """The option startingOffsets for a group that has read `topics` up to `known`, of which a table has rows only up to
+    `begin`.
 
-    A new partition of a known topic is read from its beginning. An unknown topic starts by `fallback`, the
-    setting for a first run. ConfigurationError if that is a time: the source takes times or offsets, not both.
+    Where it has none, and in a new partition of a known topic, the read begins at the first message. An unknown topic
+    starts by `fallback`, the setting for a first run. ConfigurationError if that is a time: the source takes times or
+    offsets, not both.
     """
     if not known:
         return fallback
@@ -165,7 +167,7 @@ def starting_offsets(known: Offsets, topics: tuple[str, ...], fallback: str) -> 
     else:
         entries = json.loads(fallback) if fallback.lstrip().startswith("{") else {"default": fallback}
     # Last, so that they override entries of the fallback.
-    return json.dumps({**entries, **known.to_dict()})
+    return json.dumps({**entries, **{str(key): "earliest" for key in known if key not in begin}, **begin.to_dict()})
 
 
 def start_text(known: Offsets, in_table: Offsets, topics: tuple[str, ...], starting: str | None) -> str:

@@ -179,7 +179,7 @@ class Run:
         is_accepted = table.begin(chosen, begin_anew)
         known = of_topics(table.state.ends, settings.topics)
         begin = self.tables.begin(known, chosen, begin_anew, self._expired)
-        starting = starting_offsets(begin, settings.topics, self._fallback)
+        starting = starting_offsets(known, begin, settings.topics, self._fallback)
         self._tell(Begins(start_text(known, kept, settings.topics, chosen)))
         if chosen in (GROUP, TARGET):
             self._chosen, self._fallback = None, "earliest"

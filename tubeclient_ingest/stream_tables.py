@@ -167,11 +167,8 @@ class StreamTables:
             # If nobody knows where its rows end, the user said that it has what the counts table says.
             counts_as = table.number if table.is_known else number
             if number >= 0 or counts_as > 0:
-                ends = state.ends
-                if counts_as == 0:
-                    # A table that is gone is filled from its beginning, or goes on where the others are.
-                    else_at = ends if settings.fallback == "earliest" else self.ends.others
-                    ends = else_at if one.since is None else one.since
+                # A table that is gone, or was put back to before its first rows, is filled from its beginning.
+                ends = one.since if counts_as == 0 and one.since is not None else state.ends
                 one.ends = ends_of(counts_as, ends, reached, self.ends.others)
             if begin_anew and one.ends is not self.ends.others:
                 one.ends = one.ends.without({key for key in one.ends if key.topic in begin_anew})

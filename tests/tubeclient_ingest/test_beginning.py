@@ -21,7 +21,9 @@ V = PartitionKey(1, "views", 0)
 
 @pytest.mark.parametrize("fallback", ["latest", '{"1:views:0": 84, "1:clicks:0": 0, "default": "latest"}'])
 def test_a_new_topic_starts_by_the_fallback(fallback: str) -> None:
-    spec = OffsetSpec.parse(starting_offsets(Offsets.of({A: 280}), ("clicks", "views"), fallback), "startingOffsets")
+    spec = OffsetSpec.parse(
+        starting_offsets(Offsets.of({A: 280}), Offsets.of({A: 280}), ("clicks", "views"), fallback), "startingOffsets"
+    )
     assert spec.default == "latest"
     expected = {A: 280} if fallback == "latest" else {A: 280, V: 84}
     assert dict(spec.named) == expected
@@ -29,17 +31,22 @@ def test_a_new_topic_starts_by_the_fallback(fallback: str) -> None:
 
 def test_a_time_is_for_a_first_run() -> None:
     time = "2026-11-21T10:31Z"
-    assert starting_offsets(Offsets({}), ("clicks",), time) == time
-    assert json.loads(starting_offsets(Offsets.of({A: 280}), ("clicks",), time))["default"] == "earliest"
+    assert starting_offsets(Offsets({}), Offsets({}), ("clicks",), time) == time
+    assert (
+        json.loads(starting_offsets(Offsets.of({A: 280}), Offsets.of({A: 280}), ("clicks",), time))["default"]
+        == "earliest"
+    )
     with pytest.raises(
         ConfigurationError, match=r"is the time 2026-11-21T10:31Z, which is for a first run; .* in views"
     ):
-        starting_offsets(Offsets.of({A: 280}), ("clicks", "views"), time)
+        starting_offsets(Offsets.of({A: 280}), Offsets.of({A: 280}), ("clicks", "views"), time)
 
 
 def test_a_new_partition_of_a_topic_that_was_read_is_read_from_its_beginning() -> None:
     """Whatever a new topic beside it begins at: what it holds came after the group's rows."""
-    spec = OffsetSpec.parse(starting_offsets(Offsets.of({A: 280}), ("clicks", "views"), "latest"), "startingOffsets")
+    spec = OffsetSpec.parse(
+        starting_offsets(Offsets.of({A: 280}), Offsets.of({A: 280}), ("clicks", "views"), "latest"), "startingOffsets"
+    )
     bounds = {key.store: StoreBounds(28, 560) for key in (A, B, V)}
     begin = resolve(spec.with_new_from_earliest([A, B, V]), [A, B, V], bounds, dict)
     assert begin == {A: 280, B: 28, V: 560}
@@ -54,7 +61,9 @@ _offsets = st.dictionaries(
 
 @given(_offsets)
 def test_the_source_reads_back_what_is_known(known: dict[PartitionKey, int]) -> None:
-    spec = OffsetSpec.parse(starting_offsets(Offsets.of(known), ("a", "b"), "earliest"), "startingOffsets")
+    spec = OffsetSpec.parse(
+        starting_offsets(Offsets.of(known), Offsets.of(known), ("a", "b"), "earliest"), "startingOffsets"
+    )
     assert dict(spec.named) == known
 
 
@@ -102,7 +111,7 @@ def test_a_broker_that_is_away_is_gone_on_with_where_the_table_ends() -> None:
     """The start that ingest makes of its target, in the planner: nothing of that broker begins anew later."""
     cluster = FakeCluster(partitions=1)
     in_sink = Offsets({PartitionKey(1, "t", 0): 4 * 28, PartitionKey(2, "t", 0): 5 * 28})
-    starting = starting_offsets(in_sink, ("t",), "earliest")
+    starting = starting_offsets(in_sink, in_sink, ("t",), "earliest")
     one = planner(cluster, startingOffsets=starting, failOnDataLoss="false")
     start = Offsets.from_dict(one.initial())
     end = Offsets.from_dict(one.latest(start.to_dict(), None))

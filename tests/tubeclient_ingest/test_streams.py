@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -221,18 +222,19 @@ def test_streams_may_be_chosen_and_go_on_where_their_rows_end(shop: Shop) -> Non
     shop.check()
 
 
-def test_a_table_that_was_put_back_or_removed_gets_what_it_lost(shop: Shop) -> None:
+@pytest.mark.parametrize("chosen", [None, "latest", '{"default": "earliest"}'])
+def test_a_table_that_was_put_back_or_removed_gets_what_it_lost(shop: Shop, chosen: str | None) -> None:
+    """Whatever the settings say of a first run."""
     for _ in range(2):
         shop.send(*STREAMS)
         shop.run()
     shop.spark.sql(f"RESTORE TABLE delta.`{shop.lake}/clicks` TO VERSION AS OF 1").collect()
     shop.send("orders")
-    assert shop.run().rows == 20
+    assert shop.run(starting_offsets=chosen).rows == 20
     assert [len(shop.numbers(one)) for one in STREAMS] == [30, 20, 20]
-    import shutil
-
+    shop.spark.sql(f"RESTORE TABLE delta.`{shop.lake}/orders` TO VERSION AS OF 0").collect()
     shutil.rmtree(shop.lake / "views")
-    assert shop.run().rows == 20
+    assert shop.run(starting_offsets=chosen).rows == 50
     assert [len(shop.numbers(one)) for one in STREAMS] == [30, 20, 20]
 
 
