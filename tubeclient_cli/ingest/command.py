@@ -175,8 +175,7 @@ def _ingest(
 
     from offsets_store import OffsetsTableError
     from spark_source.options.given import parse_options
-    from tubeclient_cli.common.session import has_ended, hush_py4j
-    from tubeclient_cli.ingest.on_spark import on_spark
+    from tubeclient_cli.common.session import has_ended, hush_py4j, on_spark
 
     stop = threading.Event()
     stop_on_signals(stop, "stopping, once Spark is up")
