@@ -16,23 +16,6 @@ from tubeclient.keys import INDEX_ENTRY_BYTES, PartitionKey
 if TYPE_CHECKING:
     import pyarrow
 
-__all__ = [
-    "RESET",
-    "Row",
-    "Stamp",
-    "all_progress",
-    "checked",
-    "initial_of",
-    "initial_rows",
-    "keeps_initial",
-    "newest_run",
-    "next_sequence",
-    "position_rows",
-    "positions_of",
-    "progress_of",
-    "rows_from_arrow",
-    "rows_to_arrow",
-]
 
 _NO_PARTITION = PartitionKey(-1, "", -1)
 """Stands for "the initial offsets named no partition", which must be remembered too."""

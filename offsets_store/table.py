@@ -9,12 +9,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC
 
 from offsets_store.delta_rs import DeltaRsStorage
-from offsets_store.errors import RunAlive, display_uri
+from offsets_store.errors import RunAlive
 from offsets_store.progress import GroupKey, GroupProgress
 from offsets_store.rows import Row, all_progress, keeps_initial, newest_run, positions_of, progress_of
 from offsets_store.run import OffsetsRun, Storage, TableAccess, moment
 from tubeclient.keys import PartitionKey
 from tubeclient.names import kept_group_name, topic_names
+from tubeclient.printable import display_uri
 
 __all__ = ["LEASE_MS", "OffsetsTable", "now_ms"]
 

@@ -16,6 +16,7 @@ from typing import Annotated, Final
 import typer
 
 from tubeclient.errors import ConfigurationError
+from tubeclient.printable import counted
 from tubeclient_cli.common.cluster import MASTERS_VARIABLE, further_options, settings_of, with_web_port
 from tubeclient_cli.common.terminal import (
     ExitCode,
@@ -23,7 +24,6 @@ from tubeclient_cli.common.terminal import (
     StorageOptions,
     Unreachable,
     clear_errors,
-    counted,
     exit_code,
     one_line,
 )

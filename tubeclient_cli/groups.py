@@ -10,6 +10,7 @@ import typer
 
 from tubeclient.errors import BrokerFailed, ConfigurationError, UnknownGroup
 from tubeclient.keys import PartitionKey
+from tubeclient.printable import counted
 from tubeclient_cli.common.cluster import Masters, admin_of, further_options, settings_of, topics_known
 from tubeclient_cli.common.places import (
     DryRun,
@@ -26,7 +27,6 @@ from tubeclient_cli.common.terminal import (
     FurtherOptions,
     TimeZone,
     clear_errors,
-    counted,
     named_group,
     one_line,
     print_json,

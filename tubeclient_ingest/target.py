@@ -7,9 +7,9 @@ from collections.abc import Collection, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from offsets_store.errors import display_uri
 from spark_source.options.table_uris import table_in_sql
 from tubeclient.errors import ConfigurationError
+from tubeclient.printable import display_uri
 from tubeclient_ingest.history import Commit
 from tubeclient_ingest.record import SinkRecord
 from tubeclient_ingest.spark_errors import IngestFailed, explained, failure, is_conflict, is_missing

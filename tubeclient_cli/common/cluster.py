@@ -18,23 +18,6 @@ if TYPE_CHECKING:
     from tubeclient.admin import Admin
     from tubeclient.settings import ClientSettings
 
-__all__ = [
-    "MASTERS_VARIABLE",
-    "WEB_PORT_VARIABLE",
-    "Masters",
-    "admin_of",
-    "check_address",
-    "further_options",
-    "no_topic",
-    "nothing_kept",
-    "of_environment",
-    "pairs",
-    "settings_of",
-    "spark_confs",
-    "table_at",
-    "topics_known",
-    "with_web_port",
-]
 
 MASTERS_VARIABLE: Final = "TUBECLIENT_MASTER_SERVERS"
 """The environment variable with the masters for commands that are not given `--master-servers`."""
@@ -154,8 +137,8 @@ def table_at(
 ) -> OffsetsTable:
     """The table at `uri`. ConfigurationError if there is none, and for an option that is not NAME=VALUE."""
     from offsets_store import OffsetsTable
-    from offsets_store.errors import display_uri
     from spark_source.options.table_uris import limited
+    from tubeclient.printable import display_uri
 
     options = limited(uri, pairs("--storage-option", storage_options))
     table = OffsetsTable(uri, options, client_version=client_version)

@@ -14,7 +14,7 @@ from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
-from tubeclient_cli.common.terminal import printable
+from tubeclient.printable import printable
 
 if TYPE_CHECKING:
     from tubeclient.keys import PartitionKey

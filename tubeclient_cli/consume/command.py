@@ -77,9 +77,10 @@ def consume(
       tubeclient consume clicks --json --max-messages 5 --master-servers 10.0.0.1
     """
     with clear_errors("consume"):
+        from tubeclient.printable import counted
         from tubeclient.wire.message_time import zone_named
         from tubeclient_cli.common.places import parse_place
-        from tubeclient_cli.common.terminal import counted, until_interrupted
+        from tubeclient_cli.common.terminal import until_interrupted
         from tubeclient_cli.consume.reading import Output, Wanted, decoder_of, read_topic
 
         zone = zone_named(time_zone)
