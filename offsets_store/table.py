@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -13,6 +12,7 @@ from offsets_store.errors import RunAlive
 from offsets_store.progress import GroupKey, GroupProgress
 from offsets_store.rows import Row, all_progress, keeps_initial, newest_run, positions_of, progress_of
 from offsets_store.run import OffsetsRun, Storage, TableAccess, moment
+from tubeclient._version import __version__
 from tubeclient.keys import PartitionKey
 from tubeclient.names import kept_group_name, topic_names
 from tubeclient.printable import display_uri
@@ -52,7 +52,7 @@ class OffsetsTable:
             storage or DeltaRsStorage(uri, self._options),
             threading.Lock(),
             clock_ms,
-            client_version or _installed_version(),
+            client_version or __version__,
         )
 
     def __repr__(self) -> str:
@@ -127,10 +127,3 @@ class OffsetsTable:
     def _rows(self, consumer_group: str) -> Sequence[Row]:
         with self._access.lock:
             return self._access.storage.rows(kept_group_name(consumer_group))
-
-
-def _installed_version() -> str:
-    try:
-        return importlib.metadata.version("pyspark-tubeclient")
-    except importlib.metadata.PackageNotFoundError:
-        return "unknown"
