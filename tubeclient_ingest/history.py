@@ -16,6 +16,7 @@ from enum import Enum
 from typing import Any, Final, NamedTuple
 
 from spark_source.offsets.offsets import Offsets
+from spark_source.options.table_uris import text_in_sql
 from tubeclient.errors import ConfigurationError
 from tubeclient_ingest.record import SinkRecord
 
@@ -290,13 +291,9 @@ def committed(state: SinkState) -> str:
         else:
             runs.append((number, number, state.run_of[number]))
     others = " OR ".join(
-        f"(`sequence` BETWEEN {first} AND {last} AND `runId` <> {_literal(of)})" for first, last, of in runs
+        f"(`sequence` BETWEEN {first} AND {last} AND `runId` <> {text_in_sql(of)})" for first, last, of in runs
     )
     return (
         f"(`sequence` <= {state.sequence} AND (`sequence` < {known_from} OR {within or 'false'})"
         f" AND NOT ({others or 'false'}))"
     )
-
-
-def _literal(text: str) -> str:
-    return "'" + text.replace("\\", "\\\\").replace("'", "''") + "'"
