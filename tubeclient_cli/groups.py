@@ -28,7 +28,6 @@ from tubeclient_cli.common.terminal import (
     TimeZone,
     clear_errors,
     named_group,
-    one_line,
     print_json,
     table_console,
     tell,
@@ -239,9 +238,7 @@ def move(
             _check_offline(admin, group)
         plan = _planned(settings, admin, group, topic or [], spec, zone.key)
         if not json:
-            for warning in plan.warnings:
-                typer.echo(one_line(f"warning: {warning}"))
-            print_moves(table_console(), f"group {group}", plan.moves, dry_run=dry_run)
+            print_moves(f"group {group}", plan.moves, plan.warnings, dry_run=dry_run)
         changed = bool(plan.moves) and not dry_run
         if changed:
             ask(f"Move group {group}?", yes=yes)
