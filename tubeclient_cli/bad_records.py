@@ -28,7 +28,6 @@ bad_records_app = typer.Typer(
     name="bad-records",
     help="Look at the bad records of `tubeclient ingest --bad-records`, and try them again.",
     no_args_is_help=True,
-    pretty_exceptions_show_locals=False,
 )
 
 _SHOWN_BYTES: Final = 60

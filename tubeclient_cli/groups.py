@@ -45,7 +45,6 @@ groups_app = typer.Typer(
     help="Show consumer groups and the positions that brokers keep of them, and move these. For those in an offsets "
     "table there is `tubeclient offsets`.",
     no_args_is_help=True,
-    pretty_exceptions_show_locals=False,
 )
 
 _Group = Annotated[

@@ -31,7 +31,6 @@ topics_app = typer.Typer(
     name="topics",
     help="Show, create and alter the topics of a cluster.",
     no_args_is_help=True,
-    pretty_exceptions_show_locals=False,
 )
 
 _Topic = Annotated[str, typer.Argument(metavar="TOPIC", help="The topic's name.", show_default=False)]

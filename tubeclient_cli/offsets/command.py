@@ -35,7 +35,6 @@ offsets_app = typer.Typer(
     help="Show how far groups have read, in an offsets table, and move them there. For the positions that brokers keep "
     "there is `tubeclient groups`.",
     no_args_is_help=True,
-    pretty_exceptions_show_locals=False,
 )
 
 _Table = Annotated[str, typer.Option(metavar="PATH", help="The Delta table that keeps the groups' positions.")]
