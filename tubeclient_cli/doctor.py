@@ -168,11 +168,10 @@ def _of_cluster(master_servers: str, options: Mapping[str, str], of_group: Mappi
 
     def topics() -> str:
         from spark_source.cluster.cluster import TubeCluster, check_scope
-        from spark_source.options.access import client_settings
         from spark_source.options.given import parse_options
 
         parsed = parse_options({**with_web_port(options), "masterServers": master_servers, **of_group})
-        view = TubeCluster(client_settings(parsed), parsed).fetch_view()
+        view = TubeCluster(parsed).fetch_view()
         check_scope(parsed, view)
         return f"its reader groups may read {counted(len(view.partitions()), 'partition')}"
 

@@ -21,7 +21,6 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 from spark_source.boundary import passed_on
 from spark_source.cluster.cluster import TubeCluster
 from spark_source.offsets.offsets import Offsets
-from spark_source.options.access import client_settings
 from spark_source.options.given import parse_options
 from spark_source.options.source_options import SourceOptions
 from spark_source.plan.read_task import ReadTask
@@ -262,8 +261,7 @@ class Engine:
 
     @staticmethod
     def planner(options: SourceOptions) -> StreamPlanner:
-        cluster = TubeCluster(client_settings(options), options)
-        return StreamPlanner(options, cluster, ProgressTable(options))
+        return StreamPlanner(options, TubeCluster(options), ProgressTable(options))
 
     def rows(self, options: SourceOptions, tasks: Sequence[ReadTask], place: str | None) -> DataFrame:
         """The rows of the tasks' ranges, with the columns of the source, and with that of `place`, as `read_task` has

@@ -45,15 +45,10 @@ class TubeBatchReader(DataSourceReader):
     @as_one_line()
     def partitions(self) -> Sequence[InputPartition]:
         from spark_source.cluster.cluster import TubeCluster
-        from spark_source.options.access import client_settings
         from spark_source.progress.progress_table import ProgressTable
 
         with contextlib.closing(ProgressTable(self._options)) as progress:
-            return plan_batch(
-                self._options,
-                TubeCluster(client_settings(self._options), self._options),
-                progress,
-            )
+            return plan_batch(self._options, TubeCluster(self._options), progress)
 
     def read(self, partition: InputPartition) -> Iterator[pyarrow.RecordBatch]:
         # Spark turns an empty list of partitions into one empty partition.

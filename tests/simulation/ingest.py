@@ -22,7 +22,6 @@ import tubeclient.range_reader
 from offsets_store import OffsetsTable, OffsetsTableError
 from offsets_store.table import now_ms
 from spark_source.cluster.cluster import TubeCluster
-from spark_source.options.access import client_settings
 from spark_source.options.source_options import SourceOptions
 from spark_source.plan.read_task import ReadTask
 from spark_source.progress.progress_table import ProgressTable
@@ -124,8 +123,7 @@ class _Engine:
         self._session = session
 
     def planner(self, options: SourceOptions) -> Any:
-        cluster = TubeCluster(client_settings(options), options)
-        return _Pointed(StreamPlanner(options, cluster, ProgressTable(options)), self._session)
+        return _Pointed(StreamPlanner(options, TubeCluster(options), ProgressTable(options)), self._session)
 
     def rows(self, options: SourceOptions, tasks: Sequence[ReadTask], place: str | None) -> Any:
         sent = [pickle.dumps(partial(read_tasks, options.for_tasks(), [task], None)) for task in tasks]

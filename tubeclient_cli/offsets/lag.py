@@ -45,7 +45,7 @@ class Brokers:
     @cached_property
     def view(self) -> ClusterView:
         """The existing partitions."""
-        return TubeCluster(self._settings, self._options).fetch_view()
+        return TubeCluster(self._options).fetch_view()
 
     @cached_property
     def bounds(self) -> Mapping[StoreKey, StoreBounds]:
