@@ -9,7 +9,7 @@ are left.
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from enum import Enum
@@ -238,13 +238,10 @@ def _effect(commit: Commit) -> _Effect:
     if not commit.removes or name == "UPDATE" or mode == "append":
         return _Effect.KEEPS
     if name == "MERGE":
-        return _Effect.KEEPS if _is_zero(commit.metrics, _DELETED_ROWS) else _Effect.SOME
+        deleted = next((commit.metrics[one] for one in _DELETED_ROWS if one in commit.metrics), None)
+        return _Effect.KEEPS if deleted == "0" else _Effect.SOME
     dynamic = "true" in str(commit.parameters.get("isDynamicPartitionOverwrite")).lower()
     return _Effect.SOME if dynamic or _has_predicate(commit) else _Effect.ALL
-
-
-def _is_zero(metrics: Mapping[str, str | None], names: Iterable[str]) -> bool:
-    return next((metrics[name] == "0" for name in names if name in metrics), False)
 
 
 def _has_predicate(commit: Commit) -> bool:
