@@ -168,6 +168,8 @@ def start_jvm(builder: SparkSession.Builder, output: Any = None) -> None:
     from pyspark.java_gateway import launch_gateway
 
     if SparkContext._gateway is None:
+        if sys.platform != "win32":
+            check_user(os.getuid())
         conf = SparkConf(loadDefaults=False).setAll([(name, str(value)) for name, value in builder._options.items()])
         outputs = {} if output is None else {"stdout": output, "stderr": output}
         gateway = launch_gateway(conf, {"start_new_session": True, **outputs})  # type: ignore[no-untyped-call]
@@ -207,6 +209,20 @@ def check_spark(version: str) -> None:
             " here, and run it on a cluster with the same version",
             condition="NEEDS_NEWER_SPARK",
         )
+
+
+def check_user(uid: int) -> None:
+    """Raise ConfigurationError if the user has no name: Hadoop, in Spark's JVM, would not let it log in."""
+    import pwd
+
+    try:
+        pwd.getpwuid(uid)
+    except KeyError:
+        raise ConfigurationError(
+            f"Spark cannot run as user {uid}, which has no line in /etc/passwd. Add one with a home, as useradd does, "
+            "in an image when it is built or in its entrypoint; or run as another user",
+            condition="USER_WITHOUT_NAME",
+        ) from None
 
 
 def has_delta(spark: SparkSession) -> bool:

@@ -102,6 +102,11 @@ def start_failure(text: str) -> str | None:
     """Why Spark did not start, from its output: one sentence with a name. None if the output does not say."""
     if _NO_JAVA.search(text):
         return "[JAVA_NOT_USABLE] there is no Java. Spark 4 needs JDK 17 or newer: install one, and set JAVA_HOME to it"
+    if unwritable := _NO_HOME.search(text):
+        return (
+            f"[JARS_NOT_FOUND] Spark cannot keep the jars that it fetches in {unwritable[1]}: the user's home is "
+            "missing or not writable. Name a folder with --conf spark.jars.ivy=PATH, or put the jars beside Spark's own"
+        )
     jars = ", ".join(dict.fromkeys(_JAR.findall(text)))
     if not jars:
         return None
@@ -117,4 +122,5 @@ _NO_JAVA: Final = re.compile(
     r"JAVA_HOME is not set|Unable to locate a Java Runtime|(?m:^.*java: (?:command )?not found$)"
     r"|/bin/java: No such file"
 )
+_NO_HOME: Final = re.compile(r"FileNotFoundException: (\S+/\.ivy2[^/\s]*)/")
 _JAR: Final = re.compile(r"unresolved dependency: ([\w.#;-]+)")

@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
+from contextlib import ExitStack
 from enum import Enum
 
 from embedded_tubemq.net.server import LoopThread
+from tests.ports import held_port
 from tubeclient.errors import ProtocolError
 from tubeclient.net.connection import split_address
 from tubeclient.wire.envelope import decode_request, encode_error
@@ -42,8 +44,10 @@ class FrontDoor:
         """Requests, or parts of such, that arrived here."""
         self.manner = Manner.GOOD
         self._server = split_address(address)
-        self._listener = socket.create_server(("127.0.0.1", 0))
-        self.address = f"127.0.0.1:{self._listener.getsockname()[1]}"
+        self._port = ExitStack()
+        port = self._port.enter_context(held_port())  # while nobody listens, no other server gets it
+        self._listener = socket.create_server(("127.0.0.1", port))
+        self.address = f"127.0.0.1:{port}"
         self._accepting: asyncio.Task[None] | None = None
         self._serving: set[asyncio.Task[None]] = set()
         self._passable = asyncio.Event()
@@ -62,6 +66,7 @@ class FrontDoor:
         assert self._loop is not None
         self._loop.run(self._shut())
         self._loop.stop()
+        self._port.close()
 
     def become(self, manner: Manner) -> None:
         """Change the manner, also towards those already connected."""

@@ -6,7 +6,6 @@ Those that need no Spark to be met. `tests/spark_source/test_bad_input.py` meets
 from __future__ import annotations
 
 import io
-import socket
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,6 +16,7 @@ from typer.testing import CliRunner
 
 from embedded_tubemq import EmbeddedTubeMQ, TopicConfig
 from pyspark_tubeclient import DefaultSource
+from tests.ports import held_port
 from tubeclient_cli.app import app
 
 TESTS = Path(__file__).resolve().parent
@@ -79,9 +79,7 @@ def tube(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedTubeMQ]:
 @pytest.fixture
 def places(tube: EmbeddedTubeMQ, tmp_path: Path) -> Iterator[dict[str, str]]:
     """What stands for addresses and folders in the tables above."""
-    with socket.socket() as taken:  # bound, but nobody listens
-        taken.bind(("127.0.0.1", 0))
-        port = taken.getsockname()[1]
+    with held_port() as port:
         yield {
             "MASTER": tube.master_address,
             "NOBODY": f"127.0.0.1:{port}",

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.apache.jvm import free_ports
 from tests.distributions import ROOT, Distributions, link_packages
 from tests.test_install import requirements
 
@@ -45,8 +46,8 @@ def free_port(wanted: int) -> int:
         try:
             one.bind(("127.0.0.1", wanted))
         except OSError:
-            one.bind(("127.0.0.1", 0))
-        return int(one.getsockname()[1])
+            return free_ports(1)[0]
+        return wanted
 
 
 @pytest.mark.spark

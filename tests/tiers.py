@@ -133,11 +133,20 @@ MERGE: Final[Mapping[str, tuple[str, ...]]] = {
     f"{INGEST}/test_streams.py": (
         "test_a_round_that_died_between_two_tables_is_written_for_the_others[3-False]",
         "test_a_stream_that_is_refused_stays_behind_and_the_others_go_on",
+        "test_a_stream_that_would_be_another_ones_table_in_a_catalog",
         "test_each_stream_has_its_table_and_its_counts",
+        "test_what_is_no_part_of_a_path",
     ),
     f"{INGEST}/test_until.py": ("test_a_backfill_that_is_killed_ends_where_it_would_have[True]",),
-    f"{INGEST}/test_upserts.py": ("test_late_changes_bring_no_row_back",),
-    f"{INGEST}/test_target_rules.py": ("test_what_delta_refuses_has_a_reason_and_nothing_else_has",),
+    f"{INGEST}/test_upserts.py": (
+        "test_a_column_that_somebody_drops",
+        "test_late_changes_bring_no_row_back",
+        "test_the_newest_row_of_a_partition",
+    ),
+    f"{INGEST}/test_target_rules.py": (
+        "test_a_partitions_value_ends_no_job_and_gives_no_row_twice",
+        "test_what_delta_refuses_has_a_reason_and_nothing_else_has",
+    ),
 }
 """Of the files with heavy tests, those of the merge tier: how a test's name begins, without its module."""
 

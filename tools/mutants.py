@@ -3,7 +3,7 @@
     nice -n 10 .venv/bin/python -m tools.mutants offsets_store --tests tests/offsets_store
     nice -n 10 .venv/bin/python -m tools.mutants spark_source/stream --tests tests/spark_source/stream --seeds 20
 
-In a copy of the tree it runs those of `--tests` that need neither Spark nor Apache's servers, files with the changed
+In a copy of git's index it runs those of `--tests` that need neither Spark nor Apache's servers, files with the changed
 module's name first, then so many seeds of the simulation. What passes all is printed: if a guarantee rests on that
 code, it needs a test or a line in tests/simulation/defences.py; otherwise the code may go. A folder may take hours:
 `--share 0 4` takes each fourth change. Modules' top levels, texts, what errors say and log lines stay as they are.
@@ -13,7 +13,6 @@ import argparse
 import ast
 import importlib
 import os
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -42,13 +41,11 @@ def changes(node: Any, field: str) -> Iterator[ast.AST]:
         yield from (ast.BoolOp(node.op, [one for one in node.values if one is not left]) for left in node.values)
     elif isinstance(node, ast.BinOp) and type(node.op).__name__ in OTHER:
         yield ast.BinOp(node.left, getattr(ast, OTHER[type(node.op).__name__])(), node.right)
-    elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
-        yield node.operand
     elif isinstance(node, ast.Name) and node.id in OTHER:
         yield ast.Name(OTHER[node.id])
     elif isinstance(node, ast.Constant) and isinstance(node.value, int):
         yield ast.Constant(not node.value if isinstance(node.value, bool) else node.value + 1)
-    elif field == "test":
+    elif field == "test" or (isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not)):
         yield ast.UnaryOp(ast.Not(), node)
 
 
@@ -71,8 +68,8 @@ def changed(source: bytes, node: Any, new: ast.AST) -> bytes:
 
 
 def tested(tests: list[str], seeds: int) -> None:
-    for number in (1, 2):
-        os.dup2(os.open("mutants.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND), number)
+    os.dup2(os.open("mutants.log", os.O_WRONLY | os.O_CREAT | os.O_TRUNC), 1)
+    os.dup2(1, 2)
     failed = importlib.import_module("pytest").main([*LIGHT, *tests])
     simulation = [sys.executable, "-m", "tests.simulation", "--seeds", str(seeds)]
     os._exit(failed or (seeds and subprocess.call(simulation)))
@@ -115,11 +112,8 @@ if __name__ == "__main__":
     parser.add_argument("--seeds", type=int, default=0, help="of the simulation")
     parser.add_argument("--share", type=int, nargs=2, default=(0, 1), metavar=("FIRST", "EVERY"))
     given = parser.parse_args()
-    listed = subprocess.run(["git", "ls-files"], check=True, stdout=subprocess.PIPE, text=True).stdout.splitlines()
     with tempfile.TemporaryDirectory() as tree:
-        for name in filter(os.path.isfile, listed):
-            Path(tree, name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy2(name, Path(tree, name))
+        subprocess.run(["git", "checkout-index", "--all", f"--prefix={tree}/"], check=True)
         os.chdir(tree)
         os.environ.update(PYTHONPATH=tree, PYTHONDONTWRITEBYTECODE="1", PYSPARK_PYTHON=sys.executable)
         sys.path[0], sys.dont_write_bytecode = tree, True

@@ -34,6 +34,7 @@ CONDITIONS: Final[dict[str, tuple[str, str]]] = {
     "PACKAGE_MISSING": ("A Python package is missing on driver or executors.", "Install it, or set PYSPARK_PYTHON."),
     "NEEDS_NEWER_PYTHON": ("The package is on the path of a Python before 3.11.", "Run Spark with 3.11 or newer."),
     "JAVA_NOT_USABLE": ("Java is missing, or too old for Spark.", "Install JDK 17 or newer, and set JAVA_HOME to it."),
+    "USER_WITHOUT_NAME": ("Spark's user has no line in /etc/passwd.", "Add one, or run Spark as another user."),
     "JARS_NOT_FOUND": ("Spark could not get jars, such as Delta's.", "Give `spark.jars`, or a Maven repository."),
     "SPARK_NOT_STARTED": ("Spark did not start.", "Read its log, which the text names."),
     "NEEDS_CLASSIC_SPARK": ("The work needs the driver's JVM, not Spark Connect.", "Use spark-submit, without it."),

@@ -68,7 +68,8 @@ class Definitions:
     def defines(self, name: StreamId, *, before: bool = True) -> bool:
         """Whether it is known what records of the stream are, and it may have a table; `before` holds as long as
         Manager does not answer."""
-        if not fits(self._settings, name):
+        twins = [one for one in self._known or () if one.lower() == name.lower()]
+        if not fits(self._settings, name, is_alone=self._manager is not None and len(twins) < 2):
             return False
         if self._manager is None:
             return defines(self._settings, name)

@@ -108,10 +108,11 @@ def check_group(settings: IngestSettings) -> None:
             )
 
 
-def fits(settings: IngestSettings, name: StreamId) -> bool:
-    """Whether the stream may have a table: it is no other one of the job, nor another stream's."""
+def fits(settings: IngestSettings, name: StreamId, *, is_alone: bool = False) -> bool:
+    """Whether the stream may have a table: it is no other one of the job, nor another stream's. `is_alone`: no other
+    has its name in other case."""
     target = target_of(settings, name)
-    if is_name(target) and ("." in name or name != name.lower()):
+    if is_name(target) and ("." in name or not (name == name.lower() or is_alone)):
         return False  # catalogs do not tell case
     places = {"target": target, "bad-records": settings.bad_records, "offsets-table": settings.offsets_table}
     with suppress(ConfigurationError):

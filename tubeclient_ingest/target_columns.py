@@ -173,15 +173,16 @@ def _of_columns(columns: StructType, names: tuple[str, ...] = ()) -> Iterator[tu
 
 def _of_partitions(table: TableDetail) -> Iterator[tuple[str, str]]:
     """Delta writes a partition's value as the name of a folder, NAME=VALUE, and reads it from there."""
-    is_short = any(table.properties.get(name, "none").lower() not in ("none", "false") for name in _OTHER_FOLDERS)
+    has_others = any(table.properties.get(name, "none").lower() not in ("none", "false") for name in _OTHER_FOLDERS)
     for name in table.partition_by:
         kind, text = table.columns[name].dataType.typeName(), f"CAST({quoted(name)} AS STRING)"
         reason = f"the target is partitioned by {name}, and this value cannot be in a folder's name: "
         if kind in ("string", "binary"):
             is_kept = f"{text} NOT IN ('', '{_NULL}') AND is_valid_utf8({text}) AND NOT contains({text}, char(0))"
-            if not is_short:
+            if not has_others:
+                room = _MOST_BYTES - len(f"{re.sub(_ESCAPED, '...', name)}=".encode())
                 size = f"octet_length({text}) + 2 * regexp_count({text}, CAST(X'{_ESCAPED.encode().hex()}' AS STRING))"
-                is_kept += f" AND {size} <= {_MOST_BYTES - len(f'{name}='.encode())}"
+                is_kept += f" AND {size} <= {room}"
             yield f"coalesce({is_kept}, true)", f"{reason}it is empty or too long, or has U+0000"
         elif kind == "timestamp":
             is_kept = f"{quoted(name)} = CAST({text} AS TIMESTAMP)"

@@ -6,7 +6,7 @@ a fixed width, which protobuf readers must accept; so what comes before a payloa
 has 28: partition id, position in the data file, size, tag hash, time of receipt in ms; big-endian.
 
 A message is written before its index entry, and both before it is acknowledged. So acknowledged messages survive the
-death of the process. The state file holds where the store begins. What a power cut leaves is seen to in `recovery`.
+death of the process. The state file holds where the store begins. What a power cut leaves is seen to in `layout`.
 """
 
 from __future__ import annotations
@@ -25,8 +25,15 @@ from numpy.typing import NDArray
 
 from embedded_tubemq.common.catalogue import Catalogue
 from embedded_tubemq.common.refusal import Code, Refusal
-from embedded_tubemq.storage.layout import ENTRY, INDEX_DTYPE, PREFIX_BYTES, encode, read_json, write_atomically
-from embedded_tubemq.storage.recovery import recover
+from embedded_tubemq.storage.layout import (
+    ENTRY,
+    INDEX_DTYPE,
+    PREFIX_BYTES,
+    encode,
+    read_json,
+    recover,
+    write_atomically,
+)
 from tubeclient.errors import ConfigurationError
 from tubeclient.keys import INDEX_ENTRY_BYTES, MAX_STORE_PARTITIONS, StoreBounds
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
 
 from spark_source.cluster.cluster import Membership
 from spark_source.offsets.offsets import Offsets
@@ -11,7 +12,7 @@ from spark_source.options.source_options import SourceOptions
 from spark_source.plan.losses import NEW_CHECKPOINT, Loss, data_loss, find_cut, find_gone, find_lost, gone, gone_or_away
 from spark_source.stream.snapshot import Snapshot, SnapshotCache
 from tubeclient.errors import ConnectError, DataLoss, TransportError
-from tubeclient.keys import StoreKey
+from tubeclient.keys import INDEX_ENTRY_BYTES, PartitionKey, StoreBounds, StoreKey
 
 __all__ = ["LossJudge", "told_loss"]
 
@@ -24,6 +25,14 @@ def told_loss(lost: Sequence[Loss], way_out: str = NEW_CHECKPOINT) -> DataLoss:
     for one in lost if len(lost) > 1 else ():
         _log.error("the query ends, since failOnDataLoss is true: %s", one)
     return data_loss(lost, way_out)
+
+
+class _Entry(NamedTuple):
+    """A partition that entered, before a batch with its messages is planned."""
+
+    at: int
+    owed: int
+    """From here on messages are surely to be read: what its broker had before may be older than the partition."""
 
 
 class LossJudge:
@@ -39,6 +48,10 @@ class LossJudge:
         """The identity of the last loss by place. No more: a query may lose something in each batch for months."""
         self._away: set[tuple[object, str]] = set()
         """The brokers that were away at the last look, as losses have them."""
+        self._entered: dict[PartitionKey, _Entry] = {}
+        self._begins: dict[PartitionKey, tuple[int, int]] = {}
+        """Of the last batch planned: the partitions of which more had expired since they entered, where they did, and
+        where they begin."""
 
     def held(
         self, start: Offsets, snapshot: Snapshot, ends: Mapping[StoreKey, int] | None = None
@@ -50,7 +63,7 @@ class LossJudge:
         snapshot, lost = self._judge(
             lambda look: [
                 *self._find_gone(start, look),
-                *find_lost(start, look.bounds, self._reads),
+                *(one for one in find_lost(start, look.bounds, self._reads) if not self._is_older(one)),
                 *find_cut(start, ends or {}, look.bounds, self._reads),
             ],
             snapshot,
@@ -65,6 +78,25 @@ class LossJudge:
         start = start.merge(past_end) if past_end else start
         return snapshot, start.without(left) if left else start
 
+    def planned(self, start: Offsets, end: Offsets, bounds: Mapping[StoreKey, StoreBounds]) -> None:
+        """A batch from `start` to `end` was planned; warns of messages that expired since their partition entered."""
+        self._begins = {}
+        for key, entry in list(self._entered.items()):
+            if end.get(key) == entry.at:
+                continue
+            del self._entered[key]
+            if key in end and entry.at < (begin := bounds[key.store].min_offset):
+                self._begins[key] = entry.at, begin
+                _log.warning(
+                    "partition %s entered at %d, and the broker holds it only from %d: at most %d messages expired "
+                    "before the first batch with it, which begins there",
+                    *(key, entry.at, begin, (begin - entry.at) // INDEX_ENTRY_BYTES),
+                )
+        for key in end.keys() - start.keys() if len(end) > len(start) else ():
+            at, held = end[key], bounds[key.store]
+            # Elsewhere than at the first offset it enters where it was added.
+            self._entered[key] = _Entry(at, held.max_offset if at == held.min_offset else at)
+
     def check_kept(self, initial: Offsets, snapshot: Snapshot, forget: str) -> None:
         """Raise DataLoss, with the advice `forget`, if the brokers no longer hold the kept initial offsets and
         `failOnDataLoss` forbids that. Otherwise later planning judges them as usual."""
@@ -76,8 +108,10 @@ class LossJudge:
             )
 
     def readable(self, start: Offsets, end: Offsets, snapshot: Snapshot) -> tuple[Snapshot, Offsets]:
-        """Return the newest snapshot, and `start` moved up to `end` for partitions that left the cluster, so that
-        nothing of them is read. DataLoss if `failOnDataLoss` says so."""
+        """Return the newest snapshot, and `start` moved up to where new partitions begin, and to `end` for partitions
+        that left the cluster, so that nothing of them is read. DataLoss if `failOnDataLoss` says so."""
+        begun = {key: min(to, end.get(key, to)) for key, (at, to) in self._begins.items() if start.get(key) == at}
+        start = start.merge(begun) if begun else start
         snapshot, lost = self._judge(
             lambda look: [
                 gone(key, at, is_away=look.view.is_away(key))
@@ -87,6 +121,11 @@ class LossJudge:
             snapshot,
         )
         return snapshot, start.merge({one.partition: end[one.partition] for one in lost}) if lost else start
+
+    def _is_older(self, one: Loss) -> bool:
+        """Whether it is of messages that may be older than their partition, of which nothing was planned yet."""
+        entry = self._entered.get(one.partition)
+        return entry is not None and entry.at == one.position and one.found is not None and one.found <= entry.owed
 
     def _judge(
         self, find: Callable[[Snapshot], list[Loss]], snapshot: Snapshot, way_out: str = NEW_CHECKPOINT

@@ -205,6 +205,7 @@ class StreamPlanner:
             self._idle = _Idle(question, recent, held_back)
             return start
         self._idle = None
+        group.judge.planned(held, end, recent.bounds)
         return self._written(end)
 
     def held(self, offsets: Json) -> Json:

@@ -6,8 +6,9 @@ from collections.abc import Callable
 
 from deltalake import DeltaTable
 
-from offsets_store import OffsetsTable
+from offsets_store import GroupKey, OffsetsTable
 from tests.offsets_store.conftest import FIRST, KEY, SECOND, Clock, at
+from tubeclient.keys import PartitionKey
 
 Open = Callable[[], OffsetsTable]
 
@@ -26,6 +27,23 @@ def test_an_answer_that_names_no_partition_is_an_answer(open_table: Open) -> Non
     run = open_table().open_run(KEY, 1)
     run.keep_initial("latest", {})
     assert open_table().open_run(KEY, 1, force=True).initial_offsets("latest") == {}
+
+
+def test_an_answer_is_for_its_own_topics_alone(open_table: Open) -> None:
+    """Beside positions of the group on other topics, and where those have an answer of their own."""
+    other, view = GroupKey("clicks_etl", ["views"]), PartitionKey(1, "views", 0)
+    run = open_table().open_run(KEY, 1)
+    run.record(at({FIRST: 28}))
+    run.keep_initial("latest", {FIRST: 280})
+    assert [open_table().keeps_start(key) for key in (KEY, other)] == [True, False]
+    second = open_table().open_run(other, 1, force=True)
+    assert second.initial_offsets("latest") is None
+    second.keep_initial("latest", {view: 56})
+    assert second.initial_offsets("latest") == {view: 56}
+    second.clear_initial()
+    second.record(at({view: 84}))
+    assert [open_table().keeps_start(key) for key in (KEY, other)] == [True, False]
+    assert open_table().open_run(KEY, 1, force=True).initial_offsets("latest") == {FIRST: 280}
 
 
 def test_it_stays_while_positions_are_recorded_until_it_is_cleared(open_table: Open, uri: str) -> None:

@@ -49,3 +49,9 @@ def test_rows_behind_counts_a_store_once() -> None:
     store_1 = PartitionProgress(PartitionKey(1, "a", 10_000), 0, 28)
     assert behind(*store_0, store_1) == 10 + 1
     assert behind(*store_0, PartitionProgress(PartitionKey(1, "a", 10_000), 0)) is None
+
+
+def test_a_partition_at_its_end_or_past_it_is_not_behind() -> None:
+    one = PartitionKey(1, "t", 0)
+    behind = [PartitionProgress(one, at, end).lag for at, end in ((28, 84), (84, 84), (112, 84), (0, None))]
+    assert behind == [2, 0, 0, None]

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
+import pwd
 import re
 import subprocess
 import sys
@@ -17,6 +19,7 @@ from embedded_tubemq import EmbeddedTubeMQ, TopicConfig
 from embedded_tubemq.storage.store import NewMessage
 from spark_source.session import (
     asks_for_connect,
+    check_user,
     session,
     session_builder,
 )
@@ -96,6 +99,14 @@ def run(script: str, folder: Path, *arguments: object, java_home: str | None = N
         assert done.stdout == ""
         assert re.fullmatch(said, done.stderr), done.stderr
     return json.loads(told.read_text())
+
+
+def test_a_user_without_a_name_is_told_before_spark_starts() -> None:
+    check_user(os.getuid())
+    named = {one.pw_uid for one in pwd.getpwall()}
+    uid = next(uid for uid in itertools.count(54_321) if uid not in named)
+    with pytest.raises(ConfigurationError, match=f"Spark cannot run as user {uid}, which has no line in /etc/passwd"):
+        check_user(uid)
 
 
 @pytest.mark.spark

@@ -24,12 +24,18 @@ IVY = """
 :: USE VERBOSE OR DEBUG MESSAGE LEVEL FOR MORE DETAILS
 Exception in thread "main" java.lang.RuntimeException: [unresolved dependency: io.delta#delta-spark_4.2_2.13;4.4.0: no]
 """
+HOMELESS = """
+:: resolving dependencies :: org.apache.spark#spark-submit-parent-6c7aaa57;1.0
+\tconfs: [default]
+Exception in thread "main" java.io.FileNotFoundException: /home/none/.ivy2.5.2/cache/resolved-1.0.xml (No such file)
+"""
 
 
 @pytest.mark.parametrize(
     ("output", "said"),
     [
         (IVY, "[JARS_NOT_FOUND] Spark cannot get io.delta#delta-spark_4.2_2.13;4.4.0. Let this machine reach a Maven"),
+        (HOMELESS, "[JARS_NOT_FOUND] Spark cannot keep the jars that it fetches in /home/none/.ivy2.5.2: the user's"),
         ("JAVA_HOME is not set\n", "[JAVA_NOT_USABLE] there is no Java. Spark 4 needs JDK 17"),
         ("bin/spark-class: line 97: /no/bin/java: No such file or directory", "[JAVA_NOT_USABLE] there is no Java"),
     ],

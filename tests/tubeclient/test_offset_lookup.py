@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import socket
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import replace
@@ -15,6 +14,7 @@ import pytest
 from embedded_tubemq import TopicConfig
 from embedded_tubemq.cluster import EmbeddedTubeMQ
 from embedded_tubemq.storage.store import NewMessage
+from tests.ports import silent_server
 from tests.tubeclient.fake_web import serving
 from tests.waiting import wait_for
 from tubeclient import (
@@ -137,11 +137,17 @@ def test_nobody_waits_for_a_broker_that_says_nothing(
     cluster.stop_broker(2)
     with ThreadPoolExecutor(1) as caller, closing(OffsetLookup(patient, GROUPS)) as lookup:
         assert lookup.look(view).bounds == OF_ONE
-        with socket.create_server(("127.0.0.1", view.brokers[2].port)) as still:
-            assert lookup.look(view).bounds == OF_ONE
-            still.accept()[0].close()  # it is being asked; once more, and nobody accepts that
-            for _ in range(5):
+        with silent_server(view.brokers[2].port) as (_, taken):
+
+            def is_asked() -> bool:
+                """A look asks it again once the last query of it has ended."""
                 assert caller.submit(lookup.look, view).result(timeout=30).bounds == OF_ONE
+                return bool(taken)
+
+            wait_for(is_asked, "the broker to be asked")
+            for _ in range(5):
+                assert is_asked()
+            assert len(taken) == 1
 
 
 def test_a_broker_whose_web_port_is_there_before_its_stores_has_not_lost_them(

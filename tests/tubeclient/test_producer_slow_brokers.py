@@ -34,7 +34,7 @@ def separate(producer: Producer, dead_port: int | None = None) -> None:
 
 @contextlib.contextmanager
 def port_that_drops_connections() -> Iterator[int]:
-    """A port whose queue is full, so that whoever connects hears nothing; refuses afterwards."""
+    """A port whose queue is full, so that whoever connects hears nothing."""
     with contextlib.ExitStack() as sockets:
         listening = sockets.enter_context(socket.socket())
         listening.bind(("127.0.0.1", 0))
@@ -58,7 +58,7 @@ def test_a_broker_that_takes_no_connection_holds_up_no_other(cluster: EmbeddedTu
             assert not dead.done()
             with pytest.raises(DeadlineExceeded, match="still in flight"):
                 producer.flush(timeout_ms=0)
-        producer.close(timeout_ms=0)
+            producer.close(timeout_ms=0)
     assert isinstance(dead.exception(0), ClientClosed)
     assert bodies(cluster, "single") == {b"%d" % number: 1 for number in range(SENDS)}
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import socket
 import subprocess
 import sys
 import time
@@ -14,6 +13,7 @@ import pytest
 
 from embedded_tubemq.broker.offsets import Cursor
 from embedded_tubemq.cluster import EmbeddedTubeMQ
+from tests.ports import held_port
 from tests.tubeclient.stored import bodies
 from tests.waiting import group_page
 
@@ -130,9 +130,7 @@ submit(producer, 70)
         began = time.monotonic()
         with contextlib.ExitStack() as held:
             for port in ports:  # or a broker of another test may get it, and acknowledge a message
-                taken = held.enter_context(socket.socket())
-                taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-                taken.bind(("127.0.0.1", port))
+                held.enter_context(held_port(port))
             _, told = program.communicate(timeout=120)
         assert program.returncode == 0, told
         assert time.monotonic() - began < 60

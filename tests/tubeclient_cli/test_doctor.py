@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,6 +9,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from embedded_tubemq import EmbeddedTubeMQ, TopicConfig
+from tests.ports import held_port
 from tests.tubeclient_cli.clusters import ClusterCommands
 from tubeclient.wire.methods import Method
 from tubeclient_cli.app import app
@@ -74,9 +74,8 @@ def test_a_web_port_of_another_cluster(tube: EmbeddedTubeMQ, tmp_path: Path) -> 
 
 
 def test_masters_and_brokers_that_are_not_there(tmp_path: Path) -> None:
-    with socket.socket() as taken:  # bound, but nobody listens
-        taken.bind(("127.0.0.1", 0))
-        where = ["--master-servers", f"127.0.0.1:{taken.getsockname()[1]}", "--option", "masterWebPort=1"]
+    with held_port() as port:
+        where = ["--master-servers", f"127.0.0.1:{port}", "--option", "masterWebPort=1"]
         found = problems(3, *where, "--option", "retryLimit=1s")
         assert found["masters"].startswith("[MASTER_UNREACHABLE] ")
     with EmbeddedTubeMQ(tmp_path, [TopicConfig("clicks")]) as tube:

@@ -61,6 +61,19 @@ def test_manager_defines_streams_and_tables_go_on_without_it(shop: Shop) -> None
     assert len(DeltaTable(f"{shop.lake}/_rest").to_pyarrow_table()) == 10
 
 
+def test_in_a_catalog_a_stream_has_capitals_if_manager_defines_no_other_of_its_name(shop: Shop) -> None:
+    known = {name: stream(name, ID, dataType="JSON") for name in ("Orders", "Views", "views")}
+    shop.send("Orders", "orders", "Views", "views")
+    shop.spark.sql("CREATE DATABASE of_managed")
+    try:
+        with managing(known, OF_SHOP) as manager:
+            shop.run(**of(manager.address, target="of_managed.{stream}"))
+        assert {one.stream for one in shop.to_rest} == {"orders", "Views"}
+        assert [shop.spark.table(f"of_managed.{name}").count() for name in ("orders", "views", "_rest")] == [10, 10, 20]
+    finally:
+        shop.spark.sql("DROP DATABASE of_managed CASCADE")
+
+
 def test_what_nobody_defines_is_neither_lost_nor_doubled_when_manager_is_away(shop: Shop) -> None:
     """A run dies before the counts table knows the rest's rows. The next one has no Manager."""
     shop.send("orders", "views")

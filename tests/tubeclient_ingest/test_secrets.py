@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import json
 import re
-import socket
 import stat
 import sys
 import urllib.request
@@ -22,6 +21,7 @@ from typer.testing import CliRunner
 
 from embedded_tubemq import EmbeddedTubeMQ, NewMessage, TopicConfig
 from spark_source.options.given import OPTIONS
+from tests.apache.jvm import free_ports
 from tests.certificates import Certificate, CertificateAuthority, server_context
 from tests.exactly_once.processes import Child, marked, none_left
 from tests.spark_home import delta_confs
@@ -79,8 +79,7 @@ class Job:
         script: str | None = None,
     ) -> None:
         self.folder = folder
-        with socket.create_server(("127.0.0.1", 0)) as free:
-            self.ui = f"http://127.0.0.1:{free.getsockname()[1]}"
+        self.ui = f"http://127.0.0.1:{free_ports(1)[0]}"
         self.temporary = folder / "tmp"
         self.events = folder / "events"
         for made in (self.temporary, self.events):

@@ -149,3 +149,50 @@ def test_a_topic_that_is_not_read_any_more_is_no_loss(reading: dict[str, Any]) -
     cluster.rows[StoreKey(1, "old", 0)] = (8, 9)
     start = as_json({"1:t:0": 5, "1:old:0": 4})
     assert planner(cluster, **reading).latest(start, None) == as_json({"1:t:0": 10, "1:old:0": 4})
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+def test_what_expires_before_the_first_batch_with_a_new_partition_is_a_warning(
+    restarted: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It enters at its store's first offset, with an empty batch; nobody knows whether the old messages are its own."""
+    clock, cluster = FakeClock(), FakeCluster(partitions=1)
+    one = planner(cluster, clock)
+    start = as_json({"1:t:0": 10})
+    assert one.latest(start, None) is start
+    cluster.layouts = [TopicLayout("t", 1, 1, 2)]
+    clock.now += 60
+    entered = one.latest(start, None)
+    assert entered == as_json({"1:t:0": 10, "1:t:1": 0})
+    assert one.partitions(start, entered) == []
+    cluster.rows[STORE] = (6, 12)
+    clock.now += 60
+    if restarted:  # nobody knows any more that nothing of it was read
+        with pytest.raises(DataLoss, match="partition 1:t:1 should be read from 0, but the broker holds it only from"):
+            planner(cluster, clock).latest(entered, None)
+        return
+    end = one.latest(entered, None)
+    assert end == as_json({"1:t:0": 12, "1:t:1": 12})
+    cluster.rows[STORE] = (8, 12)  # what was planned is read, or a loss
+    clock.now += 60
+    for _ in range(2):
+        assert in_rows(one.partitions(entered, end)) == {0: [("1:t:0", 10, 12)], 1: [("1:t:1", 6, 12)]}
+    assert caplog.text.count("partition 1:t:1 entered at 0, and the broker holds it only from 168") == 1
+    cluster.rows[STORE] = (13, 14)
+    clock.now += 60
+    with pytest.raises(DataLoss, match=r"1:t:0 should be read from 336.*and 1 more like it: 1:t:1"):
+        one.latest(end, None)
+
+
+def test_what_expires_of_a_new_partition_since_it_entered_is_a_loss() -> None:
+    clock, cluster = FakeClock(), FakeCluster(partitions=1)
+    one = planner(cluster, clock)
+    start = as_json({"1:t:0": 10})
+    assert one.latest(start, None) is start
+    cluster.layouts = [TopicLayout("t", 1, 1, 2)]
+    clock.now += 60
+    entered = one.latest(start, None)
+    cluster.rows[STORE] = (11, 12)
+    clock.now += 60
+    with pytest.raises(DataLoss, match=r"1:t:0 should be read from 280.*and 1 more like it: 1:t:1"):
+        one.latest(entered, None)

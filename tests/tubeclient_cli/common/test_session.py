@@ -11,6 +11,7 @@ import pytest
 from py4j.java_gateway import JavaPackage
 
 from spark_source.session import REDACTION_REGEX
+from tests.ports import held_port
 from tubeclient.errors import ConfigurationError
 from tubeclient_cli.common import session
 from tubeclient_cli.common.session import make_session
@@ -79,15 +80,16 @@ def test_settings_that_ask_for_spark_connect_start_no_jvm(
 ) -> None:
     monkeypatch.delenv("SPARK_REMOTE", raising=False)
     monkeypatch.setattr("pyspark.sql.SparkSession.builder", Builder())
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        url = f"sc://127.0.0.1:{server.getsockname()[1]}/;token=t"
+    with held_port() as port:
+        url = f"sc://127.0.0.1:{port}/;token=t"
 
         def there(settings: dict[str, str]) -> dict[str, str]:
             return {name: url if value == SERVER else value for name, value in settings.items()}
 
         if variable is not None:
             monkeypatch.setenv("SPARK_REMOTE", url)
-        made: Any = make_session("ingest", url if master else None, there(confs))
+        with socket.create_server(("127.0.0.1", port)):
+            made: Any = make_session("ingest", url if master else None, there(confs))
         assert made == {"name": "ingest", **there(given)}
-    with pytest.raises(ConnectionError, match=r"^no server of Spark Connect answers at 127\.0\.0\.1:\d+: "):
-        make_session("ingest", url if master else None, there(confs))
+        with pytest.raises(ConnectionError, match=r"^no server of Spark Connect answers at 127\.0\.0\.1:\d+: "):
+            make_session("ingest", url if master else None, there(confs))
