@@ -56,10 +56,11 @@ def with_web_port(options: Mapping[str, str]) -> dict[str, str]:
 def settings_of(master_servers: str, options: Mapping[str, str]) -> ClientSettings:
     """The client's settings from the source's options of connections, given with `--option` or by the environment.
     ConfigurationError for an option that is not one of them."""
-    from spark_source.options.access import client_settings
-    from spark_source.options.given import access_options
+    from spark_source.options.access import AccessOptions, client_settings
+    from spark_source.options.given import parse_given
 
-    return client_settings(access_options({**with_web_port(options), "masterServers": master_servers}))
+    given = parse_given({**with_web_port(options), "masterServers": master_servers})
+    return client_settings(given.of(AccessOptions))
 
 
 def admin_of(master_servers: str, option: list[str] | None) -> Admin:
