@@ -27,8 +27,6 @@ from tubeclient.printable import display_uri
 if TYPE_CHECKING:
     from deltalake import CommitProperties, DeltaTable, PostCommitHookProperties
 
-__all__ = ["UPKEEP_COMMITS", "DeltaRsStorage"]
-
 _log = logging.getLogger(__name__)
 
 UPKEEP_COMMITS: Final = 50

@@ -17,8 +17,6 @@ from tubeclient.keys import PartitionKey
 from tubeclient.names import kept_group_name, topic_names
 from tubeclient.printable import display_uri
 
-__all__ = ["LEASE_MS", "OffsetsTable", "now_ms"]
-
 LEASE_MS = 30_000
 """A run without a commit for so long counts as dead. A master waits as long for a client by default."""
 

@@ -28,8 +28,6 @@ from tubeclient_cli.common.terminal import (
     one_line,
 )
 
-__all__ = ["doctor"]
-
 _PACKAGES: Final = ("protobuf", "pyspark", "pyarrow", "pandas", "numpy", "deltalake")
 _FOR_INGEST: Final = "delta-spark"
 _LEAST_JAVA: Final = 17

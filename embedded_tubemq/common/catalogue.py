@@ -11,8 +11,6 @@ from typing import NamedTuple
 from tubeclient.errors import ConfigurationError
 from tubeclient.keys import MAX_STORE_PARTITIONS, BrokerInfo, TopicLayout
 
-__all__ = ["MAX_MESSAGE_BYTES", "NOBODY", "BrokerState", "Catalogue", "Peer", "ServerSettings", "TopicConfig"]
-
 MAX_MESSAGE_BYTES = 1 << 20
 """The largest payload, including attributes (TubeMQ's default of maxMsgSizeInMB)."""
 _REMEMBERED_TOKENS = 6

@@ -27,8 +27,6 @@ from tubeclient.keys import PartitionKey
 from tubeclient.metadata import ClusterView
 from tubeclient.positions.offset_lookup import OffsetLookup
 
-__all__ = ["NOTHING", "Membership", "PatternMembership", "TubeCluster", "check_scope", "default_node_count"]
-
 _log = logging.getLogger(__name__)
 
 NOTHING: Final = ClusterView.of([], [])

@@ -14,8 +14,6 @@ from spark_source.options.settings_file import nearest
 from spark_source.options.source_options import SinkOptions, SourceOptions
 from tubeclient.errors import ConfigurationError
 
-__all__ = ["OPTIONS", "GivenOptions", "find_option", "markdown", "parse_given", "parse_options"]
-
 _Kind = TypeVar("_Kind", SourceOptions, SinkOptions, AccessOptions)
 
 _SPARKS_OWN: Final = ("checkpointLocation", "queryName")

@@ -22,8 +22,6 @@ from tubeclient.printable import display_uri
 if TYPE_CHECKING:
     from offsets_store import OffsetsRun, OffsetsTable, PartitionProgress
 
-__all__ = ["Position", "ProgressTable", "warn_past_ends"]
-
 _log = logging.getLogger(__name__)
 
 T = TypeVar("T")

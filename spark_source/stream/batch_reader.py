@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from tubeclient.metadata import ClusterView
     from tubeclient.positions.offset_lookup import OffsetLookup
 
-__all__ = ["TubeBatchReader", "plan_batch"]
-
 _log = logging.getLogger(__name__)
 
 

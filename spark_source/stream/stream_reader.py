@@ -30,8 +30,6 @@ if TYPE_CHECKING:
 
     from spark_source.stream.planner import StreamPlanner
 
-__all__ = ["TubeStreamReader"]
-
 
 class TubeStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Micro-batches of exact ranges. Opens nothing until Spark asks for offsets.

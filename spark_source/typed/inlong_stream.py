@@ -9,8 +9,6 @@ from typing import Any, Final
 
 from spark_source.options.table_uris import quoted
 
-__all__ = ["StreamFormat", "columns_of", "parse_stream"]
-
 
 @dataclass(frozen=True, slots=True)
 class StreamFormat:

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 
     from spark_source.typed.record_format import RecordFormat
 
-__all__ = ["Reading", "cast_of", "faults_of", "json_of", "reading_of"]
-
 
 class Reading(NamedTuple):
     """How a text becomes columns."""

@@ -16,8 +16,6 @@ from tubeclient_cli.common.terminal import AsJson, ExitCode, Unreachable, clear_
 if TYPE_CHECKING:
     from tubeclient_cli.audit.verdicts import Hour
 
-__all__ = ["audit"]
-
 _QUERY: Final = """
 SELECT "inlongGroupId" AS "group", "inlongStreamId" AS stream, date_trunc('hour', minute) AS hour,
        sum(received) AS received, sum(written) AS written, sum(bad) AS bad, min(sequence) AS first,

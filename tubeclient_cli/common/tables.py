@@ -19,8 +19,6 @@ from tubeclient.printable import printable
 if TYPE_CHECKING:
     from tubeclient.keys import PartitionKey
 
-__all__ = ["PlainConsole", "beyond_end", "print_rows", "spans", "time_text"]
-
 _NO_LIMIT: Final = 100_000
 
 

@@ -11,8 +11,6 @@ from tubeclient.errors import ConfigurationError
 from tubeclient_cli.common.cluster import Masters, further_options, settings_of
 from tubeclient_cli.common.terminal import FurtherOptions, TimeZone, clear_errors, tell
 
-__all__ = ["consume"]
-
 
 def consume(
     topic: Annotated[str, typer.Argument(metavar="TOPIC", help="The topic to read.", show_default=False)],

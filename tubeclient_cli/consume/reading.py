@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from tubeclient.inlong import Record, RecordDecoder
     from tubeclient.wire.messages import Message
 
-__all__ = ["Output", "Wanted", "decoder_of", "read_topic"]
-
 _GROUPS: Final = reader_groups_of("tubeclient_consume")
 _LOOK_SECONDS: Final = 1.0
 """How often --follow asks whether there is more."""

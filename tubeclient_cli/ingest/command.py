@@ -31,8 +31,6 @@ from tubeclient_ingest.settings import IngestSettings
 if TYPE_CHECKING:
     from tubeclient_cli.ingest.output import Output
 
-__all__ = ["ingest"]
-
 _TYPES: Final = {"bool": bool | None, "int": int | None, "tuple": list[str] | None, "Mapping": list[str] | None}
 """What the command line has for a field's type; a text for all others."""
 _FLAGS: Final = {

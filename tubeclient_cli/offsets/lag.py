@@ -22,8 +22,6 @@ from tubeclient.printable import counted
 from tubeclient_cli.common.cluster import further_options, with_web_port
 from tubeclient_cli.common.tables import beyond_end, print_rows, time_text
 
-__all__ = ["Brokers", "brokers_of", "print_progress", "progress_json"]
-
 _FLAGS = {"offsetstable": "--offsets-table", "subscribepattern": "--topic-pattern", "messagetimezone": "--time-zone"}
 
 

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
     from tubeclient.producing.producer import Producer, SendResult
 
-__all__ = ["Parse", "Sending", "parser_of"]
-
 Parse = Callable[[bytes], OutgoingMessage]
 """A line without its end to a message. ConfigurationError says what is wrong with it."""
 
