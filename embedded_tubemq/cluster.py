@@ -25,8 +25,6 @@ from embedded_tubemq.storage.store import Appended, NewMessage, Store
 from tubeclient.errors import ConfigurationError
 from tubeclient.keys import MAX_STORE_PARTITIONS, StoreBounds, joined_address
 
-__all__ = ["DEFAULT_TOKEN", "EmbeddedTubeMQ"]
-
 T = TypeVar("T")
 
 DEFAULT_TOKEN = "embedded"  # noqa: S105 - of a server for tests; its documentation shows it

@@ -26,8 +26,6 @@ from embedded_tubemq.storage.layout import read_json, write_atomically
 from embedded_tubemq.storage.store import StoreDirectory
 from tubeclient.keys import BrokerInfo
 
-__all__ = ["BrokerNode", "MasterNode", "Ports"]
-
 _LOG = logging.getLogger(__name__)
 
 

@@ -13,8 +13,6 @@ from tubeclient.inlong import RecordGroup, encode_pack
 if TYPE_CHECKING:
     import pyarrow
 
-__all__ = ["CUT_EVERY", "PACK_RECORDS", "SCHEMA", "STREAM", "flight_records", "flight_table", "is_cut", "packs_of"]
-
 STREAM: Final = "flights"
 PACK_RECORDS: Final = 200
 """Records in one message."""

@@ -16,17 +16,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 from urllib.parse import unquote, urlsplit
 
-from offsets_store.errors import OffsetsTableError, SchemaMismatch, display_uri, scrub
+from offsets_store.errors import OffsetsTableError, SchemaMismatch, scrub
 from offsets_store.progress import GroupKey, transaction_id
 from offsets_store.rows import Row, checked, rows_from_arrow, rows_to_arrow
 from offsets_store.run import Conflict
 from offsets_store.schema import PARTITION_COLUMN, TABLE_PROPERTIES, arrow_schema, check_schema
 from tubeclient.names import GroupName
+from tubeclient.printable import display_uri
 
 if TYPE_CHECKING:
     from deltalake import CommitProperties, DeltaTable, PostCommitHookProperties
-
-__all__ = ["UPKEEP_COMMITS", "DeltaRsStorage"]
 
 _log = logging.getLogger(__name__)
 

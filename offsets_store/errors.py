@@ -19,16 +19,6 @@ from urllib.parse import quote
 
 from tubeclient.printable import display_uri, without_passwords
 
-__all__ = [
-    "CommitConflict",
-    "OffsetsTableError",
-    "RunAlive",
-    "SchemaMismatch",
-    "SupersededRun",
-    "display_uri",
-    "scrub",
-]
-
 
 class OffsetsTableError(Exception):
     """The offsets table cannot be read or written."""

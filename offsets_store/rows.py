@@ -16,23 +16,6 @@ from tubeclient.keys import INDEX_ENTRY_BYTES, PartitionKey
 if TYPE_CHECKING:
     import pyarrow
 
-__all__ = [
-    "RESET",
-    "Row",
-    "Stamp",
-    "all_progress",
-    "checked",
-    "initial_of",
-    "initial_rows",
-    "keeps_initial",
-    "newest_run",
-    "next_sequence",
-    "position_rows",
-    "positions_of",
-    "progress_of",
-    "rows_from_arrow",
-    "rows_to_arrow",
-]
 
 _NO_PARTITION = PartitionKey(-1, "", -1)
 """Stands for "the initial offsets named no partition", which must be remembered too."""
@@ -208,14 +191,10 @@ def _progress(key: GroupKey, rows: Iterable[Row], written: Iterable[Row]) -> Gro
 
 def initial_of(key: GroupKey, starting: str, group_rows: Iterable[Row]) -> dict[PartitionKey, int] | None:
     """The initial offsets kept for the options `starting`; None if none are kept."""
-    rows = _initial(key, starting, group_rows)
+    rows = [r for r in group_rows if r.belongs_to(key) and r.kind == INITIAL and r.starting_offsets == starting]
     if not rows:
         return None
     return {row.partition: row.next_offset for row in rows if row.partition != _NO_PARTITION}
-
-
-def _initial(key: GroupKey, starting: str, group_rows: Iterable[Row]) -> list[Row]:
-    return [r for r in group_rows if r.belongs_to(key) and r.kind == INITIAL and r.starting_offsets == starting]
 
 
 def keeps_initial(key: GroupKey, group_rows: Iterable[Row]) -> bool:

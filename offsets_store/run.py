@@ -25,8 +25,6 @@ from offsets_store.schema import INITIAL, POSITION
 from tubeclient.keys import PartitionKey
 from tubeclient.names import GroupName
 
-__all__ = ["Conflict", "OffsetsRun", "Storage", "TableAccess", "moment"]
-
 # A lost commit means that another writer of the group committed in the few milliseconds since our read. The next read
 # shows who. More than a few in a row mean that two runs compete.
 _TRIES = 8

@@ -14,17 +14,6 @@ from offsets_store.errors import SchemaMismatch
 if TYPE_CHECKING:
     import pyarrow
 
-__all__ = [
-    "COLUMNS",
-    "INITIAL",
-    "PARTITION_COLUMN",
-    "POSITION",
-    "TABLE_PROPERTIES",
-    "VERSION",
-    "Column",
-    "arrow_schema",
-    "check_schema",
-]
 
 PARTITION_COLUMN: Final = "consumerGroup"
 

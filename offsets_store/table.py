@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC
 
 from offsets_store.delta_rs import DeltaRsStorage
-from offsets_store.errors import RunAlive, display_uri
+from offsets_store.errors import RunAlive
 from offsets_store.progress import GroupKey, GroupProgress
 from offsets_store.rows import Row, all_progress, keeps_initial, newest_run, positions_of, progress_of
 from offsets_store.run import OffsetsRun, Storage, TableAccess, moment
+from tubeclient._version import __version__
 from tubeclient.keys import PartitionKey
 from tubeclient.names import kept_group_name, topic_names
-
-__all__ = ["LEASE_MS", "OffsetsTable", "now_ms"]
+from tubeclient.printable import display_uri
 
 LEASE_MS = 30_000
 """A run without a commit for so long counts as dead. A master waits as long for a client by default."""
@@ -51,7 +50,7 @@ class OffsetsTable:
             storage or DeltaRsStorage(uri, self._options),
             threading.Lock(),
             clock_ms,
-            client_version or _installed_version(),
+            client_version or __version__,
         )
 
     def __repr__(self) -> str:
@@ -126,10 +125,3 @@ class OffsetsTable:
     def _rows(self, consumer_group: str) -> Sequence[Row]:
         with self._access.lock:
             return self._access.storage.rows(kept_group_name(consumer_group))
-
-
-def _installed_version() -> str:
-    try:
-        return importlib.metadata.version("pyspark-tubeclient")
-    except importlib.metadata.PackageNotFoundError:
-        return "unknown"

@@ -23,22 +23,6 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from pyspark.sql import datasource
 
-__all__ = [
-    "HAS_ARROW_STREAM_WRITES",
-    "HAS_READ_LIMITS",
-    "DataSourceStreamArrowWriter",
-    "ReadAllAvailable",
-    "ReadLimit",
-    "ReadMaxRows",
-    "ReadMinRows",
-    "SupportsTriggerAvailableNow",
-    "as_one_line",
-    "main_module",
-    "passed_on",
-    "set_up_task",
-    "show_log",
-]
-
 _log = logging.getLogger(__name__)
 
 _Item = TypeVar("_Item")
@@ -135,13 +119,11 @@ def show_log(level: int | None = None) -> None:
 HAS_ARROW_STREAM_WRITES = hasattr(datasource, "DataSourceStreamArrowWriter")
 
 try:
-    from pyspark.sql.streaming.datasource import (
-        ReadAllAvailable,
-        ReadLimit,
-        ReadMaxRows,
-        ReadMinRows,
-        SupportsTriggerAvailableNow,
-    )
+    from pyspark.sql.streaming.datasource import ReadAllAvailable as ReadAllAvailable
+    from pyspark.sql.streaming.datasource import ReadLimit as ReadLimit
+    from pyspark.sql.streaming.datasource import ReadMaxRows as ReadMaxRows
+    from pyspark.sql.streaming.datasource import ReadMinRows as ReadMinRows
+    from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow as SupportsTriggerAvailableNow
 except ImportError:
     HAS_READ_LIMITS = False
     if not TYPE_CHECKING:
@@ -153,6 +135,6 @@ else:
     HAS_READ_LIMITS = True
 
 if TYPE_CHECKING:
-    from pyspark.sql.datasource import DataSourceStreamArrowWriter
+    from pyspark.sql.datasource import DataSourceStreamArrowWriter as DataSourceStreamArrowWriter
 else:
     DataSourceStreamArrowWriter = getattr(datasource, "DataSourceStreamArrowWriter", datasource.DataSourceStreamWriter)

@@ -23,21 +23,6 @@ from tubeclient.extras import brought_by
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = [
-    "REDACTION_REGEX",
-    "STARTING_SPARK",
-    "asks_for_connect",
-    "check_spark",
-    "check_user",
-    "file_of_source",
-    "has_delta",
-    "is_connect",
-    "is_submitted",
-    "python_of",
-    "session",
-    "session_builder",
-    "start_jvm",
-]
 
 REDACTION_REGEX: Final = "(?i)secret|password|passwd|token|access.?key|credential|storageoption"
 """Options and settings with matching names are hidden in plans and in the UI. Spark's own default shows each

@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["SESSION_ZONE", "own_session", "session_confs"]
-
 SESSION_ZONE: Final = "spark.sql.session.timeZone"
 
 

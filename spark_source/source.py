@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
     from spark_source.options.given import GivenOptions
 
-__all__ = ["TubeSource"]
-
 
 class TubeSource(DataSource):
     """The data source `tubeclient`. Its options are those of `spark_source.options`.

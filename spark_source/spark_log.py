@@ -18,8 +18,6 @@ from typing import TYPE_CHECKING, Final, Self
 if TYPE_CHECKING:
     from types import TracebackType
 
-__all__ = ["SparkLog", "is_for_users", "start_failure"]
-
 _LOOK_SECONDS: Final = 0.5
 _MOST_BYTES: Final = 1_000_000
 """Of the log's end, in which a reason is looked for."""

@@ -109,7 +109,7 @@ def test_an_inlong_stream_with_a_bad_record(
     def this_session(*_: object, **__: object) -> Iterator[SparkSession]:
         yield delta_spark
 
-    monkeypatch.setattr("tubeclient_cli.ingest.on_spark.on_spark", this_session)
+    monkeypatch.setattr("tubeclient_cli.common.session.on_spark", this_session)
     name = "inlong-tutorial.md"
     reader = read_with_server(name, tmp_path, {"orders.json": "json", "orders.toml": "toml"})
     assert reader.compared == 2

@@ -9,8 +9,6 @@ from __future__ import annotations
 
 from typing import Final
 
-__all__ = ["CONDITIONS", "said"]
-
 
 def said(error: BaseException) -> str:
     """The text of an error with its name before it, such as "[TOPIC_NOT_FOUND] ..."; without one if it has none."""

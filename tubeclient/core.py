@@ -11,8 +11,6 @@ from types import ModuleType
 
 from tubeclient._version import __version__
 
-__all__ = ["CORE"]
-
 _log = logging.getLogger(__name__)
 
 

@@ -37,17 +37,16 @@ and their sum in seconds."""
 class Durations:
     """A histogram of seconds."""
 
-    __slots__ = ("_bounds", "_counts", "_sum")
+    __slots__ = ("_counts", "_sum")
 
-    def __init__(self, bounds: tuple[float, ...] = OPERATION_SECONDS) -> None:
-        self._bounds = bounds
-        self._counts = [0] * (len(bounds) + 1)
+    def __init__(self) -> None:
+        self._counts = [0] * (len(OPERATION_SECONDS) + 1)
         self._sum = 0.0
 
     def add(self, seconds: float) -> None:
         """Count one duration. One that the clock made negative counts as 0."""
         seconds = max(0.0, seconds)
-        self._counts[bisect_left(self._bounds, seconds)] += 1
+        self._counts[bisect_left(OPERATION_SECONDS, seconds)] += 1
         self._sum += seconds
 
     @property

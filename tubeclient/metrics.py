@@ -7,7 +7,7 @@ import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from tubeclient.counts import CLIENT_METRICS, OPERATION_SECONDS, Key, Metric, Sample, counted
+from tubeclient.counts import CLIENT_METRICS, OPERATION_SECONDS, Key, Sample, counted
 from tubeclient.extras import brought_by
 
 if TYPE_CHECKING:
@@ -50,21 +50,19 @@ class ClientMetrics:
 
     def describe(self) -> Iterable[Family]:
         """The metrics without values, so that a registry sees two collectors of the same names."""
-        return families(CLIENT_METRICS, {})
+        return _families({})
 
     def collect(self) -> Iterable[Family]:
         """The metrics with their present values."""
-        return families(CLIENT_METRICS, totals())
+        return _families(totals())
 
 
-def families(
-    metrics: Iterable[Metric], values: Mapping[Key, Sequence[float]], bounds: Sequence[float] = OPERATION_SECONDS
-) -> Iterator[Family]:
-    """`metrics` in the form of prometheus_client, with `values` as in Samples; `bounds` are those of histograms."""
+def _families(values: Mapping[Key, Sequence[float]]) -> Iterator[Family]:
+    """All metrics in the form of prometheus_client, with `values` as in Samples."""
     from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 
-    limits = [*map(str, map(float, bounds)), "+Inf"]
-    for metric in metrics:
+    limits = [*map(str, map(float, OPERATION_SECONDS)), "+Inf"]
+    for metric in CLIENT_METRICS:
         more = (_SYSTEM,) if metric.name.startswith("messaging_") else ()
         names = [*metric.labels, *(name for name, _ in more)]
         of_metric = [(labels, found) for (other, labels), found in values.items() if other is metric]

@@ -28,7 +28,6 @@ bad_records_app = typer.Typer(
     name="bad-records",
     help="Look at the bad records of `tubeclient ingest --bad-records`, and try them again.",
     no_args_is_help=True,
-    pretty_exceptions_show_locals=False,
 )
 
 _SHOWN_BYTES: Final = 60
@@ -120,7 +119,6 @@ def retry(
 def _job(file: Path, master: str | None, conf: list[str] | None) -> Iterator[Ingest]:
     """The job of a settings file, with a session of Spark."""
     from tubeclient_cli.common.cluster import of_environment
-    from tubeclient_cli.ingest.on_spark import on_spark
     from tubeclient_ingest.load_settings import load_settings
 
     confs = spark_confs(conf)
@@ -128,6 +126,7 @@ def _job(file: Path, master: str | None, conf: list[str] | None) -> Iterator[Ing
     if job.bad_records is None:
         raise ConfigurationError(f"{file} has no bad-records in [ingest]; name the table")
     with brought_by("spark"):
+        from tubeclient_cli.common.session import on_spark
         from tubeclient_ingest.job import Ingest
         from tubeclient_ingest.spark_errors import explained
     name = f"tubeclient bad-records of {job.consumer_group}"

@@ -16,6 +16,7 @@ from typing import Annotated, Final
 import typer
 
 from tubeclient.errors import ConfigurationError
+from tubeclient.printable import counted
 from tubeclient_cli.common.cluster import MASTERS_VARIABLE, further_options, settings_of, with_web_port
 from tubeclient_cli.common.terminal import (
     ExitCode,
@@ -23,12 +24,9 @@ from tubeclient_cli.common.terminal import (
     StorageOptions,
     Unreachable,
     clear_errors,
-    counted,
     exit_code,
     one_line,
 )
-
-__all__ = ["doctor"]
 
 _PACKAGES: Final = ("protobuf", "pyspark", "pyarrow", "pandas", "numpy", "deltalake")
 _FOR_INGEST: Final = "delta-spark"
@@ -168,11 +166,10 @@ def _of_cluster(master_servers: str, options: Mapping[str, str], of_group: Mappi
 
     def topics() -> str:
         from spark_source.cluster.cluster import TubeCluster, check_scope
-        from spark_source.options.access import client_settings
         from spark_source.options.given import parse_options
 
         parsed = parse_options({**with_web_port(options), "masterServers": master_servers, **of_group})
-        view = TubeCluster(client_settings(parsed), parsed).fetch_view()
+        view = TubeCluster(parsed).fetch_view()
         check_scope(parsed, view)
         return f"its reader groups may read {counted(len(view.partitions()), 'partition')}"
 

@@ -10,6 +10,7 @@ import typer
 
 from tubeclient.errors import BrokerFailed, ConfigurationError, UnknownGroup
 from tubeclient.keys import PartitionKey
+from tubeclient.printable import counted
 from tubeclient_cli.common.cluster import Masters, admin_of, further_options, settings_of, topics_known
 from tubeclient_cli.common.places import (
     DryRun,
@@ -26,9 +27,7 @@ from tubeclient_cli.common.terminal import (
     FurtherOptions,
     TimeZone,
     clear_errors,
-    counted,
     named_group,
-    one_line,
     print_json,
     table_console,
     tell,
@@ -46,7 +45,6 @@ groups_app = typer.Typer(
     help="Show consumer groups and the positions that brokers keep of them, and move these. For those in an offsets "
     "table there is `tubeclient offsets`.",
     no_args_is_help=True,
-    pretty_exceptions_show_locals=False,
 )
 
 _Group = Annotated[
@@ -239,9 +237,7 @@ def move(
             _check_offline(admin, group)
         plan = _planned(settings, admin, group, topic or [], spec, zone.key)
         if not json:
-            for warning in plan.warnings:
-                typer.echo(one_line(f"warning: {warning}"))
-            print_moves(table_console(), f"group {group}", plan.moves, dry_run=dry_run)
+            print_moves(f"group {group}", plan.moves, plan.warnings, dry_run=dry_run)
         changed = bool(plan.moves) and not dry_run
         if changed:
             ask(f"Move group {group}?", yes=yes)

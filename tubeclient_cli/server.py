@@ -20,8 +20,6 @@ from tubeclient_cli.common.terminal import clear_errors, stop_on_signals
 if TYPE_CHECKING:
     from embedded_tubemq import EmbeddedTubeMQ, TopicConfig
 
-__all__ = ["server"]
-
 _PAGES: Final = ("home", "search", "product", "basket", "checkout")
 
 

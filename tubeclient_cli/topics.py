@@ -12,16 +12,9 @@ import typer
 from tubeclient.errors import ConfigurationError
 from tubeclient.keys import INDEX_ENTRY_BYTES, StoreBounds, StoreKey
 from tubeclient.names import new_topic_name
+from tubeclient.printable import counted
 from tubeclient_cli.common.cluster import Masters, admin_of, further_options, no_topic, settings_of
-from tubeclient_cli.common.terminal import (
-    AsJson,
-    ExitCode,
-    FurtherOptions,
-    clear_errors,
-    counted,
-    print_json,
-    table_console,
-)
+from tubeclient_cli.common.terminal import AsJson, ExitCode, FurtherOptions, clear_errors, print_json, table_console
 
 if TYPE_CHECKING:
     from tubeclient.admin import Admin, DeployedTopic
@@ -38,7 +31,6 @@ topics_app = typer.Typer(
     name="topics",
     help="Show, create and alter the topics of a cluster.",
     no_args_is_help=True,
-    pretty_exceptions_show_locals=False,
 )
 
 _Topic = Annotated[str, typer.Argument(metavar="TOPIC", help="The topic's name.", show_default=False)]

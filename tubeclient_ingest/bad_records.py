@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
-__all__ = ["BAD_ID", "BadRecords"]
-
 BAD_ID: Final = "__badId"
 """The column that names a row of the table, beside the source's columns of a record that is tried again."""
 _ID: Final = "id"

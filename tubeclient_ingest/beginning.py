@@ -16,22 +16,6 @@ from tubeclient_ingest.history import SinkState, TakenOut
 from tubeclient_ingest.record import SinkRecord
 from tubeclient_ingest.settings import GROUP, TARGET
 
-__all__ = [
-    "BEGIN_ANEW",
-    "OtherCluster",
-    "OvertakenRun",
-    "UnknownRows",
-    "check_beginning",
-    "check_cluster",
-    "named",
-    "of_topics",
-    "overtaken",
-    "start_text",
-    "starting_offsets",
-    "trusted",
-    "unknown_rows",
-]
-
 BEGIN_ANEW: Final = (
     "If its brokers lost their newest messages, go on with --option failOnDataLoss=false. If a topic was deleted and "
     "created again, begin it anew once (--begin-anew TOPIC, or Ingest.begin_anew): by starting-offsets, or at earliest,"

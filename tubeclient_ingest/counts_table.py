@@ -22,8 +22,6 @@ from tubeclient_ingest.writing import Counted
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-__all__ = ["CountsTable"]
-
 
 class CountsTable:
     """Of one run. It is the writer of its checkpoint."""

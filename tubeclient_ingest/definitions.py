@@ -16,8 +16,6 @@ from tubeclient_ingest.group_settings import REST, StreamId, defines, fits, mana
 from tubeclient_ingest.inlong_definition import PROPERTY, change
 from tubeclient_ingest.settings import IngestSettings
 
-__all__ = ["Definitions"]
-
 _log = logging.getLogger(__name__)
 
 _ASK_AGAIN_SECONDS: Final = 60.0

@@ -9,8 +9,6 @@ from spark_source.offsets.offset_spec import Moment, OffsetSpec, check_order, js
 from spark_source.options.parsers import moment_ms
 from tubeclient.errors import ConfigurationError
 
-__all__ = ["check_until", "parse_until"]
-
 
 def parse_until(text: str) -> OffsetSpec:
     """Parse a time, or JSON of offsets. ConfigurationError for others, and for words, which move between two runs."""

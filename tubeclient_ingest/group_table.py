@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
     from tubeclient_ingest.counts_table import CountsTable
 
-__all__ = ["GroupTable", "PutBack"]
-
 _LOOK_AGAIN_SECONDS: Final = 2.0
 """A look at the table that is older is taken again before a round is written."""
 _SAY_AGAIN: Final = timedelta(days=1)

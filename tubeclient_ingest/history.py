@@ -9,13 +9,14 @@ are left.
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from enum import Enum
 from typing import Any, Final, NamedTuple
 
 from spark_source.offsets.offsets import Offsets
+from spark_source.options.table_uris import text_in_sql
 from tubeclient.errors import ConfigurationError
 from tubeclient_ingest.record import SinkRecord
 
@@ -237,13 +238,10 @@ def _effect(commit: Commit) -> _Effect:
     if not commit.removes or name == "UPDATE" or mode == "append":
         return _Effect.KEEPS
     if name == "MERGE":
-        return _Effect.KEEPS if _is_zero(commit.metrics, _DELETED_ROWS) else _Effect.SOME
+        deleted = next((commit.metrics[one] for one in _DELETED_ROWS if one in commit.metrics), None)
+        return _Effect.KEEPS if deleted == "0" else _Effect.SOME
     dynamic = "true" in str(commit.parameters.get("isDynamicPartitionOverwrite")).lower()
     return _Effect.SOME if dynamic or _has_predicate(commit) else _Effect.ALL
-
-
-def _is_zero(metrics: Mapping[str, str | None], names: Iterable[str]) -> bool:
-    return next((metrics[name] == "0" for name in names if name in metrics), False)
 
 
 def _has_predicate(commit: Commit) -> bool:
@@ -290,13 +288,9 @@ def committed(state: SinkState) -> str:
         else:
             runs.append((number, number, state.run_of[number]))
     others = " OR ".join(
-        f"(`sequence` BETWEEN {first} AND {last} AND `runId` <> {_literal(of)})" for first, last, of in runs
+        f"(`sequence` BETWEEN {first} AND {last} AND `runId` <> {text_in_sql(of)})" for first, last, of in runs
     )
     return (
         f"(`sequence` <= {state.sequence} AND (`sequence` < {known_from} OR {within or 'false'})"
         f" AND NOT ({others or 'false'}))"
     )
-
-
-def _literal(text: str) -> str:
-    return "'" + text.replace("\\", "\\\\").replace("'", "''") + "'"

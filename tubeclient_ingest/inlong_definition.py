@@ -7,8 +7,6 @@ from typing import Final, NamedTuple
 from spark_source.typed.inlong_stream import StreamFormat, columns_of, parse_stream
 from tubeclient.printable import printable
 
-__all__ = ["PROPERTY", "Change", "change"]
-
 PROPERTY: Final = "tubeclient.inlongStream"
 """The table's property that has the definition its rows were written by, as `InlongManager.streams` gives it."""
 

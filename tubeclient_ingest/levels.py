@@ -15,8 +15,6 @@ from tubeclient.keys import PartitionKey
 from tubeclient_ingest.record import Reached
 from tubeclient_ingest.stream import Stream
 
-__all__ = ["GroupEnds", "after", "end_of_round", "ends_of", "everything", "highest", "lowest", "taken"]
-
 _NOTHING = -1
 """Before the first offset: where a table's rows end in a partition of which it has none."""
 

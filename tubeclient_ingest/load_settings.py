@@ -9,8 +9,6 @@ from typing import Any, Final
 from spark_source.options.settings_file import SettingsFile, dashed, kinds_of, missing_settings
 from tubeclient_ingest.settings import IngestSettings
 
-__all__ = ["load_settings"]
-
 _OPTIONS: Final = {
     "source_options": "source",
     "format_options": "format-options",

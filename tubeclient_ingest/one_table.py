@@ -14,8 +14,6 @@ from tubeclient_ingest.writing import Writer
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-__all__ = ["OneTable", "Written"]
-
 
 class Written(NamedTuple):
     """A round that is written."""

@@ -10,8 +10,6 @@ from typing import Any, Final, NamedTuple
 from spark_source.offsets.offsets import Offsets, check_version
 from tubeclient.errors import ConfigurationError
 
-__all__ = ["WITH_REST", "Count", "Reached", "SinkRecord"]
-
 _FIELD: Final = "tubeclient"
 _VERSION: Final = 1
 """Of the record's form."""

@@ -15,12 +15,12 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from spark_source.boundary import passed_on
 from spark_source.cluster.cluster import TubeCluster
 from spark_source.offsets.offsets import Offsets
-from spark_source.options.access import client_settings
 from spark_source.options.given import parse_options
 from spark_source.options.source_options import SourceOptions
 from spark_source.plan.read_task import ReadTask
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     import pyarrow
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["Begins", "Engine", "Event", "IngestSummary", "Looked", "Reading", "Round", "Run"]
+__all__ = ["Begins", "Engine", "Event", "IngestSummary", "Looked", "Reading", "Round", "Run", "read_tasks"]
 
 _ANEW_SECONDS: Final = 86_400.0
 _IDLE_SECONDS: Final = 0.1
@@ -261,8 +261,7 @@ class Engine:
 
     @staticmethod
     def planner(options: SourceOptions) -> StreamPlanner:
-        cluster = TubeCluster(client_settings(options), options)
-        return StreamPlanner(options, cluster, ProgressTable(options))
+        return StreamPlanner(options, TubeCluster(options), ProgressTable(options))
 
     def rows(self, options: SourceOptions, tasks: Sequence[ReadTask], place: str | None) -> DataFrame:
         """The rows of the tasks' ranges, with the columns of the source, and with that of `place`, as `read_task` has
@@ -274,7 +273,7 @@ class Engine:
             columns = columns.add(place, LongType())
         # Each partition has one number, its task's: what Spark runs again reads the same ranges.
         numbers = self.spark.range(0, len(tasks), 1, len(tasks))
-        return numbers.mapInArrow(_Tasks(options, tasks, place).read_all, columns)
+        return numbers.mapInArrow(partial(read_tasks, options.for_tasks(), tasks, place), columns)
 
     def tables(
         self, settings: IngestSettings, options: SourceOptions, run_id: str, tell: Callable[[Event], object]
@@ -298,19 +297,10 @@ class Engine:
         )
 
 
-class _Tasks:
-    """What the tasks of a round need: no access to the offsets table."""
-
-    def __init__(self, options: SourceOptions, tasks: Sequence[ReadTask], place: str | None = None) -> None:
-        self._options = options.for_tasks()
-        self._tasks = tasks
-        self._place = place
-
-    def read(self, number: int) -> Iterator[pyarrow.RecordBatch]:
-        return passed_on(read_task(self._options, self._tasks[number], self._place))
-
-    def read_all(self, numbers: Iterator[pyarrow.RecordBatch]) -> Iterator[pyarrow.RecordBatch]:
-        """The function of the round's frame."""
-        for batch in numbers:
-            for number in batch.column(0).to_pylist():
-                yield from self.read(number)
+def read_tasks(
+    options: SourceOptions, tasks: Sequence[ReadTask], place: str | None, numbers: Iterator[pyarrow.RecordBatch]
+) -> Iterator[pyarrow.RecordBatch]:
+    """The function of a round's frame. `options` are those for tasks: without access to the offsets table."""
+    for batch in numbers:
+        for number in batch.column(0).to_pylist():
+            yield from passed_on(read_task(options, tasks[number], place))

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from spark_source.offsets.offset_spec import OffsetSpec
     from spark_source.typed.format_settings import FormatSettings
 
-__all__ = ["AVAILABLE_NOW", "GROUP", "TARGET", "IngestSettings"]
-
 AVAILABLE_NOW: Final = "available-now"
 
 GROUP: Final = "group"

@@ -26,8 +26,6 @@ from tubeclient_ingest.target import SparkTable, TableDetail
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-__all__ = ["Sink"]
-
 _HISTORY_STEPS: Final = (20, 1_000, 100_000)
 """How many commits to look through for our newest one, step by step: maintenance may have added its own."""
 _TRIES: Final = 10

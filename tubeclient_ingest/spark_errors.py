@@ -14,8 +14,6 @@ from tubeclient.errors import DataLoss, TubeError
 from tubeclient.printable import without_passwords
 from tubeclient_ingest.beginning import BEGIN_ANEW
 
-__all__ = ["IngestFailed", "explained", "failure", "is_conflict", "is_missing", "spark_errors"]
-
 _log = logging.getLogger(__name__)
 
 # Delta's error classes for a conflicting concurrent commit.

@@ -14,8 +14,6 @@ from tubeclient_ingest.record import WITH_REST, Count, Reached
 if TYPE_CHECKING:
     from tubeclient_ingest.group_table import GroupTable
 
-__all__ = ["LeftBehind", "Stream", "StreamsLeftBehind", "ToRest"]
-
 
 class LeftBehind(NamedTuple):
     """Event: a stream's table refused a round. The run goes on without the stream; the next one tries it again."""

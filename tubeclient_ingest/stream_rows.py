@@ -17,8 +17,6 @@ from tubeclient_ingest.writing import minute_of
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["StreamRows"]
-
 _NAME: Final = "__stream"
 """The column of the row's table: its stream, or `REST`."""
 _COUNTS_COLUMNS: Final = (

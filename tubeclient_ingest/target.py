@@ -7,9 +7,9 @@ from collections.abc import Collection, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from offsets_store.errors import display_uri
-from spark_source.options.table_uris import table_in_sql
+from spark_source.options.table_uris import quoted, table_in_sql, text_in_sql
 from tubeclient.errors import ConfigurationError
+from tubeclient.printable import display_uri
 from tubeclient_ingest.history import Commit
 from tubeclient_ingest.record import SinkRecord
 from tubeclient_ingest.spark_errors import IngestFailed, explained, failure, is_conflict, is_missing
@@ -192,13 +192,3 @@ def _type(kind: DataType) -> str:
     if isinstance(kind, MapType):
         return f"MAP<{_type(kind.keyType)}, {_type(kind.valueType)}>"
     return kind.simpleString()
-
-
-def quoted(name: str) -> str:
-    """A column's name in SQL."""
-    return f"`{name.replace('`', '``')}`"
-
-
-def text_in_sql(value: str) -> str:
-    """A text as a literal of Spark's SQL, whose older versions do not take a doubled quote for one."""
-    return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"

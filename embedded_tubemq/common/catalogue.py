@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from tubeclient.errors import ConfigurationError
 from tubeclient.keys import MAX_STORE_PARTITIONS, BrokerInfo, TopicLayout
-
-__all__ = ["MAX_MESSAGE_BYTES", "NOBODY", "BrokerState", "Catalogue", "Peer", "ServerSettings", "TopicConfig"]
 
 MAX_MESSAGE_BYTES = 1 << 20
 """The largest payload, including attributes (TubeMQ's default of maxMsgSizeInMB)."""
@@ -106,8 +104,9 @@ class Catalogue:
         self.visit_tokens = deque([now_ms], maxlen=_REMEMBERED_TOKENS)
         """What masters gave their clients, the newest last: brokers that check tokens want one of these."""
 
-    def topics(self) -> list[TopicConfig]:
-        return [self._topics[name] for name in sorted(self._topics)]
+    def topics(self, names: Collection[str] = ()) -> list[TopicConfig]:
+        """Those of `names`, if there are any; sorted."""
+        return [self._topics[name] for name in sorted(self._topics) if not names or name in names]
 
     def topic(self, name: str) -> TopicConfig | None:
         return self._topics.get(name)

@@ -15,8 +15,6 @@ from tubeclient.errors import ProtocolError
 from tubeclient.wire.methods import Method
 from tubeclient.wire.signature import Signed, parse_joined, sign
 
-__all__ = ["Authenticator", "Code", "ConnectionFault", "Faults", "Refusal", "StandbyRefusal", "checked_name", "refused"]
-
 _MAX_SKEW_MS = 20_000
 
 

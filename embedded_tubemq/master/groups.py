@@ -12,8 +12,6 @@ from tubeclient.errors import ProtocolError
 from tubeclient.keys import PartitionKey
 from tubeclient.wire.strings import parse_filters
 
-__all__ = ["Consumer", "ConsumerGroup", "Joining", "client_and_group", "joining_of", "topic_set"]
-
 
 @dataclass(frozen=True, slots=True)
 class Joining:

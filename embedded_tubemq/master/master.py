@@ -20,8 +20,6 @@ from tubeclient.wire.proto import master_pb2
 from tubeclient.wire.signature import Signed
 from tubeclient.wire.strings import encode_consumer_layouts, encode_producer_layouts, parse_report
 
-__all__ = ["Master"]
-
 _WELL: dict[str, Any] = {"errCode": Code.SUCCESS, "errMsg": "OK!"}
 
 

@@ -100,7 +100,7 @@ class BrokerAdmin:
 
     def _pub_info(self, parameters: Parameters) -> dict[str, Any]:
         data = []
-        for topic in self._topics(parameters):
+        for topic in self._broker.catalogue.topics(parameters.texts("topicName")):
             # Leave out topics whose stores were never used, as TubeMQ does.
             items = [
                 {
@@ -119,6 +119,7 @@ class BrokerAdmin:
 
     def _offsets(self, parameters: Parameters) -> dict[str, Any]:
         wanted = parameters.texts("groupName")
+        asked = self._broker.catalogue.topics(parameters.texts("topicName"))
         topics_of: dict[str, set[str]] = {}
         for cursor in self._broker.offsets.cursors():
             topics_of.setdefault(cursor.group, set()).add(cursor.topic)
@@ -127,7 +128,7 @@ class BrokerAdmin:
                 "groupName": group,
                 "subInfo": [
                     {"topicName": topic.name, "offsets": [self._offset(group, topic, n) for n in topic.partition_ids()]}
-                    for topic in self._topics(parameters)
+                    for topic in asked
                     if topic.name in topics
                 ],
             }
@@ -184,10 +185,6 @@ class BrokerAdmin:
             raise AdminError(f"manualOffset {offset} is not in [{store.min_offset}, {store.max_offset}]")
         return succeeded(oldOffset=self._broker.offsets.reset(cursor, offset, store.bounds))
 
-    def _topics(self, parameters: Parameters) -> list[TopicConfig]:
-        names = parameters.texts("topicName")
-        return [topic for topic in self._broker.catalogue.topics() if not names or topic.name in names]
-
     def _store(self, topic: str, partition: int) -> Store:
         config = self._broker.catalogue.topic(topic)
         if config is None or not config.has_partition(partition):
@@ -239,8 +236,6 @@ class MasterAdmin:
     # Queries
 
     def _topic_info(self, parameters: Parameters) -> dict[str, Any]:
-        names = parameters.texts("topicName")
-        topics = [topic for topic in self._catalogue.topics() if not names or topic.name in names]
         return listed(
             [
                 {
@@ -248,7 +243,7 @@ class MasterAdmin:
                     "maxMsgSizeInMB": MAX_MESSAGE_BYTES >> 20,
                     "topicInfo": [_deployed_json(topic, broker) for broker in self._catalogue.brokers()],
                 }
-                for topic in topics
+                for topic in self._catalogue.topics(parameters.texts("topicName"))
             ]
         )
 

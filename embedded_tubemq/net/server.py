@@ -25,8 +25,6 @@ from tubeclient.wire.envelope import Request, decode_request, encode_error, enco
 from tubeclient.wire.framing import Frame, FrameDecoder, encode_frame
 from tubeclient.wire.methods import BROKER_READ, BROKER_WRITE, Method, method_of
 
-__all__ = ["Endpoint", "HttpServer", "LoopThread", "TcpServer", "bind"]
-
 T = TypeVar("T")
 _LOG = logging.getLogger(__name__)
 

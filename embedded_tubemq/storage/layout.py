@@ -24,17 +24,6 @@ from numpy.typing import NDArray
 from tubeclient.errors import ConfigurationError
 from tubeclient.wire.payload import checksum
 
-__all__ = [
-    "CHECKSUM_BYTE",
-    "ENTRY",
-    "INDEX_DTYPE",
-    "PREFIX_BYTES",
-    "encode",
-    "read_json",
-    "recover",
-    "write_atomically",
-]
-
 _LOG = logging.getLogger(__name__)
 
 INDEX_DTYPE = np.dtype(

@@ -8,7 +8,9 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Final, TypeAlias
 
+from spark_source.options.access import client_settings
 from spark_source.options.parsers import ALL_TOPICS
+from spark_source.options.source_options import SourceOptions
 from spark_source.options.subscription import Subscription
 from tubeclient.admin import Admin
 from tubeclient.admin.broker_webs import BrokerWebs
@@ -24,9 +26,6 @@ from tubeclient.errors import (
 from tubeclient.keys import PartitionKey
 from tubeclient.metadata import ClusterView
 from tubeclient.positions.offset_lookup import OffsetLookup
-from tubeclient.settings import ClientSettings
-
-__all__ = ["NOTHING", "Membership", "PatternMembership", "TubeCluster", "check_scope", "default_node_count"]
 
 _log = logging.getLogger(__name__)
 
@@ -156,15 +155,15 @@ Membership: TypeAlias = GroupMembership | PatternMembership
 
 
 class TubeCluster:
-    """The cluster of `settings`, limited to the topics of `subscription`."""
+    """The cluster of `options`, limited to the topics that they name."""
 
-    def __init__(self, settings: ClientSettings, subscription: Subscription) -> None:
-        self._settings = settings
-        self._subscription = subscription
+    def __init__(self, options: SourceOptions) -> None:
+        self._settings = client_settings(options)
+        self._options = options
 
     def fetch_view(self) -> ClusterView:
         """The cluster's layout, without joining the group."""
-        read = self._subscription
+        read = self._options
         topics = read.topics if read.subscribe_pattern is None else self._matching_topics()
         if not topics:
             return NOTHING
@@ -172,7 +171,7 @@ class TubeCluster:
 
     def membership(self, source_count: int) -> Membership:
         """The group's nodes, not joined yet."""
-        read = self._subscription
+        read = self._options
 
         def for_topics(topics: Sequence[str]) -> GroupMembership:
             return GroupMembership(
@@ -192,7 +191,7 @@ class TubeCluster:
 
     def lookup(self) -> OffsetLookup:
         """A new lookup; the caller closes it."""
-        return OffsetLookup(self._settings, self._subscription.reader_groups)
+        return OffsetLookup(self._settings, self._options.reader_groups)
 
     def position_books(self) -> BrokerWebs:
         """The positions of groups on the brokers; for one thread at a time."""
@@ -207,7 +206,7 @@ class TubeCluster:
                 "masterWebPort, or name the topics with subscribe",
                 condition="MASTER_UNREACHABLE",
             ) from error
-        return [name for name in names if self._subscription.reads_topic(name)]
+        return [name for name in names if self._options.reads_topic(name)]
 
 
 def check_scope(subscription: Subscription, view: ClusterView, known: Collection[PartitionKey] = ()) -> None:

@@ -16,7 +16,7 @@ import logging
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, get_args
 
 from spark_source.offsets.offsets import VERSION, Offsets, check_version
 from tubeclient.errors import ConfigurationError, ConnectError
@@ -37,20 +37,15 @@ class Moment:
     """Milliseconds since 1970."""
 
 
-Place = int | Literal["earliest", "latest", "group", "group:earliest", "group:latest"] | Moment
+_Word = Literal["earliest", "latest", "group", "group:earliest", "group:latest"]
+Place = int | _Word | Moment
 """One partition's start or end: an offset, a word, or a time. The word after `group:` is for topics without a position
 of the group."""
 
 _log = logging.getLogger(__name__)
 
 _NUMBERS: dict[int, Place] = {-2: "earliest", -1: "latest"}
-_WORDS: dict[str, Place] = {
-    "earliest": "earliest",
-    "latest": "latest",
-    "group": "group",
-    "group:earliest": "group:earliest",
-    "group:latest": "group:latest",
-}
+_WORDS: dict[str, Place] = {word: word for word in get_args(_Word)}
 _DEFAULT = "default"
 
 _LAST_MS: Final = 253_402_300_799_999

@@ -21,8 +21,6 @@ from tubeclient._version import __version__
 from tubeclient.errors import ConfigurationError
 from tubeclient.keys import MAX_STORE_PARTITIONS, PartitionKey, StoreKey, checked_offset
 
-__all__ = ["VERSION", "Offsets", "PartitionSet", "Run", "check_version"]
-
 VERSION: Final = 1
 """Of the canonical text."""
 

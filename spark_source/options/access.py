@@ -16,8 +16,6 @@ from tubeclient.errors import ConfigurationError
 from tubeclient.identity import host_name
 from tubeclient.settings import ClientSettings, Credentials, TlsSettings
 
-__all__ = ["AccessOptions", "ConnectingOptions", "asks_for_tls", "client_settings"]
-
 _PASSWORDS: Final = ("authPassword", "authPasswordFile")
 
 

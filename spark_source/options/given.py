@@ -14,8 +14,6 @@ from spark_source.options.settings_file import nearest
 from spark_source.options.source_options import SinkOptions, SourceOptions
 from tubeclient.errors import ConfigurationError
 
-__all__ = ["OPTIONS", "GivenOptions", "access_options", "find_option", "markdown", "parse_given", "parse_options"]
-
 _Kind = TypeVar("_Kind", SourceOptions, SinkOptions, AccessOptions)
 
 _SPARKS_OWN: Final = ("checkpointLocation", "queryName")
@@ -107,11 +105,6 @@ def parse_given(options: Mapping[str, str]) -> GivenOptions:
         for text in (text for key, text in options.items() if key.lower() == "masterservers"):
             values["masterServers"] = to.servers(text, tls=True)
     return GivenOptions(values)
-
-
-def access_options(options: Mapping[str, str]) -> AccessOptions:
-    """Return the options of a connection alone."""
-    return parse_given(options).of(AccessOptions)
 
 
 def parse_options(options: Mapping[str, str]) -> SourceOptions:

@@ -12,8 +12,6 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Final, Literal, TypeVar
 
-__all__ = ["Masked", "Option", "option", "optional", "options_of", "required"]
-
 T = TypeVar("T")
 
 _OPTION: Final = "option"

@@ -17,31 +17,6 @@ from tubeclient.printable import display_uri
 from tubeclient.settings import parse_master_servers
 from tubeclient.wire.message_time import zone_named
 
-__all__ = [
-    "ALL_TOPICS",
-    "boolean",
-    "choice",
-    "columns",
-    "duration_ms",
-    "file",
-    "filters",
-    "folder",
-    "integer",
-    "location",
-    "moment_ms",
-    "own_group",
-    "partition_keys",
-    "password",
-    "pattern",
-    "servers",
-    "table",
-    "text",
-    "topic",
-    "topics",
-    "user",
-    "zone",
-]
-
 T = TypeVar("T")
 U = TypeVar("U")
 Word = TypeVar("Word", bound=str)

@@ -16,8 +16,6 @@ from typing import Any, Final, NoReturn
 from tubeclient.errors import ConfigurationError
 from tubeclient.passwords import looks_like_variable
 
-__all__ = ["SettingsFile", "check_own", "dashed", "kinds_of", "missing_settings", "nearest"]
-
 _KINDS: Final[dict[str, tuple[tuple[type, ...], str]]] = {
     "str": ((str,), "a text in quotes"),
     "int": ((int,), "a whole number"),

@@ -15,8 +15,6 @@ from tubeclient.errors import ConfigurationError
 from tubeclient.keys import PartitionKey
 from tubeclient.names import reader_groups_of
 
-__all__ = ["StartAndEnd", "Subscription"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class Subscription:

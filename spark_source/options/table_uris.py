@@ -1,4 +1,4 @@
-"""Where tables are, their paths and URIs, and how long their stores may take. Pure."""
+"""Where tables are, their paths and URIs, how long their stores may take, and how SQL names things. Pure."""
 
 from __future__ import annotations
 
@@ -10,8 +10,6 @@ from typing import Final
 
 from tubeclient.errors import ConfigurationError
 from tubeclient.passwords import is_utf8
-
-__all__ = ["HADOOPS_S3", "check_folders", "is_name", "limited", "table_in_sql", "table_of_deletes"]
 
 _IN_BACKQUOTES: Final = re.compile("`[^`]*`")
 
@@ -42,7 +40,17 @@ def is_name(place: str) -> bool:
 
 def table_in_sql(place: str) -> str:
     """A Delta table, by path or by name, as SQL names it."""
-    return place if is_name(place) else f"delta.`{place.replace('`', '``')}`"
+    return place if is_name(place) else f"delta.{quoted(place)}"
+
+
+def quoted(name: str) -> str:
+    """A column's name in SQL."""
+    return f"`{name.replace('`', '``')}`"
+
+
+def text_in_sql(value: str) -> str:
+    """A text as a literal of Spark's SQL, whose older versions do not take a doubled quote for one."""
+    return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
 def table_of_deletes(target: str) -> str:

@@ -17,8 +17,6 @@ from tubeclient.assignment import Hints, assign, goes_by_lag, goes_by_previous, 
 from tubeclient.keys import INDEX_ENTRY_BYTES, OffsetRange, PartitionKey, StoreKey
 from tubeclient.names import MAX_READER_GROUPS
 
-__all__ = ["MOST_PARTS", "Assigner", "BatchPlan", "PartitionAssignment", "take_over"]
-
 _log = logging.getLogger(__name__)
 
 _LOGGED_RANGES = 20

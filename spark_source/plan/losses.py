@@ -9,8 +9,6 @@ from spark_source.offsets.offsets import Offsets, PartitionSet
 from tubeclient.errors import DataLoss
 from tubeclient.keys import INDEX_ENTRY_BYTES, PartitionKey, StoreBounds, StoreKey
 
-__all__ = ["NEW_CHECKPOINT", "Loss", "data_loss", "find_cut", "find_gone", "find_lost", "gone", "gone_or_away"]
-
 NEW_CHECKPOINT: Final = "begin with a new checkpoint at startingOffsets that the brokers hold"
 """Advice for a query whose positions the brokers no longer hold."""
 

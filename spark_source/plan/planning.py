@@ -25,18 +25,6 @@ from spark_source.offsets.offsets import Offsets, PartitionSet, Run
 from tubeclient.keys import INDEX_ENTRY_BYTES, OffsetRange, PartitionKey, StoreBounds, StoreKey
 from tubeclient.positions.stores import StoreGrowth
 
-__all__ = [
-    "StoreNodes",
-    "StoreWindows",
-    "entries_by_partition",
-    "nodes_by_store",
-    "plan",
-    "ranges",
-    "rows_to_read",
-    "share_rows",
-    "window_ends",
-]
-
 
 def plan(
     start: Offsets,

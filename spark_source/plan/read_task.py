@@ -17,8 +17,6 @@ if TYPE_CHECKING:  # tasks load this module, and do not need them
     from spark_source.plan.batch_plan import BatchPlan
     from tubeclient.metadata import ClusterView
 
-__all__ = ["OffsetRule", "ReadTask", "offset_rules", "tasks_of"]
-
 
 @dataclass(frozen=True)
 class ReadTask(InputPartition):

@@ -17,8 +17,6 @@ from spark_source.offsets.offsets import Offsets
 from tubeclient.errors import ConfigurationError
 from tubeclient.keys import StoreKey, rows_behind_by_store
 
-__all__ = ["LagListener", "QueryLag"]
-
 _log = logging.getLogger(__name__)
 
 

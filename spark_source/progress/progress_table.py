@@ -17,11 +17,10 @@ from spark_source.plan.batch_plan import BatchPlan
 from spark_source.progress.writer import WAITS, NoAnswer, Waits, Writer
 from tubeclient.keys import PartitionKey, StoreBounds, StoreKey
 from tubeclient.metadata import ClusterView
+from tubeclient.printable import display_uri
 
 if TYPE_CHECKING:
     from offsets_store import OffsetsRun, OffsetsTable, PartitionProgress
-
-__all__ = ["Position", "ProgressTable", "warn_past_ends"]
 
 _log = logging.getLogger(__name__)
 
@@ -107,8 +106,6 @@ class ProgressTable:
     @property
     def forget_start(self) -> str:
         """How to begin elsewhere than at the kept initial offsets."""
-        from offsets_store.errors import display_uri
-
         options = self._options
         what = ["--offsets-table", display_uri(options.offsets_table or ""), "--consumer-group", options.consumer_group]
         if options.subscribe_pattern is not None:
@@ -178,7 +175,6 @@ class ProgressTable:
     def _ask(self, job: Callable[[], T]) -> T:
         """Return the result of `job`, which the query needs to continue."""
         from offsets_store import OffsetsTableError
-        from offsets_store.errors import display_uri
 
         try:
             return self._writer.call(job, self._waits.call)

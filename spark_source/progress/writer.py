@@ -12,8 +12,6 @@ from collections.abc import Callable
 from queue import Empty, SimpleQueue
 from typing import Final, Generic, NamedTuple, TypeVar
 
-__all__ = ["WAITS", "NoAnswer", "Waits", "Writer"]
-
 _log = logging.getLogger(__name__)
 
 T = TypeVar("T")

@@ -30,8 +30,6 @@ from tubeclient.wire.message_time import message_time_ms
 if TYPE_CHECKING:
     from spark_source.read.records import RecordRows
 
-__all__ = ["PackDecoder"]
-
 
 class PackDecoder:
     """Turns packs with verified checksums into Arrow batches. The core keeps texts, so each task needs its own.

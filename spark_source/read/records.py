@@ -14,8 +14,6 @@ from spark_source.read.schema import OF_PARTITIONS, arrow_schema
 from tubeclient.errors import CorruptMessage
 from tubeclient.inlong import RecordColumns, RecordDecoder
 
-__all__ = ["RecordRows", "columns_of_records"]
-
 _OF_MESSAGES: Final = ("offset", "messageId", "messageType", "messageTime", "attributes")
 """Columns that records have from their message."""
 

@@ -26,8 +26,6 @@ from tubeclient.keys import PartitionKey
 if TYPE_CHECKING:
     import pyarrow
 
-__all__ = ["COLUMNS", "OF_PARTITIONS", "Column", "arrow_schema", "check_schema", "spark_schema"]
-
 OF_PARTITIONS: Final[Mapping[str, Callable[[PartitionKey], str | int]]] = {
     "topic": lambda key: key.topic,
     "partitionKey": str,

@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from tubeclient.metadata import ClusterView
     from tubeclient.positions.offset_lookup import OffsetLookup
 
-__all__ = ["TubeBatchReader", "plan_batch"]
-
 _log = logging.getLogger(__name__)
 
 
@@ -45,15 +43,10 @@ class TubeBatchReader(DataSourceReader):
     @as_one_line()
     def partitions(self) -> Sequence[InputPartition]:
         from spark_source.cluster.cluster import TubeCluster
-        from spark_source.options.access import client_settings
         from spark_source.progress.progress_table import ProgressTable
 
         with contextlib.closing(ProgressTable(self._options)) as progress:
-            return plan_batch(
-                self._options,
-                TubeCluster(client_settings(self._options), self._options),
-                progress,
-            )
+            return plan_batch(self._options, TubeCluster(self._options), progress)
 
     def read(self, partition: InputPartition) -> Iterator[pyarrow.RecordBatch]:
         # Spark turns an empty list of partitions into one empty partition.

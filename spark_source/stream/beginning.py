@@ -16,8 +16,6 @@ from tubeclient.keys import PartitionKey, StoreBounds, StoreKey
 from tubeclient.metadata import ClusterView
 from tubeclient.positions.offset_lookup import OffsetLookup
 
-__all__ = ["OffsetFinder", "beginning", "starts_again"]
-
 _log = logging.getLogger(__name__)
 
 

@@ -21,8 +21,6 @@ from tubeclient.errors import ConfigurationError, TubeError
 from tubeclient.keys import PartitionKey
 from tubeclient.metadata import ClusterView
 
-__all__ = ["BrokerPositions", "GroupPosition"]
-
 _log = logging.getLogger(__name__)
 
 _USER = "spark"

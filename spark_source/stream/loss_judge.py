@@ -14,8 +14,6 @@ from spark_source.stream.snapshot import Snapshot, SnapshotCache
 from tubeclient.errors import ConnectError, DataLoss, TransportError
 from tubeclient.keys import INDEX_ENTRY_BYTES, PartitionKey, StoreBounds, StoreKey
 
-__all__ = ["LossJudge", "told_loss"]
-
 _log = logging.getLogger(__name__)
 
 

@@ -17,8 +17,6 @@ from tubeclient.metadata import ClusterView
 from tubeclient.positions.offset_lookup import OffsetLookup
 from tubeclient.positions.stores import StoreGrowth
 
-__all__ = ["MIN_REFRESH_SECONDS", "Layout", "Snapshot", "SnapshotCache", "Target", "some_of"]
-
 _log = logging.getLogger(__name__)
 
 _NAMED = 3

@@ -30,8 +30,6 @@ if TYPE_CHECKING:
 
     from spark_source.stream.planner import StreamPlanner
 
-__all__ = ["TubeStreamReader"]
-
 
 class TubeStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Micro-batches of exact ranges. Opens nothing until Spark asks for offsets.
@@ -120,14 +118,11 @@ class TubeStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if self._planner is None:
             # Imported here: tasks load this module too and do not need most of it.
             from spark_source.cluster.cluster import TubeCluster
-            from spark_source.options.access import client_settings
             from spark_source.progress.progress_table import ProgressTable
             from spark_source.stream.planner import StreamPlanner
             from spark_source.stream.planner_process import set_up_planner_process
 
             set_up_planner_process()
             options = self._options
-            self._planner = StreamPlanner(
-                options, TubeCluster(client_settings(options), options), ProgressTable(options)
-            )
+            self._planner = StreamPlanner(options, TubeCluster(options), ProgressTable(options))
         return self._planner

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from pyspark.sql import Column
     from pyspark.sql.types import StructType
 
-__all__ = ["AVRO_LIMITS", "AVRO_PACKAGE", "avro_columns", "is_whole", "read_avro", "with_sum"]
-
 AVRO_PACKAGE: Final = "org.apache.spark:spark-avro_2.13"
 AVRO_LIMITS: Final = " ".join(
     f"-Dorg.apache.avro.limits.{what}.maxLength=20971520" for what in ("bytes", "string", "collectionItems")

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
     from spark_source.typed.record_format import RecordFormat
 
-__all__ = ["change_of", "changes_of"]
-
 
 def changes_of(form: RecordFormat, text: Column, read: Column, arrival: Column) -> Reading:
     """How `form` reads `text`; `read` is the column in which the caller keeps `Reading.read`, and `arrival` says when

@@ -14,8 +14,6 @@ from pyspark.sql import functions as F
 if TYPE_CHECKING:
     from pyspark.sql import Column
 
-__all__ = ["fault_of_escapes", "fields_of", "pairs_of", "up_to"]
-
 
 def up_to(separator: str, escape: str | None) -> str:
     """A regular expression of Java and Python: as much as there is before the next separator that is not escaped.

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import codecs
-import difflib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from spark_source.options.settings_file import dashed
+from spark_source.options.settings_file import dashed, nearest
 from spark_source.typed.avro import avro_columns, with_sum
 from spark_source.typed.inlong_stream import StreamFormat, parse_stream
 from spark_source.typed.record_format import CHANGES, PLAIN_TYPES, RecordFormat, as_records_mean
@@ -196,9 +195,7 @@ class FormatSettings:
             if name == "quote" and settings.kind == "csv" and not settings.options[name]:
                 continue
             if name not in _OPTIONS[kind]:
-                near = difflib.get_close_matches(name, _OPTIONS[kind], n=1)
-                there = f"did you mean {near[0]}?" if near else f"there are {', '.join(_OPTIONS[kind])}"
-                raise ConfigurationError(f"{name} is no format option of {kind}; {there}")
+                raise ConfigurationError(f"{name} is no format option of {kind}; {nearest(name, _OPTIONS[kind])}")
 
     @property
     def zone(self) -> str:

@@ -20,8 +20,6 @@ from tubeclient.wire.message_time import zone_named
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-__all__ = ["inlong_records"]
-
 _NEW: Final = {
     "inlongGroupId": pa.string(),
     "inlongStreamId": pa.string(),

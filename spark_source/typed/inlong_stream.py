@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-__all__ = ["StreamFormat", "columns_of", "parse_stream"]
+from spark_source.options.table_uris import quoted
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ def parse_stream(text: str, kind: str | None = None) -> StreamFormat:
     if kind == "csv" and escape is None:
         # InLong's csv has no quotes.
         options["quote"] = ""
-    ddl = ", ".join(f"{_quoted(name)} {type_}" for name, type_ in columns.items())
+    ddl = ", ".join(f"{quoted(name)} {type_}" for name, type_ in columns.items())
     encoding = str(document.get("dataEncoding") or "UTF-8")
     return StreamFormat(kind, ddl, separator, escape, encoding, options)
 
@@ -157,7 +157,7 @@ def _of_format(name: str, plain: str, form: Mapping[str, Any], formats: dict[str
         return f"ARRAY<{part(form, 'element')}>"
     if plain == "MAP":
         return f"MAP<{part(form, 'key')}, {part(form, 'value')}>"
-    inside = ", ".join(f"{_quoted(_name(one))}: {part(one, 'field')}" for one in form["elements"])
+    inside = ", ".join(f"{quoted(_name(one))}: {part(one, 'field')}" for one in form["elements"])
     return f"STRUCT<{inside}>"
 
 
@@ -195,7 +195,3 @@ def _name(one: Mapping[str, Any]) -> str:
     if not isinstance(name, str) or not name:
         raise ValueError("has a field without fieldName")
     return name
-
-
-def _quoted(name: str) -> str:
-    return f"`{name.replace('`', '``')}`"

@@ -22,8 +22,6 @@ from pyspark.sql.types import ArrayType, DataType, MapType, StructField, StructT
 if TYPE_CHECKING:
     from pyspark.sql import Column
 
-__all__ = ["VERY_MANY_DIGITS", "WILD_EXPONENT", "WILD_NUMBER", "has_far", "numbers_of", "suspect_text"]
-
 
 _MOST_AS_FLOAT: Final = math.nextafter(2.0**128 - 2.0**103, 0)
 _BOUNDS: Final = {

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, DataType, IntegerType, StringType, StructField, StructType
 
+from spark_source.options.table_uris import quoted
 from spark_source.typed.avro import is_whole, read_avro
 from spark_source.typed.field_texts import fault_of_escapes, fields_of, pairs_of
 from spark_source.typed.numbers import (
@@ -24,8 +25,6 @@ if TYPE_CHECKING:
     from pyspark.sql import Column
 
     from spark_source.typed.record_format import RecordFormat
-
-__all__ = ["Reading", "cast_of", "faults_of", "json_of", "reading_of"]
 
 
 class Reading(NamedTuple):
@@ -233,7 +232,7 @@ def _nullable(schema: StructType) -> StructType:
 
 def _ddl(schema: StructType) -> str:
     """from_csv takes no StructType."""
-    return ", ".join(f"`{f.name.replace('`', '``')}` {f.dataType.simpleString()}" for f in schema.fields)
+    return ", ".join(f"{quoted(f.name)} {f.dataType.simpleString()}" for f in schema.fields)
 
 
 def _options(form: RecordFormat, corrupt: str) -> dict[str, str]:

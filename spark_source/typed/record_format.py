@@ -22,24 +22,6 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.types import StructField, StructType
 
-__all__ = [
-    "ARRIVAL",
-    "BAD_REASON",
-    "BAD_RECORD",
-    "CHANGE",
-    "CHANGES",
-    "LINEAGE",
-    "MEANING",
-    "PLAIN_TYPES",
-    "RECORD",
-    "UNREAD",
-    "VALUE",
-    "RecordFormat",
-    "as_records_mean",
-    "or_fail",
-    "place_of",
-    "target_rows",
-]
 
 RECORD: Final = "record"
 """The parsed rows' struct of the columns that go to the target; null in a bad row."""

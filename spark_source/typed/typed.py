@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.types import StructType
 
-__all__ = ["typed"]
-
 
 def typed(
     frame: DataFrame,

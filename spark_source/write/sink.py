@@ -21,8 +21,6 @@ from tubeclient.errors import ConfigurationError
 if TYPE_CHECKING:
     import pyarrow
 
-__all__ = ["TubeBatchWriter", "TubeStreamWriter", "check_streams"]
-
 
 class _Writer:
     """Base of both writers: holds the tasks' data. Opens nothing on the driver.

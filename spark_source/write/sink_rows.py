@@ -17,8 +17,6 @@ from tubeclient.producing.outgoing import Maker, OutgoingMessage, message_maker
 if TYPE_CHECKING:
     import pyarrow
 
-__all__ = ["MessageMaker", "SinkColumns", "bad_row", "find_columns"]
-
 
 @dataclass(frozen=True, slots=True)
 class SinkColumns:

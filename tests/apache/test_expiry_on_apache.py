@@ -13,7 +13,6 @@ import pytest
 
 from spark_source.cluster.cluster import TubeCluster
 from spark_source.offsets.offsets import Offsets
-from spark_source.options.access import client_settings
 from spark_source.options.given import parse_options
 from spark_source.options.source_options import SourceOptions
 from spark_source.plan.read_task import ReadTask
@@ -106,7 +105,7 @@ def values(given: SourceOptions, tasks: Iterable[ReadTask]) -> list[int]:
 def restarted(ageing: Ageing, topic: str, **more: object) -> Iterator[tuple[SourceOptions, StreamPlanner]]:
     """The planner of a query that was started again; once it is closed its group is free."""
     given = parse_options(options(ageing.apache, topic, f"{topic}_stream", **more))
-    with closing(StreamPlanner(given, TubeCluster(client_settings(given), given), ProgressTable(given))) as planner:
+    with closing(StreamPlanner(given, TubeCluster(given), ProgressTable(given))) as planner:
         yield given, planner
 
 

@@ -14,9 +14,10 @@ from offsets_store import (
     PartitionProgress,
     SchemaMismatch,
 )
-from offsets_store.errors import display_uri, scrub
+from offsets_store.errors import scrub
 from offsets_store.schema import COLUMNS, check_schema
 from tubeclient.keys import PartitionKey
+from tubeclient.printable import display_uri
 
 KEY = GroupKey("g", ["a"])
 

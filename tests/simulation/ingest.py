@@ -12,6 +12,8 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import pyarrow
+
 import offsets_store
 import tubeclient.consumers.group
 import tubeclient.net.http
@@ -20,7 +22,6 @@ import tubeclient.range_reader
 from offsets_store import OffsetsTable, OffsetsTableError
 from offsets_store.table import now_ms
 from spark_source.cluster.cluster import TubeCluster
-from spark_source.options.access import client_settings
 from spark_source.options.source_options import SourceOptions
 from spark_source.plan.read_task import ReadTask
 from spark_source.progress.progress_table import ProgressTable
@@ -34,7 +35,7 @@ from tests.simulation.world import DiskFailure, World
 from tubeclient.keys import PartitionKey
 from tubeclient_ingest import definitions, writing
 from tubeclient_ingest.one_table import OneTable
-from tubeclient_ingest.run import Run, _Tasks
+from tubeclient_ingest.run import Run, read_tasks
 from tubeclient_ingest.settings import IngestSettings
 from tubeclient_ingest.stream_tables import StreamTables
 from tubeclient_ingest.writing import Writer
@@ -122,11 +123,10 @@ class _Engine:
         self._session = session
 
     def planner(self, options: SourceOptions) -> Any:
-        cluster = TubeCluster(client_settings(options), options)
-        return _Pointed(StreamPlanner(options, cluster, ProgressTable(options)), self._session)
+        return _Pointed(StreamPlanner(options, TubeCluster(options), ProgressTable(options)), self._session)
 
     def rows(self, options: SourceOptions, tasks: Sequence[ReadTask], place: str | None) -> Any:
-        sent = [pickle.dumps(_Tasks(options, [task])) for task in tasks]
+        sent = [pickle.dumps(partial(read_tasks, options.for_tasks(), [task], None)) for task in tasks]
         self._session.point("after the round was planned")
         # Its tables are written one after the other.
         the_world().in_round = {one.partition: one.end for task in tasks for one in task.ranges}
@@ -191,7 +191,7 @@ def _defines(settings: IngestSettings, name: str) -> bool:
 
 
 def _read(sent: bytes) -> Any:
-    return pickle.loads(sent).read(0)
+    return pickle.loads(sent)(iter([pyarrow.record_batch({"id": [0]})]))
 
 
 def _count(parsed: Rows, **_: Any) -> Any:

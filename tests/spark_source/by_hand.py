@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from typing import Any, Protocol
 
 from spark_source.cluster.cluster import TubeCluster
-from spark_source.options.access import client_settings
 from spark_source.options.given import parse_options
 from spark_source.progress.progress_table import ProgressTable
 from spark_source.read.task_read import read_task
@@ -48,9 +47,7 @@ class Query:
     @contextlib.contextmanager
     def run(self) -> Iterator[StreamPlanner]:
         """The planner of one run, from the checkpoint on, as text has kept it."""
-        one = StreamPlanner(
-            self.options, TubeCluster(client_settings(self.options), self.options), ProgressTable(self.options)
-        )
+        one = StreamPlanner(self.options, TubeCluster(self.options), ProgressTable(self.options))
         try:
             self.checkpoint = json.loads(json.dumps(self.checkpoint or one.initial()))
             yield one

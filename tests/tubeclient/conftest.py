@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,7 +14,7 @@ from embedded_tubemq.common.catalogue import TopicConfig
 from tests.tubeclient.consuming import Bench, Client
 from tests.waiting import wait_for
 from tubeclient import ClientSettings
-from tubeclient.net.pool import close_shared_pools
+from tubeclient.net import pool
 
 
 @pytest.fixture
@@ -46,6 +47,13 @@ def bench(tmp_path: Path) -> Bench:
 @pytest.fixture
 def client(bench: Bench) -> Client:
     return bench.connected()
+
+
+def close_shared_pools() -> None:
+    """Close this process's pools of `shared_pool`; its next call makes new ones."""
+    for place in list(pool._shared):
+        if place[0] == os.getpid():
+            pool._shared.pop(place).close()
 
 
 @pytest.fixture(autouse=True)

@@ -25,8 +25,6 @@ from tubeclient.printable import printable
 from tubeclient.settings import TlsSettings
 from tubeclient.wire.audit import reply_refusal
 
-__all__ = ["AuditFailed", "AuditReporter", "AuditService"]
-
 _DATAPROXY_SENT: Final = "6"
 """Of what DataProxy sent to the queue (DATA_PROXY_OUTPUT); success adds no bits to an id."""
 

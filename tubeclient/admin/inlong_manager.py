@@ -23,8 +23,6 @@ from tubeclient.passwords import check_password_sources, is_utf8, read_password
 from tubeclient.printable import printable
 from tubeclient.settings import TlsSettings
 
-__all__ = ["InlongGroup", "InlongManager", "InlongManagerError"]
-
 _PORT: Final = 8083
 _CONTEXT: Final = "/inlong/manager"
 """Manager's own (`server.servlet.context-path`)."""

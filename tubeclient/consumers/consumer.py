@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Self
 
-from tubeclient.arguments import checked_partition, whole_number
+from tubeclient.arguments import checked_partition, given_ms, whole_number
 from tubeclient.consumers.group import GroupMembership
 from tubeclient.consumers.running_consumer import Running
 from tubeclient.counts import ReadCounts, Sample, lag_samples
@@ -17,7 +17,6 @@ from tubeclient.errors import ClientClosed, TubeError
 from tubeclient.flows.hold_group import Forgotten
 from tubeclient.flows.master import GroupOrders
 from tubeclient.flows.message_pack import BadMessages, Delivery, Position, ReceivedMessage
-from tubeclient.flows.patience import given_ms
 from tubeclient.flows.read_plan import BootstrapOffset, ReadPlan, StartFrom
 from tubeclient.flows.registrar import Assigned, Lost, Revoking
 from tubeclient.identity import new_client_id

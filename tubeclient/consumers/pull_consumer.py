@@ -12,7 +12,7 @@ from functools import partial
 from typing import Literal, Self, TypedDict, Unpack
 
 from tubeclient.admin import Admin
-from tubeclient.arguments import checked_kind, checked_partitions, whole_number
+from tubeclient.arguments import checked_kind, checked_partitions, given_ms, whole_number
 from tubeclient.assignment import NO_HINTS, Hints, assign, check_strategy
 from tubeclient.consumers.consumer import ClientBalanceConsumer
 from tubeclient.errors import ConfigurationError, TubeError
@@ -21,7 +21,6 @@ from tubeclient.flows.effects import backoff_ms
 from tubeclient.flows.hold_group import Forgotten
 from tubeclient.flows.master import GroupOrders
 from tubeclient.flows.message_pack import BadMessages
-from tubeclient.flows.patience import given_ms
 from tubeclient.flows.read_plan import BootstrapOffset, StartFrom
 from tubeclient.flows.registrar import Lost
 from tubeclient.keys import INDEX_ENTRY_BYTES, PartitionKey, TopicLayout

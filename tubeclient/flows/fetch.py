@@ -14,7 +14,7 @@ import itertools
 import logging
 from collections.abc import Mapping
 
-from tubeclient.arguments import checked_kind
+from tubeclient.arguments import checked_kind, given_ms
 from tubeclient.errors import (
     ClientClosed,
     ContradictoryAnswers,
@@ -34,7 +34,6 @@ from tubeclient.flows.holding import Holding, PackOut, Phase
 from tubeclient.flows.losses import Losses
 from tubeclient.flows.master import GroupOrders
 from tubeclient.flows.message_pack import READINGS, Delivery
-from tubeclient.flows.patience import given_ms
 from tubeclient.flows.registrar import CHANGED, WAIT_SLICE_MS, Registrar
 from tubeclient.flows.throttling import minute_of_day
 from tubeclient.keys import INDEX_ENTRY_BYTES

@@ -19,11 +19,11 @@ from __future__ import annotations
 
 import random
 from datetime import tzinfo
-from typing import NamedTuple
+from functools import partial
 
 from tubeclient.errors import CorruptMessage, NoMessageTime
 from tubeclient.flows.effects import Flow
-from tubeclient.flows.stay import Patience, ReaderNames, Stay
+from tubeclient.flows.stay import Look, Patience, ReaderNames, Stay
 from tubeclient.keys import INDEX_ENTRY_BYTES, BrokerInfo, PartitionKey, StoreBounds
 from tubeclient.wire.message_time import MINUTE_MS, message_time_ms
 from tubeclient.wire.messages import Message, checked_columns
@@ -85,16 +85,6 @@ def _number(offset: int) -> int:
     return offset // INDEX_ENTRY_BYTES + 1
 
 
-class _Timed(NamedTuple):
-    """The first message from an offset on."""
-
-    begin: int
-    """See Look."""
-    start: int
-    minute: int | None
-    """None if there is no message."""
-
-
 class TimedLook:
     """Looks at the times of one partition's messages. `zone` is that of the producers' clocks.
 
@@ -122,31 +112,30 @@ class TimedLook:
         """The first offset within `bounds` from `minute` on, in minutes since 1970. None if no message is so late."""
         search = TimeSearch(bounds, minute)
         while (offset := search.to_look_at) is not None:
-            seen = yield from self._first(offset, search.limit)
+            look = partial(self._look, offset, search.limit)
+            seen, seen_minute = yield from self._patience.keep_on(look, lambda: self._doing, self._stay)
             if seen.begin > offset:
                 search.expired(seen.begin)
-            elif seen.minute is None:
+            elif seen_minute is None:
                 search.saw_nothing(offset)
             else:
-                search.saw(offset, seen.start, seen.minute)
+                search.saw(offset, seen.start, seen_minute)
         return search.found
 
     def release(self) -> Flow[None]:
         """Give the partition back, best effort. Without that, it is free when its lease ends."""
         yield from self._stay.leave()
 
-    def _first(self, offset: int, limit: int) -> Flow[_Timed]:
-        return (yield from self._patience.keep_on(lambda: self._look(offset, limit), lambda: self._doing, self._stay))
-
-    def _look(self, offset: int, limit: int) -> Flow[_Timed]:
+    def _look(self, offset: int, limit: int) -> Flow[tuple[Look, int | None]]:
+        """With the minute of the first message; None if there is no message."""
         seen = yield from self._stay.look(offset, limit, self._doing, self._patience)
         if seen.messages is None:
-            return _Timed(seen.begin, seen.start, None)
+            return seen, None
         try:
             (first,) = map(Message, *checked_columns(seen.messages, 1))
         except CorruptMessage as error:
             raise CorruptMessage(f"{self._doing}: {error}. Give offsets instead of a time") from error
-        return _Timed(seen.begin, seen.start, self._minute_of(first))
+        return seen, self._minute_of(first)
 
     def _minute_of(self, first: Message) -> int:
         text = first.time

@@ -7,11 +7,10 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Literal, get_args
 
-from tubeclient.arguments import whole_number
+from tubeclient.arguments import given_ms, whole_number
 from tubeclient.counts import ReadCounts
 from tubeclient.errors import ConfigurationError
 from tubeclient.flows.message_pack import BadMessages, check_bad_messages
-from tubeclient.flows.patience import given_ms
 from tubeclient.flows.reader import Authority
 
 StartFrom = Literal["earliest", "latest", "always_latest"]

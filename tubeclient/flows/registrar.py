@@ -13,6 +13,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
+from tubeclient.arguments import given_ms
 from tubeclient.errors import (
     ClientClosed,
     ConfigurationError,
@@ -27,7 +28,6 @@ from tubeclient.errors import (
 )
 from tubeclient.flows.effects import Emit, Flow, Notify, Now, Sleep
 from tubeclient.flows.holding import BrokerLine, Holding, Holdings, Phase, Standing
-from tubeclient.flows.patience import given_ms
 from tubeclient.flows.read_plan import BootstrapOffset, ReadPlan
 from tubeclient.flows.reader import FREE, TAKEN
 from tubeclient.flows.registrations import UNKNOWN, Registrations, released

@@ -81,10 +81,3 @@ _shared: dict[tuple[int, ClientSettings], ConnectionPool] = {}
 def shared_pool(settings: ClientSettings) -> ConnectionPool:
     """Return the process's pool for these settings: successive tasks in a worker keep their connections."""
     return _shared.setdefault((os.getpid(), settings), ConnectionPool(settings))
-
-
-def close_shared_pools() -> None:
-    """Close this process's pools of `shared_pool`; its next call makes new ones."""
-    for place in list(_shared):
-        if place[0] == os.getpid():
-            _shared.pop(place).close()

@@ -13,7 +13,7 @@ from time import monotonic
 
 from tubeclient.access import masters_of
 from tubeclient.admin import Admin
-from tubeclient.arguments import checked_kind
+from tubeclient.arguments import checked_kind, given_ms
 from tubeclient.errors import (
     ClientClosed,
     ConfigurationError,
@@ -25,7 +25,6 @@ from tubeclient.errors import (
 )
 from tubeclient.flows.effects import backoff_ms
 from tubeclient.flows.hold_group import HEARTBEAT_INTERVAL_MS
-from tubeclient.flows.patience import given_ms
 from tubeclient.flows.produce import ProducerSession, Routes
 from tubeclient.identity import host_name, new_client_id, own_address
 from tubeclient.names import topic_names

@@ -11,8 +11,6 @@ from tubeclient.errors import ProtocolError
 from tubeclient.wire.envelope import parse_message
 from tubeclient.wire.proto.audit_pb2 import Command
 
-__all__ = ["encode_reports", "reply_refusal"]
-
 _REQUEST, _REPLY = 2, 3
 _IDS = "33", "34"  # SORT_TUBE_INPUT and SORT_TUBE_OUTPUT of AuditIdEnum, which has none for Delta
 _FAR_MS = 8 * 86_400_000

@@ -16,8 +16,6 @@ from tubeclient_cli.common.terminal import AsJson, ExitCode, Unreachable, clear_
 if TYPE_CHECKING:
     from tubeclient_cli.audit.verdicts import Hour
 
-__all__ = ["audit"]
-
 _QUERY: Final = """
 SELECT "inlongGroupId" AS "group", "inlongStreamId" AS stream, date_trunc('hour', minute) AS hour,
        sum(received) AS received, sum(written) AS written, sum(bad) AS bad, min(sequence) AS first,
@@ -95,9 +93,10 @@ def audit(
 def _read(uri: str, options: Mapping[str, str], group: str | None) -> tuple[str, list[Hour]]:
     """The group, or the only one, and what the counts table says of it. ConfigurationError for a group that it lacks;
     Unreachable if it cannot be read as one."""
-    from offsets_store.errors import display_uri, scrub
+    from offsets_store.errors import scrub
     from spark_source.options.table_uris import is_name, limited
     from tubeclient.extras import brought_by
+    from tubeclient.printable import display_uri
     from tubeclient_cli.audit.verdicts import Hour
 
     if is_name(uri):

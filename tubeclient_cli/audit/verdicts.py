@@ -6,8 +6,6 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Final, NamedTuple
 
-__all__ = ["HOUR", "Hour", "judged"]
-
 HOUR: Final = timedelta(hours=1)
 
 

@@ -18,23 +18,6 @@ if TYPE_CHECKING:
     from tubeclient.admin import Admin
     from tubeclient.settings import ClientSettings
 
-__all__ = [
-    "MASTERS_VARIABLE",
-    "WEB_PORT_VARIABLE",
-    "Masters",
-    "admin_of",
-    "check_address",
-    "further_options",
-    "no_topic",
-    "nothing_kept",
-    "of_environment",
-    "pairs",
-    "settings_of",
-    "spark_confs",
-    "table_at",
-    "topics_known",
-    "with_web_port",
-]
 
 MASTERS_VARIABLE: Final = "TUBECLIENT_MASTER_SERVERS"
 """The environment variable with the masters for commands that are not given `--master-servers`."""
@@ -73,10 +56,11 @@ def with_web_port(options: Mapping[str, str]) -> dict[str, str]:
 def settings_of(master_servers: str, options: Mapping[str, str]) -> ClientSettings:
     """The client's settings from the source's options of connections, given with `--option` or by the environment.
     ConfigurationError for an option that is not one of them."""
-    from spark_source.options.access import client_settings
-    from spark_source.options.given import access_options
+    from spark_source.options.access import AccessOptions, client_settings
+    from spark_source.options.given import parse_given
 
-    return client_settings(access_options({**with_web_port(options), "masterServers": master_servers}))
+    given = parse_given({**with_web_port(options), "masterServers": master_servers})
+    return client_settings(given.of(AccessOptions))
 
 
 def admin_of(master_servers: str, option: list[str] | None) -> Admin:
@@ -154,8 +138,8 @@ def table_at(
 ) -> OffsetsTable:
     """The table at `uri`. ConfigurationError if there is none, and for an option that is not NAME=VALUE."""
     from offsets_store import OffsetsTable
-    from offsets_store.errors import display_uri
     from spark_source.options.table_uris import limited
+    from tubeclient.printable import display_uri
 
     options = limited(uri, pairs("--storage-option", storage_options))
     table = OffsetsTable(uri, options, client_version=client_version)

@@ -11,11 +11,9 @@ import typer
 
 from tubeclient.errors import ConfigurationError, NoMessageTime
 from tubeclient.keys import INDEX_ENTRY_BYTES, PartitionKey
-from tubeclient_cli.common.terminal import ExitCode
+from tubeclient_cli.common.terminal import ExitCode, one_line, table_console
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from spark_source.offsets.offset_spec import OffsetSpec
     from tubeclient.keys import StoreBounds, StoreKey
     from tubeclient.metadata import ClusterView
@@ -125,10 +123,13 @@ def ask(question: str, *, yes: bool) -> None:
         raise typer.Exit(ExitCode.FAILED)
 
 
-def print_moves(console: Console, group: str, moves: Sequence[PositionMove], *, dry_run: bool) -> None:
-    """The moves as a table; a line if nothing moves."""
+def print_moves(group: str, moves: Sequence[PositionMove], warnings: Sequence[str], *, dry_run: bool) -> None:
+    """The warnings, and the moves as a table; a line if nothing moves."""
     from tubeclient_cli.common.tables import print_rows
 
+    for warning in warnings:
+        typer.echo(one_line(f"warning: {warning}"))
+    console = table_console()
     rows = [move.row() for move in moves]
     if not rows:
         console.print(f"{group} has these positions already, nothing moves", soft_wrap=True)

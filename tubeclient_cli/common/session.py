@@ -1,4 +1,4 @@
-"""The SparkSession of a command, with Delta."""
+"""The SparkSession of a command, with Delta; for one piece of work, its output is in a file."""
 
 from __future__ import annotations
 
@@ -9,12 +9,13 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
 from spark_source.session import (
+    STARTING_SPARK,
     asks_for_connect,
     check_spark,
     has_delta,
@@ -23,17 +24,16 @@ from spark_source.session import (
     session_builder,
     start_jvm,
 )
+from spark_source.spark_log import SparkLog, start_failure
 from spark_source.stream.planner_process import java_parent
+from tubeclient.conditions import said
 from tubeclient.errors import ConfigurationError
-from tubeclient.extras import brought_by
+from tubeclient_cli.common.terminal import Unreachable, tell
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from spark_source.spark_log import SparkLog
-
-__all__ = ["end_after_jvm", "end_session", "has_ended", "hush_py4j", "make_session"]
-
+__all__ = ["has_ended", "hush_py4j", "make_session", "on_spark"]
 
 _POLL_SECONDS = 0.1
 _CONNECT_SECONDS = 5.0
@@ -46,6 +46,45 @@ _TELL_SECONDS = 1.0
 _FAILED: Final = 1
 
 
+@contextlib.contextmanager
+def on_spark(
+    name: str,
+    master: str | None,
+    confs: Mapping[str, str],
+    *,
+    with_avro: bool = False,
+    say: Callable[[str], object] = tell,
+    verbose: bool = False,
+    stop: threading.Event | None = None,
+) -> Iterator[SparkSession]:
+    """The session of `make_session`, which ends with the block; `say` tells that it starts. Unreachable if it does not.
+
+    After an error, unless `stop` is set, the file of Spark's output is left, and named; with `verbose` there is none.
+    """
+    from tubeclient_ingest.spark_errors import failure, spark_errors
+
+    errors = spark_errors()
+    say(STARTING_SPARK)
+    with contextlib.ExitStack() as stack:
+        log = None if verbose else stack.enter_context(SparkLog())
+        try:
+            try:
+                spark = make_session(name, master, confs, log, with_avro=with_avro)
+            except errors as error:
+                why = start_failure(log.text()) if log is not None else None
+                found = failure(why or str(error))
+                raise Unreachable(said(found), found.condition) from None
+            try:
+                yield spark
+            finally:
+                end_session(spark)
+        except Exception:
+            if log is not None and not (stop is not None and stop.is_set()):
+                log.keep()
+                tell(f"Spark's output is in {log.path}")
+            raise
+
+
 def make_session(
     app_name: str, master: str | None, confs: Mapping[str, str], log: SparkLog | None = None, *, with_avro: bool = False
 ) -> SparkSession:
@@ -56,8 +95,7 @@ def make_session(
     conf/spark-defaults.conf does. With `log` the output of a new JVM goes there. `with_avro` brings Spark's
     package for Avro. Raises ConfigurationError if Spark is too old or lacks Delta's jars; MissingPackage.
     """
-    with brought_by("spark"):
-        import pyspark
+    import pyspark
 
     check_spark(pyspark.__version__)
     if asks_for_connect(master or confs.get("spark.master"), confs) is not None:

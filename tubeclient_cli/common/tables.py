@@ -14,12 +14,10 @@ from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
-from tubeclient_cli.common.terminal import printable
+from tubeclient.printable import printable
 
 if TYPE_CHECKING:
     from tubeclient.keys import PartitionKey
-
-__all__ = ["PlainConsole", "beyond_end", "print_rows", "spans", "time_text"]
 
 _NO_LIMIT: Final = 100_000
 

@@ -17,39 +17,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from tubeclient.printable import counted, printable, without_passwords
+from tubeclient.printable import printable, without_passwords
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from tubeclient.names import GroupName
-
-__all__ = [
-    "EXIT_CODES",
-    "AsJson",
-    "ExitCode",
-    "FurtherOptions",
-    "Program",
-    "SparkConf",
-    "SparkMaster",
-    "StorageOptions",
-    "TimeZone",
-    "Unreachable",
-    "clear_errors",
-    "counted",
-    "exit_code",
-    "exit_code_of",
-    "named_group",
-    "one_line",
-    "plain_help",
-    "print_json",
-    "printable",
-    "script_app",
-    "stop_on_signals",
-    "table_console",
-    "tell",
-    "until_interrupted",
-]
 
 
 class ExitCode(IntEnum):

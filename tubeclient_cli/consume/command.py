@@ -11,8 +11,6 @@ from tubeclient.errors import ConfigurationError
 from tubeclient_cli.common.cluster import Masters, further_options, settings_of
 from tubeclient_cli.common.terminal import FurtherOptions, TimeZone, clear_errors, tell
 
-__all__ = ["consume"]
-
 
 def consume(
     topic: Annotated[str, typer.Argument(metavar="TOPIC", help="The topic to read.", show_default=False)],
@@ -77,9 +75,10 @@ def consume(
       tubeclient consume clicks --json --max-messages 5 --master-servers 10.0.0.1
     """
     with clear_errors("consume"):
+        from tubeclient.printable import counted
         from tubeclient.wire.message_time import zone_named
         from tubeclient_cli.common.places import parse_place
-        from tubeclient_cli.common.terminal import counted, until_interrupted
+        from tubeclient_cli.common.terminal import until_interrupted
         from tubeclient_cli.consume.reading import Output, Wanted, decoder_of, read_topic
 
         zone = zone_named(time_zone)

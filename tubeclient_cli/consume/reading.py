@@ -16,11 +16,11 @@ from tubeclient.keys import INDEX_ENTRY_BYTES, OffsetRange, PartitionKey, StoreB
 from tubeclient.metadata import ClusterView
 from tubeclient.names import reader_groups_of, topic_name
 from tubeclient.positions.offset_lookup import OffsetLookup
+from tubeclient.printable import printable
 from tubeclient.range_reader import RangeReader, WantedRange
 from tubeclient.settings import ClientSettings
 from tubeclient_cli.common.cluster import no_topic, topics_known
 from tubeclient_cli.common.places import moves_to
-from tubeclient_cli.common.terminal import printable
 
 if TYPE_CHECKING:
     from datetime import tzinfo
@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from tubeclient.flows.read_range import Pack
     from tubeclient.inlong import Record, RecordDecoder
     from tubeclient.wire.messages import Message
-
-__all__ = ["Output", "Wanted", "decoder_of", "read_topic"]
 
 _GROUPS: Final = reader_groups_of("tubeclient_consume")
 _LOOK_SECONDS: Final = 1.0

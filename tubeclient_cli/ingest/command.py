@@ -31,8 +31,6 @@ from tubeclient_ingest.settings import IngestSettings
 if TYPE_CHECKING:
     from tubeclient_cli.ingest.output import Output
 
-__all__ = ["ingest"]
-
 _TYPES: Final = {"bool": bool | None, "int": int | None, "tuple": list[str] | None, "Mapping": list[str] | None}
 """What the command line has for a field's type; a text for all others."""
 _FLAGS: Final = {
@@ -175,8 +173,7 @@ def _ingest(
 
     from offsets_store import OffsetsTableError
     from spark_source.options.given import parse_options
-    from tubeclient_cli.common.session import has_ended, hush_py4j
-    from tubeclient_cli.ingest.on_spark import on_spark
+    from tubeclient_cli.common.session import has_ended, hush_py4j, on_spark
 
     stop = threading.Event()
     stop_on_signals(stop, "stopping, once Spark is up")

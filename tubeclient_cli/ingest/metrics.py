@@ -15,9 +15,6 @@ from tubeclient.extras import brought_by
 from tubeclient_cli.common.cluster import check_address
 from tubeclient_ingest.run import Event, Looked, Round
 
-__all__ = ["QUERY_METRICS", "serve_metrics"]
-
-
 _BATCH_SECONDS: Final = (0.5, 1, 2.5, 5, 10, 20, 30, 60, 120, 300, 600, 1800)
 
 

@@ -15,8 +15,6 @@ from tubeclient_ingest.group_settings import REST
 from tubeclient_ingest.run import Begins, Event, IngestSummary, Reading, Round
 from tubeclient_ingest.stream import LeftBehind, ToRest
 
-__all__ = ["Output", "print_error", "summary_line"]
-
 _EVERY_SECONDS = 5.0
 """Rounds are often shorter, and people need no line for each."""
 

@@ -23,7 +23,6 @@ from tubeclient_cli.common.terminal import (
     TimeZone,
     clear_errors,
     named_group,
-    one_line,
     print_json,
     table_console,
     tell,
@@ -36,7 +35,6 @@ offsets_app = typer.Typer(
     help="Show how far groups have read, in an offsets table, and move them there. For the positions that brokers keep "
     "there is `tubeclient groups`.",
     no_args_is_help=True,
-    pretty_exceptions_show_locals=False,
 )
 
 _Table = Annotated[str, typer.Option(metavar="PATH", help="The Delta table that keeps the groups' positions.")]
@@ -243,9 +241,7 @@ def reset(
         with brokers_of(master_servers, key, option) as brokers:
             plan = plan_of(table, key, brokers, to, time_zone)
             if not json:
-                for warning in plan.warnings:
-                    typer.echo(one_line(f"warning: {warning}"))
-                print_moves(table_console(), str(key), plan.to.moves, dry_run=dry_run)
+                print_moves(str(key), plan.to.moves, plan.warnings, dry_run=dry_run)
             changed = plan.changes and not dry_run
             if changed:
                 apply(plan, table, key, brokers, lambda: ask("Reset the group?", yes=yes), force=force)

@@ -18,11 +18,9 @@ from tubeclient.admin.broker_webs import own_web
 from tubeclient.keys import INDEX_ENTRY_BYTES, StoreBounds, StoreKey, rows_behind
 from tubeclient.metadata import ClusterView
 from tubeclient.positions.offset_lookup import OffsetLookup
+from tubeclient.printable import counted
 from tubeclient_cli.common.cluster import further_options, with_web_port
 from tubeclient_cli.common.tables import beyond_end, print_rows, time_text
-from tubeclient_cli.common.terminal import counted
-
-__all__ = ["Brokers", "brokers_of", "print_progress", "progress_json"]
 
 _FLAGS = {"offsetstable": "--offsets-table", "subscribepattern": "--topic-pattern", "messagetimezone": "--time-zone"}
 
@@ -45,7 +43,7 @@ class Brokers:
     @cached_property
     def view(self) -> ClusterView:
         """The existing partitions."""
-        return TubeCluster(self._settings, self._options).fetch_view()
+        return TubeCluster(self._options).fetch_view()
 
     @cached_property
     def bounds(self) -> Mapping[StoreKey, StoreBounds]:

@@ -12,8 +12,6 @@ from tubeclient.wire.message_time import zone_named
 from tubeclient_cli.common.places import Moves, moves_to, parse_place
 from tubeclient_cli.offsets.lag import Brokers
 
-__all__ = ["Plan", "apply", "choose_key", "plan_of"]
-
 
 def choose_key(
     kept: Sequence[GroupProgress], consumer_group: str, topics: Sequence[str], pattern: str | None

@@ -12,8 +12,6 @@ from tubeclient.errors import ConfigurationError
 from tubeclient_cli.common.cluster import Masters, further_options, pairs, settings_of, topics_known
 from tubeclient_cli.common.terminal import ExitCode, FurtherOptions, TimeZone, clear_errors, exit_code, tell
 
-__all__ = ["produce"]
-
 
 def produce(
     topic: Annotated[str, typer.Argument(metavar="TOPIC", help="The topic to send to.", show_default=False)],

@@ -14,15 +14,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tubeclient.conditions import said
 from tubeclient.errors import ConfigurationError, TubeError
+from tubeclient.printable import counted
 from tubeclient.producing.outgoing import OutgoingMessage
-from tubeclient_cli.common.terminal import ExitCode, counted, exit_code
+from tubeclient_cli.common.terminal import ExitCode, exit_code
 
 if TYPE_CHECKING:
     from datetime import tzinfo
 
     from tubeclient.producing.producer import Producer, SendResult
-
-__all__ = ["Parse", "Sending", "parser_of"]
 
 Parse = Callable[[bytes], OutgoingMessage]
 """A line without its end to a message. ConfigurationError says what is wrong with it."""

@@ -13,7 +13,6 @@ from typer.testing import CliRunner
 from embedded_tubemq import EmbeddedTubeMQ
 from offsets_store import GroupKey, OffsetsTable
 from spark_source.cluster.cluster import TubeCluster
-from spark_source.options.access import client_settings
 from spark_source.options.given import parse_options
 from spark_source.progress.progress_table import ProgressTable
 from spark_source.stream.planner import StreamPlanner
@@ -45,7 +44,7 @@ class Bench:
     def query(self, starting: str, **more: str) -> StreamPlanner:
         given = self._feed.options(GROUP, startingOffsets=starting, offsetsTable=self.table, **more)
         options = parse_options({name: str(value) for name, value in given.items()})
-        return StreamPlanner(options, TubeCluster(client_settings(options), options), ProgressTable(options))
+        return StreamPlanner(options, TubeCluster(options), ProgressTable(options))
 
     def begins(self, starting: str, **more: str) -> int:
         query = self.query(starting, **more)
