@@ -14,7 +14,7 @@ from tubeclient.keys import PartitionKey
 from tubeclient.printable import counted
 from tubeclient_ingest.history import SinkState, TakenOut
 from tubeclient_ingest.record import SinkRecord
-from tubeclient_ingest.settings import GROUP, TARGET
+from tubeclient_ingest.settings import TARGET
 
 BEGIN_ANEW: Final = (
     "If its brokers lost their newest messages, go on with --option failOnDataLoss=false. If a topic was deleted and "
@@ -26,6 +26,14 @@ _SAY_WHERE: Final = (
     "Say where to begin, once: begin each topic anew (--begin-anew TOPIC, or Ingest.begin_anew), with offsets of"
     " partitions as JSON as starting-offsets"
 )
+_OF_GROUP: Final = "; or with group, if the table has all rows before the group's position in the offsets table"
+OF_COUNTS: Final = (
+    "Begin each topic anew, once (--begin-anew TOPIC, or Ingest.begin_anew), with starting-offsets earliest: the tables"
+    " of streams say themselves where their rows end, and only counts come again"
+)
+"""Advice for a counts table that does not say where the group's rows end."""
+OF_STREAM: Final = "Give starting-offsets target, once, if nobody put it back or took rows out of it"
+"""Advice for such a stream's table: the counts table says where its rows end."""
 
 
 class UnknownRows(ConfigurationError):
@@ -60,22 +68,25 @@ def named(record: SinkRecord) -> str:
     return f"commit {record.sequence} of run {record.run_id}"
 
 
-def check_beginning(state: SinkState, where: str, consumer_group: str, chosen: str | None) -> None:
-    """Raise UnknownRows if the group may have rows in the table at `where`, their end is unknown, and the user's
-    `chosen` starting offsets do not say either. JSON does not: it may have stayed in the settings since the first run.
+def check_beginning(
+    state: SinkState, where: str, consumer_group: str, topics: Collection[str], advice: str | None = None
+) -> None:
+    """Raise UnknownRows, with `advice`, if the group may have rows of one of `topics` in the table at `where`, and
+    their end is unknown. No setting but begin-anew says it: others may have stayed since the first run.
     """
-    if state.record is not None or state.is_whole or chosen == GROUP:
+    record = state.record
+    if record is None and state.is_whole:
         return
-    why = (
-        f"{where} is a copy of another table, so the end of the rows of group {consumer_group} is unknown in it."
-        f" {_SAY_WHERE}, such as the endOffsets in the userMetadata of the version that was copied"
-        if state.is_copy
-        else f"{where} may have rows of group {consumer_group}, and its history does not say where they end: Delta "
-        f"removes it after delta.logRetentionDuration. {_SAY_WHERE}"
-    )
+    if record is not None and (record.known_from == 1 or _topics(record.ends).issuperset(topics)):
+        return
+    if state.is_copy:
+        raise UnknownRows(
+            f"{where} is a copy of another table, so the end of the rows of group {consumer_group} is unknown in it."
+            f" {_SAY_WHERE}, such as the endOffsets in the userMetadata of the version that was copied{_OF_GROUP}"
+        )
     raise UnknownRows(
-        f"{why}. Or give starting-offsets group, once, if the table has all rows before the group's position in the"
-        " offsets table"
+        f"{where} may have rows of group {consumer_group}, and its history does not say where they end: Delta"
+        f" removes it after delta.logRetentionDuration. {advice or _SAY_WHERE + _OF_GROUP}"
     )
 
 

@@ -10,6 +10,7 @@ from spark_source.offsets.offsets import Offsets
 from tubeclient.admin.inlong_audit import AuditReporter
 from tubeclient.errors import ConfigurationError
 from tubeclient.wire.audit import encode_reports
+from tubeclient_ingest.beginning import OF_COUNTS
 from tubeclient_ingest.group_settings import COUNTS, REST
 from tubeclient_ingest.group_table import GroupTable
 from tubeclient_ingest.history import SinkState
@@ -31,7 +32,7 @@ class CountsTable:
         self._table = rows.table_of(COUNTS)
         self.auditing = AuditReporter(settings.audit_proxies or "")
         self.sink = Sink(self._table, settings.consumer_group)
-        self.checkpoint = GroupTable(self, settings, masters, run_id)
+        self.checkpoint = GroupTable(self, settings, masters, run_id, OF_COUNTS)
 
     def open(self, *, create: bool) -> None:
         """Make the table if it is missing; without `create` that is a ConfigurationError."""

@@ -117,7 +117,7 @@ def fits(settings: IngestSettings, name: StreamId, *, is_alone: bool = False) ->
     places = {"target": target, "bad-records": settings.bad_records, "offsets-table": settings.offsets_table}
     with suppress(ConfigurationError):
         check_folders(places, places)
-        return not (settings.key and name.endswith("_deletes"))
+        return not (settings.key and target.rstrip("`/").endswith("_deletes"))
     return False
 
 

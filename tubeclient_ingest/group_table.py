@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from spark_source.offsets.offsets import Offsets
-from tubeclient_ingest.beginning import check_beginning, check_cluster, named, overtaken, trusted
+from tubeclient_ingest.beginning import OF_STREAM, check_beginning, check_cluster, named, overtaken, trusted
 from tubeclient_ingest.history import LATE, SinkState
 from tubeclient_ingest.record import Count, Reached, SinkRecord
 from tubeclient_ingest.settings import GROUP, TARGET, IngestSettings
@@ -34,8 +34,15 @@ class GroupTable:
     """A table for one run. Its methods raise Spark's errors, OvertakenRun, UnknownRows."""
 
     def __init__(
-        self, writer: Writer | CountsTable, settings: IngestSettings, masters: tuple[str, ...], run_id: str
+        self,
+        writer: Writer | CountsTable,
+        settings: IngestSettings,
+        masters: tuple[str, ...],
+        run_id: str,
+        advice: str | None = None,
     ) -> None:
+        """`advice` is for a table of a group that does not say where its rows end."""
+        self._advice = advice
         self._writer, self._settings, self._masters, self._run_id = writer, settings, masters, run_id
         self._chosen: str | None = None
         self._looked_at = 0.0
@@ -50,8 +57,9 @@ class GroupTable:
         found = self.look()
         group = self._settings.consumer_group
         check_cluster(found, self.where, self._masters, self._settings.former_master_servers)
-        if not set(self._settings.topics).issubset(begin_anew):
-            check_beginning(found, self.where, group, chosen)
+        topics = set(self._settings.topics).difference(begin_anew)
+        if topics and not (self._advice == OF_STREAM and chosen == TARGET):
+            check_beginning(found, self.where, group, topics, self._advice)
         self.state = trusted(found.without_topics(begin_anew), self.where, group, chosen)
         return not self.is_known or (found.taken_out is not None and found.taken_out.everything)
 

@@ -169,6 +169,7 @@ class Run:
                 planner.complete(start)
                 if not (begin_anew or done):
                     self._rounds(planner, options, start, stop)
+                if not begin_anew:
                     self.tables.end()
                 return
             self.tables.open(create=False)

@@ -17,7 +17,7 @@ from spark_source.offsets.offsets import Offsets
 from tubeclient.conditions import said
 from tubeclient.errors import ConfigurationError, DataLoss
 from tubeclient.printable import counted
-from tubeclient_ingest.beginning import OvertakenRun
+from tubeclient_ingest.beginning import OF_STREAM, OvertakenRun
 from tubeclient_ingest.counts_table import CountsTable
 from tubeclient_ingest.definitions import Definitions
 from tubeclient_ingest.group_settings import REST, StreamId, takes
@@ -114,9 +114,8 @@ class StreamTables:
         return lowest(self.ends.levels())
 
     def _is_undefined(self, name: StreamId, reached: Reached) -> bool:
-        if name == REST or reached.number > 0 or reached.ends is not None:
-            return False  # it has rows of its own, or lacks some that the rest has not either: so it stays behind
-        return not self._definitions.defines(name, before=reached != WITH_REST)
+        # One that had a table, or lacks rows that the rest has not either, stays behind.
+        return name != REST and reached == WITH_REST and not self._definitions.defines(name, before=False)
 
     def begun(self, start: Offsets, *, is_accepted: bool) -> None:
         state, streams = self.checkpoint.state, self._streams.values()
@@ -144,11 +143,17 @@ class StreamTables:
         self, name: StreamId, reached: Reached | None, begin_anew: Collection[str] = (), *, create: bool = True
     ) -> Stream:
         """A stream with its table, which is made if it is missing and `create` allows it; or left behind."""
+
+        def in_others(at: Offsets | None) -> Offsets | None:
+            return at and at.without({key for key in at if key.topic in begin_anew})
+
+        if reached is not None:
+            reached = reached._replace(ends=in_others(reached.ends), since=in_others(reached.since))
         number, ends, since = reached or WITH_REST
         one = Stream(name, self.ends.others if ends is None else ends, number, max(number, 0), since)
         try:
             if number < 0 and name != REST:
-                one.since = self._in_rest(name, reached)
+                one.since = in_others(self._in_rest(name, reached))
                 one.ends = self.ends.others if one.since is None else one.since
             one.number = one.counted
             if not takes(self._settings, name):
@@ -161,7 +166,7 @@ class StreamTables:
             now = settings.table_properties.get(PROPERTY)
             if now is not None and writer.detail.properties.get(PROPERTY) != now:
                 self._rows.table_of(name).set_property(PROPERTY, now)
-            table = GroupTable(writer, settings, self._masters, self._run_id)
+            table = GroupTable(writer, settings, self._masters, self._run_id, OF_STREAM)
             one.is_accepted = table.begin(self._chosen, begin_anew)
             state = table.state
             # If nobody knows where its rows end, the user said that it has what the counts table says.
@@ -170,8 +175,6 @@ class StreamTables:
                 # A table that is gone, or was put back to before its first rows, is filled from its beginning.
                 ends = one.since if counts_as == 0 and one.since is not None else state.ends
                 one.ends = ends_of(counts_as, ends, reached, self.ends.others)
-            if begin_anew and one.ends is not self.ends.others:
-                one.ends = one.ends.without({key for key in one.ends if key.topic in begin_anew})
             one.number, one.table = table.number, table
         except _FATAL:
             raise
@@ -215,10 +218,12 @@ class StreamTables:
             counts = self._counted(frame, start, end)
             new = self._at_once(lambda name: self._opened(name, None), sorted(counts.keys() - self._streams.keys()))
             self._streams.update((one.name, one) for one in new)
-            # A run that died has made its table, and the counts table does not know it.
+            if new:
+                # Before its first rows: whoever has no definition of the stream is to know that it has a table.
+                self._commit()
+            # A run that died has made its table, and the counts table did not know it.
             others = [one.ends for one in new if one.takes_part and one.ends != self.ends.others]
             if any(ends.get(key, 0) < at for ends in others for key, at in start.items()):
-                self._commit()
                 raise PutBack
             if others:
                 return None

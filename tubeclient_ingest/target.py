@@ -178,8 +178,11 @@ def writing_confs(record: SinkRecord | None = None) -> dict[str, str | None]:
     said: tuple[str | None, ...] = (None, None, None)
     if record is not None:
         said = record.transaction_id, str(record.sequence), record.to_json()
-    names = ("write.txnAppId", "write.txnVersion", "commitInfo.userMetadata", "schema.autoMerge.enabled")
-    return {f"spark.databricks.delta.{name}": value for name, value in zip(names, (*said, "false"), strict=True)}
+    names = ("write.txnAppId", "write.txnVersion", "commitInfo.userMetadata")
+    named = {f"spark.databricks.delta.{name}": value for name, value in zip(names, said, strict=True)}
+    # A table may be read as it was before others wrote.
+    fixed = {"schema.autoMerge.enabled": "false", "stalenessLimit": "0"}
+    return named | {f"spark.databricks.delta.{name}": value for name, value in fixed.items()}
 
 
 def _type(kind: DataType) -> str:

@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 __all__ = ["Counted", "Retried", "TooManyBadRecords", "Writer", "goes_on_from", "kept", "minute_of"]
 
 DATA_TIME: Final = "dataTime"
+_LAST_MS: Final = 253_402_300_799_999
+"""The end of the year 9999."""
 _TRIES: Final = 3
 """How often a round may be overtaken by retries of bad records, and how often a retry is begun."""
 
@@ -348,8 +350,9 @@ def _count(parsed: DataFrame, *, by_minute: bool = False) -> Counted:
 
 
 def minute_of() -> Column:
-    """The beginning of the minute of the records' data time, in ms since 1970; null without one."""
+    """The beginning of the minute of the records' data time, in ms since 1970; null without one, or if no clock of
+    Python's shows it: the sender chooses it."""
     from pyspark.sql import functions as F
 
     ms = F.unix_millis(F.col(DATA_TIME))
-    return (ms - F.pmod(ms, F.lit(60_000))).alias("minute")
+    return F.when(ms.between(0, _LAST_MS), ms - F.pmod(ms, F.lit(60_000))).alias("minute")
