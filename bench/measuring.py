@@ -47,8 +47,8 @@ read or write the right messages.
 COST: Final = "CPU s for a million"
 _LAST: Final = 3
 _FLAT_WITHIN: Final = 0.05
-_LONGEST_SECONDS: Final = 240.0
-"""After which a measurement begins no further round."""
+_LONGEST_SECONDS: Final = 180.0
+"""After which, and six rounds, a measurement begins no further one."""
 
 
 def is_flat(values: Sequence[float]) -> bool:
@@ -95,7 +95,7 @@ class Results:
 
     def take_turns(self, what: str, sides: Mapping[str, Side]) -> None:
         """Let each side measure once a round, so that other work on the machine disturbs all alike. Rounds go on until
-        all sides are flat, there were as many as there may be, or four minutes are over.
+        all sides are flat, there were as many as there may be, or three minutes and six rounds are over.
         """
         found: dict[tuple[str, str], list[float]] = {}
         warm: dict[str, list[float]] = {who: [] for who in sides}
@@ -113,7 +113,7 @@ class Results:
                 warm[who].append([*figures.values()][-1])
                 shown.append(f"{who} {' '.join(map(_shown, figures.values()))}")
             self._say(f"{what}, round {number}: {'; '.join(shown)}")
-            if all(map(is_flat, warm.values())) or time.monotonic() >= end:
+            if all(map(is_flat, warm.values())) or (number >= 2 * _LAST and time.monotonic() >= end):
                 break
         for unit in dict.fromkeys(unit for unit, _ in found):
             for (of_unit, who), values in found.items():
