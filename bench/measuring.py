@@ -47,7 +47,7 @@ read or write the right messages.
 COST: Final = "CPU s for a million"
 _LAST: Final = 3
 _FLAT_WITHIN: Final = 0.05
-_LONGEST_SECONDS: Final = 180.0
+_LONGEST_SECONDS: Final = 150.0
 """After which, and six rounds, a measurement begins no further one."""
 
 
@@ -95,7 +95,7 @@ class Results:
 
     def take_turns(self, what: str, sides: Mapping[str, Side]) -> None:
         """Let each side measure once a round, so that other work on the machine disturbs all alike. Rounds go on until
-        all sides are flat, there were as many as there may be, or three minutes and six rounds are over.
+        all sides are flat, there were as many as there may be, or six rounds and 150 s are over.
         """
         found: dict[tuple[str, str], list[float]] = {}
         warm: dict[str, list[float]] = {who: [] for who in sides}
