@@ -1,8 +1,8 @@
 """All measurements side by side on this machine, in one run: `make bench`.
 
 The run starts Apache TubeMQ 2.4.0, Apache Kafka 3.9.1, Java's client and one Spark session (local[2]), and fills the
-topics. In each group all sides take turns, round by round, until all are warm: a side is when the median of its last
-three rounds is within 5 % of that of the three before. Compare only figures of one run, because servers, readers and
+topics. In each group all sides warm up until they are flat: the median of a side's last three rounds is within 5 % of
+that of the three before. Then three rounds of all count. Compare only figures of one run, because servers, readers and
 everything else on the machine share its cores. A whole run writes its table into docs/performance.md.
 
 The exit code is 0 if every side read and wrote the right messages, at any speed; 1 if a measurement failed.
@@ -48,8 +48,8 @@ _PAGE: Final = _ROOT / "docs" / "performance.md"
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the benchmark."""
     options = _parser().parse_args(arguments)
-    if not 0 < options.scale <= 1 or options.rounds < 1:
-        raise SystemExit("--scale must be above 0 and at most 1, --rounds 1 or more")
+    if not 0 < options.scale <= 1 or options.warm_ups < 0:
+        raise SystemExit("--scale must be above 0 and at most 1, --warm-ups 0 or more")
     # Spark's Python workers are to be this very Python, and find the floor's module.
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     os.environ["PYTHONPATH"] = os.pathsep.join([str(_ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
@@ -60,7 +60,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         tempfile.TemporaryDirectory(prefix="tubeclient-bench-", ignore_cleanup_errors=True) as folder,
         Stage(Path(folder), options.scale) as stage,
     ):
-        results = Results(options.rounds, options.scale, stage.say)
+        results = Results(options.warm_ups, options.scale, stage.say)
         for name in options.only or GROUPS:
             stage.say(f"--- {name}, load {os.getloadavg()[0]:.1f}")
             try:
@@ -83,7 +83,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m bench", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--rounds", type=int, default=15, metavar="N", help="of a measurement, at most (%(default)s)")
+    parser.add_argument("--warm-ups", type=int, default=20, metavar="N", help="at most, of a side (%(default)s)")
     parser.add_argument(
         "--scale", type=float, default=1.0, metavar="FRACTION", help="of all messages, for trying out (%(default)s)"
     )

@@ -47,8 +47,8 @@ read or write the right messages.
 COST: Final = "CPU s for a million"
 _LAST: Final = 3
 _FLAT_WITHIN: Final = 0.05
-_LONGEST_SECONDS: Final = 240.0
-"""After which a measurement begins no further round."""
+_LONGEST_SECONDS: Final = 150.0
+"""Of warming up."""
 
 
 def is_flat(values: Sequence[float]) -> bool:
@@ -83,8 +83,8 @@ class Figure(NamedTuple):
 class Results:
     """The figures of a run. The first side of each measurement is the one that the others are compared with."""
 
-    def __init__(self, most_rounds: int, scale: float, say: Callable[[str], None] = print) -> None:
-        self.most_rounds, self.scale = most_rounds, scale
+    def __init__(self, most_warm_ups: int, scale: float, say: Callable[[str], None] = print) -> None:
+        self.most_warm_ups, self.scale = most_warm_ups, scale
         self.figures: list[Figure] = []
         self._say = say
         self._load_before = os.getloadavg()[0]
@@ -94,27 +94,35 @@ class Results:
         self.figures.append(Figure(what, who, unit, tuple(values)))
 
     def take_turns(self, what: str, sides: Mapping[str, Side]) -> None:
-        """Let each side measure once a round, so that other work on the machine disturbs all alike. Rounds go on until
-        all sides are flat, there were as many as there may be, or four minutes are over.
+        """Warm up by rounds of those sides that are not flat yet, until all are, there were as many as may be, or
+        150 s are over. Then come three rounds of all sides, which count. In a round sides take turns, so that other
+        work on the machine disturbs all alike.
         """
         found: dict[tuple[str, str], list[float]] = {}
         warm: dict[str, list[float]] = {who: [] for who in sides}
-        end = time.monotonic() + _LONGEST_SECONDS
-        for number in range(1, self.most_rounds + 1):
+
+        def round_of(some: Sequence[str], title: str) -> None:
             shown: list[str] = []
-            for who, measure in sides.items():
+            for who in some:
                 try:
-                    figures = measure()
+                    figures = sides[who]()
                 except Exception as error:
-                    error.add_note(f"while measuring {what}: {who}, round {number}")
+                    error.add_note(f"while measuring {what}: {who}, {title}")
                     raise
                 for unit, value in figures.items():
                     found.setdefault((unit, who), []).append(value)
                 warm[who].append([*figures.values()][-1])
                 shown.append(f"{who} {' '.join(map(_shown, figures.values()))}")
-            self._say(f"{what}, round {number}: {'; '.join(shown)}")
-            if all(map(is_flat, warm.values())) or time.monotonic() >= end:
+            self._say(f"{what}, {title}: {'; '.join(shown)}")
+
+        end = time.monotonic() + _LONGEST_SECONDS
+        for number in range(1, self.most_warm_ups + 1):
+            cold = [who for who in sides if not is_flat(warm[who])]
+            if not cold or time.monotonic() >= end:
                 break
+            round_of(cold, f"warm-up {number}")
+        for number in range(1, _LAST + 1):
+            round_of([*sides], f"round {number}")
         for unit in dict.fromkeys(unit for unit, _ in found):
             for (of_unit, who), values in found.items():
                 if of_unit == unit:

@@ -28,7 +28,7 @@ __all__ = ["arrivals", "arrived_ms", "measure_first_row", "measure_latency"]
 
 _START: Final = Workload("8 000 x 100 bytes", 8_000, 100)
 _ROW_SECONDS: Final = 60.0
-_COUNTED_SECONDS, _WARM_UP_SECONDS = 6.0, 2.0
+_COUNTED_SECONDS, _WARM_UP_SECONDS = 5.0, 2.0
 _SEND_EACH: Final = 0.05
 _OURS, _KAFKA, _FLOOR = "our source", "Spark's Kafka source", "the floor, a source of ten lines"
 Send = Callable[[bytes], object]

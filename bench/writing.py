@@ -73,10 +73,10 @@ def measure_writing(stage: Stage, results: Results) -> None:
             lambda: java.write(work.messages, work.body_bytes),
         ]
         results.take_turns(f"writing {_WORK.title}", dict(zip(names, sides, strict=True)))
-    rounds = len(results.figures[-1].values)
+    rounds = {one.who: len(one.values) for one in results.figures}
     for name, topic in topics.items():
         numbers = [number % DIFFERENT_BODIES if topic == of_java else number for number in range(work.messages)]
-        _check(stage, name, topic, Numbers.of(numbers, work.body_bytes, rounds))
+        _check(stage, name, topic, Numbers.of(numbers, work.body_bytes, rounds[name]))
 
 
 def _check(stage: Stage, name: str, topic: str, wanted: Numbers) -> None:

@@ -36,17 +36,17 @@ def test_one_odd_round_is_no_trend() -> None:
     assert is_flat((1.0, 1.0, 1.01, 1.0, 1.6, 0.99))
 
 
-def test_rounds_go_on_until_all_sides_are_flat_and_the_last_three_count() -> None:
-    results = Results(15, 1.0, lambda _: None)
+def test_a_side_warms_up_until_it_is_flat_and_three_rounds_of_all_count() -> None:
+    results = Results(20, 1.0, lambda _: None)
     results.take_turns("reading", {"ours": side(1.0), "peer": side(*WARMING_UP)})
     ours, peer = (one for one in results.figures if one.unit == COST)
-    assert len(ours.values) == len(peer.values) == 12
-    assert (peer.median, peer.flat) == (1.17, "yes")
-    assert "| reading | peer | CPU s for a million | 1.17 | 1.17 | yes | 3.20, 2.00" in results.markdown()
+    assert (len(ours.values), len(peer.values)) == (6 + 3, 12 + 3)
+    assert (peer.median, peer.flat) == (1.16, "yes")
+    assert "| reading | peer | CPU s for a million | 1.16 | 1.16 | yes | 3.20, 2.00" in results.markdown()
 
 
-def test_a_side_that_is_not_flat_when_the_rounds_end_is_shown_so() -> None:
-    results = Results(8, 1.0, lambda _: None)
+def test_a_side_that_is_not_flat_in_the_end_is_shown_so() -> None:
+    results = Results(5, 1.0, lambda _: None)
     results.take_turns("reading", {"ours": side(1.0), "peer": side(*WARMING_UP)})
     assert [one.flat for one in results.figures if one.unit == COST] == ["yes", "no"]
 
