@@ -24,7 +24,15 @@ from tubeclient.keys import StoreKey as StoreKey
 from tubeclient.keys import TopicLayout as TopicLayout
 
 if TYPE_CHECKING:
-    from tubeclient.admin import *  # noqa: F403
+    from tubeclient.admin import Admin as Admin
+    from tubeclient.admin import BrokerState as BrokerState
+    from tubeclient.admin import DeployedTopic as DeployedTopic
+    from tubeclient.admin import GroupDetail as GroupDetail
+    from tubeclient.admin import GroupMember as GroupMember
+    from tubeclient.admin import GroupOffsets as GroupOffsets
+    from tubeclient.admin import GroupSummary as GroupSummary
+    from tubeclient.admin import PartitionPosition as PartitionPosition
+    from tubeclient.admin import TopicOnBroker as TopicOnBroker
     from tubeclient.assignment import assign as assign
     from tubeclient.consumers.consumer import ClientBalanceConsumer as ClientBalanceConsumer
     from tubeclient.consumers.group import GroupMembership as GroupMembership
@@ -40,8 +48,12 @@ if TYPE_CHECKING:
     from tubeclient.positions.offset_lookup import OffsetLook as OffsetLook
     from tubeclient.positions.offset_lookup import OffsetLookup as OffsetLookup
     from tubeclient.producing.outgoing import OutgoingMessage as OutgoingMessage
-    from tubeclient.producing.producer import *  # noqa: F403
-    from tubeclient.range_reader import *  # noqa: F403
+    from tubeclient.producing.producer import Producer as Producer
+    from tubeclient.producing.producer import SendResult as SendResult
+    from tubeclient.range_reader import LostRange as LostRange
+    from tubeclient.range_reader import Pack as Pack
+    from tubeclient.range_reader import RangeReader as RangeReader
+    from tubeclient.range_reader import WantedRange as WantedRange
     from tubeclient.settings import ClientSettings as ClientSettings
     from tubeclient.settings import Credentials as Credentials
     from tubeclient.settings import TlsSettings as TlsSettings
