@@ -42,7 +42,7 @@ def test_dead_and_standby_masters_are_passed_over(
     topics, web_port = [TopicConfig("elsewhere")], settings.master_web_port
     with EmbeddedTubeMQ(tmp_path / "other", topics, host=OTHER, master_web_port=web_port):
         assert admin_of(settings, DEAD, ACTIVE, OTHER).topic_names() == ["elsewhere"]
-    with pytest.raises(TransportError, match=rf"{DEAD}:{web_port}: .*refused; .*{ACTIVE}:{web_port} failed"):
+    with pytest.raises(TransportError, match=rf"{DEAD}:{web_port} .*refused; .*{ACTIVE}:{web_port} failed"):
         admin_of(settings, DEAD, ACTIVE).topic_names()
     with pytest.raises(StandbyMaster, match=ACTIVE):
         admin_of(settings, ACTIVE).topic_names()
@@ -87,7 +87,7 @@ def test_a_master_that_never_finishes_is_given_up(settings: ClientSettings) -> N
             try:
                 assert admin_of(settings, OTHER, ACTIVE).topic_names() == TOPICS
                 with pytest.raises(
-                    TransportError, match=rf"admin_query_sub_info from http://{OTHER}.*(timed out|in time)"
+                    TransportError, match=rf"http://{OTHER}.*(timed out|in time)"
                 ):
                     admin_of(settings, OTHER).groups()
             finally:
