@@ -209,7 +209,8 @@ def test_a_table_that_was_removed_while_the_job_runs_is_not_made_by_it(bench: Be
     with pytest.raises(ConfigurationError, match=r"there is no table at .*; start the job"):
         job.awaitTermination(60)
     assert not Path(bench.settings.target).exists()
-    assert bench.rows() == 20
+    assert bench.rows() == 40
+    assert bench.repeated_or_missing() == {}
 
 
 def test_rows_that_somebody_deleted_stay_out(bench: Bench) -> None:
