@@ -86,9 +86,7 @@ def test_a_master_that_never_finishes_is_given_up(settings: ClientSettings) -> N
         with serving(OTHER, settings.master_web_port, answer):
             try:
                 assert admin_of(settings, OTHER, ACTIVE).topic_names() == TOPICS
-                with pytest.raises(
-                    TransportError, match=rf"http://{OTHER}.*(timed out|in time)"
-                ):
+                with pytest.raises(TransportError, match=rf"http://{OTHER}.*(timed out|in time)"):
                     admin_of(settings, OTHER).groups()
             finally:
                 done.set()
