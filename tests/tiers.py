@@ -139,7 +139,6 @@ MERGE: Final[Mapping[str, tuple[str, ...]]] = {
     ),
     f"{INGEST}/test_until.py": ("test_a_backfill_that_is_killed_ends_where_it_would_have[True]",),
     f"{INGEST}/test_upserts.py": (
-        "test_a_column_that_somebody_drops",
         "test_late_changes_bring_no_row_back",
         "test_the_newest_row_of_a_partition",
     ),
