@@ -27,6 +27,7 @@ LATE: Final = 100
 
 
 _OF_THE_JOB: Final = ("WRITE", "MERGE")
+"""The operations of the job's own commits."""
 
 
 class Commit(NamedTuple):
@@ -41,6 +42,7 @@ class Commit(NamedTuple):
     removes: bool = True
     """Whether it may have removed data: False if it is known that no file with data went."""
     written: datetime | None = None
+    """When; None if that is unknown."""
 
     @classmethod
     def of(cls, entry: Mapping[str, Any], where: str) -> Commit:
@@ -139,8 +141,7 @@ class SinkState:
 
     def without_topics(self, topics: Collection[str]) -> SinkState:
         """The state for a run that begins `topics` anew. What others did to the rows is no matter if these are all."""
-        forgotten = [partition for partition in self.ends if partition.topic in topics]
-        record = self.record and replace(self.record, ends=self.record.ends.without(forgotten))
+        record = self.record and replace(self.record, ends=self.record.ends.without_topics(topics))
         taken_out = self.taken_out if record and record.ends else None
         return replace(self, record=record, taken_out=taken_out)
 

@@ -49,6 +49,7 @@ if TYPE_CHECKING:
 __all__ = ["Begins", "Engine", "Event", "IngestSummary", "Looked", "Reading", "Round", "Run", "read_tasks"]
 
 _ANEW_SECONDS: Final = 86_400.0
+"""After so long a run without an end begins anew, so that tables that rest say again where their rows end."""
 _IDLE_SECONDS: Final = 0.1
 """Between two questions whether there is something new, with a trigger without a pause."""
 
@@ -192,7 +193,7 @@ class Run:
         begun_at = time.monotonic()
         while not stop.is_set():
             if interval_ms is not None and time.monotonic() - begun_at > _ANEW_SECONDS:
-                raise PutBack  # so that tables that rest say again where their rows end
+                raise PutBack
             began, began_at = time.monotonic(), datetime.now(UTC)
             if (ahead := self.tables.ends.ahead()) is not None:
                 self.tables.ends.go_back(Offsets.from_dict(planner.held(ahead.to_dict())))

@@ -145,7 +145,7 @@ class StreamTables:
         """A stream with its table, which is made if it is missing and `create` allows it; or left behind."""
 
         def in_others(at: Offsets | None) -> Offsets | None:
-            return at and at.without({key for key in at if key.topic in begin_anew})
+            return at.without_topics(begin_anew) if at is not None and begin_anew else at
 
         if reached is not None:
             reached = reached._replace(ends=in_others(reached.ends), since=in_others(reached.since))

@@ -12,6 +12,7 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from spark_source.offsets.offset_spec import LAST_MS
 from spark_source.options.source_options import SourceOptions
 from spark_source.read.schema import spark_schema
 from spark_source.typed.record_format import ARRIVAL, BAD_REASON, LINEAGE, RecordFormat, or_fail, place_of, target_rows
@@ -33,8 +34,6 @@ if TYPE_CHECKING:
 __all__ = ["Counted", "Retried", "TooManyBadRecords", "Writer", "goes_on_from", "kept", "minute_of"]
 
 DATA_TIME: Final = "dataTime"
-_LAST_MS: Final = 253_402_300_799_999
-"""The end of the year 9999."""
 _TRIES: Final = 3
 """How often a round may be overtaken by retries of bad records, and how often a retry is begun."""
 
@@ -355,4 +354,4 @@ def minute_of() -> Column:
     from pyspark.sql import functions as F
 
     ms = F.unix_millis(F.col(DATA_TIME))
-    return F.when(ms.between(0, _LAST_MS), ms - F.pmod(ms, F.lit(60_000))).alias("minute")
+    return F.when(ms.between(0, LAST_MS), ms - F.pmod(ms, F.lit(60_000))).alias("minute")

@@ -48,7 +48,7 @@ _NUMBERS: dict[int, Place] = {-2: "earliest", -1: "latest"}
 _WORDS: dict[str, Place] = {word: word for word in get_args(_Word)}
 _DEFAULT = "default"
 
-_LAST_MS: Final = 253_402_300_799_999
+LAST_MS: Final = 253_402_300_799_999
 """The end of the year 9999: larger numbers are not milliseconds."""
 
 
@@ -218,8 +218,8 @@ def resolve(
 
 def parse_timestamp(text: str, option: str) -> OffsetSpec:
     """Parse an option with one time for all partitions. Raises ConfigurationError."""
-    timestamp_ms = int(text) if text.strip().isdecimal() else _LAST_MS + 1
-    if timestamp_ms > _LAST_MS:
+    timestamp_ms = int(text) if text.strip().isdecimal() else LAST_MS + 1
+    if timestamp_ms > LAST_MS:
         raise ConfigurationError(
             f"the time {text!r} of {option} is not a number of milliseconds since 1970, as 1700000000000 is"
         )

@@ -224,6 +224,10 @@ class Offsets(Mapping[PartitionKey, int]):
         """Return these offsets without `partitions`."""
         return Offsets({key: at for key, at in self.items() if key not in partitions})
 
+    def without_topics(self, topics: Collection[str]) -> Offsets:
+        """Return these offsets without those in `topics`."""
+        return Offsets({key: at for key, at in self.items() if key.topic not in topics})
+
     def clamp(self, low: Mapping[PartitionKey, int], high: Mapping[PartitionKey, int]) -> Offsets:
         """Return these offsets raised to `low` and then lowered to `high`, for the partitions in those."""
         if not low and not high:

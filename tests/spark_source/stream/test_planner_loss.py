@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from spark_source.stream.planner import StreamPlanner
 from tests.spark_source.fakes import STORE, FakeClock, FakeCluster, as_json, in_rows, planner
 from tubeclient.errors import DataLoss
 from tubeclient.keys import StoreKey, TopicLayout
@@ -151,6 +152,17 @@ def test_a_topic_that_is_not_read_any_more_is_no_loss(reading: dict[str, Any]) -
     assert planner(cluster, **reading).latest(start, None) == as_json({"1:t:0": 10, "1:old:0": 4})
 
 
+def with_a_new_partition(
+    one: StreamPlanner, clock: FakeClock, cluster: FakeCluster
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Where an empty batch begins and ends in which a partition enters."""
+    start = as_json({"1:t:0": 10})
+    assert one.latest(start, None) is start
+    cluster.layouts = [TopicLayout("t", 1, 1, 2)]
+    clock.now += 60
+    return start, one.latest(start, None)
+
+
 @pytest.mark.parametrize("restarted", [False, True])
 def test_what_expires_before_the_first_batch_with_a_new_partition_is_a_warning(
     restarted: bool, caplog: pytest.LogCaptureFixture
@@ -158,11 +170,7 @@ def test_what_expires_before_the_first_batch_with_a_new_partition_is_a_warning(
     """It enters at its store's first offset, with an empty batch; nobody knows whether the old messages are its own."""
     clock, cluster = FakeClock(), FakeCluster(partitions=1)
     one = planner(cluster, clock)
-    start = as_json({"1:t:0": 10})
-    assert one.latest(start, None) is start
-    cluster.layouts = [TopicLayout("t", 1, 1, 2)]
-    clock.now += 60
-    entered = one.latest(start, None)
+    start, entered = with_a_new_partition(one, clock, cluster)
     assert entered == as_json({"1:t:0": 10, "1:t:1": 0})
     assert one.partitions(start, entered) == []
     cluster.rows[STORE] = (6, 12)
@@ -187,11 +195,7 @@ def test_what_expires_before_the_first_batch_with_a_new_partition_is_a_warning(
 def test_what_expires_of_a_new_partition_since_it_entered_is_a_loss() -> None:
     clock, cluster = FakeClock(), FakeCluster(partitions=1)
     one = planner(cluster, clock)
-    start = as_json({"1:t:0": 10})
-    assert one.latest(start, None) is start
-    cluster.layouts = [TopicLayout("t", 1, 1, 2)]
-    clock.now += 60
-    entered = one.latest(start, None)
+    _, entered = with_a_new_partition(one, clock, cluster)
     cluster.rows[STORE] = (11, 12)
     clock.now += 60
     with pytest.raises(DataLoss, match=r"1:t:0 should be read from 280.*and 1 more like it: 1:t:1"):
