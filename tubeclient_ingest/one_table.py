@@ -14,6 +14,8 @@ from tubeclient_ingest.writing import Writer
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+    from spark_source.typed.record_format import RecordFormat
+
 
 class Written(NamedTuple):
     """A round that is written."""
@@ -32,6 +34,8 @@ class OneTable:
 
     def __init__(self, writer: Writer, settings: IngestSettings, masters: tuple[str, ...], run_id: str) -> None:
         self.writer = writer
+        self.record_format: RecordFormat | None = writer.record_format
+        """As which all rows are read; None: each table has its own."""
         self.checkpoint = GroupTable(writer, settings, masters, run_id)
         """Its newest commit says where the group's rows end."""
         self.ends = GroupEnds()

@@ -29,7 +29,7 @@ from spark_source.read.schema import spark_schema
 from spark_source.read.task_read import read_task
 from spark_source.session_confs import SESSION_ZONE, own_session
 from spark_source.stream.planner import StreamPlanner
-from spark_source.typed.record_format import ARRIVAL, CHANGES, MEANING
+from spark_source.typed.record_format import ARRIVAL, CHANGES, PINNED, RecordFormat
 from tubeclient.keys import INDEX_ENTRY_BYTES, rows_behind
 from tubeclient_ingest.bad_records import BadRecords
 from tubeclient_ingest.beginning import of_topics, start_text, starting_offsets
@@ -45,6 +45,8 @@ from tubeclient_ingest.writing import Writer
 if TYPE_CHECKING:
     import pyarrow
     from pyspark.sql import DataFrame, SparkSession
+
+    from spark_source.typed.decoding import Decoding
 
 __all__ = ["Begins", "Engine", "Event", "IngestSummary", "Looked", "Reading", "Round", "Run", "read_tasks"]
 
@@ -213,7 +215,9 @@ class Run:
                 end = last.to_dict()
             tasks = planner.partitions(start, end)
             place = ARRIVAL if self._settings.key or self._settings.format in (None, *CHANGES) else None
-            written = self.tables.write(self._engine.rows(options, tasks, place) if tasks else None, first, last)
+            form = self.tables.record_format
+            rows = self._engine.rows(options, tasks, place, form) if tasks else None
+            written = self.tables.write(rows, first, last)
             if written is None:
                 continue
             planner.complete(end)
@@ -256,26 +260,33 @@ class Engine:
     @classmethod
     @contextmanager
     def on(cls, spark: SparkSession, settings: IngestSettings) -> Iterator[Engine]:
-        """An engine in which records mean what `settings` say, and writes say what the job says of them, whatever the
-        settings of `spark`."""
-        with own_session(spark, {**MEANING, **writing_confs(), SESSION_ZONE: settings.zone}) as own:
+        """An engine in which schemas and tables' rules mean what they say, and writes say what the job says of them,
+        whatever the settings of `spark`."""
+        with own_session(spark, {**PINNED, **writing_confs(), SESSION_ZONE: settings.zone}) as own:
             yield cls(own)
 
     @staticmethod
     def planner(options: SourceOptions) -> StreamPlanner:
         return StreamPlanner(options, TubeCluster(options), ProgressTable(options))
 
-    def rows(self, options: SourceOptions, tasks: Sequence[ReadTask], place: str | None) -> DataFrame:
+    def rows(
+        self, options: SourceOptions, tasks: Sequence[ReadTask], place: str | None, form: RecordFormat | None
+    ) -> DataFrame:
         """The rows of the tasks' ranges, with the columns of the source, and with that of `place`, as `read_task` has
-        it; each computation reads the same ones."""
+        it; of a `form` that is decoded, decoded. Each computation reads the same ones."""
         from pyspark.sql.types import LongType
+
+        from spark_source.typed.decoding import Decoding
 
         columns = spark_schema(options)
         if place is not None:
             columns = columns.add(place, LongType())
+        decoding = None
+        if form is not None and form.is_decoded:
+            decoding, columns = Decoding(form), Decoding.schema(form, columns)
         # Each partition has one number, its task's: what Spark runs again reads the same ranges.
         numbers = self.spark.range(0, len(tasks), 1, len(tasks))
-        return numbers.mapInArrow(partial(read_tasks, options.for_tasks(), tasks, place), columns)
+        return numbers.mapInArrow(partial(read_tasks, options.for_tasks(), tasks, place, decoding), columns)
 
     def tables(
         self, settings: IngestSettings, options: SourceOptions, run_id: str, tell: Callable[[Event], object]
@@ -300,9 +311,14 @@ class Engine:
 
 
 def read_tasks(
-    options: SourceOptions, tasks: Sequence[ReadTask], place: str | None, numbers: Iterator[pyarrow.RecordBatch]
+    options: SourceOptions,
+    tasks: Sequence[ReadTask],
+    place: str | None,
+    decoding: Decoding | None,
+    numbers: Iterator[pyarrow.RecordBatch],
 ) -> Iterator[pyarrow.RecordBatch]:
     """The function of a round's frame. `options` are those for tasks: without access to the offsets table."""
     for batch in numbers:
         for number in batch.column(0).to_pylist():
-            yield from passed_on(read_task(options, tasks[number], place))
+            rows = passed_on(read_task(options, tasks[number], place))
+            yield from rows if decoding is None else decoding(rows)

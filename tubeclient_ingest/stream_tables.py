@@ -71,6 +71,7 @@ class StreamTables:
         self.checkpoint = self._counts.checkpoint
         self._create = True
         self._definitions = Definitions(settings)
+        self.record_format = None
         self.ends = GroupEnds()
         self._streams = self.ends.streams
         self._unknown: set[StreamId] = set()

@@ -88,7 +88,7 @@ class Writer:
         self._target = target
         self.sink = Sink(target, settings.consumer_group, evolve=settings.evolve, last_elsewhere=self._last_elsewhere)
         self._bad_records = bad_records
-        self._format = record_format
+        self.record_format = record_format
         self._upserts: Upserts | None = None
         if record_format.keys:
             self._upserts = Upserts(
@@ -114,8 +114,8 @@ class Writer:
         source = self._spark.createDataFrame([], spark_schema(self._options))
         if self._settings.bad_records is not None:
             source = source.drop(BAD_REASON)
-        columns = columns_of(self._format, source)
-        text_of_key = ",".join(self._format.keys)
+        columns = columns_of(self.record_format, source)
+        text_of_key = ",".join(self.record_format.keys)
         detail = self.sink.detail()
         if detail is None and create:
             how = self._settings
@@ -217,9 +217,9 @@ class Writer:
         before = self._of_retry(state)
         chosen = table.to_retry(state, self.detail, self._options, reason)
         unread = table.to_retry(state, self.detail, self._options, reason, unread=True).count()
-        if not self._format.has_change:
+        if not self.record_format.has_change:
             chosen = chosen.drop(ARRIVAL)
-        with kept(self._rules.checked(self._format.parse(chosen))) as parsed:
+        with kept(self._rules.checked(self.record_format.parse(chosen))) as parsed:
             counted = _count(parsed)
             good = counted.total - counted.bad
             if good and not dry_run:
@@ -269,18 +269,18 @@ class Writer:
         table = self._bad_records
         if rows is None:
             return self.sink.append(self._nothing, record, state), Counted()
-        if not self._format.has_change:
+        if not self.record_format.has_change:
             rows = rows.drop(ARRIVAL)
         else:
             rows = _with_arrival(rows, state.numbered(record).sequence)
         if table is None:
             if self._rules.checks:
-                good = or_fail(self._rules.checked(self._format.parse(rows, keep=True)))
+                good = or_fail(self._rules.checked(self.record_format.parse(rows, keep=True)))
             else:
-                good = self._format.only_good(rows)
+                good = self.record_format.only_good(rows)
             after, others = self._commit(good, record, state)
             return after, Counted(others=others)
-        with kept(self._rules.checked(self._format.parse(rows))) as parsed:
+        with kept(self._rules.checked(self.record_format.parse(rows))) as parsed:
             counted = _count(parsed, by_minute=self.by_minute)
             most = self._settings.max_bad_records
             if most is not None and counted.bad > most:

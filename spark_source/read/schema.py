@@ -144,11 +144,27 @@ def _names_of(given: Sequence[str], there: Sequence[Column]) -> set[str]:
 
 def arrow_schema(rows: RowOptions) -> pyarrow.Schema:
     """Return the schema for Arrow, made by Spark's own converter: Spark compares each result with it."""
+    return _to_arrow(spark_schema(rows))
+
+
+def arrow_type(kind: DataType) -> pyarrow.DataType:
+    """Arrow's type of one of Spark's, as Spark takes it from tasks."""
+    return _to_arrow(StructType([StructField("one", kind)])).field(0).type
+
+
+def spark_type(kind: pyarrow.DataType) -> DataType:
+    """Spark's type of one of Arrow's."""
+    from pyspark.sql.pandas.types import from_arrow_type
+
+    return from_arrow_type(kind)
+
+
+def _to_arrow(schema: StructType) -> pyarrow.Schema:
     from pyspark.sql.pandas.types import to_arrow_schema
 
     # Before Spark 4.2 it has no time zone parameter, and timestamps are in UTC.
     zone: dict[str, Any] = {"timezone": "UTC"} if "timezone" in inspect.signature(to_arrow_schema).parameters else {}
-    return to_arrow_schema(spark_schema(rows), **zone)
+    return to_arrow_schema(schema, **zone)
 
 
 def check_schema(given: StructType, own: StructType) -> None:

@@ -8,16 +8,18 @@ more behind that.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
+from spark_source.typed.record_format import BAD_REASON, RECORD, UNREAD, VALUE
 from tubeclient.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column
-    from pyspark.sql.types import StructType
+    from pyspark.sql import Column, DataFrame
+    from pyspark.sql.types import DataType, StructType
 
 AVRO_PACKAGE: Final = "org.apache.spark:spark-avro_2.13"
+_READ: Final = "__read"
 AVRO_LIMITS: Final = " ".join(
     f"-Dorg.apache.avro.limits.{what}.maxLength=20971520" for what in ("bytes", "string", "collectionItems")
 )
@@ -42,8 +44,32 @@ def with_sum(schema: str) -> str:
     return json.dumps({"type": "record", "name": "TubeclientRecord", "fields": fields})
 
 
-def read_avro(value: Column, schema: str, options: Mapping[str, str]) -> Column:
-    """A struct of `record`, and of `sum`, for `is_whole`; `schema` is of `with_sum`."""
+def avro_read(
+    rows: DataFrame, own: list[Column], columns: StructType, schema: str, options: Mapping[str, str]
+) -> DataFrame:
+    """The columns `own` of rows of bytes, with their `RECORD`, `BAD_REASON` and `UNREAD`; `schema` is of `with_sum`."""
+    from pyspark.sql import functions as F
+
+    value, read = F.col(VALUE), F.col(_READ)
+    source = F.col(BAD_REASON) if BAD_REASON in rows.columns else F.lit(None).cast("string")
+    # As one column that Spark computes once for each row. It moves a filter on the reason below a column that is
+    # deterministic, and then reads each record again for each mention of it. The partition's number is always there,
+    # and counts as not deterministic.
+    once = F.when(F.spark_partition_id() >= 0, _from_avro(value, schema, options))
+    reason = F.coalesce(
+        source,
+        F.when(value.isNull(), "the record is null"),
+        F.when(F.length(value) == 0, "the record is empty"),
+        F.when(~read["sum"].eqNullSafe(F.unhex(F.md5(value))), "the bytes are not one Avro record of the schema"),
+        *(fault for one in columns for fault in _years(one.name, one.dataType, read["record"][one.name])),
+    )
+    parsed = rows.select("*", once.alias(_READ)).select(*own, _READ, reason.alias(BAD_REASON), source.alias(UNREAD))
+    record = F.when(F.col(BAD_REASON).isNull(), read["record"]).alias(RECORD)
+    return parsed.select(*own, record, BAD_REASON, F.col(UNREAD).isNotNull().alias(UNREAD))
+
+
+def _from_avro(value: Column, schema: str, options: Mapping[str, str]) -> Column:
+    """A struct of `record` and `sum`."""
     from pyspark.sql import functions as F
     from pyspark.sql.avro.functions import from_avro
 
@@ -51,11 +77,16 @@ def read_avro(value: Column, schema: str, options: Mapping[str, str]) -> Column:
     return from_avro(F.concat(value, F.unhex(F.md5(value))), schema, {**options, **fixed})
 
 
-def is_whole(value: Column, read: Column) -> Column:
-    """Whether `value` is one record, as which it was `read`."""
+def _years(name: str, kind: DataType, column: Column) -> Iterator[Column]:
     from pyspark.sql import functions as F
+    from pyspark.sql.types import StructType
 
-    return read["sum"].eqNullSafe(F.unhex(F.md5(value)))
+    if kind.typeName() in ("date", "timestamp", "timestamp_ntz"):
+        # Others than Spark cannot read a Delta table that has one such value: its log says them as text.
+        yield F.when(~F.year(column).between(1, 9999), f"{name} is not of the years 1 to 9999")
+    elif isinstance(kind, StructType):  # lists and maps are not in Delta's log
+        for one in kind.fields:
+            yield from _years(f"{name}.{one.name}", one.dataType, column[one.name])
 
 
 def avro_columns(schema: str, options: Mapping[str, str]) -> StructType:
@@ -66,7 +97,7 @@ def avro_columns(schema: str, options: Mapping[str, str]) -> StructType:
 
     spark = SparkSession.active()
     try:
-        read = read_avro(F.lit(b""), schema, options)
+        read = _from_avro(F.lit(b""), schema, options)
         columns = spark.range(1).select(read["record"].alias("record")).select("record.*").schema
     except Exception as error:  # Avro's come as Py4J's, which a client of Connect lacks
         if "_NOT_LOADED_" in str(error):

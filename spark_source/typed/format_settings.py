@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from spark_source.options.settings_file import dashed, nearest
 from spark_source.typed.avro import avro_columns, with_sum
 from spark_source.typed.inlong_stream import StreamFormat, parse_stream
-from spark_source.typed.record_format import CHANGES, PLAIN_TYPES, RecordFormat, as_records_mean
+from spark_source.typed.record_format import CHANGES, PLAIN_TYPES, RecordFormat, pinned
 from tubeclient.errors import ConfigurationError
 from tubeclient.wire.message_time import zone_named
 
@@ -133,7 +133,7 @@ class FormatSettings:
         from pyspark.sql.types import StructField, StructType
 
         try:
-            with as_records_mean(SparkSession.active()):
+            with pinned(SparkSession.active()):
                 schema = StructType.fromDDL(complete.ddl)
         except PySparkException as error:
             reason = " ".join(line.strip() for line in str(error).split("== SQL")[0].split("\n"))

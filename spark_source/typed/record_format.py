@@ -1,26 +1,26 @@
-"""What records mean: expressions of Spark that make typed columns of their bytes. No I/O, and no Python at the rows.
+"""What records mean, on Spark: rows of bytes become rows with a typed record, or with the reason why there is none.
 
 A record is bad if its bytes are not text of the encoding, if that text is not of the format, if a value is not of its
-column's type, or if a NOT NULL column has none. The source's own bad messages are bad as well.
+column's type, or if a NOT NULL column has none. The source's own bad messages are bad as well. tubeclient.records
+decides; Avro is Spark's.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import cached_property, reduce
-from operator import or_
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from spark_source.session_confs import SESSION_ZONE, session_confs
+from spark_source.read.schema import arrow_type
+from spark_source.session_confs import session_confs
 from tubeclient.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.types import StructField, StructType
+
+    from tubeclient.records import RecordSpec
 
 
 RECORD: Final = "record"
@@ -32,7 +32,7 @@ BAD_RECORD: Final = "bad record in "
 UNREAD: Final = "unread"
 """Whether a parsed row is bad because the source could not read the message: no format makes it good."""
 VALUE: Final = "value"
-"""The source's column of the record's bytes."""
+"""The source's column of the record's bytes; parsed rows have it in bad ones only."""
 LINEAGE: Final = "tubemq"
 """The target's struct of where a typed row comes from: the source's columns but value and badReason."""
 CHANGE: Final = "change"
@@ -49,11 +49,11 @@ PLAIN_TYPES: Final = (
 )
 _NESTED_TYPES: Final = ("array", "map", "struct", "binary", "variant")
 
-MEANING: Final[Mapping[str, str]] = {
-    # What the target's rules mean too: Delta computes and checks with these settings as it writes.
+PINNED: Final[Mapping[str, str]] = {
+    # What a table's rules mean: Delta computes and checks with these settings as it writes.
     "spark.sql.ansi.enabled": "false",
     "spark.sql.caseSensitive": "false",
-    # Schemas.
+    # What a schema means.
     "spark.sql.timestampType": "TIMESTAMP_LTZ",
     "spark.sql.charAsVarchar": "false",
     "spark.sql.preserveCharVarcharTypeInfo": "false",
@@ -61,29 +61,11 @@ MEANING: Final[Mapping[str, str]] = {
     "spark.sql.legacy.allowNegativeScaleOfDecimal": "false",
     "spark.sql.ansi.doubleQuotedIdentifiers": "false",
     "spark.sql.ansi.enforceReservedKeywords": "false",
-    # Encodings. By default `decode` takes seven, and ends the query at what is wrong; with these it takes each charset
-    # of Java's, and writes U+FFFD.
-    "spark.sql.legacy.javaCharsets": "true",
-    "spark.sql.legacy.codingErrorAction": "true",
-    # Values.
-    "spark.sql.legacy.timeParserPolicy": "CORRECTED",
-    "spark.sql.legacy.json.allowEmptyString.enabled": "false",
-    "spark.sql.json.enablePartialResults": "true",
-    "spark.sql.json.enableExactStringParsing": "true",
-    # Of a key that is there twice the last one counts, for each type.
-    "spark.sql.variant.allowDuplicateKeys": "true",
-    # Half of a surrogate pair is a question mark, for each type.
-    "spark.sql.variant.validateUnicodeInJsonParsing": "false",
 }
-"""Each setting of a session that changes what records mean, and its value here."""
+"""Each setting of a session that changes what schemas and tables' rules mean, and its value here. None changes what
+records mean."""
 
-_CODE_LIMIT: Final = "spark.sql.codegen.hugeMethodLimit"
-_MOST_COMPILED_BYTES: Final = 8_000
-_MARK: Final = "\ufeff"
-_LINE_ENDS: Final = "\r\n"
-_TEXT: Final = "__text"
 _ARRIVAL: Final = "struct<round: bigint, place: bigint>"
-_READ: Final = "__read"
 
 
 @dataclass(frozen=True)
@@ -107,7 +89,7 @@ class RecordFormat:
     time_zone: str = "UTC"
     """IANA name of the zone of times that are written without one."""
     options: Mapping[str, str] = field(default_factory=dict)
-    """Options of Spark's from_json, from_csv or from_avro, as `timestampFormat`; kv takes some of csv's."""
+    """Options of the format, with the names of Spark's from_json, from_csv or from_avro, as `timestampFormat`."""
     keys: tuple[str, ...] = ()
     """The columns that name a row of the target, which are NOT NULL. With them rows have `CHANGE`, in each format."""
     order_by: str | None = None
@@ -135,6 +117,10 @@ class RecordFormat:
             )
         for one in self.schema or ():
             self._check_type(one)
+        if self.is_decoded:
+            from tubeclient.records import Decoder
+
+            Decoder(self.spec)
 
     def _check_type(self, one: StructField) -> None:
         kind = one.dataType.typeName()
@@ -146,6 +132,8 @@ class RecordFormat:
             )
         if '"nullable":false' in one.dataType.json() or '"containsNull":false' in one.dataType.json():
             raise ConfigurationError(f"NOT NULL within column {one.name} is not checked; it is for whole columns")
+        if kind != "variant" and '"variant"' in one.dataType.json() and self.kind != "avro":
+            raise ConfigurationError(f"column {one.name} has a VARIANT within; make the column VARIANT, or STRING there")
 
     @property
     def has_change(self) -> bool:
@@ -153,133 +141,116 @@ class RecordFormat:
         return self.kind in CHANGES or bool(self.keys)
 
     @property
+    def is_decoded(self) -> bool:
+        """Whether tubeclient.records reads it, and not Spark."""
+        return self.kind not in ("raw", "avro")
+
+    @property
     def columns(self) -> StructType:
         """The schema, of a format that has one."""
         assert self.schema is not None
         return self.schema
 
-    def parse(self, rows: DataFrame, *, keep: bool = False) -> DataFrame:
-        """Add to the source's rows `RECORD` and `BAD_REASON`, of which each row has one and not the other, and
-        `UNREAD`. With `keep` raw has no bad ones: `RECORD` is the whole row, with the source's own reason."""
-        with as_records_mean(rows.sparkSession, {SESSION_ZONE: self.time_zone}):
-            return self._parsed(rows, keep=keep and self.schema is None)
+    @property
+    def spec(self) -> RecordSpec:
+        """The same without Spark, of a format that is decoded."""
+        import pyarrow as pa
 
-    def _parsed(self, rows: DataFrame, *, keep: bool) -> DataFrame:
-        from pyspark.sql import functions as F
+        from tubeclient.records import RecordSpec
 
-        own = [F.col(name) for name in rows.columns if name != BAD_REASON]
-        none = F.lit(None).cast("string")
-        if keep:
-            return rows.select(*own, F.struct("*").alias(RECORD), none.alias(BAD_REASON), F.lit(False).alias(UNREAD))
-        names = tuple(rows.columns)
-        if names not in self._made:
-            source = F.col(BAD_REASON) if BAD_REASON in names else none
-            unread = source.isNotNull().alias(UNREAD)
-            lineage = F.struct(*(F.col(name) for name in names if name not in (VALUE, BAD_REASON, ARRIVAL)))
-            arrival = F.col(ARRIVAL) if ARRIVAL in names else F.lit(None).cast(_ARRIVAL)
-            if self.schema is None:
-                steps, record = [[*own, source.alias(BAD_REASON), unread]], F.struct(*own)
-            else:
-                steps, columns = self._reading(own, source, unread, arrival)
-                if self.kind in CHANGES:
-                    record = F.transform(columns[0], lambda row: row.withField(LINEAGE, lineage))
-                else:
-                    change = [self._change(columns, arrival)] if self.keys else []
-                    record = F.struct(*columns, *change, lineage.alias(LINEAGE))
-            good = F.when(F.col(BAD_REASON).isNull(), record)
-            self._made[names] = [*steps, [*own, good.alias(RECORD), F.col(BAD_REASON), F.col(UNREAD)]]
-        return reduce(lambda frame, columns: frame.select(*columns), self._made[names], rows)
+        def of(one: StructField) -> pa.Field:
+            variant = {b"variant": b"true"} if one.dataType.typeName() == "variant" else None
+            kind = pa.string() if variant else arrow_type(one.dataType)
+            return pa.field(one.name, kind, one.nullable, variant)
 
-    @cached_property
-    def _made(self) -> dict[tuple[str, ...], list[list[Column]]]:
-        """The columns that are selected in turn, by the names of the source's columns: a job parses the same ones in
-        each round, and to make them costs hundreds of calls of Spark."""
-        return {}
-
-    def _reading(
-        self, own: list[Column], source: Column, unread: Column, arrival: Column
-    ) -> tuple[list[list[Column]], tuple[Column, ...]]:
-        """Steps after which the record's columns can be computed, and those; for `CHANGES` it is the list of rows."""
-        from pyspark.sql import functions as F
-
-        from spark_source.typed.changes import changes_of
-        from spark_source.typed.readings import reading_of
-
-        text, read = F.col(_TEXT), F.col(_READ)
-        if self.kind in CHANGES:
-            reading = changes_of(self, text, read, arrival)
-        else:
-            reading = reading_of(self, text, read)
-        empty = [F.when(F.col(VALUE).isNull(), "the record is null"), F.when(text == "", "the record is empty")]
-        reason = F.coalesce(
-            source,
-            F.when(F.col(VALUE).isNotNull() & text.isNull(), f"the bytes are not text in {self.encoding}"),
-            *(empty if self.kind != "debezium-json" else ()),  # there they have a meaning
-            reading.fault,
+        return RecordSpec(
+            kind=self.kind,
+            schema=pa.schema([of(one) for one in self.columns]),
+            separator=self.separator,
+            kv_separator=self.kv_separator,
+            escape=self.escape,
+            encoding=self.encoding,
+            time_zone=self.time_zone,
+            options=dict(self.options),
+            keys=self.keys,
         )
-        steps, kept = [[F.col("*"), self._text().alias(_TEXT)]], [*own, text, read]
-        for name, column in (*reading.before, (_READ, reading.read)):
-            steps.append([F.col("*"), _once(column).alias(name)])
-        kept += [F.col(name) for name, _ in reading.before]
-        steps.append([*kept, reason.alias(BAD_REASON), unread])
-        return steps, reading.columns
 
-    def _change(self, columns: tuple[Column, ...], arrival: Column) -> Column:
-        """`CHANGE` of a row that is no change of a database: it is written over what its key had."""
+    def parse(self, rows: DataFrame, *, keep: bool = False) -> DataFrame:
+        """Add to the source's rows, or to those of `Decoding`, `RECORD` and `BAD_REASON`, of which each row has one and
+        not the other, and `UNREAD`. With `keep` raw has no bad ones: `RECORD` is the whole row, with the source's own
+        reason."""
         from pyspark.sql import functions as F
 
-        from spark_source.typed.changes import change_of
+        own = [F.col(name) for name in rows.columns if name not in (RECORD, BAD_REASON, UNREAD)]
+        none = F.lit(None).cast("string")
+        if self.schema is None:
+            source = F.col(BAD_REASON) if BAD_REASON in rows.columns and not keep else none
+            record = F.struct("*") if keep else F.when(source.isNull(), F.struct(*own))
+            unread = source.isNotNull()
+            return rows.select(*own, record.alias(RECORD), source.alias(BAD_REASON), unread.alias(UNREAD))
+        if self.kind == "avro":
+            from spark_source.typed.avro import avro_read
 
-        order = [columns[self.columns.names.index(self.order_by)]] if self.order_by is not None else []
-        came = (arrival[name].alias(name) for name in ("round", "place"))
-        return change_of(F.lit("update"), *order, *came).alias(CHANGE)
+            rows = avro_read(rows, own, self.columns, self.avro, self.options)
+        elif RECORD not in rows.columns:
+            from spark_source.typed.decoding import Decoding
+
+            rows = rows.mapInArrow(Decoding(self), Decoding.schema(self, rows.schema))
+        return rows.select(*own, self._complete(rows.columns).alias(RECORD), BAD_REASON, UNREAD)
+
+    def _complete(self, names: list[str]) -> Column:
+        """`RECORD` with what the target has beside the schema's columns: `CHANGE` and `LINEAGE`."""
+        from pyspark.sql import functions as F
+
+        lineage = F.struct(*(F.col(one) for one in names if one not in (VALUE, ARRIVAL, RECORD, BAD_REASON, UNREAD)))
+        arrival = F.col(ARRIVAL) if ARRIVAL in names else F.lit(None).cast(_ARRIVAL)
+
+        def of(row: Column) -> list[Column]:
+            found = []
+            for one in self.columns:
+                column = row[one.name]
+                found.append((F.parse_json(column) if _is_variant(one) else column).alias(one.name))
+            return found
+
+        if self.kind not in CHANGES:
+            change = [_change(self.order_by, arrival).alias(CHANGE)] if self.keys else []
+            return F.when(F.col(BAD_REASON).isNull(), F.struct(*of(F.col(RECORD)), *change, lineage.alias(LINEAGE)))
+
+        def change_of(row: Column) -> Column:
+            change = row[CHANGE]
+            came = {f"sequence.{name}": arrival[name] for name in ("round", "place")}
+            for name, column in came.items():
+                change = change.withField(name, column)
+            return change
+
+        return F.transform(
+            RECORD, lambda row: F.struct(*of(row), change_of(row).alias(CHANGE), lineage.alias(LINEAGE))
+        )
 
     def only_good(self, rows: DataFrame) -> DataFrame:
         """The source's rows as the target has them; a bad one ends the job. raw has no bad ones: its rows are as the
         source gives them."""
         return rows if self.schema is None else or_fail(self.parse(rows))
 
-    def _text(self) -> Column:
-        """The record's text, without a byte order mark at its beginning and line ends at its end; null if the bytes are
-        not text of the encoding. Of Avro the bytes."""
-        from pyspark.sql import functions as F
 
-        if self.kind == "avro":
-            return F.col(VALUE)
-        if self.encoding == "UTF-8":
-            text = F.try_validate_utf8(F.col(VALUE).cast("string"))
-        else:
-            decoded = F.decode(VALUE, self.encoding)
-            text = F.when(~F.contains(decoded, F.lit("\ufffd")), decoded)
-        shed = f"^{_MARK}"
-        if not set(self.separator) & set(_LINE_ENDS):
-            shed += f"|{'' if self.escape is None else f'(?<!{re.escape(self.escape)})'}[{_LINE_ENDS}]+\\z"
-        # Most texts need no regular expression.
-        has_more = reduce(or_, (F.endswith(text, F.lit(end)) for end in _LINE_ENDS), F.startswith(text, F.lit(_MARK)))
-        return F.when(has_more, F.regexp_replace(text, shed, "")).otherwise(text)
+def _is_variant(one: StructField) -> bool:
+    return one.dataType.typeName() == "variant"
+
+
+def _change(order_by: str | None, arrival: Column) -> Column:
+    """`CHANGE` of a row that is no change of a database: it is written over what its key had."""
+    from pyspark.sql import functions as F
+
+    order = [F.col(RECORD)[order_by].alias(order_by)] if order_by is not None else []
+    sequence = F.struct(*order, *(arrival[name].alias(name) for name in ("round", "place")))
+    return F.struct(F.lit("update").alias("operation"), sequence.alias("sequence"))
 
 
 @contextmanager
-def as_records_mean(spark: SparkSession, more: Mapping[str, str] = MappingProxyType({})) -> Iterator[None]:
-    """Within it, and in queries that are started in it, records mean what the format says, whatever the session's own
-    settings are. Spark reads some when it makes expressions, some when tasks run them, and some at both times.
-
-    Java also compiles what Spark generates for parsed rows there. It never compiles a method of more than 8 000 bytes
-    (HotSpot's HugeMethodLimit), and a schema of five columns makes a larger one. Spark splits only what is larger than
-    its own limit, by default 65 535 bytes.
-    """
-    limit = min(int(spark.conf.get(_CODE_LIMIT) or _MOST_COMPILED_BYTES), _MOST_COMPILED_BYTES)
-    with session_confs(spark, {**MEANING, _CODE_LIMIT: str(limit), **more}):
+def pinned(spark: SparkSession, more: Mapping[str, str] | None = None) -> Iterator[None]:
+    """Within it schemas and tables' rules mean what they say, whatever the session's own settings are."""
+    with session_confs(spark, {**PINNED, **(more or {})}):
         yield
-
-
-def _once(read: Column) -> Column:
-    """A column that Spark computes once for each row. It moves a filter on the reason below a column that is
-    deterministic, and then reads each text again for each mention of the column. The partition's number is always
-    there, and counts as not deterministic."""
-    from pyspark.sql import functions as F
-
-    return F.when(F.spark_partition_id() >= 0, read)
 
 
 def target_rows(parsed: DataFrame) -> DataFrame:

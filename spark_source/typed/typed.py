@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -14,10 +13,8 @@ from spark_source.typed.record_format import (
     CHANGE,
     CHANGES,
     LINEAGE,
-    MEANING,
     RECORD,
     VALUE,
-    RecordFormat,
 )
 from tubeclient.errors import ConfigurationError
 
@@ -45,10 +42,10 @@ def typed(
     a struct `change` behind the schema's columns. Nothing runs yet. `schema` is as in CREATE TABLE, or the path of such
     a file that ends in .ddl; NOT NULL makes records without a value bad. For avro it is an Avro schema in JSON, or the
     path of an .avsc file. `options` are Spark's of from_json, from_csv and from_avro, as far as ingest takes them.
-    Times without a zone are in the session's.
+    Times without a zone are in the session's; its other settings change nothing.
 
-    ConfigurationError for arguments that do not fit, and for a session whose settings give records another meaning
-    (SESSION_DOES_NOT_FIT) or that lacks Spark's package for Avro (JARS_NOT_FOUND).
+    ConfigurationError for arguments that do not fit, and for a session that lacks Spark's package for Avro
+    (JARS_NOT_FOUND).
     """
     from pyspark.sql import functions as F
 
@@ -62,9 +59,8 @@ def typed(
         encoding=encoding,
         format_options=options or {},
     )
-    # Spark has more names of zones than Python.
+    # Spark has more names of zones than the settings.
     form = replace(settings.record_format(), time_zone=str(frame.sparkSession.conf.get(SESSION_ZONE)))
-    _check_session(frame, form)
     names = form.columns.names
     if BAD_REASON.lower() in map(str.lower, names):
         raise ConfigurationError(f"the schema has a column {BAD_REASON}, which says why a record is bad; rename it")
@@ -77,19 +73,3 @@ def typed(
         names = [*names, CHANGE]
     columns = [F.col(RECORD)[name].alias(name) for name in names]
     return parsed.select(*columns, LINEAGE, BAD_REASON)
-
-
-def _check_session(frame: DataFrame, form: RecordFormat) -> None:
-    """Spark reads these settings when the query runs, which may be at any time, and on a server."""
-    unread = {"spark.sql.ansi.enabled"}  # it is for the rules of a target
-    if form.encoding == "UTF-8":
-        unread |= {"spark.sql.legacy.javaCharsets", "spark.sql.legacy.codingErrorAction"}
-    if not re.search(r'[tT]ype":"variant"', form.columns.json()):
-        unread |= {name for name in MEANING if name.startswith("spark.sql.variant.")}
-    found = {name: frame.sparkSession.conf.get(name) for name in MEANING if name not in unread}
-    wrong = [f"{name} is {text}, and must be {MEANING[name]}" for name, text in found.items() if text != MEANING[name]]
-    if wrong:
-        raise ConfigurationError(
-            f"the session's settings give records another meaning: {'; '.join(wrong)}. Change them with spark.conf.set",
-            condition="SESSION_DOES_NOT_FIT",
-        )

@@ -125,8 +125,8 @@ class _Engine:
     def planner(self, options: SourceOptions) -> Any:
         return _Pointed(StreamPlanner(options, TubeCluster(options), ProgressTable(options)), self._session)
 
-    def rows(self, options: SourceOptions, tasks: Sequence[ReadTask], place: str | None) -> Any:
-        sent = [pickle.dumps(partial(read_tasks, options.for_tasks(), [task], None)) for task in tasks]
+    def rows(self, options: SourceOptions, tasks: Sequence[ReadTask], place: str | None, form: Any) -> Any:
+        sent = [pickle.dumps(partial(read_tasks, options.for_tasks(), [task], None, None)) for task in tasks]
         self._session.point("after the round was planned")
         # Its tables are written one after the other.
         the_world().in_round = {one.partition: one.end for task in tasks for one in task.ranges}

@@ -14,7 +14,7 @@ from py4j.protocol import Py4JJavaError
 from embedded_tubemq.storage.store import NewMessage
 from spark_source.session_confs import SESSION_ZONE
 from spark_source.typed.format_settings import FormatSettings
-from spark_source.typed.record_format import as_records_mean, target_rows
+from spark_source.typed.record_format import pinned, target_rows
 from tests.spark_source.typed.rows import source_rows
 from tests.tubeclient_ingest.bench import Bench
 from tubeclient.conditions import said
@@ -50,7 +50,7 @@ ROWS = "id BIGINT, name STRING, code STRING, s STRUCT<a: INT, v: STRING>, l ARRA
 
 def judged(spark: SparkSession, path: Path, schema: str, records: list[dict[str, Any]]) -> list[str | None]:
     """What each record's reason is; asserts that Delta refuses those that have one, and no others."""
-    with as_records_mean(spark):  # as a job's query
+    with pinned(spark):  # as a job's query
         return _judged(spark, path, schema, records)
 
 
@@ -109,7 +109,7 @@ def test_what_delta_cannot_keep_as_a_partitions_value_is_bad(delta_spark: SparkS
     records = [{"id": number, "ü:": text} for number, text in enumerate([*kept, *refused])]
     schema = "id INT, `ü:` STRING"
     bodies = [json.dumps(record).encode() for record in records]
-    with as_records_mean(delta_spark):
+    with pinned(delta_spark):
         parsed = FormatSettings(format="json", schema=schema).record_format().parse(source_rows(delta_spark, bodies))
         table = SparkTable(delta_spark, str(tmp_path)).detail()
         assert table is not None
@@ -133,7 +133,7 @@ def test_a_time_in_a_partition_that_a_clock_shows_twice(delta_spark: SparkSessio
     times = ["2026-10-25T00:30:00Z", "2026-10-25T01:30:00Z", "2026-10-25T02:30:00Z"]
     bodies = [json.dumps({"id": number, "at": text}).encode() for number, text in enumerate(times)]
     schema = "id INT, at TIMESTAMP"
-    with as_records_mean(delta_spark, {SESSION_ZONE: "Europe/Berlin"}):
+    with pinned(delta_spark, {SESSION_ZONE: "Europe/Berlin"}):
         parsed = FormatSettings(format="json", schema=schema).record_format().parse(source_rows(delta_spark, bodies))
         table = SparkTable(delta_spark, str(tmp_path)).detail()
         assert table is not None

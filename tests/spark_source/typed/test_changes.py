@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from spark_source.typed.record_format import RecordFormat, as_records_mean, target_rows
+from spark_source.typed.record_format import RecordFormat, pinned, target_rows
 from spark_source.typed.typed import typed
 from tests.spark_source.typed.rows import source_rows
 
@@ -31,7 +31,7 @@ def read(
     schema = StructType.fromDDL(ddl)
     assert isinstance(schema, StructType)
     values = [body if isinstance(body, bytes | None) else json.dumps(body).encode() for body in bodies]
-    with as_records_mean(spark, {"spark.sql.session.timeZone": "UTC"}):
+    with pinned(spark, {"spark.sql.session.timeZone": "UTC"}):
         parsed = RecordFormat(kind, schema, keys=keys).parse(source_rows(spark, values))
         found = parsed.select("messageId", "record", "badReason").orderBy("messageId").collect()
     assert all((row.record is None) == (row.badReason is not None) for row in found)
@@ -181,7 +181,7 @@ def test_bad_messages_of_canal(delta_spark: SparkSession) -> None:
 def test_typed_has_a_row_of_each_change_and_of_each_bad_record(delta_spark: SparkSession) -> None:
     bodies = [json.dumps(message("INSERT", TEXTS, TEXTS)).encode(), b"x"]
     frame = delta_spark.createDataFrame([(n, body) for n, body in enumerate(bodies)], "n INT, value BINARY")
-    with as_records_mean(delta_spark):
+    with pinned(delta_spark):
         rows = typed(frame, "canal-json", DDL)
         assert rows.columns == ["id", "name", "price", "at", "change", "tubemq", "badReason"]
         found = rows.select("id", "change.operation", "tubemq.n", "badReason").orderBy("n").collect()
@@ -192,6 +192,6 @@ def test_rows_of_a_record_that_are_read_again_are_in_the_target_all_or_none(delt
     schema = StructType.fromDDL("id INT")
     assert isinstance(schema, StructType)
     bodies = [json.dumps({"type": "INSERT", "data": [{"id": n}, {"id": n + 1}]}).encode() for n in range(3)]
-    with as_records_mean(delta_spark):
+    with pinned(delta_spark):
         rows = target_rows(RecordFormat("canal-json", schema).parse(source_rows(delta_spark, [*bodies, b"{}"])))
         assert [row.id for row in rows.select(F.col("id")).collect()] == [0, 1, 1, 2, 2, 3]

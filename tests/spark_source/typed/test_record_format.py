@@ -13,7 +13,7 @@ from deltalake import DeltaTable
 from pyspark.sql.types import IntegerType, StructType
 
 from spark_source.typed.format_settings import ENCODINGS
-from spark_source.typed.record_format import RecordFormat, as_records_mean, or_fail, target_rows
+from spark_source.typed.record_format import RecordFormat, pinned, or_fail, target_rows
 from tests.spark_source.typed.rows import GOOD, parsed, source_rows
 from tubeclient.errors import ConfigurationError
 
@@ -33,7 +33,7 @@ def form(kind: Any, ddl: str = CLICKS, **more: Any) -> RecordFormat:
 def test_json(delta_spark: SparkSession) -> None:
     json = form("json", CLICKS + ", many ARRAY<INT>, one STRUCT<a: INT>")
     whole = b'{"id":1,"name":"x","at":"2024-01-02","many":[1],"one":{"a":2},"more":3}'
-    assert parsed(delta_spark, json, {
+    assert parsed(json, {
         whole + b"\n": (1, "x", "2024-01-02", [1], {"a": 2}),
         b'{"id":1,"name":{"b":1}}': (1, '{"b":1}', None, None, None),
         b'{"id":"a"}': "the value of id is not of type bigint",
@@ -66,7 +66,7 @@ def test_json(delta_spark: SparkSession) -> None:
 
 @pytest.mark.spark
 def test_csv_with_quotes(delta_spark: SparkSession) -> None:
-    assert parsed(delta_spark, form("csv", separator="|"), {
+    assert parsed(form("csv", separator="|"), {
         b"1|x|2024-01-02": (1, "x", "2024-01-02"),
         b"1||": (1, None, None),
         b'1|"a|b"|': (1, "a|b", None),
@@ -88,7 +88,7 @@ def test_csv_with_quotes(delta_spark: SparkSession) -> None:
         b"1|\xff|": "the bytes are not text in UTF-8",
     }) == GOOD  # fmt: skip
     renamed = form("csv", "_corrupt_record STRING, b INT", options={"quote": "'", "nullValue": "-"})
-    assert parsed(delta_spark, renamed, {b"'x,y',-": ("x,y", None)}) == GOOD
+    assert parsed(renamed, {b"'x,y',-": ("x,y", None)}) == GOOD
 
 
 @pytest.mark.spark
@@ -96,12 +96,12 @@ def test_csv_keeps_each_character(delta_spark: SparkSession) -> None:
     """Java's $ is also before a last U+2028, and Spark's csv without quotes has U+0000 for them."""
     pair, none = "a STRING, b STRING", {"quote": ""}
     for csv in (form("csv", pair, separator="|"), form("csv", pair, separator="|", options=none)):
-        assert parsed(delta_spark, csv, {
+        assert parsed(csv, {
             **{f"1|x{ends}{last}".encode(): ("1", f"x{ends}{last}") for ends in "\r\n" for last in "\u2028\u0085"},
             "1|x\u2028".encode(): ("1", "x\u2028"),
         }) == GOOD  # fmt: skip
     whole = ("\0", "\0x\0"), ("\0\0x", "\0\\"), ('"\0', '"x"'), ("\0\0", None)
-    assert parsed(delta_spark, form("csv", pair, separator="|", options=none), {
+    assert parsed(form("csv", pair, separator="|", options=none), {
         **{f"{a}|{b or ''}".encode(): (a, b) for a, b in whole},
     }) == GOOD  # fmt: skip
 
@@ -109,7 +109,7 @@ def test_csv_keeps_each_character(delta_spark: SparkSession) -> None:
 @pytest.mark.spark
 def test_csv_with_escapes(delta_spark: SparkSession) -> None:
     csv = form("csv", separator="|", escape="\\", options={"dateFormat": "yyyyMMdd"})
-    assert parsed(delta_spark, csv, {
+    assert parsed(csv, {
         b"1|a\\|b\\\\|20240102": (1, "a|b\\", "2024-01-02"),
         b"\\1||": (1, None, None),
         b'1|"|': (1, '"', None),
@@ -132,14 +132,14 @@ def test_a_byte_order_mark_and_line_ends_are_no_part_of_a_record(delta_spark: Sp
         ("csv", {"escape": "\\"}, b"1,x"),
         ("kv", {"separator": "&"}, b"a=1&b=x"),
     ):
-        assert parsed(delta_spark, form(kind, "a INT, b STRING", **more), {
+        assert parsed(form(kind, "a INT, b STRING", **more), {
             **dict.fromkeys((mark + text, text + b"\n", text + b"\r\n\n"), good),
             **dict.fromkeys((mark, b"\r\n"), "the record is empty"),
         }) == GOOD  # fmt: skip
     lines = form("csv", "a INT, b STRING", separator="\n", escape="\\")
-    assert parsed(delta_spark, lines, {mark + b"1\nx": good, b"1\n": (1, None)}) == GOOD
+    assert parsed(lines, {mark + b"1\nx": good, b"1\n": (1, None)}) == GOOD
     escaped = form("csv", "a INT, b STRING", escape="\\")
-    assert parsed(delta_spark, escaped, {b"1,x\\\n": (1, "x\n"), b"1,x\r\\\r\n": (1, "x\r\r")}) == GOOD
+    assert parsed(escaped, {b"1,x\\\n": (1, "x\n"), b"1,x\r\\\r\n": (1, "x\r\r")}) == GOOD
 
 
 @pytest.mark.spark
@@ -162,9 +162,9 @@ def test_numbers_that_would_be_infinite_are_not_of_their_type(delta_spark: Spark
     for kind, more, between in (("csv", {}, ","), ("csv", {"escape": "\\"}, ","), ("kv", {"separator": "&"}, "&g=")):
         start = "f=" if kind == "kv" else ""
         texts = {f"{start}{a}{between}{b}".encode(): said for (a, b), said in (cases | words).items()}
-        assert parsed(delta_spark, form(kind, ddl, **more), texts) == GOOD
+        assert parsed(form(kind, ddl, **more), texts) == GOOD
     nested = form("json", ddl + ", n ARRAY<FLOAT>, o STRUCT<x: DOUBLE>")
-    assert parsed(delta_spark, nested, {
+    assert parsed(nested, {
         **{
             f'{{"f":{a or "null"},"g": {b or "null"}}}'.encode(): (*said, None, None) if len(said) == 2 else said
             for (a, b), said in (cases | words).items()
@@ -180,7 +180,7 @@ def test_numbers_that_would_be_infinite_are_not_of_their_type(delta_spark: Spark
 @pytest.mark.spark
 def test_of_a_key_that_is_twice_in_json_the_last_value_counts(delta_spark: SparkSession) -> None:
     json = form("json", "a TINYINT, b STRING, c STRUCT<x: TINYINT>")
-    assert parsed(delta_spark, json, {
+    assert parsed(json, {
         b'{"a":1,"a":2,"b":"x","b":"y"}': (2, "y", None),
         b'{"a":1,"a":2,"b":"200"}': (2, "200", None),
         b'{"b":"x","b":"y","a":200}': "the value of a is not of type tinyint",
@@ -188,13 +188,13 @@ def test_of_a_key_that_is_twice_in_json_the_last_value_counts(delta_spark: Spark
         b'{"c":{"x":1,"x":200}}': "the value of c is not of type struct<x:tinyint>",
     }) == GOOD  # fmt: skip
     variant = form("json", "v VARIANT").parse(source_rows(delta_spark, [b'{"v":{"z":1,"z":2}}']))
-    with as_records_mean(delta_spark):
+    with pinned(delta_spark):
         assert [row.v for row in variant.selectExpr("to_json(record.v) AS v").collect()] == ['{"z":2}']
 
 
 @pytest.mark.spark
 def test_kv(delta_spark: SparkSession) -> None:
-    assert parsed(delta_spark, form("kv", separator="&", options={"nullValue": "-"}), {
+    assert parsed(form("kv", separator="&", options={"nullValue": "-"}), {
         b"id=1&name=a=b&at=2024-01-02&": (1, "a=b", "2024-01-02"),
         b"more=5&name=-&id=2": (2, None, None),
         b"id=1&name=\\": (1, "\\", None),
@@ -205,7 +205,7 @@ def test_kv(delta_spark: SparkSession) -> None:
         b"": "the record is empty",
     }) == GOOD  # fmt: skip
     escaped = form("kv", "`a b` STRING, `c` DECIMAL(4,2)", separator="\t", kv_separator=":", escape="\\")
-    assert parsed(delta_spark, escaped, {
+    assert parsed(escaped, {
         b"a b:x\\\ty\\:z\tc:1.25": ("x\ty:z", "1.25"),
         b"a \\b:\\\\": ("\\", None),
         b"c:1\\": "the text ends with the escape character \\",
@@ -229,7 +229,7 @@ def test_numbers_with_wild_exponents_are_bad(
 ) -> None:
     """Java would compute all their digits: for minutes, or until memory runs out."""
     wild = ("1e999999999", "1E400000000", "1e-999999999", "-1e+0001000", "1e99999999999999999999", "1" * 999_999)
-    assert parsed(delta_spark, form(kind, "price DECIMAL(10,2)", **more), {
+    assert parsed(form(kind, "price DECIMAL(10,2)", **more), {
         **{(wrap % text).encode(): WILD for text in wild},
         (wrap % "1.5e3").encode(): ("1500.00",),
         (wrap % "1.005").encode(): ("1.01",),
@@ -253,7 +253,7 @@ def test_json_with_wild_exponents_is_bad(delta_spark: SparkSession) -> None:
         r'"1e\uFF140\u066000"',
     )
     wild = ("1e999999999", "1E400000000", "-1.5e-400000000", '"1e+0400000000"', "1e400000000", *hidden)
-    assert parsed(delta_spark, json, {
+    assert parsed(json, {
         **{b'{"price":%s}' % text.encode(): said for text in wild},
         rb'{"name":"\\u0065400000000","price":1}': (r"\u0065400000000", None, "1.0000", None),
         **{b'{"more":[{"a":1},{"a":%s}]}' % text.encode(): said for text in wild},
@@ -292,7 +292,7 @@ def test_years_beyond_all_times_are_bad(
     """However they are written: a format may take years of any width."""
     options = dict.fromkeys(("dateFormat", "timestampFormat"), f"{years}-MM-dd")
     for more in ({}, {"escape": "!"}) if kind == "csv" else ({},):
-        assert parsed(delta_spark, form(kind, ddl, options=options, **more), {
+        assert parsed(form(kind, ddl, options=options, **more), {
             (text % f"{wild}-12-31").encode(): f"the value of a is not of type {ddl[2:].lower()}",
             (text % f"{good}-12-31").encode(): ("2026-12-31" + " 00:00:00" * (ddl == "a TIMESTAMP"),),
         }) == GOOD  # fmt: skip
@@ -310,7 +310,7 @@ def test_seconds_beyond_all_timestamps_are_bad(delta_spark: SparkSession) -> Non
     rows = source_rows(delta_spark, [b'{"a":253402300799}', b'{"a":-62135596800,"b":1}'])
     found = json.parse(rows).selectExpr("unix_seconds(record.a) AS seconds").collect()
     assert [row.seconds for row in found] == [253_402_300_799, -62_135_596_800]
-    assert parsed(delta_spark, json, {
+    assert parsed(json, {
         **expected,
         b'{"a":"20240102030405","b":1700000000000000}': ("2024-01-02 03:04:05", 1_700_000_000_000_000),
         b'{"b":1,"z":{"a":1700000000000000}}': (None, 1),
@@ -380,7 +380,7 @@ def test_integers_that_spark_makes_others_of_are_bad_wherever_they_are(delta_spa
 def test_csv_with_very_many_fields_is_bad(delta_spark: SparkSession, separator: str) -> None:
     """Spark's parser takes no more than it is told, and ends the query with the text in the error."""
     one = separator.encode()
-    assert parsed(delta_spark, form("csv", "a INT, b STRING", separator=separator), {
+    assert parsed(form("csv", "a INT, b STRING", separator=separator), {
         b"1" + one + b"x": (1, "x"),
         b"1" + one * 30_000: "the number of fields is not 2",
         b"1" + one * 250_000: "the number of fields is not 2",
@@ -394,9 +394,9 @@ def test_spark_has_each_encoding(delta_spark: SparkSession) -> None:
     for name in ENCODINGS:
         text = "中" if "中".encode(name, "replace").decode(name) == "中" else "a"
         given = form("csv", "a STRING", encoding=name)
-        assert parsed(delta_spark, given, {text.encode(name): (text,)}) == GOOD, name
+        assert parsed(given, {text.encode(name): (text,)}) == GOOD, name
     gbk = form("csv", "a STRING", encoding="GBK")
-    assert parsed(delta_spark, gbk, {b"\xff\xff,x": "the bytes are not text in GBK"}) == GOOD
+    assert parsed(gbk, {b"\xff\xff,x": "the bytes are not text in GBK"}) == GOOD
 
 
 @pytest.mark.spark

@@ -74,9 +74,7 @@ def test_times_are_in_the_sessions_zone(delta_spark: SparkSession) -> None:
         ({"schema": "tubemq STRING"}, "the schema has a column tubemq"),
         ({"separator": ","}, "separator is for csv and kv"),
         ({"options": {"datFormat": "y"}}, "did you mean dateFormat"),
-        ({"encoding": "GBK"}, "javaCharsets is false, and must be true; .*codingErrorAction"),
-        ({"schema": "v VARIANT"}, "spark.sql.variant"),
-        ({"schema": "v ARRAY<VARIANT>"}, "spark.sql.variant"),
+        ({"schema": "v ARRAY<VARIANT>"}, "column v has a VARIANT within"),
     ],
 )
 def test_wrong_arguments(delta_spark: SparkSession, arguments: dict[str, Any], said: str) -> None:
@@ -84,20 +82,33 @@ def test_wrong_arguments(delta_spark: SparkSession, arguments: dict[str, Any], s
         typed(source_rows(delta_spark, []), **{"format": "json", "schema": CLICKS, **arguments})
 
 
-def test_a_session_that_gives_records_another_meaning(delta_spark: SparkSession) -> None:
-    rows = source_rows(delta_spark, [b"\xd6\xd0=1"])
-    with (
-        session_confs(delta_spark, {"spark.sql.legacy.timeParserPolicy": "LEGACY"}),
-        pytest.raises(ConfigurationError, match="timeParserPolicy is LEGACY, and must be CORRECTED") as error,
-    ):
-        typed(rows, "json", CLICKS)
-    assert error.value.condition == "SESSION_DOES_NOT_FIT"
-    charsets = ("spark.sql.legacy.javaCharsets", "spark.sql.legacy.codingErrorAction")
-    with session_confs(delta_spark, dict.fromkeys(charsets, "true")):
-        [row] = typed(rows, "kv", "`\u4e2d` INT", encoding="GBK", separator="&").collect()
-    assert row["\u4e2d"] == 1
+def test_no_setting_of_the_session_changes_what_records_mean(delta_spark: SparkSession) -> None:
+    others = {
+        "spark.sql.ansi.enabled": "true",
+        "spark.sql.caseSensitive": "true",
+        "spark.sql.legacy.timeParserPolicy": "LEGACY",
+        "spark.sql.legacy.javaCharsets": "false",
+        "spark.sql.variant.allowDuplicateKeys": "false",
+        "spark.sql.timestampType": "TIMESTAMP_NTZ",
+        "spark.sql.execution.arrow.maxRecordsPerBatch": "1",
+    }
+    text = "\u4e2d=1&at=2024-01-02 03:04:05&price=1.5"
+    rows = source_rows(delta_spark, [text.encode("GBK"), b'x'])
+    with session_confs(delta_spark, others):
+        schema = "`\u4e2d` INT, at TIMESTAMP, price DECIMAL(4,2)"
+        found = typed(rows, "kv", schema, encoding="GBK", separator="&").orderBy("tubemq.messageId").collect()
+        assert typed(rows, "kv", schema).schema["at"].dataType.typeName() == "timestamp"
+    assert [str(row[name]) for name in ("\u4e2d", "at", "price") for row in found[:1]] == ["1", "2024-01-02 03:04:05", "1.50"]
+    assert found[1].badReason == "a part has no ="
     with pytest.raises(ConfigurationError, match="the frame has no column value"):
         typed(rows.drop("value"), "json", CLICKS)
+
+
+def test_a_variant_has_what_the_text_has(delta_spark: SparkSession) -> None:
+    rows = source_rows(delta_spark, [b'{"v":{"a":[1,"x",null],"b":12345678901234567890.125}}', b'{"v":{"z":1,"z":2}}'])
+    found = typed(rows, "json", "v VARIANT").selectExpr("to_json(v) AS v", "badReason").collect()
+    assert found[0].v == '{"a":[1,"x",null],"b":12345678901234567890.125}'
+    assert (found[1].v, found[1].badReason.partition(",")[0]) == (None, "v.z is there twice")
 
 
 def test_a_stream_of_typed_rows(delta_spark: SparkSession, feed: Feed, tmp_path: Path) -> None:

@@ -1,0 +1,243 @@
+//! JSON texts, read value by value without a tree: a value is its place in the text until it is known what it becomes.
+//!
+//! It takes what RFC 8259 has, within bounds; None is "not mine".
+
+use std::borrow::Cow;
+
+/// The reference has more.
+const MOST_DEPTH: usize = 64;
+const MOST_FIELDS: usize = 100_000;
+const MOST_NAME: usize = 50_000;
+pub const MOST_NUMBER: usize = 1_000;
+
+/// A value. Of a list and of an object only the beginning has been seen.
+pub enum Node<'a> {
+    Null,
+    Bool(bool),
+    Number(&'a str),
+    Text(Cow<'a, str>),
+    List,
+    Object,
+}
+
+pub struct Json<'a> {
+    text: &'a str,
+    at: usize,
+    /// Where the newest node begins.
+    start: usize,
+    depth: usize,
+}
+
+impl<'a> Json<'a> {
+    pub fn of(text: &'a str) -> Self {
+        Self { text, at: 0, start: 0, depth: 0 }
+    }
+
+    /// Where the newest node begins.
+    pub fn start(&self) -> usize {
+        self.start
+    }
+
+    /// The text from `start` up to here, and there is no more than space behind it.
+    pub fn end(&mut self) -> Option<()> {
+        self.space();
+        (self.at == self.text.len()).then_some(())
+    }
+
+    pub fn slice(&self, start: usize) -> Option<&'a str> {
+        self.text.get(start..self.at)
+    }
+
+    pub fn node(&mut self) -> Option<Node<'a>> {
+        self.space();
+        self.start = self.at;
+        Some(match self.peek()? {
+            b'"' => Node::Text(self.string()?),
+            b'{' => Node::Object,
+            b'[' => Node::List,
+            b'n' => self.word("null", Node::Null)?,
+            b't' => self.word("true", Node::Bool(true))?,
+            b'f' => self.word("false", Node::Bool(false))?,
+            _ => Node::Number(self.number()?),
+        })
+    }
+
+    /// Of the object that begins here, each name; `each` has to read the value behind it.
+    pub fn object(&mut self, mut each: impl FnMut(&mut Self, Cow<'a, str>) -> Option<()>) -> Option<()> {
+        let mut left = MOST_FIELDS;
+        self.items(b'{', b'}', |json| {
+            left = left.checked_sub(1)?;
+            json.space();
+            let name = json.string().filter(|name| name.len() <= MOST_NAME)?;
+            json.space();
+            json.expect(b':')?;
+            each(json, name)
+        })
+    }
+
+    /// Of the list that begins here, each element, which `each` has to read.
+    pub fn list(&mut self, each: impl FnMut(&mut Self) -> Option<()>) -> Option<()> {
+        self.items(b'[', b']', each)
+    }
+
+    /// Passes a value. `unique`: no object in it may have a name twice.
+    pub fn skip(&mut self, unique: bool) -> Option<()> {
+        let node = self.node()?;
+        self.skip_rest(&node, unique)
+    }
+
+    /// Passes what is not yet seen of a node.
+    pub fn skip_rest(&mut self, node: &Node<'_>, unique: bool) -> Option<()> {
+        match node {
+            Node::Object => {
+                let mut names = Vec::new();
+                self.object(|json, name| {
+                    if unique {
+                        names.push(name);
+                    }
+                    json.skip(unique)
+                })?;
+                distinct(names)
+            }
+            Node::List => self.list(|json| json.skip(unique)),
+            _ => Some(()),
+        }
+    }
+
+    fn items(&mut self, open: u8, close: u8, mut each: impl FnMut(&mut Self) -> Option<()>) -> Option<()> {
+        self.expect(open)?;
+        self.depth += 1;
+        self.space();
+        if self.depth > MOST_DEPTH {
+            return None;
+        }
+        if self.peek()? == close {
+            self.at += 1;
+        } else {
+            loop {
+                each(self)?;
+                self.space();
+                let byte = self.peek()?;
+                self.at += 1;
+                match byte {
+                    b',' => (),
+                    _ if byte == close => break,
+                    _ => return None,
+                }
+            }
+        }
+        self.depth -= 1;
+        Some(())
+    }
+
+    fn peek(&self) -> Option<u8> {
+        self.text.as_bytes().get(self.at).copied()
+    }
+
+    fn space(&mut self) {
+        while matches!(self.peek(), Some(b' ' | b'\t' | b'\n' | b'\r')) {
+            self.at += 1;
+        }
+    }
+
+    fn expect(&mut self, byte: u8) -> Option<()> {
+        let found = self.peek()? == byte;
+        self.at += 1;
+        found.then_some(())
+    }
+
+    fn word(&mut self, word: &str, node: Node<'a>) -> Option<Node<'a>> {
+        let found = self.text.as_bytes().get(self.at..)?.starts_with(word.as_bytes());
+        self.at += word.len();
+        found.then_some(node)
+    }
+
+    fn number(&mut self) -> Option<&'a str> {
+        let start = self.at;
+        self.at += usize::from(self.peek()? == b'-');
+        if self.peek()? == b'0' {
+            self.at += 1;
+        } else {
+            self.digits()?;
+        }
+        if self.peek() == Some(b'.') {
+            self.at += 1;
+            self.digits()?;
+        }
+        if matches!(self.peek(), Some(b'e' | b'E')) {
+            self.at += 1;
+            self.at += usize::from(matches!(self.peek()?, b'+' | b'-'));
+            self.digits()?;
+        }
+        self.slice(start).filter(|text| text.len() <= MOST_NUMBER)
+    }
+
+    fn digits(&mut self) -> Option<()> {
+        let start = self.at;
+        while self.peek().is_some_and(|byte| byte.is_ascii_digit()) {
+            self.at += 1;
+        }
+        (self.at > start).then_some(())
+    }
+
+    fn string(&mut self) -> Option<Cow<'a, str>> {
+        self.expect(b'"')?;
+        let mut before: Option<String> = None;
+        loop {
+            let rest = self.text.as_bytes().get(self.at..)?;
+            let length = rest.iter().position(|byte| matches!(byte, b'"' | b'\\' | 0..=0x1F))?;
+            let run = self.text.get(self.at..self.at + length)?;
+            self.at += length + 1;
+            match rest.get(length)? {
+                b'"' => {
+                    return Some(match before {
+                        None => Cow::Borrowed(run),
+                        Some(text) => Cow::Owned(text + run),
+                    });
+                }
+                b'\\' => {
+                    let text = before.get_or_insert_default();
+                    text.push_str(run);
+                    text.push(self.escaped()?);
+                }
+                _ => return None,
+            }
+        }
+    }
+
+    fn escaped(&mut self) -> Option<char> {
+        let byte = self.peek()?;
+        self.at += 1;
+        Some(match byte {
+            b'"' | b'\\' | b'/' => char::from(byte),
+            b'b' => '\u{8}',
+            b'f' => '\u{C}',
+            b'n' => '\n',
+            b'r' => '\r',
+            b't' => '\t',
+            b'u' => {
+                let first = self.unit()?;
+                if !(0xD800..0xDC00).contains(&first) {
+                    return char::from_u32(u32::from(first));
+                }
+                self.expect(b'\\')?;
+                self.expect(b'u')?;
+                char::decode_utf16([first, self.unit()?]).next()?.ok()?
+            }
+            _ => return None,
+        })
+    }
+
+    fn unit(&mut self) -> Option<u16> {
+        let digits = self.text.get(self.at..self.at + 4)?;
+        self.at += 4;
+        let whole = digits.bytes().all(|byte| byte.is_ascii_hexdigit());
+        whole.then(|| u16::from_str_radix(digits, 16).ok())?
+    }
+}
+
+/// None if a name is there twice.
+pub fn distinct(mut names: Vec<Cow<'_, str>>) -> Option<()> {
+    names.sort_unstable();
+    names.is_sorted_by(|one, next| one < next).then_some(())
+}
