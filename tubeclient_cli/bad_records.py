@@ -146,7 +146,8 @@ def _found(records: DataFrame, reason: str | None, since: datetime | None, newes
         records = records.where(F.contains(F.lower("reason"), F.lower(F.lit(reason))))
     # Seconds and not timestamps, which Python would get in the session's time zone.
     records = records.withColumn("time", F.unix_micros("time") / 1e6)
-    counts = records.groupBy("reason").agg(F.count("*").alias("records"), F.max("time").alias("newest"))
+    reason_alone = F.regexp_replace("reason", ", at byte [0-9]+$", "").alias("reason")
+    counts = records.groupBy(reason_alone).agg(F.count("*").alias("records"), F.max("time").alias("newest"))
     reasons = [row.asDict() for row in counts.orderBy(F.desc("records"), "reason").collect()]
     order = (F.desc("time"), F.desc("sequence"), "partitionKey", "messageId", "recordIndex")
     rows = records.orderBy(*order).select(*_NEWEST).limit(newest).collect() if reasons else []

@@ -63,6 +63,11 @@ def is_conflict(error: Exception) -> bool:
     return any(mark in (_condition(error) or str(error)) for mark in _CONFLICTS)
 
 
+def is_bad_record(error: Exception) -> bool:
+    """Whether a job of Spark ended at a bad record."""
+    return _RAISED.search(str(error)) is not None
+
+
 def _condition(error: Exception) -> str | None:
     from pyspark.errors import PySparkException
 

@@ -23,7 +23,7 @@ from tubeclient_ingest.history import LATE, SinkState
 from tubeclient_ingest.record import SinkRecord
 from tubeclient_ingest.settings import IngestSettings
 from tubeclient_ingest.sink import Sink
-from tubeclient_ingest.spark_errors import is_conflict, spark_errors
+from tubeclient_ingest.spark_errors import is_bad_record, is_conflict, spark_errors
 from tubeclient_ingest.target import SparkTable, TableDetail
 from tubeclient_ingest.target_columns import TargetRules, check_columns, columns_of
 from tubeclient_ingest.upserts import KEY, WRITTEN, Upserts, check_key
@@ -280,7 +280,12 @@ class Writer:
                 good = self.record_format.only_good(rows)
             after, others = self._commit(good, record, state)
             return after, Counted(others=others)
-        with kept(self._rules.checked(self.record_format.parse(rows))) as parsed:
+        parsed = self._rules.checked(self.record_format.parse(rows))
+        if state.record is None or not state.record.bad:
+            # Most rounds have no bad record: they are read once.
+            with contextlib.suppress(_HasBadRecords):
+                return self._write_good(parsed, record, state)
+        with kept(parsed) as parsed:
             counted = _count(parsed, by_minute=self.by_minute)
             most = self._settings.max_bad_records
             if most is not None and counted.bad > most:
@@ -296,6 +301,20 @@ class Writer:
                 table.add(parsed, state.numbered(record), self.detail)
             after, others = self._commit(target_rows(parsed), record, state)
             return after, counted._replace(others=others)
+
+    def _write_good(self, parsed: DataFrame, record: SinkRecord, state: SinkState) -> tuple[SinkState, Counted]:
+        """Write a round without bad records. _HasBadRecords: there is one, and nothing was written."""
+        try:
+            after, others = self._commit(or_fail(parsed), record, state)
+        except spark_errors() as error:
+            if is_bad_record(error):
+                raise _HasBadRecords from None
+            raise
+        return after, Counted(others=others)
+
+
+class _HasBadRecords(Exception):
+    """A round that was to be written as if it had none."""
 
 
 def goes_on_from(state: SinkState, now: SinkState) -> bool:

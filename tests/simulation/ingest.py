@@ -13,6 +13,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pyarrow
+from pyspark.errors import PySparkException
 
 import offsets_store
 import tubeclient.consumers.group
@@ -204,6 +205,15 @@ def _good(parsed: Rows) -> Rows:
     return parsed.where(lambda row: not is_bad(row))
 
 
+def _or_fail(parsed: Rows) -> Rows:
+    def one(row: Row) -> bool:
+        if is_bad(row):
+            raise PySparkException(f"[USER_RAISED_EXCEPTION] bad record in {row}. SQLSTATE: P0001")
+        return True
+
+    return parsed.where(one)
+
+
 class _Storage(MemoryStorage):
     """The offsets table's storage: its failures are those that a real one names."""
 
@@ -253,6 +263,7 @@ def install() -> None:
         (definitions, "defines", _defines),
         (writing, "_count", _count),
         (writing, "target_rows", _good),
+        (writing, "or_fail", _or_fail),
         (StreamTables, "_at_once", lambda _, work, given: [work(one) for one in given]),
     ]
     for module, name, value in replaced:

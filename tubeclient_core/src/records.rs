@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::iter::repeat_n;
+use std::mem::take;
 use std::sync::Arc;
 
 use arrow_array::types::{BinaryType, ByteArrayType, Utf8Type};
@@ -171,8 +172,8 @@ fn read(pack: &[u8], own: &Own, limits: Limits, times: &mut Times, found: &mut R
 }
 
 /// A column of bytes or texts.
-#[derive(Default)]
-struct Values {
+#[derive(Clone, Default)]
+pub struct Values {
     ends: Vec<i32>,
     bytes: Vec<u8>,
     /// Empty if all are there.
@@ -180,10 +181,15 @@ struct Values {
 }
 
 impl Values {
-    fn push(&mut self, value: &[u8]) -> Option<()> {
+    pub fn push(&mut self, value: &[u8]) -> Option<()> {
         self.bytes.extend_from_slice(value);
         self.ends.push(i32::try_from(self.bytes.len()).ok()?);
         Some(())
+    }
+
+    /// An empty one.
+    pub fn push_empty(&mut self) {
+        self.ends.push(self.ends.last().copied().unwrap_or(0));
     }
 
     fn push_option(&mut self, text: Option<&str>) -> Option<()> {
@@ -191,14 +197,18 @@ impl Values {
         self.push(text.unwrap_or_default().as_bytes())
     }
 
-    fn cut(&mut self, count: usize) {
+    pub fn cut(&mut self, count: usize) {
         self.ends.truncate(count);
         self.present.truncate(count);
         self.bytes.truncate(self.ends.last().map_or(0, |&end| end as usize));
     }
 
-    fn column<T: ByteArrayType<Offset = i32>>(self) -> Result<ArrayRef, ArrowError> {
-        let nulls = (!self.present.is_empty()).then(|| NullBuffer::from(self.present));
+    fn column<T: ByteArrayType<Offset = i32>>(mut self) -> Result<ArrayRef, ArrowError> {
+        let nulls = (!self.present.is_empty()).then(|| NullBuffer::from(take(&mut self.present)));
+        self.array::<T>(nulls)
+    }
+
+    pub fn array<T: ByteArrayType<Offset = i32>>(self, nulls: Option<NullBuffer>) -> Result<ArrayRef, ArrowError> {
         let values = Buffer::from_vec(self.bytes);
         Ok(Arc::new(GenericByteArray::<T>::try_new(offsets(self.ends), values, nulls)?))
     }

@@ -1,0 +1,240 @@
+//! Columns of any type while they grow. What a record put can be cut off again.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use arrow_array::types::{
+    ArrowPrimitiveType, BinaryType, Date32Type, Decimal128Type, Float32Type, Float64Type, Int8Type, Int16Type,
+    Int32Type, Int64Type, TimestampMicrosecondType, Utf8Type,
+};
+use arrow_array::{Array, ArrayRef, BooleanArray, ListArray, MapArray, PrimitiveArray, StructArray};
+use arrow_buffer::NullBuffer;
+use arrow_schema::{ArrowError, Field, Fields};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::PyTuple;
+
+use crate::columns::offsets;
+use crate::records::Values;
+use crate::times::Pattern;
+
+#[derive(Clone)]
+pub struct Column {
+    pub name: String,
+    nullable: bool,
+    pub present: Vec<bool>,
+    pub cells: Cells,
+}
+
+/// The values, with the least of a type where there is none.
+#[derive(Clone)]
+pub enum Cells {
+    Bool(Vec<bool>),
+    Whole(Vec<i64>, Whole),
+    Time(Vec<i64>, Time, Option<Arc<Pattern>>),
+    /// Whether it is rounded to 32 bits.
+    Float(Vec<f64>, bool),
+    /// Precision and scale.
+    Decimal(Vec<i128>, u8, i8),
+    Text(Values, Text),
+    List(Vec<i32>, Box<Column>),
+    /// The entries are a struct of two columns.
+    Map(Vec<i32>, Box<Column>),
+    Struct(Struct),
+}
+
+#[derive(Clone, Copy, PartialEq)]
+pub enum Whole {
+    Int8,
+    Int16,
+    Int32,
+    Int64,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+pub enum Time {
+    Date,
+    Timestamp,
+    Local,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+pub enum Text {
+    String,
+    Binary,
+    Variant,
+}
+
+#[derive(Clone)]
+pub struct Struct {
+    pub columns: Vec<Column>,
+    places: HashMap<String, usize>,
+}
+
+impl Struct {
+    pub fn of(columns: Vec<Column>) -> Self {
+        let places = columns.iter().enumerate().map(|(at, one)| (one.name.clone(), at)).collect();
+        Self { columns, places }
+    }
+
+    /// The column of a name. Mostly it is `next`, behind the one that was found before.
+    pub fn find(&mut self, name: &str, next: &mut usize) -> Option<&mut Column> {
+        let at = match self.columns.get(*next) {
+            Some(one) if one.name == name => *next,
+            _ => *self.places.get(name)?,
+        };
+        *next = at + 1;
+        self.columns.get_mut(at)
+    }
+}
+
+impl Column {
+    pub fn new(name: &str, nullable: bool, cells: Cells) -> Self {
+        Self { name: name.to_owned(), nullable, present: Vec::new(), cells }
+    }
+
+    /// The column of a `Field` of __init__.pyi.
+    pub fn of(plan: &Bound<'_, PyAny>) -> PyResult<Self> {
+        let (name, nullable, kind, more): (String, bool, String, Bound<'_, PyTuple>) = plan.extract()?;
+        let time = |kind| -> PyResult<Cells> {
+            let pattern: Option<Pattern> = more.get_item(0).ok().map(|one| one.extract()).transpose()?;
+            Ok(Cells::Time(Vec::new(), kind, pattern.map(Arc::new)))
+        };
+        let columns = || more.iter().map(|one| Self::of(&one)).collect::<PyResult<Vec<_>>>();
+        let cells = match &*kind {
+            "bool" => Cells::Bool(Vec::new()),
+            "int8" => Cells::Whole(Vec::new(), Whole::Int8),
+            "int16" => Cells::Whole(Vec::new(), Whole::Int16),
+            "int32" => Cells::Whole(Vec::new(), Whole::Int32),
+            "int64" => Cells::Whole(Vec::new(), Whole::Int64),
+            "float32" => Cells::Float(Vec::new(), true),
+            "float64" => Cells::Float(Vec::new(), false),
+            "decimal" => {
+                let (precision, scale) = more.extract()?;
+                Cells::Decimal(Vec::new(), precision, scale)
+            }
+            "string" => Cells::Text(Values::default(), Text::String),
+            "binary" => Cells::Text(Values::default(), Text::Binary),
+            "variant" => Cells::Text(Values::default(), Text::Variant),
+            "date" => time(Time::Date)?,
+            "timestamp" => time(Time::Timestamp)?,
+            "timestamp_ntz" => time(Time::Local)?,
+            "list" => Cells::List(Vec::new(), Box::new(Self::of(&more.get_item(0)?)?)),
+            "map" => {
+                let entries = Cells::Struct(Struct::of(columns()?));
+                Cells::Map(Vec::new(), Box::new(Self::new("entries", false, entries)))
+            }
+            "struct" => Cells::Struct(Struct::of(columns()?)),
+            _ => return Err(PyValueError::new_err(format!("there is no kind {kind}"))),
+        };
+        Ok(Self::new(&name, nullable, cells))
+    }
+
+    pub fn len(&self) -> usize {
+        self.present.len()
+    }
+
+    /// How many values a value of the column holds, with itself and without elements of lists.
+    pub fn width(&self) -> usize {
+        match &self.cells {
+            Cells::Struct(all) => 1 + all.columns.iter().map(Self::width).sum::<usize>(),
+            _ => 1,
+        }
+    }
+
+    /// A null, where one may be.
+    pub fn null(&mut self) -> Option<()> {
+        self.nullable.then(|| self.nothing())
+    }
+
+    /// A null within one, or where one may be.
+    pub fn nothing(&mut self) {
+        self.present.push(false);
+        match &mut self.cells {
+            Cells::Bool(values) => values.push(false),
+            Cells::Whole(values, _) | Cells::Time(values, ..) => values.push(0),
+            Cells::Float(values, _) => values.push(0.0),
+            Cells::Decimal(values, ..) => values.push(0),
+            Cells::Text(values, _) => values.push_empty(),
+            Cells::List(ends, _) | Cells::Map(ends, _) => ends.push(ends.last().copied().unwrap_or(0)),
+            Cells::Struct(all) => all.columns.iter_mut().for_each(Self::nothing),
+        }
+    }
+
+    /// Takes away what is behind the first `count` values, also the parts of one that is not whole.
+    pub fn cut(&mut self, count: usize) {
+        self.present.truncate(count);
+        match &mut self.cells {
+            Cells::Bool(values) => values.truncate(count),
+            Cells::Whole(values, _) | Cells::Time(values, ..) => values.truncate(count),
+            Cells::Float(values, _) => values.truncate(count),
+            Cells::Decimal(values, ..) => values.truncate(count),
+            Cells::Text(values, _) => values.cut(count),
+            Cells::List(ends, items) | Cells::Map(ends, items) => {
+                ends.truncate(count);
+                items.cut(ends.last().map_or(0, |&end| end as usize));
+            }
+            Cells::Struct(all) => all.columns.iter_mut().for_each(|one| one.cut(count)),
+        }
+    }
+
+    pub fn array(self) -> Result<ArrayRef, ArrowError> {
+        let count = self.present.len();
+        let nulls = self.present.contains(&false).then(|| NullBuffer::from(self.present));
+        Ok(match self.cells {
+            Cells::Bool(values) => Arc::new(BooleanArray::new(values.into(), nulls)),
+            Cells::Whole(values, Whole::Int8) => primitive::<Int8Type>(values.into_iter().map(|one| one as i8), nulls)?,
+            Cells::Whole(values, Whole::Int16) => {
+                primitive::<Int16Type>(values.into_iter().map(|one| one as i16), nulls)?
+            }
+            Cells::Whole(values, Whole::Int32) => {
+                primitive::<Int32Type>(values.into_iter().map(|one| one as i32), nulls)?
+            }
+            Cells::Whole(values, Whole::Int64) => primitive::<Int64Type>(values, nulls)?,
+            Cells::Time(values, Time::Date, _) => {
+                primitive::<Date32Type>(values.into_iter().map(|one| one as i32), nulls)?
+            }
+            Cells::Time(values, kind, _) => {
+                let times = PrimitiveArray::<TimestampMicrosecondType>::try_new(values.into(), nulls)?;
+                Arc::new(if kind == Time::Timestamp { times.with_timezone("UTC") } else { times })
+            }
+            Cells::Float(values, true) => {
+                primitive::<Float32Type>(values.into_iter().map(|one| one as f32), nulls)?
+            }
+            Cells::Float(values, false) => primitive::<Float64Type>(values, nulls)?,
+            Cells::Decimal(values, precision, scale) => {
+                let values = PrimitiveArray::<Decimal128Type>::try_new(values.into(), nulls)?;
+                Arc::new(values.with_precision_and_scale(precision, scale)?)
+            }
+            Cells::Text(values, Text::Binary) => values.array::<BinaryType>(nulls)?,
+            Cells::Text(values, _) => values.array::<Utf8Type>(nulls)?,
+            Cells::List(ends, items) => {
+                let (field, items) = items.pair()?;
+                Arc::new(ListArray::try_new(Arc::new(field), offsets(ends), items, nulls)?)
+            }
+            Cells::Map(ends, items) => {
+                let (field, items) = items.pair()?;
+                let entries = StructArray::from(items.to_data());
+                Arc::new(MapArray::try_new(Arc::new(field), offsets(ends), entries, nulls, false)?)
+            }
+            Cells::Struct(all) => {
+                let pairs = all.columns.into_iter().map(Self::pair).collect::<Result<Vec<_>, _>>()?;
+                let (fields, arrays): (Vec<_>, Vec<_>) = pairs.into_iter().unzip();
+                Arc::new(StructArray::try_new_with_length(Fields::from(fields), arrays, nulls, count)?)
+            }
+        })
+    }
+
+    fn pair(self) -> Result<(Field, ArrayRef), ArrowError> {
+        let (name, nullable) = (self.name.clone(), self.nullable);
+        let array = self.array()?;
+        Ok((Field::new(name, array.data_type().clone(), nullable), array))
+    }
+}
+
+fn primitive<T: ArrowPrimitiveType>(
+    values: impl IntoIterator<Item = T::Native>,
+    nulls: Option<NullBuffer>,
+) -> Result<ArrayRef, ArrowError> {
+    Ok(Arc::new(PrimitiveArray::<T>::try_new(values.into_iter().collect(), nulls)?))
+}
