@@ -1,5 +1,5 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, final
+from typing import Any, TypedDict, final
 
 __version__: str
 Origin = tuple[str | None, str | None, int | None]
@@ -56,12 +56,21 @@ class Texts:
     def __init__(self, time_us: Callable[[str], int | None]) -> None: ...
     def columns(self, packs: Sequence[Messages], with_attributes: bool) -> Columns | None: ...
 
-TimeToken = str | tuple[str, int, int]
-"""Of a pattern of times: a literal, or a field (Java's letter) with its least and most digits."""
-Field = tuple[str, bool, str, tuple[Any, ...]]
-"""A column's name, whether it may be null, its kind, and what the kind needs: nothing for bool, int8, int16, int32,
-int64, float32, float64, string, binary, variant; (precision, scale) for decimal; () or (tokens,) for date, timestamp,
-timestamp_ntz; (the items' field,) for list; (the keys' field, the values' field) for map; the fields for struct."""
+Field = tuple[str, bool, str, tuple[int, ...], tuple["Field", ...]]
+"""As tubeclient.records.spec.Column has them: name, whether it may be null, kind, size, parts. Items of lists and of
+maps have the names that Arrow's type has for them."""
+Pattern = Sequence[str | tuple[str, int, int]]
+"""Of times: literals, and fields (Java's letter) with their least and most digits."""
+
+class Marks(TypedDict):
+    """Of csv and kv; each is one character."""
+
+    separator: str
+    kv_separator: str
+    quote: str | None
+    escape: str | None
+    null: str
+    """Any text: a null beside the empty one."""
 
 @final
 class RecordReader:
@@ -69,18 +78,13 @@ class RecordReader:
         self,
         kind: str,
         fields: Sequence[Field],
+        patterns: Mapping[str, Pattern],
         offset_s: Callable[[int], int | None] | None,
-        *,
-        separator: str = ",",
-        kv_separator: str = "=",
-        quote: str | None = None,
-        escape: str | None = None,
-        null_value: str = "",
-        keys: Sequence[str] = (),
+        marks: Marks,
     ) -> None:
-        """`separator`, `kv_separator`, `quote` and `escape` are one character. `offset_s` gives the offset from UTC in
-        seconds for a slot of 15 minutes of local time (seconds since 1970 // 900), None if it changes there; None
-        instead of it is UTC. ValueError for what is not described here."""
+        """`patterns` by kind of column, where a kind has one. `offset_s` gives the offset from UTC in seconds for a slot
+        of 15 minutes of local time (its seconds since 1970 // 900), None if it changes there; None instead of it is UTC.
+        ValueError for what is not described here."""
 
     def decode(self, data: bytes, offsets: bytes) -> tuple[Columns, list[int]]:
         """One column, `records`, of the UTF-8 texts between the offsets (int32, little-endian, one more than texts);

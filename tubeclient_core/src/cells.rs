@@ -12,11 +12,13 @@ use arrow_buffer::NullBuffer;
 use arrow_schema::{ArrowError, Field, Fields};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use pyo3::types::PyTuple;
 
 use crate::columns::offsets;
 use crate::records::Values;
 use crate::times::Pattern;
+
+/// By kinds of columns.
+pub type Patterns = HashMap<String, Arc<Pattern>>;
 
 #[derive(Clone)]
 pub struct Column {
@@ -86,6 +88,11 @@ impl Struct {
         *next = at + 1;
         self.columns.get_mut(at)
     }
+
+    /// Puts nulls where the columns have no value with number `row` yet.
+    pub fn fill(&mut self, row: usize) -> Option<()> {
+        self.columns.iter_mut().filter(|one| one.len() <= row).try_for_each(Column::null)
+    }
 }
 
 impl Column {
@@ -94,38 +101,32 @@ impl Column {
     }
 
     /// The column of a `Field` of __init__.pyi.
-    pub fn of(plan: &Bound<'_, PyAny>) -> PyResult<Self> {
-        let (name, nullable, kind, more): (String, bool, String, Bound<'_, PyTuple>) = plan.extract()?;
-        let time = |kind| -> PyResult<Cells> {
-            let pattern: Option<Pattern> = more.get_item(0).ok().map(|one| one.extract()).transpose()?;
-            Ok(Cells::Time(Vec::new(), kind, pattern.map(Arc::new)))
-        };
-        let columns = || more.iter().map(|one| Self::of(&one)).collect::<PyResult<Vec<_>>>();
-        let cells = match &*kind {
-            "bool" => Cells::Bool(Vec::new()),
-            "int8" => Cells::Whole(Vec::new(), Whole::Int8),
-            "int16" => Cells::Whole(Vec::new(), Whole::Int16),
-            "int32" => Cells::Whole(Vec::new(), Whole::Int32),
-            "int64" => Cells::Whole(Vec::new(), Whole::Int64),
-            "float32" => Cells::Float(Vec::new(), true),
-            "float64" => Cells::Float(Vec::new(), false),
-            "decimal" => {
-                let (precision, scale) = more.extract()?;
-                Cells::Decimal(Vec::new(), precision, scale)
-            }
-            "string" => Cells::Text(Values::default(), Text::String),
-            "binary" => Cells::Text(Values::default(), Text::Binary),
-            "variant" => Cells::Text(Values::default(), Text::Variant),
-            "date" => time(Time::Date)?,
-            "timestamp" => time(Time::Timestamp)?,
-            "timestamp_ntz" => time(Time::Local)?,
-            "list" => Cells::List(Vec::new(), Box::new(Self::of(&more.get_item(0)?)?)),
-            "map" => {
-                let entries = Cells::Struct(Struct::of(columns()?));
+    pub fn of(plan: &Bound<'_, PyAny>, patterns: &Patterns) -> PyResult<Self> {
+        let (name, nullable, kind, size, parts): (String, bool, String, Vec<u8>, Vec<Bound<'_, PyAny>>) =
+            plan.extract()?;
+        let mut columns = parts.iter().map(|one| Self::of(one, patterns)).collect::<PyResult<Vec<_>>>()?;
+        let time = |of| Cells::Time(Vec::new(), of, patterns.get(&kind).cloned());
+        let cells = match (&*kind, &*size) {
+            ("bool", []) => Cells::Bool(Vec::new()),
+            ("int", [8]) => Cells::Whole(Vec::new(), Whole::Int8),
+            ("int", [16]) => Cells::Whole(Vec::new(), Whole::Int16),
+            ("int", [32]) => Cells::Whole(Vec::new(), Whole::Int32),
+            ("int", [64]) => Cells::Whole(Vec::new(), Whole::Int64),
+            ("float", [bits]) => Cells::Float(Vec::new(), *bits == 32),
+            ("decimal", &[precision, scale]) => Cells::Decimal(Vec::new(), precision, scale as i8),
+            ("string", []) => Cells::Text(Values::default(), Text::String),
+            ("binary", []) => Cells::Text(Values::default(), Text::Binary),
+            ("variant", []) => Cells::Text(Values::default(), Text::Variant),
+            ("date", []) => time(Time::Date),
+            ("timestamp", []) => time(Time::Timestamp),
+            ("timestamp_ntz", []) => time(Time::Local),
+            ("list", []) if columns.len() == 1 => Cells::List(Vec::new(), Box::new(columns.remove(0))),
+            ("map", []) if columns.len() == 2 => {
+                let entries = Cells::Struct(Struct::of(columns));
                 Cells::Map(Vec::new(), Box::new(Self::new("entries", false, entries)))
             }
-            "struct" => Cells::Struct(Struct::of(columns()?)),
-            _ => return Err(PyValueError::new_err(format!("there is no kind {kind}"))),
+            ("struct", []) => Cells::Struct(Struct::of(columns)),
+            _ => return Err(PyValueError::new_err(format!("there is no kind {kind} of size {size:?}"))),
         };
         Ok(Self::new(&name, nullable, cells))
     }

@@ -38,12 +38,13 @@ impl<'a> Json<'a> {
         self.start
     }
 
-    /// The text from `start` up to here, and there is no more than space behind it.
+    /// None if something follows.
     pub fn end(&mut self) -> Option<()> {
         self.space();
         (self.at == self.text.len()).then_some(())
     }
 
+    /// The text from `start` up to here.
     pub fn slice(&self, start: usize) -> Option<&'a str> {
         self.text.get(start..self.at)
     }
@@ -68,7 +69,8 @@ impl<'a> Json<'a> {
         self.items(b'{', b'}', |json| {
             left = left.checked_sub(1)?;
             json.space();
-            let name = json.string().filter(|name| name.len() <= MOST_NAME)?;
+            let start = json.at;
+            let name = json.string().filter(|_| json.at - start <= MOST_NAME)?;
             json.space();
             json.expect(b':')?;
             each(json, name)
@@ -105,9 +107,10 @@ impl<'a> Json<'a> {
     }
 
     fn items(&mut self, open: u8, close: u8, mut each: impl FnMut(&mut Self) -> Option<()>) -> Option<()> {
-        self.expect(open)?;
-        self.depth += 1;
         self.space();
+        self.expect(open)?;
+        self.space();
+        self.depth += 1;
         if self.depth > MOST_DEPTH {
             return None;
         }

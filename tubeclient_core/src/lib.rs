@@ -4,13 +4,20 @@
 //! It takes what brokers and producers usually write. Of anything else it says "not mine", with `None`, and the plain
 //! Python code decides, which is the reference: so errors have one author. It never fails for bytes.
 
+mod cells;
 mod columns;
+mod fields;
 mod intake;
+mod json;
 mod messages;
+mod numbers;
 mod objects;
 mod packs;
 mod records;
 mod sends;
+mod times;
+mod typed;
+mod values;
 mod wire;
 
 use pyo3::prelude::*;
@@ -27,6 +34,8 @@ mod tubeclient_core {
     use super::records::take_records;
     #[pymodule_export]
     use super::sends::{encode_sends, take_frames, take_sent};
+    #[pymodule_export]
+    use super::typed::RecordReader;
 
     #[pymodule_init]
     fn init(module: &super::Bound<'_, super::PyModule>) -> super::PyResult<()> {
