@@ -1,0 +1,270 @@
+"""JSON as it was written: a tree whose numbers are texts, and where each value is in the record.
+
+No recursion: how deep a text goes is bounded by `MOST_DEPTH` and not by Python's stack. Parts that nobody wants are
+checked and not kept, so the tree takes memory for what the columns take only.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from functools import cache
+from typing import Any, Final, NamedTuple, TypeAlias
+
+from tubeclient.records.fault import BadRecord
+
+MOST_DEPTH: Final = 500
+MOST_DIGITS: Final = 1_000
+"""Characters of a number."""
+MOST_NAME: Final = 50_000
+"""Characters of a name, as it is written."""
+MOST_FIELDS: Final = 100_000
+"""Fields of one object."""
+
+NOT_JSON: Final = "the text is not JSON"
+
+Shape: TypeAlias = "bool | Mapping[str, Shape]"
+"""Which parts of a value are kept. True: all. False: none; the value itself has its place. Names: those fields of an
+object, each in its shape, and none of the others; of a list the items, each in this shape."""
+
+
+class Node:
+    """A value in a text."""
+
+    __slots__ = ("end", "kind", "start", "value")
+
+    def __init__(self, kind: str, value: Any, start: int, end: int) -> None:
+        self.kind = kind
+        """null, boolean, number, text, list or object."""
+        self.value = value
+        """None, a bool, a number's text, a text, list[Node], or list[tuple[str, Node]] with names as often as they are
+        there. Of a list or object that was not kept, an empty one."""
+        self.start = start
+        self.end = end
+        """`text[start:end]` is the value as it was written."""
+
+
+class Syntax(NamedTuple):
+    """What a text may have. Each is a regular expression's `match`, and allows space before it."""
+
+    value: Callable[[str, int], re.Match[str] | None]
+    """A scalar, or the bracket with which a list or object begins. Groups: `_TEXT` and those after it."""
+    name: Callable[[str, int], re.Match[str] | None]
+    """A name with its colon. One group has the name."""
+    after: Callable[[str, int], re.Match[str] | None]
+    """A comma or a closing bracket."""
+    space: Callable[[str, int], re.Match[str] | None]
+    """Space, perhaps none."""
+
+
+_TEXT, _TEXT_IN_SINGLES, _NUMBER, _WORD, _OPENING = range(1, 6)
+_WORDS: Final = {"true": ("boolean", True), "false": ("boolean", False), "null": ("null", None)}
+
+
+def _flag(options: Mapping[str, str], name: str, default: str = "false") -> bool:
+    return options.get(name, default).strip().lower() == "true"
+
+
+def syntax_of(options: Mapping[str, str]) -> Syntax:
+    """The syntax with Spark's options for JSON, of which `allowSingleQuotes` and `allowNonNumericNumbers` are on unless
+    they are set to false."""
+    return _syntax(
+        _flag(options, "allowSingleQuotes", "true"),
+        _flag(options, "allowNonNumericNumbers", "true"),
+        _flag(options, "allowUnquotedFieldNames"),
+        _flag(options, "allowNumericLeadingZeros"),
+        _flag(options, "allowUnquotedControlChars"),
+        _flag(options, "allowComments"),
+    )
+
+
+@cache
+def _syntax(singles: bool, words: bool, bare_names: bool, zeros: bool, controls: bool, comments: bool) -> Syntax:
+    # Repetitions are possessive (*+): a long text never makes Python's engine go back, or keep a stack.
+    space = r"[ \t\n\r]*+" if not comments else r"(?:[ \t\n\r]++|/\*(?s:.)*?\*/|//[^\n\r]*+)*+"
+    control = "" if controls else r"\x00-\x1f"
+
+    def body(quote: str) -> str:
+        plain = rf"[^{quote}\\{control}]*+"
+        escaped = r"""["\\/bfnrt']""" if singles else r'["\\/bfnrt]'
+        return rf"({plain}(?:\\(?:{escaped}|u[0-9a-fA-F]{{4}}){plain})*+)"
+
+    never = "((?!))"
+    double, single = f'"{body(chr(34))}"', f"'{body(chr(39))}'" if singles else never
+    whole = "[0-9]++" if zeros else "(?:0|[1-9][0-9]*+)"
+    number = rf"-?{whole}(?:\.[0-9]++)?(?:[eE][+-]?[0-9]++)?"
+    if words:
+        number += r"|NaN|[+-]?(?:Infinity|INF)"
+    bare = r"([\w$@#*+-]++)" if bare_names else never
+    name = f"(?:{double}|{single}|{bare})"
+    return Syntax(
+        re.compile(rf"{space}(?:{double}|{single}|({number})|(true|false|null)|([\[{{]))").match,
+        re.compile(f"{space}{name}{space}:").match,
+        re.compile(rf"{space}([,\]}}])").match,
+        re.compile(space).match,
+    )
+
+
+STRICT: Final = _syntax(False, False, False, False, False, False)
+"""JSON of RFC 8259, without anything more."""
+
+
+def parse_object(text: str, syntax: Syntax, shape: Shape = True) -> Node:
+    """The JSON object that the text is. BadRecord: it is no JSON, or no object, or something follows."""
+    node = parse_value(text, 0, syntax, shape)
+    if node.kind != "object":
+        raise BadRecord("the text is not a JSON object", node.start)
+    if _past_space(text, node.end, syntax) < len(text):
+        raise BadRecord("something follows the JSON object", _past_space(text, node.end, syntax))
+    return node
+
+
+class _Open:
+    """A list or object whose end has not come yet."""
+
+    __slots__ = ("count", "is_object", "keeps", "name", "parts", "shape", "start")
+
+    def __init__(self, is_object: bool, start: int, shape: Shape) -> None:
+        self.is_object = is_object
+        self.start = start
+        self.shape = shape
+        self.parts: list[Any] = []
+        self.count = 0
+        self.name = ""
+        """Of the field whose value comes next."""
+        self.keeps = shape is not False
+        """Whether the value that comes next is kept."""
+
+
+def parse_value(text: str, place: int, syntax: Syntax, shape: Shape = True) -> Node:
+    """The JSON value at `place`, of any kind; its `end` says where it ends. BadRecord: there is none, or it has more of
+    something than the bounds allow."""
+    opened: list[_Open] = []
+    inner = shape  # of the value that comes next
+    while True:
+        found = syntax.value(text, place)
+        if found is None:
+            raise _not_json(text, place, syntax)
+        place = found.end()
+        if found.lastindex != _OPENING:
+            keeps = opened[-1].keeps if opened else True
+            node = _scalar(found) if keeps else _UNWANTED
+        else:
+            if len(opened) == MOST_DEPTH:
+                raise BadRecord(f"the JSON is deeper than {MOST_DEPTH} levels", place - 1)
+            top = _Open(text[place - 1] == "{", place - 1, inner)
+            closing = syntax.after(text, place)
+            if closing is None or closing[1] != ("}" if top.is_object else "]"):
+                opened.append(top)
+                if top.is_object:
+                    place, inner = _name(text, place, top, syntax)
+                continue
+            place = closing.end()
+            node = _closed(top, place)
+        # A value is complete, and perhaps it completes those around it.
+        while True:
+            if not opened:
+                return node
+            top = opened[-1]
+            if top.keeps:
+                top.parts.append((top.name, node) if top.is_object else node)
+            after = syntax.after(text, place)
+            if after is None:
+                raise _not_json(text, place, syntax)
+            place = after.end()
+            if after[1] == ",":
+                if top.is_object:
+                    place, inner = _name(text, place, top, syntax)
+                else:
+                    inner = top.shape
+                break
+            if top.is_object != (after[1] == "}"):
+                raise BadRecord(NOT_JSON, place - 1)
+            node = _closed(opened.pop(), place)
+
+
+_UNWANTED: Final = Node("null", None, 0, 0)
+
+
+def _closed(one: _Open, end: int) -> Node:
+    return Node("object" if one.is_object else "list", one.parts, one.start, end)
+
+
+def _name(text: str, place: int, one: _Open, syntax: Syntax) -> tuple[int, Shape]:
+    """Read the next name of an object: where its value begins, and the shape of that."""
+    found = syntax.name(text, place)
+    if found is None:
+        raise _not_json(text, place, syntax)
+    group = found.lastindex or 0
+    start, end = found.span(group)
+    if end - start > MOST_NAME:
+        raise BadRecord(f"a name has more than {MOST_NAME} characters", start)
+    one.count += 1
+    if one.count > MOST_FIELDS:
+        raise BadRecord(f"an object has more than {MOST_FIELDS} fields", start)
+    if one.shape is False:
+        return found.end(), False
+    name = _unescaped(found[group], start)
+    if one.shape is True:
+        one.name = name
+        return found.end(), True
+    shape = one.shape.get(name)
+    one.keeps = shape is not None
+    one.name = name
+    return found.end(), shape or False
+
+
+def _scalar(found: re.Match[str]) -> Node:
+    group = found.lastindex or 0
+    start, end = found.span(group)
+    if group <= _TEXT_IN_SINGLES:
+        return Node("text", _unescaped(found[group], start), start - 1, end + 1)
+    if group == _WORD:
+        return Node(*_WORDS[found[group]], start, end)
+    if end - start > MOST_DIGITS:
+        raise BadRecord(f"a number has more than {MOST_DIGITS} characters", start)
+    return Node("number", found[group], start, end)
+
+
+_ESCAPE: Final = re.compile(r"\\(?:u([dD][89abAB]..)\\u([dD][c-fC-F]..)|u(....)|(.))")
+_ESCAPED: Final = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
+
+
+def _unescaped(text: str, place: int) -> str:
+    """A text without its escapes; `place` is where it begins. BadRecord: half a surrogate pair is no character."""
+    if "\\" not in text:
+        return text
+
+    def character(found: re.Match[str]) -> str:
+        high, low, code, letter = found.groups()
+        if letter is not None:
+            return _ESCAPED.get(letter, letter)
+        if code is None:
+            return chr(0x10000 + ((int(high, 16) & 0x3FF) << 10 | int(low, 16) & 0x3FF))
+        number = int(code, 16)
+        if 0xD800 <= number < 0xE000:
+            raise BadRecord("a text has half a surrogate pair", place + found.start())
+        return chr(number)
+
+    return _ESCAPE.sub(character, text)
+
+
+def _past_space(text: str, place: int, syntax: Syntax) -> int:
+    found = syntax.space(text, place)
+    return place if found is None else found.end()
+
+
+def _not_json(text: str, place: int, syntax: Syntax) -> BadRecord:
+    return BadRecord(NOT_JSON, _past_space(text, place, syntax))
+
+
+def fields_of(node: Node, name: str = "") -> dict[str, Node]:
+    """An object's fields by their names. BadRecord: one is there twice; `name` is how the object is called."""
+    fields: dict[str, Node] = dict(node.value)
+    if len(fields) < len(node.value):
+        seen = set()
+        for field, value in node.value:
+            if field in seen:
+                raise BadRecord(f"{name}.{field} is there twice" if name else f"{field} is there twice", value.start)
+            seen.add(field)
+    return fields

@@ -1,0 +1,125 @@
+"""How records are written and which columns they have; checked, without Spark and without reading any record."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+import pyarrow as pa
+
+from tubeclient.errors import ConfigurationError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordSpec:
+    """How records are written, and which columns they have. Can be pickled."""
+
+    kind: str
+    """json, csv, kv, canal-json or debezium-json."""
+    schema: pa.Schema
+    """The columns, in order. A field that is not nullable is NOT NULL; that counts for whole columns only. A text with
+    the metadata {b"variant": b"true"} is a VARIANT: the JSON text of any value."""
+    separator: str = ","
+    """Between the fields of csv, and between the pairs of kv."""
+    kv_separator: str = "="
+    """Between a key and its value."""
+    escape: str | None = None
+    """In csv and kv, it takes its meaning from the next character. csv with it has no quotes, and nor has csv with the
+    option quote="". It is not the option `escape`, which is for quotes within quotes."""
+    encoding: str = "UTF-8"
+    """Java's name, which Python's codecs know."""
+    time_zone: str = "UTC"
+    """IANA name; the zone of times that are written without one."""
+    options: Mapping[str, str] = field(default_factory=dict)
+    """Options of the format, with the names that Spark's from_json and from_csv have for them."""
+    keys: tuple[str, ...] = ()
+    """Of changes only: a deleted row needs these columns and no others; TRUNCATE is bad with keys."""
+
+
+class Column(NamedTuple):
+    """A column, or what is within one."""
+
+    name: str
+    """Its own name; "" within a list or a map."""
+    kind: str
+    """bool, int, float, decimal, string, variant, binary, date, timestamp, timestamp_ntz, list, map or struct."""
+    type: pa.DataType
+    simple: str
+    """Spark's name of the type, such as bigint or array<int>."""
+    size: tuple[int, ...] = ()
+    """The bits of a number; the precision and scale of a decimal."""
+    parts: tuple[Column, ...] = ()
+    """What a list's items are; a map's keys and values; a struct's fields."""
+    required: bool = False
+    """Whether it is NOT NULL."""
+
+
+CHANGES: Final = ("canal-json", "debezium-json")
+"""Kinds of which a record has any number of rows."""
+_NESTED: Final = ("json", "debezium-json")
+"""Kinds that have more than plain types."""
+KINDS: Final = ("json", "csv", "kv", *CHANGES)
+
+_PLAIN: Final[dict[pa.DataType, tuple[str, str, tuple[int, ...]]]] = {
+    pa.bool_(): ("bool", "boolean", ()),
+    pa.int8(): ("int", "tinyint", (8,)),
+    pa.int16(): ("int", "smallint", (16,)),
+    pa.int32(): ("int", "int", (32,)),
+    pa.int64(): ("int", "bigint", (64,)),
+    pa.float32(): ("float", "float", (32,)),
+    pa.float64(): ("float", "double", (64,)),
+    pa.string(): ("string", "string", ()),
+    pa.binary(): ("binary", "binary", ()),
+    pa.date32(): ("date", "date", ()),
+    pa.timestamp("us", "UTC"): ("timestamp", "timestamp", ()),
+    pa.timestamp("us"): ("timestamp_ntz", "timestamp_ntz", ()),
+}
+"""Kind, Spark's name and size by Arrow's types."""
+_DEEPEST: Final = 50
+"""Types within types. Each takes a few calls of Python's stack."""
+
+
+def columns_of(spec: RecordSpec) -> tuple[Column, ...]:
+    """The columns of the schema. ConfigurationError: a type that the kind of records does not have."""
+    found = []
+    for one in spec.schema:
+        column = _column(one.name, one.type, one.name, 0)
+        if one.metadata is not None and one.metadata.get(b"variant") == b"true" and column.kind == "string":
+            column = column._replace(kind="variant", simple="variant")
+        is_plain = not column.parts and column.kind not in ("binary", "variant")
+        if not is_plain and spec.kind not in _NESTED:
+            raise ConfigurationError(f"column {one.name} is {column.simple}, a type that {spec.kind} does not have")
+        found.append(column._replace(required=not one.nullable))
+    return tuple(found)
+
+
+def _column(name: str, kind: pa.DataType, top: str, depth: int) -> Column:
+    if depth > _DEEPEST:
+        raise ConfigurationError(f"column {top} has more than {_DEEPEST} types within each other")
+
+    def within(field: pa.Field, name: str = "") -> Column:
+        return _column(name, field.type, top, depth + 1)
+
+    if kind in _PLAIN:
+        word, simple, size = _PLAIN[kind]
+        return Column(name, word, kind, simple, size)
+    if pa.types.is_decimal128(kind) and 0 <= kind.scale <= kind.precision:
+        size = (kind.precision, kind.scale)
+        return Column(name, "decimal", kind, f"decimal({kind.precision},{kind.scale})", size)
+    if pa.types.is_list(kind):
+        item = within(kind.value_field)
+        return Column(name, "list", kind, f"array<{item.simple}>", (), (item,))
+    if pa.types.is_map(kind):
+        key, item = within(kind.key_field), within(kind.item_field)
+        if key.parts:
+            raise ConfigurationError(f"column {top} has a map whose keys are {key.simple}; keys are texts in JSON")
+        return Column(name, "map", kind, f"map<{key.simple},{item.simple}>", (), (key, item))
+    if pa.types.is_struct(kind):
+        fields = [kind.field(at) for at in range(kind.num_fields)]
+        parts = tuple(within(one, one.name) for one in fields)
+        if len({part.name for part in parts}) < len(parts):
+            raise ConfigurationError(f"column {top} has a struct with two fields of one name")
+        inner = ",".join(f"{part.name}:{part.simple}" for part in parts)
+        return Column(name, "struct", kind, f"struct<{inner}>", (), parts)
+    raise ConfigurationError(f"column {top} has the type {kind}, which records do not have")
