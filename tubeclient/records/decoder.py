@@ -6,26 +6,231 @@ everything where there is no core; so each reason comes from here.
 
 from __future__ import annotations
 
+import codecs
 from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
 from zoneinfo import ZoneInfo
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from tubeclient.core import CORE
 from tubeclient.errors import ConfigurationError
 from tubeclient.records.fault import BadRecord
 from tubeclient.records.fields import csv_reader, has_quotes, kv_reader
-from tubeclient.records.json_text import parse_object, fields_of, syntax_of
+from tubeclient.records.json_text import fields_of, parse_object, syntax_of
 from tubeclient.records.spec import CHANGES, KINDS, Column, RecordSpec, columns_of
-from tubeclient.records.times import Token, offset_of, plain_tokens
+from tubeclient.records.times import offset_of, tokens_for_core
 from tubeclient.records.values import Values, shape_of
+
+_MARK: Final = "\ufeff"
+_LINE_ENDS: Final = "\r\n"
+_SLOT_S: Final = 900
+_OPTIONS_OF_CORE: Final = ("timestampFormat", "dateFormat", "timestampNTZFormat", "nullValue", "quote")
 
 
 class Decoded(NamedTuple):
-    """What records are; both are as long as the records."""
+    """What records are. Both are as long as the records."""
 
     records: pa.Array
     """A struct of the schema's columns; of changes a list of them with `change`. Null where the record is bad."""
     reasons: pa.StringArray
     """What is wrong; null where the record is good."""
+
+
+class Decoder:
+    """Reads records of one kind. ConfigurationError: a schema or an option that it cannot read.
+
+        >>> decoder = Decoder(RecordSpec(kind="json", schema=pa.schema([("id", pa.int64())])))
+        >>> decoder.decode(pa.array([b'{"id": 1}', b'{"id": "x"}']))
+        Decoded(records=[{"id": 1}, null], reasons=[null, "the value of id is not of type bigint, at byte 7"])
+    """
+
+    type: pa.DataType
+    """Of `Decoded.records`. All fields may be null, as a bad record has none."""
+
+    def __init__(self, spec: RecordSpec, *, core: bool = True) -> None:
+        if spec.kind not in KINDS:
+            raise ConfigurationError(f"records of the kind {spec.kind} are not read; there are {', '.join(KINDS)}")
+        columns = columns_of(spec)
+        fields = [pa.field(column.name, column.type) for column in columns]
+        self._is_change = spec.kind in CHANGES
+        if self._is_change:
+            from tubeclient.records import changes  # it uses what is here
+
+            self.type = pa.list_(pa.struct([*fields, pa.field("change", changes.CHANGE_TYPE)]))
+            self._read: Callable[[str], Any] = changes.reader(spec)
+        else:
+            self.type = pa.struct(fields)
+            makers = {"json": _json_reader, "csv": csv_reader, "kv": kv_reader}
+            self._read = makers[spec.kind](spec, columns)
+        self._texts = _Texts(spec)
+        self._core = _core_reader(spec, columns) if core else None
+
+    def decode(self, values: pa.BinaryArray) -> Decoded:
+        """Read records: each is one value. Never fails, whatever the bytes are."""
+        if self._core is None:
+            return self._plain(values)
+        data, offsets = _buffers(self._texts.in_utf8(values))
+        columns, declined = self._core.decode(data, offsets)
+        records = pa.record_batch(columns).column(0).cast(self.type)
+        if not declined:
+            return Decoded(records, pa.nulls(len(values), pa.string()))
+        rest = self._plain(values.take(pa.array(declined, pa.int64())))
+        # Those of the rest are behind the core's.
+        places, reasons = list(range(len(values))), [None] * len(values)
+        for at, (number, reason) in enumerate(zip(declined, rest.reasons.to_pylist(), strict=True)):
+            places[number] = len(values) + at
+            reasons[number] = reason
+        both = pa.concat_arrays([records, rest.records])
+        return Decoded(both.take(pa.array(places, pa.int64())), pa.array(reasons, pa.string()))
+
+    def _plain(self, values: pa.BinaryArray) -> Decoded:
+        rows, reasons = [], []
+        for value in values.to_pylist():
+            row, reason = self._one(value)
+            rows.append(row)
+            reasons.append(reason)
+        return Decoded(self._array(rows), pa.array(reasons, pa.string()))
+
+    def _one(self, value: bytes | None) -> tuple[Any, str | None]:
+        """A record's row, or the reason why it has none."""
+        try:
+            text = self._texts.text(value)
+            return self._read(text), None
+        except BadRecord as fault:
+            if fault.place is None or value is None:
+                return None, fault.reason
+            return None, f"{fault.reason}, at byte {self._texts.byte(value, fault.place)}"
+
+    def _array(self, rows: Sequence[Any]) -> pa.Array:
+        if self._is_change:
+            return pa.array(rows, self.type)
+        fields = [self.type.field(at) for at in range(self.type.num_fields)]
+        arrays = [pa.array([row and row[one.name] for row in rows], one.type) for one in fields]
+        is_bad = pa.array([row is None for row in rows], pa.bool_())
+        return pa.StructArray.from_arrays(arrays, fields=fields, mask=is_bad)
+
+
+class _Texts:
+    """Bytes to text, and places in it back to bytes. ConfigurationError: no encoding."""
+
+    def __init__(self, spec: RecordSpec) -> None:
+        try:
+            codecs.lookup(spec.encoding)
+        except LookupError:
+            raise ConfigurationError(f"encoding is {spec.encoding!r}, which is none") from None
+        self._encoding = spec.encoding
+        self._escape = spec.escape
+        # A database's log tells the end of a key by a record without a text.
+        self._empty_is_read = spec.kind == "debezium-json"
+        is_separated = spec.kind in ("csv", "kv")
+        self._sheds_ends = not (is_separated and set(spec.separator) & set(_LINE_ENDS))
+
+    def text(self, value: bytes | None) -> str:
+        """The record's text without a byte order mark at its beginning and line ends at its end. BadRecord: there is
+        none."""
+        if value is None and not self._empty_is_read:
+            raise BadRecord("the record is null")
+        text = self._decoded(value or b"").removeprefix(_MARK)
+        if self._sheds_ends and text.endswith(("\r", "\n")):
+            shed = text.rstrip(_LINE_ENDS)
+            # An escaped line end is a part of the text. The escape before it may be escaped itself.
+            escapes = 0 if self._escape is None else len(shed) - len(shed.rstrip(self._escape))
+            text = text[: len(shed) + escapes % 2]
+        if not text and not self._empty_is_read:
+            raise BadRecord("the record is empty")
+        return text
+
+    def byte(self, value: bytes, place: int) -> int:
+        """Where the character at `place` of `text(value)` begins."""
+        text = self._decoded(value)
+        return len(text[: place + text.startswith(_MARK)].encode(self._codec(value)))
+
+    def in_utf8(self, values: pa.BinaryArray) -> pa.BinaryArray:
+        """The texts in UTF-8, for the core. What is no text is empty, which the core declines."""
+        if codecs.lookup(self._encoding) == codecs.lookup("UTF-8"):
+            return values
+        return pa.array([self._utf8(value) for value in values.to_pylist()], pa.binary())
+
+    def _utf8(self, value: bytes | None) -> bytes:
+        try:
+            return self._decoded(value or b"").encode()
+        except BadRecord:
+            return b""
+
+    def _decoded(self, value: bytes) -> str:
+        try:
+            return value.decode(self._codec(value))
+        except UnicodeDecodeError as error:
+            raise BadRecord(f"the bytes are not text in {self._encoding}, at byte {error.start}") from None
+
+    def _codec(self, value: bytes) -> str:
+        """Java's UTF-16 is big-endian where no mark says otherwise, and Python's is as the machine has it."""
+        if self._encoding != "UTF-16":
+            return self._encoding
+        return "UTF-16LE" if value.startswith(codecs.BOM_UTF16_LE) else "UTF-16BE"
+
+
+def _json_reader(spec: RecordSpec, columns: Sequence[Column]) -> Callable[[str], dict[str, Any]]:
+    syntax, values, shape = syntax_of(spec.options), Values(spec), shape_of(columns)
+
+    def read(text: str) -> dict[str, Any]:
+        return values.row(fields_of(parse_object(text, syntax, shape)), columns, text)
+
+    return read
+
+
+def _core_reader(spec: RecordSpec, columns: Sequence[Column]) -> Any:
+    """The core's reader; None where there is no core, or where the spec has what only the plain code reads."""
+    if CORE is None or not set(spec.options) <= set(_OPTIONS_OF_CORE):
+        return None
+    if spec.kind in ("csv", "kv") and len(spec.separator) > 1:
+        return None
+    zone = None if spec.time_zone == "UTC" else ZoneInfo(spec.time_zone)
+    return CORE.RecordReader(
+        spec.kind,
+        [_field_of(column, spec) for column in columns],
+        None if zone is None else lambda slot: _offset_of_slot(zone, slot),
+        separator=spec.separator,
+        kv_separator=spec.kv_separator,
+        quote=spec.options.get("quote", '"') if has_quotes(spec) else None,
+        escape=spec.escape,
+        null_value=spec.options.get("nullValue", ""),
+        keys=spec.keys,
+    )
+
+
+_PATTERNS: Final = {"date": "dateFormat", "timestamp": "timestampFormat", "timestamp_ntz": "timestampNTZFormat"}
+
+
+def _field_of(column: Column, spec: RecordSpec) -> tuple[str, bool, str, tuple[Any, ...]]:
+    """A column as the core is told: name, whether it may be null, kind, and what the kind needs."""
+    kind, needs = column.kind, tuple(_field_of(part, spec) for part in column.parts)
+    if kind in ("int", "float"):
+        kind += str(column.size[0])
+    elif kind == "decimal":
+        needs = column.size
+    elif kind in _PATTERNS and _PATTERNS[kind] in spec.options:
+        needs = (tokens_for_core(spec.options[_PATTERNS[kind]], _PATTERNS[kind]),)
+    return column.name, not column.required, kind, needs
+
+
+def _offset_of_slot(zone: ZoneInfo, slot: int) -> int | None:
+    """A zone's offset in a quarter of an hour of local time; None if it changes there."""
+    first, last = (offset_of(zone, slot * _SLOT_S + second) for second in (0, _SLOT_S - 1))
+    return first if first == last else None
+
+
+def _buffers(values: pa.BinaryArray) -> tuple[bytes, bytes]:
+    """The values' bytes one behind the other, and where each begins; those of a null are none."""
+    values = values.fill_null(b"") if values.null_count else values
+    _, of_offsets, of_data = values.buffers()
+    if of_data is None or not len(values):
+        return b"", bytes(4 * (len(values) + 1))
+    offsets = pa.Array.from_buffers(pa.int32(), len(values) + 1, [None, of_offsets], offset=values.offset)
+    first, last = offsets[0].as_py(), offsets[-1].as_py()
+    if first:
+        offsets = pc.subtract(offsets, pa.scalar(first, pa.int32()))
+    start = 4 * offsets.offset
+    return of_data[first:last].to_pybytes(), offsets.buffers()[1][start : start + 4 * len(offsets)].to_pybytes()

@@ -12,6 +12,7 @@ from functools import cache
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from tubeclient.records.fault import BadRecord
+from tubeclient.records.spec import flag
 
 MOST_DEPTH: Final = 500
 MOST_DIGITS: Final = 1_000
@@ -61,20 +62,16 @@ _TEXT, _TEXT_IN_SINGLES, _NUMBER, _WORD, _OPENING = range(1, 6)
 _WORDS: Final = {"true": ("boolean", True), "false": ("boolean", False), "null": ("null", None)}
 
 
-def _flag(options: Mapping[str, str], name: str, default: str = "false") -> bool:
-    return options.get(name, default).strip().lower() == "true"
-
-
 def syntax_of(options: Mapping[str, str]) -> Syntax:
     """The syntax with Spark's options for JSON, of which `allowSingleQuotes` and `allowNonNumericNumbers` are on unless
     they are set to false."""
     return _syntax(
-        _flag(options, "allowSingleQuotes", "true"),
-        _flag(options, "allowNonNumericNumbers", "true"),
-        _flag(options, "allowUnquotedFieldNames"),
-        _flag(options, "allowNumericLeadingZeros"),
-        _flag(options, "allowUnquotedControlChars"),
-        _flag(options, "allowComments"),
+        flag(options, "allowSingleQuotes", "true"),
+        flag(options, "allowNonNumericNumbers", "true"),
+        flag(options, "allowUnquotedFieldNames"),
+        flag(options, "allowNumericLeadingZeros"),
+        flag(options, "allowUnquotedControlChars"),
+        flag(options, "allowComments"),
     )
 
 

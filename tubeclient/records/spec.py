@@ -123,3 +123,11 @@ def _column(name: str, kind: pa.DataType, top: str, depth: int) -> Column:
         inner = ",".join(f"{part.name}:{part.simple}" for part in parts)
         return Column(name, "struct", kind, f"struct<{inner}>", (), parts)
     raise ConfigurationError(f"column {top} has the type {kind}, which records do not have")
+
+
+def flag(options: Mapping[str, str], name: str, default: str = "false") -> bool:
+    """An option that is true or false, in any case. ConfigurationError: another text."""
+    text = options.get(name, default).strip().lower()
+    if text not in ("true", "false"):
+        raise ConfigurationError(f"{name} is {options[name]!r}; it is true or false")
+    return text == "true"

@@ -248,14 +248,15 @@ def _form(pattern: str, option: str) -> re.Pattern[str]:
     return re.compile(form, re.ASCII)
 
 
-def plain_tokens(pattern: str, option: str) -> list[Token] | None:
-    """The tokens of a pattern that has digits and literals only; None for another one."""
+def tokens_for_core(pattern: str, option: str) -> list[Token]:
+    """The pattern's tokens, if it has digits and literals only. The tokens for another one fit no text in the core,
+    which knows no X; so the plain code reads such times."""
     tokens = tokens_of(pattern, option)
-    for token in tokens:
-        if token in (_OPTIONAL, _END) or (not isinstance(token, str) and not _is_plain(*token)):
-            return None
-    return tokens
+    return tokens if all(map(_is_plain, tokens)) else [("X", 1, 1)]
 
 
-def _is_plain(letter: str, least: int, most: int) -> bool:
+def _is_plain(token: Token) -> bool:
+    if isinstance(token, str):
+        return token not in (_OPTIONAL, _END)
+    letter, _, most = token
     return letter in "MdHmsS" or (letter == "y" and most == 4)
