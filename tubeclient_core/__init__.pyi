@@ -57,8 +57,8 @@ class Texts:
     def columns(self, packs: Sequence[Messages], with_attributes: bool) -> Columns | None: ...
 
 Field = tuple[str, bool, str, tuple[int, ...], tuple["Field", ...]]
-"""As tubeclient.records.spec.Column has them: name, whether it may be null, kind, size, parts. Items of lists and of
-maps have the names that Arrow's type has for them."""
+"""As tubeclient.records.spec.Column has them: name, whether it is NOT NULL, kind, size, parts. What lists and maps have
+gets Arrow's names."""
 Pattern = Sequence[str | tuple[str, int, int]]
 """Of times: literals, and fields (Java's letter) with their least and most digits."""
 

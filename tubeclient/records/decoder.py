@@ -190,30 +190,25 @@ def _core_reader(spec: RecordSpec, columns: Sequence[Column]) -> Any:
     zone = None if spec.time_zone == "UTC" else ZoneInfo(spec.time_zone)
     return CORE.RecordReader(
         spec.kind,
-        [_field_of(column, spec) for column in columns],
+        [_field_of(column) for column in columns],
+        {of: tokens_for_core(spec.options[name], name) for of, name in _PATTERNS.items() if name in spec.options},
         None if zone is None else lambda slot: _offset_of_slot(zone, slot),
-        separator=spec.separator,
-        kv_separator=spec.kv_separator,
-        quote=spec.options.get("quote", '"') if has_quotes(spec) else None,
-        escape=spec.escape,
-        null_value=spec.options.get("nullValue", ""),
-        keys=spec.keys,
+        {
+            "separator": spec.separator if spec.kind in ("csv", "kv") else ",",
+            "kv_separator": spec.kv_separator,
+            "quote": spec.options.get("quote", '"') if has_quotes(spec) else None,
+            "escape": spec.escape,
+            "null": spec.options.get("nullValue", ""),
+        },
     )
 
 
 _PATTERNS: Final = {"date": "dateFormat", "timestamp": "timestampFormat", "timestamp_ntz": "timestampNTZFormat"}
 
 
-def _field_of(column: Column, spec: RecordSpec) -> tuple[str, bool, str, tuple[Any, ...]]:
-    """A column as the core is told: name, whether it may be null, kind, and what the kind needs."""
-    kind, needs = column.kind, tuple(_field_of(part, spec) for part in column.parts)
-    if kind in ("int", "float"):
-        kind += str(column.size[0])
-    elif kind == "decimal":
-        needs = column.size
-    elif kind in _PATTERNS and _PATTERNS[kind] in spec.options:
-        needs = (tokens_for_core(spec.options[_PATTERNS[kind]], _PATTERNS[kind]),)
-    return column.name, not column.required, kind, needs
+def _field_of(column: Column) -> tuple[str, bool, str, tuple[int, ...], tuple[Any, ...]]:
+    """A column as the core is told."""
+    return column.name, column.required, column.kind, column.size, tuple(map(_field_of, column.parts))
 
 
 def _offset_of_slot(zone: ZoneInfo, slot: int) -> int | None:

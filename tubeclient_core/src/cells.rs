@@ -23,7 +23,8 @@ pub type Patterns = HashMap<String, Arc<Pattern>>;
 #[derive(Clone)]
 pub struct Column {
     pub name: String,
-    nullable: bool,
+    /// Whether it is NOT NULL.
+    required: bool,
     pub present: Vec<bool>,
     pub cells: Cells,
 }
@@ -96,15 +97,15 @@ impl Struct {
 }
 
 impl Column {
-    pub fn new(name: &str, nullable: bool, cells: Cells) -> Self {
-        Self { name: name.to_owned(), nullable, present: Vec::new(), cells }
+    pub fn new(name: &str, required: bool, cells: Cells) -> Self {
+        Self { name: name.to_owned(), required, present: Vec::new(), cells }
     }
 
     /// The column of a `Field` of __init__.pyi.
     pub fn of(plan: &Bound<'_, PyAny>, patterns: &Patterns) -> PyResult<Self> {
-        let (name, nullable, kind, size, parts): (String, bool, String, Vec<u8>, Vec<Bound<'_, PyAny>>) =
+        let (name, required, kind, size, parts): (String, bool, String, Vec<u8>, Vec<Bound<'_, PyAny>>) =
             plan.extract()?;
-        let mut columns = parts.iter().map(|one| Self::of(one, patterns)).collect::<PyResult<Vec<_>>>()?;
+        let columns = parts.iter().map(|one| Self::of(one, patterns)).collect::<PyResult<Vec<_>>>()?;
         let time = |of| Cells::Time(Vec::new(), of, patterns.get(&kind).cloned());
         let cells = match (&*kind, &*size) {
             ("bool", []) => Cells::Bool(Vec::new()),
@@ -120,15 +121,19 @@ impl Column {
             ("date", []) => time(Time::Date),
             ("timestamp", []) => time(Time::Timestamp),
             ("timestamp_ntz", []) => time(Time::Local),
-            ("list", []) if columns.len() == 1 => Cells::List(Vec::new(), Box::new(columns.remove(0))),
-            ("map", []) if columns.len() == 2 => {
-                let entries = Cells::Struct(Struct::of(columns));
-                Cells::Map(Vec::new(), Box::new(Self::new("entries", false, entries)))
+            ("list", []) => {
+                let [item] = parts_of(columns)?;
+                Cells::List(Vec::new(), Box::new(Self { name: "item".to_owned(), ..item }))
+            }
+            ("map", []) => {
+                let [key, value] = parts_of(columns)?;
+                let pair = vec![Self::new("key", true, key.cells), Self { name: "value".to_owned(), ..value }];
+                Cells::Map(Vec::new(), Box::new(Self::new("entries", true, Cells::Struct(Struct::of(pair)))))
             }
             ("struct", []) => Cells::Struct(Struct::of(columns)),
             _ => return Err(PyValueError::new_err(format!("there is no kind {kind} of size {size:?}"))),
         };
-        Ok(Self::new(&name, nullable, cells))
+        Ok(Self::new(&name, required, cells))
     }
 
     pub fn len(&self) -> usize {
@@ -145,7 +150,7 @@ impl Column {
 
     /// A null, where one may be.
     pub fn null(&mut self) -> Option<()> {
-        self.nullable.then(|| self.nothing())
+        (!self.required).then(|| self.nothing())
     }
 
     /// A null within one, or where one may be.
@@ -227,10 +232,14 @@ impl Column {
     }
 
     fn pair(self) -> Result<(Field, ArrayRef), ArrowError> {
-        let (name, nullable) = (self.name.clone(), self.nullable);
+        let (name, required) = (self.name.clone(), self.required);
         let array = self.array()?;
-        Ok((Field::new(name, array.data_type().clone(), nullable), array))
+        Ok((Field::new(name, array.data_type().clone(), !required), array))
     }
+}
+
+fn parts_of<const N: usize>(columns: Vec<Column>) -> PyResult<[Column; N]> {
+    columns.try_into().map_err(|_| PyValueError::new_err(format!("it must have {N} parts")))
 }
 
 fn primitive<T: ArrowPrimitiveType>(

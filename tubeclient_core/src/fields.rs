@@ -1,11 +1,10 @@
 //! csv and kv: texts between separators. What has the escape character is not ours.
 
-use std::borrow::Cow;
-
 use crate::cells::Struct;
-use crate::json::distinct;
 use crate::values::{Meaning, read_text};
 
+/// The bound of the reference, which counts them.
+const MOST_SEPARATORS: usize = 250_000;
 /// The byte order mark.
 const MARK: char = '\u{FEFF}';
 
@@ -40,24 +39,22 @@ impl Marks {
     /// Puts the values of pairs, as those with number `row`.
     pub fn read_kv(&self, text: &str, all: &mut Struct, row: usize, meaning: &mut Meaning) -> Option<()> {
         let mut next = 0;
-        let mut others = Vec::new();
         for part in self.usual(text)?.split(self.separator).filter(|part| !part.is_empty()) {
             let (key, value) = part.split_once(self.kv_separator)?;
             match all.find(key, &mut next) {
                 Some(column) if column.len() > row => return None, // it is there twice
                 Some(column) if self.is_null(value) => column.null()?,
                 Some(column) => read_text(value, column, meaning)?,
-                None => others.push(Cow::Borrowed(key)),
+                None => (),
             }
         }
-        distinct(others)?;
         all.fill(row)
     }
 
     /// A text without the line ends behind it.
     fn usual<'a>(&self, text: &'a str) -> Option<&'a str> {
         let ends = ['\r', '\n'];
-        let is_odd = text.starts_with(MARK) || ends.contains(&self.separator);
+        let is_odd = text.len() > MOST_SEPARATORS || text.starts_with(MARK) || ends.contains(&self.separator);
         let is_usual = !is_odd && !self.escape.is_some_and(|escape| text.contains(escape));
         is_usual.then(|| text.trim_end_matches(ends)).filter(|text| !text.is_empty())
     }

@@ -3,6 +3,9 @@
 use crate::cells::Whole;
 use crate::json::MOST_NUMBER;
 
+/// Characters of an exponent.
+const MOST_EXPONENT: usize = 9;
+
 /// `[+-]?digits`, in the type's range.
 pub fn whole(text: &str, kind: Whole) -> Option<i64> {
     let value: i64 = bounded(text)?.parse().ok()?;
@@ -65,7 +68,8 @@ impl<'a> Digits<'a> {
     fn of(text: &'a str) -> Option<Self> {
         let unsigned = bounded(text)?.strip_prefix(['+', '-']).unwrap_or(text);
         let (number, exponent) = match unsigned.split_once(['e', 'E']) {
-            Some((number, exponent)) => (number, exponent.parse().ok()?),
+            Some((number, exponent)) if exponent.len() <= MOST_EXPONENT => (number, exponent.parse().ok()?),
+            Some(_) => return None,
             None => (unsigned, 0),
         };
         let (whole, fraction) = number.split_once('.').unwrap_or((number, "0"));

@@ -53,7 +53,7 @@ impl RecordReader {
         };
         let patterns: Patterns = patterns.into_iter().map(|(of, one)| (of, Arc::new(one))).collect();
         let columns = fields.iter().map(|one| Column::of(one, &patterns)).collect::<PyResult<_>>()?;
-        let empty = Column::new("records", false, Cells::Struct(Struct::of(columns)));
+        let empty = Column::new("records", true, Cells::Struct(Struct::of(columns)));
         Ok(Self { format, empty, offset_s, known: Mutex::default() })
     }
 
