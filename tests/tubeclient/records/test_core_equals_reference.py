@@ -1,0 +1,106 @@
+"""The compiled core and the plain code give the same records and reasons for any bytes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+
+from tests.tubeclient.records.generated import CASES, Case
+from tests.tubeclient.records.reading import LOCAL, MOMENT, VARIANT, plain, same, spec
+from tubeclient.core import CORE
+from tubeclient.records.decoder import Decoder
+from tubeclient.records.spec import RecordSpec
+
+pytestmark = pytest.mark.skipif(CORE is None, reason="needs the compiled core")
+
+
+def check(one: RecordSpec, records: list[bytes | None]) -> None:
+    values = pa.array(records, pa.binary())
+    core, reference = Decoder(one).decode(values), Decoder(one, core=False).decode(values)
+    core.records.validate(full=True)
+    assert core.reasons.to_pylist() == reference.reasons.to_pylist()
+    assert core.records.type == reference.records.type
+    assert same(plain(core.records), plain(reference.records))
+
+
+@given(CASES)
+def test_generated_records(case: Case) -> None:
+    check(case.spec, case.records)
+
+
+EDGES: dict[str, list[str]] = {
+    "i": ["0", "-0", "9223372036854775807", "9223372036854775808", "-9223372036854775808", "1.0", "1e2", '"1"', "null"],
+    "d": ["1.005", "-1.005", "999.995", "999.994", '"1.25"', "1e2", "1e-400", "0e99999", "1" * 60, '".5"', '"1."'],
+    "f": ["3.4028235677973366e38", "3.4028235e38", "1.00000005960464477540", "1.00000005960464477538", "1e-46", "NaN"],
+    "g": ["1e400", "1.7976931348623157e308", "4.9e-324", "1e-400", '"INF"', "-INF", "+INF", "-0.0", '"1.5"', "1" * 999],
+    "s": [r'"\u0000"', r'"\ud83d\ude00"', r'"\ud83d"', '"é"', "1.10", '{"b": [1 ,2]}', "[]", '""', "true", r'"\/"'],
+    "y": ['"AA=="', '"A"', '"AAA"', '"AA==AA=="', '""', '"-_8="', '"AB=="'],
+    "t": ['"2024-03-31 02:30"', '"2024-10-27 02:30"', "0", "253402300799", "253402300800", "1.5", '"2024-01-02T03:04Z"']
+    + ['"2024-01-02 03:04:05.1234567"', '"0001-01-01"', '"2024-01-02 03:04 Asia/Tokyo"', '"2024-01-02 03:04+18:00"'],
+    "n": ['"2024-03-31 02:30:59.999999999"', '"2024-01-02 03:04Z"', '"0000-12-31"', '"9999-12-31 23:59:59.999999"'],
+    "day": ['"2024-02-29"', '"2023-02-29"', '"2024-1-2"', '"2024-01-02 00:00:00"', "19724"],
+    "l": ["[]", "[1,null]", '[1,"x"]', "[1.5]", "{}", "[[1]]"],
+    "m": ["{}", '{"1":{"a":1}}', '{"1":1}', '{"1":{},"1":{}}', '{"1":{},"+1":{}}', '{"x":{}}', '{"\\u0031":{}}'],
+    "v": ['{"a":1,"a":2}', "NaN", "[1, 2 ]", '"\\ud83d"', "1e999", '{"a":{"b":1,"b":2}}', "[/**/]"],
+    "x": ["[" * 600 + "]" * 600, "1" * 1_001, '{"a":1,"a":2}', "nul", "01", "[1,]", '"\\x"', "'x'", '"\t"'],
+}
+COLUMNS: dict[str, Any] = {
+    "i": pa.int64(),
+    "d": pa.decimal128(5, 2),
+    "f": pa.float32(),
+    "g": pa.float64(),
+    "s": pa.string(),
+    "y": pa.binary(),
+    "t": MOMENT,
+    "n": LOCAL,
+    "day": pa.date32(),
+    "l": pa.list_(pa.int8()),
+    "m": pa.map_(pa.int32(), pa.struct([("a", pa.int16())])),
+    "v": VARIANT,
+}
+
+
+@pytest.mark.parametrize("zone", ["UTC", "Europe/Berlin"])
+def test_edges(zone: str) -> None:
+    records: list[bytes | None] = [
+        f'{{ "{name}" :{text}}}'.encode() for name, texts in EDGES.items() for text in (*texts, '"x"', "{}", "")
+    ]
+    check(spec("json", COLUMNS, time_zone=zone), [*records, b"", None, b"{}", b"[]", b"{} x", b'{"i":1,"i":2}'])
+    plain_columns = {name: kind for name, kind in COLUMNS.items() if name not in "ylmv"}
+    for one in (spec("csv", plain_columns, time_zone=zone), spec("csv", plain_columns, time_zone=zone, escape="\\")):
+        lines = [",".join(text.strip('"') if name == own else "" for own in plain_columns) for name, texts in EDGES.items() for text in texts]
+        check(one, [line.encode() for line in lines])
+    pairs = [f"{name}={text.strip(chr(34))}" for name, texts in EDGES.items() for text in texts]
+    check(spec("kv", plain_columns, time_zone=zone), [pair.encode() for pair in pairs])
+
+
+USUAL: list[tuple[RecordSpec, bytes]] = [
+    (
+        spec("json", {"id": pa.int64(), "name": pa.string(), "at": MOMENT, "price": pa.decimal128(10, 2), "ok": pa.bool_()}),
+        b'{"id": 17, "name": "caf\xc3\xa9 \\"x\\"", "at": "2024-01-02 03:04:05", "price": 12.5, "ok": true, "more": [1]}\n',
+    ),
+    (
+        spec("json", {"l": pa.list_(pa.float64()), "s": pa.struct([("a", pa.date32())]), "m": pa.map_(pa.string(), LOCAL)}),
+        b'{"l":[1.5,null],"s":{"a":"2024-01-02"},"m":{"k":"2024-01-02T03:04:05.123"}}',
+    ),
+    (
+        spec("json", {"at": MOMENT}, time_zone="Asia/Shanghai", options={"timestampFormat": "yyyyMMddHHmmss"}),
+        b'{"at":"20240102030405"}',
+    ),
+    (spec("csv", {"id": pa.int64(), "name": pa.string(), "at": MOMENT}, separator="|"), b"17|x y|2024-01-02 03:04:05"),
+    (spec("csv", {"id": pa.int64(), "name": pa.string()}), b'17,"x, y"'),
+    (spec("csv", {"id": pa.int64(), "name": pa.string()}, escape="\\"), b"17,x"),
+    (spec("kv", {"id": pa.int64(), "name": pa.string()}, separator="&"), b"id=17&name=x&more=y"),
+]
+
+
+@pytest.mark.parametrize(("one", "record"), USUAL)
+def test_the_core_reads_what_is_usual(one: RecordSpec, record: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    """So the tests above compare two decoders, and not one with itself."""
+    check(one, [record])
+    decoder = Decoder(one)
+    monkeypatch.setattr(decoder, "_plain", lambda values: pytest.fail(f"the core declined {values}"))
+    assert decoder.decode(pa.array([record], pa.binary())).reasons.to_pylist() == [None]
