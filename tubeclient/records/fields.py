@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from tubeclient.errors import ConfigurationError
@@ -44,7 +45,7 @@ def csv_reader(spec: RecordSpec, columns: Sequence[Column]) -> Reader:
 
     def read(text: str) -> dict[str, Any]:
         _check_count(text, spec.separator)
-        fields = list(split(text))
+        fields = list(islice(split(text), len(columns) + 1))  # of many more, none is made
         if len(fields) != len(columns):
             raise BadRecord(f"the number of fields is not {len(columns)}")
         row = {}
@@ -126,11 +127,6 @@ class _Escaped:
         """Where each text begins, and the text with its escapes. BadRecord: the last character is an escape without
         another one behind it."""
         start = 0
-        if self._escape is None or self._escape not in text:
-            for part in text.split(self._separator):
-                yield start, part
-                start += len(part) + 1
-            return
         while True:
             end = self.end(text, start)
             yield start, text[start:end]
@@ -179,13 +175,6 @@ class _QuotedCsv:
 
     def __call__(self, text: str) -> Iterator[_Field]:
         """The fields. BadRecord: a quote is not closed or not the end of its value, or there are several lines."""
-        if self._quote not in text:
-            self._check_line(text, 0)
-            place = 0
-            for part in text.split(self._separator):
-                yield self._bare(part, place)
-                place += len(part) + len(self._separator)
-            return
         place = 0
         while True:
             start = place
