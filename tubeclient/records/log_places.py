@@ -27,7 +27,7 @@ NAMES: Final = (
 _MOST: Final = 2**63 - 1
 _WHOLE: Final = re.compile(r"-?[0-9]{1,19}")
 _FILE: Final = re.compile(r"(.*)\.([0-9]{1,18})")
-_GTID: Final = re.compile(r"(.*[^0-9:]):([0-9]{1,18})")
+_GTID: Final = re.compile(r"([0-9a-fA-F-]{36}(?::[A-Za-z_][A-Za-z0-9_]{0,31})?):([0-9]{1,18})")
 _GTID_OF_MARIADB: Final = re.compile(r"([0-9]{1,10})-[0-9]{1,10}-([0-9]{1,18})")
 _HEX: Final = re.compile(r"[0-9a-fA-F]{1,8}(?::[0-9a-fA-F]{1,8}){1,7}")
 _REDO_ADDRESS: Final = re.compile(r"\s*(?:0x)?([0-9a-fA-F]{1,12})\.([0-9a-fA-F]{1,12})\.([0-9a-fA-F]{1,12})\s*")
@@ -36,9 +36,9 @@ _REDO_ADDRESS: Final = re.compile(r"\s*(?:0x)?([0-9a-fA-F]{1,12})\.([0-9a-fA-F]{
 class LogPlace(NamedTuple):
     """A place in a log."""
 
-    log: str | None = None
+    log: str | None
     """Which log it is: places are compared within one. None if that is not known."""
-    position: list[int] = []
+    position: list[int]
     """Numbers that are compared in turn. What begins another place is before it."""
 
 
@@ -141,12 +141,13 @@ def _sequence(node: Node | None) -> tuple[int | None, int | None] | None:
         found = json.loads(text_of(node) or "null")
         if not isinstance(found, list) or len(found) != 2:
             return None
-        last_commit, lsn = (None if one is None else int(one) for one in found)
-    except (ValueError, TypeError, RecursionError):
+    except (ValueError, RecursionError):
         return None
-    if any(one is not None and abs(one) > _MOST for one in (last_commit, lsn)):
-        return None
-    return last_commit, lsn
+    numbers = []
+    for one in found:
+        is_number = _WHOLE.fullmatch(str(one)) is not None and abs(int(one)) <= _MOST
+        numbers.append(int(one) if is_number else None)
+    return numbers[0], numbers[1]
 
 
 def _lsn(source: Mapping[str, Node], name: str) -> list[int]:
