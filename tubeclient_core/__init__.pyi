@@ -1,4 +1,4 @@
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from typing import Any, TypedDict, final
 
 __version__: str
@@ -72,6 +72,21 @@ class Marks(TypedDict):
     null: str
     """Any text: a null beside the empty one."""
 
+class Placeholder(TypedDict):
+    """As tubeclient.records.unavailable.Unavailable has it."""
+
+    text: str
+    texts: Set[str]
+    items: Set[str]
+    bytes: int
+
+class Rules(TypedDict):
+    """Of changes: names of columns. The fields themselves are not NOT NULL then."""
+
+    keys: list[str]
+    required: list[str]
+    placeholder: Placeholder
+
 @final
 class RecordReader:
     def __init__(
@@ -80,11 +95,12 @@ class RecordReader:
         fields: Sequence[Field],
         patterns: Mapping[str, Pattern],
         offset_s: Callable[[int], int | None] | None,
-        marks: Marks,
+        more: Marks | Rules,
     ) -> None:
-        """`patterns` by kind of column, where a kind has one. `offset_s` gives the offset from UTC in seconds for a slot
-        of 15 minutes of local time (its seconds since 1970 // 900), None if it changes there; None instead of it is UTC.
-        ValueError for what is not described here."""
+        """`fields` of the schema; those of changes get `change` behind them. `patterns` by kind of column, where a kind
+        has one. `offset_s` gives the offset from UTC in seconds for a slot of 15 minutes of local time (its seconds
+        since 1970 // 900), None if it changes there; None instead of it is UTC. ValueError for what is not described
+        here."""
 
     def decode(self, data: bytes, offsets: bytes) -> tuple[Columns, list[int]]:
         """One column, `records`, of the UTF-8 texts between the offsets (int32, little-endian, one more than texts);

@@ -21,12 +21,13 @@ from tubeclient.records.fields import csv_reader, has_quotes, kv_reader
 from tubeclient.records.json_text import fields_of, parse_object, syntax_of
 from tubeclient.records.spec import CHANGES, KINDS, Column, RecordSpec, columns_of
 from tubeclient.records.times import offset_of, tokens_for_core
+from tubeclient.records.unavailable import PLACEHOLDER, Unavailable
 from tubeclient.records.values import Values, shape_of
 
 _MARK: Final = "\ufeff"
 _LINE_ENDS: Final = "\r\n"
 _SLOT_S: Final = 900
-_OPTIONS_OF_CORE: Final = ("timestampFormat", "dateFormat", "timestampNTZFormat", "nullValue", "quote")
+_OPTIONS_OF_CORE: Final = ("timestampFormat", "dateFormat", "timestampNTZFormat", "nullValue", "quote", PLACEHOLDER)
 
 
 class Decoded(NamedTuple):
@@ -190,25 +191,37 @@ def _core_reader(spec: RecordSpec, columns: Sequence[Column]) -> Any:
     zone = None if spec.time_zone == "UTC" else ZoneInfo(spec.time_zone)
     return CORE.RecordReader(
         spec.kind,
-        [_field_of(column) for column in columns],
+        [_field_of(column, is_change=spec.kind in CHANGES) for column in columns],
         {of: tokens_for_core(spec.options[name], name) for of, name in _PATTERNS.items() if name in spec.options},
         None if zone is None else lambda slot: _offset_of_slot(zone, slot),
-        {
-            "separator": spec.separator if spec.kind in ("csv", "kv") else ",",
-            "kv_separator": spec.kv_separator,
-            "quote": spec.options.get("quote", '"') if has_quotes(spec) else None,
-            "escape": spec.escape,
-            "null": spec.options.get("nullValue", ""),
-        },
+        _rules_of_changes(spec, columns) if spec.kind in CHANGES else _marks_of(spec),
     )
 
 
 _PATTERNS: Final = {"date": "dateFormat", "timestamp": "timestampFormat", "timestamp_ntz": "timestampNTZFormat"}
 
 
-def _field_of(column: Column) -> tuple[str, bool, str, tuple[int, ...], tuple[Any, ...]]:
-    """A column as the core is told."""
-    return column.name, column.required, column.kind, column.size, tuple(map(_field_of, column.parts))
+def _field_of(column: Column, *, is_change: bool) -> tuple[str, bool, str, tuple[int, ...], tuple[Any, ...]]:
+    """A column as the core is told. What must be there in changes is not for the column to say."""
+    parts = tuple(_field_of(part, is_change=is_change) for part in column.parts)
+    return column.name, column.required and not is_change, column.kind, column.size, parts
+
+
+def _marks_of(spec: RecordSpec) -> dict[str, Any]:
+    return {
+        "separator": spec.separator,
+        "kv_separator": spec.kv_separator,
+        "quote": spec.options.get("quote", '"') if has_quotes(spec) else None,
+        "escape": spec.escape,
+        "null": spec.options.get("nullValue", ""),
+    }
+
+
+def _rules_of_changes(spec: RecordSpec, columns: Sequence[Column]) -> dict[str, Any]:
+    required = [column.name for column in columns if column.required]
+    given = spec.options.get(PLACEHOLDER)
+    placeholder = Unavailable() if given is None else Unavailable(given)
+    return {"keys": list(spec.keys), "required": required, "placeholder": placeholder.for_core()}
 
 
 def _offset_of_slot(zone: ZoneInfo, slot: int) -> int | None:

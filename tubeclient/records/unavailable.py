@@ -11,7 +11,7 @@ import base64
 import hashlib
 import json
 import re
-from typing import Final
+from typing import Any, Final
 from uuid import UUID
 
 from tubeclient.errors import ConfigurationError
@@ -44,6 +44,10 @@ class Unavailable:
         self._items = {*self._texts, uuid}
         self._text = text
         self._bytes = [*data]
+
+    def for_core(self) -> dict[str, Any]:
+        """As the core is told."""
+        return {"text": self._text, "texts": self._texts, "items": self._items, "bytes": len(self._bytes)}
 
     def is_it(self, node: Node) -> bool:
         """Whether a value stands for one that the database did not give."""

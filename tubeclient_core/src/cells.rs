@@ -83,7 +83,7 @@ impl Struct {
     /// The column of a name. Mostly it is `next`, behind the one that was found before.
     pub fn find(&mut self, name: &str, next: &mut usize) -> Option<&mut Column> {
         let at = match self.columns.get(*next) {
-            Some(one) if one.name == name => *next,
+            Some(one) if *next < self.places.len() && one.name == name => *next,
             _ => *self.places.get(name)?,
         };
         *next = at + 1;
@@ -165,6 +165,32 @@ impl Column {
             Cells::List(ends, _) | Cells::Map(ends, _) => ends.push(ends.last().copied().unwrap_or(0)),
             Cells::Struct(all) => all.columns.iter_mut().for_each(Self::nothing),
         }
+    }
+
+    /// None: it is no such column, or too long.
+    pub fn put_whole(&mut self, value: Option<i64>) -> Option<()> {
+        let Some(value) = value else { return self.null() };
+        let Cells::Whole(values, _) = &mut self.cells else { return None };
+        values.push(value);
+        self.present.push(true);
+        Some(())
+    }
+
+    pub fn put_text(&mut self, value: Option<&str>) -> Option<()> {
+        let Some(value) = value else { return self.null() };
+        let Cells::Text(values, _) = &mut self.cells else { return None };
+        values.push(value.as_bytes())?;
+        self.present.push(true);
+        Some(())
+    }
+
+    pub fn put_list<T>(&mut self, all: Option<&Vec<T>>, put: impl Fn(&mut Self, &T) -> Option<()>) -> Option<()> {
+        let Some(all) = all else { return self.null() };
+        let Cells::List(ends, items) = &mut self.cells else { return None };
+        all.iter().try_for_each(|one| put(items, one))?;
+        ends.push(i32::try_from(items.len()).ok()?);
+        self.present.push(true);
+        Some(())
     }
 
     /// Takes away what is behind the first `count` values, also the parts of one that is not whole.

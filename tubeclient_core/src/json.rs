@@ -82,6 +82,14 @@ impl<'a> Json<'a> {
         self.items(b'[', b']', each)
     }
 
+    /// Passes a value, and gives it as it is written.
+    pub fn raw(&mut self) -> Option<&'a str> {
+        let node = self.node()?;
+        let start = self.start;
+        self.skip_rest(&node, false)?;
+        self.slice(start)
+    }
+
     /// Passes a value. `unique`: no object in it may have a name twice.
     pub fn skip(&mut self, unique: bool) -> Option<()> {
         let node = self.node()?;

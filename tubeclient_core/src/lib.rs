@@ -5,6 +5,7 @@
 //! Python code decides, which is the reference: so errors have one author. It never fails for bytes.
 
 mod cells;
+mod changes;
 mod columns;
 mod fields;
 mod intake;
@@ -13,6 +14,7 @@ mod messages;
 mod numbers;
 mod objects;
 mod packs;
+mod places;
 mod records;
 mod sends;
 mod times;

@@ -9,6 +9,7 @@ use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 
 use crate::cells::{Cells, Column, Patterns, Struct};
+use crate::changes::{Rules, rows};
 use crate::columns::Columns;
 use crate::fields::Marks;
 use crate::json::Json;
@@ -21,6 +22,8 @@ enum Format {
     Json,
     Csv(Marks),
     Kv(Marks),
+    Debezium(Rules),
+    Canal(Rules),
 }
 
 /// Reads records of one format and schema. A record that is not written as usual, or not good, is not its own: the
@@ -43,17 +46,22 @@ impl RecordReader {
         fields: Vec<Bound<'_, PyAny>>,
         patterns: HashMap<String, Pattern>,
         offset_s: Option<Py<PyAny>>,
-        marks: Marks,
+        more: &Bound<'_, PyAny>,
     ) -> PyResult<Self> {
         let format = match kind {
             "json" => Format::Json,
-            "csv" => Format::Csv(marks),
-            "kv" => Format::Kv(marks),
+            "csv" => Format::Csv(more.extract()?),
+            "kv" => Format::Kv(more.extract()?),
+            "debezium-json" => Format::Debezium(more.extract()?),
+            "canal-json" => Format::Canal(more.extract()?),
             _ => return Err(PyValueError::new_err(format!("there is no format {kind}"))),
         };
         let patterns: Patterns = patterns.into_iter().map(|(of, one)| (of, Arc::new(one))).collect();
         let columns = fields.iter().map(|one| Column::of(one, &patterns)).collect::<PyResult<_>>()?;
-        let empty = Column::new("records", true, Cells::Struct(Struct::of(columns)));
+        let empty = match format {
+            Format::Debezium(_) | Format::Canal(_) => rows(columns),
+            _ => Column::new("records", true, Cells::Struct(Struct::of(columns))),
+        };
         Ok(Self { format, empty, offset_s, known: Mutex::default() })
     }
 
@@ -63,7 +71,7 @@ impl RecordReader {
         py.detach(|| {
             // Another thread may know others meanwhile; what is known is no more than what need not be asked again.
             let known = take(&mut *self.known.lock().unwrap_or_else(PoisonError::into_inner));
-            let mut meaning = Meaning::new(Zone::of(ask, known), false);
+            let mut meaning = Meaning::new(Zone::of(ask, known), matches!(self.empty.cells, Cells::List(..)));
             let decoded = self.read(&data, &offsets, &mut meaning);
             *self.known.lock().unwrap_or_else(PoisonError::into_inner) = meaning.zone.known();
             decoded
@@ -93,16 +101,24 @@ impl RecordReader {
     }
 
     fn put(&self, text: &str, row: usize, records: &mut Column, meaning: &mut Meaning) -> Option<()> {
-        let Cells::Struct(all) = &mut records.cells else { return None };
         meaning.begin(text);
-        match &self.format {
-            Format::Json => {
+        match (&self.format, &mut records.cells) {
+            (Format::Json, Cells::Struct(all)) => {
                 let mut json = Json::of(text);
                 read_struct(&mut json, all, row, meaning)?;
                 json.end()?;
             }
-            Format::Csv(marks) => marks.read_csv(text, all, row, meaning)?,
-            Format::Kv(marks) => marks.read_kv(text, all, row, meaning)?,
+            (Format::Csv(marks), Cells::Struct(all)) => marks.read_csv(text, all, row, meaning)?,
+            (Format::Kv(marks), Cells::Struct(all)) => marks.read_kv(text, all, row, meaning)?,
+            (Format::Debezium(rules), Cells::List(ends, items)) => {
+                rules.read_debezium(text, items, meaning)?;
+                ends.push(i32::try_from(items.len()).ok()?);
+            }
+            (Format::Canal(rules), Cells::List(ends, items)) => {
+                rules.read_canal(text, items, meaning)?;
+                ends.push(i32::try_from(items.len()).ok()?);
+            }
+            _ => return None,
         }
         records.present.push(true);
         Some(())

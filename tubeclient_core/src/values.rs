@@ -14,7 +14,7 @@ pub struct Meaning {
     pub zone: Zone,
     /// As changes have it: a decimal may lose no digit, and a number is no time.
     pub exact: bool,
-    /// How many values the record may still put in lists.
+    /// How many values the record may still put in lists and rows.
     left: usize,
 }
 
@@ -25,6 +25,12 @@ impl Meaning {
 
     pub fn begin(&mut self, text: &str) {
         self.left = text.len().saturating_mul(MOST_EACH).saturating_add(MOST_ALWAYS);
+    }
+
+    /// None: the record has too many values.
+    pub fn take(&mut self, values: usize) -> Option<()> {
+        self.left = self.left.checked_sub(values)?;
+        Some(())
     }
 }
 
@@ -59,7 +65,7 @@ pub fn read_json(json: &mut Json<'_>, column: &mut Column, meaning: &mut Meaning
         (Node::List, Cells::List(ends, items)) => {
             let width = items.width();
             json.list(|json| {
-                meaning.left = meaning.left.checked_sub(width)?;
+                meaning.take(width)?;
                 read_json(json, items, meaning)
             })?;
             ends.push(i32::try_from(items.len()).ok()?);
@@ -94,7 +100,7 @@ fn read_map(json: &mut Json<'_>, entries: &mut Column, meaning: &mut Meaning) ->
     // Keys of other types may be equal though their texts are not.
     let Cells::Text(texts, Text::String) = &mut keys.cells else { return None };
     json.object(|json, name| {
-        meaning.left = meaning.left.checked_sub(width)?;
+        meaning.take(width)?;
         texts.push(name.as_bytes())?;
         keys.present.push(true);
         names.push(name);
@@ -112,6 +118,8 @@ pub fn read_text(text: &str, column: &mut Column, meaning: &mut Meaning) -> Opti
         Cells::Text(values, Text::String) => values.push(text.as_bytes())?,
         Cells::Bool(values) if trimmed.eq_ignore_ascii_case("true") => values.push(true),
         Cells::Bool(values) if trimmed.eq_ignore_ascii_case("false") => values.push(false),
+        // MySQL's booleans are numbers.
+        Cells::Bool(values) if meaning.exact && ["0", "1"].contains(&trimmed) => values.push(trimmed == "1"),
         Cells::Whole(values, kind) => values.push(whole(trimmed, *kind)?),
         Cells::Float(values, single) => values.push(float(trimmed, *single)?),
         Cells::Decimal(values, precision, scale) => {
