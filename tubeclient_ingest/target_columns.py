@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from spark_source.typed.record_format import BAD_REASON, CHANGE, CHANGES, RECORD
 from tubeclient.errors import ConfigurationError
-from tubeclient_ingest.target import TableDetail, quoted
+from tubeclient_ingest.target import TableDetail, quoted, text_in_sql
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from spark_source.typed.record_format import RecordFormat
 
-__all__ = ["LENGTH_OF_TEXT", "OtherColumns", "TargetRules", "check_columns", "columns_of"]
+__all__ = ["LENGTH_OF_TEXT", "OtherColumns", "TargetRules", "check_columns", "columns_of", "lacking"]
 
 
 class OtherColumns(ConfigurationError):
@@ -41,9 +41,11 @@ def columns_of(record_format: RecordFormat, rows: DataFrame) -> StructType:
     except PySparkException as error:
         reason = str(error).split("\n")[0].strip()
         raise ConfigurationError(f"Spark cannot read records of this format and schema: {reason}") from None
-    # A log of changes has deletes with a key only, and DDL.
-    is_log = record_format.kind in CHANGES and not record_format.keys
-    filled = {one.name for one in record_format.schema or () if not (one.nullable or is_log)}
+    # A log of changes has deletes with a key only, and DDL. Of a row whose insert the job did not see, an update may not
+    # know all columns. So of changes only keys are sure to have values.
+    are_changes = record_format.kind in CHANGES
+    sure = [one for one in record_format.schema or () if not are_changes or one.name in record_format.keys]
+    filled = {one.name for one in sure if not one.nullable}
     for one in found:
         one.nullable = one.name not in filled
     return found
@@ -67,6 +69,11 @@ def check_columns(table: StructType, rows: StructType, where: str, *, evolve: bo
             f"{where} lacks columns of the job's rows: {', '.join(missing)}. To let the job add them to the table, set"
             " evolve"
         )
+
+
+def lacking(table: StructType, rows: StructType) -> bool:
+    """Whether the table lacks columns of `rows`, or fields of them."""
+    return any(kind is None for _, kind, _ in _differences(table, rows))
 
 
 def _differences(table: StructType, rows: StructType, prefix: str = "") -> Iterator[tuple[str, str | None, str]]:
@@ -138,20 +145,28 @@ class TargetRules(NamedTuple):
 
         written = " OR ".join(f"{_PARSED}.{CHANGE}.operation = '{one}'" for one in self.only) or "true"
         names = parsed.selectExpr(f"inline({RECORD})").columns
-        refused = F.coalesce(
-            *(
-                F.when(F.expr(f"exists({RECORD}, {_PARSED} -> ({written}) AND NOT coalesce({sql}, false))"), reason)
-                for sql, reason in ((_of_row(check, names), reason) for check, reason in self.checks)
-            )
-        )
+        refused = F.lit(None).cast("string")
+        for check, reason in self.checks:
+            wrong = f"({written}) AND NOT coalesce({_of_row(check, names)}, false)"
+            if self.only:
+                # The table has the value of a column that an update does not know; Delta judges the whole row.
+                known = ", ".join(text_in_sql(name) for name in _named(check, names))
+                absent = f"arrays_overlap({_PARSED}.{CHANGE}.absent, CAST(array({known}) AS ARRAY<STRING>))"
+                wrong += f" AND NOT ({_PARSED}.{CHANGE}.operation = 'update' AND coalesce({absent}, false))"
+            refused = F.coalesce(refused, F.when(F.expr(f"exists({RECORD}, {_PARSED} -> {wrong})"), reason))
         reason = F.coalesce(BAD_REASON, refused)
         return parsed.withColumns({BAD_REASON: reason, RECORD: F.when(reason.isNull(), F.col(RECORD))})
+
+
+def _named(check: str, names: Collection[str]) -> list[str]:
+    """Those of the names that a rule has."""
+    return [name for name in names if re.search(rf"(?i)(?<!\w){re.escape(name)}(?!\w)", check)]
 
 
 def _of_row(check: str, names: Collection[str]) -> str:
     """A rule about columns, as one about the fields of `_PARSED`: each name in it stands for the field's value."""
     for name in names:
-        if re.search(rf"(?i)(?<!\w){re.escape(name)}(?!\w)", check):
+        if _named(check, [name]):
             check = f"get(transform(array({_PARSED}.{quoted(name)}), {quoted(name)} -> {check}), 0)"
     return check
 

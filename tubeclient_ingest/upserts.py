@@ -9,29 +9,27 @@ out older changes only.
 from __future__ import annotations
 
 import uuid
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from spark_source.options.table_uris import table_of_deletes
 from spark_source.session_confs import own_session
-from spark_source.typed.record_format import CHANGE
+from spark_source.typed.record_format import CHANGE, LINEAGE
 from tubeclient.errors import ConfigurationError
+from tubeclient_ingest import newest as changes
+from tubeclient_ingest.newest import COUNT, ROW, WRITTEN
 from tubeclient_ingest.record import SinkRecord
 from tubeclient_ingest.target import SparkTable, TableDetail, quoted, writing_confs
-from tubeclient_ingest.target_columns import LENGTH_OF_TEXT, check_columns
+from tubeclient_ingest.target_columns import LENGTH_OF_TEXT, check_columns, lacking
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
-    from pyspark.sql.types import StructType
+    from pyspark.sql.types import DataType, StructType
 
-__all__ = ["KEY", "WRITTEN", "Upserts", "check_key"]
+__all__ = ["KEY", "WRITTEN", "Changed", "Upserts", "check_key"]
 
-WRITTEN: Final = ("insert", "update", "snapshot")
-"""The operations that write a row."""
 KEY: Final = "tubeclient.key"
 """The target's property that names the key's columns, with commas between them. A table without it is a log."""
-_KEY: Final = "key"
-_ROW: Final = "row"
-_COUNT: Final = "count"
+_KEY: Final = changes.KEY
 _SEQUENCE: Final = f"{CHANGE}.sequence"
 
 
@@ -53,6 +51,17 @@ def check_key(target: SparkTable, detail: TableDetail, key: str) -> None:
         )
 
 
+class Changed(NamedTuple):
+    """What a round's changes come to."""
+
+    deletes: int
+    """How many keys were deleted last."""
+    others: int
+    """How many rows changed none."""
+    has_absent: bool
+    """Whether an update does not know all columns."""
+
+
 class Upserts:
     """A target with the newest state of each key, and its table of deleted keys."""
 
@@ -65,6 +74,8 @@ class Upserts:
         self._deletes = SparkTable(spark, table_of_deletes(place))
         self._keys = keys
         self._evolve = evolve
+        self._has_logs = False
+        """Whether rows are changes of a database, which have places in logs and may lack columns."""
 
     def open(self, columns: StructType, target: TableDetail) -> None:
         """Make the table of deletes, for rows of these columns, or look whether it fits; and look at the `target`.
@@ -77,6 +88,7 @@ class Upserts:
                 f"key names {padded[0]}, which is CHAR in {self._target.where}: Delta fills such texts up with blanks,"
                 " and merges no rows by them. Name another key, or a target where it is STRING or VARCHAR"
             )
+        self._has_logs = changes.has_logs(columns)
         sequence = columns[CHANGE].dataType
         assert isinstance(sequence, StructType)
         own = StructType(
@@ -91,9 +103,10 @@ class Upserts:
         detail = self._deletes.detail()
         if detail is None:
             self._deletes.create(own)
-        elif (there := detail.columns.simpleString().lower()) != own.simpleString().lower():
+        elif _without_log(detail.columns) != _without_log(own):
             raise ConfigurationError(
-                f"{self._deletes.where}, which keeps the target's deleted keys, is {there}, and the job has"
+                f"{self._deletes.where}, which keeps the target's deleted keys, is"
+                f" {detail.columns.simpleString().lower()}, and the job has"
                 f" {own.simpleString()}. Give the former key, format and types, or another target"
             )
 
@@ -107,23 +120,22 @@ class Upserts:
 
     def newest(self, rows: DataFrame) -> DataFrame:
         """The last change of each key, and one row for all that changes none."""
+        return changes.newest(rows, self._keys)
+
+    def count(self, newest: DataFrame) -> Changed:
+        """What is in `newest`."""
         from pyspark.sql import functions as F
 
-        packed = rows.select(F.struct("*").alias(_ROW))
-        row = F.col(_ROW)
-        key = F.struct(*(row[name].alias(name) for name in self._keys))
-        return packed.groupBy(F.when(row[CHANGE]["operation"].isin(*WRITTEN, "delete"), key).alias(_KEY)).agg(
-            F.max_by(row, row[CHANGE]["sequence"]).alias(_ROW), F.count("*").alias(_COUNT)
-        )
-
-    def count(self, newest: DataFrame) -> tuple[int, int]:
-        """How many keys of `newest` were deleted last, and how many rows changed none."""
-        from pyspark.sql import functions as F
-
-        others = F.sum(F.when(F.col(_KEY).isNull(), F.col(_COUNT)))
-        deletes = F.count_if(F.col(_KEY).isNotNull() & (F.col(_ROW)[CHANGE]["operation"] == "delete"))
-        found = newest.agg(deletes, others).collect()[0]
-        return found[0] or 0, found[1] or 0
+        change = F.col(ROW)[CHANGE]
+        has_absent = F.lit(False)
+        if self._has_logs:
+            has_absent = F.coalesce(change["absent"].isNotNull() & (change["operation"] == "update"), F.lit(False))
+        found = newest.agg(
+            F.count_if(F.col(_KEY).isNotNull() & (change["operation"] == "delete")),
+            F.sum(F.when(F.col(_KEY).isNull(), F.col(COUNT))),
+            F.coalesce(F.bool_or(has_absent), F.lit(False)),
+        ).collect()[0]
+        return Changed(found[0] or 0, found[1] or 0, found[2])
 
     def remember(self, newest: DataFrame, record: SinkRecord, detail: TableDetail) -> None:
         """Add the deleted keys to their table, for the target's commit `record`, which comes next."""
@@ -138,9 +150,9 @@ class Upserts:
             F.lit(record.sequence).cast("long").alias("number"),
             F.current_timestamp().alias("time"),
         )
-        self._deletes.append(rows)
+        self._deletes.append(rows, evolve=True)  # a table of before logs were told apart
 
-    def merge(self, newest: DataFrame, record: SinkRecord) -> None:
+    def merge(self, newest: DataFrame, record: SinkRecord, *, has_absent: bool) -> None:
         """Commit the changes with their record and its transaction to the target. Delta passes over a transaction whose
         number the table has."""
         from pyspark.sql import functions as F
@@ -150,22 +162,32 @@ class Upserts:
         # and have other places then.
         is_own = (F.col("consumerGroup") == record.consumer_group) & (F.col("number") >= record.sequence)
         deleted = self._spark.table(self._deletes.sql).where((F.col("targetId") == record.table_id) & ~is_own)
-        deleted = deleted.select(F.col(_KEY).alias("__key"), F.col("sequence").alias("__deleted"))
-        is_late = (self._key() == F.col("__key")) & (F.col("__deleted") >= F.col(_SEQUENCE))
+        sequence = F.col("sequence")
+        if self._has_logs and "log" not in _fields(deleted.schema["sequence"].dataType):
+            sequence = sequence.withField("log", F.lit(None).cast("string"))
+        deleted = deleted.select(F.col(_KEY).alias("__key"), sequence.alias("__deleted"))
+        is_later = F.expr(changes.later(_SEQUENCE, "__deleted", of_logs=self._has_logs))
+        is_late = (self._key() == F.col("__key")) & ~is_later
         late = is_late & (F.col(f"{CHANGE}.operation") != "delete")
-        self._merge(rows.join(deleted, late, "left_anti"), record)
+        self._merge(rows.join(deleted, late, "left_anti"), record, has_absent=has_absent)
 
-    def _merge(self, rows: DataFrame, record: SinkRecord) -> None:
-        # Delta takes these from the session only. A session of its own, so that no other write there has them.
+    def _merge(self, rows: DataFrame, record: SinkRecord, *, has_absent: bool) -> None:
         update = insert = "*"
+        table = self._spark.table(self._target.sql).schema
         if not self._evolve:
             # A column that somebody dropped is not to come back.
-            check_columns(self._spark.table(self._target.sql).schema, rows.schema, self._target.where, evolve=False)
+            check_columns(table, rows.schema, self._target.where, evolve=False)
+        elif self._has_logs and lacking(table, rows.schema):
+            # What the conditions name must be there.
+            self._target.append(self._spark.createDataFrame([], rows.schema), evolve=True)
+            table = self._spark.table(self._target.sql).schema
+        if has_absent or not self._evolve:
             names = [*map(quoted, rows.columns)]
-            update = ", ".join(f"t.{name} = s.{name}" for name in names)
+            values = [self._kept(name, rows, table) if has_absent else f"s.{quoted(name)}" for name in rows.columns]
+            update = ", ".join(f"t.{name} = {value}" for name, value in zip(names, values, strict=True))
             insert = f"({', '.join(names)}) VALUES ({', '.join(f's.{name}' for name in names)})"
         same = " AND ".join(f"t.{name} = s.{name}" for name in map(quoted, self._keys))
-        is_newer = f"coalesce(s.{_SEQUENCE} > t.{_SEQUENCE}, true)"
+        is_newer = changes.later(f"s.{_SEQUENCE}", f"t.{_SEQUENCE}", of_logs=self._has_logs)
         # With these words columns of the target may be missing in the rows, and fields of its structs.
         head = f"MERGE WITH SCHEMA EVOLUTION INTO {self._target.sql} AS t USING "
         rest = (
@@ -173,6 +195,7 @@ class Upserts:
             f" WHEN MATCHED AND {is_newer} THEN UPDATE SET {update}"
             f" WHEN NOT MATCHED AND s.{CHANGE}.operation <> 'delete' THEN INSERT {insert}"
         )
+        # Delta takes these from the session only. A session of its own, so that no other write there has them.
         with own_session(self._spark, writing_confs(record)) as own:
             if type(own).__module__.startswith("pyspark.sql.connect"):
                 before, after = (part.replace("{", "{{").replace("}", "}}") for part in (head, rest))
@@ -186,6 +209,19 @@ class Upserts:
             finally:
                 own.catalog.dropGlobalTempView(view)
 
+    def _kept(self, name: str, rows: DataFrame, table: StructType) -> str:
+        """A column's value after a change that may not know it."""
+        if name in (*self._keys, LINEAGE):
+            return f"s.{quoted(name)}"
+        if name != CHANGE:
+            there = next(one.dataType for one in table if one.name.lower() == name.lower())
+            return changes.kept_value(name, "s", "t", there, rows.schema[name].dataType)
+        # What the table never knew it does not know now either.
+        new, old = (f"{one}.{CHANGE}.absent" for one in "st")
+        unknown = f"IF(arrays_overlap({new}, {old}), array_intersect({new}, {old}), NULL)"
+        change = f"named_struct('operation', s.{CHANGE}.operation, 'absent', {unknown}, 'sequence', s.{_SEQUENCE})"
+        return f"IF(s.{CHANGE}.operation = 'update', {change}, s.{CHANGE})"
+
     def _key(self) -> Column:
         from pyspark.sql import functions as F
 
@@ -193,4 +229,22 @@ class Upserts:
 
 
 def _changes(newest: DataFrame) -> DataFrame:
-    return newest.where(f"{_KEY} IS NOT NULL").select(f"{_ROW}.*")
+    return newest.where(f"{_KEY} IS NOT NULL").select(f"{ROW}.*")
+
+
+def _fields(kind: DataType) -> list[str]:
+    from pyspark.sql.types import StructType
+
+    return kind.names if isinstance(kind, StructType) else []
+
+
+def _without_log(columns: StructType) -> dict[str, str]:
+    """The columns of a table of deletes, and those of its sequence, with their types. A table that was made before logs
+    were told apart is as good."""
+    from pyspark.sql.types import StructType
+
+    sequence = columns["sequence"].dataType
+    assert isinstance(sequence, StructType)
+    own = {one.name: one.dataType.simpleString() for one in columns if one.name != "sequence"}
+    own.update({f"sequence.{one.name}": one.dataType.simpleString() for one in sequence if one.name != "log"})
+    return {name.lower(): kind.lower() for name, kind in own.items()}

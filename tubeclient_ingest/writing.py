@@ -260,10 +260,14 @@ class Writer:
         if upserts is None:
             return self.sink.append(rows, record, state), 0
         with kept(upserts.newest(rows)) as newest:
-            deletes, others = upserts.count(newest)
+            deletes, others, has_absent = upserts.count(newest)
             if deletes:
                 upserts.remember(newest, state.numbered(record), self.detail)
-            return self.sink.append(None, record, state, lambda numbered: upserts.merge(newest, numbered)), others
+
+            def merge(numbered: SinkRecord) -> None:
+                upserts.merge(newest, numbered, has_absent=has_absent)
+
+            return self.sink.append(None, record, state, merge), others
 
     def _write(self, rows: DataFrame | None, record: SinkRecord, state: SinkState) -> tuple[SinkState, Counted]:
         table = self._bad_records

@@ -54,7 +54,7 @@ class Change(NamedTuple):
         if self.is_bad:
             del row["v"]
         image = {"op": "d", "before": row} if self.is_delete else {"op": "u", "after": row}
-        return json.dumps({**image, "source": {"ts_ms": self.time, "pos": self.position}}).encode()
+        return json.dumps({**image, "source": {"ts_ms": self.time, "pos": 10 * self.time + self.position}}).encode()
 
 
 class Keyed(Lake):
@@ -235,6 +235,124 @@ def test_a_job_with_a_table_of_its_owners_rules(bench: Bench) -> None:
     assert rows(bench, "id", "name", "first", "note") == [(10, "d", "d", None), (4, "e", "e", "mine")]
     deletes = bench.spark.table(f"delta.`{table_of_deletes(where)}`")
     assert sorted(row.id for row in deletes.select("key.id").collect()) == [2, 12]
+
+
+def debezium(op: str, source: dict[str, Any], **row: Any) -> bytes:
+    image = {"before" if op == "d" else "after": row}
+    return json.dumps({"op": op, "source": source, **image}).encode()
+
+
+def mysql(server: int, file: int, pos: int, second: int) -> dict[str, Any]:
+    name = f"mysql-bin.{file:06}"
+    own = {"server_id": server, "file": name, "pos": pos, "row": 0, "ts_ms": second * 1_000}
+    return {"connector": "mysql", "name": "shop", **own}
+
+
+def postgresql(lsn: int, ms: int) -> dict[str, Any]:
+    sequence = json.dumps([str(lsn - 1), str(lsn)])
+    return {"connector": "postgresql", "name": "shop", "lsn": lsn, "sequence": sequence, "ts_ms": ms}
+
+
+KEYED: dict[str, Any] = {"format": "debezium-json", "schema": "id BIGINT, v STRING, bio STRING", "key": ("id",)}
+
+
+@pytest.mark.parametrize("is_one_round", [True, False])
+def test_a_server_that_takes_over_writes_from_smaller_places_on(bench: Bench, is_one_round: bool) -> None:
+    full = {"bio": "b"}
+    send(
+        bench,
+        *(debezium("u", mysql(1, 9, 900, 10), id=n, v="first", **full) for n in range(4)),
+        # A clock that went back, and a statement that waited: by their places they are later.
+        debezium("u", mysql(1, 9, 901, 8), id=3, v="waited", **full),
+    )
+    if not is_one_round:
+        bench.run(**KEYED)
+    send(
+        bench,
+        debezium("u", mysql(2, 1, 4, 11), id=0, v="taken over", **full),
+        # In the second in which the first server wrote last.
+        debezium("u", mysql(2, 1, 5, 10), id=1, v="in its first second", **full),
+        # The new server has a clock that is behind.
+        debezium("u", mysql(2, 1, 6, 9), id=2, v="behind", **full),
+    )
+    bench.run(**KEYED)
+    assert rows(bench, "id", "v") == [(0, "taken over"), (1, "in its first second"), (2, "first"), (3, "waited")]
+    # Late ones of the first server change nothing more.
+    send(bench, debezium("u", mysql(1, 9, 899, 9), id=0, v="late", **full))
+    send(bench, debezium("d", mysql(1, 9, 899, 9), id=3))
+    bench.run(**KEYED)
+    assert rows(bench, "id", "v")[0] == (0, "taken over") and rows(bench, "id", "v")[3] == (3, "waited")
+
+
+@pytest.mark.parametrize("is_one_round", [True, False])
+def test_a_log_that_begins_anew_under_its_name_goes_on(bench: Bench, is_one_round: bool) -> None:
+    """As of a PostgreSQL that was replaced by one with smaller LSNs."""
+    full = {"bio": "b"}
+    send(bench, *(debezium("u", postgresql(1_000, 50), id=n, v="first", **full) for n in range(3)))
+    send(bench, debezium("d", postgresql(1_001, 51), id=2))
+    if not is_one_round:
+        bench.run(**KEYED)
+    send(
+        bench,
+        debezium("u", postgresql(5, 60), id=0, v="anew", **full),
+        debezium("c", postgresql(6, 61), id=2, v="again", **full),
+        # One of before, which comes late: place and time are against it.
+        debezium("u", postgresql(999, 49), id=1, v="late", **full),
+    )
+    bench.run(**KEYED)
+    assert rows(bench, "id", "v") == [(0, "anew"), (1, "first"), (2, "again")]
+
+
+MISSING = "__debezium_unavailable_value"
+
+
+@pytest.mark.parametrize("evolve", [True, False])
+def test_an_update_leaves_alone_what_it_does_not_know(bench: Bench, evolve: bool) -> None:
+    how = {**KEYED, "schema": "id BIGINT, v STRING, bio STRING NOT NULL, note STRING", "evolve": evolve}
+    send(
+        bench,
+        debezium("c", postgresql(1, 1), id=1, v="a", bio="long", note="n"),
+        debezium("c", postgresql(2, 1), id=2, v="a", bio="long", note=None),
+        debezium("u", postgresql(3, 1), id=2, v="b", bio=MISSING),
+    )
+    bench.run(**how)
+    assert rows(bench, "id", "v", "bio", "note") == [(1, "a", "long", "n"), (2, "b", "long", None)]
+    send(
+        bench,
+        debezium("u", postgresql(4, 2), id=1, v="b", bio=MISSING),
+        debezium("u", postgresql(5, 2), id=1, v="c", bio=MISSING, note=None),
+        # The job never saw its insert.
+        debezium("u", postgresql(6, 2), id=3, v="c", bio=MISSING, note="n"),
+    )
+    bench.run(**how)
+    columns = ("id", "v", "bio", "note", "change.absent")
+    assert rows(bench, *columns) == [
+        (1, "c", "long", None, None),
+        (2, "b", "long", None, None),
+        (3, "c", None, "n", ["bio"]),
+    ]
+    send(bench, debezium("u", postgresql(7, 3), id=3, v="d", bio=MISSING, note=MISSING))
+    bench.run(**how)
+    assert rows(bench, *columns)[2] == (3, "d", None, "n", ["bio"])
+    send(bench, debezium("u", postgresql(8, 4), id=3, v="e", bio="known"))
+    bench.run(**how)
+    assert rows(bench, *columns)[2] == (3, "e", "known", "n", None)
+    # A row that is written anew has nothing of the former one.
+    send(bench, debezium("d", postgresql(9, 5), id=1), debezium("c", postgresql(10, 5), id=1, v="f", bio="new"))
+    bench.run(**how)
+    assert rows(bench, *columns)[0] == (1, "f", "new", None, ["note"])
+
+
+def test_rules_of_the_target_count_for_what_a_change_knows(bench: Bench) -> None:
+    where = bench.settings.target
+    bench.spark.sql(f"CREATE TABLE delta.`{where}` (id BIGINT NOT NULL, v VARCHAR(3), bio STRING NOT NULL) USING delta")
+    how = {**KEYED, "evolve": True, "bad_records": str(bench.folder / "bad")}
+    send(bench, debezium("c", postgresql(1, 1), id=1, v="a", bio="long"))
+    bench.run(**how)
+    send(bench, debezium("u", postgresql(2, 2), id=1, v="b"), debezium("u", postgresql(3, 2), id=1, v="long"))
+    [one] = bench.run(**how)
+    assert (one.rows, one.bad_rows) == (1, 1)
+    assert rows(bench, "id", "v", "bio") == [(1, "b", "long")]
 
 
 def test_without_a_key_the_target_is_a_log_of_changes(bench: Bench) -> None:

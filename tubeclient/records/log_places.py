@@ -24,6 +24,10 @@ NAMES: Final = (
 )
 """The fields of `source` that say where a change is."""
 
+BINLOG: Final = "binlog "
+"""How the name of a log begins whose places never begin anew under that name: it has the server. A time there may be
+that of a statement which waited for others, so it says nothing against a place."""
+
 _MOST: Final = 2**63 - 1
 _WHOLE: Final = re.compile(r"-?[0-9]{1,19}")
 _FILE: Final = re.compile(r"(.*)\.([0-9]{1,18})")
@@ -67,7 +71,7 @@ def gtid_place(gtid: str) -> tuple[str, int] | None:
     if (found := _GTID_OF_MARIADB.fullmatch(gtid)) is not None:
         return f"domain {found[1]}", int(found[2])
     if (found := _GTID.fullmatch(gtid)) is not None:
-        return found[1].lower(), int(found[2])
+        return f"{BINLOG}{found[1].lower()}", int(found[2])
     return None
 
 
@@ -119,7 +123,7 @@ def _of_binlog(source: Mapping[str, Node], log: str, pos: int, row: int) -> LogP
     if server == "0":
         # A snapshot does not say which server it read: another one's places could look the same.
         return LogPlace(None, [number, pos, row])
-    return LogPlace("/".join(filter(None, (log, server, base))), [number, pos, row])
+    return LogPlace(BINLOG + "/".join(filter(None, (log, server, base))), [number, pos, row])
 
 
 def _of_postgresql(last_commit: int | None, lsn: int, *, is_read: bool) -> list[int]:

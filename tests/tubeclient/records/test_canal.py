@@ -109,7 +109,7 @@ def test_the_order_of_messages() -> None:
     ) == [
         (5, "canal", [6, 7]),
         (5, "canal", [6, 7]),
-        (5, UUID, [23, 6, 7]),
+        (5, f"binlog {UUID}", [23, 6, 7]),
         (5, "domain 0", [100, 6, 7]),
         (5, "canal", [6, 7]),
         (None, None, []),

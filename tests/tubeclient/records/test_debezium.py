@@ -48,7 +48,7 @@ def test_a_change_has_all_its_fields() -> None:
                     "operation": "update",
                     "absent": ["name"],
                     "sequence": {
-                        **{"time": 5_000, "log": "mysql/shop/223344/mysql-bin", "position": [3, 154, 2]},
+                        **{"time": 5_000, "log": "binlog mysql/shop/223344/mysql-bin", "position": [3, 154, 2]},
                         **{"round": None, "place": None, "row": 0},
                     },
                 },

@@ -29,11 +29,11 @@ SQL_SERVER = {"connector": "sqlserver", "name": "shop", "db": "d", "ts_ms": 5_00
 def test_the_places_of_each_database() -> None:
     informix = {"connector": "informix", "name": "shop", "db": "d", "commit_lsn": "627404540760620"}
     cases: list[tuple[dict[str, Any], Any]] = [
-        (MYSQL, ("mysql/shop/223344/mysql-bin", [3, 154, 2])),
-        ({**MYSQL, "gtid": f"{UUID}:23"}, (UUID, [23, 154, 2])),
-        ({**MYSQL, "gtid": f"{UUID.upper()}:blue:7"}, (f"{UUID}:BLUE", [7, 154, 2])),
+        (MYSQL, ("binlog mysql/shop/223344/mysql-bin", [3, 154, 2])),
+        ({**MYSQL, "gtid": f"{UUID}:23"}, (f"binlog {UUID}", [23, 154, 2])),
+        ({**MYSQL, "gtid": f"{UUID.upper()}:blue:7"}, (f"binlog {UUID}:BLUE", [7, 154, 2])),
         ({**MYSQL, "connector": "mariadb", "gtid": "0-112-23"}, ("domain 0", [23, 154, 2])),
-        ({**MYSQL, "gtid": "odd", "pos": "154"}, ("mysql/shop/223344/mysql-bin", [3, 154, 2])),
+        ({**MYSQL, "gtid": "odd", "pos": "154"}, ("binlog mysql/shop/223344/mysql-bin", [3, 154, 2])),
         ({**POSTGRESQL, "lsn": 24023128, "sequence": '["24023119","24023128"]'}, (None, [24023119, 1, 24023128])),
         ({**POSTGRESQL, "lsn": "24023128", "sequence": '[null,"24023128"]'}, (None, [24023128, 1, 24023128])),
         ({**POSTGRESQL, "lsn": 7}, (None, [7, 1, 7])),
