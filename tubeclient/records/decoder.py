@@ -42,9 +42,9 @@ class Decoded(NamedTuple):
 class Decoder:
     """Reads records of one kind. ConfigurationError: a schema or an option that it cannot read.
 
-        >>> decoder = Decoder(RecordSpec(kind="json", schema=pa.schema([("id", pa.int64())])))
-        >>> decoder.decode(pa.array([b'{"id": 1}', b'{"id": "x"}']))
-        Decoded(records=[{"id": 1}, null], reasons=[null, "the value of id is not of type bigint, at byte 7"])
+    >>> decoder = Decoder(RecordSpec(kind="json", schema=pa.schema([("id", pa.int64())])))
+    >>> decoder.decode(pa.array([b'{"id": 1}', b'{"id": "x"}']))
+    Decoded(records=[{"id": 1}, null], reasons=[null, "the value of id is not of type bigint, at byte 7"])
     """
 
     type: pa.DataType
@@ -184,7 +184,7 @@ def _json_reader(spec: RecordSpec, columns: Sequence[Column]) -> Callable[[str],
 
 def _core_reader(spec: RecordSpec, columns: Sequence[Column]) -> Any:
     """The core's reader; None where there is no core, or where the spec has what only the plain code reads."""
-    if CORE is None or not set(spec.options) <= set(_OPTIONS_OF_CORE):
+    if CORE is None or not hasattr(CORE, "RecordReader") or not set(spec.options) <= set(_OPTIONS_OF_CORE):
         return None
     if spec.kind in ("csv", "kv") and len(spec.separator) > 1:
         return None

@@ -51,8 +51,10 @@ def csv_reader(spec: RecordSpec, columns: Sequence[Column]) -> Reader:
         row = {}
         for field, column in zip(fields, columns, strict=True):
             # An empty text in quotes is a text, if there is another way to write null.
-            is_null = field.text == null or not field.text and not (keeps_empty and field.is_quoted)
-            row[column.name] = _value(values, None if is_null else field, column)
+            is_null = field.text == null or (not field.text and not (keeps_empty and field.is_quoted))
+            if is_null and column.required:
+                raise missing(column)
+            row[column.name] = None if is_null else values.of_text(field.text, column, column.name, field.place)
         return row
 
     return read
@@ -82,22 +84,14 @@ def kv_reader(spec: RecordSpec, columns: Sequence[Column]) -> Reader:
             if key in seen:
                 raise BadRecord(f"{key} is there twice", start)
             seen.add(key)
-            field = _Field(value, start + end + 1)
-            row[key] = _value(values, None if value in ("", null) else field, column)
+            if value not in ("", null):
+                row[key] = values.of_text(value, column, key, start + end + 1)
         for column in columns:
             if column.required and row[column.name] is None:
                 raise missing(column)
         return row
 
     return read
-
-
-def _value(values: Values, field: _Field | None, column: Column) -> Any:
-    if field is not None:
-        return values.of_text(field.text, column, column.name, field.place)
-    if column.required:
-        raise missing(column)
-    return None
 
 
 def _check_count(text: str, separator: str) -> None:
@@ -157,9 +151,7 @@ class _QuotedCsv:
         escape = options.get("escape", "\\")
         of_escape = options.get("charToEscapeQuoteEscaping", escape if escape != self._quote else "")
         self._empty = options.get("emptyValue", "")
-        self._sheds = tuple(
-            flag(options, f"ignore{side}WhiteSpace") for side in ("Leading", "Trailing")
-        )
+        self._sheds = tuple(flag(options, f"ignore{side}WhiteSpace") for side in ("Leading", "Trailing"))
         if len(self._quote) != 1 or len(escape) > 1 or len(of_escape) > 1:
             raise ConfigurationError("quote, escape and charToEscapeQuoteEscaping of csv must be single characters")
         if not self._separator or self._quote in self._separator:

@@ -176,7 +176,7 @@ _WIDTHS: Final = {
     **{letter: {1: (1, 2), 2: (2, 2)} for letter in "MdHhms"},
     "S": {count: (1, count) for count in range(1, 10)},
     "a": {1: (2, 2)},
-    **{letter: {count: (1, 64) for count in range(1, 6)} for letter in "XxZV"},
+    **{letter: dict.fromkeys(range(1, 6), (1, 64)) for letter in "XxZV"},
 }
 """By letter and count: the least and the most characters that a field takes."""
 _PIECE: Final = re.compile(r"([A-Za-z])\1*|'((?:[^']|'')*)'|(.)", re.DOTALL)
@@ -217,7 +217,7 @@ def tokens_of(pattern: str, option: str) -> list[Token]:
             tokens.append(_BRACKETS.get(other, other))
     if depth:
         raise wrong("it has a bracket without the other one")
-    if "a" in seen and "h" not in seen or {"h", "H"} <= seen:
+    if ("a" in seen and "h" not in seen) or {"h", "H"} <= seen:
         raise wrong("a is for h, and H is without both")
     return tokens
 

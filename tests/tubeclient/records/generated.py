@@ -16,13 +16,22 @@ from tubeclient.records.spec import RecordSpec
 NAMES = ("a", "b", "id", "Id", "na me", "é", "x=y", 'q"', "\\")
 
 _INTS = {kind: 1 << kind.bit_width - 1 for kind in (pa.int8(), pa.int16(), pa.int32(), pa.int64())}
-_DECIMALS = st.integers(1, 38).flatmap(lambda precision: st.integers(0, precision).map(lambda scale: pa.decimal128(precision, scale)))
-PLAIN = st.sampled_from([*_INTS, pa.bool_(), pa.float32(), pa.float64(), pa.string(), pa.date32(), MOMENT, LOCAL]) | _DECIMALS
+_DECIMALS = st.integers(1, 38).flatmap(
+    lambda precision: st.integers(0, precision).map(lambda scale: pa.decimal128(precision, scale))
+)
+PLAIN = (
+    st.sampled_from([*_INTS, pa.bool_(), pa.float32(), pa.float64(), pa.string(), pa.date32(), MOMENT, LOCAL])
+    | _DECIMALS
+)
 NESTED = st.recursive(
     PLAIN | st.just(pa.binary()),
-    lambda inner: inner.map(pa.list_)
-    | st.builds(pa.map_, st.sampled_from([pa.string(), pa.int32(), pa.date32()]), inner)
-    | st.dictionaries(st.sampled_from(NAMES), inner, min_size=1, max_size=3).map(lambda of: pa.struct(list(of.items()))),
+    lambda inner: (
+        inner.map(pa.list_)
+        | st.builds(pa.map_, st.sampled_from([pa.string(), pa.int32(), pa.date32()]), inner)
+        | st.dictionaries(st.sampled_from(NAMES), inner, min_size=1, max_size=3).map(
+            lambda of: pa.struct(list(of.items()))
+        )
+    ),
     max_leaves=5,
 )
 VARIANT = pa.field("", pa.string(), metadata={b"variant": b"true"})
@@ -30,13 +39,53 @@ VARIANT = pa.field("", pa.string(), metadata={b"variant": b"true"})
 PATTERNS = ("yyyy-MM-dd HH:mm:ss", "yyyyMMddHHmmss", "yyyy-MM-dd'T'HH:mm:ss.SSS'Z'", "yyyy-MM-dd HH:mm:ss[.SSS][ XXX]")
 ZONES = ("UTC", "Asia/Shanghai", "Europe/Berlin", "America/St_Johns")
 
-_TIMES = st.datetimes().map(str) | st.datetimes().map(lambda time: time.isoformat() + "Z") | st.datetimes().map(
-    lambda time: f"{time:%Y-%m-%d %H:%M:%S}"
+_TIMES = (
+    st.datetimes().map(str)
+    | st.datetimes().map(lambda time: time.isoformat() + "Z")
+    | st.datetimes().map(lambda time: f"{time:%Y-%m-%d %H:%M:%S}")
 )
 _ODD = st.sampled_from(
-    ["NaN", "Infinity", "-INF", "1e400", "1e-400", "0.1", "1e5", "-0", "007", "+1", "1" * 40, "1" * 1_001, "2024-02-30"]
-    + ["2024-03-31 02:30:00", "2024-10-27 02:30:00", "0000-01-01", "9999-12-31 23:59:59", "2024-01-02 03:04 Asia/Tokyo"]
-    + ["", " ", "null", "true", "False", '"', '""', "\\", "é", "😀", "\0", "\n", "\u2028", "\ufeff", "20240102030405"]
+    [
+        *(
+            "NaN",
+            "Infinity",
+            "-INF",
+            "1e400",
+            "1e-400",
+            "0.1",
+            "1e5",
+            "-0",
+            "007",
+            "+1",
+            "1" * 40,
+            "1" * 1_001,
+            "2024-02-30",
+        ),
+        *(
+            "2024-03-31 02:30:00",
+            "2024-10-27 02:30:00",
+            "0000-01-01",
+            "9999-12-31 23:59:59",
+            "2024-01-02 03:04 Asia/Tokyo",
+        ),
+        *(
+            "",
+            " ",
+            "null",
+            "true",
+            "False",
+            '"',
+            '""',
+            "\\",
+            "é",
+            "😀",
+            "\0",
+            "\n",
+            "\u2028",
+            "\ufeff",
+            "20240102030405",
+        ),
+    ]
 )
 TEXTS = st.text(max_size=8) | _ODD
 
@@ -79,12 +128,18 @@ def json_text(kind: pa.DataType) -> st.SearchStrategy[str]:
             lambda values: _object([(one.name, value) for one, value in zip(fields, values, strict=True)])
         )
     elif kind in _INTS or kind in (pa.float32(), pa.float64(), pa.bool_()) or pa.types.is_decimal(kind):
-        written = plain_text(kind).map(str.lower).map(lambda text: {"nan": "NaN", "inf": "INF", "-inf": "-INF"}.get(text, text))
+        written = (
+            plain_text(kind)
+            .map(str.lower)
+            .map(lambda text: {"nan": "NaN", "inf": "INF", "-inf": "-INF"}.get(text, text))
+        )
     elif kind == pa.binary():
         written = st.sampled_from(['""', '"AA=="', '"AAAA"', '"A"', '"-_8="'])
     else:
         written = plain_text(kind).map(_quoted)
-    return st.one_of(*[written] * 6, st.just("null"), TEXTS.map(_quoted), st.sampled_from(["0", "1.5", "[]", "{}", "true", "NaN"]))
+    return st.one_of(
+        *[written] * 6, st.just("null"), TEXTS.map(_quoted), st.sampled_from(["0", "1.5", "[]", "{}", "true", "NaN"])
+    )
 
 
 def _quoted(text: str) -> str:
@@ -114,8 +169,12 @@ def mutated(draw: Callable[..., Any], record: bytes) -> bytes:
         return record
     start = draw(st.integers(0, len(record) - 1))
     end = draw(st.integers(start, min(len(record), start + 6)))
-    put = draw(st.binary(max_size=3) | st.sampled_from([b"", record[start:end] * 2, b'"', b"\\", b"{", b"]", b",", b"=", b"\n", b"0", b"-", b" "]))
-    return record[:start] + put + record[end:]
+    put = draw(
+        st.binary(max_size=3)
+        | st.sampled_from([b"", record[start:end] * 2, b'"', b"\\", b"{", b"]", b",", b"=", b"\n", b"0", b"-", b" "])
+    )
+    whole: bytes = record[:start] + put + record[end:]
+    return whole
 
 
 def _times(draw: Callable[..., Any], names: tuple[str, ...]) -> dict[str, str]:
@@ -148,7 +207,14 @@ def csv_cases(draw: Callable[..., Any]) -> Case:
         options["quote"] = draw(st.sampled_from(["", "'"]))
     separator = draw(st.sampled_from([",", "|", "\t", "\x01", "é"]))
     schema = draw(schemas(PLAIN))
-    spec = RecordSpec(kind="csv", schema=schema, separator=separator, escape=escape, options=options, time_zone=draw(st.sampled_from(ZONES)))
+    spec = RecordSpec(
+        kind="csv",
+        schema=schema,
+        separator=separator,
+        escape=escape,
+        options=options,
+        time_zone=draw(st.sampled_from(ZONES)),
+    )
     quote = "" if escape else options.get("quote", '"')
     records = []
     for _ in range(draw(st.integers(1, 5))):
@@ -177,7 +243,9 @@ def kv_cases(draw: Callable[..., Any]) -> Case:
     for _ in range(draw(st.integers(1, 5))):
         names = [*draw(st.permutations(schema.names)), *draw(st.lists(st.sampled_from(NAMES), max_size=1))]
         kinds = {one.name: one.type for one in schema}
-        pairs = [(name, draw(plain_text(kinds.get(name, pa.string())) | TEXTS)) for name in names if draw(st.integers(0, 5))]
+        pairs = [
+            (name, draw(plain_text(kinds.get(name, pa.string())) | TEXTS)) for name in names if draw(st.integers(0, 5))
+        ]
         records.append(separator.join(f"{name}{kv_separator}{value}" for name, value in pairs))
     return Case(spec, draw(_written(records)))
 

@@ -43,7 +43,9 @@ def others(one: RecordSpec, expected: Mapping[Any, Any]) -> dict[Any, Any]:
     """What is made of the keys of `expected` where it differs from the value there."""
     found = read(one, *expected)
     return {
-        record: value for (record, wanted), value in zip(expected.items(), found, strict=True) if not same(value, wanted)
+        record: value
+        for (record, wanted), value in zip(expected.items(), found, strict=True)
+        if not same(value, wanted)
     }
 
 
@@ -54,7 +56,8 @@ def same(one: Any, other: Any) -> bool:
 
 def plain(array: pa.Array) -> list[Any]:
     """An array's values, with times as whole numbers: Python's own cannot hold some that are no error."""
-    return array.cast(_without_times(array.type)).to_pylist()
+    found: list[Any] = array.cast(_without_times(array.type)).to_pylist()
+    return found
 
 
 def _without_times(kind: pa.DataType) -> pa.DataType:

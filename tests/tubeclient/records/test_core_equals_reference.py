@@ -38,8 +38,18 @@ EDGES: dict[str, list[str]] = {
     "g": ["1e400", "1.7976931348623157e308", "4.9e-324", "1e-400", '"INF"', "-INF", "+INF", "-0.0", '"1.5"', "1" * 999],
     "s": [r'"\u0000"', r'"\ud83d\ude00"', r'"\ud83d"', '"é"', "1.10", '{"b": [1 ,2]}', "[]", '""', "true", r'"\/"'],
     "y": ['"AA=="', '"A"', '"AAA"', '"AA==AA=="', '""', '"-_8="', '"AB=="'],
-    "t": ['"2024-03-31 02:30"', '"2024-10-27 02:30"', "0", "253402300799", "253402300800", "1.5", '"2024-01-02T03:04Z"']
-    + ['"2024-01-02 03:04:05.1234567"', '"0001-01-01"', '"2024-01-02 03:04 Asia/Tokyo"', '"2024-01-02 03:04+18:00"'],
+    "t": [
+        *(
+            '"2024-03-31 02:30"',
+            '"2024-10-27 02:30"',
+            "0",
+            "253402300799",
+            "253402300800",
+            "1.5",
+            '"2024-01-02T03:04Z"',
+        ),
+        *('"2024-01-02 03:04:05.1234567"', '"0001-01-01"', '"2024-01-02 03:04 Asia/Tokyo"', '"2024-01-02 03:04+18:00"'),
+    ],
     "n": ['"2024-03-31 02:30:59.999999999"', '"2024-01-02 03:04Z"', '"0000-12-31"', '"9999-12-31 23:59:59.999999"'],
     "day": ['"2024-02-29"', '"2023-02-29"', '"2024-1-2"', '"2024-01-02 00:00:00"', "19724"],
     "l": ["[]", "[1,null]", '[1,"x"]', "[1.5]", "{}", "[[1]]"],
@@ -71,7 +81,11 @@ def test_edges(zone: str) -> None:
     check(spec("json", COLUMNS, time_zone=zone), [*records, b"", None, b"{}", b"[]", b"{} x", b'{"i":1,"i":2}'])
     plain_columns = {name: kind for name, kind in COLUMNS.items() if name not in "ylmv"}
     for one in (spec("csv", plain_columns, time_zone=zone), spec("csv", plain_columns, time_zone=zone, escape="\\")):
-        lines = [",".join(text.strip('"') if name == own else "" for own in plain_columns) for name, texts in EDGES.items() for text in texts]
+        lines = [
+            ",".join(text.strip('"') if name == own else "" for own in plain_columns)
+            for name, texts in EDGES.items()
+            for text in texts
+        ]
         check(one, [line.encode() for line in lines])
     pairs = [f"{name}={text.strip(chr(34))}" for name, texts in EDGES.items() for text in texts]
     check(spec("kv", plain_columns, time_zone=zone), [pair.encode() for pair in pairs])
@@ -79,11 +93,17 @@ def test_edges(zone: str) -> None:
 
 USUAL: list[tuple[RecordSpec, bytes]] = [
     (
-        spec("json", {"id": pa.int64(), "name": pa.string(), "at": MOMENT, "price": pa.decimal128(10, 2), "ok": pa.bool_()}),
-        b'{"id": 17, "name": "caf\xc3\xa9 \\"x\\"", "at": "2024-01-02 03:04:05", "price": 12.5, "ok": true, "more": [1]}\n',
+        spec(
+            "json",
+            {"id": pa.int64(), "name": pa.string(), "at": MOMENT, "price": pa.decimal128(10, 2), "ok": pa.bool_()},
+        ),
+        b'{"id": 17, "name": "caf\xc3\xa9 \\"x\\"", "at":"2024-01-02 03:04:05","price":12.5,"ok":true, "more":[1]}\n',
     ),
     (
-        spec("json", {"l": pa.list_(pa.float64()), "s": pa.struct([("a", pa.date32())]), "m": pa.map_(pa.string(), LOCAL)}),
+        spec(
+            "json",
+            {"l": pa.list_(pa.float64()), "s": pa.struct([("a", pa.date32())]), "m": pa.map_(pa.string(), LOCAL)},
+        ),
         b'{"l":[1.5,null],"s":{"a":"2024-01-02"},"m":{"k":"2024-01-02T03:04:05.123"}}',
     ),
     (

@@ -40,8 +40,8 @@ def test_a_byte_order_mark_and_line_ends_are_no_part_of_a_record(kind: str, more
 def test_bytes_that_are_no_text(broken: bytes) -> None:
     """Half a surrogate pair, and U+0000 as Java has it in two bytes, too."""
     for kind, more, text in TEXTS:
-        record = MARK + text[:5].replace(b"x", b"y") + broken + text[5:]
-        assert read(spec(kind, PAIR, **more), record) == ["the bytes are not text in UTF-8, at byte 8"]
+        record = MARK + text[:1] + broken + text[1:]
+        assert read(spec(kind, PAIR, **more), record) == ["the bytes are not text in UTF-8, at byte 4"]
 
 
 def test_encodings() -> None:
@@ -56,7 +56,7 @@ def test_encodings() -> None:
     marked = '{"a":1,"b":"中"}'.encode("utf-16-le"), '{"b":"中","a":"é"}'.encode("utf-16-be")
     assert read(spec("json", PAIR, encoding="UTF-16"), b"\xff\xfe" + marked[0], b"\xfe\xff" + marked[1]) == [
         (1, "中"),
-        "the value of a is not of type int, at byte 24",
+        "the value of a is not of type int, at byte 28",
     ]
     assert read(spec("json", PAIR, encoding="GBK"), b'{"b":"\xff\xff"}') == ["the bytes are not text in GBK, at byte 6"]
     assert read(spec("json", PAIR, encoding="UTF-16BE"), b"{") == ["the bytes are not text in UTF-16BE, at byte 0"]
@@ -119,13 +119,14 @@ def test_types_that_a_kind_does_not_have() -> None:
 
 
 def test_what_a_decoder_is_not_made_of() -> None:
-    for more, words in (
+    cases: tuple[tuple[dict[str, Any], str], ...] = (
         ({"kind": "avro"}, "records of the kind avro are not read; there are json, csv, kv"),
         ({"encoding": "EBCDIC-X"}, "encoding is 'EBCDIC-X'"),
         ({"time_zone": "Mars/Base"}, "'Mars/Base' is not a time zone"),
         ({"options": {"timestampFormat": "yyyy-DDD"}}, "timestampFormat is 'yyyy-DDD': it has DDD"),
         ({"options": {"allowComments": "1"}}, "allowComments is '1'"),
-    ):
+    )
+    for more, words in cases:
         with pytest.raises(ConfigurationError, match=words):
             Decoder(spec(**{"kind": "json", "columns": PAIR, **more}))
 
@@ -147,7 +148,7 @@ def test_no_record_ever_fails(case: Case) -> None:
 
 @given(
     st.sampled_from(["json", "csv", "kv"]),
-    st.binary() | st.text('{}[]":,=\\\'/*\n\r \t0189.eE+-tfnNI\0aéÿ', max_size=60).map(str.encode),
+    st.binary() | st.text("{}[]\":,=\\'/*\n\r \t0189.eE+-tfnNI\0aéÿ", max_size=60).map(str.encode),
     st.sampled_from(["UTF-8", "UTF-16", "GBK", "Big5", "GB18030", "US-ASCII"]),
     st.sampled_from([None, "\\"]),
     st.booleans(),
@@ -190,7 +191,7 @@ def test_bombs_take_little_memory(kind: str, more: dict[str, Any], bomb: str) ->
     finally:
         tracemalloc.stop()
     assert decoded.reasons.null_count == 0
-    assert peak < 12 * len(record) + (1 << 20)
+    assert peak < 20 * len(record) + (1 << 20)
 
 
 def decode(decoder: Decoder, records: list[bytes | None]) -> Decoded:

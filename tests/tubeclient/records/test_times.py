@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from datetime import UTC, date, datetime, timedelta
 from zoneinfo import ZoneInfo
 
@@ -25,8 +26,8 @@ EPOCH = datetime(1970, 1, 1)
 MICROSECOND = timedelta(microseconds=1)
 
 
-def us(*fields: int) -> int:
-    return (datetime(*fields) - EPOCH) // MICROSECOND
+def us(year: int, month: int, day: int, hour: int = 0, minute: int = 0, second: int = 0, micros: int = 0) -> int:
+    return (datetime(year, month, day, hour, minute, second, micros) - EPOCH) // MICROSECOND
 
 
 DAY = us(2024, 1, 2)
@@ -70,7 +71,14 @@ def test_times_of_iso_8601(text: str, expected: int) -> None:
         *("", " ", "x", "2024", "2024-01", "2024-13-01", "2024-02-30", "2023-02-29", "2024-00-01", "2024-01-00"),
         *("24-01-02", "12024-01-02", "+2024-01-02", "-2024-01-02", "0000-00-00", "0000-00-00 00:00:00"),
         *(" 2024-01-02", "2024-01-02 ", "2024-01-02\n", "2024/01/02", "20240102", "1704164645", "2024-001-02"),
-        *("2024-01-02T", "2024-01-02t03:04", "2024-01-02  03:04", "2024-01-02 03", "2024-01-02 24:00", "2024-01-02 03:60"),
+        *(
+            "2024-01-02T",
+            "2024-01-02t03:04",
+            "2024-01-02  03:04",
+            "2024-01-02 03",
+            "2024-01-02 24:00",
+            "2024-01-02 03:60",
+        ),
         *("2024-01-02 03:04:60", "2024-01-02 03:04:05.", "2024-01-02 03:04:05,5", "2024-01-02 003:04", "2024-01-02Z"),
         *("2024-01-02 03:04+19", "2024-01-02 03:04+18:01", "2024-01-02 03:04+08:60", "2024-01-02 03:04+8"),
         *("2024-01-02 03:04+08:00:60", "2024-01-02 03:04 +08:00 ", "2024-01-02 03:04  Z", "2024-01-02 03:04z"),
@@ -130,7 +138,10 @@ def test_a_clock_that_was_changed() -> None:
     assert moment_reader(None, "Pacific/Apia")("2011-12-30 12:00:00") == us(2011, 12, 30, 12) + 10 * hour  # no such day
 
 
-@given(st.datetimes(datetime(1, 1, 3), datetime(9999, 12, 29)), st.sampled_from(["Europe/Berlin", "America/St_Johns", "UTC"]))
+@given(
+    st.datetimes(datetime(1, 1, 3), datetime(9999, 12, 29)),
+    st.sampled_from(["Europe/Berlin", "America/St_Johns", "UTC"]),
+)
 def test_offsets_are_pythons(moment: datetime, name: str) -> None:
     zone = ZoneInfo(name)
     expected = (moment.replace(tzinfo=zone) - EPOCH.replace(tzinfo=UTC)) // MICROSECOND
@@ -264,10 +275,8 @@ def test_any_pattern_is_read_or_refused(pattern: str, text: str) -> None:
         read = moment_reader(pattern, "Europe/Berlin")
     except ConfigurationError:
         return
-    try:
+    with suppress(NotATime, FarYear):
         read(text)
-    except (NotATime, FarYear):
-        pass
 
 
 def test_tokens() -> None:
@@ -281,7 +290,5 @@ def test_tokens() -> None:
 @given(st.text(max_size=30))
 def test_any_text_is_a_time_or_not(text: str) -> None:
     for read in (moment_reader(None, "Asia/Kathmandu"), local_time_reader("yyyy[-MM]"), date_reader(None)):
-        try:
+        with suppress(NotATime, FarYear):
             read(text)
-        except (NotATime, FarYear):
-            pass

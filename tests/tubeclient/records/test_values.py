@@ -112,13 +112,15 @@ def test_decimals_of_38_digits() -> None:
 
 
 @given(st.decimals(-(10**20), 10**20, allow_nan=False), st.integers(1, 38), st.data())
-def test_decimals_are_rounded_half_up_from_what_was_written(number: Decimal, precision: int, data: st.DataObject) -> None:
+def test_decimals_are_rounded_half_up_from_what_was_written(
+    number: Decimal, precision: int, data: st.DataObject
+) -> None:
     scale = data.draw(st.integers(0, precision))
     text = f"{number:f}"
     assume(len(text) < 1_000)
-    shifted = abs(int(number.scaleb(400).to_integral_value()) if number.as_tuple().exponent >= -400 else 0)
-    expected, rest = divmod(shifted, 10 ** (400 - scale))
-    expected += 2 * rest >= 10 ** (400 - scale)
+    whole, _, fraction = text.lstrip("-").partition(".")
+    kept = int(whole + fraction[:scale].ljust(scale, "0"))
+    expected = kept + (fraction[scale : scale + 1] >= "5")
     found = one(pa.decimal128(precision, scale), text)[text]
     if expected >= 10**precision:
         assert isinstance(found, str)
@@ -145,7 +147,7 @@ def test_floats() -> None:
     found = one(pa.float64(), *doubles, *texts, *more)
     assert same(found, {**doubles, **bad("double", *texts, *more)})
     singles: dict[str, Any] = {
-        "3.4028235e38": 3.4028234663852886e38,
+        "3.4028235677973366e38": 3.4028234663852886e38,
         "0.1": 0.10000000149011612,
         "1e-50": 0.0,
         "1.4e-45": 1.401298464324817e-45,
@@ -156,7 +158,7 @@ def test_floats() -> None:
         "1.00000005960464477540": 1.0000001192092896,
         "1.00000005960464477538": 1.0,
     }
-    beyond = ("1e39", "-3.4028236e38", "3.4028235677973366e38", "1" + "0" * 39, "1e400")
+    beyond = ("1e39", "-3.4028236e38", "3.4028235677973367e38", "1" + "0" * 39, "1e400")
     assert same(one(pa.float32(), *singles, *beyond), {**singles, **bad("float", *beyond)})
 
 
@@ -270,7 +272,10 @@ def test_keys_of_maps_are_texts_of_their_type() -> None:
     ):
         assert others(spec("json", {"m": pa.map_(kind, pa.int8())}), {f'{{"m":{{"{text}":1}}}}': ([(key, 1)],)}) == GOOD
     nan = '{"m":{"NaN":1,"NaN":2}}'
-    assert others(spec("json", {"m": pa.map_(pa.float64(), pa.int8())}), {nan: "a key of m is there twice, at byte 5"}) == {}
+    assert (
+        others(spec("json", {"m": pa.map_(pa.float64(), pa.int8())}), {nan: "a key of m is there twice, at byte 5"})
+        == {}
+    )
 
 
 def test_a_variant_is_strict_json_as_it_was_written() -> None:
