@@ -64,8 +64,7 @@ def _came(sequence: str) -> str:
 
 
 def kept_value(name: str, new: str, old: str, there: DataType, kind: DataType) -> str:
-    """SQL of a column's value after the change `new` of the row `old`: an update leaves alone what it does not know. `there` is its type in the table, whose structs may have more fields, and `kind` that of `new`."""
-    value, own = f"{old}.{quoted(name)}", f"{new}.{quoted(name)}"
+X    value, own = f"{old}.{quoted(name)}", f"{new}.{quoted(name)}"
     if there != kind:
         value = f"CAST({value} AS {kind.simpleString()})"
     return f"IF({new}.{CHANGE}.operation = 'update' AND {_is_absent(new, name)}, {value}, {own})"
@@ -108,9 +107,7 @@ def _sorted(rows: str) -> str:
     is_later = later(f"y.{CHANGE}.sequence", f"x.{CHANGE}.sequence")
     ranked = f"transform({rows}, x -> struct(size(filter({rows}, y -> {is_later})) AS rank, x AS row))"
     a, b = (_came(f"{one}.row.{CHANGE}.sequence") for one in "ab")
-    order = (
-        f"CASE WHEN a.rank <> b.rank THEN a.rank - b.rank WHEN {a} > {b} THEN -1 WHEN {a} < {b} THEN 1 ELSE 0 END"
-    )
+    order = f"CASE WHEN a.rank <> b.rank THEN a.rank - b.rank WHEN {a} > {b} THEN -1 WHEN {a} < {b} THEN 1 ELSE 0 END"
     return f"IF(size({rows}) < 2, {rows}, transform(array_sort({ranked}, (a, b) -> {order}), one -> one.row))"
 
 

@@ -41,8 +41,8 @@ def columns_of(record_format: RecordFormat, rows: DataFrame) -> StructType:
     except PySparkException as error:
         reason = str(error).split("\n")[0].strip()
         raise ConfigurationError(f"Spark cannot read records of this format and schema: {reason}") from None
-    # A log of changes has deletes with a key only, and DDL. Of a row whose insert the job did not see, an update may not
-    # know all columns. So of changes only keys are sure to have values.
+    # A log of changes has deletes with a key only, and DDL. With keys an update may lack columns, of a row whose insert
+    # the job did not see. So of changes only keys are sure to have values.
     are_changes = record_format.kind in CHANGES
     sure = [one for one in record_format.schema or () if not are_changes or one.name in record_format.keys]
     filled = {one.name for one in sure if not one.nullable}
@@ -154,8 +154,8 @@ class TargetRules(NamedTuple):
                 absent = f"arrays_overlap({_PARSED}.{CHANGE}.absent, CAST(array({known}) AS ARRAY<STRING>))"
                 wrong += f" AND NOT ({_PARSED}.{CHANGE}.operation = 'update' AND coalesce({absent}, false))"
             refused = F.coalesce(refused, F.when(F.expr(f"exists({RECORD}, {_PARSED} -> {wrong})"), reason))
-        reason = F.coalesce(BAD_REASON, refused)
-        return parsed.withColumns({BAD_REASON: reason, RECORD: F.when(reason.isNull(), F.col(RECORD))})
+        found = F.coalesce(BAD_REASON, refused)
+        return parsed.withColumns({BAD_REASON: found, RECORD: F.when(found.isNull(), F.col(RECORD))})
 
 
 def _named(check: str, names: Collection[str]) -> list[str]:

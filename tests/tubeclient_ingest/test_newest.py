@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
@@ -48,111 +47,113 @@ def folded(spark: SparkSession, *changes: tuple[Any, ...]) -> dict[int | None, A
     found = {}
     for key, row, count in newest(rows.repartition(3), ("id",)).collect():
         values = (row.a, row.b, row.m and row.m["k"])
-        change = row.change
-        found[key and key.id] = (change.operation, *values, change.absent, row.tubemq.n, count)
+        found[key and key.id] = (row.change.operation, *values, row.change.absent, row.tubemq.n, count)
     return found
 
 
 FULL: dict[str, Any] = {"a": "a", "b": "b", "m": "m"}
 
 
-@pytest.mark.parametrize("order", [*itertools.permutations(range(3))])
-def test_a_change_adds_to_what_earlier_ones_said_whichever_comes_first(
-    delta_spark: SparkSession, order: Sequence[int]
-) -> None:
-    whens = [When(5, 1), When(5, 2), When(5, 3)]
-    changes = [
-        change(order[0], whens[0], "insert", **FULL),
-        change(order[1], whens[1], a="a2"),
-        change(order[2], whens[2], b=None),
-        # Another key, and what changes no row.
-        change(9, When(5, 1), "insert", key=2, **FULL),
-        change(8, When(5, 1), "ddl", **FULL),
+def test_a_change_adds_to_what_earlier_ones_said_whichever_comes_first(delta_spark: SparkSession) -> None:
+    changes: list[tuple[Any, ...]] = []
+    expected: dict[int | None, Any] = {None: ("ddl", "a", "b", "m", None, 8, 1)}
+    for key, order in enumerate(itertools.permutations(range(3))):
+        changes += [
+            change(order[0], When(5, 1), "insert", key=key, **FULL),
+            change(order[1], When(5, 2), key=key, a="a2"),
+            change(order[2], When(5, 3), key=key, b=None),
+        ]
+        expected[key] = ("update", "a2", None, "m", None, order[2], 3)
+    # What changes no row.
+    other = change(8, When(5, 1), "ddl", **FULL)
+    assert folded(delta_spark, *changes, other) == expected
+
+
+COME_TO: list[tuple[list[tuple[str, dict[str, Any]]], tuple[Any, ...]]] = [
+    # What nobody said is left to the table.
+    ([("update", {"a": "1"}), ("update", {"a": "2"})], ("update", "2", None, None, ["b", "m"])),
+    ([("update", {"a": "1", "b": "1"}), ("update", {"a": "2"})], ("update", "2", "1", None, ["m"])),
+    # A null was said.
+    ([("update", {"a": None, "b": "1", "m": "1"}), ("update", {"b": "2"})], ("update", None, "2", "1", None)),
+    # A new row has nothing of the former one with this key, here or in the table.
+    ([("update", FULL), ("delete", {}), ("insert", {"a": "1"})], ("insert", "1", None, None, ["b", "m"])),
+    (
+        [("update", FULL), ("delete", {}), ("insert", {"a": "1"}), ("update", {"a": "2"})],
+        ("insert", "2", None, None, ["b", "m"]),
+    ),
+    ([("update", FULL), ("delete", {}), ("update", {"a": "1"})], ("insert", "1", None, None, ["b", "m"])),
+    ([("update", FULL), ("snapshot", {**FULL, "a": "1"}), ("update", {"b": "2"})], ("update", "1", "2", "m", None)),
+    ([("insert", FULL), ("update", {"a": "1"}), ("delete", {})], ("delete", None, None, None, None)),
+]
+
+
+def test_what_changes_come_to(delta_spark: SparkSession) -> None:
+    rows: list[tuple[Any, ...]] = []
+    expected: dict[int | None, Any] = {}
+    for key, (changes, wanted) in enumerate(COME_TO):
+        for number, (operation, values) in enumerate(changes):
+            rows.append(change(number, When(5, number), operation, key=key, **values))
+        expected[key] = (*wanted, len(changes) - 1, len(changes))
+    assert folded(delta_spark, *rows) == expected
+
+
+LAST: list[tuple[list[When], int]] = [
+    # By place: that a clock went back, or that an older change comes late, is outvoted.
+    ([When(5, 1), When(4, 2)], 1),
+    ([When(5, 2), When(4, 1)], 0),
+    ([When(5, 1), When(5, 1)], 1),
+    # A statement of MySQL that began first and waited, from another partition: its log never begins anew.
+    ([When(4, 2, "binlog x"), When(5, 1, "binlog x")], 0),
+    # Another one does, under its name.
+    ([When(5, 1_000), When(6, 3)], 1),
+    ([When(5, 1_000), When(6, 3), When(7, 4)], 2),
+    # Another log: time decides, and at the same time the one that came later.
+    ([When(5, 1_000), When(6, 3, "B")], 1),
+    ([When(6, 3, "B"), When(5, 1_000)], 0),
+    ([When(5, 1_000), When(5, 3, "B")], 1),
+    ([When(5, 3, "B"), When(5, 1_000)], 1),
+    ([When(5, 7), When(6, 3, "B"), When(7, 8)], 2),
+    # What a snapshot read has no time.
+    ([When(None, 8), When(5, 9)], 1),
+    ([When(5, 7), When(None, 8)], 1),
+    ([When(5, 9), When(None, 8)], 0),
+    ([When(None, 8), When(5, 7)], 0),
+    ([When(None, 8, None), When(5, 3)], 1),
+    ([When(5, 3), When(None, 8, None)], 0),
+    ([When(None, 9, None), When(None, 8, None)], 1),
+    # Without places, as Flink writes them.
+    ([When(None, None, None), When(None, None, None)], 1),
+    ([When(5, None), When(4, None)], 0),
+    ([When(5, None), When(5, None)], 1),
+]
+"""Changes as they came, and which of them is the last one."""
+
+
+def test_the_last_change_of_a_round(delta_spark: SparkSession) -> None:
+    rows = [
+        change(number, when, "insert", key=key, a="a", b=None, m=None)
+        for key, (whens, _) in enumerate(LAST)
+        for number, when in enumerate(whens)
     ]
-    assert folded(delta_spark, *changes) == {
-        1: ("update", "a2", None, "m", None, order[2], 3),
-        2: ("insert", "a", "b", "m", None, 9, 1),
-        None: ("ddl", "a", "b", "m", None, 8, 1),
+    found = {key: values[5] for key, values in folded(delta_spark, *rows).items()}
+    assert found == {key: wanted for key, (_, wanted) in enumerate(LAST)}
+
+
+def test_the_same_one_is_the_last_where_it_is_merged_on_top_of_the_other(delta_spark: SparkSession) -> None:
+    pairs = [(whens, wanted) for whens, wanted in LAST if len(whens) == 2]
+    rows = [
+        (key, *(change(number, when)[-1][-1] for number, when in enumerate(whens)))
+        for key, (whens, _) in enumerate(pairs)
+    ]
+    frame = delta_spark.createDataFrame(rows, f"key INT, first {SEQUENCE}, second {SEQUENCE}")
+    found = frame.select("key", F.expr(later("second", "first")), F.expr(later("first", "second"))).collect()
+    assert {row[0]: (row[1], row[2]) for row in found} == {
+        key: (wanted == 1, wanted == 0) for key, (_, wanted) in enumerate(pairs)
     }
-
-
-@pytest.mark.parametrize(
-    ("changes", "expected"),
-    [
-        # What nobody said is left to the table.
-        ([("update", {"a": "1"}), ("update", {"a": "2"})], ("update", "2", None, None, ["b", "m"])),
-        ([("update", {"a": "1", "b": "1"}), ("update", {"a": "2"})], ("update", "2", "1", None, ["m"])),
-        # A null was said.
-        ([("update", {"a": None, "b": "1", "m": "1"}), ("update", {"b": "2"})], ("update", None, "2", "1", None)),
-        # A new row has nothing of the former one with this key, here or in the table.
-        ([("update", FULL), ("delete", {}), ("insert", {"a": "1"})], ("insert", "1", None, None, ["b", "m"])),
-        (
-            [("update", FULL), ("delete", {}), ("insert", {"a": "1"}), ("update", {"a": "2"})],
-            ("insert", "2", None, None, ["b", "m"]),
-        ),
-        ([("update", FULL), ("delete", {}), ("update", {"a": "1"})], ("insert", "1", None, None, ["b", "m"])),
-        ([("update", FULL), ("snapshot", {**FULL, "a": "1"}), ("update", {"b": "2"})], ("update", "1", "2", "m", None)),
-        ([("insert", FULL), ("update", {"a": "1"}), ("delete", {})], ("delete", None, None, None, None)),
-    ],
-)
-def test_what_changes_come_to(delta_spark: SparkSession, changes: list[Any], expected: tuple[Any, ...]) -> None:
-    rows = [change(n, When(5, n), operation, **values) for n, (operation, values) in enumerate(changes)]
-    [(_, found)] = folded(delta_spark, *rows).items()
-    assert found == (*expected, len(rows) - 1, len(rows))
-
-
-def last(spark: SparkSession, *whens: When) -> int:
-    """Which of the changes is the last one: its number. The same whether they are of one round or of two, of which the
-    later one is merged on top of the other."""
-    rows = [change(number, when, "insert", a=str(number), b=None, m=None) for number, when in enumerate(whens)]
-    [(_, found)] = folded(spark, *rows).items()
-    number = int(found[1])
-    if len(whens) == 2:
-        frame = spark.createDataFrame(rows, COLUMNS).select("tubemq.n", "change.sequence")
-        both = frame.alias("x").join(frame.alias("y"), F.expr("x.n = 1 AND y.n = 0"))
-        [pair] = both.select(F.expr(later("x.sequence", "y.sequence")), F.expr(later("y.sequence", "x.sequence"))).collect()
-        assert sorted(pair) == [False, True]
-        assert pair[0] == (number == 1)
-    return number
-
-
-@pytest.mark.parametrize(
-    ("whens", "wanted"),
-    [
-        # By place: that a clock went back, or that an older change comes late, is outvoted.
-        ([When(5, 1), When(4, 2)], 1),
-        ([When(5, 2), When(4, 1)], 0),
-        # A statement of MySQL that began first and waited, from another partition: its log never begins anew.
-        ([When(4, 2, "binlog x"), When(5, 1, "binlog x")], 0),
-        ([When(5, 1), When(5, 1)], 1),
-        # A log that began anew under its name.
-        ([When(5, 1_000), When(6, 3)], 1),
-        ([When(5, 1_000), When(6, 3), When(7, 4)], 2),
-        # Another log: time decides, and at the same time the one that came later.
-        ([When(5, 1_000), When(6, 3, "B")], 1),
-        ([When(6, 3, "B"), When(5, 1_000)], 0),
-        ([When(5, 1_000), When(5, 3, "B")], 1),
-        ([When(5, 3, "B"), When(5, 1_000)], 1),
-        ([When(5, 7), When(6, 3, "B"), When(7, 8)], 2),
-        # What a snapshot read has no time.
-        ([When(None, 8), When(5, 9)], 1),
-        ([When(5, 7), When(None, 8)], 1),
-        ([When(5, 9), When(None, 8)], 0),
-        ([When(None, 8), When(5, 7)], 0),
-        ([When(None, 8, None), When(5, 3)], 1),
-        ([When(5, 3), When(None, 8, None)], 0),
-        ([When(None, 9, None), When(None, 8, None)], 1),
-        # Without places, as Flink writes them.
-        ([When(None, None, None), When(None, None, None)], 1),
-        ([When(5, None), When(4, None)], 0),
-        ([When(5, None), When(5, None)], 1),
-    ],
-)
-def test_the_last_change(delta_spark: SparkSession, whens: list[When], wanted: int) -> None:
-    assert last(delta_spark, *whens) == wanted
 
 
 def test_few_rows_are_left_of_a_key_that_is_changed_often(delta_spark: SparkSession) -> None:
     """Also where each update lacks columns."""
-    changes = [change(n, When(n, n), **({"a": str(n)} if n % 2 else {"b": str(n)})) for n in range(5_000)]
+    said: list[dict[str, Any]] = [{"a" if number % 2 else "b": str(number)} for number in range(5_000)]
+    changes = [change(number, When(number, number), **values) for number, values in enumerate(said)]
     assert folded(delta_spark, *changes) == {1: ("update", "4999", "4998", None, ["m"], 4_999, 5_000)}

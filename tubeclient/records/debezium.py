@@ -87,8 +87,8 @@ class _Reader:
             event = fields_of(payload, "payload")
         op = event.get("op")
         if op is None or op.kind == "null":
-            operation = self._without_op(text)
-            return self._rows.nothing(operation, _order(event, operation, _object(event, "source") or {}))
+            other = self._without_op(text)
+            return self._rows.nothing(other, _order(event, other, _object(event, "source") or {}))
         operation = OPERATIONS.get(text_of(op))
         if operation is None:
             raise BadRecord("op is none of Debezium's", op.start)

@@ -165,7 +165,7 @@ def _written(node: Node, logical: Logical, column: Column, path: str) -> str | N
             clock = "" if column.kind == "date" and not rest else f" {_clock(rest, pieces)}"
             return _date(day, path, node.start) + clock
     if name in _ISO and node.kind == "text" and column.kind != "string":
-        return node.value.removesuffix("Z")
+        return str(node.value).removesuffix("Z")
     if name == _DECIMAL and node.kind == "text":
         return _decimal(node.value, logical.size)
     if name == _VARIABLE and node.kind == "object" and column.kind != "struct":

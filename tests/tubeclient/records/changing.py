@@ -15,8 +15,16 @@ from tubeclient.records.spec import RecordSpec
 COLUMNS: dict[str, Any] = {"id": pa.int64(), "name": pa.string(), "price": pa.decimal128(20, 10)}
 ROW: dict[str, Any] = {"id": 1, "name": "x", "price": 1.5}
 MYSQL: dict[str, Any] = {
-    **{"connector": "mysql", "name": "shop", "db": "d", "ts_ms": 5_000, "snapshot": "false", "server_id": 223344},
-    **{"gtid": None, "file": "mysql-bin.000003", "pos": 154, "row": 2},
+    "connector": "mysql",
+    "name": "shop",
+    "db": "d",
+    "ts_ms": 5_000,
+    "snapshot": "false",
+    "server_id": 223344,
+    "gtid": None,
+    "file": "mysql-bin.000003",
+    "pos": 154,
+    "row": 2,
 }
 UUID = "3e11fa47-71ca-11e1-9e33-c80aa9429562"
 PLACEHOLDER = "__debezium_unavailable_value"

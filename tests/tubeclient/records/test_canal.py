@@ -61,9 +61,19 @@ def test_columns_that_mysql_left_out_of_a_row() -> None:
     """binlog_row_image=NOBLOB leaves out BLOB and TEXT, and MINIMAL all that is not needed: of an update the key too,
     as alibaba/canal's issue 2460 shows."""
     minimal = {
-        **{"data": [{"name": "20"}], "database": "d", "es": 1575978834000, "id": 56782, "isDdl": False},
-        **{"mysqlType": {"name": "int"}, "old": [{"name": None}], "pkNames": None, "sql": "", "table": "t"},
-        **{"sqlType": {"name": 4}, "ts": 1575978834850, "type": "UPDATE"},
+        "data": [{"name": "20"}],
+        "database": "d",
+        "es": 1575978834000,
+        "id": 56782,
+        "isDdl": False,
+        "mysqlType": {"name": "int"},
+        "old": [{"name": None}],
+        "pkNames": None,
+        "sql": "",
+        "table": "t",
+        "sqlType": {"name": 4},
+        "ts": 1575978834850,
+        "type": "UPDATE",
     }
     assert short(canal(), minimal) == [[("update", None, "20", None, ["id", "price"])]]
     assert short(canal(keys=("id",)), minimal) == ["id names the row, and is absent"]

@@ -48,8 +48,12 @@ def test_a_change_has_all_its_fields() -> None:
                     "operation": "update",
                     "absent": ["name"],
                     "sequence": {
-                        **{"time": 5_000, "log": "binlog mysql/shop/223344/mysql-bin", "position": [3, 154, 2]},
-                        **{"round": None, "place": None, "row": 0},
+                        "time": 5_000,
+                        "log": "binlog mysql/shop/223344/mysql-bin",
+                        "position": [3, 154, 2],
+                        "round": None,
+                        "place": None,
+                        "row": 0,
                     },
                 },
             }
@@ -132,7 +136,7 @@ def test_bad_events() -> None:
 
 
 def test_what_a_deleted_row_needs() -> None:
-    strict = {"required": ("id", "name")}
+    strict: dict[str, Any] = {"required": ("id", "name")}
     body = event("d", before={"id": 1, "name": None, "price": None})
     for keys in ((), ("id",)):
         assert short(debezium(keys=keys, **strict), body) == [[("delete", 1, None, None)]]

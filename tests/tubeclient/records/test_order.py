@@ -45,7 +45,8 @@ def test_the_places_of_each_database() -> None:
         (
             {
                 **SQL_SERVER,
-                **{"commit_lsn": "0000002a:00000758:0005", "change_lsn": "0000002a:00000758:0003"},
+                "commit_lsn": "0000002a:00000758:0005",
+                "change_lsn": "0000002a:00000758:0003",
                 "event_serial_no": "2",
             },
             ("sqlserver/shop/d", [42, 1880, 5, 42, 1880, 3, 2]),
@@ -83,13 +84,18 @@ def test_a_row_that_a_snapshot_read_has_no_time(snapshot: str) -> None:
 def test_within_a_log_no_clock_counts() -> None:
     """A statement of MySQL that waited for another one has the time when it began."""
     assert newest(ONE, change(MYSQL), change({**MYSQL, "pos": 155, "ts_ms": 4_000})) == 1
-    assert newest(ONE, change({**MYSQL, "file": "mysql-bin.999999"}), change({**MYSQL, "file": "mysql-bin.1000000"})) == 1
+    assert (
+        newest(ONE, change({**MYSQL, "file": "mysql-bin.999999"}), change({**MYSQL, "file": "mysql-bin.1000000"})) == 1
+    )
     lsns = {"commit_lsn": "0000002a:00000758:0005", "change_lsn": "0000002a:00000758:0003", "event_serial_no": 1}
     assert newest(ONE, change({**SQL_SERVER, **lsns}), change({**SQL_SERVER, **lsns, "event_serial_no": 2})) == 1
     longer = {**lsns, "commit_lsn": "0000002a:00000758:00ff"}
     assert newest(ONE, change({**SQL_SERVER, **lsns}), change({**SQL_SERVER, **longer, "ts_ms": 1})) == 1
     eleven = {"connector": "informix", "name": "shop", "change_lsn": "1"}
-    assert newest(ONE, change({**eleven, "commit_lsn": "9999999999"}), change({**eleven, "commit_lsn": "17179869184"})) == 1
+    assert (
+        newest(ONE, change({**eleven, "commit_lsn": "9999999999"}), change({**eleven, "commit_lsn": "17179869184"}))
+        == 1
+    )
 
 
 def test_transactions_of_oracle_are_in_the_order_of_their_commits() -> None:
