@@ -64,7 +64,9 @@ def _came(sequence: str) -> str:
 
 
 def kept_value(name: str, new: str, old: str, there: DataType, kind: DataType) -> str:
-X    value, own = f"{old}.{quoted(name)}", f"{new}.{quoted(name)}"
+    """SQL of a column after the change `new` of the row `old`: an update leaves alone what it does not know. `there` is
+    its type in the table, whose structs may have more fields, and `kind` is that of `new`."""
+    value, own = f"{old}.{quoted(name)}", f"{new}.{quoted(name)}"
     if there != kind:
         value = f"CAST({value} AS {kind.simpleString()})"
     return f"IF({new}.{CHANGE}.operation = 'update' AND {_is_absent(new, name)}, {value}, {own})"
