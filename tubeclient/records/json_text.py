@@ -144,6 +144,7 @@ def parse_value(text: str, place: int, syntax: Syntax, shape: Shape = True) -> N
             raise _not_json(text, place, syntax)
         place = found.end()
         if found.lastindex != _OPENING:
+            _check_number(found)
             keeps = opened[-1].keeps if opened else True
             node = _scalar(found) if keeps else _UNWANTED
         else:
@@ -218,9 +219,12 @@ def _scalar(found: re.Match[str]) -> Node:
         return Node("text", _unescaped(found[group], start), start - 1, end + 1)
     if group == _WORD:
         return Node(*_WORDS[found[group]], start, end)
-    if end - start > MOST_DIGITS:
-        raise BadRecord(f"a number has more than {MOST_DIGITS} characters", start)
     return Node("number", found[group], start, end)
+
+
+def _check_number(found: re.Match[str]) -> None:
+    if found.lastindex == _NUMBER and found.end() - found.start(_NUMBER) > MOST_DIGITS:
+        raise BadRecord(f"a number has more than {MOST_DIGITS} characters", found.start(_NUMBER))
 
 
 _ESCAPE: Final = re.compile(r"\\(?:u([dD][89abAB]..)\\u([dD][c-fC-F]..)|u(....)|(.))")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
@@ -131,8 +132,69 @@ RECORDS = (
     *('{"a":1,"b":"\t"}', '{"a":1/**/}', '{"a":1,"b":NaN}', '{"a":1}\0', '{"a":1,"\\u0061":2}'),
 )
 
-DIFFERENCES: dict[str, Callable[[str, str, Any, Any], bool]] = {}
-"""What differs, and which records it is: by the type, the text, Spark's value and ours."""
+Difference = tuple[str, str, Any, Any]
+"""The type, the text, Spark's value, ours."""
+Kinds = dict[str, Callable[[str, str, Any, Any], bool]]
+"""What differs on purpose, and whether a difference is of that kind. The first kind that fits counts."""
+
+FLOATS = ("float", "double")
+TIMED = ("date", "timestamp", "timestamp_ntz")
+
+OF_TIMES: Kinds = {
+    "years are 1 to 9999, with four digits": lambda kind, text, spark, own: (
+        kind in TIMED and own == BAD and re.search(r"\b0000-|\d{5,}(?!\d)", text) is not None
+    ),
+    "seconds are of the years 1 to 9999": lambda kind, text, spark, own: (
+        kind == "timestamp" and own == BAD and '"' not in text and ":" not in text[5:]
+    ),
+    "zones have their names of the IANA": lambda kind, text, spark, own: (
+        kind == "timestamp" and own == BAD and "PST" in text
+    ),
+    "nothing is taken from today's date": lambda kind, text, spark, own: (
+        kind == "timestamp" and own == BAD and "03:04:05" in text and "-" not in text
+    ),
+    "a date has its month and day, a time its minute": lambda kind, text, spark, own: (
+        kind in TIMED and own == BAD and re.search(r"\b(2024|2024-01|2024-01-02 03)\b(?![-:])", text) is not None
+    ),
+    "a DATE has no time, and is no number of days": lambda kind, text, spark, own: kind == "date" and own == BAD,
+}
+OF_NUMBERS: Kinds = {
+    "a number beyond its type is bad": lambda kind, text, spark, own: (
+        kind in ("tinyint", "struct<x:tinyint>", *FLOATS) and own == BAD and spark != BAD and "\u0661" not in text
+    ),
+    "more words are infinite, in csv in any case": lambda kind, text, spark, own: kind in FLOATS and spark == BAD,
+    "digits are ASCII, and commas are none": lambda kind, text, spark, own: (
+        own == BAD and ("\u0661" in text or ("decimal" in kind and "," in text))
+    ),
+}
+IN_JSON: Kinds = {
+    "a name twice is bad": lambda kind, text, spark, own: own == BAD and '"x":1,"x":2' in text,
+    "half a surrogate pair is bad": lambda kind, text, spark, own: own == BAD and '\\ud83d"' in text,
+    "minus zero keeps its sign": lambda kind, text, spark, own: kind in FLOATS and str(own) == "-0.0",
+    "a STRING is what was written": lambda kind, text, spark, own: kind == "string" and own == text[5:-1],
+    "BINARY is base64 and no more": lambda kind, text, spark, own: kind == "binary" and own == BAD,
+    **OF_NUMBERS,
+    **OF_TIMES,
+}
+IN_CSV: Kinds = {
+    "an empty record is bad": lambda kind, text, spark, own: text == "" and own == BAD,
+    "spaces around numbers are none of them": lambda kind, text, spark, own: text == " 1 " and spark == BAD,
+    "a doubled quote is a quote": lambda kind, text, spark, own: own == 'a"b' and '""' in text,
+    "a value in quotes ends with its quote": lambda kind, text, spark, own: (
+        own == BAD and text in ('"x"y', '"x" ', '"x')
+    ),
+    "a record has one line": lambda kind, text, spark, own: own == BAD and "\n" in text,
+    **OF_NUMBERS,
+    **{name: is_it for name, is_it in OF_TIMES.items() if not name.startswith("seconds")},
+}
+OF_RECORDS: Kinds = {
+    "a byte order mark is shed": lambda kind, text, spark, own: own == 1 and text.startswith("\ufeff"),
+    "nothing follows the object": lambda kind, text, spark, own: (
+        own == BAD and "}" in text and text[7:8] in list(" {,\0")
+    ),
+    "a name twice is bad": lambda kind, text, spark, own: own == BAD and spark == 2,
+    "JSON has at most 500 levels": lambda kind, text, spark, own: own == BAD and "[" * 501 in text,
+}
 
 
 def ours(kind: str, types: list[str], texts: dict[str, list[str]]) -> dict[str, list[Any]]:
@@ -177,7 +239,8 @@ def differences(
                 yield name, text, other, value
 
 
-def check(found: Any, kinds: dict[str, Callable[[str, str, Any, Any], bool]]) -> None:
+def check(found: Iterator[Difference], kinds: Kinds) -> None:
+    """Each difference is of a kind, and there is one of each kind."""
     seen = defaultdict(list)
     for one in found:
         kind = next((kind for kind, is_it in kinds.items() if is_it(*one)), None)
@@ -190,13 +253,13 @@ def test_values_of_json(delta_spark: SparkSession) -> None:
     texts = {name: [f'{{"a":{value}}}' for value in json_values()] for name in TYPES}
     types = list(TYPES)
     found = differences(types, texts, sparks(delta_spark, "from_json", types, texts), ours("json", types, texts))
-    check(found, {})
+    check(found, IN_JSON)
 
 
 def test_values_of_csv(delta_spark: SparkSession) -> None:
     texts = {name: list(csv_values()) for name in PLAIN}
     found = differences(PLAIN, texts, sparks(delta_spark, "from_csv", PLAIN, texts), ours("csv", PLAIN, texts))
-    check(found, {})
+    check(found, IN_CSV)
 
 
 def test_records_of_json(delta_spark: SparkSession) -> None:
@@ -204,4 +267,4 @@ def test_records_of_json(delta_spark: SparkSession) -> None:
     found = differences(
         ["bigint"], texts, sparks(delta_spark, "from_json", ["bigint"], texts), ours("json", ["bigint"], texts)
     )
-    check(found, {})
+    check(found, OF_RECORDS)

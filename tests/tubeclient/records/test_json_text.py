@@ -185,6 +185,8 @@ def test_bounds() -> None:
     assert value_of(parse_object(f'{{"a":{long}}}', SPARK)) == {"a": long}
     for number in (long + "1", "1" * 1_000_000, "-" + long, "1e" + long):
         assert fault(f'{{"a":{number}}}') == ("a number has more than 1000 characters", 5)
+        with pytest.raises(BadRecord, match="1000 characters"):
+            parse_object(f'{{"a":{number}}}', SPARK, {})
     name = "n" * MOST_NAME
     assert value_of(parse_object(f'{{"{name}":1}}', SPARK)) == {name: "1"}
     assert fault(f'{{"{name}n":1}}') == ("a name has more than 50000 characters", 2)
