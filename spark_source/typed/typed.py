@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -59,8 +60,7 @@ def typed(
         encoding=encoding,
         format_options=options or {},
     )
-    # Spark has more names of zones than the settings.
-    form = replace(settings.record_format(), time_zone=str(frame.sparkSession.conf.get(SESSION_ZONE)))
+    form = replace(settings.record_format(), time_zone=_zone(str(frame.sparkSession.conf.get(SESSION_ZONE))))
     names = form.columns.names
     if BAD_REASON.lower() in map(str.lower, names):
         raise ConfigurationError(f"the schema has a column {BAD_REASON}, which says why a record is bad; rename it")
@@ -73,3 +73,10 @@ def typed(
         names = [*names, CHANGE]
     columns = [F.col(RECORD)[name].alias(name) for name in names]
     return parsed.select(*columns, LINEAGE, BAD_REASON)
+
+
+def _zone(name: str) -> str:
+    """Python's name of a session's zone: Spark also takes offsets, as +09:00 and GMT+9."""
+    found = re.fullmatch(r"(?:UTC|GMT)?([+-])0?(\d{1,2})(?::?00)?", name)
+    # In this area of the database east has a minus, as in POSIX.
+    return name if found is None else f"Etc/GMT{'-' if found[1] == '+' else '+'}{found[2]}"

@@ -13,7 +13,7 @@ import pytest
 from pyspark_tubeclient import typed
 from spark_source.typed.format_settings import FormatSettings
 from tests.spark_source.typed.avro_records import USER, avsc, user, zigzag
-from tests.spark_source.typed.rows import GOOD, parsed_on, source_rows
+from tests.spark_source.typed.rows import GOOD, parsed, source_rows
 from tubeclient.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def test_avro(delta_spark: SparkSession, tmp_path: Path) -> None:
     )
     good = (1, "x", "2023-11-14 22:13:20", "BUY")
     first, made = user(5), datetime(2023, 11, 14, 22, 13, 20, 1)
-    assert parsed_on(delta_spark, form, {
+    assert parsed(delta_spark, form, {
         user(1, "x", 1_700_000_000_000, 1, 4, -5): (*good, [4, -5], None),
         user(1, None, 0, 0): (1, None, "1970-01-01 00:00:00", "NONE", [], None),
         user(-1, "\u4e2d"): (-1, "\u4e2d", *good[2:], [], None),
@@ -81,7 +81,7 @@ def test_lengths_that_no_memory_has_end_no_executor(delta_spark: SparkSession, t
     lengths = (30_000_000, 500_000_000, 2**31 - 10, 2**40, -1)
     texts = [zigzag(1) + b"\x02" + zigzag(length) + b"x" for length in lengths]
     lists = [user()[:-2] + zigzag(length) for length in lengths]
-    assert parsed_on(delta_spark, form, dict.fromkeys([*texts, *lists], NO_USER)) == GOOD
+    assert parsed(delta_spark, form, dict.fromkeys([*texts, *lists], NO_USER)) == GOOD
 
 
 @pytest.mark.spark
