@@ -38,7 +38,12 @@ class Decoding:
             ]
         )
         kind = ArrayType(spark_type(Decoder(form.spec).type.value_type)) if form.kind in CHANGES else record
-        own = [one for one in rows if one.name != BAD_REASON]
+        # Good rows have no value, also where each message has one.
+        own = [
+            StructField(one.name, one.dataType, one.name == VALUE or one.nullable)
+            for one in rows
+            if one.name != BAD_REASON
+        ]
         added = {RECORD: kind, BAD_REASON: StringType(), UNREAD: BooleanType()}
         return StructType([*own, *(StructField(name, one) for name, one in added.items())])
 

@@ -154,8 +154,16 @@ def test_types_within_lists_and_structs() -> None:
 @pytest.mark.parametrize(
     ("kind", "written", "reason"),
     [
-        (MOMENT, MICROS, "v is a number for a TIMESTAMP: set the converter's schemas.enable=true, or make the column BIGINT"),
-        (LOCAL, 5, "v is a number for a TIMESTAMP_NTZ: set the converter's schemas.enable=true, or make the column BIGINT"),
+        (
+            MOMENT,
+            MICROS,
+            "v is a number for a TIMESTAMP: set the converter's schemas.enable=true, or make the column BIGINT",
+        ),
+        (
+            LOCAL,
+            5,
+            "v is a number for a TIMESTAMP_NTZ: set the converter's schemas.enable=true, or make the column BIGINT",
+        ),
         (pa.date32(), DAY, "v is a number for a DATE: set the converter's schemas.enable=true, or make the column INT"),
         *(
             (
