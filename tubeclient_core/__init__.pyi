@@ -63,12 +63,12 @@ Pattern = Sequence[str | tuple[str, int, int]]
 """Of times: literals, and fields (Java's letter) with their least and most digits."""
 
 class Marks(TypedDict):
-    """Of csv and kv; each is one character."""
+    """Of csv and kv; each is the number of a character of ASCII."""
 
-    separator: str
-    kv_separator: str
-    quote: str | None
-    escape: str | None
+    separator: int
+    kv_separator: int
+    quote: int | None
+    escape: int | None
     null: str
     """Any text: a null beside the empty one."""
 

@@ -49,6 +49,7 @@ JSON = (
     b'"many":[null,{"a":1,"b":["x",null]},{"c":{"c":[]}}],"by_name":{"k":"1.25","l":null},"more":[{"x":-0}, "y"]}'
 )
 CSV = b"1,x y,-128,1.5e3, 0.1,-12.345,2026-1-2,2026-11-28 10:00:00Z,2026-11-28 10:00,TRUE"
+MARKS = {"separator": ord(","), "kv_separator": ord("="), "quote": None, "escape": None, "null": ""}
 NAMES = [name.encode() for name in PLAIN.names]
 KV = b"&".join(b"=".join(pair) for pair in zip(NAMES, CSV.split(b","), strict=True))
 
@@ -120,19 +121,17 @@ def test_what_the_callback_raises_ends_all() -> None:
     def broken(slot: int) -> int:
         raise KeyboardInterrupt
 
-    marks = {"separator": ",", "kv_separator": "=", "quote": None, "escape": None, "null": ""}
-    reader = CORE.RecordReader("csv", [("at", False, "timestamp", (), ())], {}, broken, marks)
+    reader = CORE.RecordReader("csv", [("at", False, "timestamp", (), ())], {}, broken, MARKS)
     with pytest.raises(KeyboardInterrupt):
         reader.decode(b"2026-01-02", b"\0\0\0\0\x0a\0\0\0")
 
 
 def test_offsets_beyond_the_data_are_an_error() -> None:
     assert CORE is not None
-    marks = {"separator": ",", "kv_separator": "=", "quote": None, "escape": None, "null": ""}
-    reader = CORE.RecordReader("csv", [("a", False, "string", (), ())], {}, None, marks)
+    reader = CORE.RecordReader("csv", [("a", False, "string", (), ())], {}, None, MARKS)
     for offsets in (b"\0\0\0\0\x05\0\0\0", b"\xff\xff\xff\xff\1\0\0\0", b"\2\0\0\0\1\0\0\0"):
         with pytest.raises(ValueError, match="offset"):
             reader.decode(b"abc", offsets)
     for kind, size in (("int", (7,)), ("list", ()), ("text", ())):
         with pytest.raises(ValueError, match="kind|parts"):
-            CORE.RecordReader("csv", [("a", False, kind, size, ())], {}, None, marks)
+            CORE.RecordReader("csv", [("a", False, kind, size, ())], {}, None, MARKS)

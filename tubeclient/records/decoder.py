@@ -186,7 +186,8 @@ def _core_reader(spec: RecordSpec, columns: Sequence[Column]) -> Any:
     """The core's reader; None where there is no core, or where the spec has what only the plain code reads."""
     if CORE is None or not hasattr(CORE, "RecordReader") or not set(spec.options) <= set(_OPTIONS_OF_CORE):
         return None
-    if spec.kind in ("csv", "kv") and len(spec.separator) > 1:
+    more = _rules_of_changes(spec, columns) if spec.kind in CHANGES else _marks_of(spec)
+    if more is None:
         return None
     zone = None if spec.time_zone == "UTC" else ZoneInfo(spec.time_zone)
     return CORE.RecordReader(
@@ -194,7 +195,7 @@ def _core_reader(spec: RecordSpec, columns: Sequence[Column]) -> Any:
         [_field_of(column, is_change=spec.kind in CHANGES) for column in columns],
         {of: tokens_for_core(spec.options[name], name) for of, name in _PATTERNS.items() if name in spec.options},
         None if zone is None else lambda slot: _offset_of_slot(zone, slot),
-        _rules_of_changes(spec, columns) if spec.kind in CHANGES else _marks_of(spec),
+        more,
     )
 
 
@@ -207,14 +208,17 @@ def _field_of(column: Column, *, is_change: bool) -> tuple[str, bool, str, tuple
     return column.name, column.required and not is_change, column.kind, column.size, parts
 
 
-def _marks_of(spec: RecordSpec) -> dict[str, Any]:
-    return {
+def _marks_of(spec: RecordSpec) -> dict[str, Any] | None:
+    """The characters of csv and kv as the core is told; None if one is not of ASCII."""
+    marks = {
         "separator": spec.separator,
         "kv_separator": spec.kv_separator,
         "quote": spec.options.get("quote", '"') if has_quotes(spec) else None,
         "escape": spec.escape,
-        "null": spec.options.get("nullValue", ""),
     }
+    if not all(one is None or (len(one) == 1 and one.isascii()) for one in marks.values()):
+        return None
+    return {name: one and ord(one) for name, one in marks.items()} | {"null": spec.options.get("nullValue", "")}
 
 
 def _rules_of_changes(spec: RecordSpec, columns: Sequence[Column]) -> dict[str, Any]:
