@@ -79,21 +79,12 @@ MERGE: Final[Mapping[str, tuple[str, ...]]] = {
         "test_the_offsets_table_never_leads_and_ends_where_the_query_ended",
     ),
     "spark_source/typed/test_inlong_records.py": ("test_records_of_any_frame",),
-    "spark_source/typed/test_changes.py": ("test_events_of_debezium", "test_messages_of_canal"),
+    "spark_source/typed/test_changes.py": ALL,
     "spark_source/typed/test_avro.py": (
         "test_avro",
         "test_lengths_that_no_memory_has_end_no_executor",
     ),
-    "spark_source/typed/test_record_format.py": (
-        "test_a_bad_message_of_the_source_stays_bad",
-        "test_a_byte_order_mark",
-        "test_a_text_is_read_once",
-        "test_csv",
-        "test_json",
-        "test_kv",
-        "test_numbers",
-        "test_times_are_in_the_jobs_zone",
-    ),
+    "spark_source/typed/test_record_format.py": ALL,
     "spark_source/typed/test_typed.py": ALL,
     "spark_source/write/test_write.py": ALL,
     "spark_source/write/test_write_stream.py": (
