@@ -127,7 +127,7 @@ class IngestSettings:
     )
     format_options: Mapping[str, str] = _setting(
         "NAME=VALUE",
-        "An option of Spark's from_json, from_csv or from_avro, such as timestampFormat=yyyyMMddHHmmss; for kv also "
+        "An option of the format, named as Spark's, such as timestampFormat=yyyyMMddHHmmss; for kv also "
         "kvSeparator. May be given several times.",
         flag="--format-option",
         default_factory=dict,
