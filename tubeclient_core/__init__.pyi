@@ -1,4 +1,4 @@
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypedDict, final
 
 __version__: str
@@ -76,8 +76,8 @@ class Placeholder(TypedDict):
     """As tubeclient.records.unavailable.Unavailable has it."""
 
     text: str
-    texts: Set[str]
-    items: Set[str]
+    texts: list[str]
+    items: list[str]
     bytes: int
 
 class Rules(TypedDict):
@@ -86,6 +86,9 @@ class Rules(TypedDict):
     keys: list[str]
     required: list[str]
     placeholder: Placeholder
+    schemas: Callable[[str], Mapping[str, tuple[str, int]] | None]
+    """The logical types of a row's columns, by the text of an envelope's schema: "date" and 0, "moment" and the pieces
+    in a second, "decimal" and its scale, or another word for what the core leaves alone."""
 
 @final
 class RecordReader:

@@ -19,6 +19,7 @@ from tubeclient.errors import ConfigurationError
 from tubeclient.records.fault import BadRecord
 from tubeclient.records.fields import csv_reader, has_quotes, kv_reader
 from tubeclient.records.json_text import fields_of, parse_object, syntax_of
+from tubeclient.records.logical_types import types_for_core
 from tubeclient.records.spec import CHANGES, KINDS, Column, RecordSpec, columns_of
 from tubeclient.records.times import offset_of, tokens_for_core
 from tubeclient.records.unavailable import PLACEHOLDER, Unavailable
@@ -225,7 +226,8 @@ def _rules_of_changes(spec: RecordSpec, columns: Sequence[Column]) -> dict[str, 
     required = [column.name for column in columns if column.required]
     given = spec.options.get(PLACEHOLDER)
     placeholder = Unavailable() if given is None else Unavailable(given)
-    return {"keys": list(spec.keys), "required": required, "placeholder": placeholder.for_core()}
+    own = {"placeholder": placeholder.for_core(), "schemas": types_for_core}
+    return {"keys": list(spec.keys), "required": required, **own}
 
 
 def _offset_of_slot(zone: ZoneInfo, slot: int) -> int | None:

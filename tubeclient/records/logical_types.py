@@ -83,6 +83,24 @@ def row_types(schema: str) -> dict[str, Types]:
     return {} if found is None else {name: found.fields[name].fields for name in found.fields}
 
 
+def types_for_core(schema: str) -> dict[str, tuple[str, int]] | None:
+    """The types of the rows of an envelope's schema, as the core is told; None if `before` and `after` differ."""
+    try:
+        rows = row_types(schema) if schema.startswith("{") else {}
+    except BadRecord:
+        return None
+    before, after = rows.get("before", {}), rows.get("after", {})
+    return {name: _for_core(one) for name, one in after.items()} if before == after else None
+
+
+def _for_core(one: Logical) -> tuple[str, int]:
+    if one.name in _DATES:
+        return "date", 0
+    if one.name in _MOMENTS:
+        return "moment", _MOMENTS[one.name]
+    return ("decimal", one.size) if one.name == _DECIMAL else ("other", 0)
+
+
 def _logical(node: Node) -> Logical | None:
     """None: nothing to say."""
     if node.kind != "object":

@@ -47,7 +47,7 @@ class Unavailable:
 
     def for_core(self) -> dict[str, Any]:
         """As the core is told."""
-        return {"text": self._text, "texts": self._texts, "items": self._items, "bytes": len(self._bytes)}
+        return {"text": self._text, "texts": [*self._texts], "items": [*self._items], "bytes": len(self._bytes)}
 
     def is_it(self, node: Node) -> bool:
         """Whether a value stands for one that the database did not give."""

@@ -80,13 +80,18 @@ impl Struct {
         Self { columns, places }
     }
 
-    /// The column of a name. Mostly it is `next`, behind the one that was found before.
-    pub fn find(&mut self, name: &str, next: &mut usize) -> Option<&mut Column> {
+    /// Where the column of a name is. Mostly it is `next`, behind the one that was found before.
+    pub fn place(&self, name: &str, next: &mut usize) -> Option<usize> {
         let at = match self.columns.get(*next) {
             Some(one) if *next < self.places.len() && one.name == name => *next,
             _ => *self.places.get(name)?,
         };
         *next = at + 1;
+        Some(at)
+    }
+
+    pub fn find(&mut self, name: &str, next: &mut usize) -> Option<&mut Column> {
+        let at = self.place(name, next)?;
         self.columns.get_mut(at)
     }
 

@@ -2,15 +2,18 @@
 //! as they are. tubeclient.records has the rules; what else there is, is not ours.
 
 use std::borrow::Cow;
-use std::collections::HashSet;
 
 use pyo3::prelude::*;
 
 use crate::cells::{Cells, Column, Struct, Text, Whole};
-use crate::json::{Json, Node, distinct};
+use crate::json::{Json, Node};
+use crate::logical::{Logical, Schemas, Types};
 use crate::places::{Order, of_canal, of_debezium};
 use crate::records::Values;
-use crate::values::{Meaning, read_json, read_text};
+use crate::values::{Meaning, read_text};
+
+/// Of a message and of its source: a name that is there twice is found by looking at all.
+const MOST_NAMES: usize = 64;
 
 /// What rows must have, and what stands for a value that the database did not give.
 #[derive(FromPyObject)]
@@ -19,6 +22,7 @@ pub struct Rules {
     keys: Vec<String>,
     required: Vec<String>,
     placeholder: Placeholder,
+    schemas: Schemas,
 }
 
 #[derive(FromPyObject)]
@@ -26,23 +30,28 @@ pub struct Rules {
 struct Placeholder {
     text: String,
     /// Its forms as a text, and as the one item of a list.
-    texts: HashSet<String>,
-    items: HashSet<String>,
+    texts: Vec<String>,
+    items: Vec<String>,
     bytes: usize,
 }
 
 /// The fields of an object as they are written. No name is there twice.
 pub struct Fields<'a>(Vec<(Cow<'a, str>, &'a str)>);
 
+/// What was done, when, and the row's place in the message.
+type Change<'a> = (&'static str, &'a Order, i32);
+/// The values of the keys in a row as they are written.
+type Keys<'a> = Vec<Option<&'a str>>;
+
 impl<'a> Fields<'a> {
     fn of(text: &'a str) -> Option<Self> {
-        let (mut json, mut found) = (Json::of(text), Vec::new());
+        let (mut json, mut found) = (Json::of(text), Vec::<(Cow<'a, str>, &'a str)>::with_capacity(16));
         json.object(|json, name| {
+            let is_new = found.len() < MOST_NAMES && found.iter().all(|(one, _)| *one != name);
             found.push((name, json.raw()?));
-            Some(())
+            is_new.then_some(())
         })?;
         json.end()?;
-        distinct(found.iter().map(|(name, _)| Cow::Borrowed(&**name)).collect())?;
         Some(Self(found))
     }
 
@@ -78,20 +87,19 @@ impl<'a> Fields<'a> {
         let is_usual = !text.starts_with('+') && text.len() < 20;
         text.parse().ok().filter(|_| is_usual).map(Some)
     }
-
-    /// An object within.
-    fn fields(&self, name: &str) -> Option<Option<Self>> {
-        self.raw(name).map(Self::of).map_or(Some(None), |found| found.map(Some))
-    }
 }
 
 impl Rules {
     /// Puts the row of an event of Debezium's.
     pub fn read_debezium(&self, text: &str, items: &mut Column, meaning: &mut Meaning) -> Option<()> {
         let mut event = Fields::of(text)?;
+        let mut types = None;
         if let Some(payload) = event.given("payload") {
-            if event.given("op").is_some() || event.raw("schema").is_some() {
+            if event.given("op").is_some() {
                 return None;
+            }
+            if let Some(schema) = event.raw("schema") {
+                types = Some(self.schemas.types(schema, meaning)?);
             }
             event = Fields::of(payload)?;
         }
@@ -102,16 +110,22 @@ impl Rules {
             "d" => "delete",
             _ => return None,
         };
-        let order = of_debezium(&event, &event.fields("source")?.unwrap_or(Fields(Vec::new())), operation)?;
-        let (before, after) = (event.fields("before")?, event.fields("after")?);
-        let image = if operation == "delete" { before.as_ref() } else { after.as_ref() }?;
-        if let ("update", Some(before)) = (operation, &before) {
-            self.check_key(before, image)?;
-        }
-        self.put(image, (operation, &order, 0), items, meaning, |raw, column, meaning| {
-            // What stands for another value leaves the column as it is without one.
-            if self.placeholder.is_it(raw)? { Some(()) } else { read_json(&mut Json::of(raw), column, meaning) }
-        })
+        let source = Fields::of(event.raw("source").unwrap_or("{}"))?;
+        let order = of_debezium(&event, &source, operation)?;
+        let images = (event.raw("before"), event.raw("after"));
+        let (image, other) = if operation == "delete" { images } else { (images.1, images.0) };
+        let types: Option<&Types> = types.as_deref();
+        let keys = self.put(image?, (operation, &order, 0), items, meaning, |node, json, column, meaning| {
+            let logical = types.and_then(|types| types.get(&column.name));
+            let is_other = self.placeholder.is_it(node, json)?;
+            if !is_other {
+                logical.unwrap_or(&Logical::None).read(node, json, column, meaning)?;
+            }
+            Some(is_other)
+        })?;
+        let Some(other) = other else { return Some(()) };
+        let known = self.keys_of(other, items)?;
+        (operation != "update" || are_kept(&known, &keys)).then_some(())
     }
 
     /// Puts the rows of a message of Canal's.
@@ -125,53 +139,81 @@ impl Rules {
         let order = of_canal(&message)?;
         let old = if operation == "update" { elements(message.raw("old").unwrap_or("[]"))? } else { Vec::new() };
         let rows = elements(message.raw("data")?)?;
-        for (number, raw) in rows.iter().enumerate() {
-            let image = Fields::of(raw)?;
-            if let Some(before) = old.get(number).filter(|raw| **raw != "null") {
-                self.check_key(&Fields::of(before)?, &image)?;
-            }
+        for (number, image) in rows.iter().enumerate() {
             let change = (operation, &order, i32::try_from(number).ok()?);
-            self.put(&image, change, items, meaning, |raw, column, meaning| match Json::of(raw).node()? {
-                Node::Null => column.null(),
-                Node::Text(text) => read_text(&text, column, meaning),
-                _ => read_text(raw, column, meaning),
+            let keys = self.put(image, change, items, meaning, |node, json, column, meaning| {
+                let start = json.start();
+                match node {
+                    Node::Null => column.null()?,
+                    Node::Text(text) => read_text(text, column, meaning)?,
+                    other => {
+                        json.skip_rest(other, false)?;
+                        read_text(json.slice(start)?, column, meaning)?;
+                    }
+                }
+                Some(false)
             })?;
+            if let Some(before) = old.get(number).filter(|raw| **raw != "null")
+                && !are_kept(&self.keys_of(before, items)?, &keys)
+            {
+                return None;
+            }
         }
         (!rows.is_empty()).then_some(())
     }
 
-    /// None if the row may have had another key.
-    fn check_key(&self, before: &Fields<'_>, after: &Fields<'_>) -> Option<()> {
-        let is_kept = |key: &String| match before.raw(key) {
-            None => true,
-            known => known == after.raw(key),
-        };
-        self.keys.iter().all(is_kept).then_some(())
+    /// The keys of a row that is not put.
+    fn keys_of<'a>(&self, image: &'a str, items: &Column) -> Option<Keys<'a>> {
+        let Cells::Struct(all) = &items.cells else { return None };
+        let (mut json, mut next) = (Json::of(image), 0);
+        let (mut keys, mut seen) = (vec![None; self.keys.len()], vec![false; all.columns.len()]);
+        json.object(|json, name| {
+            if let Some(at) = all.place(&name, &mut next) {
+                let seen = seen.get_mut(at).filter(|seen| !**seen)?;
+                *seen = true;
+            }
+            let raw = json.raw()?;
+            self.keys.iter().zip(&mut keys).filter(|(key, _)| **key == name).for_each(|(_, value)| *value = Some(raw));
+            Some(())
+        })?;
+        Some(keys)
     }
 
+    /// Puts a row; gives its keys. `value` says whether it is none, but stands for one that the database did not give.
     fn put<'a>(
         &self,
-        image: &Fields<'a>,
-        (operation, order, number): (&str, &Order, i32),
+        image: &'a str,
+        (operation, order, number): Change<'_>,
         items: &mut Column,
         meaning: &mut Meaning,
-        value: impl Fn(&'a str, &mut Column, &mut Meaning) -> Option<()>,
-    ) -> Option<()> {
+        value: impl Fn(&Node<'a>, &mut Json<'a>, &mut Column, &mut Meaning) -> Option<bool>,
+    ) -> Option<Keys<'a>> {
         let row = items.len();
         meaning.take(2 * items.width())?;
         let Cells::Struct(all) = &mut items.cells else { return None };
-        let mut next = 0;
-        for (name, raw) in &image.0 {
-            if let Some(column) = all.find(name, &mut next) {
-                value(raw, column, meaning)?;
+        let (mut json, mut next) = (Json::of(image), 0);
+        let (mut keys, mut unknown) = (vec![None; self.keys.len()], Vec::new());
+        json.object(|json, name| {
+            let Some(column) = all.find(&name, &mut next) else { return json.skip(false) };
+            let node = json.node().filter(|_| column.len() == row)?;
+            let start = json.start();
+            if value(&node, json, column, meaning)? {
+                json.skip_rest(&node, false)?;
+                column.nothing();
+                unknown.push(column.name.clone());
             }
-        }
+            let raw = json.slice(start);
+            self.keys.iter().zip(&mut keys).filter(|(key, _)| **key == name).for_each(|(_, value)| *value = raw);
+            Some(())
+        })?;
         let (change, columns) = all.columns.split_last_mut()?;
         let mut absent = Vec::new();
         for column in columns {
-            let is_absent = column.len() == row;
-            if is_absent {
+            let is_absent = column.len() == row || unknown.contains(&column.name);
+            if column.len() == row {
                 column.nothing();
+            }
+            if is_absent {
                 absent.push(&*column.name);
             }
             if column.present.last() == Some(&false) {
@@ -188,39 +230,43 @@ impl Rules {
         order.put(of_order, number)?;
         change.present.push(true);
         items.present.push(true);
-        Some(())
+        Some(keys)
     }
 }
 
 impl Placeholder {
-    /// Whether a value stands for another one. None: perhaps.
-    fn is_it(&self, raw: &str) -> Option<bool> {
-        let mut json = Json::of(raw);
-        match json.node()? {
-            Node::Text(text) => Some(self.texts.contains(&*text)),
-            Node::Object => {
-                let (mut count, mut is_text) = (0, false);
-                json.object(|json, name| {
-                    count += 1;
-                    let raw = json.raw()?;
-                    is_text = name == self.text.as_str() && matches!(Json::of(raw).node()?, Node::Text(one) if one == self.text.as_str());
-                    Some(())
-                })?;
-                Some(count == 1 && is_text)
-            }
+    /// Whether `json`'s newest node stands for another value. None: perhaps.
+    fn is_it(&self, node: &Node<'_>, json: &Json<'_>) -> Option<bool> {
+        let (mut ahead, mut count, mut is_it) = (json.clone(), 0, false);
+        match node {
+            Node::Text(text) => return Some(self.texts.iter().any(|one| one == text)),
+            Node::Object => ahead.object(|json, name| {
+                count += 1;
+                let is_name = name == self.text.as_str();
+                let node = json.node()?;
+                is_it = is_name && matches!(&node, Node::Text(one) if one == self.text.as_str());
+                json.skip_rest(&node, false)
+            })?,
             Node::List => {
-                let (mut count, mut is_item) = (0, false);
-                json.list(|json| {
+                ahead.list(|json| {
                     count += 1;
-                    let raw = json.raw()?;
-                    is_item = matches!(Json::of(raw).node()?, Node::Text(one) if self.items.contains(&*one));
-                    Some(())
+                    let node = json.node()?;
+                    is_it = matches!(&node, Node::Text(one) if self.items.iter().any(|item| item == one));
+                    json.skip_rest(&node, false)
                 })?;
-                (count != self.bytes).then_some(count == 1 && is_item)
+                if count == self.bytes {
+                    return None;
+                }
             }
-            _ => Some(false),
+            _ => (),
         }
+        Some(count == 1 && is_it)
     }
+}
+
+/// Whether a row has the key that it had before. What is not known of that is as it was.
+fn are_kept(before: &Keys<'_>, after: &Keys<'_>) -> bool {
+    before.iter().zip(after).all(|(before, after)| matches!(before, None | Some("null")) || before == after)
 }
 
 fn elements(raw: &str) -> Option<Vec<&str>> {
@@ -234,10 +280,10 @@ fn elements(raw: &str) -> Option<Vec<&str>> {
 
 /// The column of lists of rows, each with its change.
 pub fn rows(columns: Vec<Column>) -> Column {
-    let all = |names: Vec<Column>| Cells::Struct(Struct::of(names));
+    let all = |columns| Cells::Struct(Struct::of(columns));
     let whole = |name, kind| Column::new(name, false, Cells::Whole(Vec::new(), kind));
     let text = |name| Column::new(name, false, Cells::Text(Values::default(), Text::String));
-    let list = |name, items: Column| Column::new(name, false, Cells::List(Vec::new(), Box::new(items)));
+    let list = |name, items| Column::new(name, false, Cells::List(Vec::new(), Box::new(items)));
     let sequence = vec![
         whole("time", Whole::Int64),
         text("log"),

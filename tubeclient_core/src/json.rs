@@ -20,6 +20,7 @@ pub enum Node<'a> {
     Object,
 }
 
+#[derive(Clone)]
 pub struct Json<'a> {
     text: &'a str,
     at: usize,

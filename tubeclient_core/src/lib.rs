@@ -10,6 +10,7 @@ mod columns;
 mod fields;
 mod intake;
 mod json;
+mod logical;
 mod messages;
 mod numbers;
 mod objects;

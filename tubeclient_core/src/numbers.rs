@@ -38,23 +38,28 @@ pub fn decimal(text: &str, precision: u8, scale: i8, exact: bool) -> Option<i128
         number.checked_mul(10)?.checked_add(digit)
     })?;
     let places = i32::try_from(found.fraction.len()).ok()?;
-    let shift = found.exponent.checked_sub(places)?.checked_add(i32::from(scale))?;
+    let shift = found.exponent.checked_sub(places)?.checked_add(scale.into())?;
+    scaled(if text.starts_with('-') { -number } else { number }, shift, precision, exact)
+}
+
+/// `number` with so many places more, or less, of which the last one is rounded half up.
+pub fn scaled(number: i128, shift: i32, precision: u8, exact: bool) -> Option<i128> {
+    let size = number.checked_abs()?;
     let value = match (10_i128.checked_pow(shift.unsigned_abs()), shift >= 0) {
-        _ if number == 0 => 0,
-        (Some(power), true) => number.checked_mul(power)?,
+        _ if size == 0 => 0,
+        (Some(power), true) => size.checked_mul(power)?,
         (Some(power), false) => {
-            let rest = number % power;
+            let rest = size % power;
             if exact && rest != 0 {
                 return None;
             }
-            number / power + i128::from(rest >= power - rest)
+            size / power + i128::from(rest >= power - rest)
         }
         (None, true) => return None,
         // Less than half of the last place.
         (None, false) => (!exact).then_some(0)?,
     };
-    let is_negative = text.starts_with('-');
-    (value < 10_i128.checked_pow(precision.into())?).then_some(if is_negative { -value } else { value })
+    (value < 10_i128.checked_pow(precision.into())?).then_some(value * number.signum())
 }
 
 /// `[+-]?digits[.digits][(e|E)[+-]?digits]`

@@ -10,6 +10,8 @@ const READ: [&str; 6] =
     ["true", "first", "first_in_data_collection", "last_in_data_collection", "last", "incremental"];
 /// Fields of other databases' places.
 const OTHERS: [&str; 3] = ["scn", "commit_lsn", "commit_ts"];
+/// How the names of binary logs begin.
+const BINLOG: &str = "binlog ";
 const UUID_CHARACTERS: usize = 36;
 const MOST_DIGITS: usize = 18;
 
@@ -84,7 +86,7 @@ fn of_binlog(source: &Fields<'_>, time: Option<i64>, log: &str, pos: i64) -> Opt
     let (base, number) = file.rsplit_once('.')?;
     let number = digits(number)?;
     let server = source.text("server_id")?;
-    let log = (server != "0").then(|| joined(&[log, &server, base]));
+    let log = (server != "0").then(|| BINLOG.to_owned() + &joined(&[log, &server, base]));
     (!base.contains('\n')).then_some(Order { time, log, position: vec![number, pos, row] })
 }
 
@@ -95,7 +97,7 @@ fn gtid_place(gtid: &str) -> Option<Option<(String, i64)>> {
     }
     if let Some((uuid, number)) = gtid.split_once(':') {
         let is_usual = uuid.len() == UUID_CHARACTERS && uuid.bytes().all(|byte| byte == b'-' || byte.is_ascii_hexdigit());
-        return is_usual.then_some(Some((uuid.to_ascii_lowercase(), digits(number)?)));
+        return is_usual.then_some(Some((format!("{BINLOG}{}", uuid.to_ascii_lowercase()), digits(number)?)));
     }
     // MariaDB's: domain, server, number.
     let (domain, rest) = gtid.split_once('-')?;

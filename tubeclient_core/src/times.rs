@@ -1,13 +1,17 @@
 //! Dates and times of texts.
 
 use std::collections::HashMap;
+use std::ops::RangeInclusive;
 
 use pyo3::prelude::*;
 
+use crate::cells::Time;
+
 const DAY_S: i64 = 86_400;
 const SECOND_US: i64 = 1_000_000;
-/// Seconds of the years 1 to 9999.
-pub const SECONDS: std::ops::RangeInclusive<i64> = -62_135_596_800..=253_402_300_799;
+/// Of the years 1 to 9999.
+pub const SECONDS: RangeInclusive<i64> = -62_135_596_800..=253_402_300_799;
+pub const DAYS: RangeInclusive<i64> = -719_162..=2_932_896;
 const SLOT_S: i64 = 900;
 const KNOWN_SLOTS: usize = 65_536;
 /// Places of a fraction of a second that are looked at.
@@ -85,18 +89,35 @@ impl Written {
         rest.0.is_empty().then_some(found)
     }
 
+    /// Of pieces of a second since 1970, as a clock shows them. None: it is none of the years 1 to 9999.
+    pub fn of_pieces(count: i64, in_a_second: i64) -> Option<Self> {
+        let second = Some(count.div_euclid(in_a_second)).filter(|second| SECONDS.contains(second))?;
+        let micros = i128::from(count.rem_euclid(in_a_second)) * i128::from(SECOND_US) / i128::from(in_a_second);
+        let time_us = second.rem_euclid(DAY_S) * SECOND_US + i64::try_from(micros).ok()?;
+        let has_clock = time_us > 0 || count % in_a_second != 0;
+        Some(Self { day: second.div_euclid(DAY_S), time_us: has_clock.then_some(time_us), offset_s: None })
+    }
+
+    pub fn value(&self, kind: Time, zone: &mut Zone) -> Option<i64> {
+        match kind {
+            Time::Date => self.date(),
+            Time::Timestamp => self.utc_us(zone),
+            Time::Local => self.local_us(),
+        }
+    }
+
     /// Days since 1970.
-    pub fn date(&self) -> Option<i64> {
+    fn date(&self) -> Option<i64> {
         (self.time_us.is_none() && self.offset_s.is_none()).then_some(self.day)
     }
 
     /// Local microseconds since 1970.
-    pub fn local_us(&self) -> Option<i64> {
+    fn local_us(&self) -> Option<i64> {
         self.offset_s.is_none().then(|| self.day * DAY_S * SECOND_US + self.time_us.unwrap_or(0))
     }
 
     /// Microseconds since 1970 in UTC.
-    pub fn utc_us(&self, zone: &mut Zone) -> Option<i64> {
+    fn utc_us(&self, zone: &mut Zone) -> Option<i64> {
         let time_us = self.time_us.unwrap_or(0);
         let local_s = self.day * DAY_S + time_us / SECOND_US;
         let offset_s = match self.offset_s {

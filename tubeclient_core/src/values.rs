@@ -36,9 +36,14 @@ impl Meaning {
 
 pub fn read_json(json: &mut Json<'_>, column: &mut Column, meaning: &mut Meaning) -> Option<()> {
     let node = json.node()?;
+    read_node(&node, json, column, meaning)
+}
+
+/// Of `json`'s newest node.
+pub fn read_node(node: &Node<'_>, json: &mut Json<'_>, column: &mut Column, meaning: &mut Meaning) -> Option<()> {
     let start = json.start();
     let row = column.len();
-    match (&node, &mut column.cells) {
+    match (node, &mut column.cells) {
         (Node::Null, _) => return column.null(),
         (Node::Bool(value), Cells::Bool(values)) => values.push(*value),
         (Node::Number(text), Cells::Whole(values, kind)) => values.push(whole(text, *kind)?),
@@ -59,7 +64,7 @@ pub fn read_json(json: &mut Json<'_>, column: &mut Column, meaning: &mut Meaning
         (Node::Text(text), Cells::Text(values, Text::String)) => values.push(text.as_bytes())?,
         (Node::Text(text), Cells::Text(values, Text::Binary)) => values.push(&base64(text)?)?,
         (_, Cells::Text(values, kind @ (Text::String | Text::Variant))) => {
-            json.skip_rest(&node, *kind == Text::Variant)?;
+            json.skip_rest(node, *kind == Text::Variant)?;
             values.push(json.slice(start)?.as_bytes())?;
         }
         (Node::List, Cells::List(ends, items)) => {
@@ -135,10 +140,5 @@ pub fn read_text(text: &str, column: &mut Column, meaning: &mut Meaning) -> Opti
 }
 
 fn time(text: &str, kind: Time, pattern: Option<&Pattern>, zone: &mut Zone) -> Option<i64> {
-    let written = Written::of(text, pattern)?;
-    match kind {
-        Time::Date => written.date(),
-        Time::Timestamp => written.utc_us(zone),
-        Time::Local => written.local_us(),
-    }
+    Written::of(text, pattern)?.value(kind, zone)
 }
