@@ -257,8 +257,10 @@ def kv_cases(draw: Callable[..., Any]) -> Case:
 @st.composite
 def _written(draw: Callable[..., Any], records: list[str]) -> list[bytes | None]:
     whole = [draw(mutated(record.encode("utf-8", "surrogatepass"))) for record in records]
-    if draw(st.integers(0, 3)) == 0:
-        whole = [b"\xef\xbb\xbf" + record + b"\r\n" for record in whole]
+    if draw(st.integers(0, 3)) == 1:
+        whole = [record + b"\r\n" for record in whole]
+    if draw(st.integers(0, 15)) == 7:
+        whole = [b"\xef\xbb\xbf" + record for record in whole]
     more = draw(st.lists(st.none() | st.binary(max_size=20), max_size=1))
     return [*whole, *more]
 
