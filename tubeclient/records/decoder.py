@@ -79,13 +79,12 @@ class Decoder:
         if not declined:
             return Decoded(records, pa.nulls(len(values), pa.string()))
         rest = self._plain(values.take(pa.array(declined, pa.int64())))
-        # Those of the rest are behind the core's.
-        places, reasons = list(range(len(values))), [None] * len(values)
-        for at, (number, reason) in enumerate(zip(declined, rest.reasons.to_pylist(), strict=True)):
-            places[number] = len(values) + at
-            reasons[number] = reason
+        # A row that the core declined is null; those of the rest are taken in its place.
+        is_declined = pc.is_null(records)
+        core, others = _numbers(0, len(records)), _numbers(len(records), len(rest.records))
         both = pa.concat_arrays([records, rest.records])
-        return Decoded(both.take(pa.array(places, pa.int64())), pa.array(reasons, pa.string()))
+        reasons = pc.replace_with_mask(pa.nulls(len(values), pa.string()), is_declined, rest.reasons)
+        return Decoded(both.take(pc.replace_with_mask(core, is_declined, others)), reasons)
 
     def _plain(self, values: pa.BinaryArray) -> Decoded:
         rows, reasons = [], []
@@ -234,6 +233,11 @@ def _offset_of_slot(zone: ZoneInfo, slot: int) -> int | None:
     """A zone's offset in a quarter of an hour of local time; None if it changes there."""
     first, last = (offset_of(zone, slot * _SLOT_S + second) for second in (0, _SLOT_S - 1))
     return first if first == last else None
+
+
+def _numbers(first: int, count: int) -> pa.Int64Array:
+    """Whole numbers, one after the other."""
+    return pc.cumulative_sum(pa.repeat(pa.scalar(1, pa.int64()), count), start=first - 1)
 
 
 def _buffers(values: pa.BinaryArray) -> tuple[bytes, bytes]:
