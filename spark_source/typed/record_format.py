@@ -214,7 +214,8 @@ class RecordFormat:
 
         if self.kind not in CHANGES:
             change = [_change(self.order_by, arrival).alias(CHANGE)] if self.keys else []
-            return F.when(F.col(BAD_REASON).isNull(), F.struct(*of(F.col(RECORD)), *change, lineage.alias(LINEAGE)))
+            made = F.struct(*of(F.col(RECORD)), *change, lineage.alias(LINEAGE))
+            return F.when(_once() & F.col(BAD_REASON).isNull(), made)
 
         def change_of(row: Column) -> Column:
             change = row[CHANGE]
@@ -223,14 +224,21 @@ class RecordFormat:
                 change = change.withField(name, column)
             return change
 
-        return F.transform(
-            RECORD, lambda row: F.struct(*of(row), change_of(row).alias(CHANGE), lineage.alias(LINEAGE))
-        )
+        made = F.transform(RECORD, lambda row: F.struct(*of(row), change_of(row).alias(CHANGE), lineage.alias(LINEAGE)))
+        return F.when(_once(), made)
 
     def only_good(self, rows: DataFrame) -> DataFrame:
         """The source's rows as the target has them; a bad one ends the job. raw has no bad ones: its rows are as the
         source gives them."""
         return rows if self.schema is None else or_fail(self.parse(rows))
+
+
+def _once() -> Column:
+    """True. In a column it makes Spark compute that once for each row: it writes a deterministic one out in each place
+    that uses it, which with a hundred columns takes minutes. The partition's number counts as not deterministic."""
+    from pyspark.sql import functions as F
+
+    return F.spark_partition_id() >= 0
 
 
 def _is_variant(one: StructField) -> bool:
@@ -269,7 +277,7 @@ def or_fail(parsed: DataFrame) -> DataFrame:
     from pyspark.sql import functions as F
 
     text = F.concat(F.lit(BAD_RECORD), place_of(parsed), F.lit(": "), F.col(BAD_REASON))
-    return _rows_of(parsed.withColumn(RECORD, F.coalesce(F.col(RECORD), F.raise_error(text))))
+    return _rows_of(parsed.where(F.col(BAD_REASON).isNull() | F.raise_error(text).cast("boolean")))
 
 
 def place_of(parsed: DataFrame) -> Column:

@@ -85,14 +85,19 @@ impl<'a> Json<'a> {
 
     /// Passes a value, and gives it as it is written.
     pub fn raw(&mut self) -> Option<&'a str> {
-        let node = self.node()?;
-        let start = self.start;
-        self.skip_rest(&node, false)?;
+        self.space();
+        let start = self.at;
+        self.skip(false)?;
         self.slice(start)
     }
 
     /// Passes a value. `unique`: no object in it may have a name twice.
     pub fn skip(&mut self, unique: bool) -> Option<()> {
+        self.space();
+        self.start = self.at;
+        if self.peek() == Some(b'"') {
+            return self.skip_string();
+        }
         let node = self.node()?;
         self.skip_rest(&node, unique)
     }
@@ -192,15 +197,32 @@ impl<'a> Json<'a> {
         (self.at > start).then_some(())
     }
 
+    /// Up to the next quote, escape or control character, and that one.
+    fn run(&mut self) -> Option<(&'a str, u8)> {
+        let rest = self.text.as_bytes().get(self.at..)?;
+        let length = plain(rest);
+        let run = self.text.get(self.at..self.at + length)?;
+        self.at += length + 1;
+        Some((run, *rest.get(length)?))
+    }
+
+    fn skip_string(&mut self) -> Option<()> {
+        self.expect(b'"')?;
+        loop {
+            match self.run()?.1 {
+                b'"' => return Some(()),
+                b'\\' => self.escaped()?,
+                _ => return None,
+            };
+        }
+    }
+
     fn string(&mut self) -> Option<Cow<'a, str>> {
         self.expect(b'"')?;
         let mut before: Option<String> = None;
         loop {
-            let rest = self.text.as_bytes().get(self.at..)?;
-            let length = rest.iter().position(|byte| matches!(byte, b'"' | b'\\' | 0..=0x1F))?;
-            let run = self.text.get(self.at..self.at + length)?;
-            self.at += length + 1;
-            match rest.get(length)? {
+            let (run, end) = self.run()?;
+            match end {
                 b'"' => {
                     return Some(match before {
                         None => Cow::Borrowed(run),
@@ -246,6 +268,25 @@ impl<'a> Json<'a> {
         let whole = digits.bytes().all(|byte| byte.is_ascii_hexdigit());
         whole.then(|| u16::from_str_radix(digits, 16).ok())?
     }
+}
+
+/// How many bytes come before a quote, an escape or a control character: eight at once.
+fn plain(bytes: &[u8]) -> usize {
+    const EACH: u64 = 0x0101_0101_0101_0101;
+    // The lowest bit is right; those above it may come of a carry.
+    let below = |word: u64, byte: u8| word.wrapping_sub(EACH * u64::from(byte)) & !word & (EACH << 7);
+    let equal = |word: u64, byte: u8| below(word ^ (EACH * u64::from(byte)), 1);
+    let (words, _) = bytes.as_chunks();
+    let found = words.iter().enumerate().find_map(|(at, word)| {
+        let word = u64::from_le_bytes(*word);
+        let ends = equal(word, b'"') | equal(word, b'\\') | below(word, b' ');
+        (ends != 0).then(|| 8 * at + ends.trailing_zeros() as usize / 8)
+    });
+    found.unwrap_or_else(|| {
+        let start = 8 * words.len();
+        let tail = bytes.get(start..).unwrap_or_default();
+        start + tail.iter().position(|byte| matches!(byte, b'"' | b'\\' | 0..b' ')).unwrap_or(tail.len())
+    })
 }
 
 /// None if a name is there twice.
