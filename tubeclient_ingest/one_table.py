@@ -14,7 +14,7 @@ from tubeclient_ingest.writing import Writer
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from spark_source.typed.record_format import RecordFormat
+    from spark_source.typed.decoding import Decoding
 
 
 class Written(NamedTuple):
@@ -34,8 +34,6 @@ class OneTable:
 
     def __init__(self, writer: Writer, settings: IngestSettings, masters: tuple[str, ...], run_id: str) -> None:
         self.writer = writer
-        self.record_format: RecordFormat | None = writer.record_format
-        """As which all rows are read; None: each table has its own."""
         self.checkpoint = GroupTable(writer, settings, masters, run_id)
         """Its newest commit says where the group's rows end."""
         self.ends = GroupEnds()
@@ -59,6 +57,10 @@ class OneTable:
         is_new = state.record is None or is_accepted or self.checkpoint.is_old
         if is_new or ends.to_dict() != state.ends.to_dict():
             self.checkpoint.write(None, ends)
+
+    def decoding(self) -> Decoding | None:
+        """What tasks make of a round's records as they read them; None: nothing."""
+        return self.writer.decoding()
 
     def write(self, rows: DataFrame | None, start: Offsets, end: Offsets) -> Written | None:
         """Write a round; None if it has to be planned again, and nothing was written."""

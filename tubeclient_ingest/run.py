@@ -29,7 +29,7 @@ from spark_source.read.schema import spark_schema
 from spark_source.read.task_read import read_task
 from spark_source.session_confs import SESSION_ZONE, own_session
 from spark_source.stream.planner import StreamPlanner
-from spark_source.typed.record_format import ARRIVAL, CHANGES, PINNED, RecordFormat
+from spark_source.typed.record_format import ARRIVAL, CHANGES, PINNED
 from tubeclient.keys import INDEX_ENTRY_BYTES, rows_behind
 from tubeclient_ingest.bad_records import BadRecords
 from tubeclient_ingest.beginning import of_topics, start_text, starting_offsets
@@ -215,8 +215,7 @@ class Run:
                 end = last.to_dict()
             tasks = planner.partitions(start, end)
             place = ARRIVAL if self._settings.key or self._settings.format in (None, *CHANGES) else None
-            form = self.tables.record_format
-            rows = self._engine.rows(options, tasks, place, form) if tasks else None
+            rows = self._engine.rows(options, tasks, place, self.tables.decoding()) if tasks else None
             written = self.tables.write(rows, first, last)
             if written is None:
                 continue
@@ -270,20 +269,17 @@ class Engine:
         return StreamPlanner(options, TubeCluster(options), ProgressTable(options))
 
     def rows(
-        self, options: SourceOptions, tasks: Sequence[ReadTask], place: str | None, form: RecordFormat | None
+        self, options: SourceOptions, tasks: Sequence[ReadTask], place: str | None, decoding: Decoding | None
     ) -> DataFrame:
         """The rows of the tasks' ranges, with the columns of the source, and with that of `place`, as `read_task` has
-        it; of a `form` that is decoded, decoded. Each computation reads the same ones."""
+        it; with `decoding`, decoded. Each computation reads the same ones."""
         from pyspark.sql.types import LongType
-
-        from spark_source.typed.decoding import Decoding
 
         columns = spark_schema(options)
         if place is not None:
             columns = columns.add(place, LongType())
-        decoding = None
-        if form is not None and form.is_decoded:
-            decoding, columns = Decoding(form), Decoding.schema(form, columns)
+        if decoding is not None:
+            columns = decoding.schema(columns)
         # Each partition has one number, its task's: what Spark runs again reads the same ranges.
         numbers = self.spark.range(0, len(tasks), 1, len(tasks))
         return numbers.mapInArrow(partial(read_tasks, options.for_tasks(), tasks, place, decoding), columns)

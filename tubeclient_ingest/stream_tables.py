@@ -71,7 +71,6 @@ class StreamTables:
         self.checkpoint = self._counts.checkpoint
         self._create = True
         self._definitions = Definitions(settings)
-        self.record_format = None
         self.ends = GroupEnds()
         self._streams = self.ends.streams
         self._unknown: set[StreamId] = set()
@@ -208,6 +207,9 @@ class StreamTables:
         return None if detail is None else detail.properties.get(PROPERTY)
 
     # A round
+
+    def decoding(self) -> None:
+        """Each table has a format of its own."""
 
     def write(self, rows: DataFrame | None, start: Offsets, end: Offsets) -> Written | None:
         self.checkpoint.check()

@@ -31,6 +31,8 @@ from tubeclient_ingest.upserts import KEY, WRITTEN, Upserts, check_key
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
+    from spark_source.typed.decoding import Decoding
+
 __all__ = ["Counted", "Retried", "TooManyBadRecords", "Writer", "goes_on_from", "kept", "minute_of"]
 
 DATA_TIME: Final = "dataTime"
@@ -141,6 +143,14 @@ class Writer:
             self._upserts.open(columns, detail)
             if create and KEY not in detail.properties:
                 self._target.set_property(KEY, text_of_key)
+
+    def decoding(self) -> Decoding | None:
+        """What tasks make of a round's records as they read them; None: nothing."""
+        from spark_source.typed.decoding import Decoding
+
+        # One that the table refuses is bad too, and is kept with its bytes.
+        form = self.record_format
+        return Decoding(form, all_values=bool(self._rules.checks)) if form.is_decoded else None
 
     def _last_elsewhere(self, target: TableDetail) -> int:
         others = (self._bad_records, self._upserts)

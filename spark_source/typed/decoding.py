@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_source.typed.record_format import BAD_REASON, CHANGES, RECORD, UNREAD, VALUE, RecordFormat
-from tubeclient.records import Decoder, RecordSpec
+from tubeclient.records import Decoder
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -19,14 +19,14 @@ _MOST_BYTES: Final = 16 << 20
 
 
 class Decoding:
-    """A function of a frame's batches, for `mapInArrow`: it takes the column `value`, and keeps it in bad rows only."""
+    """A function of a frame's batches, for `mapInArrow`: it reads the column `value`. That stays in bad rows; in others
+    only with `all_values`, for whoever may find a good record bad by another rule."""
 
-    def __init__(self, form: RecordFormat) -> None:
-        self._spec: RecordSpec = form.spec
+    def __init__(self, form: RecordFormat, *, all_values: bool) -> None:
+        self._form, self._all_values = form, all_values
 
-    @staticmethod
-    def schema(form: RecordFormat, rows: StructType) -> StructType:
-        """The columns of what comes out, for source's `rows`."""
+    def schema(self, rows: StructType) -> StructType:
+        """The columns of what comes out, for the source's `rows`."""
         from pyspark.sql.types import ArrayType, BooleanType, StringType, StructField, StructType
 
         from spark_source.read.schema import spark_type
@@ -34,10 +34,10 @@ class Decoding:
         record: StructType = StructType(
             [
                 StructField(one.name, StringType() if one.dataType.typeName() == "variant" else one.dataType)
-                for one in form.columns
+                for one in self._form.columns
             ]
         )
-        kind = ArrayType(spark_type(Decoder(form.spec).type.value_type)) if form.kind in CHANGES else record
+        kind = ArrayType(spark_type(Decoder(self._form.spec).type.value_type)) if self._form.kind in CHANGES else record
         # Good rows have no value, also where each message has one.
         own = [
             StructField(one.name, one.dataType, one.name == VALUE or one.nullable)
@@ -48,35 +48,34 @@ class Decoding:
         return StructType([*own, *(StructField(name, one) for name, one in added.items())])
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        decoder = Decoder(self._spec)
+        decoder = Decoder(self._form.spec)
         most_rows = max(1, _MOST_BYTES // _width(decoder.type))
         for whole in batches:
             for start in range(0, whole.num_rows, most_rows):
-                yield from _decoded(decoder, whole.slice(start, most_rows))
+                yield from self._decoded(decoder, whole.slice(start, most_rows))
 
+    def _decoded(self, decoder: Decoder, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        if BAD_REASON in batch.schema.names:
+            reasons = batch.column(BAD_REASON)
+            if reasons.null_count < len(reasons):
+                is_read = pc.is_null(reasons)
+                unread = batch.filter(pc.invert(is_read))
+                none = pa.nulls(unread.num_rows, decoder.type)
+                yield self._batch(unread, none, unread.column(BAD_REASON), unread=True)
+                batch = batch.filter(is_read)
+        decoded = decoder.decode(batch.column(VALUE).cast(pa.binary()))
+        yield self._batch(batch, decoded.records, decoded.reasons, unread=False)
 
-def _decoded(decoder: Decoder, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    if BAD_REASON in batch.schema.names:
-        reasons = batch.column(BAD_REASON)
-        if reasons.null_count < len(reasons):
-            is_read = pc.is_null(reasons)
-            unread = batch.filter(pc.invert(is_read))
-            yield _batch(unread, pa.nulls(unread.num_rows, decoder.type), unread.column(BAD_REASON), unread=True)
-            batch = batch.filter(is_read)
-    decoded = decoder.decode(batch.column(VALUE).cast(pa.binary()))
-    yield _batch(batch, decoded.records, decoded.reasons, unread=False)
-
-
-def _batch(rows: pa.RecordBatch, records: pa.Array, reasons: pa.Array, *, unread: bool) -> pa.RecordBatch:
-    arrays, names = [], []
-    for name, column in zip(rows.schema.names, rows.columns, strict=True):
-        if name == VALUE:
-            column = pc.if_else(pc.is_valid(reasons), column, pa.scalar(None, column.type))
-        if name != BAD_REASON:
-            arrays.append(column)
-            names.append(name)
-    added = [records, reasons, pa.repeat(pa.scalar(unread), rows.num_rows)]
-    return pa.RecordBatch.from_arrays([*arrays, *added], [*names, RECORD, BAD_REASON, UNREAD])
+    def _batch(self, rows: pa.RecordBatch, records: pa.Array, reasons: pa.Array, *, unread: bool) -> pa.RecordBatch:
+        arrays, names = [], []
+        for name, column in zip(rows.schema.names, rows.columns, strict=True):
+            if name == VALUE and not self._all_values:
+                column = pc.if_else(pc.is_valid(reasons), column, pa.scalar(None, column.type))
+            if name != BAD_REASON:
+                arrays.append(column)
+                names.append(name)
+        added = [records, reasons, pa.repeat(pa.scalar(unread), rows.num_rows)]
+        return pa.RecordBatch.from_arrays([*arrays, *added], [*names, RECORD, BAD_REASON, UNREAD])
 
 
 def _width(kind: pa.DataType) -> int:
@@ -84,6 +83,6 @@ def _width(kind: pa.DataType) -> int:
     if pa.types.is_struct(kind):
         return sum(_width(kind.field(at).type) for at in range(kind.num_fields))
     try:
-        return kind.bit_width // 8 + 1
+        return int(kind.bit_width) // 8 + 1
     except ValueError:
         return 5  # an offset, and whether it is there

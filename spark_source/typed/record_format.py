@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from spark_source.read.schema import arrow_type
 from spark_source.session_confs import session_confs
@@ -32,7 +32,7 @@ BAD_RECORD: Final = "bad record in "
 UNREAD: Final = "unread"
 """Whether a parsed row is bad because the source could not read the message: no format makes it good."""
 VALUE: Final = "value"
-"""The source's column of the record's bytes; parsed rows have it in bad ones only."""
+"""The source's column of the record's bytes."""
 LINEAGE: Final = "tubemq"
 """The target's struct of where a typed row comes from: the source's columns but value and badReason."""
 CHANGE: Final = "change"
@@ -133,7 +133,9 @@ class RecordFormat:
         if '"nullable":false' in one.dataType.json() or '"containsNull":false' in one.dataType.json():
             raise ConfigurationError(f"NOT NULL within column {one.name} is not checked; it is for whole columns")
         if kind != "variant" and '"variant"' in one.dataType.json() and self.kind != "avro":
-            raise ConfigurationError(f"column {one.name} has a VARIANT within; make the column VARIANT, or STRING there")
+            raise ConfigurationError(
+                f"column {one.name} has a VARIANT within; make the column VARIANT, or STRING there"
+            )
 
     @property
     def has_change(self) -> bool:
@@ -195,7 +197,8 @@ class RecordFormat:
         elif RECORD not in rows.columns:
             from spark_source.typed.decoding import Decoding
 
-            rows = rows.mapInArrow(Decoding(self), Decoding.schema(self, rows.schema))
+            decoding = Decoding(self, all_values=True)
+            rows = rows.mapInArrow(decoding, decoding.schema(rows.schema))
         return rows.select(*own, self._complete(rows.columns).alias(RECORD), BAD_REASON, UNREAD)
 
     def _complete(self, names: list[str]) -> Column:

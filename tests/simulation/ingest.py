@@ -73,7 +73,7 @@ class _Records(FormatSettings):
 
 class _Format:
     keys = ()
-    has_change = False
+    has_change = is_decoded = False
 
     def parse(self, rows: Rows) -> Rows:
         return rows
@@ -126,7 +126,7 @@ class _Engine:
     def planner(self, options: SourceOptions) -> Any:
         return _Pointed(StreamPlanner(options, TubeCluster(options), ProgressTable(options)), self._session)
 
-    def rows(self, options: SourceOptions, tasks: Sequence[ReadTask], place: str | None, form: Any) -> Any:
+    def rows(self, options: SourceOptions, tasks: Sequence[ReadTask], place: str | None, decoding: Any) -> Any:
         sent = [pickle.dumps(partial(read_tasks, options.for_tasks(), [task], None, None)) for task in tasks]
         self._session.point("after the round was planned")
         # Its tables are written one after the other.

@@ -93,12 +93,12 @@ def test_no_setting_of_the_session_changes_what_records_mean(delta_spark: SparkS
         "spark.sql.execution.arrow.maxRecordsPerBatch": "1",
     }
     text = "\u4e2d=1&at=2024-01-02 03:04:05&price=1.5"
-    rows = source_rows(delta_spark, [text.encode("GBK"), b'x'])
+    rows = source_rows(delta_spark, [text.encode("GBK"), b"x"])
     with session_confs(delta_spark, others):
         schema = "`\u4e2d` INT, at TIMESTAMP, price DECIMAL(4,2)"
         found = typed(rows, "kv", schema, encoding="GBK", separator="&").orderBy("tubemq.messageId").collect()
         assert typed(rows, "kv", schema).schema["at"].dataType.typeName() == "timestamp"
-    assert [str(row[name]) for name in ("\u4e2d", "at", "price") for row in found[:1]] == ["1", "2024-01-02 03:04:05", "1.50"]
+    assert (found[0]["\u4e2d"], str(found[0]["at"]), str(found[0].price)) == (1, "2024-01-02 03:04:05", "1.50")
     assert found[1].badReason == "a part has no =, at byte 0"
     with pytest.raises(ConfigurationError, match="the frame has no column value"):
         typed(rows.drop("value"), "json", CLICKS)
