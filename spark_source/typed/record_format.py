@@ -134,7 +134,7 @@ class RecordFormat:
             raise ConfigurationError(f"NOT NULL within column {one.name} is not checked; it is for whole columns")
         if kind != "variant" and '"variant"' in one.dataType.json() and self.kind != "avro":
             raise ConfigurationError(
-                f"column {one.name} has a VARIANT within; make the column VARIANT, or STRING there"
+                f"column {one.name} has a VARIANT within; make it VARIANT, or STRING there"
             )
 
     @property

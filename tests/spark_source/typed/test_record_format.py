@@ -1,4 +1,4 @@
-"""Rows of bytes become typed rows on Spark, or have a reason; what each format reads is for tests/tubeclient/records."""
+"""Bytes become typed rows on Spark, or have a reason; what each format reads is for tests/tubeclient/records."""
 
 from __future__ import annotations
 
