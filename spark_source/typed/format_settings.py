@@ -30,7 +30,7 @@ _OPTIONS: Final[Mapping[str, tuple[str, ...]]] = {
         *("allowComments", "allowSingleQuotes", "allowUnquotedFieldNames", "allowNumericLeadingZeros"),
         *("allowUnquotedControlChars", "allowNonNumericNumbers"),
     ),
-    "debezium-json": _READERS,
+    "debezium-json": (*_READERS, "unavailableValuePlaceholder"),
     "canal-json": _TIMES,
     "csv": (
         *_READERS,

@@ -47,12 +47,12 @@ class Change(NamedTuple):
     position: int
     is_delete: bool = False
     is_bad: bool = False
-    """Whether only `LOOSE` takes it: there is no v."""
+    """Whether only `LOOSE` takes it: v is null."""
 
     def body(self, number: int) -> bytes:
-        row = {"id": self.key, "v": number}
+        row: dict[str, int | None] = {"id": self.key, "v": number}
         if self.is_bad:
-            del row["v"]
+            row["v"] = None
         image = {"op": "d", "before": row} if self.is_delete else {"op": "u", "after": row}
         return json.dumps({**image, "source": {"ts_ms": self.time, "pos": 10 * self.time + self.position}}).encode()
 

@@ -198,9 +198,10 @@ impl<'a> Json<'a> {
     }
 
     /// Up to the next quote, escape or control character, and that one.
+    #[inline(always)]
     fn run(&mut self) -> Option<(&'a str, u8)> {
         let rest = self.text.as_bytes().get(self.at..)?;
-        let length = plain(rest);
+        let length = rest.iter().position(|byte| matches!(byte, b'"' | b'\\' | 0..=0x1F))?;
         let run = self.text.get(self.at..self.at + length)?;
         self.at += length + 1;
         Some((run, *rest.get(length)?))
@@ -268,25 +269,6 @@ impl<'a> Json<'a> {
         let whole = digits.bytes().all(|byte| byte.is_ascii_hexdigit());
         whole.then(|| u16::from_str_radix(digits, 16).ok())?
     }
-}
-
-/// How many bytes come before a quote, an escape or a control character: eight at once.
-fn plain(bytes: &[u8]) -> usize {
-    const EACH: u64 = 0x0101_0101_0101_0101;
-    // The lowest bit is right; those above it may come of a carry.
-    let below = |word: u64, byte: u8| word.wrapping_sub(EACH * u64::from(byte)) & !word & (EACH << 7);
-    let equal = |word: u64, byte: u8| below(word ^ (EACH * u64::from(byte)), 1);
-    let (words, _) = bytes.as_chunks();
-    let found = words.iter().enumerate().find_map(|(at, word)| {
-        let word = u64::from_le_bytes(*word);
-        let ends = equal(word, b'"') | equal(word, b'\\') | below(word, b' ');
-        (ends != 0).then(|| 8 * at + ends.trailing_zeros() as usize / 8)
-    });
-    found.unwrap_or_else(|| {
-        let start = 8 * words.len();
-        let tail = bytes.get(start..).unwrap_or_default();
-        start + tail.iter().position(|byte| matches!(byte, b'"' | b'\\' | 0..b' ')).unwrap_or(tail.len())
-    })
 }
 
 /// None if a name is there twice.
