@@ -235,9 +235,7 @@ impl Column {
                 let times = PrimitiveArray::<TimestampMicrosecondType>::try_new(values.into(), nulls)?;
                 Arc::new(if kind == Time::Timestamp { times.with_timezone("UTC") } else { times })
             }
-            Cells::Float(values, true) => {
-                primitive::<Float32Type>(values.into_iter().map(|one| one as f32), nulls)?
-            }
+            Cells::Float(values, true) => primitive::<Float32Type>(values.into_iter().map(|one| one as f32), nulls)?,
             Cells::Float(values, false) => primitive::<Float64Type>(values, nulls)?,
             Cells::Decimal(values, precision, scale) => {
                 let values = PrimitiveArray::<Decimal128Type>::try_new(values.into(), nulls)?;

@@ -80,9 +80,9 @@ impl Marks {
             // Of a quoted text that is empty, or would be null, the reference knows more.
             let end = find(quoted, |byte| Some(byte) == self.quote || byte == b'\\');
             let field = quoted.get(..end).filter(|field| !self.is_null(field))?;
-            return match quoted.as_bytes().get(end..)? {
-                &[quote] if Some(quote) == self.quote => Some((Some(field), None)),
-                &[quote, separator, ..] if Some(quote) == self.quote && separator == self.separator => {
+            return match *quoted.as_bytes().get(end..)? {
+                [quote] if Some(quote) == self.quote => Some((Some(field), None)),
+                [quote, separator, ..] if Some(quote) == self.quote && separator == self.separator => {
                     Some((Some(field), quoted.get(end + 2..)))
                 }
                 _ => None,

@@ -56,7 +56,8 @@ impl Schemas {
             meaning.zone.error = Some(error);
             None
         });
-        let types = found.map(|found| Arc::new(found.into_iter().map(|(name, one)| (name, Logical::of(one))).collect()));
+        let types =
+            found.map(|found| Arc::new(found.into_iter().map(|(name, one)| (name, Logical::of(one))).collect()));
         let mut known = known();
         if known.len() >= KNOWN_SCHEMAS {
             known.clear();

@@ -34,9 +34,9 @@ pub fn float(text: &str, single: bool) -> Option<f64> {
 pub fn decimal(text: &str, precision: u8, scale: i8, exact: bool) -> Option<i128> {
     let found = Digits::of(text)?;
     let digits = found.whole.bytes().chain(found.fraction.bytes());
-    let number = digits.map(|byte| i128::from(byte - b'0')).try_fold(0, |number: i128, digit| {
-        number.checked_mul(10)?.checked_add(digit)
-    })?;
+    let number = digits
+        .map(|byte| i128::from(byte - b'0'))
+        .try_fold(0, |number: i128, digit| number.checked_mul(10)?.checked_add(digit))?;
     let places = i32::try_from(found.fraction.len()).ok()?;
     let shift = found.exponent.checked_sub(places)?.checked_add(scale.into())?;
     scaled(if text.starts_with('-') { -number } else { number }, shift, precision, exact)

@@ -6,8 +6,7 @@ use crate::changes::Fields;
 use crate::json::{Json, Node};
 
 /// `source.snapshot` of a row that a snapshot read.
-const READ: [&str; 6] =
-    ["true", "first", "first_in_data_collection", "last_in_data_collection", "last", "incremental"];
+const READ: [&str; 6] = ["true", "first", "first_in_data_collection", "last_in_data_collection", "last", "incremental"];
 /// Fields of other databases' places.
 const OTHERS: [&str; 3] = ["scn", "commit_lsn", "commit_ts"];
 /// How the names of binary logs begin.
@@ -96,7 +95,8 @@ fn gtid_place(gtid: &str) -> Option<Option<(String, i64)>> {
         return Some(None);
     }
     if let Some((uuid, number)) = gtid.split_once(':') {
-        let is_usual = uuid.len() == UUID_CHARACTERS && uuid.bytes().all(|byte| byte == b'-' || byte.is_ascii_hexdigit());
+        let is_usual =
+            uuid.len() == UUID_CHARACTERS && uuid.bytes().all(|byte| byte == b'-' || byte.is_ascii_hexdigit());
         return is_usual.then_some(Some((format!("{BINLOG}{}", uuid.to_ascii_lowercase()), digits(number)?)));
     }
     // MariaDB's: domain, server, number.
