@@ -54,7 +54,6 @@ NAMES = [name.encode() for name in PLAIN.names]
 KV = b"&".join(b"=".join(pair) for pair in zip(NAMES, CSV.split(b","), strict=True))
 
 
-
 def declined(kind: str, texts: Sequence[bytes | None], **more: Any) -> tuple[list[int], list[Any]]:
     """The indexes that the core leaves to the plain code, and the rows."""
     spec = RecordSpec(kind=kind, schema=NESTED if kind == "json" else PLAIN, **more)
@@ -133,5 +132,5 @@ def test_offsets_beyond_the_data_are_an_error() -> None:
         with pytest.raises(ValueError, match="offset"):
             reader.decode(b"abc", offsets)
     for kind, size in (("int", (7,)), ("list", ()), ("text", ())):
-        with pytest.raises(ValueError, match="kind|parts"):
+        with pytest.raises(ValueError, match=r"kind|parts"):
             CORE.RecordReader("csv", [("a", False, kind, size, ())], {}, None, MARKS)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pyarrow as pa
 import pytest
 from hypothesis import given
 
+from tests.tubeclient.records.changing import MYSQL, PLACEHOLDER, ROW, canal, debezium, event, message
 from tests.tubeclient.records.generated import CASES, Case
+from tests.tubeclient.records.generated_changes import changes_cases
 from tests.tubeclient.records.reading import LOCAL, MOMENT, VARIANT, plain, same, spec
 from tubeclient.core import CORE
 from tubeclient.records.decoder import Decoder
@@ -28,6 +31,11 @@ def check(one: RecordSpec, records: list[bytes | None]) -> None:
 
 @given(CASES)
 def test_generated_records(case: Case) -> None:
+    check(case.spec, case.records)
+
+
+@given(changes_cases())
+def test_generated_changes(case: Case) -> None:
     check(case.spec, case.records)
 
 
@@ -91,6 +99,11 @@ def test_edges(zone: str) -> None:
     check(spec("kv", plain_columns, time_zone=zone), [pair.encode() for pair in pairs])
 
 
+TYPES = [
+    {"field": "day", "name": "io.debezium.time.Date"},
+    {"field": "at", "name": "io.debezium.time.MicroTimestamp"},
+    {"field": "price", "name": "org.apache.kafka.connect.data.Decimal", "parameters": {"scale": "2"}},
+]
 USUAL: list[tuple[RecordSpec, bytes]] = [
     (
         spec(
@@ -114,6 +127,31 @@ USUAL: list[tuple[RecordSpec, bytes]] = [
     (spec("csv", {"id": pa.int64(), "name": pa.string()}), b'17,"x, y"'),
     (spec("csv", {"id": pa.int64(), "name": pa.string()}, escape="\\"), b"17,x"),
     (spec("kv", {"id": pa.int64(), "name": pa.string()}, separator="&"), b"id=17&name=x&more=y"),
+    *(
+        (debezium(keys=("id",)), json.dumps(one).encode())
+        for one in (
+            event("r", MYSQL, after=ROW),
+            event("u", MYSQL, before=ROW, after={**ROW, "name": "y"}),
+            {"payload": event("u", MYSQL, after={**ROW, "name": PLACEHOLDER}), "schema": None},
+            event("d", {"connector": "postgresql", "name": "s", "lsn": 9, "sequence": '["7","9"]'}, before={"id": 1}),
+        )
+    ),
+    (
+        debezium({"day": pa.date32(), "at": LOCAL, "price": pa.decimal128(10, 2)}),
+        json.dumps(
+            {
+                "schema": {"fields": [{"field": name, "fields": TYPES} for name in ("before", "after")]},
+                "payload": event("c", MYSQL, after={"day": 19724, "at": 1_700_000_000_123_456, "price": "AfQ="}),
+            }
+        ).encode(),
+    ),
+    *(
+        (canal(keys=("id",)), json.dumps(one).encode())
+        for one in (
+            message("INSERT", {"id": "1", "name": "", "price": None}, {"id": "2"}),
+            message("UPDATE", {"id": "1", "name": "y", "price": "1.50"}, old=[{"name": "x"}]),
+        )
+    ),
 ]
 
 
