@@ -152,7 +152,8 @@ class LogicalValues:
             }
         if logical.name == _JSON and column.kind == "variant" and node.kind == "text":
             return self._json(node, column, path)
-        written = _written(node, logical, column, path)
+        # A VARIANT has the JSON as it is; and no list, map or struct is a text.
+        written = None if column.parts or column.kind == "variant" else _written(node, logical, column, path)
         if written is None:
             return self._plain.of_node(node, column, text, path)
         return self._iso.of_text(written, column, path, node.start)

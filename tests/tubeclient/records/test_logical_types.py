@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from tests.tubeclient.records.changing import changes, debezium, event
+from tests.tubeclient.records.changing import changes, debezium, event, short
 from tests.tubeclient.records.reading import LOCAL, MOMENT, VARIANT
 
 DAY = 18_262  # 2020-01-01
@@ -188,3 +188,15 @@ def test_a_schema_that_is_none_says_nothing() -> None:
     for schema in ({"fields": 1}, {"fields": [1, {"fields": {}}]}, {"fields": [{"field": "after"}]}, {}):
         [[row]] = changes(debezium({"v": pa.int64()}), {"schema": schema, "payload": event("c", after={"v": 5})})
         assert row["v"] == 5
+
+
+def test_a_logical_type_that_is_not_the_columns_makes_no_other_value() -> None:
+    types = [{"field": name, "name": "io.debezium.time.Date"} for name in ("v", "l")]
+    whole: dict[str, Any] = {
+        "schema": {"fields": [{"field": "after", "fields": types}]},
+        "payload": event("c", after={"v": 5, "l": None}),
+    }
+    columns = {"v": VARIANT, "l": pa.list_(pa.int64())}
+    assert short(debezium(columns), whole) == [[("insert", "5", None)]]
+    whole["payload"]["after"]["l"] = 5
+    assert short(debezium(columns), whole) == ["the value of l is not of type array<bigint>"]
