@@ -23,7 +23,7 @@ from tubeclient_ingest.target_columns import LENGTH_OF_TEXT, check_columns, lack
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
-    from pyspark.sql.types import DataType, StructType
+    from pyspark.sql.types import StructType
 
 __all__ = ["KEY", "WRITTEN", "Changed", "Upserts", "check_key"]
 
@@ -103,10 +103,9 @@ class Upserts:
         detail = self._deletes.detail()
         if detail is None:
             self._deletes.create(own)
-        elif _without_log(detail.columns) != _without_log(own):
+        elif (there := detail.columns.simpleString().lower()) != own.simpleString().lower():
             raise ConfigurationError(
-                f"{self._deletes.where}, which keeps the target's deleted keys, is"
-                f" {detail.columns.simpleString().lower()}, and the job has"
+                f"{self._deletes.where}, which keeps the target's deleted keys, is {there}, and the job has"
                 f" {own.simpleString()}. Give the former key, format and types, or another target"
             )
 
@@ -150,7 +149,7 @@ class Upserts:
             F.lit(record.sequence).cast("long").alias("number"),
             F.current_timestamp().alias("time"),
         )
-        self._deletes.append(rows, evolve=True)  # a table of before logs were told apart
+        self._deletes.append(rows)
 
     def merge(self, newest: DataFrame, record: SinkRecord, *, has_absent: bool) -> None:
         """Commit the changes with their record and its transaction to the target. Delta passes over a transaction whose
@@ -162,10 +161,7 @@ class Upserts:
         # and have other places then.
         is_own = (F.col("consumerGroup") == record.consumer_group) & (F.col("number") >= record.sequence)
         deleted = self._spark.table(self._deletes.sql).where((F.col("targetId") == record.table_id) & ~is_own)
-        sequence = F.col("sequence")
-        if self._has_logs and "log" not in _fields(deleted.schema["sequence"].dataType):
-            sequence = sequence.withField("log", F.lit(None).cast("string"))
-        deleted = deleted.select(F.col(_KEY).alias("__key"), sequence.alias("__deleted"))
+        deleted = deleted.select(F.col(_KEY).alias("__key"), F.col("sequence").alias("__deleted"))
         is_later = F.expr(changes.later(_SEQUENCE, "__deleted", of_logs=self._has_logs))
         is_late = (self._key() == F.col("__key")) & ~is_later
         late = is_late & (F.col(f"{CHANGE}.operation") != "delete")
@@ -230,21 +226,3 @@ class Upserts:
 
 def _changes(newest: DataFrame) -> DataFrame:
     return newest.where(f"{_KEY} IS NOT NULL").select(f"{ROW}.*")
-
-
-def _fields(kind: DataType) -> list[str]:
-    from pyspark.sql.types import StructType
-
-    return kind.names if isinstance(kind, StructType) else []
-
-
-def _without_log(columns: StructType) -> dict[str, str]:
-    """The columns of a table of deletes, and those of its sequence, with their types. A table that was made before logs
-    were told apart is as good."""
-    from pyspark.sql.types import StructType
-
-    sequence = columns["sequence"].dataType
-    assert isinstance(sequence, StructType)
-    own = {one.name: one.dataType.simpleString() for one in columns if one.name != "sequence"}
-    own.update({f"sequence.{one.name}": one.dataType.simpleString() for one in sequence if one.name != "log"})
-    return {name.lower(): kind.lower() for name, kind in own.items()}
