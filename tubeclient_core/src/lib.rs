@@ -1,5 +1,5 @@
 //! The compiled core of pyspark-tubeclient: messages from the bytes of a broker's answer to Arrow columns, from a
-//! producer to frames, and from frames to the embedded broker's stores.
+//! producer to frames, and from frames to the embedded broker's stores; and records' texts to typed columns.
 //!
 //! It takes what brokers and producers usually write. Of anything else it says "not mine", with `None`, and the plain
 //! Python code decides, which is the reference: so errors have one author. It never fails for bytes.
