@@ -148,13 +148,14 @@ def test_a_commit_is_what_its_entry_says() -> None:
     at, text = datetime(2026, 11, 28, tzinfo=UTC), SinkRecord("g", "r", Offsets({A: 28}), 1).to_json()
     entry = {"version": 1, "operation": "WRITE", "userMetadata": text, "timestamp": at, "isBlindAppend": True}
     commit = Commit.of({**entry, "operationParameters": {"mode": "A"}, "operationMetrics": {"numOutputRows": "3"}}, "t")
-    assert commit == (1, "WRITE", {"mode": "A"}, {"numOutputRows": "3"}, SinkRecord.parse(text), False, at)
+    record = SinkRecord.parse(text)
+    assert commit == Commit(1, "WRITE", {"mode": "A"}, {"numOutputRows": "3"}, record, removes=False, written=at)
     found = state_of([commit], "g")
     assert (found.rows, found.written, found.version, found.run_of) == (3, at, 1, {1: "r"})
     # Of a commit that says nothing of itself only its files are known.
     untold = dict.fromkeys(("operation", "operationParameters", "operationMetrics", "userMetadata", "isBlindAppend"))
     silent = Commit.of({**untold, "version": 2, "timestamp": at}, "t")
-    assert silent == (2, "", {}, {}, None, True, at)
+    assert silent == Commit(2, "", {}, {}, None, removes=True, written=at)
     assert state_of([silent, commit], "g").taken_out == TakenOut(2, "", everything=True)
 
 

@@ -223,19 +223,24 @@ def test_a_run_that_another_one_overtakes_says_so_and_writes_nothing(
     assert all(one.run_id != "r" for one in bench.log.records if one.sequence > 1)
 
 
-def test_what_comes_between_a_commit_and_the_look_at_it_is_told() -> None:
-    for act, error, text in (
+@pytest.mark.parametrize(
+    ("act", "error", "text"),
+    [
         (Bench.by_another_run, OvertakenRun, "wrote commit 3 of run r2"),
         (lambda bench: bench.twice(84), OvertakenRun, "wrote commit 4 of run r3"),
         (lambda bench: bench.log.restore(0), UnknownRows, "was put back or made anew while .* commit 2 of group g"),
         (lambda bench: bench.log.versions.clear(), UnknownRows, "was put back or made anew"),
-    ):
-        bench = Bench()
-        sink = bench.sink()
-        state = sink.look()
-        bench.before("answer", lambda act=act, bench=bench: act(bench))
-        with pytest.raises(error, match=text):
-            sink.append(None, record(56), state)
+    ],
+)
+def test_what_comes_between_a_commit_and_the_look_at_it_is_told(
+    act: Callable[[Bench], None], error: type[Exception], text: str
+) -> None:
+    bench = Bench()
+    sink = bench.sink()
+    state = sink.look()
+    bench.before("answer", lambda: act(bench))
+    with pytest.raises(error, match=text):
+        sink.append(None, record(56), state)
 
 
 def test_a_retry_leaves_a_round_in_the_table_and_a_round_leaves_a_retry() -> None:
@@ -245,7 +250,7 @@ def test_a_retry_leaves_a_round_in_the_table_and_a_round_leaves_a_retry() -> Non
     bench.before("answer", bench.by_a_retry)
     after = sink.append(None, record(56), state)
     assert after.record is not None
-    assert (after.record.run_id, after.ends, after.sequence) == ("r3", {KEY: 56}, 3)
+    assert (after.record.run_id, after.ends, after.sequence) == ("r3", Offsets({KEY: 56}), 3)
     bench.before("answer", bench.by_another_run)
     assert sink.append(None, replace(after.record, run_id="r", retry_of=2), after).sequence == 5
 
