@@ -12,7 +12,7 @@ from spark_source.offsets.offsets import Offsets
 from tubeclient_ingest.beginning import OF_STREAM, check_beginning, check_cluster, named, overtaken, trusted
 from tubeclient_ingest.history import LATE, SinkState
 from tubeclient_ingest.record import Count, Reached, SinkRecord
-from tubeclient_ingest.settings import GROUP, TARGET, IngestSettings
+from tubeclient_ingest.settings import TARGET, IngestSettings
 from tubeclient_ingest.writing import Counted, Writer, goes_on_from
 
 if TYPE_CHECKING:
@@ -44,7 +44,6 @@ class GroupTable:
         """`advice` is for a table of a group that does not say where its rows end."""
         self._advice = advice
         self._writer, self._settings, self._masters, self._run_id = writer, settings, masters, run_id
-        self._chosen: str | None = None
         self._looked_at = 0.0
         self._settled_at: int | None = None
         self.state = SinkState()
@@ -52,8 +51,6 @@ class GroupTable:
 
     def begin(self, chosen: str | None, begin_anew: Collection[str]) -> bool:
         """Look at the table at a run's beginning. Returns whether the user takes it as others left it."""
-        # "group" and "target" are about what others did before the run.
-        self._chosen = None if chosen in (GROUP, TARGET) else chosen
         found = self.look()
         group = self._settings.consumer_group
         check_cluster(found, self.where, self._masters, self._settings.former_master_servers)
@@ -109,7 +106,8 @@ class GroupTable:
         record = SinkRecord(group, self._run_id, ends, masters=self._masters, streams=streams, counts=counts)
         after, counted = self._writer.write(rows, record, self.state)
         self._looked_at = time.monotonic()
-        self.state = trusted(after, self.where, group, self._chosen)
+        # What the user chose is about what others did before the run.
+        self.state = trusted(after, self.where, group, None)
         if self._settled_at is None or after.sequence - self._settled_at >= LATE:
             self._writer.settle(self.state)
             self._settled_at = after.sequence

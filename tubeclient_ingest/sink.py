@@ -61,10 +61,9 @@ class Sink:
     def look(self, since: int | None = None) -> SinkState:
         """What the newest version of the table says about the group, with the runs of its commits from number `since`
         on, as far as the history goes back."""
-        state = SinkState()
         for _ in range(_TRIES):
             state = self._read(since)
-            if state.is_whole or state.version is None:
+            if state.is_whole:
                 return state
             whole = self._completed(state)
             # A commit of the group between the two looks would have a number, and no record: it would count as undone.
@@ -144,7 +143,7 @@ class Sink:
         kept = self._target.transactions(SinkRecord.transaction_id_of(self._consumer_group), detail)
         if last := kept.last or self._last_elsewhere(detail):
             return replace(state, sequence=max(state.sequence, last))
-        return replace(state, is_whole=state.record is not None or not (state.is_copy or kept.may_forget))
+        return replace(state, is_whole=not (state.is_copy or kept.may_forget))
 
     def _read(self, since: int | None) -> SinkState:
         commits: list[Commit] = []

@@ -13,7 +13,7 @@ from spark_source.offsets.offsets import Offsets
 from tests.spark_source.fakes import FakeCluster, planner
 from tubeclient.errors import ConfigurationError
 from tubeclient.keys import PartitionKey, StoreBounds
-from tubeclient_ingest.beginning import start_text, starting_offsets
+from tubeclient_ingest.beginning import of_topics, start_text, starting_offsets
 
 A, B = PartitionKey(1, "clicks", 0), PartitionKey(1, "clicks", 10_000)
 V = PartitionKey(1, "views", 0)
@@ -27,6 +27,10 @@ def test_a_new_topic_starts_by_the_fallback(fallback: str) -> None:
     assert spec.default == "latest"
     expected = {A: 280} if fallback == "latest" else {A: 280, V: 84}
     assert dict(spec.named) == expected
+
+
+def test_what_a_run_does_not_read_does_not_say_where_it_begins() -> None:
+    assert of_topics(Offsets.of({A: 280, B: 28, V: 28}), ["clicks"]) == Offsets.of({A: 280, B: 28})
 
 
 def test_a_time_is_for_a_first_run() -> None:

@@ -54,6 +54,8 @@ def test_rows_of_a_cluster_that_shares_no_master_are_refused() -> None:
         check_cluster(FROM_EAST, "/lake/t", ("10.9.0.1:8715",))
     for masters, former in ((EAST, ()), (("10.9.0.1:8715", EAST[1]), ()), (("10.9.0.1:8715",), (EAST[0],))):
         check_cluster(FROM_EAST, "/lake/t", masters, former)
+    for state in (SinkState(), STATE):  # whose masters nobody knows
+        check_cluster(state, "/lake/t", EAST)
 
 
 SOME, ALL = TakenOut(9, "DELETE", everything=False), TakenOut(9, "TRUNCATE", everything=True)

@@ -144,6 +144,21 @@ def test_a_text_that_others_repeat_is_no_commit_of_the_group() -> None:
     assert [name for name, record in found.items() if record is not None] == ["MERGE", "WRITE"]
 
 
+def test_a_commit_is_what_its_entry_says() -> None:
+    at, text = datetime(2026, 11, 28, tzinfo=UTC), SinkRecord("g", "r", Offsets({A: 28}), 1).to_json()
+    entry = {"version": 1, "operation": "WRITE", "userMetadata": text, "timestamp": at, "isBlindAppend": True}
+    commit = Commit.of({**entry, "operationParameters": {"mode": "A"}, "operationMetrics": {"numOutputRows": "3"}}, "t")
+    record = SinkRecord.parse(text)
+    assert commit == Commit(1, "WRITE", {"mode": "A"}, {"numOutputRows": "3"}, record, removes=False, written=at)
+    found = state_of([commit], "g")
+    assert (found.rows, found.written, found.version, found.run_of) == (3, at, 1, {1: "r"})
+    # Of a commit that says nothing of itself only its files are known.
+    untold = dict.fromkeys(("operation", "operationParameters", "operationMetrics", "userMetadata", "isBlindAppend"))
+    silent = Commit.of({**untold, "version": 2, "timestamp": at}, "t")
+    assert silent == Commit(2, "", {}, {}, None, removes=True, written=at)
+    assert state_of([silent, commit], "g").taken_out == TakenOut(2, "", everything=True)
+
+
 def test_numbers_that_a_history_no_longer_tells_of_are_not_judged() -> None:
     cut = SinkState(None, 7, is_whole=False, version=30)
     first = cut.numbered(SinkRecord("g", "r", Offsets({})))
@@ -194,7 +209,7 @@ def test_a_commit_that_was_meant_for_another_table_is_told() -> None:
     assert state_of(history[::-1], "g", "new").taken_out == TakenOut(1, "WRITE", everything=True, how=Harm.MOVED)
     # The table's first commit names none, and no id is no other one.
     first = SinkState(version=None).numbered(SinkRecord("g", "r", Offsets({})))
-    assert (first.based_on, first.table_id) == (None, None)
+    assert (first.based_on, first.table_id, first.settled) == (None, None, 0)
     assert state_of([Commit(0, "WRITE", {}, {}, first)], "g", "new").taken_out is None
     second = SinkState(first, 1, version=0, table_id="new").numbered(first)
     assert (second.based_on, second.table_id) == (0, "new")

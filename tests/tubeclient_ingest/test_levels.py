@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from spark_source.offsets.offsets import Offsets
 from tubeclient.keys import INDEX_ENTRY_BYTES, PartitionKey
-from tubeclient_ingest.levels import after, end_of_round, ends_of, lowest, taken
-from tubeclient_ingest.record import Reached
+from tubeclient_ingest.group_settings import StreamId
+from tubeclient_ingest.history import SinkState
+from tubeclient_ingest.levels import GroupEnds, after, end_of_round, ends_of, lowest, taken
+from tubeclient_ingest.record import WITH_REST, Count, Reached, SinkRecord
+from tubeclient_ingest.stream import Stream
 
 WHOLE = 30 * INDEX_ENTRY_BYTES
 A, B, C = (PartitionKey(1, "t", number) for number in range(3))
@@ -58,6 +64,68 @@ def test_the_counts_table_says_up_to_where_there_is_nothing_more_for_a_table() -
     # It has not come to write anything yet, or its table is gone.
     assert ends_of(0, at(), Reached(0, at(a=7)), group) == at(a=7)
     assert ends_of(0, at(), Reached(3), group) == at()
+
+
+def stream(ends: Offsets, number: int = 7, record: SinkRecord | None = None, **given: Any) -> Stream:
+    """With a table whose newest commit has `record`."""
+    table: Any = SimpleNamespace(state=SinkState(record, 7))
+    return Stream(StreamId("s"), ends, number, table=table, **given)
+
+
+def test_tables_that_are_equally_far_are_one_and_those_that_are_apart_meet() -> None:
+    group = GroupEnds()
+    group.others = at(a=5, b=5)
+    same, ahead, left = stream(group.others), stream(at(a=8, b=5)), stream(at(a=1, b=1), left="why")
+    group.streams.update({StreamId("same"): same, StreamId("left"): left})
+    end = at(a=9, b=9)
+    assert group.ahead() is None
+    assert group.end_of_round(group.others, end) is end
+    group.streams[StreamId("ahead")] = ahead
+    assert group.levels() == [at(a=5, b=5), at(a=8, b=5)]
+    assert group.ahead() == at(a=8, b=5)
+    assert group.end_of_round(group.others, end) == at(a=8, b=9)
+    # A partition that stands still has not gone back.
+    group.complete(at(a=5, b=5), at(a=5, b=7))
+    assert (same.ends, ahead.ends, left.ends) == (at(a=5, b=7), at(a=8, b=7), at(a=1, b=1))
+    group.complete(at(a=5, b=7), at(a=8, b=9))
+    assert ahead.ends is same.ends is group.others
+    assert (group.others, left.ends, group.ahead()) == (at(a=8, b=9), at(a=1, b=1), None)
+
+
+def test_a_run_begins_where_it_reads_and_goes_back_with_the_brokers() -> None:
+    group = GroupEnds()
+    group.others = at(a=5)
+    same, ahead = stream(group.others), stream(at(a=8), since=at(a=6))
+    group.streams.update({StreamId("same"): same, StreamId("ahead"): ahead})
+    # What the run does not read stays in the counts table.
+    group.begin_at(at(a=5, b=2), at(a=4, c=7))
+    assert same.ends is group.others
+    assert (group.others, ahead.ends) == (at(a=5, b=2, c=7), at(a=8, b=2))
+    # A round has no rows on both sides of the place where those of a stream's own table begin.
+    assert group.end_of_round(at(a=5, b=2), at(a=9, b=9)) == at(a=6, b=9)
+    group.go_back(at(a=7))
+    assert (group.others, ahead.ends, ahead.since) == (at(a=5, b=2, c=7), at(a=7, b=2), at(a=6))
+    group.complete(at(a=5, b=2), at(a=3, b=2))
+    assert (group.others, ahead.ends, ahead.since) == (at(a=3, b=2, c=7), at(a=3, b=2), at(a=3))
+    assert same.since is None
+
+
+def test_what_the_counts_table_does_not_have_and_says_of_a_stream() -> None:
+    counts = (Count(None, 3),)
+    one = stream(at(a=5), record=SinkRecord("g", "r", at(), 7, counts=counts), counted=6)
+    assert one.uncounted == counts
+    others = replace(one, counted=7), replace(one, number=6), replace(one, table=None), stream(at())
+    assert [other.uncounted for other in others] == [()] * 4
+    assert [one.takes_part, others[2].takes_part, replace(one, left="why").takes_part] == [True, False, False]
+    assert one.reached(one.ends) == Reached(7)
+    assert replace(one, number=0, since=at(a=1)).reached(at(a=9)) == Reached(0, at(a=5), at(a=1))
+    assert replace(one, number=-1).reached(one.ends) == WITH_REST
+
+
+def test_rows_before_those_of_a_streams_own_table_are_in_the_rest() -> None:
+    one = stream(at(a=8), since=at(a=5))
+    assert [one.is_in_rest(A, at(a=number)) for number in (4, 5, 6)] == [True, False, False]
+    assert [one.is_in_rest(A, at()), one.is_in_rest(B, at()), stream(at()).is_in_rest(A, at())] == [True, False, False]
 
 
 @given(st.integers(0, 2**32), st.integers(1, 4))

@@ -13,7 +13,7 @@ from pyspark.sql import Row
 from spark_source.offsets.offsets import Offsets
 from tubeclient.errors import ConfigurationError
 from tubeclient.keys import PartitionKey
-from tubeclient_ingest.record import Reached, SinkRecord
+from tubeclient_ingest.record import Count, Reached, SinkRecord
 from tubeclient_ingest.target import SparkTable
 
 A, B = PartitionKey(1, "clicks", 0), PartitionKey(1, "clicks", 10_000)
@@ -38,9 +38,21 @@ def test_bad_records_a_retry_and_what_restore_undid_survive_the_commit() -> None
 
 def test_where_streams_are_survives_the_commit() -> None:
     at = Offsets({A: 280})
-    streams = {"a": Reached(3), "b": Reached(0, at), "c": Reached(2, at, Offsets({B: 28})), "d": Reached(1, None, at)}
-    full = replace(RECORD, streams={**streams, "e": Reached(-1)})
+    streams = {
+        "a": Reached(3),
+        "b": Reached(0, Offsets({A: 56})),
+        "c": Reached(2, at, Offsets({B: 28})),
+        "d": Reached(1, None, at),
+    }
+    counts = Count(None, 3), Count(60_000, 5, 2)
+    full = replace(RECORD, streams={**streams, "e": Reached(-1)}, counts=counts)
     assert SinkRecord.parse(full.to_json()) == full
+
+
+def test_counts_of_a_minute_add_up() -> None:
+    one = Count(60_000, 3, 1)
+    assert one.added({60_000: Count(60_000, 5, 2), None: Count(None, 7)}) == Count(60_000, 8, 3)
+    assert one.added({}) == one
 
 
 def test_the_table_has_what_restore_did_not_undo() -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Collection
+from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -12,8 +14,8 @@ from pyspark.errors import PySparkException
 from spark_source.offsets.offsets import Offsets
 from tests.simulation.target import MemoryTarget, TargetLog
 from tubeclient.keys import PartitionKey
-from tubeclient_ingest.beginning import OvertakenRun
-from tubeclient_ingest.history import Commit, SinkState
+from tubeclient_ingest.beginning import OvertakenRun, UnknownRows
+from tubeclient_ingest.history import Commit, Harm, SinkState, TakenOut
 from tubeclient_ingest.record import SinkRecord
 from tubeclient_ingest.sink import Sink
 from tubeclient_ingest.target import TableDetail, Transactions
@@ -44,11 +46,13 @@ class Cut(Table):
     """A table of a group's commits, of which the history has lost all but maintenance. `late` commits of the group come
     between the look at the history and the one at the transactions, one at each look."""
 
-    def __init__(self, late: int = 0, sequence: int | None = 7, *, may_forget: bool = False) -> None:
+    def __init__(
+        self, late: int = 0, sequence: int | None = 7, *, may_forget: bool = False, operation: str = "OPTIMIZE"
+    ) -> None:
         self._late = late
         self._may_forget = may_forget
         self.sequence = sequence
-        self._commits = [Commit(number, "OPTIMIZE", {}, {}, None) for number in range(10, 10 + KEPT)]
+        self._commits = [Commit(number, operation, {}, {}, None) for number in range(10, 10 + KEPT)]
 
     @property
     def version(self) -> int:
@@ -83,6 +87,12 @@ def test_a_commit_between_two_looks_is_not_one_that_was_undone() -> None:
 def test_where_the_history_is_cut_the_table_itself_says_whether_the_group_ever_wrote(may_forget: bool) -> None:
     state = look(Cut(sequence=None, may_forget=may_forget))
     assert (state.record, state.sequence, state.is_whole) == (None, 0, not may_forget)
+    wrote = look(Cut())
+    assert (wrote.sequence, wrote.is_whole) == (7, False)
+    copy = look(Cut(sequence=None, operation="CLONE"))
+    assert (copy.is_copy, copy.is_whole) == (True, False)
+    # Or another table of the job.
+    assert Sink(Cut(sequence=None), "g", last_elsewhere=lambda _: 9).look().sequence == 9  # type: ignore[arg-type]
 
 
 class Restless(Table):
@@ -135,6 +145,28 @@ def test_a_commit_is_tried_again_as_long_as_others_change_the_table_alone(
     assert tries < 10 or 15 < sum(pauses) < 40
 
 
+class Anew(Table):
+    """A table with one commit, which was removed and made anew so many `times`."""
+
+    times = 0
+
+    def detail(self) -> TableDetail:
+        return super().detail()._replace(table_id=f"id {self.times}")
+
+    def history(self, limit: int) -> list[Commit]:
+        first = replace(record(28), sequence=1, table_id="id 0")
+        at = datetime(2026, 11, 28, 0, self.times, tzinfo=UTC)
+        return [Commit(0, "WRITE", {"mode": "Append"}, {}, first, removes=False, written=at)]
+
+
+def test_a_table_that_is_made_anew_between_two_looks_is_another_one() -> None:
+    table: Any = Anew()
+    sink = Sink(table, "g")
+    assert sink.look().taken_out is None
+    table.times += 1
+    assert sink.look().taken_out == TakenOut(0, "WRITE", everything=True, how=Harm.MOVED)
+
+
 class Bench:
     """A table in memory, and sinks of runs. At `point` of the next write `act` comes first."""
 
@@ -150,9 +182,23 @@ class Bench:
     def before(self, point: str, act: Callable[[], object]) -> None:
         self._acts[point] = act
 
-    def by_another_run(self) -> None:
+    def by_another_run(self, end: int = 56) -> None:
         sink = self.sink(lambda _: None)
-        sink.append(None, record(56, "r2"), sink.look())
+        sink.append(None, record(end, "r2"), sink.look())
+
+    def by_a_retry(self) -> None:
+        sink = self.sink(lambda _: None)
+        state = sink.look()
+        assert state.record is not None
+        sink.append(None, replace(state.record, run_id="r3", retry_of=state.record.round), state)
+
+    def twice(self, end: int = 56) -> None:
+        self.by_another_run(end)
+        self.by_a_retry()
+
+    def forgotten(self) -> None:
+        self.by_another_run()
+        self.log.versions[-1].transaction = None
 
     def _pause(self, point: str) -> None:
         if (act := self._acts.pop(point, None)) is not None:
@@ -160,18 +206,67 @@ class Bench:
 
 
 @pytest.mark.parametrize("point", ["look", "write", "commit"])
-def test_a_run_that_another_one_overtakes_says_so_and_writes_nothing(point: str) -> None:
+@pytest.mark.parametrize(("act", "other"), [(Bench.by_another_run, "2 of run r2"), (Bench.twice, "3 of run r3")])
+def test_a_run_that_another_one_overtakes_says_so_and_writes_nothing(
+    point: str, act: Callable[[Bench], None], other: str
+) -> None:
     """Delta passes over a number that is taken when the write begins, and says nothing."""
     bench = Bench()
     late = bench.sink()
     state = late.look()
     if point == "look":
-        bench.by_another_run()
+        act(bench)
     else:
-        bench.before(point, bench.by_another_run)
-    with pytest.raises(OvertakenRun, match=r"wrote commit 2 of run r2 to target while .* at commit 2 of run r, which"):
+        bench.before(point, lambda: act(bench))
+    with pytest.raises(OvertakenRun, match=rf"wrote commit {other} to target while .* at commit 2 of run r, which"):
         late.append(None, record(56), state)
-    assert len(bench.log.versions) == 2
+    assert all(one.run_id != "r" for one in bench.log.records if one.sequence > 1)
+
+
+@pytest.mark.parametrize(
+    ("act", "error", "text"),
+    [
+        (Bench.by_another_run, OvertakenRun, "wrote commit 3 of run r2"),
+        (lambda bench: bench.twice(84), OvertakenRun, "wrote commit 4 of run r3"),
+        (lambda bench: bench.log.restore(0), UnknownRows, "was put back or made anew while .* commit 2 of group g"),
+        (lambda bench: bench.log.versions.clear(), UnknownRows, "was put back or made anew"),
+    ],
+)
+def test_what_comes_between_a_commit_and_the_look_at_it_is_told(
+    act: Callable[[Bench], None], error: type[Exception], text: str
+) -> None:
+    bench = Bench()
+    sink = bench.sink()
+    state = sink.look()
+    bench.before("answer", lambda: act(bench))
+    with pytest.raises(error, match=text):
+        sink.append(None, record(56), state)
+
+
+def test_a_retry_leaves_a_round_in_the_table_and_a_round_leaves_a_retry() -> None:
+    bench = Bench()
+    sink = bench.sink()
+    state = sink.look()
+    bench.before("answer", bench.by_a_retry)
+    after = sink.append(None, record(56), state)
+    assert after.record is not None
+    assert (after.record.run_id, after.ends, after.sequence) == ("r3", Offsets({KEY: 56}), 3)
+    bench.before("answer", bench.by_another_run)
+    assert sink.append(None, replace(after.record, run_id="r", retry_of=2), after).sequence == 5
+
+
+def test_what_others_did_between_a_look_and_a_commit_is_in_the_state_after_it() -> None:
+    """A commit that the table's transactions let through beside another one of the group is an error at once."""
+    bench = Bench()
+    sink = bench.sink()
+    state = sink.look()
+    bench.before("write", lambda: bench.log.restore(0))
+    after = sink.append(None, record(56), state)
+    assert after.taken_out == TakenOut(1, "RESTORE", everything=True)
+    late = bench.sink()
+    bench.forgotten()
+    with pytest.raises(UnknownRows, match="was written beside another run of the group"):
+        late.append(None, record(84), after)
 
 
 def test_a_commit_is_known_by_its_record_though_its_answer_is_lost() -> None:

@@ -53,8 +53,9 @@ class World:
         self.sink = Sink(target, "g")
         self.rows: set[Row] = set()
         self.ever: set[Row] = set()
-        self.held: list[frozenset[Row]] = []
-        self.effective: list[int | None] = []
+        target.create(None)
+        self.held: list[frozenset[Row]] = [frozenset()]
+        self.effective: list[int | None] = [None]
         self.lost_up_to = 0
         """Of the numbers up to it nobody can tell any more which ones RESTORE undid."""
         self.runs = 0
@@ -92,15 +93,14 @@ class World:
         self.settled = max(now.settled, now.sequence - LATE)
 
     def commit(self, *, bad: bool = True) -> None:
-        state = self.look() if self.held else SinkState()
+        state = self.look()
         record = state.numbered(SinkRecord("g", self.run, Offsets({}), settled=self.settled))
         if bad:
             self.rows.add((record.sequence, self.run))
         after = self.sink.append(None, record, state)
         self.ever.add((after.sequence, self.run))
-        before = self.held[-1] if self.held else frozenset[Row]()
         self.effective.append(len(self.held))
-        self.held.append(before | {(after.sequence, self.run)})
+        self.held.append(self.held[-1] | {(after.sequence, self.run)})
 
     def die(self) -> None:
         """After the bad records, before the commit."""

@@ -1,0 +1,203 @@
+"""What a run knows of a table, and what it says when others changed it. Without Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from spark_source.offsets.offsets import Offsets
+from tests.simulation.target import MemoryTarget, TargetLog
+from tests.tubeclient_ingest.test_sink_looks import Cut
+from tubeclient.keys import PartitionKey
+from tubeclient_ingest import group_table
+from tubeclient_ingest.beginning import OF_STREAM, OtherCluster, OvertakenRun, UnknownRows
+from tubeclient_ingest.group_table import GroupTable, PutBack
+from tubeclient_ingest.history import SinkState
+from tubeclient_ingest.record import Count, Reached, SinkRecord
+from tubeclient_ingest.settings import IngestSettings
+from tubeclient_ingest.sink import Sink
+from tubeclient_ingest.writing import Counted
+
+KEY = PartitionKey(1, "clicks", 0)
+SETTINGS = IngestSettings(master_servers="m:1", consumer_group="g", topics=("clicks",), target="/lake/t")
+
+
+class Writing:
+    """In place of a Writer."""
+
+    def __init__(self, target: Any) -> None:
+        self.sink = Sink(target, "g")
+        self.settled: list[int] = []
+
+    def write(self, rows: None, record: SinkRecord, state: SinkState) -> tuple[SinkState, Counted]:
+        return self.sink.append(rows, record, state), Counted()
+
+    def settle(self, state: SinkState) -> None:
+        self.settled.append(state.sequence)
+
+
+class Bench:
+    """A table in memory with the handles of several runs. Before the next write `act` is done."""
+
+    def __init__(self) -> None:
+        self.log = TargetLog()
+        self.act: Callable[[], object] = lambda: None
+        self.target().create(None)
+
+    def target(self) -> Any:
+        return MemoryTarget(self.log, self._pause)
+
+    def run(self, run_id: str = "r", chosen: str | None = None, *, masters: tuple[str, ...] = ("m:1",)) -> GroupTable:
+        table = handle(self.target(), run_id, masters=masters)
+        table.begin(chosen, ())
+        return table
+
+    def by_another_run(self) -> None:
+        self.run("r2").write(None, at(84))
+
+    def by_a_retry(self) -> None:
+        sink = Sink(self.target(), "g")
+        state = sink.look()
+        assert state.record is not None
+        sink.append(None, replace(state.record, retry_of=state.record.round), state)
+
+    def restored_by_time(self) -> None:
+        self.log.restore(len(self.log.versions) - 1)
+        self.log.versions[-1].parameters.clear()
+
+    def _pause(self, point: str) -> None:
+        if point == "write":
+            act, self.act = self.act, lambda: None
+            act()
+
+
+def handle(
+    target: Any, run_id: str = "r", advice: str | None = None, masters: tuple[str, ...] = ("m:1",)
+) -> GroupTable:
+    writer: Any = Writing(target)
+    return GroupTable(writer, SETTINGS, masters, run_id, advice)
+
+
+def at(end: int) -> Offsets:
+    return Offsets({KEY: end})
+
+
+@pytest.fixture
+def looks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each check looks at the table."""
+    monkeypatch.setattr(group_table, "_LOOK_AGAIN_SECONDS", -1.0)
+
+
+@pytest.mark.usefixtures("looks")
+def test_upkeep_and_retries_between_two_rounds_do_not_matter() -> None:
+    bench = Bench()
+    table = bench.run()
+    table.check()
+    table.write(None, at(28))
+    for act in (bench.log.optimize, bench.by_a_retry, bench.by_a_retry):
+        act()
+        table.check()
+    assert (table.state.sequence, table.number, table.state.ends) == (3, 1, at(28))
+    table.write(None, at(56))
+    assert (table.number, table.state.ends) == (4, at(56))
+
+
+@pytest.mark.usefixtures("looks")
+@pytest.mark.parametrize("rounds", [0, 2])
+def test_a_round_of_another_run_between_two_rounds_is_told(rounds: int) -> None:
+    bench = Bench()
+    table = bench.run()
+    for number in range(rounds):
+        table.write(None, at(28 * number))
+    bench.by_another_run()
+    # Without a commit of its own a run begins once more.
+    text = "wrote commit 3 of run r2 to target and this one was at commit 2 of run r.$" if rounds else "^$"
+    with pytest.raises(OvertakenRun if rounds else PutBack, match=text.removesuffix(".$")):
+        table.check()
+
+
+@pytest.mark.usefixtures("looks")
+@pytest.mark.parametrize(
+    "acts",
+    [
+        [lambda bench: bench.log.restore(1)],
+        [lambda bench: bench.log.restore(0)],
+        [lambda bench: bench.log.restore(1), Bench.by_a_retry],
+        [Bench.restored_by_time],
+    ],
+)
+def test_a_table_that_was_put_back_between_two_rounds_is_begun_with_once_more(
+    acts: list[Callable[[Bench], None]],
+) -> None:
+    bench = Bench()
+    table = bench.run()
+    table.write(None, at(28))
+    table.write(None, at(56))
+    for act in acts:
+        act(bench)
+    with pytest.raises(PutBack):
+        table.check()
+
+
+def test_the_user_takes_a_table_as_others_left_it_before_the_run_and_not_what_comes_during_it() -> None:
+    bench = Bench()
+    bench.run().write(None, at(28))
+    bench.restored_by_time()
+    with pytest.raises(UnknownRows, match="RESTORE"):
+        bench.run()
+    table = handle(bench.target())
+    assert table.begin("target", ())
+    assert (table.state.ends, table.state.taken_out) == (at(28), None)
+    table.write(None, at(28))
+    assert not handle(bench.target()).begin(None, ())
+    bench.act = bench.restored_by_time
+    with pytest.raises(UnknownRows, match="RESTORE"):
+        table.write(None, at(56))
+
+
+def test_where_the_history_is_cut_the_user_says_where_to_begin() -> None:
+    for advice, chosen in ((None, None), (None, "target"), (OF_STREAM, None), (OF_STREAM, "earliest")):
+        with pytest.raises(UnknownRows, match="its history does not say"):
+            handle(Cut(), advice=advice).begin(chosen, ())
+    anew, of_stream = handle(Cut()), handle(Cut(), advice=OF_STREAM)
+    assert anew.begin(None, ["clicks"])
+    assert of_stream.begin("target", ())
+    assert (anew.number, anew.is_known, of_stream.number) == (7, False, 7)
+
+
+def test_topics_that_are_begun_anew_and_another_clusters_rows() -> None:
+    bench = Bench()
+    table = bench.run()
+    assert (table.number, table.is_known, table.is_old) == (0, True, False)
+    table.write(None, at(28), {"a": Reached(3)}, (Count(None, 2),))
+    found = bench.log.record
+    assert found is not None
+    assert (found.masters, found.streams, found.counts) == (("m:1",), {"a": Reached(3)}, (Count(None, 2),))
+    with pytest.raises(OtherCluster):
+        bench.run(masters=("other:1",))
+    again = handle(bench.target())
+    assert not again.begin(None, ["clicks"])
+    assert (again.state.ends, again.number, again.is_old) == (Offsets({}), 1, False)
+
+
+def test_what_a_cut_history_still_says_is_known_and_is_said_again_in_time() -> None:
+    table = Bench().run()
+    for days in (0, 2):
+        written = datetime.now(UTC) - timedelta(days=days)
+        table.state = SinkState(SinkRecord("g", "r", at(28), 7), 7, is_whole=False, written=written)
+        assert (table.is_known, table.number, table.is_old) == (True, 7, days > 0)
+
+
+def test_bad_records_are_settled_at_a_runs_first_commit_and_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(group_table, "LATE", 3)
+    bench = Bench()
+    bench.run().write(None, at(28))
+    table = bench.run()
+    for number in range(7):
+        table.write(None, at(28 * number))
+    writer: Any = table._writer
+    assert writer.settled == [2, 5, 8]

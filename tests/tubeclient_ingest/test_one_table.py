@@ -1,0 +1,53 @@
+"""What a run says in its one table at its beginning and after a round. Without Spark."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from spark_source.offsets.offsets import Offsets
+from tests.tubeclient_ingest.test_group_table import KEY, SETTINGS, Bench, Writing, at, looks
+from tubeclient.keys import PartitionKey
+from tubeclient_ingest.group_table import GroupTable, PutBack
+from tubeclient_ingest.one_table import OneTable, Written
+
+__all__ = ["looks"]
+
+OTHER = PartitionKey(1, "clicks", 1)
+NOT_READ = PartitionKey(1, "views", 0)
+
+
+def begun(bench: Bench, start: Offsets, *, is_accepted: bool = False) -> OneTable:
+    writer: Any = Writing(bench.target())
+    one = OneTable(writer, SETTINGS, ("m:1",), "r")
+    one.checkpoint.begin(None, ())
+    one.begun(start, is_accepted=is_accepted)
+    return one
+
+
+def test_a_run_says_where_it_begins_unless_the_table_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = Bench()
+
+    def said(start: Offsets, *, is_accepted: bool = False) -> tuple[int, Offsets]:
+        state = begun(bench, start, is_accepted=is_accepted).checkpoint.state
+        return state.sequence, state.ends
+
+    assert said(Offsets({})) == (1, Offsets({}))  # an expired history is not to be taken for a group that never wrote
+    assert [said(at(28)), said(at(28)), said(Offsets({}))] == [(2, at(28))] * 3
+    assert said(at(28), is_accepted=True) == (3, at(28))
+    assert said(Offsets({OTHER: 0})) == (4, Offsets({KEY: 28, OTHER: 0}))
+    monkeypatch.setattr(GroupTable, "is_old", True)
+    assert said(Offsets({})) == (5, Offsets({KEY: 28, OTHER: 0}))
+
+
+@pytest.mark.usefixtures("looks")
+def test_a_partition_that_left_the_cluster_leaves_the_offsets_and_what_is_not_read_stays() -> None:
+    bench = Bench()
+    one = begun(bench, Offsets({KEY: 28, OTHER: 28, NOT_READ: 84}))
+    assert one.write(None, Offsets({KEY: 28, OTHER: 28}), at(56)) == Written(2, None, 0, 0)
+    assert one.checkpoint.state.ends == {KEY: 56, NOT_READ: 84}
+    bench.log.restore(1)
+    with pytest.raises(PutBack):
+        one.write(None, at(56), at(84))
+    assert len(bench.log.versions) == 4
