@@ -184,7 +184,7 @@ def _json_reader(spec: RecordSpec, columns: Sequence[Column]) -> Callable[[str],
 
 def _core_reader(spec: RecordSpec, columns: Sequence[Column]) -> Any:
     """The core's reader; None where there is no core, or where the spec has what only the plain code reads."""
-    if CORE is None or not hasattr(CORE, "RecordReader") or not set(spec.options) <= set(_OPTIONS_OF_CORE):
+    if CORE is None or not set(spec.options) <= set(_OPTIONS_OF_CORE):
         return None
     more = _rules_of_changes(spec, columns) if spec.kind in CHANGES else _marks_of(spec)
     if more is None:
