@@ -133,9 +133,7 @@ class RecordFormat:
         if '"nullable":false' in one.dataType.json() or '"containsNull":false' in one.dataType.json():
             raise ConfigurationError(f"NOT NULL within column {one.name} is not checked; it is for whole columns")
         if kind != "variant" and '"variant"' in one.dataType.json() and self.kind != "avro":
-            raise ConfigurationError(
-                f"column {one.name} has a VARIANT within; make it VARIANT, or STRING there"
-            )
+            raise ConfigurationError(f"column {one.name} has a VARIANT within; make it VARIANT, or STRING there")
 
     @property
     def has_change(self) -> bool:

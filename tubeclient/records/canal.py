@@ -34,6 +34,7 @@ class _Reader:
         self._syntax = syntax_of(spec.options)
         self._rows = Rows(spec)
         self._values = Values(spec)
+        self._width = len(columns_of(spec))
         rows: Mapping[str, Shape] = {column.name: True for column in columns_of(spec)}
         names = ("type", "isDdl", "ddl", "es", "ts", "id", "gtid")
         self._shape: Shape = {**dict.fromkeys(names, True), **dict.fromkeys(("data", "old"), rows)}
@@ -47,6 +48,8 @@ class _Reader:
             raise BadRecord("there is no type")
         is_ddl = any(_is_true(message.get(name)) for name in ("isDdl", "ddl"))
         data = _list(message, "data")
+        if kind == "snapshot":  # that is a row of Debezium's
+            raise BadRecord("type is none of Canal's")
         if is_ddl or kind not in _OF_ROWS:
             if data and not is_ddl:
                 raise BadRecord("there are rows, and type is not INSERT, UPDATE or DELETE", message["data"].start)
@@ -54,6 +57,8 @@ class _Reader:
         if not data:
             raise BadRecord("there are no rows in data")
         old = _list(message, "old") if kind == "update" else []
+        self._values.begin()
+        self._values.take(2 * len(data) * self._width, message["data"].start)  # an update may be two rows
         rows: list[Row] = []
         for number, node in enumerate(data):
             if node.kind == "null":

@@ -76,6 +76,7 @@ class _Reader:
 
     def read(self, text: str) -> list[Row]:
         """The rows of an event. BadRecord: it is none."""
+        self._values.begin()
         if text.strip(" \t\r\n") in ("", "null"):
             return self._rows.nothing("tombstone", Order(None, None, []))
         event = fields_of(parse_object(text, self._syntax, self._shape))
@@ -107,11 +108,11 @@ class _Reader:
 
     def _without_op(self, text: str) -> str:
         """What it is that has no `op`: one of `_SHAPES`, with all of its fields and no others."""
-        event = fields_of(parse_object(text, self._syntax))
+        event = _distinct(parse_object(text, self._syntax))
         if (payload := event.get("payload")) is not None and event.keys() <= {"schema", "payload"}:
             if payload.kind == "null":
                 return "tombstone"
-            event = fields_of(payload, "payload") if payload.kind == "object" else {}
+            event = _distinct(payload) if payload.kind == "object" else {}
         for operation, needed, possible in _SHAPES:
             if needed <= event.keys() <= needed | possible and _is_one(operation, event):
                 return operation
@@ -156,6 +157,14 @@ def _object(event: Mapping[str, Node], name: str) -> Mapping[str, Node] | None:
     if node.kind != "object":
         raise BadRecord(f"{name} is no object", node.start)
     return fields_of(node, name)
+
+
+def _distinct(node: Node) -> Mapping[str, Node]:
+    """An object's fields. BadRecord: a name is there twice, which is not shown: it may be a value of somebody's."""
+    fields = dict(node.value)
+    if len(fields) < len(node.value):
+        raise BadRecord("a name is there twice", node.start)
+    return fields
 
 
 def _is_one(operation: str, event: Mapping[str, Node]) -> bool:

@@ -7,7 +7,7 @@ checked and not kept, so the tree takes memory for what the columns take only.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import cache
 from typing import Any, Final, NamedTuple, TypeAlias
 
@@ -21,6 +21,8 @@ MOST_NAME: Final = 50_000
 """Characters of a name, as it is written."""
 MOST_FIELDS: Final = 100_000
 """Fields of one object."""
+MOST_VALUES: Final = 1_000_000
+"""Values of a record that columns are made of, with those that are missing in lists and rows."""
 
 NOT_JSON: Final = "the text is not JSON"
 
@@ -138,6 +140,7 @@ def parse_value(text: str, place: int, syntax: Syntax, shape: Shape = True) -> N
     something than the bounds allow."""
     opened: list[_Open] = []
     inner = shape  # of the value that comes next
+    count = 0
     while True:
         found = syntax.value(text, place)
         if found is None:
@@ -165,6 +168,9 @@ def parse_value(text: str, place: int, syntax: Syntax, shape: Shape = True) -> N
                 return node
             top = opened[-1]
             if top.keeps:
+                count += 1
+                if count > MOST_VALUES:
+                    raise too_many(place)
                 top.parts.append((top.name, node) if top.is_object else node)
             after = syntax.after(text, place)
             if after is None:
@@ -179,6 +185,10 @@ def parse_value(text: str, place: int, syntax: Syntax, shape: Shape = True) -> N
             if top.is_object != (after[1] == "}"):
                 raise BadRecord(NOT_JSON, place - 1)
             node = _closed(opened.pop(), place)
+
+
+def too_many(place: int) -> BadRecord:
+    return BadRecord(f"the record has more than {MOST_VALUES} values", place)
 
 
 _UNWANTED: Final = Node("null", None, 0, 0)
@@ -259,12 +269,14 @@ def _not_json(text: str, place: int, syntax: Syntax) -> BadRecord:
     return BadRecord(NOT_JSON, _past_space(text, place, syntax))
 
 
-def fields_of(node: Node, name: str = "") -> dict[str, Node]:
-    """An object's fields by their names. BadRecord: one is there twice; `name` is how the object is called."""
-    fields: dict[str, Node] = dict(node.value)
-    if len(fields) < len(node.value):
+def fields_of(node: Node, name: str = "", wanted: Collection[str] | None = None) -> dict[str, Node]:
+    """An object's fields by their names; only the `wanted` ones (None: all). BadRecord: one is there twice; `name` is
+    how the object is called."""
+    pairs = node.value if wanted is None else [pair for pair in node.value if pair[0] in wanted]
+    fields: dict[str, Node] = dict(pairs)
+    if len(fields) < len(pairs):
         seen = set()
-        for field, value in node.value:
+        for field, value in pairs:
             if field in seen:
                 raise BadRecord(f"{name}.{field} is there twice" if name else f"{field} is there twice", value.start)
             seen.add(field)

@@ -135,6 +135,11 @@ class LogicalValues:
         # What is made of a number is written as ISO 8601 has it, whatever the record's own texts are like.
         self._iso = Values(replace(spec, options={}))
 
+    def begin(self) -> None:
+        """A record begins."""
+        self._plain.begin()
+        self._iso.begin()
+
     def of_node(self, node: Node, logical: Logical | None, column: Column, text: str, path: str) -> Any:
         """The value of a node of the JSON `text`. BadRecord: it is not of the column's type."""
         if logical is None or node.kind == "null":
@@ -143,7 +148,8 @@ class LogicalValues:
             (item,) = column.parts
             return [self.of_node(one, logical.item, item, text, f"{path}[{at}]") for at, one in enumerate(node.value)]
         if column.kind == "struct" and node.kind == "object" and logical.name != _VARIABLE:
-            fields = fields_of(node, path)
+            self._plain.take(len(column.parts), node.start)
+            fields = fields_of(node, path, {part.name for part in column.parts})
             return {
                 part.name: None
                 if (one := fields.get(part.name)) is None

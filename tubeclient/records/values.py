@@ -15,7 +15,17 @@ from decimal import ROUND_HALF_UP, Context, Decimal
 from typing import Any, Final, NoReturn
 
 from tubeclient.records.fault import BadRecord
-from tubeclient.records.json_text import MOST_DIGITS, STRICT, Node, Shape, fields_of, parse_value
+from tubeclient.records.json_text import (
+    MOST_DIGITS,
+    MOST_VALUES,
+    NOT_JSON,
+    STRICT,
+    Node,
+    Shape,
+    fields_of,
+    parse_value,
+    too_many,
+)
 from tubeclient.records.spec import CHANGES, Column, RecordSpec
 from tubeclient.records.times import (
     SECONDS,
@@ -55,6 +65,8 @@ class Values:
     def __init__(self, spec: RecordSpec) -> None:
         options = spec.options
         self._is_change = spec.kind in CHANGES
+        self._left = MOST_VALUES
+        """How many values the record may still have in lists and rows."""
         self._date = date_reader(options.get("dateFormat"))
         self._moment = moment_reader(options.get("timestampFormat"), spec.time_zone)
         self._local_time = local_time_reader(options.get("timestampNTZFormat"))
@@ -76,6 +88,16 @@ class Values:
             "map": self._map,
             "struct": self._struct,
         }
+
+    def begin(self) -> None:
+        """A record begins."""
+        self._left = MOST_VALUES
+
+    def take(self, count: int, place: int) -> None:
+        """The record has so many values more. BadRecord: that is too many; a short list may have many columns."""
+        self._left -= count
+        if self._left < 0:
+            raise too_many(place)
 
     def of_node(self, node: Node, column: Column, text: str, path: str) -> Any:
         """The value of a node of the JSON `text`; None of null. BadRecord: it is not of the column's type."""
@@ -105,6 +127,7 @@ class Values:
     def row(self, fields: Mapping[str, Node], columns: Iterable[Column], text: str) -> dict[str, Any]:
         """The columns' values, from an object's fields. BadRecord: a value is not of its type, or one is missing that
         is required."""
+        self.begin()
         row = {}
         for column in columns:
             name = column.name
@@ -155,7 +178,10 @@ class Values:
 
     def _variant(self, node: Node, column: Column, text: str, path: str) -> str:
         # Spark reads it behind us, strictly and by itself. So the options of the whole record do not count here.
-        _check_names(parse_value(text, node.start, STRICT), path)
+        found = parse_value(text, node.start, STRICT)
+        if found.end != node.end:
+            raise BadRecord(NOT_JSON, node.start)
+        _check_variant(found, path)
         return text[node.start : node.end]
 
     def _list(self, node: Node, column: Column, text: str, path: str) -> list[Any]:
@@ -180,7 +206,9 @@ class Values:
     def _struct(self, node: Node, column: Column, text: str, path: str) -> dict[str, Any]:
         if node.kind != "object":
             _misfit(column, path, node.start)
-        fields = fields_of(node, path)
+        self.take(len(column.parts), node.start)
+        names = {part.name for part in column.parts}
+        fields = fields_of(node, path, names)
         row = {}
         for part in column.parts:
             one = fields.get(part.name)
@@ -284,8 +312,21 @@ def _bytes(text: str, column: Column, path: str, place: int | None) -> bytes:
     return base64.b64decode(text)
 
 
-def _check_names(node: Node, path: str) -> None:
-    """BadRecord: an object has a name twice, at any depth."""
+_MOST_KEPT: Final = 38
+"""Digits of a VARIANT's decimals."""
+
+
+def _is_kept(text: str) -> bool:
+    """Whether a VARIANT has a number as it is written: Spark makes a decimal of it, and a double of one that has an
+    exponent or more digits."""
+    if not set(text) & set("eE") and sum(map(str.isdigit, text)) <= _MOST_KEPT:
+        return True
+    number = float(text)
+    return not math.isinf(number) and Decimal(repr(number)) == Decimal(text)
+
+
+def _check_variant(node: Node, path: str) -> None:
+    """BadRecord: an object has a name twice, or a number is another one in a VARIANT, at any depth."""
     left = [node]
     while left:
         one = left.pop()
@@ -295,3 +336,5 @@ def _check_names(node: Node, path: str) -> None:
             left.extend(value for _, value in one.value)
         elif one.kind == "list":
             left.extend(one.value)
+        elif one.kind == "number" and not _is_kept(one.value):
+            raise BadRecord(f"a number within {path} has more digits than a VARIANT has", one.start)

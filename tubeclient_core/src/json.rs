@@ -8,6 +8,8 @@ use std::borrow::Cow;
 const MOST_DEPTH: usize = 64;
 const MOST_FIELDS: usize = 100_000;
 const MOST_NAME: usize = 50_000;
+/// Characters of a number in a VARIANT, whose decimals have 38 digits.
+const MOST_KEPT: usize = 38;
 pub const MOST_NUMBER: usize = 1_000;
 
 /// A value. Of a list and of an object only the beginning has been seen.
@@ -91,7 +93,8 @@ impl<'a> Json<'a> {
         self.slice(start)
     }
 
-    /// Passes a value. `unique`: no object in it may have a name twice.
+    /// Passes a value. `unique`: it becomes a VARIANT, so no object in it may have a name twice, and numbers are those
+    /// that stay as they are.
     pub fn skip(&mut self, unique: bool) -> Option<()> {
         self.space();
         self.start = self.at;
@@ -116,6 +119,7 @@ impl<'a> Json<'a> {
                 distinct(names)
             }
             Node::List => self.list(|json| json.skip(unique)),
+            Node::Number(text) if unique => is_kept(text).then_some(()),
             _ => Some(()),
         }
     }
@@ -269,6 +273,11 @@ impl<'a> Json<'a> {
         let whole = digits.bytes().all(|byte| byte.is_ascii_hexdigit());
         whole.then(|| u16::from_str_radix(digits, 16).ok())?
     }
+}
+
+/// Whether a VARIANT surely keeps a number: as a decimal.
+fn is_kept(text: &str) -> bool {
+    text.len() <= MOST_KEPT && !text.contains(['e', 'E'])
 }
 
 /// None if a name is there twice.

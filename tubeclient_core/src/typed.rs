@@ -101,7 +101,7 @@ impl RecordReader {
     }
 
     fn put(&self, text: &str, row: usize, records: &mut Column, meaning: &mut Meaning) -> Option<()> {
-        meaning.begin(text);
+        meaning.begin(text)?;
         match (&self.format, &mut records.cells) {
             (Format::Json, Cells::Struct(all)) => {
                 let mut json = Json::of(text);

@@ -8,6 +8,9 @@ use crate::times::{Pattern, SECONDS, Written, Zone};
 /// How many values a record may put for each of its bytes. A short list may have many columns.
 const MOST_EACH: usize = 16;
 const MOST_ALWAYS: usize = 4_096;
+/// Fewer than the reference allows. A text of so many bytes has no more values in it than that.
+const MOST: usize = 500_000;
+const MOST_BYTES: usize = 2_000_000;
 
 /// What values mean beside their types.
 pub struct Meaning {
@@ -23,8 +26,10 @@ impl Meaning {
         Self { zone, exact, left: 0 }
     }
 
-    pub fn begin(&mut self, text: &str) {
-        self.left = text.len().saturating_mul(MOST_EACH).saturating_add(MOST_ALWAYS);
+    /// None: the record is too long.
+    pub fn begin(&mut self, text: &str) -> Option<()> {
+        self.left = text.len().saturating_mul(MOST_EACH).saturating_add(MOST_ALWAYS).min(MOST);
+        (text.len() <= MOST_BYTES).then_some(())
     }
 
     /// None: the record has too many values.

@@ -82,6 +82,11 @@ def test_columns_that_mysql_left_out_of_a_row() -> None:
     assert short(canal(required=("name",)), message("INSERT", {"id": "1"})) == ["name is NOT NULL and has no value"]
 
 
+def test_a_snapshot_is_none_of_canals() -> None:
+    """It would be a row without values, also where there is a key."""
+    assert changes(STRICT, message("SNAPSHOT")) == ["type is none of Canal's"]
+
+
 def test_bad_messages() -> None:
     cases: list[tuple[Any, str]] = [
         (b"", "the record is empty"),

@@ -279,7 +279,7 @@ def test_keys_of_maps_are_texts_of_their_type() -> None:
 
 
 def test_a_variant_is_strict_json_as_it_was_written() -> None:
-    values = ("1.10", '"x\\u0041"', "[ 1, null ]", '{ "b": {"c": 1E400} }', "true")
+    values = ("1.10", '"x\\u0041"', "[ 1, null ]", '{ "b": {"c": 1.5E-7} }', "true", "9" * 38)
     form = spec("json", {"v": VARIANT}, options={"allowComments": "true", "allowNonNumericNumbers": "true"})
     expected: dict[str, Any] = {f'{{"v": {text} }}': (text,) for text in values}
     expected |= {
@@ -290,9 +290,41 @@ def test_a_variant_is_strict_json_as_it_was_written() -> None:
         '{"v":[1,-INF]}': "the text is not JSON, at byte 8",
         "{\"v\":'x'}": "the text is not JSON, at byte 5",
         '{"v":[1,/* x */2]}': "the text is not JSON, at byte 8",
+        '{"v":{"a":1E400}}': "a number within v has more digits than a VARIANT has, at byte 10",
+        '{"v":1e-400}': "a number within v has more digits than a VARIANT has, at byte 5",
+        '{"v":9007199254740993e0}': "a number within v has more digits than a VARIANT has, at byte 5",
+        f'{{"v":{"9" * 39}}}': "a number within v has more digits than a VARIANT has, at byte 5",
         '{"v":["\\ud83d"]}': "a text has half a surrogate pair, at byte 7",
     }
     assert others(form, expected) == GOOD
+
+
+def test_what_only_the_options_allow_is_no_variant() -> None:
+    form = spec("json", {"v": VARIANT}, options={"allowNumericLeadingZeros": "true"})
+    assert others(form, {'{"v":007}': "the text is not JSON, at byte 5", '{"v":7}': ("7",)}) == GOOD
+
+
+def test_a_short_list_with_many_columns_takes_little_memory() -> None:
+    wide = pa.struct([(f"c{n}", pa.int32()) for n in range(100)])
+    form = spec("json", {"l": pa.list_(wide), "m": pa.list_(pa.list_(pa.int8()))})
+    many = "the record has more than 1000000 values, at byte "
+    assert others(form, {
+        '{"l":[%s]}' % ",".join(["{}"] * 10_001): f"{many}30006",
+        '{"m":[%s]}' % ",".join(["[1,1]"] * 400_000): f"{many}2000008",
+    }) == GOOD  # fmt: skip
+    canal = spec("canal-json", {f"c{n}": pa.string() for n in range(100)})
+    rows = ",".join(["{}"] * 5_001)
+    assert read(canal, '{"type":"INSERT","data":[%s]}' % rows) == [f"{many}24"]
+
+
+def test_names_that_nobody_knows_are_not_shown() -> None:
+    form = spec("json", {"m": pa.map_(pa.string(), pa.struct([("a", pa.int8())]))})
+    assert others(form, {
+        '{"m":{"k":{"secret":1,"secret":2,"a":3}}}': ([("k", {"a": 3})],),
+        '{"m":{"k":{"a":1,"a":3}}}': "m.value.a is there twice, at byte 21",
+    }) == GOOD  # fmt: skip
+    [reason] = read(spec("debezium-json", {"a": pa.int8()}), '{"secret":1,"secret":2}')
+    assert "secret" not in reason
 
 
 def test_not_null_is_for_columns() -> None:
