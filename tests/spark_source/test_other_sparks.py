@@ -80,7 +80,7 @@ def test_writes_and_typed_rows(
     spark: OtherDriver, topic: Feed, long_tube: EmbeddedTubeMQ, tmp_path: Path, is_oldest: bool
 ) -> None:
     spark.call("write", bodies=["5", "z"], options=sink(topic))
-    wrong = "the value of id is not of type int"
+    wrong = "the value of id is not of type int, at byte 0"
     assert spark.call("typed", options=topic.options(), schema="id INT") == [[5, "5", None], [None, "z", wrong]]
     copy = Feed.create(long_tube, f"{topic.topic}_copy", stores=1, partitions=1)
     more = {"options": topic.options(startingOffsets="earliest"), "checkpoint": str(tmp_path)}
