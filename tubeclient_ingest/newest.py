@@ -1,9 +1,9 @@
 """Which change of a key is the newest, and what a round's changes of a key come to. Expressions of Spark, without I/O.
 
 Three things say when a change was made: its place in the database's log, the database's clock, and when the job read
-it. Within one log the place decides. If both others are against it, the
-log began anew under its name, as after a failover, and they decide; only of a binary log that cannot be. Between two
-logs time decides; at the same time, the one that came later.
+it. Within one log the place decides. If both others are against it, the log began anew under its name, as after a
+failover, and they decide; only of a binary log that cannot be. Between two logs time decides; at the same time, the one
+that came later.
 """
 
 from __future__ import annotations

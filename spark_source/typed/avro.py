@@ -11,7 +11,7 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from spark_source.typed.record_format import BAD_REASON, RECORD, UNREAD, VALUE
+from spark_source.typed.record_format import BAD_REASON, RECORD, UNREAD, VALUE, once
 from tubeclient.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -52,10 +52,6 @@ def avro_read(
 
     value, read = F.col(VALUE), F.col(_READ)
     source = F.col(BAD_REASON) if BAD_REASON in rows.columns else F.lit(None).cast("string")
-    # As one column that Spark computes once for each row. It moves a filter on the reason below a column that is
-    # deterministic, and then reads each record again for each mention of it. The partition's number is always there,
-    # and counts as not deterministic.
-    once = F.when(F.spark_partition_id() >= 0, _from_avro(value, schema, options))
     reason = F.coalesce(
         source,
         F.when(value.isNull(), "the record is null"),
@@ -63,7 +59,8 @@ def avro_read(
         F.when(~read["sum"].eqNullSafe(F.unhex(F.md5(value))), "the bytes are not one Avro record of the schema"),
         *(fault for one in columns for fault in _years(one.name, one.dataType, read["record"][one.name])),
     )
-    parsed = rows.select("*", once.alias(_READ)).select(*own, _READ, reason.alias(BAD_REASON), source.alias(UNREAD))
+    found = rows.select("*", F.when(once(), _from_avro(value, schema, options)).alias(_READ))
+    parsed = found.select(*own, _READ, reason.alias(BAD_REASON), source.alias(UNREAD))
     record = F.when(F.col(BAD_REASON).isNull(), read["record"]).alias(RECORD)
     return parsed.select(*own, record, BAD_REASON, F.col(UNREAD).isNotNull().alias(UNREAD))
 

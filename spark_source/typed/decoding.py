@@ -8,11 +8,21 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_source.typed.record_format import BAD_REASON, CHANGES, RECORD, UNREAD, VALUE, RecordFormat
+from spark_source.typed.record_format import (
+    BAD_REASON,
+    CHANGE,
+    CHANGES,
+    RECORD,
+    UNREAD,
+    VALUE,
+    RecordFormat,
+    is_variant,
+)
 from tubeclient.records import Decoder
+from tubeclient.records.changes import CHANGE_TYPE
 
 if TYPE_CHECKING:
-    from pyspark.sql.types import StructType
+    from pyspark.sql.types import DataType, StructType
 
 _MOST_BYTES: Final = 16 << 20
 """Of what a batch's records take by their schema alone. A record of two bytes may have six hundred columns."""
@@ -31,13 +41,12 @@ class Decoding:
 
         from spark_source.read.schema import spark_type
 
-        record: StructType = StructType(
-            [
-                StructField(one.name, StringType() if one.dataType.typeName() == "variant" else one.dataType)
-                for one in self._form.columns
-            ]
+        record = StructType(
+            [StructField(one.name, StringType() if is_variant(one) else one.dataType) for one in self._form.columns]
         )
-        kind = ArrayType(spark_type(Decoder(self._form.spec).type.value_type)) if self._form.kind in CHANGES else record
+        kind: DataType = record
+        if self._form.kind in CHANGES:
+            kind = ArrayType(StructType([*record, StructField(CHANGE, spark_type(CHANGE_TYPE))]))
         # Good rows have no value, also where each message has one.
         own = [
             StructField(one.name, one.dataType, one.name == VALUE or one.nullable)

@@ -159,7 +159,7 @@ class RecordFormat:
         from tubeclient.records import RecordSpec
 
         def of(one: StructField) -> pa.Field:
-            variant = {b"variant": b"true"} if one.dataType.typeName() == "variant" else None
+            variant = {b"variant": b"true"} if is_variant(one) else None
             kind = pa.string() if variant else arrow_type(one.dataType)
             return pa.field(one.name, kind, one.nullable, variant)
 
@@ -210,23 +210,20 @@ class RecordFormat:
             found = []
             for one in self.columns:
                 column = row[one.name]
-                found.append((F.parse_json(column) if _is_variant(one) else column).alias(one.name))
+                found.append((F.parse_json(column) if is_variant(one) else column).alias(one.name))
             return found
 
         if self.kind not in CHANGES:
             change = [_change(self.order_by, arrival).alias(CHANGE)] if self.keys else []
             made = F.struct(*of(F.col(RECORD)), *change, lineage.alias(LINEAGE))
-            return F.when(_once() & F.col(BAD_REASON).isNull(), made)
+            return F.when(once() & F.col(BAD_REASON).isNull(), made)
 
         def change_of(row: Column) -> Column:
-            change = row[CHANGE]
-            came = {f"sequence.{name}": arrival[name] for name in ("round", "place")}
-            for name, column in came.items():
-                change = change.withField(name, column)
-            return change
+            came = row[CHANGE].withField("sequence.round", arrival["round"])
+            return came.withField("sequence.place", arrival["place"])
 
         made = F.transform(RECORD, lambda row: F.struct(*of(row), change_of(row).alias(CHANGE), lineage.alias(LINEAGE)))
-        return F.when(_once(), made)
+        return F.when(once(), made)
 
     def only_good(self, rows: DataFrame) -> DataFrame:
         """The source's rows as the target has them; a bad one ends the job. raw has no bad ones: its rows are as the
@@ -234,15 +231,16 @@ class RecordFormat:
         return rows if self.schema is None else or_fail(self.parse(rows))
 
 
-def _once() -> Column:
+def once() -> Column:
     """True. In a column it makes Spark compute that once for each row: it writes a deterministic one out in each place
-    that uses it, which with a hundred columns takes minutes. The partition's number counts as not deterministic."""
+    that uses it, which with a hundred columns takes minutes. The partition's number is always there, and counts as not
+    deterministic."""
     from pyspark.sql import functions as F
 
     return F.spark_partition_id() >= 0
 
 
-def _is_variant(one: StructField) -> bool:
+def is_variant(one: StructField) -> bool:
     return one.dataType.typeName() == "variant"
 
 
