@@ -95,6 +95,7 @@ CONDITIONS: Final[dict[str, tuple[str, str]]] = {
     "TARGET_ROWS_UNKNOWN": ("The target's history does not say which rows it has.", "Do what the text says."),
     "OTHER_CLUSTER": ("The target's rows come from other masters.", "former-masters, if they moved."),
     "TARGET_TAKEN_OVER": ("Another run of the group wrote to the target.", "Stop one of the two runs."),
+    "TARGET_NOT_WRITABLE": ("Files of a table cannot be written or committed.", "Mend what the text says."),
     "TARGET_COLUMNS": ("The rows do not fit the target's columns.", "Change the schema, or set evolve."),
     "BAD_RECORD": ("A record cannot be parsed, or is refused.", "Correct the format, or give bad-records."),
     "TOO_MANY_BAD_RECORDS": ("A round has more bad records than allowed.", "Correct the format or the limit."),

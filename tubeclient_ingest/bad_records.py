@@ -9,17 +9,20 @@ in the target up to which number they did: further back nobody needs the history
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Final
 
 from spark_source.options.source_options import ALL_ATTRIBUTES, RowOptions, SourceOptions
-from spark_source.read.schema import spark_schema
+from spark_source.read.schema import arrow_types, spark_schema
 from spark_source.typed.record_format import ARRIVAL, BAD_REASON, UNREAD
 from tubeclient.errors import ConfigurationError
 from tubeclient.printable import without_passwords
+from tubeclient_ingest.data_files import DataFile
 from tubeclient_ingest.history import BAD, RETRIED, UNDONE, SinkState, committed
+from tubeclient_ingest.log_table import LogTable
 from tubeclient_ingest.record import SinkRecord
+from tubeclient_ingest.staging import BadPlace
 from tubeclient_ingest.target import SparkTable, TableDetail, text_in_sql
 
 if TYPE_CHECKING:
@@ -44,6 +47,7 @@ class BadRecords:
         self._spark = spark
         self._table = SparkTable(spark, place)
         self._consumer_group = consumer_group
+        self._log: LogTable | None = None
 
     def open(self, *, create: bool) -> None:
         """Make the table if it is missing; without `create` that is a ConfigurationError."""
@@ -51,6 +55,28 @@ class BadRecords:
             if not create:
                 raise ConfigurationError(f"there is no table of bad records at {self._table.where}; check bad-records")
             self._table.create(_table_schema())
+
+    def open_log(self, storage_options: Mapping[str, str]) -> str | None:
+        """Make ready for files that tasks write, or return why they cannot."""
+        detail = self._table.detail()
+        assert detail is not None
+        missing = [one.name for one in _table_schema() if one.name not in detail.columns.names]
+        found = LogTable.of(self._table, detail, storage_options)
+        if isinstance(found, str) or missing:
+            return f"of {self._table.where}: {found if isinstance(found, str) else f'it lacks {missing[0]}'}"
+        self._log = found
+        return None
+
+    def place(self, record: SinkRecord, target: TableDetail) -> BadPlace:
+        """Where tasks write bad records for the target's commit `record`, which comes next."""
+        assert self._log is not None
+        return BadPlace(self._log.place(arrow_types(_table_schema())), _written_for(record, target))
+
+    def add_files(self, files: Sequence[DataFile]) -> None:
+        """Add the files that tasks wrote to such a place."""
+        assert self._log is not None
+        self._log.history(1)
+        self._log.commit(files)
 
     def add(self, parsed: DataFrame, record: SinkRecord, target: TableDetail) -> None:
         """Add the bad rows of parsed records, for the target's commit `record`, which comes next."""
@@ -139,20 +165,25 @@ class BadRecords:
     def _append(self, rows: DataFrame, record: SinkRecord, target: TableDetail) -> None:
         from pyspark.sql import functions as F
 
-        written_for = {
-            "consumerGroup": F.lit(record.consumer_group),
-            "target": F.lit(without_passwords(target.location)),
-            "targetId": F.lit(target.table_id),
-            "sequence": F.lit(record.sequence).cast("long"),
-            "runId": F.lit(record.run_id),
-        }
-        self._table.append(rows.withColumns(written_for))
+        same = {name: F.lit(value) for name, value in _written_for(record, target).items()}
+        self._table.append(rows.withColumns({**same, "sequence": same["sequence"].cast("long")}))
 
     def _own(self, target: TableDetail) -> DataFrame:
         from pyspark.sql import functions as F
 
         own = (F.col("consumerGroup") == self._consumer_group) & (F.col("targetId") == target.table_id)
         return self._spark.table(self._table.sql).where(own)
+
+
+def _written_for(record: SinkRecord, target: TableDetail) -> dict[str, str | int]:
+    """What all rows of a commit have."""
+    return {
+        "consumerGroup": record.consumer_group,
+        "target": without_passwords(target.location),
+        "targetId": target.table_id,
+        "sequence": record.sequence,
+        "runId": record.run_id,
+    }
 
 
 @cache

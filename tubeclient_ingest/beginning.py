@@ -54,6 +54,10 @@ class OvertakenRun(ConfigurationError):
     condition = "TARGET_TAKEN_OVER"
 
 
+class PutBack(Exception):
+    """A table is not as this run left it: the run begins once more, where the table's rows end now."""
+
+
 def overtaken(where: str, other: SinkRecord, own: str) -> OvertakenRun:
     """The error of a run whose place `other` has taken; `own` says where it was itself."""
     return OvertakenRun(

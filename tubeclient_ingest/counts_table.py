@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
 
 from spark_source.offsets.offsets import Offsets
+from spark_source.read.schema import arrow_types
 from tubeclient.admin.inlong_audit import AuditReporter
 from tubeclient.errors import ConfigurationError
 from tubeclient.wire.audit import encode_reports
 from tubeclient_ingest.beginning import OF_COUNTS
+from tubeclient_ingest.data_files import DataFile, DataFiles
 from tubeclient_ingest.group_settings import COUNTS, REST
 from tubeclient_ingest.group_table import GroupTable
 from tubeclient_ingest.history import SinkState
+from tubeclient_ingest.log_table import LogTable
 from tubeclient_ingest.record import Count, Reached, SinkRecord
-from tubeclient_ingest.settings import IngestSettings
+from tubeclient_ingest.round_read import Part
+from tubeclient_ingest.settings import SPARK, IngestSettings
 from tubeclient_ingest.sink import Sink
 from tubeclient_ingest.stream_rows import StreamRows
 from tubeclient_ingest.writing import Counted
@@ -32,6 +39,11 @@ class CountsTable:
         self._table = rows.table_of(COUNTS)
         self.auditing = AuditReporter(settings.audit_proxies or "")
         self.sink = Sink(self._table, settings.consumer_group)
+        self._settings = settings
+        self._log: LogTable | None = None
+        self._files: tuple[DataFile, ...] = ()
+        """What its next commit adds."""
+        self.why_spark = ""
         self.checkpoint = GroupTable(self, settings, masters, run_id, OF_COUNTS)
 
     def open(self, *, create: bool) -> None:
@@ -40,18 +52,45 @@ class CountsTable:
             if not create:
                 raise ConfigurationError(f"there is no table at {self._table.where}; start the job")
             self._table.create(self._rows.no_counts.schema)
+        self._choose()
+
+    def _choose(self) -> None:
+        self._log, detail = None, self._table.detail()
+        if self._settings.writer != SPARK and detail is not None:
+            found = LogTable.of(self._table, detail, self._settings.storage_options)
+            self._log = None if isinstance(found, str) else found
+        self.sink.use(self._log or self._table)
 
     def commit(self, counts: Mapping[str, tuple[Count, ...]], ends: Offsets, streams: Mapping[str, Reached]) -> None:
         """Write `counts`, by stream, and the checkpoint; then report them."""
         sequence, now = self.checkpoint.state.sequence + 1, datetime.now(UTC)
-        self.checkpoint.write(self._rows.counts(counts, sequence, self._run_id, now), ends, streams)
+        if self._log is None:
+            self.checkpoint.write(self._rows.counts(counts, sequence, self._run_id, now), ends, streams)
+        else:
+            self._files = self._written(self._rows.counted_rows(counts, sequence, self._run_id, now))
+            self.checkpoint.write(None, ends, streams)
         own = [(name, one) for name in counts.keys() - {REST} for one in counts[name]]
         told = [(name, one.minute_ms, one.received, one.received - one.bad) for name, one in own]
         sender = self._run_id, int(now.timestamp() * 1000), sequence
         self.auditing.report(encode_reports(self._group, sender, told))
 
-    def write(self, rows: DataFrame | None, record: SinkRecord, state: SinkState) -> tuple[SinkState, Counted]:
-        return self.sink.append(rows, record, state), Counted()
+    def _written(self, rows: Sequence[tuple[Any, ...]]) -> tuple[DataFile, ...]:
+        """A file with these rows; none without rows."""
+        assert self._log is not None
+        if not rows:
+            return ()
+        schema = arrow_types(self._rows.no_counts.schema)
+        files = DataFiles(self._log.place(schema))
+        columns = [pa.array(one, kind) for one, kind in zip(zip(*rows, strict=True), schema.types, strict=True)]
+        files.add(pa.table(columns, schema=schema))
+        return tuple(files.close())
+
+    def write(self, rows: DataFrame | Part | None, record: SinkRecord, state: SinkState) -> tuple[SinkState, Counted]:
+        assert not isinstance(rows, Part)
+        if self._log is None:
+            return self.sink.append(rows, record, state), Counted()
+        files, self._files = self._files, ()
+        return self.sink.append(None, record, state, partial(self._log.commit, files)), Counted()
 
     def settle(self, state: SinkState) -> None:
         """It has no bad records."""

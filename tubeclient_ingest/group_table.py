@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from spark_source.offsets.offsets import Offsets
-from tubeclient_ingest.beginning import OF_STREAM, check_beginning, check_cluster, named, overtaken, trusted
+from tubeclient_ingest.beginning import OF_STREAM, PutBack, check_beginning, check_cluster, named, overtaken, trusted
 from tubeclient_ingest.history import LATE, SinkState
 from tubeclient_ingest.record import Count, Reached, SinkRecord
 from tubeclient_ingest.settings import TARGET, IngestSettings
@@ -19,15 +19,13 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from tubeclient_ingest.counts_table import CountsTable
+    from tubeclient_ingest.round_read import Part
+    from tubeclient_ingest.staging import Route
 
 _LOOK_AGAIN_SECONDS: Final = 2.0
 """A look at the table that is older is taken again before a round is written."""
 _SAY_AGAIN: Final = timedelta(days=1)
 _NO_STREAMS: Final[Mapping[str, Reached]] = MappingProxyType({})
-
-
-class PutBack(Exception):
-    """The table is not as this run left it: the run begins once more, where the table's rows end now."""
 
 
 class GroupTable:
@@ -96,7 +94,7 @@ class GroupTable:
 
     def write(
         self,
-        rows: DataFrame | None,
+        rows: DataFrame | Part | None,
         ends: Offsets,
         streams: Mapping[str, Reached] = _NO_STREAMS,
         counts: tuple[Count, ...] = (),
@@ -112,6 +110,17 @@ class GroupTable:
             self._writer.settle(self.state)
             self._settled_at = after.sequence
         return counted
+
+    @property
+    def takes_files(self) -> bool:
+        """Whether tasks write its rounds."""
+        return not self._writer.why_spark
+
+    def route(self, partitions: frozenset[str] | None) -> Route:
+        """What tasks make of a round's records for its next commit; `partitions` as Route has them."""
+        assert isinstance(self._writer, Writer)
+        record = SinkRecord(self._settings.consumer_group, self._run_id, self.state.ends)
+        return self._writer.route(self.state.numbered(record), partitions)
 
     def rest(self) -> None:
         """After a round: Delta reads the table's state for it, and needs that for the next commit."""

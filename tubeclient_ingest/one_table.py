@@ -9,12 +9,11 @@ from spark_source.offsets.offsets import Offsets
 from tubeclient_ingest.group_table import GroupTable
 from tubeclient_ingest.levels import GroupEnds
 from tubeclient_ingest.settings import IngestSettings
+from tubeclient_ingest.staging import Routing
 from tubeclient_ingest.writing import Writer
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
-    from spark_source.typed.decoding import Decoding
+    from tubeclient_ingest.round_read import RoundRead
 
 
 class Written(NamedTuple):
@@ -58,18 +57,15 @@ class OneTable:
         if is_new or ends.to_dict() != state.ends.to_dict():
             self.checkpoint.write(None, ends)
 
-    def decoding(self) -> Decoding | None:
-        """What tasks make of a round's records as they read them; None: nothing."""
-        return self.writer.decoding()
-
-    def write(self, rows: DataFrame | None, start: Offsets, end: Offsets) -> Written | None:
+    def write(self, read: RoundRead | None, start: Offsets, end: Offsets) -> Written | None:
         """Write a round; None if it has to be planned again, and nothing was written."""
         self.checkpoint.check()
         # Partitions that left the cluster leave the offsets. If the name returns, it begins anew.
         ends = self.checkpoint.state.ends.without(start.keys() - end.keys()).merge(end)
-        counted = self.checkpoint.write(rows, ends)
+        counted = self.checkpoint.write(None if read is None else self.writer.part(read, Routing(), ""), ends)
         state = self.checkpoint.state
-        return Written(state.sequence, state.rows, counted.bad, counted.others)
+        rows = state.rows if counted.rows is None else counted.rows
+        return Written(state.sequence, rows, counted.bad, counted.others)
 
     def writers(self) -> Iterator[Writer]:
         """The writers of all tables that are there, for retries. ConfigurationError for one that is not."""

@@ -15,26 +15,22 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
-from spark_source.boundary import passed_on
 from spark_source.cluster.cluster import TubeCluster
 from spark_source.offsets.offsets import Offsets
 from spark_source.options.given import parse_options
 from spark_source.options.source_options import SourceOptions
 from spark_source.plan.read_task import ReadTask
 from spark_source.progress.progress_table import ProgressTable
-from spark_source.read.schema import spark_schema
-from spark_source.read.task_read import read_task
 from spark_source.session_confs import SESSION_ZONE, own_session
 from spark_source.stream.planner import StreamPlanner
 from spark_source.typed.record_format import ARRIVAL, CHANGES, PINNED
 from tubeclient.keys import INDEX_ENTRY_BYTES, rows_behind
 from tubeclient_ingest.bad_records import BadRecords
-from tubeclient_ingest.beginning import of_topics, start_text, starting_offsets
-from tubeclient_ingest.group_table import PutBack
+from tubeclient_ingest.beginning import PutBack, of_topics, start_text, starting_offsets
 from tubeclient_ingest.one_table import OneTable, Written
+from tubeclient_ingest.round_read import RoundRead
 from tubeclient_ingest.settings import GROUP, TARGET, IngestSettings
 from tubeclient_ingest.stream import LeftBehind, ToRest
 from tubeclient_ingest.stream_rows import StreamRows
@@ -43,12 +39,9 @@ from tubeclient_ingest.target import SparkTable, writing_confs
 from tubeclient_ingest.writing import Writer
 
 if TYPE_CHECKING:
-    import pyarrow
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
-    from spark_source.typed.decoding import Decoding
-
-__all__ = ["Begins", "Engine", "Event", "IngestSummary", "Looked", "Reading", "Round", "Run", "read_tasks"]
+__all__ = ["Begins", "Engine", "Event", "IngestSummary", "Looked", "Reading", "Round", "Run"]
 
 _ANEW_SECONDS: Final = 86_400.0
 """After so long a run without an end begins anew, so that tables that rest say again where their rows end."""
@@ -215,8 +208,8 @@ class Run:
                 end = last.to_dict()
             tasks = planner.partitions(start, end)
             place = ARRIVAL if self._settings.key or self._settings.format in (None, *CHANGES) else None
-            rows = self._engine.rows(options, tasks, place, self.tables.decoding()) if tasks else None
-            written = self.tables.write(rows, first, last)
+            read = self._engine.read(options, tasks, place) if tasks else None
+            written = self.tables.write(read, first, last)
             if written is None:
                 continue
             planner.complete(end)
@@ -268,21 +261,9 @@ class Engine:
     def planner(options: SourceOptions) -> StreamPlanner:
         return StreamPlanner(options, TubeCluster(options), ProgressTable(options))
 
-    def rows(
-        self, options: SourceOptions, tasks: Sequence[ReadTask], place: str | None, decoding: Decoding | None
-    ) -> DataFrame:
-        """The rows of the tasks' ranges, with the columns of the source, and with that of `place`, as `read_task` has
-        it; with `decoding`, decoded. Each computation reads the same ones."""
-        from pyspark.sql.types import LongType
-
-        columns = spark_schema(options)
-        if place is not None:
-            columns = columns.add(place, LongType())
-        if decoding is not None:
-            columns = decoding.schema(columns)
-        # Each partition has one number, its task's: what Spark runs again reads the same ranges.
-        numbers = self.spark.range(0, len(tasks), 1, len(tasks))
-        return numbers.mapInArrow(partial(read_tasks, options.for_tasks(), tasks, place, decoding), columns)
+    def read(self, options: SourceOptions, tasks: Sequence[ReadTask], place: str | None) -> RoundRead:
+        """A round's ranges; `place` as RoundRead has it."""
+        return RoundRead(self.spark, options, tasks, place)
 
     def tables(
         self, settings: IngestSettings, options: SourceOptions, run_id: str, tell: Callable[[Event], object]
@@ -304,17 +285,3 @@ class Engine:
             None if place is None else BadRecords(self.spark, place, settings.consumer_group),
             settings.records.record_format(),
         )
-
-
-def read_tasks(
-    options: SourceOptions,
-    tasks: Sequence[ReadTask],
-    place: str | None,
-    decoding: Decoding | None,
-    numbers: Iterator[pyarrow.RecordBatch],
-) -> Iterator[pyarrow.RecordBatch]:
-    """The function of a round's frame. `options` are those for tasks: without access to the offsets table."""
-    for batch in numbers:
-        for number in batch.column(0).to_pylist():
-            rows = passed_on(read_task(options, tasks[number], place))
-            yield from rows if decoding is None else decoding(rows)

@@ -26,6 +26,8 @@ from tubeclient_ingest.target import SparkTable, TableDetail
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+    from tubeclient_ingest.log_table import LogTable
+
 _HISTORY_STEPS: Final = (20, 1_000, 100_000)
 """How many commits to look through for our newest one, step by step: maintenance may have added its own."""
 _TRIES: Final = 10
@@ -38,13 +40,13 @@ class Sink:
 
     def __init__(
         self,
-        target: SparkTable,
+        target: SparkTable | LogTable,
         consumer_group: str,
         *,
         evolve: bool = False,
         last_elsewhere: Callable[[TableDetail], int] = lambda _: 0,
     ) -> None:
-        self._target = target
+        self._target: SparkTable | LogTable = target
         self._consumer_group = consumer_group
         self._evolve = evolve
         self._last_elsewhere = last_elsewhere
@@ -57,6 +59,10 @@ class Sink:
     def where(self) -> str:
         """The table, for messages."""
         return self._target.where
+
+    def use(self, target: SparkTable | LogTable) -> None:
+        """Look at the table in this way from now on."""
+        self._target, self._detail, self._newest = target, None, None
 
     def look(self, since: int | None = None) -> SinkState:
         """What the newest version of the table says about the group, with the runs of its commits from number `since`

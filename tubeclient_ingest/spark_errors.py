@@ -36,11 +36,21 @@ class IngestFailed(TubeError):
         self.condition = condition  # type: ignore[assignment]
 
 
+class LogError(TubeError):
+    """delta-rs could not read or write a table."""
+
+    condition = "TARGET_NOT_WRITABLE"
+
+    def __init__(self, text: str, *, is_conflict: bool = False) -> None:
+        super().__init__(text)
+        self.is_conflict = is_conflict
+
+
 def spark_errors() -> tuple[type[Exception], ...]:
-    """The errors of Spark, and of the way to it."""
+    """The errors of Spark, of the way to it, and of delta-rs."""
     from pyspark.errors import PySparkException
 
-    found: list[type[Exception]] = [PySparkException, OSError]
+    found: list[type[Exception]] = [PySparkException, OSError, LogError]
     # pyspark-client has no Py4J, and a classic installation perhaps no gRPC.
     with contextlib.suppress(ModuleNotFoundError):
         from py4j.protocol import Py4JError
@@ -59,13 +69,20 @@ def is_missing(error: Exception) -> bool:
 
 
 def is_conflict(error: Exception) -> bool:
-    """Whether a commit through delta-spark failed because another writer's came first."""
+    """Whether a commit failed because another writer's came first."""
+    if isinstance(error, LogError):
+        return error.is_conflict
     return any(mark in (_condition(error) or str(error)) for mark in _CONFLICTS)
 
 
 def is_bad_record(error: Exception) -> bool:
     """Whether a job of Spark ended at a bad record."""
     return _RAISED.search(str(error)) is not None
+
+
+def bad_record(example: str) -> IngestFailed:
+    """The error of a job that keeps no bad records and met one, at this place and for this reason."""
+    return _advised(f"{BAD_RECORD}{example}", condition="BAD_RECORD")
 
 
 def _condition(error: Exception) -> str | None:
@@ -83,8 +100,15 @@ def explained(what: str = "") -> Iterator[None]:
         raise _advised(str(error), condition=error.condition) from None
     except spark_errors() as error:
         _log.debug("what Spark said", exc_info=True)
-        found = failure(str(error))
+        found = failure_of(error)
         raise IngestFailed(f"{what}{found}", condition=found.condition) from None
+
+
+def failure_of(error: Exception) -> IngestFailed:
+    """The error for one of `spark_errors`, in one line."""
+    if isinstance(error, LogError):
+        return IngestFailed(str(error), condition=error.condition)
+    return failure(str(error))
 
 
 def failure(text: str) -> IngestFailed:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from tubeclient.keys import PartitionKey
 from tubeclient_ingest.bad_records import BadRecords
@@ -72,14 +72,20 @@ class StreamRows:
             rows = rows.where(F.col("partitionKey").isin(*map(str, partitions)))
         return rows.drop(_NAME)
 
-    def counts(self, counts: Mapping[str, Sequence[Count]], sequence: int, run_id: str, time: datetime) -> DataFrame:
+    def counted_rows(
+        self, counts: Mapping[str, Sequence[Count]], sequence: int, run_id: str, time: datetime
+    ) -> list[tuple[Any, ...]]:
         """Rows for the counts table, of the commit with this number and time."""
         group = self._settings.inlong_group
-        made = [
+        return [
             (group, name, _moment(ms), received, received - bad, bad, sequence, run_id, time)
             for name, some in counts.items()
             for ms, received, bad in some
         ]
+
+    def counts(self, counts: Mapping[str, Sequence[Count]], sequence: int, run_id: str, time: datetime) -> DataFrame:
+        """The same for Spark."""
+        made = self.counted_rows(counts, sequence, run_id, time)
         return self._spark.createDataFrame(made, self.no_counts.schema) if made else self.no_counts
 
 

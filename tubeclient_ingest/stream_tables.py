@@ -17,23 +17,26 @@ from spark_source.offsets.offsets import Offsets
 from tubeclient.conditions import said
 from tubeclient.errors import ConfigurationError, DataLoss
 from tubeclient.printable import counted
-from tubeclient_ingest.beginning import OF_STREAM, OvertakenRun
+from tubeclient_ingest.beginning import OF_STREAM, OvertakenRun, PutBack
 from tubeclient_ingest.counts_table import CountsTable
 from tubeclient_ingest.definitions import Definitions
 from tubeclient_ingest.group_settings import REST, StreamId, takes
-from tubeclient_ingest.group_table import GroupTable, PutBack
+from tubeclient_ingest.group_table import GroupTable
 from tubeclient_ingest.inlong_definition import PROPERTY
 from tubeclient_ingest.levels import GroupEnds, after, ends_of, everything, highest, lowest, taken
 from tubeclient_ingest.one_table import Written
 from tubeclient_ingest.record import WITH_REST, Count, Reached, SinkRecord
+from tubeclient_ingest.round_read import Part, RoundRead
 from tubeclient_ingest.settings import IngestSettings
-from tubeclient_ingest.spark_errors import failure, spark_errors
+from tubeclient_ingest.spark_errors import failure_of, spark_errors
+from tubeclient_ingest.staging import Route, Routing, Staged
 from tubeclient_ingest.stream import LeftBehind, Stream, StreamsLeftBehind, ToRest
 from tubeclient_ingest.stream_rows import StreamRows
 from tubeclient_ingest.writing import Counted, Writer, kept
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+
 
 __all__ = ["StreamTables"]
 
@@ -208,27 +211,17 @@ class StreamTables:
 
     # A round
 
-    def decoding(self) -> None:
-        """Each table has a format of its own."""
-
-    def write(self, rows: DataFrame | None, start: Offsets, end: Offsets) -> Written | None:
+    def write(self, read: RoundRead | None, start: Offsets, end: Offsets) -> Written | None:
         self.checkpoint.check()
         if self._definitions.changed():
             raise PutBack
-        if rows is None:
+        if read is None:
             return self._completed(start, end)
-        with kept(self._rows.named(rows)) as frame:
+        if self._take_files():
+            return self._write_files(read, start, end)
+        with kept(self._rows.named(read.rows())) as frame:
             counts = self._counted(frame, start, end)
-            new = self._at_once(lambda name: self._opened(name, None), sorted(counts.keys() - self._streams.keys()))
-            self._streams.update((one.name, one) for one in new)
-            if new:
-                # Before its first rows: whoever has no definition of the stream is to know that it has a table.
-                self._commit()
-            # A run that died has made its table, and the counts table did not know it.
-            others = [one.ends for one in new if one.takes_part and one.ends != self.ends.others]
-            if any(ends.get(key, 0) < at for ends in others for key, at in start.items()):
-                raise PutBack
-            if others:
+            if not self._open_new(counts.keys() - self._streams.keys(), start):
                 return None
             mine = [self._streams[name] for name in sorted(counts) if self._streams[name].takes_part]
 
@@ -236,12 +229,89 @@ class StreamTables:
                 return self._write_one(one, frame, counts[one.name], start, end)
 
             done = dict(zip((one.name for one in mine), self._at_once(write, mine), strict=True))
+        return self._end_round(done, counts, start, end)
+
+    def _write_files(self, read: RoundRead, start: Offsets, end: Offsets) -> Written | None:
+        """Write a round whose files tasks write."""
+
+        def staged(names: Collection[StreamId]) -> dict[StreamId, Staged]:
+            routes: dict[str, Route] = {name: self._route(self._streams[name], start, end) for name in sorted(names)}
+            return {StreamId(name): one for name, one in read.staged(self._routing(start), routes).items()}
+
+        before = {one.name for one in self._streams.values() if one.takes_part}
+        found = staged(before)
+        if unrouted := found.keys() - self._streams.keys():
+            # Nothing is written of those yet.
+            new = {name for name in unrouted if self._known(name) != REST}
+            if not self._open_new(new, start):
+                return None
+            if not self._take_files():
+                return None
+            again = {name for name in new if self._streams[name].takes_part}
+            again |= {REST} & before if new != unrouted else set()
+            found |= {name: one for name, one in staged(again).items() if name in again}
+        self._tell_rest(found)
+        mine = [one for one in self._streams.values() if one.takes_part and one.name in found and found[one.name].total]
+        counts = {one.name: {minute: n for minute, (n, _) in found[one.name].minutes.items()} for one in mine}
+        routing = self._routing(start)
+
+        def write(one: Stream) -> Counted | Exception:
+            return self._commit_one(one, Part(read, routing, one.name, found[one.name]), counts[one.name], start, end)
+
+        done = dict(zip((one.name for one in mine), self._at_once(write, mine), strict=True))
+        return self._end_round(done, counts, start, end)
+
+    def _take_files(self) -> bool:
+        """Whether tasks write the rounds of all tables."""
+        return all(one.table is None or one.table.takes_files for one in self._streams.values())
+
+    def _routing(self, start: Offsets) -> Routing:
+        older: dict[str, frozenset[str]] = {
+            one.name: frozenset(str(key) for key in start if one.is_in_rest(key, start))
+            for one in self._streams.values()
+            if one.since is not None
+        }
+        return Routing(self._settings.inlong_group, StreamId.FORM, REST, frozenset(self._unknown), older)
+
+    def _route(self, one: Stream, start: Offsets, end: Offsets) -> Route:
+        assert one.table is not None
+        parts = taken(one.ends, start, end)
+        return one.table.route(None if parts == everything(start, end) else frozenset(map(str, parts)))
+
+    def _tell_rest(self, found: Mapping[StreamId, Staged]) -> None:
+        """Tell of streams whose records go to the table for the rest the first time."""
+        streams = found[REST].streams if REST in found else frozenset()
+        for stream in sorted(streams & {REST, *self._unknown} - self._told):
+            self._told.add(stream)
+            self._tell(ToRest(None if stream == REST else stream))
+
+    def _open_new(self, names: Collection[StreamId], start: Offsets) -> bool:
+        """Open the tables of streams that came the first time. False: the round has to be planned again."""
+        new = self._at_once(lambda name: self._opened(name, None), sorted(names))
+        self._streams.update((one.name, one) for one in new)
+        if new:
+            # Before its first rows: whoever has no definition of the stream is to know that it has a table.
+            self._commit()
+        # A run that died has made its table, and the counts table did not know it.
+        others = [one.ends for one in new if one.takes_part and one.ends != self.ends.others]
+        if any(ends.get(key, 0) < at for ends in others for key, at in start.items()):
+            raise PutBack
+        return not others
+
+    def _end_round(
+        self,
+        done: Mapping[StreamId, Counted | Exception],
+        counts: Mapping[StreamId, Mapping[int | None, int]],
+        start: Offsets,
+        end: Offsets,
+    ) -> Written:
         for fatal in [found for kind in _FATAL for found in done.values() if isinstance(found, kind)]:
             raise fatal  # another run goes on, or this one looks once more
         good = bad = same = 0
         for name, found in done.items():
             if isinstance(found, Counted):
-                good += sum(counts[name].values()) - found.bad - found.others
+                rows = sum(counts[name].values()) - found.bad - found.others
+                good += rows if found.rows is None else found.rows
                 bad, same = bad + found.bad, same + found.others
             else:
                 self._leave(self._streams[name], found)
@@ -286,6 +356,12 @@ class StreamTables:
             for other in self._streams.values():
                 if older := {key for key in parts if other.is_in_rest(key, start)}:
                     rows = rows.union(self._rows.part(frame, {other.name}, older))
+        return self._commit_one(one, rows, minutes, start, end)
+
+    def _commit_one(
+        self, one: Stream, rows: DataFrame | Part, minutes: Mapping[int | None, int], start: Offsets, end: Offsets
+    ) -> Counted | Exception:
+        assert one.table is not None
         try:
             self.checkpoint.check()  # a run that stood still meanwhile may know fewer streams than the one that goes on
             one.table.check()
@@ -331,7 +407,7 @@ class StreamTables:
             )
 
     def _leave(self, one: Stream, error: Exception) -> None:
-        one.left = said(failure(str(error)) if isinstance(error, spark_errors()) else error)
+        one.left = said(failure_of(error) if isinstance(error, spark_errors()) else error)
         self._tell(LeftBehind(one.name, one.left))
 
     def _at_once(self, work: Callable[[_Given], _Made], given: Sequence[_Given]) -> list[_Made]:

@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import DataType, StructType
 
-__all__ = ["SparkTable", "TableDetail", "Transactions", "quoted", "text_in_sql", "writing_confs"]
+__all__ = ["FORGETS", "SparkTable", "TableDetail", "Transactions", "quoted", "text_in_sql", "writing_confs"]
 
-_FORGETS: Final = "delta.setTransactionRetentionDuration"
+FORGETS: Final = "delta.setTransactionRetentionDuration"
 
 
 class TableDetail(NamedTuple):
@@ -159,7 +159,7 @@ class SparkTable:
         except PySparkException:  # a table of a catalog that hides its files
             return Transactions(None, may_forget=True)
         # With this property Delta forgets transactions.
-        return Transactions(max(numbers, default=None), may_forget=_FORGETS in detail.properties)
+        return Transactions(max(numbers, default=None), may_forget=FORGETS in detail.properties)
 
     def append(self, rows: DataFrame | None, record: SinkRecord | None = None, *, evolve: bool = False) -> None:
         """Commit rows (None: none, in the table's columns) to the table, which is there; with a record, it and its

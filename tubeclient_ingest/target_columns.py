@@ -106,6 +106,8 @@ class TargetRules(NamedTuple):
     checks: tuple[tuple[str, str], ...] = ()
     only: tuple[str, ...] = ()
     """The operations of changes that write their row; () stands for all."""
+    others: str = ""
+    """The reason of a rule that is not about the values of partitions; empty without one."""
 
     @classmethod
     def of(cls, table: TableDetail, rows: DataFrame) -> TargetRules:
@@ -117,11 +119,13 @@ class TargetRules(NamedTuple):
         checks = [(check, f"the target's constraint {name[len(_CONSTRAINT) :]} refuses it") for check, name in named]
         usable = []
         filled = {f"{quoted(one.name)} IS NOT NULL" for one in rows.schema if not one.nullable}
-        for check, reason in [*checks, *_of_columns(table.columns), *_of_partitions(table)]:
+        of_partitions = [*_of_partitions(table)]
+        for check, reason in [*checks, *_of_columns(table.columns), *of_partitions]:
             with suppress(PySparkException):
                 _ = rows.selectExpr(check).schema
                 usable += [(check, reason)] * (check not in filled)
-        return cls(tuple(usable))
+        others = [reason for check, reason in usable if (check, reason) not in of_partitions]
+        return cls(tuple(usable), others=others[0] if others else "")
 
     def checked(self, parsed: DataFrame) -> DataFrame:
         """The rows of `RecordFormat.parse`; those are bad as well that the table refuses."""

@@ -9,29 +9,35 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
 from spark_source.offsets.offset_spec import LAST_MS
 from spark_source.options.source_options import SourceOptions
-from spark_source.read.schema import spark_schema
+from spark_source.read.schema import arrow_types, spark_schema
 from spark_source.typed.record_format import ARRIVAL, BAD_REASON, LINEAGE, RecordFormat, or_fail, place_of, target_rows
 from tubeclient.errors import ConfigurationError
 from tubeclient_ingest.bad_records import BAD_ID, BadRecords
 from tubeclient_ingest.beginning import OvertakenRun
 from tubeclient_ingest.history import LATE, SinkState
+from tubeclient_ingest.log_table import LogTable
 from tubeclient_ingest.record import SinkRecord
-from tubeclient_ingest.settings import IngestSettings
+from tubeclient_ingest.round_read import Part, RoundRead
+from tubeclient_ingest.settings import SPARK, TASKS, IngestSettings
 from tubeclient_ingest.sink import Sink
-from tubeclient_ingest.spark_errors import is_bad_record, is_conflict, spark_errors
+from tubeclient_ingest.spark_errors import bad_record, is_bad_record, is_conflict, spark_errors
+from tubeclient_ingest.staging import Route
 from tubeclient_ingest.target import SparkTable, TableDetail
-from tubeclient_ingest.target_columns import TargetRules, check_columns, columns_of
+from tubeclient_ingest.target_columns import TargetRules, check_columns, columns_of, lacking
 from tubeclient_ingest.upserts import KEY, WRITTEN, Upserts, check_key
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql.types import StructField, StructType
 
     from spark_source.typed.decoding import Decoding
+    from tubeclient_ingest.staging import Routing, Staged
 
 __all__ = ["Counted", "Retried", "TooManyBadRecords", "Writer", "goes_on_from", "kept", "minute_of"]
 
@@ -57,6 +63,8 @@ class Counted(NamedTuple):
     """Bad records by their data time's minute, in ms since 1970, if that was asked for."""
     others: int = 0
     """Good ones that change no row."""
+    rows: int | None = None
+    """Rows that were written, if that is known."""
 
 
 class Retried(NamedTuple):
@@ -103,6 +111,10 @@ class Writer:
         """Whether bad records are counted by their data time as well."""
         self._nothing: DataFrame | None = None
         """No rows, with the columns that the target gets."""
+        self._files: LogTable | None = None
+        """The target, if tasks write its files."""
+        self.why_spark = ""
+        """Why Spark writes its rows; empty if tasks do."""
 
     @property
     def detail(self) -> TableDetail:
@@ -139,13 +151,65 @@ class Writer:
             self._rules = self._rules._replace(only=WRITTEN)
         if self._bad_records is not None:
             self._bad_records.open(create=create)
+        self._choose(detail, columns)
         if self._upserts is not None:
             self._upserts.open(columns, detail)
             if create and KEY not in detail.properties:
                 self._target.set_property(KEY, text_of_key)
 
+    def _choose(self, detail: TableDetail, columns: StructType) -> None:
+        """Look who writes the rounds, and make ready for it. Tasks do where that is the same to all who read the
+        tables."""
+        self._files, self.why_spark = None, self._why_spark(columns)
+        if not self.why_spark:
+            if self._settings.evolve and lacking(detail.columns, columns):
+                self._target.append(self._nothing, evolve=True)
+                self._detail = detail = self.sink.detail() or detail
+            found = LogTable.of(self._target, detail, self._settings.storage_options)
+            if isinstance(found, str):
+                self.why_spark = found
+            elif other := next((one.name for one in columns if not _is_same(one, detail.columns)), None):
+                self.why_spark = f"the table has {other} in another form"
+            elif self._bad_records is not None:
+                self.why_spark = self._bad_records.open_log(self._settings.storage_options) or ""
+            if not self.why_spark:
+                self._files = cast(LogTable, found)
+        if self._settings.writer == TASKS and self.why_spark:
+            raise ConfigurationError(
+                f"writer is {TASKS}, and tasks cannot write {self.sink.where}: {self.why_spark}. Leave writer out"
+            )
+        self.sink.use(self._files or self._target)
+
+    def _why_spark(self, columns: StructType) -> str:
+        form = self.record_format
+        if self._settings.writer == SPARK:
+            return f"writer is {SPARK}"
+        if self._upserts is not None:
+            return "rows are merged by a key"
+        if form.kind == "avro":
+            return "Spark reads Avro"
+        if variant := next((one.name for one in columns if '"variant"' in one.dataType.json()), None):
+            return f"{variant} is VARIANT"
+        return self._rules.others
+
+    def part(self, read: RoundRead, routing: Routing, name: str, found: Staged | None = None) -> DataFrame | Part:
+        """What the table of this name gets of a round: rows for Spark, or files."""
+        return Part(read, routing, name, found) if self._files is not None else read.rows(self.decoding())
+
+    def route(self, record: SinkRecord, partitions: frozenset[str] | None = None) -> Route:
+        """What tasks make of records for the commit `record`, which comes next."""
+        from pyspark.sql.types import StructType
+
+        files, detail, nothing = self._files, self.detail, self._nothing
+        assert files is not None
+        assert nothing is not None
+        there = {one.name for one in nothing.schema}
+        schema = arrow_types(StructType([one for one in detail.columns if one.name in there]))
+        bad = None if self._bad_records is None else self._bad_records.place(record, detail)
+        return Route(self.record_format, record.sequence, files.place(schema), bad, partitions, self.by_minute)
+
     def decoding(self) -> Decoding | None:
-        """What tasks make of a round's records as they read them; None: nothing."""
+        """What tasks make of a round's records as they read them, for Spark to write; None: nothing."""
         from spark_source.typed.decoding import Decoding
 
         # One that the table refuses is bad too, and is kept with its bytes.
@@ -182,7 +246,7 @@ class Writer:
         rows = self._bad_records.unsettled(state.settled, self.detail)
         return self.sink.look(min(rows)[0]) if rows else state, rows
 
-    def write(self, rows: DataFrame | None, record: SinkRecord, state: SinkState) -> tuple[SinkState, Counted]:
+    def write(self, rows: DataFrame | Part | None, record: SinkRecord, state: SinkState) -> tuple[SinkState, Counted]:
         """Write a round (None: only where the group's rows end), on top of `state`. Returns what the target says then,
         and the records, counted where bad ones are kept.
 
@@ -279,10 +343,12 @@ class Writer:
 
             return self.sink.append(None, record, state, merge), others
 
-    def _write(self, rows: DataFrame | None, record: SinkRecord, state: SinkState) -> tuple[SinkState, Counted]:
+    def _write(self, rows: DataFrame | Part | None, record: SinkRecord, state: SinkState) -> tuple[SinkState, Counted]:
         table = self._bad_records
         if rows is None:
-            return self.sink.append(self._nothing, record, state), Counted()
+            return self.sink.append(None if self._files is not None else self._nothing, record, state), Counted()
+        if isinstance(rows, Part):
+            return self._write_files(rows, record, state)
         if not self.record_format.has_change:
             rows = rows.drop(ARRIVAL)
         else:
@@ -301,20 +367,39 @@ class Writer:
                 return self._write_good(parsed, record, state)
         with kept(parsed) as parsed:
             counted = _count(parsed, by_minute=self.by_minute)
-            most = self._settings.max_bad_records
-            if most is not None and counted.bad > most:
-                raise TooManyBadRecords(
-                    f"{counted.bad:,} of {counted.total:,} records of the round are bad, and max-bad-records is {most};"
-                    f" nothing of the round was written. One of them is {counted.example}. Correct the format, or raise"
-                    " max-bad-records, and start again"
-                )
-            bad = counted.bad_by_minute
-            counts = tuple(one._replace(bad=one.bad + bad.get(one.minute_ms, 0)) for one in record.counts)
-            record = replace(record, bad=counted.bad, counts=counts)
+            record = self._with_bad(counted, record)
             if counted.bad:
                 table.add(parsed, state.numbered(record), self.detail)
             after, others = self._commit(target_rows(parsed), record, state)
             return after, counted._replace(others=others)
+
+    def _with_bad(self, counted: Counted, record: SinkRecord) -> SinkRecord:
+        """The record of a round with bad records. TooManyBadRecords."""
+        most = self._settings.max_bad_records
+        if most is not None and counted.bad > most:
+            raise TooManyBadRecords(
+                f"{counted.bad:,} of {counted.total:,} records of the round are bad, and max-bad-records is {most};"
+                f" nothing of the round was written. One of them is {counted.example}. Correct the format, or raise"
+                " max-bad-records, and start again"
+            )
+        bad = counted.bad_by_minute
+        counts = tuple(one._replace(bad=one.bad + bad.get(one.minute_ms, 0)) for one in record.counts)
+        return replace(record, bad=counted.bad, counts=counts)
+
+    def _write_files(self, part: Part, record: SinkRecord, state: SinkState) -> tuple[SinkState, Counted]:
+        """Commit what tasks wrote."""
+        table, files = self._bad_records, self._files
+        assert files is not None
+        staged = part.staged(self.route(state.numbered(record)))
+        if staged.bad and table is None:
+            raise bad_record(staged.example)
+        minutes = {minute: bad for minute, (_, bad) in staged.minutes.items()}
+        counted = Counted(staged.total, staged.bad, staged.example, minutes, rows=staged.rows)
+        record = self._with_bad(counted, record)
+        if staged.bad and table is not None:
+            table.add_files(staged.bad_files)
+        write = partial(files.commit, staged.files)
+        return self.sink.append(None, record, state, write), counted
 
     def _write_good(self, parsed: DataFrame, record: SinkRecord, state: SinkState) -> tuple[SinkState, Counted]:
         """Write a round without bad records. _HasBadRecords: there is one, and nothing was written."""
@@ -325,6 +410,12 @@ class Writer:
                 raise _HasBadRecords from None
             raise
         return after, Counted(others=others)
+
+
+def _is_same(one: StructField, table: StructType) -> bool:
+    """Whether the table has the column in this form, down to the case of names."""
+    there = next((other for other in table if other.name == one.name), None)
+    return there is not None and there.dataType.simpleString() == one.dataType.simpleString()
 
 
 class _HasBadRecords(Exception):

@@ -149,7 +149,12 @@ def arrow_schema(rows: RowOptions) -> pyarrow.Schema:
 
 def arrow_type(kind: DataType) -> pyarrow.DataType:
     """Arrow's type of one of Spark's, as Spark takes it from tasks."""
-    return _to_arrow(StructType([StructField("one", kind)])).field(0).type
+    return arrow_types(StructType([StructField("one", kind)])).field(0).type
+
+
+def arrow_types(schema: StructType) -> pyarrow.Schema:
+    """Arrow's types of columns, as Spark takes them from tasks."""
+    return _to_arrow(schema)
 
 
 def spark_type(kind: pyarrow.DataType) -> DataType:

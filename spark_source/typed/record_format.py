@@ -40,6 +40,13 @@ CHANGE: Final = "change"
 ARRIVAL: Final = "__arrival"
 """struct<round: BIGINT, place: BIGINT>, beside the source's columns: the round that read the message, and its place
 there. Orders changes that the record itself does not."""
+PLACE_WORDS: Final[Mapping[str, str]] = {
+    "topic": "topic",
+    "partitionKey": "partition",
+    "messageId": "message id",
+    "recordIndex": "record",
+}
+"""The source's columns that name a record, and what people call them."""
 CHANGES: Final = ("canal-json", "debezium-json")
 """Formats of which a record has any number of rows: `RECORD` is a list of them, and bad or good as a whole."""
 
@@ -284,6 +291,5 @@ def place_of(parsed: DataFrame) -> Column:
     out."""
     from pyspark.sql import functions as F
 
-    words = {"topic": "topic", "partitionKey": "partition", "messageId": "message id", "recordIndex": "record"}
-    place = [F.concat(F.lit(f"{word} "), F.col(name)) for name, word in words.items() if name in parsed.columns]
+    place = [F.concat(F.lit(f"{word} "), F.col(name)) for name, word in PLACE_WORDS.items() if name in parsed.columns]
     return F.concat_ws(", ", *place or [F.lit("a batch")])

@@ -42,6 +42,8 @@ class Conditions:
     once."""
     streams: int = 0
     """Of an InLong group whose job it is; 0 for a job of one table."""
+    tasks_write: bool = False
+    """Whether tasks write the target's files."""
 
     @classmethod
     def drawn(cls, rng: random.Random) -> Conditions:

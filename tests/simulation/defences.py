@@ -49,6 +49,7 @@ class Defence:
     """Makes what stands there instead, of what is there."""
 
 
+_PLAIN: dict[str, Any] = {"streams": 0, "tasks_write": False}
 INGEST = "tubeclient_ingest."
 RANGE = "tubeclient.flows.read_range:RangeRead."
 
@@ -342,8 +343,8 @@ def main() -> int:
             continue
         for seed in (defence.seed, *range(given.search)):
             with switched_off(defence):
-                outcome = simulate(seed, defence.kinds, {"streams": 0, **defence.given})
-            if outcome.wrongs and not simulate(seed, defence.kinds, {"streams": 0, **defence.given}).wrongs:
+                outcome = simulate(seed, defence.kinds, {**_PLAIN, **defence.given})
+            if outcome.wrongs and not simulate(seed, defence.kinds, {**_PLAIN, **defence.given}).wrongs:
                 print(f"seen by seed {seed}: {defence.what}: {outcome.wrongs[0].splitlines()[0][:160]}", flush=True)
                 break
         else:

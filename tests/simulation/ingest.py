@@ -6,7 +6,8 @@ import gc
 import importlib
 import pickle
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -31,13 +32,18 @@ from spark_source.typed.format_settings import FormatSettings
 from tests.offsets_store.memory import MemoryStorage
 from tests.simulation import network, stand_ins
 from tests.simulation.spark import Rows, Session
-from tests.simulation.target import MemoryBadRecords, MemoryTarget, Row, is_bad
+from tests.simulation.target import BadRow, MemoryBadRecords, MemoryTarget, Row, is_bad
 from tests.simulation.world import DiskFailure, World
 from tubeclient.keys import PartitionKey
 from tubeclient_ingest import definitions, writing
+from tubeclient_ingest.counts_table import CountsTable
+from tubeclient_ingest.data_files import DataFile
 from tubeclient_ingest.one_table import OneTable
-from tubeclient_ingest.run import Run, read_tasks
-from tubeclient_ingest.settings import IngestSettings
+from tubeclient_ingest.record import SinkRecord
+from tubeclient_ingest.round_read import Part, read_tasks
+from tubeclient_ingest.run import Run
+from tubeclient_ingest.settings import TASKS, IngestSettings
+from tubeclient_ingest.staging import Routing, Staged
 from tubeclient_ingest.stream_tables import StreamTables
 from tubeclient_ingest.writing import Writer
 
@@ -108,6 +114,9 @@ class _Writer(Writer):
     """Its tables are in memory, and fit."""
 
     def open(self, *, create: bool = True) -> None:
+        tasks_write = self._settings.writer == TASKS
+        self._files: Any = self._target if tasks_write else None
+        self.why_spark = "" if tasks_write else "writer is spark"
         self._detail = self.sink.detail()
         if self._detail is None:
             columns: Any = None
@@ -115,6 +124,78 @@ class _Writer(Writer):
             self._detail = self.sink.detail()
         if self._bad_records is not None:
             self._bad_records.open(create=create)
+
+    def part(self, read: Any, routing: Any, name: str, found: Any = None) -> Any:
+        return Part(read, routing, name, found) if self._files is not None else read.rows()
+
+    def route(self, record: SinkRecord, partitions: frozenset[str] | None = None) -> Any:
+        return _Route(record, self.detail.table_id, partitions, has_bad=self._bad_records is not None)
+
+
+@dataclass(frozen=True)
+class _Route:
+    """What tasks need to know of a table."""
+
+    record: SinkRecord
+    table_id: str
+    partitions: frozenset[str] | None
+    has_bad: bool
+
+    @property
+    def number(self) -> int:
+        return self.record.sequence
+
+
+class _Read:
+    """A round's ranges."""
+
+    def __init__(self, session: Session, readings: Sequence[Any]) -> None:
+        self._session, self._readings = session, readings
+
+    def rows(self, decoding: Any = None) -> Rows:
+        return Rows(lambda: self._session.read(self._readings))
+
+    def staged(self, routing: Routing, routes: Mapping[str, Any]) -> dict[str, Staged]:
+        by_table: dict[str, list[tuple[str, Row]]] = {}
+        for row in self._session.read(self._readings):
+            stream = _stream_of(row, routing)
+            is_rest = stream in routing.unknown or row.partition in routing.older.get(stream, ())
+            by_table.setdefault(routing.rest if is_rest else stream, []).append((stream, row))
+        return {name: _staged(rows, routes.get(name)) for name, rows in by_table.items()}
+
+
+def _stream_of(row: Row, routing: Routing) -> str:
+    if routing.group is None:
+        return ""
+    group: Any = the_world().target
+    return str(group.stream_of(row.value))
+
+
+def _staged(found: Sequence[tuple[str, Row]], route: _Route | None) -> Staged:
+    if route is None:
+        return Staged(0, total=len(found))
+    taken = [(stream, row) for stream, row in found if route.partitions is None or row.partition in route.partitions]
+    rows = [row for _, row in taken]
+    good, bad = [one for one in rows if not is_bad(one)], [one for one in rows if is_bad(one)]
+    number, run_id = route.number, route.record.run_id
+    return Staged(
+        number,
+        _file(good),
+        _file([BadRow(one, number, run_id, route.table_id) for one in bad]) if route.has_bad else (),
+        len(good),
+        len(rows),
+        len(bad),
+        str(bad[0]) if bad else "",
+        {None: (len(rows), len(bad))},
+        frozenset(stream for stream, _ in taken),
+    )
+
+
+def _file(rows: Sequence[Any]) -> tuple[DataFile, ...]:
+    files = the_world().files
+    path = str(len(files))
+    files[path] = tuple(rows)
+    return (DataFile(path, len(rows), {}, 0, ""),) if rows else ()
 
 
 class _Engine:
@@ -126,13 +207,12 @@ class _Engine:
     def planner(self, options: SourceOptions) -> Any:
         return _Pointed(StreamPlanner(options, TubeCluster(options), ProgressTable(options)), self._session)
 
-    def rows(self, options: SourceOptions, tasks: Sequence[ReadTask], place: str | None, decoding: Any) -> Any:
+    def read(self, options: SourceOptions, tasks: Sequence[ReadTask], place: str | None) -> Any:
         sent = [pickle.dumps(partial(read_tasks, options.for_tasks(), [task], None, None)) for task in tasks]
         self._session.point("after the round was planned")
         # Its tables are written one after the other.
         the_world().in_round = {one.partition: one.end for task in tasks for one in task.ranges}
-        readings = [partial(_read, one) for one in sent]
-        return Rows(lambda: self._session.read(readings))
+        return _Read(self._session, [partial(_read, one) for one in sent])
 
     def tables(self, settings: IngestSettings, options: SourceOptions, run_id: str, tell: Any) -> Any:
         masters, world = options.master_servers, the_world()
@@ -147,8 +227,10 @@ class _Engine:
 
     def writer(self, settings: IngestSettings, options: SourceOptions, run_id: str) -> Writer:
         world = the_world()
-        target: Any = MemoryTarget(world.target.table(Path(settings.target).name), world.disk.pause)
-        bad: Any = MemoryBadRecords(world.bad, world.disk.pause) if settings.bad_records is not None else None
+        target: Any = MemoryTarget(world.target.table(Path(settings.target).name), world.disk.pause, world.files)
+        bad: Any = (
+            MemoryBadRecords(world.bad, world.disk.pause, world.files) if settings.bad_records is not None else None
+        )
         spark: Any = None
         return _Writer(spark, settings, options, run_id, target, bad, settings.records.record_format())
 
@@ -162,7 +244,7 @@ class _StreamRows:
         self._world = world
 
     def table_of(self, name: str) -> Any:
-        return MemoryTarget(self._world.target.table(name), self._world.disk.pause)
+        return MemoryTarget(self._world.target.table(name), self._world.disk.pause, self._world.files)
 
     def open_bad_records(self, *, create: bool) -> None:
         """It is there."""
@@ -180,10 +262,17 @@ class _StreamRows:
         keys = None if partitions is None else set(map(str, partitions))
         return named.where(lambda row: group.stream_of(row.value) in names and (keys is None or row.partition in keys))
 
-    def counts(self, counts: Any, *_: Any) -> Rows:
+    def counted_rows(self, counts: Any, *_: Any) -> list[Row]:
         """As rows of the counts table, whose key is the stream's name."""
-        rows = [Row(name, b"%d %d" % (one.received, one.bad)) for name, some in counts.items() for one in some]
+        return [Row(name, b"%d %d" % (one.received, one.bad)) for name, some in counts.items() for one in some]
+
+    def counts(self, counts: Any, *_: Any) -> Rows:
+        rows = self.counted_rows(counts)
         return Rows(lambda: rows)
+
+
+def _choose_counts(table: Any) -> None:
+    table._log = table._table if table._settings.writer == TASKS else None
 
 
 def _defines(settings: IngestSettings, name: str) -> bool:
@@ -264,6 +353,8 @@ def install() -> None:
         (writing, "_count", _count),
         (writing, "target_rows", _good),
         (writing, "or_fail", _or_fail),
+        (CountsTable, "_choose", _choose_counts),
+        (CountsTable, "_written", lambda _, rows: _file(rows)),
         (StreamTables, "_at_once", lambda _, work, given: [work(one) for one in given]),
     ]
     for module, name, value in replaced:

@@ -133,6 +133,7 @@ class Operator:
             inlong_group="g" if conditions.streams else None,
             offsets_table="./offsets" if conditions.offsets_table else None,
             bad_records="./bad" if conditions.bad_records else None,
+            writer="tasks" if conditions.tasks_write else "spark",
             source_count=self.settings.source_count,
             max_offsets_per_trigger=self.settings.max_offsets_per_trigger,
             trigger="available-now" if self._interval_ms is None else f"{self._interval_ms}ms",

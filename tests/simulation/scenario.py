@@ -56,7 +56,8 @@ class Scenario:
         self.rng = random.Random(seed)
         drawn_now = Conditions.drawn(self.rng)
         streams = random.Random(f"{seed} streams").choice((0, 0, 2, 4)) if drawn_now.ingests else 0
-        self.conditions = replace(drawn_now, streams=streams)
+        tasks_write = random.Random(f"{seed} writer").random() < 0.6
+        self.conditions = replace(drawn_now, streams=streams, tasks_write=tasks_write)
         self.conditions = replace(self.conditions, **given)
         self._kinds = kinds
         self.world = World(self.rng.getrandbits(48), folder, self.conditions.brokers, self.conditions.streams)

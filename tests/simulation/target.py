@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import random
 import sqlite3
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from pyspark.errors import PySparkException
 
+from tubeclient_ingest.data_files import DataFile
 from tubeclient_ingest.group_settings import COUNTS, REST
 from tubeclient_ingest.history import Commit, SinkState, committed, state_of
 from tubeclient_ingest.record import SinkRecord
@@ -188,8 +190,10 @@ class GroupLog(TargetLog):
 class MemoryTarget:
     """One driver's way to a `TargetLog`; in place of a `SparkTable`."""
 
-    def __init__(self, log: TargetLog, pause: Pause) -> None:
-        self._log = log
+    def __init__(
+        self, log: TargetLog, pause: Pause, files: Mapping[str, tuple[Any, ...]] = MappingProxyType({})
+    ) -> None:
+        self._log, self._files = log, files
         self.where = log.name
         self._pause = pause
         self._looked_at = 0
@@ -216,13 +220,26 @@ class MemoryTarget:
         return Transactions(self._log.last_of(transaction_id, len(self._log.versions)), False)
 
     def append(self, rows: Any, record: SinkRecord, *, evolve: bool) -> None:
-        log, name = self._log, record.transaction_id
-        seen = len(log.versions)
-        last = log.last_of(name, seen)
+        """As Spark does."""
+        seen = len(self._log.versions)
+        last = self._log.last_of(record.transaction_id, seen)
         if last is not None and last >= record.sequence:
             return
         made: tuple[Row, ...] = () if rows is None else tuple(rows.collect())
         self._pause("write")
+        self._commit(made, record, seen)
+
+    def commit(self, files: Sequence[DataFile], record: SinkRecord) -> None:
+        """As LogTable does: on the version of the last look."""
+        made = tuple(row for one in files for row in self._files[one.path])
+        self._commit(made, record, self.stands_at())
+
+    def stands_at(self) -> int:
+        """How many versions there were at the last look."""
+        return self._looked_at
+
+    def _commit(self, made: tuple[Row, ...], record: SinkRecord, seen: int) -> None:
+        log, name = self._log, record.transaction_id
         while True:
             if any(one.transaction and one.transaction[0] == name for one in log.versions[seen:]):
                 raise ConcurrentWrite("another commit used this transaction's id")
@@ -269,8 +286,10 @@ class MemoryBadRecords:
 
     where = "bad"
 
-    def __init__(self, table: BadLog, pause: Pause) -> None:
-        self._table = table
+    def __init__(
+        self, table: BadLog, pause: Pause, files: Mapping[str, tuple[Any, ...]] = MappingProxyType({})
+    ) -> None:
+        self._table, self._files = table, files
         self._pause = pause
 
     def open(self, *, create: bool) -> None:
@@ -278,6 +297,12 @@ class MemoryBadRecords:
 
     def add(self, parsed: Any, record: SinkRecord, target: TableDetail) -> None:
         rows = [BadRow(row, record.sequence, record.run_id, target.table_id) for row in parsed.collect() if is_bad(row)]
+        self._put(rows)
+
+    def add_files(self, files: Sequence[DataFile]) -> None:
+        self._put([row for one in files for row in self._files[one.path]])
+
+    def _put(self, rows: list[BadRow]) -> None:
         self._pause("add")
         self._table.rows += rows
         self._pause("added")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from embedded_tubemq.common.catalogue import TopicConfig
 from embedded_tubemq.storage.store import NewMessage
@@ -72,6 +72,8 @@ class World:
         self.table = Log()
         self.target = GroupLog(streams) if streams else TargetLog()
         self.bad = BadLog()
+        self.files: dict[str, tuple[Any, ...]] = {}
+        """What tasks wrote for tables, by the files' names."""
         self.sent: dict[bytes, Sent] = {}
         self.gone: set[bytes] = set()
         """Messages that their broker no longer has."""

@@ -14,8 +14,8 @@ from tests.simulation.target import MemoryTarget, TargetLog
 from tests.tubeclient_ingest.test_sink_looks import Cut
 from tubeclient.keys import PartitionKey
 from tubeclient_ingest import group_table
-from tubeclient_ingest.beginning import OF_STREAM, OtherCluster, OvertakenRun, UnknownRows
-from tubeclient_ingest.group_table import GroupTable, PutBack
+from tubeclient_ingest.beginning import OF_STREAM, OtherCluster, OvertakenRun, PutBack, UnknownRows
+from tubeclient_ingest.group_table import GroupTable
 from tubeclient_ingest.history import SinkState
 from tubeclient_ingest.record import Count, Reached, SinkRecord
 from tubeclient_ingest.settings import IngestSettings

@@ -9,7 +9,8 @@ import pytest
 from spark_source.offsets.offsets import Offsets
 from tests.tubeclient_ingest.test_group_table import KEY, SETTINGS, Bench, Writing, at, looks
 from tubeclient.keys import PartitionKey
-from tubeclient_ingest.group_table import GroupTable, PutBack
+from tubeclient_ingest.beginning import PutBack
+from tubeclient_ingest.group_table import GroupTable
 from tubeclient_ingest.one_table import OneTable, Written
 
 __all__ = ["looks"]

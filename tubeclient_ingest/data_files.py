@@ -1,0 +1,197 @@
+"""The Parquet files of one table that one task writes, and what Delta is told of each.
+
+A file has the rows of one partition of the table. All lie in the table's own folder under random names: Delta has the
+partition's values in its log, and no reader looks for them in a name. A file of an attempt that failed is in no commit;
+VACUUM removes it, as Spark's own.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from tubeclient_ingest.file_statistics import INDEXED_COLUMNS, Leaf, leaves, statistics
+
+if TYPE_CHECKING:
+    from pyarrow.fs import FileSystem
+
+__all__ = ["DataFile", "DataFiles", "Place"]
+
+_FULL_BYTES: Final = 256 << 20
+"""A file that has as many gets no more rows."""
+
+
+class DataFile(NamedTuple):
+    """A file as an add action of Delta has it."""
+
+    path: str
+    """Within the table's folder."""
+    size: int
+    """In bytes."""
+    partition_values: dict[str, str | None]
+    modified_ms: int
+    """ms since 1970."""
+    stats: str
+    """JSON."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a table's files go, and what is in them."""
+
+    uri: str
+    """A local folder, or a URI of a store that delta-rs knows."""
+    schema: pa.Schema
+    """Of the table's columns those that rows have, in its order."""
+    partition_by: tuple[str, ...] = ()
+    indexed: int = INDEXED_COLUMNS
+    storage_options: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+    def file_system(self) -> FileSystem:
+        """The folder's. FileNotFoundError: there is no such local folder."""
+        from pyarrow.fs import LocalFileSystem, PyFileSystem, SubTreeFileSystem
+
+        if "://" in self.uri:
+            from deltalake.fs import DeltaStorageHandler
+
+            return PyFileSystem(DeltaStorageHandler(self.uri, dict(self.storage_options)))
+        if not Path(self.uri).is_dir():
+            raise FileNotFoundError(f"the folder of the table, {self.uri}, is not there for the task that writes to it")
+        return SubTreeFileSystem(self.uri, LocalFileSystem())
+
+
+class DataFiles:
+    """Writes rows into files. Holds them until `flush`."""
+
+    def __init__(self, place: Place) -> None:
+        self._place = place
+        self._schema = pa.schema([one for one in place.schema if one.name not in place.partition_by])
+        self._leaves = leaves(self._schema)
+        self._parts: dict[tuple[str | None, ...], _Part] = {}
+        self._done: list[DataFile] = []
+        self._system: FileSystem | None = None
+        self.held_bytes = 0
+        """Of rows that are in no file yet."""
+
+    def add(self, rows: pa.Table) -> None:
+        """Take rows with the table's columns."""
+        rows = rows.select(self._place.schema.names).cast(self._place.schema)
+        for values, part in _by_partition(rows, self._place.partition_by):
+            own = part.select(self._schema.names)
+            self._parts.setdefault(values, _Part()).rows.append(own)
+            self.held_bytes += own.nbytes
+
+    def flush(self) -> None:
+        """Write what is held."""
+        for values, part in self._parts.items():
+            if not part.rows:
+                continue
+            rows = pa.concat_tables(part.rows)
+            part.rows.clear()
+            part.write(rows, self._open, self._leaves)
+            if part.size >= _FULL_BYTES:
+                self._end(values, part)
+        self.held_bytes = 0
+
+    def close(self) -> list[DataFile]:
+        """Write what is held, and return all files."""
+        self.flush()
+        for values, part in self._parts.items():
+            self._end(values, part)
+        return self._done
+
+    def abandon(self) -> None:
+        """Close what is open, after an error: no commit will have it."""
+        for part in self._parts.values():
+            if part.writer is not None:
+                part.writer.close()
+
+    def _open(self, path: str) -> tuple[pq.ParquetWriter, Any]:
+        if self._system is None:
+            self._system = self._place.file_system()
+        sink = self._system.open_output_stream(path)
+        # As Spark writes: its name of a list's element, its forms of decimals and times.
+        return pq.ParquetWriter(sink, self._schema, compression="snappy", store_decimal_as_integer=True), sink
+
+    def _end(self, values: tuple[str | None, ...], part: _Part) -> None:
+        if part.writer is None:
+            return
+        found, size = part.end()
+        self._done.append(
+            DataFile(
+                part.path,
+                size,
+                dict(zip(self._place.partition_by, values, strict=True)),
+                int(time.time() * 1000),
+                statistics(found, self._leaves, part.with_nan, self._place.indexed),
+            )
+        )
+        part.path, part.with_nan = "", set()
+
+
+@dataclass
+class _Part:
+    """The rows of one partition."""
+
+    rows: list[pa.Table] = field(default_factory=list)
+    path: str = ""
+    writer: pq.ParquetWriter | None = None
+    sink: Any = None
+    with_nan: set[tuple[str, ...]] = field(default_factory=set)
+
+    @property
+    def size(self) -> int:
+        """Bytes that are written."""
+        return 0 if self.sink is None else int(self.sink.tell())
+
+    def write(self, rows: pa.Table, open_: Any, columns: list[Leaf]) -> None:
+        if self.writer is None:
+            self.path = f"part-{uuid.uuid4()}.snappy.parquet"
+            self.writer, self.sink = open_(self.path)
+        self.writer.write_table(rows)
+        for leaf in columns:
+            if pa.types.is_floating(leaf.kind) and not leaf.is_repeated and _has_nan(rows, leaf.path):
+                self.with_nan.add(leaf.path)
+
+    def end(self) -> tuple[pq.FileMetaData, int]:
+        assert self.writer is not None
+        self.writer.close()
+        size = self.size
+        self.sink.close()
+        found = self.writer.writer.metadata
+        self.writer = self.sink = None
+        return found, size
+
+
+def _has_nan(rows: pa.Table, path: tuple[str, ...]) -> bool:
+    column = rows.column(path[0])
+    for name in path[1:]:
+        column = pc.struct_field(column, name)
+    return bool(pc.any(pc.is_nan(column)).as_py())
+
+
+def _by_partition(rows: pa.Table, names: tuple[str, ...]) -> Iterator[tuple[tuple[str | None, ...], pa.Table]]:
+    """The rows of each partition, with its values as Delta's log has them."""
+    if not names:
+        yield (), rows
+        return
+    codes = np.zeros(rows.num_rows, np.int64)
+    for name in names:
+        encoded = rows.column(name).combine_chunks().dictionary_encode(null_encoding="encode")
+        codes = codes * len(encoded.dictionary) + encoded.indices.to_numpy()
+        _, codes = np.unique(codes, return_inverse=True)
+    order = np.argsort(codes, kind="stable")
+    ends = np.flatnonzero(np.diff(codes[order])) + 1
+    for part in np.split(order, ends) if len(order) else ():
+        own = rows.take(pa.array(part))
+        # (Source: "Partition Value Serialization" in Delta's PROTOCOL.md.)
+        yield tuple(own.column(name)[:1].cast(pa.string())[0].as_py() for name in names), own

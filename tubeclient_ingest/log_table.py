@@ -1,0 +1,261 @@
+"""The job's Delta table through delta-rs: a look at its log and a commit of files take milliseconds, and no Spark.
+
+A commit is made on the version of the last look. delta-rs refuses it if another commit of the group's transaction, of
+the table's columns, properties or protocol came since: so nobody else's commit can be overlooked.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import unquote, urlsplit
+
+from offsets_store.errors import scrub
+from tubeclient_ingest.beginning import PutBack
+from tubeclient_ingest.data_files import DataFile, Place
+from tubeclient_ingest.file_statistics import INDEXED_COLUMNS
+from tubeclient_ingest.history import Commit
+from tubeclient_ingest.record import SinkRecord
+from tubeclient_ingest.spark_errors import LogError
+from tubeclient_ingest.target import FORGETS, SparkTable, TableDetail, Transactions
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from deltalake import DeltaTable
+    from pyspark.sql import DataFrame
+
+__all__ = ["LogTable", "why_not"]
+
+_INDEXED: Final = "delta.dataSkippingNumIndexedCols"
+_KNOWN: Final = (
+    "delta.appendOnly",
+    "delta.autoOptimize",
+    "delta.autoOptimize.autoCompact",
+    "delta.autoOptimize.optimizeWrite",
+    "delta.checkpoint.writeStatsAsJson",
+    "delta.checkpointInterval",
+    _INDEXED,
+    "delta.deletedFileRetentionDuration",
+    "delta.enableChangeDataFeed",
+    "delta.enableDeletionVectors",
+    "delta.enableExpiredLogCleanup",
+    "delta.isolationLevel",
+    "delta.logRetentionDuration",
+    FORGETS,
+    "delta.tuneFileSizesForRewrites",
+    "delta.targetFileSize",
+    "delta.minReaderVersion",
+    "delta.minWriterVersion",
+)
+"""Properties of Delta's that ask nothing of who appends files."""
+_FEATURES: Final = (
+    "appendOnly",
+    "changeDataFeed",
+    "deletionVectors",
+    "invariants",
+    "timestampNtz",
+    "vacuumProtocolCheck",
+)
+"""The protocol's features that ask nothing either, if the columns have no rules."""
+_NEWEST_PROTOCOL: Final = 3, 7
+_IN_METADATA: Final = ("delta.", "CURRENT_DEFAULT", "EXISTS_DEFAULT", "__CHAR_VARCHAR")
+"""How what a column's metadata says begins, if the column has a rule."""
+_PARTITIONS: Final = ("string", "byte", "short", "integer", "long", "boolean", "date")
+"""Types of columns that partition a table, whose values the log has in one form only."""
+_NOT_IN_PATHS: Final = "[]^|%"
+
+
+def why_not(detail: TableDetail, features: Collection[str]) -> str | None:
+    """Why files may not be appended to a table without Spark; None if they may. `features` are the protocol's."""
+    for name in detail.properties:
+        feature = name.removeprefix("delta.feature.")
+        if name.startswith("delta.") and name not in _KNOWN and feature not in _FEATURES:
+            return f"it has the property {name}"
+    if others := sorted(set(features).difference(_FEATURES)):
+        return f"it has the feature {others[0]}"
+    for one in detail.columns:
+        if rule := next((key for key in one.metadata if key.startswith(_IN_METADATA)), None):
+            return f"its column {one.name} has {rule}"
+        if one.name in detail.partition_by and one.dataType.typeName() not in _PARTITIONS:
+            return f"it is partitioned by {one.name}, which is {one.dataType.simpleString()}"
+    return None
+
+
+class LogTable:
+    """A table of which `SparkTable` has the columns and properties. Errors are those of `SparkTable`, and LogError."""
+
+    def __init__(self, table: SparkTable, detail: TableDetail, storage_options: Mapping[str, str]) -> None:
+        self._table, self._detail = table, detail
+        self.sql, self.where = table.sql, table.where
+        self._options = dict(storage_options)
+        self.uri = _folder(detail.location) or detail.location
+        self._handle: DeltaTable | None = None
+        self._newest: Mapping[str, Any] | None = None
+        """The newest commit of the last look, as the log has it."""
+        self._mark: object = None
+
+    @classmethod
+    def of(cls, table: SparkTable, detail: TableDetail, storage_options: Mapping[str, str]) -> LogTable | str:
+        """The table, or why it cannot be written without Spark."""
+        folder = _folder(detail.location)
+        if folder is None and not storage_options:
+            return f"storage-options are not given, and it is in {urlsplit(detail.location).scheme or 'a catalog'}"
+        if folder is not None and any(one in folder for one in _NOT_IN_PATHS):
+            return "its path has characters that delta-rs does not take"
+        try:
+            import deltalake  # noqa: F401
+        except ImportError:
+            return "the package deltalake is missing"
+        found = cls(table, detail, storage_options)
+        try:
+            handle = found._open()
+        except LogError as error:
+            return f"delta-rs cannot read it: {error}"
+        if handle is None or str(handle.metadata().id) != detail.table_id:
+            return "this process does not see its files"
+        protocol = handle.protocol()
+        versions = protocol.min_reader_version, protocol.min_writer_version
+        if versions > _NEWEST_PROTOCOL:
+            return f"its protocol is {versions[0]}, {versions[1]}"
+        if (
+            reason := why_not(detail, [*(protocol.reader_features or ()), *(protocol.writer_features or ())])
+        ) is not None:
+            return reason
+        found._handle, found._mark = handle, _mark_of(handle)
+        return found
+
+    def place(self, schema: pa.Schema) -> Place:
+        """Where tasks write rows with these columns."""
+        indexed = int(self._detail.properties.get(_INDEXED, INDEXED_COLUMNS))
+        return Place(self.uri, schema, tuple(self._detail.partition_by), indexed, self._options)
+
+    def detail(self) -> TableDetail | None:
+        """None if there is no table."""
+        self._look(1)
+        if self._handle is None:
+            return None
+        return self._detail if _mark_of(self._handle) == self._mark else self._table.detail()
+
+    def history(self, limit: int) -> list[Commit]:
+        """As SparkTable.history."""
+        return [Commit.of(_entry(one), self.where) for one in self._look(limit)]
+
+    def removing(self, versions: Collection[int], location: str) -> set[int]:
+        """As SparkTable.removing."""
+        return self._table.removing(versions, location)
+
+    def transactions(self, transaction_id: str, detail: TableDetail) -> Transactions:
+        """As SparkTable.transactions."""
+        with self._explained():
+            last = None if self._handle is None else self._handle.transaction_version(transaction_id)
+        return Transactions(last, may_forget=FORGETS in detail.properties)
+
+    def append(self, rows: DataFrame | None, record: SinkRecord, *, evolve: bool = False) -> None:
+        """As SparkTable.append."""
+        if rows is None:
+            self.commit((), record)
+        else:
+            self._table.append(rows, record, evolve=evolve)
+
+    def commit(self, files: Sequence[DataFile], record: SinkRecord | None = None) -> None:
+        """Commit files; with a record, it and its transaction. PutBack: the table is not what it was when the job chose
+        to write files."""
+        from deltalake import CommitProperties, Transaction
+        from deltalake.transaction import AddAction, RemoveAction
+
+        handle = self._handle
+        if handle is None or _mark_of(handle) != self._mark:
+            raise PutBack
+        properties = CommitProperties(max_commit_retries=_RETRIES)
+        if record is not None:
+            properties = CommitProperties(
+                custom_metadata={"userMetadata": record.to_json()},
+                app_transactions=[Transaction(record.transaction_id, record.sequence)],
+                max_commit_retries=_RETRIES,
+            )
+        added: list[AddAction | RemoveAction] = [
+            AddAction(one.path, one.size, one.partition_values, one.modified_ms, True, one.stats) for one in files
+        ]
+        with self._explained():
+            handle.create_write_transaction(
+                added, "append", handle.schema(), list(self._detail.partition_by), commit_properties=properties
+            )
+
+    def _look(self, limit: int) -> Sequence[Mapping[str, Any]]:
+        """The last commits, newest first; of the table that is there now."""
+        with self._explained():
+            if self._handle is not None:
+                self._handle.update_incremental()
+            found = self._entries(limit)
+            if self._newest is not None and self._newest not in found:
+                # Another table, or many commits since.
+                self._handle = None
+                found = self._entries(limit)
+        self._newest = found[0] if found else None
+        if not found:
+            self._handle = None
+        return found
+
+    def _entries(self, limit: int) -> list[Mapping[str, Any]]:
+        if self._handle is None:
+            self._handle = self._open()
+        if self._handle is None:
+            return []
+        found: list[Mapping[str, Any]] = list(self._handle.history(limit))
+        if found and found[0]["version"] != self._handle.version():
+            self._handle = self._open()
+            found = [] if self._handle is None else list(self._handle.history(limit))
+        return found
+
+    def _open(self) -> DeltaTable | None:
+        from deltalake import DeltaTable
+        from deltalake.exceptions import TableNotFoundError
+
+        with self._explained():
+            try:
+                return DeltaTable(self.uri, storage_options=self._options or None)
+            except TableNotFoundError:
+                return None
+
+    @contextlib.contextmanager
+    def _explained(self) -> Iterator[None]:
+        from deltalake.exceptions import CommitFailedError
+
+        try:
+            yield
+        except LogError:
+            raise
+        except Exception as error:  # also plain Exception: delta-rs raises it for a missing file
+            text = f"delta-rs cannot use {self.where}: {scrub(str(error), self._options, self.uri)}"
+            raise LogError(text, is_conflict=isinstance(error, CommitFailedError)) from None
+
+
+_RETRIES: Final = 200
+"""How often a commit is tried while other writers are faster."""
+
+
+def _mark_of(handle: DeltaTable) -> object:
+    found, protocol = handle.metadata(), handle.protocol()
+    return found.id, found.configuration, found.partition_columns, handle.schema().to_json(), protocol
+
+
+def _entry(one: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A commit as Spark's DESCRIBE HISTORY has it."""
+    parameters = {
+        name: value if value is None or isinstance(value, str) else json.dumps(value)
+        for name, value in (one.get("operationParameters") or {}).items()
+    }
+    written = datetime.fromtimestamp(int(one.get("timestamp") or 0) / 1000, UTC)
+    return {**one, "operationParameters": parameters, "timestamp": written}
+
+
+def _folder(location: str) -> str | None:
+    """The local folder at Spark's location; None for other kinds of storage."""
+    parts = urlsplit(location)
+    if parts.scheme not in ("", "file"):
+        return None
+    return str(Path(unquote(parts.path) if parts.scheme else location))

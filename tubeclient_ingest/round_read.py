@@ -1,0 +1,87 @@
+"""A round's ranges as tasks read them: rows for Spark to write, or files that the tasks write themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING
+
+from spark_source.boundary import passed_on
+from spark_source.options.source_options import SourceOptions
+from spark_source.plan.read_task import ReadTask
+from spark_source.read.schema import spark_schema
+from spark_source.read.task_read import read_task
+from tubeclient_ingest.staging import RESULT, Route, Routing, Staged, merged, stage_tasks
+
+if TYPE_CHECKING:
+    import pyarrow
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+    from spark_source.typed.decoding import Decoding
+
+__all__ = ["Part", "RoundRead", "read_tasks"]
+
+
+class RoundRead:
+    """The ranges of one round. Each use reads the same messages."""
+
+    def __init__(
+        self, spark: SparkSession, options: SourceOptions, tasks: Sequence[ReadTask], place: str | None
+    ) -> None:
+        """`place` names a column more, as `read_task` has it."""
+        self._spark, self._options, self._tasks, self._place = spark, options, tasks, place
+
+    def rows(self, decoding: Decoding | None = None) -> DataFrame:
+        """The rows, with the columns of the source; with `decoding`, decoded."""
+        from pyspark.sql.types import LongType
+
+        columns = spark_schema(self._options)
+        if self._place is not None:
+            columns = columns.add(self._place, LongType())
+        if decoding is not None:
+            columns = decoding.schema(columns)
+        return self._in_tasks(
+            partial(read_tasks, self._options.for_tasks(), self._tasks, self._place, decoding), columns
+        )
+
+    def staged(self, routing: Routing, routes: Mapping[str, Route]) -> dict[str, Staged]:
+        """What tasks read and write for these tables. Tables without a route have counts only."""
+        from pyspark.sql.types import StringType, StructField, StructType
+
+        work = partial(stage_tasks, self._options.for_tasks(), self._tasks, self._place, routing, routes)
+        found = self._in_tasks(work, StructType([StructField(RESULT, StringType())])).collect()
+        return merged((row[0] for row in found), routes)
+
+    def _in_tasks(self, work: partial[Iterator[pyarrow.RecordBatch]], columns: StructType) -> DataFrame:
+        # Each partition has one number, its task's: what Spark runs again reads the same ranges.
+        count = len(self._tasks)
+        return self._spark.range(0, count, 1, count).mapInArrow(work, columns)
+
+
+class Part:
+    """What one table gets of a round, as files."""
+
+    def __init__(self, read: RoundRead, routing: Routing, name: str, found: Staged | None = None) -> None:
+        self._read, self._routing, self._name, self._found = read, routing, name, found
+
+    def staged(self, route: Route) -> Staged:
+        """The files for the table's commit of the route's number: what is there, or what tasks write now."""
+        if self._found is None or self._found.number != route.number:
+            staged = self._read.staged(self._routing, {self._name: route})
+            self._found = staged.get(self._name, Staged(route.number))
+        return self._found
+
+
+def read_tasks(
+    options: SourceOptions,
+    tasks: Sequence[ReadTask],
+    place: str | None,
+    decoding: Decoding | None,
+    numbers: Iterator[pyarrow.RecordBatch],
+) -> Iterator[pyarrow.RecordBatch]:
+    """The function of a round's frame. `options` are those for tasks: without access to the offsets table."""
+    for batch in numbers:
+        for number in batch.column(0).to_pylist():
+            rows = passed_on(read_task(options, tasks[number], place))
+            yield from rows if decoding is None else decoding(rows)

@@ -1,0 +1,266 @@
+"""A round's ranges read by tasks that write what they read: Parquet files for each table, good and bad records apart.
+
+No table has any of it until the driver commits the files. Each attempt of a task writes files of its own, and the
+driver hears of one attempt's.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from spark_source.boundary import passed_on
+from spark_source.offsets.offset_spec import LAST_MS
+from spark_source.options.source_options import SourceOptions
+from spark_source.read.task_read import read_task
+from spark_source.typed.decoding import Decoding
+from spark_source.typed.record_format import RecordFormat
+from tubeclient.errors import TubeError
+from tubeclient_ingest.arrow_rows import bad_rows, divided, example_of, target_rows
+from tubeclient_ingest.data_files import DataFile, DataFiles, Place
+
+if TYPE_CHECKING:
+    from spark_source.plan.read_task import ReadTask
+
+__all__ = ["RESULT", "BadPlace", "FilesNotWritten", "Route", "Routing", "Staged", "merged", "stage_tasks"]
+
+RESULT: Final = "result"
+"""The column of what a task says."""
+_HELD_BYTES: Final = 64 << 20
+"""Of rows that a task holds, of all tables together."""
+_MINUTE_MS: Final = 60_000
+
+
+class FilesNotWritten(TubeError):
+    """A task could not write a table's files."""
+
+    condition = "TARGET_NOT_WRITABLE"
+
+
+@dataclass(frozen=True)
+class BadPlace:
+    """Where the bad records of a table go, and what all their rows have."""
+
+    place: Place
+    same: Mapping[str, str | int]
+
+
+@dataclass(frozen=True)
+class Route:
+    """What a task makes of the records of one table, for the table's commit of this number."""
+
+    form: RecordFormat
+    number: int
+    place: Place
+    bad: BadPlace | None
+    partitions: frozenset[str] | None = None
+    """The keys of those whose records the table takes; None: all."""
+    by_minute: bool = False
+    """Whether its records are counted by the minute of their data time."""
+
+
+@dataclass(frozen=True)
+class Routing:
+    """Which table takes a record. By default the only one, whose name is ""."""
+
+    group: str | None = None
+    """The InLong group whose streams have a table each, by their names."""
+    form_of_name: str = ""
+    """What is a stream's name, as a regular expression."""
+    rest: str = ""
+    """The table for records of no stream, and of `unknown` ones."""
+    unknown: frozenset[str] = frozenset()
+    older: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    """By stream, the partitions whose records go to `rest`."""
+
+    def parts(self, batch: pa.RecordBatch) -> Iterator[tuple[str, str, pa.RecordBatch]]:
+        """A batch's rows by their tables: the table, the stream ("" of none), the rows."""
+        if self.group is None:
+            yield "", "", batch
+            return
+        own = pc.and_(
+            pc.equal(batch.column("inlongGroupId"), self.group),
+            pc.match_substring_regex(batch.column("inlongStreamId"), rf"\A(?:{self.form_of_name})\z"),
+        )
+        streams = pc.if_else(pc.fill_null(own, False), batch.column("inlongStreamId"), self.rest)
+        for stream in pc.unique(streams).to_pylist():
+            rows = batch.filter(pc.equal(streams, stream))
+            if stream in self.unknown or stream == self.rest:
+                yield self.rest, stream, rows
+                continue
+            older = pc.is_in(rows.column("partitionKey"), pa.array(sorted(self.older.get(stream, ())), pa.string()))
+            for table, which in ((stream, pc.invert(older)), (self.rest, older)):
+                if (some := rows.filter(which)).num_rows:
+                    yield table, stream, some
+
+
+class Staged(NamedTuple):
+    """What tasks wrote for one table."""
+
+    number: int
+    files: tuple[DataFile, ...] = ()
+    bad_files: tuple[DataFile, ...] = ()
+    rows: int = 0
+    """Of `files`."""
+    total: int = 0
+    """Records, with the bad ones."""
+    bad: int = 0
+    example: str = ""
+    """The place and the reason of a bad record."""
+    minutes: Mapping[int | None, tuple[int, int]] = {}
+    """By minute, in ms since 1970, how many records there are, and how many of them are bad."""
+    streams: frozenset[str] = frozenset()
+    """Of the table for the rest, those whose records it got; "" for those of none."""
+
+
+def stage_tasks(
+    options: SourceOptions,
+    tasks: Sequence[ReadTask],
+    place: str | None,
+    routing: Routing,
+    routes: Mapping[str, Route],
+    numbers: Iterator[pa.RecordBatch],
+) -> Iterator[pa.RecordBatch]:
+    """The function of a round's frame: a row for each task, with the JSON of what it wrote. Records of a table without
+    a route are counted, and not written. `options` are those for tasks."""
+    for batch in numbers:
+        for number in batch.column(0).to_pylist():
+            with_errors = passed_on(_staged(read_task(options, tasks[number], place), routing, routes))
+            yield pa.RecordBatch.from_pydict({RESULT: [json.dumps(one) for one in with_errors]})
+
+
+def _staged(
+    batches: Iterable[pa.RecordBatch], routing: Routing, routes: Mapping[str, Route]
+) -> Iterator[Mapping[str, Any]]:
+    tables: dict[str, _Table] = {}
+    try:
+        for batch in batches:
+            for name, stream, rows in routing.parts(batch):
+                if name not in tables:
+                    tables[name] = _Table(routes.get(name))
+                tables[name].take(stream, rows)
+            if sum(one.held_bytes for one in tables.values()) >= _HELD_BYTES:
+                for one in tables.values():
+                    one.each(DataFiles.flush)
+        yield {name: one.end() for name, one in tables.items()}
+    except OSError as error:
+        raise FilesNotWritten(
+            f"a task cannot write the files of a round: {error}. Nothing of the round was written. Mend that and start"
+            " again: the job goes on where the rows end"
+        ) from None
+    except BaseException:
+        for one in tables.values():
+            one.each(DataFiles.abandon)
+        raise
+
+
+class _Table:
+    """One table in a task."""
+
+    def __init__(self, route: Route | None) -> None:
+        self._route = route
+        self._decode: Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]] = iter
+        self._good = self._bad = None
+        if route is not None:
+            if route.form.is_decoded:
+                self._decode = Decoding(route.form, all_values=bool(route.place.partition_by))
+            self._good = DataFiles(route.place)
+            self._bad = None if route.bad is None else DataFiles(route.bad.place)
+        self._rows = self._total = self._bad_count = 0
+        self._example = ""
+        self._minutes: Counter[int | None] = Counter()
+        self._bad_minutes: Counter[int | None] = Counter()
+        self._streams: set[str] = set()
+
+    @property
+    def held_bytes(self) -> int:
+        return sum(one.held_bytes for one in (self._good, self._bad) if one is not None)
+
+    def each(self, do: Callable[[DataFiles], object]) -> None:
+        for one in (self._good, self._bad):
+            if one is not None:
+                do(one)
+
+    def take(self, stream: str, rows: pa.RecordBatch) -> None:
+        route = self._route
+        if route is None:
+            self._total += rows.num_rows
+            return
+        if route.partitions is not None:
+            keys = pa.array(sorted(route.partitions), pa.string())
+            rows = rows.filter(pc.is_in(rows.column("partitionKey"), keys))
+        if not rows.num_rows:
+            return
+        self._streams.add(stream)
+        assert self._good is not None
+        for batch in self._decode(iter([rows])):
+            good, bad, reasons = divided(route.form, batch, route.place.partition_by, has_bad=route.bad is not None)
+            self._total += batch.num_rows
+            self._bad_count += bad.num_rows
+            if route.by_minute:
+                self._minutes.update(_minutes(batch))
+                self._bad_minutes.update(_minutes(bad))
+            if bad.num_rows and not self._example:
+                self._example = example_of(bad, reasons)
+            if self._bad is not None and route.bad is not None and bad.num_rows:
+                self._bad.add(bad_rows(route.form, bad, reasons, route.bad.same, route.bad.place.schema))
+            if self._bad is None and self._bad_count:
+                continue  # the round will not be written
+            made = target_rows(route.form, good, route.number)
+            self._rows += made.num_rows
+            if made.num_rows:
+                self._good.add(made)
+
+    def end(self) -> Mapping[str, Any]:
+        fails = self._bad is None and self._bad_count
+        return {
+            "files": [] if self._good is None or fails else self._good.close(),
+            "bad_files": [] if self._bad is None else self._bad.close(),
+            "rows": self._rows,
+            "total": self._total,
+            "bad": self._bad_count,
+            "example": self._example,
+            "minutes": [[minute, count, self._bad_minutes[minute]] for minute, count in self._minutes.items()],
+            "streams": sorted(self._streams),
+        }
+
+
+def _minutes(rows: pa.RecordBatch) -> Mapping[int | None, int]:
+    """How many rows there are by the minute of their data time, in ms since 1970; None without one, or if no clock of
+    Python's shows it: the sender chooses it."""
+    ms = pc.floor(pc.divide(rows.column("dataTime").cast(pa.int64()).cast(pa.float64()), 1000.0)).cast(pa.int64())
+    minutes = pc.multiply(pc.divide(ms, _MINUTE_MS), _MINUTE_MS)
+    known = pc.and_(pc.greater_equal(ms, 0), pc.less_equal(ms, LAST_MS))
+    counted = pc.value_counts(pc.if_else(pc.fill_null(known, False), minutes, None))
+    return {one["values"]: one["counts"] for one in counted.to_pylist()}
+
+
+def merged(results: Iterable[str], routes: Mapping[str, Route]) -> dict[str, Staged]:
+    """What all tasks wrote, by table."""
+    found: dict[str, Staged] = {}
+    for text in results:
+        for name, one in json.loads(text).items():
+            number = routes[name].number if name in routes else 0
+            before = found.get(name, Staged(number))
+            minutes = dict(before.minutes)
+            for minute, count, bad in one["minutes"]:
+                received, bad_before = minutes.get(minute, (0, 0))
+                minutes[minute] = received + count, bad_before + bad
+            found[name] = Staged(
+                number,
+                (*before.files, *(DataFile(*each) for each in one["files"])),
+                (*before.bad_files, *(DataFile(*each) for each in one["bad_files"])),
+                before.rows + one["rows"],
+                before.total + one["total"],
+                before.bad + one["bad"],
+                min(filter(None, (before.example, one["example"])), default=""),
+                minutes,
+                before.streams.union(one["streams"]),
+            )
+    return found
