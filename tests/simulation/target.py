@@ -20,6 +20,8 @@ from tubeclient_ingest.target import TableDetail, Transactions
 __all__ = ["BadLog", "BadRow", "ConcurrentWrite", "GroupLog", "MemoryBadRecords", "MemoryTarget", "Row", "TargetLog"]
 
 Pause = Callable[[str], None]
+Files = Mapping[str, tuple[Any, ...]]
+NO_FILES: Files = MappingProxyType({})
 TABLE = "target"
 
 
@@ -190,9 +192,7 @@ class GroupLog(TargetLog):
 class MemoryTarget:
     """One driver's way to a `TargetLog`; in place of a `SparkTable`."""
 
-    def __init__(
-        self, log: TargetLog, pause: Pause, files: Mapping[str, tuple[Any, ...]] = MappingProxyType({})
-    ) -> None:
+    def __init__(self, log: TargetLog, pause: Pause, files: Files = NO_FILES) -> None:
         self._log, self._files = log, files
         self.where = log.name
         self._pause = pause
@@ -286,9 +286,7 @@ class MemoryBadRecords:
 
     where = "bad"
 
-    def __init__(
-        self, table: BadLog, pause: Pause, files: Mapping[str, tuple[Any, ...]] = MappingProxyType({})
-    ) -> None:
+    def __init__(self, table: BadLog, pause: Pause, files: Files = NO_FILES) -> None:
         self._table, self._files = table, files
         self._pause = pause
 
