@@ -112,9 +112,9 @@ class GroupTable:
         return counted
 
     @property
-    def takes_files(self) -> bool:
-        """Whether tasks write its rounds."""
-        return not self._writer.why_spark
+    def why_spark(self) -> str:
+        """Why Spark writes its rounds; empty if tasks do."""
+        return self._writer.why_spark
 
     def route(self, partitions: frozenset[str] | None) -> Route:
         """What tasks make of a round's records for its next commit; `partitions` as Route has them."""

@@ -43,6 +43,11 @@ class OneTable:
         `create`. Raises ConfigurationError."""
         self.writer.open(create=create)
 
+    @property
+    def why_spark(self) -> str:
+        """Why Spark writes the rounds; empty if tasks do."""
+        return self.writer.why_spark
+
     def begin(self, known: Offsets, chosen: str | None, begin_anew: Collection[str], expired: object = None) -> Offsets:
         """The first offsets that any of the tables needs, if the group's rows end at `known`; `chosen` are the user's
         starting offsets."""

@@ -41,7 +41,7 @@ from tubeclient_ingest.writing import Writer
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["Begins", "Engine", "Event", "IngestSummary", "Looked", "Reading", "Round", "Run"]
+__all__ = ["Begins", "Engine", "Event", "IngestSummary", "Looked", "Reading", "Round", "Run", "SparkWrites"]
 
 _ANEW_SECONDS: Final = 86_400.0
 """After so long a run without an end begins anew, so that tables that rest say again where their rows end."""
@@ -108,7 +108,13 @@ class Looked(NamedTuple):
     at: datetime
 
 
-Event: TypeAlias = Begins | Reading | Looked | LeftBehind | ToRest | Round
+class SparkWrites(NamedTuple):
+    """Event: Spark writes the rounds, and not the tasks that read them, which costs some three times as much."""
+
+    reason: str
+
+
+Event: TypeAlias = Begins | SparkWrites | Reading | Looked | LeftBehind | ToRest | Round
 """What a run tells, from its own thread; a Round is complete then."""
 
 Tables: TypeAlias = OneTable | StreamTables
@@ -131,6 +137,8 @@ class Run:
         self._fallback = settings.fallback
         self._expired: Expired = lambda _: None
         self._last: Round | None = None
+        self._why_spark = ""
+        """What the run told of who writes."""
 
     def until_end(self, stop: threading.Event, begin_anew: Sequence[str] = ()) -> None:
         """Write rounds until all is read that there was (available-now), `stop` is set, or something fails. After
@@ -209,6 +217,10 @@ class Run:
             tasks = planner.partitions(start, end)
             place = ARRIVAL if self._settings.key or self._settings.format in (None, *CHANGES) else None
             read = self._engine.read(options, tasks, place) if tasks else None
+            if (why := self.tables.why_spark) != self._why_spark:
+                self._why_spark = why
+                if why:
+                    self._tell(SparkWrites(why))
             written = self.tables.write(read, first, last)
             if written is None:
                 continue

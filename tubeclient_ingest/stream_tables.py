@@ -82,6 +82,12 @@ class StreamTables:
         """Those of them that the run has told, and `REST` for rows of no stream."""
         self._chosen: str | None = None
 
+    @property
+    def why_spark(self) -> str:
+        """Why Spark writes the rounds; empty if tasks do. One table that needs Spark is enough."""
+        found = ((one.name, one.table.why_spark) for one in self._streams.values() if one.table is not None)
+        return next((f"{name}: {why}" for name, why in found if why), "")
+
     # At a run's beginning
 
     def open(self, *, create: bool = True) -> None:
@@ -217,7 +223,7 @@ class StreamTables:
             raise PutBack
         if read is None:
             return self._completed(start, end)
-        if self._take_files():
+        if not self.why_spark:
             return self._write_files(read, start, end)
         with kept(self._rows.named(read.rows())) as frame:
             counts = self._counted(frame, start, end)
@@ -245,7 +251,7 @@ class StreamTables:
             new = {name for name in unrouted if self._known(name) != REST}
             if not self._open_new(new, start):
                 return None
-            if not self._take_files():
+            if self.why_spark:
                 return None
             again = {name for name in new if self._streams[name].takes_part}
             again |= {REST} & before if new != unrouted else set()
@@ -260,10 +266,6 @@ class StreamTables:
 
         done = dict(zip((one.name for one in mine), self._at_once(write, mine), strict=True))
         return self._end_round(done, counts, start, end)
-
-    def _take_files(self) -> bool:
-        """Whether tasks write the rounds of all tables."""
-        return all(one.table is None or one.table.takes_files for one in self._streams.values())
 
     def _routing(self, start: Offsets) -> Routing:
         older: dict[str, frozenset[str]] = {

@@ -12,7 +12,7 @@ from tubeclient.conditions import said
 from tubeclient.printable import counted
 from tubeclient_cli.common.terminal import one_line, print_json
 from tubeclient_ingest.group_settings import REST
-from tubeclient_ingest.run import Begins, Event, IngestSummary, Reading, Round
+from tubeclient_ingest.run import Begins, Event, IngestSummary, Reading, Round, SparkWrites
 from tubeclient_ingest.stream import LeftBehind, ToRest
 
 _EVERY_SECONDS = 5.0
@@ -44,6 +44,8 @@ class Output:
         match event:
             case Begins(text):
                 self.say(text, "begin")
+            case SparkWrites(reason):
+                self.say(f"Spark writes the target's files, not the tasks that read: {reason}", "writer")
             case Reading():
                 self.reading = True
             case LeftBehind(stream, reason):
