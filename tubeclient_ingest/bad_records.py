@@ -48,17 +48,19 @@ class BadRecords:
         self._table = SparkTable(spark, place)
         self._consumer_group = consumer_group
         self._log: LogTable | None = None
+        self._detail: TableDetail | None = None
 
     def open(self, *, create: bool) -> None:
         """Make the table if it is missing; without `create` that is a ConfigurationError."""
-        if self._table.detail() is None:
+        self._log, self._detail = None, self._table.detail()
+        if self._detail is None:
             if not create:
                 raise ConfigurationError(f"there is no table of bad records at {self._table.where}; check bad-records")
             self._table.create(_table_schema())
 
     def open_log(self, storage_options: Mapping[str, str]) -> str | None:
-        """Make ready for files that tasks write, or return why they cannot."""
-        detail = self._table.detail()
+        """Make ready for files that tasks write, or return why they cannot. `open` was called."""
+        detail = self._detail or self._table.detail()
         assert detail is not None
         missing = [one.name for one in _table_schema() if one.name not in detail.columns.names]
         found = LogTable.of(self._table, detail, storage_options)
@@ -144,6 +146,15 @@ class BadRecords:
         """The numbers above `settled` for which there are rows, with the runs that wrote them."""
         from pyspark.sql import functions as F
 
+        if self._log is not None and not self._log.has_deletion_vectors:
+            rows = self._log.query(
+                'SELECT DISTINCT "sequence", "runId" FROM log WHERE "consumerGroup" = \'{}\' AND "targetId" = \'{}\''
+                ' AND "sequence" > {}',
+                self._consumer_group,
+                target.table_id,
+                settled,
+            )
+            return {(number, run) for number, run in zip(rows["sequence"], rows["runId"], strict=True)}
         found = self._own(target).where(F.col("sequence") > settled).select("sequence", "runId").distinct().collect()
         return {(row.sequence, row.runId) for row in found}
 

@@ -99,7 +99,7 @@ def _written(kind: pa.DataType, bounds: list[Any]) -> tuple[Any, Any] | None:
             low, high = low // 1000 * 1000, -(-high // 1000) * 1000
             write = _utc if kind.tz is not None else _local
         days = _DAY_US if pa.types.is_timestamp(kind) else 1
-        return (write(low), write(high)) if {low // days, high // days}.issubset(_DAYS) else None
+        return (write(low), write(high)) if low // days in _DAYS and high // days in _DAYS else None
     low, high = min(one.min for one in bounds), max(one.max for one in bounds)
     if pa.types.is_string(kind):
         high = high if len(high) <= _TEXT_CHARACTERS else _cut_above(high)

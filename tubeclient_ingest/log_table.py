@@ -185,6 +185,26 @@ class LogTable:
                 added, "append", handle.schema(), list(self._detail.partition_by), commit_properties=properties
             )
 
+    @property
+    def has_deletion_vectors(self) -> bool:
+        """Whether rows may be gone that its files have."""
+        handle = self._handle
+        return handle is None or "deletionVectors" in (handle.protocol().reader_features or ())
+
+    def query(self, sql: str, *values: str | int) -> dict[str, list[Any]]:
+        """The rows that DataFusion finds in the table `log`, by column; each {} in the SQL is one of the values."""
+        import pyarrow as pa
+        from deltalake import QueryBuilder
+
+        self._look(1)
+        assert self._handle is not None
+        with self._explained():
+            texts = (str(one).replace("'", "''") for one in values)
+            # pyarrow pulls the rows: deltalake's own read_all() blocks all threads of the process meanwhile.
+            found = QueryBuilder().register("log", self._handle).execute(sql.format(*texts))
+            rows: dict[str, list[Any]] = pa.RecordBatchReader.from_stream(found).read_all().to_pydict()
+            return rows
+
     def _look(self, limit: int) -> Sequence[Mapping[str, Any]]:
         """The last commits, newest first; of the table that is there now."""
         with self._explained():

@@ -1,0 +1,140 @@
+"""Files that tasks write: what is in them, and that what Delta is told of them bounds it."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tubeclient_ingest.data_files import DataFile, DataFiles, Place
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def written(folder: Path, *tables: pa.Table, partition_by: Sequence[str] = (), indexed: int = 32) -> list[DataFile]:
+    files = DataFiles(Place(str(folder), tables[0].schema, tuple(partition_by), indexed))
+    for number, one in enumerate(tables):
+        files.add(one)
+        if number % 2:
+            files.flush()  # a row group of its own
+    return files.close()
+
+
+def stats_of(folder: Path, *tables: pa.Table, **how: Any) -> dict[str, Any]:
+    [one] = written(folder, *tables, **how)
+    found: dict[str, Any] = json.loads(one.stats)
+    return found
+
+
+def bounds(folder: Path, values: list[Any], kind: pa.DataType) -> tuple[Any, Any]:
+    found = stats_of(folder, pa.table({"v": pa.array(values, kind)}))
+    return found["minValues"].get("v"), found["maxValues"].get("v")
+
+
+def test_a_file_has_the_rows_and_says_what_they_are(tmp_path: Path) -> None:
+    table = pa.table({"id": [3, None, 1], "in": [{"name": "b", "n": 1.5}, None, {"name": "a", "n": None}]})
+    [one] = written(tmp_path, table)
+    assert pq.read_table(tmp_path / one.path).equals(table)
+    assert one.size == (tmp_path / one.path).stat().st_size
+    assert json.loads(one.stats) == {
+        "numRecords": 3,
+        "minValues": {"id": 1, "in": {"name": "a", "n": 1.5}},
+        "maxValues": {"id": 3, "in": {"name": "b", "n": 1.5}},
+        "nullCount": {"id": 1, "in": {"name": 1, "n": 2}},
+    }
+
+
+@pytest.mark.parametrize(
+    ("values", "kind", "low", "high"),
+    [
+        ([1.5, math.nan], pa.float64(), None, None),  # Spark takes NaN for the greatest
+        ([math.nan, None], pa.float32(), None, None),
+        ([-math.inf, 1.0], pa.float64(), None, None),  # JSON has no infinity
+        ([-0.0, 0.0], pa.float64(), 0.0, 0.0),
+        (["a" * 31 + "b", "z"], pa.string(), "a" * 31 + "b", "z"),
+        (["a" * 40, "b" * 40], pa.string(), "a" * 32, "b" * 32 + "\U0010ffff"),
+        (["a", "b" * 32 + "\U0010ffff\U0010ffff"], pa.string(), None, None),
+        (["", None], pa.string(), "", ""),
+        ([None, None], pa.string(), None, None),
+        ([b"a"], pa.binary(), None, None),
+        ([True, False], pa.bool_(), None, None),
+        ([1_999, 2_001], pa.timestamp("us", "UTC"), "1970-01-01T00:00:00.001Z", "1970-01-01T00:00:00.003Z"),
+        ([-1], pa.timestamp("us", "UTC"), "1969-12-31T23:59:59.999Z", "1970-01-01T00:00:00.000Z"),
+        ([-1], pa.timestamp("us"), "1969-12-31T23:59:59.999", "1970-01-01T00:00:00.000"),
+        ([0, 1 << 60], pa.timestamp("us", "UTC"), None, None),  # no such year
+        ([date(1, 1, 1), date(9999, 12, 31)], pa.date32(), "0001-01-01", "9999-12-31"),
+        ([-1_000_000], pa.date32(), None, None),
+        ([Decimal("1.10"), Decimal("2.50")], pa.decimal128(10, 2), 1.1, 2.5),
+        ([Decimal("12345678901234567890.12")], pa.decimal128(30, 2), None, None),  # no double has these digits
+    ],
+)
+def test_bounds(tmp_path: Path, values: list[Any], kind: pa.DataType, low: Any, high: Any) -> None:
+    assert bounds(tmp_path, values, kind) == (low, high)
+
+
+@given(st.lists(st.text(max_size=70), min_size=1, max_size=5), st.lists(st.integers(-(1 << 55), 1 << 55), min_size=1))
+def test_bounds_bound(tmp_path_factory: pytest.TempPathFactory, texts: list[str], moments: list[int]) -> None:
+    folder = tmp_path_factory.mktemp("bounds")
+    low, high = bounds(folder, texts, pa.string())
+    if low is not None:
+        assert all(low.encode() <= one.encode() <= high.encode() for one in texts)
+    low, high = bounds(folder, moments, pa.timestamp("us", "UTC"))
+    years = [EPOCH.timestamp() + one / 1e6 for one in moments]
+    if low is not None:
+        assert all(datetime.fromisoformat(low) <= EPOCH + timedelta(microseconds=one) for one in moments)
+        assert all(EPOCH + timedelta(microseconds=one) <= datetime.fromisoformat(high) for one in moments)
+    else:
+        assert min(years) < datetime(2, 1, 1, tzinfo=UTC).timestamp() or max(years) > 253_402_300_799
+
+
+def test_a_nan_in_any_row_group_leaves_no_bound(tmp_path: Path) -> None:
+    parts = [pa.table({"v": pa.array(one, pa.float64())}) for one in ([1.0], [math.nan], [2.0], [3.0])]
+    assert stats_of(tmp_path, *parts)["maxValues"] == {}
+
+
+def test_lists_and_maps_have_no_numbers_of_rows(tmp_path: Path) -> None:
+    kind = pa.struct([("list", pa.list_(pa.int64())), ("map", pa.map_(pa.string(), pa.int64())), ("n", pa.int64())])
+    found = stats_of(tmp_path, pa.table({"s": pa.array([{"list": [1, 2], "map": [("a", 1)], "n": 7}], kind)}))
+    assert found["nullCount"] == {"s": {"n": 0}}
+    assert found["maxValues"] == {"s": {"n": 7}}
+
+
+def test_only_the_first_columns_are_indexed(tmp_path: Path) -> None:
+    table = pa.table({f"c{n}": [n] for n in range(5)})
+    assert list(stats_of(tmp_path, table, indexed=2)["minValues"]) == ["c0", "c1"]
+    assert len(stats_of(tmp_path, table, indexed=-1)["minValues"]) == 5
+
+
+def test_each_partition_has_its_files(tmp_path: Path) -> None:
+    days = pa.array([date(2026, 1, 2), None, date(2026, 1, 2), date(2026, 1, 3)])
+    table = pa.table({"v": [1, 2, 3, 4], "day": days, "ok": [True, True, None, True], "n": [1, 1, 1, None]})
+    found = written(tmp_path, table, table, partition_by=("day", "ok", "n"))
+    rows = {tuple(one.partition_values.values()): pq.read_table(tmp_path / one.path).to_pydict() for one in found}
+    assert rows == {
+        ("2026-01-02", "true", "1"): {"v": [1, 1]},
+        (None, "true", "1"): {"v": [2, 2]},
+        ("2026-01-02", None, "1"): {"v": [3, 3]},
+        ("2026-01-03", "true", None): {"v": [4, 4]},
+    }
+
+
+def test_a_large_file_is_followed_by_another(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tubeclient_ingest.data_files._FULL_BYTES", 1)
+    tables = [pa.table({"v": [number]}) for number in range(4)]
+    found = written(tmp_path, *tables)
+    assert [pq.read_table(tmp_path / one.path).column("v").to_pylist() for one in found] == [[0, 1], [2, 3]]
+
+
+def test_a_folder_that_is_not_there_is_told(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match=r"the folder of the table, .*/gone, is not there for the task"):
+        written(tmp_path / "gone", pa.table({"v": [1]}))
