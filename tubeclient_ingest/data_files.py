@@ -190,7 +190,7 @@ def _values(rows: pa.Table, path: tuple[str, ...]) -> pa.ChunkedArray:
 
 
 def _has_nan(rows: pa.Table, path: tuple[str, ...]) -> bool:
-    return bool(pc.any(pc.is_nan(_values(rows, path))).as_py())
+    return pc.any(pc.is_nan(_values(rows, path))).as_py() is True
 
 
 def _repeats(rows: pa.Table, path: tuple[str, ...]) -> bool:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote, urlsplit
 
 from offsets_store.errors import scrub
+from spark_source.options.table_uris import limited
 from tubeclient_ingest.beginning import PutBack
 from tubeclient_ingest.data_files import DataFile, Place
 from tubeclient_ingest.file_statistics import INDEXED_COLUMNS
@@ -71,15 +72,16 @@ _NOT_IN_PATHS: Final = "[]^|%"
 
 def why_not(detail: TableDetail, features: Collection[str]) -> str | None:
     """Why files may not be appended to a table without Spark; None if they may. `features` are the protocol's."""
-    for name in detail.properties:
+    for name in sorted(detail.properties):
         feature = name.removeprefix("delta.feature.")
         if name.startswith("delta.") and name not in _KNOWN and feature not in _FEATURES:
             return f"it has the property {name}"
-    if others := sorted(set(features).difference(_FEATURES)):
-        return f"it has the feature {others[0]}"
     for one in detail.columns:
         if rule := next((key for key in one.metadata if key.startswith(_IN_METADATA)), None):
             return f"its column {one.name} has {rule}"
+    if others := sorted(set(features).difference(_FEATURES)):
+        return f"it has the feature {others[0]}"
+    for one in detail.columns:
         if one.name in detail.partition_by and one.dataType.typeName() not in _PARTITIONS:
             return f"it is partitioned by {one.name}, which is {one.dataType.simpleString()}"
     return None
@@ -91,7 +93,7 @@ class LogTable:
     def __init__(self, table: SparkTable, detail: TableDetail, storage_options: Mapping[str, str]) -> None:
         self._table, self._detail = table, detail
         self.sql, self.where = table.sql, table.where
-        self._options = dict(storage_options)
+        self._options = limited(detail.location, storage_options)
         self.uri = _folder(detail.location) or detail.location
         self._handle: DeltaTable | None = None
         self._newest: Mapping[str, Any] | None = None
@@ -209,7 +211,10 @@ class LogTable:
         """The last commits, newest first; of the table that is there now."""
         with self._explained():
             if self._handle is not None:
-                self._handle.update_incremental()
+                try:
+                    self._handle.update_incremental()
+                except Exception:  # its versions are gone: another table, or none, is there
+                    self._handle = None
             found = self._entries(limit)
             if self._newest is not None and self._newest not in found:
                 # Another table, or many commits since.

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import uuid
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -20,6 +21,7 @@ from spark_source.typed.record_format import BAD_REASON, RECORD, UNREAD, RecordF
 from tubeclient.keys import INDEX_ENTRY_BYTES, PartitionKey
 from tubeclient_ingest.bad_records import BadRecords
 from tubeclient_ingest.history import BAD
+from tubeclient_ingest.log_table import LogTable
 from tubeclient_ingest.record import SinkRecord
 from tubeclient_ingest.settings import IngestSettings
 from tubeclient_ingest.target import SparkTable
@@ -28,7 +30,7 @@ from tubeclient_ingest.writing import Writer
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["KEY", "Divisible", "Killed", "Lake", "Run", "cut_history", "killed_at", "wrong"]
+__all__ = ["KEY", "Divisible", "Killed", "Lake", "Run", "cut_history", "each_commit", "killed_at", "wrong"]
 
 KEY = PartitionKey(1, "clicks", 0)
 _SCHEMA = spark_schema(RowOptions())
@@ -71,6 +73,23 @@ class Divisible(RecordFormat):
         reason = F.when(bad, F.concat(F.lit("divisible: "), number.cast("string")))
         record = F.when(~bad, F.struct("*"))
         return rows.select("*", record.alias(RECORD), reason.alias(BAD_REASON), F.lit(self.unread).alias(UNREAD))
+
+
+@contextmanager
+def each_commit(around: Callable[[Any, SinkRecord | None, Callable[[], None]], object]) -> Iterator[None]:
+    """Within it `around` gets each commit of the job, whoever makes it: the table, the record, and what commits."""
+    append, commit = SparkTable.append, LogTable.commit
+
+    def by_spark(table: SparkTable, rows: Any, record: SinkRecord | None = None, **named: Any) -> None:
+        around(table, record, lambda: append(table, rows, record, **named))
+
+    def by_tasks(table: LogTable, files: Any, record: SinkRecord | None = None) -> None:
+        around(table, record, lambda: commit(table, files, record))
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(SparkTable, "append", by_spark)
+        patched.setattr(LogTable, "commit", by_tasks)
+        yield
 
 
 def cut_history(target: Path, *, to_others: bool = True) -> None:
@@ -116,6 +135,7 @@ class Lake:
             "topics": ("clicks",),
             "target": str(self.target),
             "bad_records": str(self.bad_records),
+            "writer": "spark",
             **settings,
         }
         return IngestSettings(**given)

@@ -6,6 +6,7 @@ import json
 import shutil
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from offsets_store import GroupKey, OffsetsTable, PartitionProgress
 from spark_source.offsets.offsets import Offsets
 from spark_source.session_confs import session_confs
 from tests.tubeclient_ingest.bench import KEYS, Bench, Seen
+from tests.tubeclient_ingest.lake import each_commit
 from tests.waiting import wait_for
 from tubeclient.conditions import said
 from tubeclient.errors import ConfigurationError
@@ -29,7 +31,6 @@ from tubeclient_ingest.one_table import OneTable
 from tubeclient_ingest.record import SinkRecord
 from tubeclient_ingest.run import Engine, Event, Reading, Round, Run
 from tubeclient_ingest.sink import Sink
-from tubeclient_ingest.target import SparkTable
 
 pytestmark = pytest.mark.spark
 
@@ -97,20 +98,17 @@ def test_a_first_round_that_was_killed_begins_at_the_same_place(bench: Bench, mo
 
 
 @pytest.mark.parametrize("after", [False, True])
-def test_a_round_whose_run_died_is_read_again(bench: Bench, monkeypatch: pytest.MonkeyPatch, after: bool) -> None:
-    append = SparkTable.append
-
-    def fail(table: SparkTable, rows: Any, record: SinkRecord, **named: Any) -> None:
+def test_a_round_whose_run_died_is_read_again(bench: Bench, after: bool) -> None:
+    def fail(_: Any, record: SinkRecord | None, commit: Callable[[], None]) -> None:
+        assert record is not None
         if record.sequence == 1 or after:
-            append(table, rows, record, **named)
+            commit()
         if record.sequence > 1:
             raise KeyboardInterrupt
 
     bench.send(20)
-    with monkeypatch.context() as patched:
-        patched.setattr(SparkTable, "append", fail)
-        with pytest.raises(KeyboardInterrupt):
-            bench.run()
+    with each_commit(fail), pytest.raises(KeyboardInterrupt):
+        bench.run()
     bench.send(20)
     assert bench.rows() == (20 if after else 40)
     assert bench.repeated_or_missing() == {}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from threading import Barrier
@@ -14,6 +15,7 @@ from deltalake import DeltaTable
 
 from embedded_tubemq import EmbeddedTubeMQ, TopicConfig
 from tests.tubeclient_ingest.bench import KEYS, Bench
+from tests.tubeclient_ingest.lake import each_commit
 from tubeclient.errors import ConfigurationError
 from tubeclient_ingest.beginning import OtherCluster, UnknownRows
 from tubeclient_ingest.job import IngestFailed
@@ -23,11 +25,9 @@ pytestmark = pytest.mark.spark
 
 
 @pytest.mark.parametrize("when", ["between two rounds", "in mid-round"])
-def test_a_target_that_is_made_anew_while_the_job_runs_is_noticed(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch, when: str
-) -> None:
+def test_a_target_that_is_made_anew_while_the_job_runs_is_noticed(bench: Bench, when: str) -> None:
     """At the same version: only its id is another one."""
-    target, write = bench.settings.target, SparkTable.append
+    target = bench.settings.target
     numbers: list[int] = []
 
     def make_anew() -> None:
@@ -37,19 +37,17 @@ def test_a_target_that_is_made_anew_while_the_job_runs_is_noticed(
         empty.save(target)
         empty.mode("append").save(target)
 
-    def append(table: SparkTable, rows: Any, *given: Any, **named: Any) -> None:
+    def around(_: Any, __: object, commit: Callable[[], None]) -> None:
         numbers.append(len(numbers))
         if numbers == [0, 1, 2] and when == "in mid-round":
             make_anew()
-        write(table, rows, *given, **named)
+        commit()
         if numbers == [0, 1] and when == "between two rounds":
             make_anew()
 
     bench.send(40)
-    monkeypatch.setattr(SparkTable, "append", append)
-    with pytest.raises(ConfigurationError) as caught:
+    with each_commit(around), pytest.raises(ConfigurationError) as caught:
         bench.run(max_offsets_per_trigger=10)
-    monkeypatch.undo()
     assert caught.value.condition == "TARGET_ROWS_UNKNOWN"
     if when == "in mid-round":
         text = r"version \d of \S+ \(WRITE\) was meant for the table that was here before"

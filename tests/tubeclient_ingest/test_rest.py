@@ -4,7 +4,7 @@ doubled."""
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,13 +15,13 @@ from deltalake import DeltaTable
 from embedded_tubemq import EmbeddedTubeMQ, TopicConfig
 from embedded_tubemq.storage.store import NewMessage
 from tests.tubeclient.inlong_manager import managing, stream
+from tests.tubeclient_ingest.lake import each_commit
 from tests.tubeclient_ingest.test_managed_streams import ID, OF_SHOP, of
 from tests.tubeclient_ingest.test_streams import Shop
 from tubeclient.errors import TubeError
 from tubeclient.inlong import RecordGroup, encode_pack
 from tubeclient_ingest import definitions
 from tubeclient_ingest.stream import StreamsLeftBehind
-from tubeclient_ingest.target import SparkTable
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -188,17 +188,14 @@ def test_a_removed_table_of_one_round_whose_refill_is_killed(shop: Shop) -> None
     class Killed(BaseException):
         pass
 
-    append = SparkTable.append
-
-    def fail(table: SparkTable, *given: Any, **named: Any) -> None:
-        append(table, *given, **named)
+    def fail(table: Any, _: object, commit: Callable[[], None]) -> None:
+        commit()
         if table.where.endswith("views`"):
             raise Killed
 
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr("tubeclient_ingest.stream_tables._AT_ONCE", 1)
-        patched.setattr(SparkTable, "append", fail)
-        with pytest.raises(Killed):
+        with each_commit(fail), pytest.raises(Killed):
             shop.run(max_offsets_per_trigger=2)
     shop.run(max_offsets_per_trigger=2)
     assert shop.numbers("views") == [*range(20)]
@@ -218,26 +215,26 @@ def test_a_topic_is_left_out_for_a_start_and_comes_back(shop: Shop) -> None:
 
 @pytest.mark.parametrize("is_new", [False, True])
 def test_a_run_that_stood_still_and_does_not_know_that_a_stream_is_defined_by_now(
-    shop: Shop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_new: bool
+    shop: Shop, tmp_path: Path, is_new: bool
 ) -> None:
     typed = defined(tmp_path, "orders")
     shop.send("orders", *["views"] * (not is_new))
     shop.run(**typed)
     shop.send("views")
-    append, of_rest = SparkTable.append, [0]
+    of_rest = [0]
 
-    def stands_still(table: SparkTable, *given: Any, **named: Any) -> None:
+    def stands_still(table: Any, _: object, commit: Callable[[], None]) -> None:
         of_rest[0] += table.where.endswith("_rest`")
         if table.where.endswith("_rest`") and of_rest[0] == 2:  # the first says that the run begins
             shop.tube.restart_master()  # which knows nothing of the group's consumers, as after their lease
             defined(tmp_path, "views")
             shop.run(**typed)
-        append(table, *given, **named)
+        commit()
 
-    monkeypatch.setattr(SparkTable, "append", stands_still)
-    with suppress(TubeError):
+    with each_commit(stands_still):
+        with suppress(TubeError):
+            shop.run(**typed)
         shop.run(**typed)
-    shop.run(**typed)
     assert of_rest[0] > 2
     assert everywhere(shop, "views") == [*range(shop.sent["views"])]
 

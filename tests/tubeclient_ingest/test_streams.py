@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,6 +14,7 @@ from deltalake import DeltaTable
 
 from embedded_tubemq import EmbeddedTubeMQ, TopicConfig
 from embedded_tubemq.storage.store import NewMessage
+from tests.tubeclient_ingest.lake import each_commit
 from tubeclient.errors import ConfigurationError
 from tubeclient.inlong import RecordGroup, encode_pack
 from tubeclient_ingest.group_settings import StreamId, takes
@@ -21,7 +22,6 @@ from tubeclient_ingest.job import Ingest
 from tubeclient_ingest.run import Event, IngestSummary
 from tubeclient_ingest.settings import IngestSettings
 from tubeclient_ingest.stream import LeftBehind, StreamsLeftBehind, ToRest
-from tubeclient_ingest.target import SparkTable
 from tubeclient_ingest.writing import Retried
 
 if TYPE_CHECKING:
@@ -124,22 +124,21 @@ def test_a_round_that_died_between_two_tables_is_written_for_the_others(shop: Sh
     shop.send(*STREAMS)
     shop.run()
     shop.send(*STREAMS)
-    append, left = SparkTable.append, [number]
+    left = [number]
 
     class Killed(BaseException):
         pass
 
-    def fail(table: SparkTable, *given: Any, **named: Any) -> None:
+    def fail(_: Any, __: object, commit: Callable[[], None]) -> None:
         left[0] -= 1
         if left[0] > 0 or after:
-            append(table, *given, **named)
+            commit()
         if left[0] <= 0:
             raise Killed
 
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr("tubeclient_ingest.stream_tables._AT_ONCE", 1)
-        patched.setattr(SparkTable, "append", fail)
-        with pytest.raises(Killed):
+        with each_commit(fail), pytest.raises(Killed):
             shop.run()
     shop.send("orders", "views")
     shop.run(max_offsets_per_trigger=2)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -10,11 +11,11 @@ from deltalake import DeltaTable
 
 from embedded_tubemq.storage.store import NewMessage
 from tests.tubeclient_ingest.bench import KEYS, Bench
+from tests.tubeclient_ingest.lake import each_commit
 from tubeclient.errors import ConfigurationError
 from tubeclient.wire.payload import encode_attributes, encode_payload
 from tubeclient_ingest.job import IngestFailed
 from tubeclient_ingest.record import SinkRecord
-from tubeclient_ingest.target import SparkTable
 
 pytestmark = pytest.mark.spark
 
@@ -31,18 +32,16 @@ def send(bench: Bench, count: int, minute: str, *, stores: int = 2) -> None:
 
 def killed(bench: Bench, after: int, **settings: Any) -> None:
     """A run that dies before its round of this number; messages come in before each."""
-    append = SparkTable.append
 
-    def die(table: SparkTable, rows: Any, record: SinkRecord, **named: Any) -> None:
+    def die(_: Any, record: SinkRecord | None, commit: Callable[[], None]) -> None:
+        assert record is not None
         send(bench, 10, "202401020310")
         if record.sequence > after + 1:  # the first commit has the beginning
             raise KeyboardInterrupt
-        append(table, rows, record, **named)
+        commit()
 
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(SparkTable, "append", die)
-        with pytest.raises(KeyboardInterrupt):
-            bench.run(**settings)
+    with each_commit(die), pytest.raises(KeyboardInterrupt):
+        bench.run(**settings)
 
 
 @pytest.mark.parametrize("by_time", [True, False])

@@ -1,0 +1,230 @@
+"""Tables whose files tasks write: which tables those are, and what a commit is refused for."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable
+
+from spark_source.offsets.offsets import Offsets
+from tests.offsets_store.s3_server import BUCKET, s3_server
+from tubeclient_ingest.beginning import PutBack
+from tubeclient_ingest.data_files import DataFile, DataFiles
+from tubeclient_ingest.log_table import LogTable
+from tubeclient_ingest.record import SinkRecord
+from tubeclient_ingest.spark_errors import LogError
+from tubeclient_ingest.target import SparkTable, TableDetail
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+SCHEMA = pa.schema([("id", pa.int64())])
+
+
+def record(number: int, group: str = "g") -> SinkRecord:
+    return SinkRecord(group, f"run{number}", Offsets({}), number)
+
+
+class _Table(SparkTable):
+    """Without Spark: of one column, as it was made."""
+
+    def __init__(self, uri: str, options: dict[str, str] | None = None) -> None:
+        self.sql = self.where = uri
+        self.asked = 0
+        self._uri, self._options = uri, options
+
+    def detail(self) -> TableDetail | None:
+        from pyspark.sql.types import LongType, StructField, StructType
+
+        self.asked += 1
+        found = DeltaTable(self._uri, storage_options=self._options).metadata()
+        return TableDetail(str(found.id), self._uri, StructType([StructField("id", LongType())]), found.configuration)
+
+
+def made(uri: str, options: dict[str, str] | None = None, **how: Any) -> LogTable:
+    DeltaTable.create(uri, SCHEMA, storage_options=options, **how)
+    return opened(uri, options)
+
+
+def opened(uri: str, options: dict[str, str] | None = None) -> LogTable:
+    table = _Table(uri, options)
+    detail = table.detail()
+    assert detail is not None
+    found = LogTable.of(table, detail, options or {})
+    assert isinstance(found, LogTable), found
+    return found
+
+
+def files_of(table: LogTable, *ids: int) -> list[DataFile]:
+    files = DataFiles(table.place(SCHEMA))
+    files.add(pa.table({"id": ids}, schema=SCHEMA))
+    return files.close()
+
+
+def ids(uri: str, options: dict[str, str] | None = None) -> list[int]:
+    found: list[int] = DeltaTable(uri, storage_options=options).to_pyarrow_table().column("id").to_pylist()
+    return sorted(found)
+
+
+@pytest.fixture
+def uri(tmp_path: Path) -> str:
+    return str(tmp_path / "table")
+
+
+def test_a_commit_has_the_files_the_record_and_the_transaction(uri: str) -> None:
+    table = made(uri)
+    assert [one.version for one in table.history(5)] == [0]
+    table.commit(files_of(table, 1, 2), record(7))
+    assert ids(uri) == [1, 2]
+    newest, first = table.history(5)
+    assert (newest.version, newest.operation, newest.record, first.record) == (1, "WRITE", record(7), None)
+    detail = table.detail()
+    assert detail is not None
+    assert table.transactions(record(1).transaction_id, detail).last == 7
+    assert table.query("SELECT \"id\" FROM log WHERE \"id\" > {} OR '{}' = ''", 1, "it's") == {"id": [2]}
+
+
+def test_of_two_that_looked_at_one_version_one_is_let_through(uri: str) -> None:
+    first = made(uri)
+    second = opened(uri)
+    for one in (first, second):
+        one.history(1)
+    first.commit(files_of(first, 1), record(1))
+    with pytest.raises(LogError, match=r"delta-rs cannot use .*Concurrent transaction") as caught:
+        second.commit(files_of(second, 2), record(1))
+    assert caught.value.is_conflict
+    with pytest.raises(LogError):  # also a higher number: it has not seen the other
+        second.commit(files_of(second, 2), record(2))
+    assert ids(uri) == [1]
+    second.history(1)
+    second.commit(files_of(second, 2), record(2))
+    assert ids(uri) == [1, 2]
+
+
+def test_another_groups_commit_is_no_matter(uri: str) -> None:
+    first = made(uri)
+    second = opened(uri)
+    for one in (first, second):
+        one.history(1)
+    first.commit(files_of(first, 1), record(1))
+    second.commit(files_of(second, 2), record(1, "h"))
+    assert ids(uri) == [1, 2]
+
+
+def test_a_table_that_changed_since_the_choice_is_looked_at_anew(uri: str) -> None:
+    table = made(uri)
+    table.history(1)
+    DeltaTable(uri).alter.set_table_properties({"delta.appendOnly": "true"})
+    with pytest.raises(LogError, match="Metadata changed") as caught:
+        table.commit(files_of(table, 1), record(1))
+    assert caught.value.is_conflict
+    table.history(1)
+    with pytest.raises(PutBack):
+        table.commit(files_of(table, 1), record(1))
+    assert ids(uri) == []
+
+
+@pytest.mark.parametrize("commits", [1, 30])
+def test_a_table_that_another_one_replaced_is_seen(uri: str, commits: int) -> None:
+    table = made(uri)
+    for number in range(3):
+        table.history(1)
+        table.commit(files_of(table, number), record(number + 1))
+    table.history(20)
+    shutil.rmtree(uri)
+    other = made(uri)
+    for number in range(commits):
+        other.history(1)
+        other.commit(files_of(other, 100 + number), record(number + 1, "h"))
+    found = table.history(5)
+    assert found[0].version == commits
+    assert all(one.record is None or one.record.consumer_group == "h" for one in found)
+    with pytest.raises(PutBack):
+        table.commit(files_of(table, 5), record(9))
+    shutil.rmtree(uri)
+    assert (table.history(5), table.detail()) == ([], None)
+
+
+def test_a_history_whose_beginning_is_gone_is_what_is_left(uri: str) -> None:
+    table = made(uri)
+    for number in range(3):
+        table.history(1)
+        table.commit(files_of(table, number), record(number + 1))
+    DeltaTable(uri).create_checkpoint()
+    for version in range(3):
+        (Path(uri) / "_delta_log" / f"{version:020}.json").unlink()
+    for one in (table, opened(uri)):
+        assert [found.version for found in one.history(20)] == [3]
+
+
+def test_a_table_in_a_store() -> None:
+    with s3_server() as server:
+        place = f"s3://{BUCKET}/table"
+        table = made(place, server.options)
+        table.history(1)
+        table.commit(files_of(table, 1, 2), record(1))
+        assert ids(place, server.options) == [1, 2]
+        assert [path for path in server.conditional_puts if path.endswith("1.json")]
+        impatient = {**server.options, "timeout": "1s", "max_retries": "1", "retry_timeout": "2s"}
+        waiting = opened(place, impatient)
+        server.late = lambda method, path: True
+        with pytest.raises(LogError, match="delta-rs cannot use s3://lake/table: ") as caught:
+            waiting.history(1)
+        assert "the-secret-access-key" not in str(caught.value)
+        server.answer_late()
+
+
+@pytest.mark.spark
+def test_which_tables_spark_has_to_write(delta_spark: SparkSession, tmp_path: Path) -> None:
+    """And files appended to the others are read as Spark's own."""
+
+    def chosen(columns: str, more: str = "", then: str = "") -> LogTable | str:
+        place = f"delta.`{tmp_path / str(len(list(tmp_path.iterdir())))}`"
+        delta_spark.sql(f"CREATE TABLE {place} ({columns}) USING DELTA {more}").collect()
+        if then:
+            delta_spark.sql(then.format(place)).collect()
+        table = SparkTable(delta_spark, place.removeprefix("delta.").strip("`"))
+        detail = table.detail()
+        assert detail is not None
+        return LogTable.of(table, detail, {})
+
+    refused = {
+        chosen("id BIGINT", then="ALTER TABLE {} ADD CONSTRAINT few CHECK (id < 10)"),
+        chosen("id BIGINT, n BIGINT GENERATED ALWAYS AS (id + 1)"),
+        chosen("id BIGINT, n BIGINT GENERATED ALWAYS AS IDENTITY"),
+        chosen("id BIGINT, n BIGINT DEFAULT 1", "TBLPROPERTIES ('delta.feature.allowColumnDefaults'='supported')"),
+        chosen("id BIGINT, name VARCHAR(3)"),
+        chosen("id BIGINT, at TIMESTAMP", "PARTITIONED BY (at)"),
+        chosen("id BIGINT", "CLUSTER BY (id)"),
+        *(chosen("id BIGINT", f"TBLPROPERTIES ('{name}'='{value}')") for name, value in _OTHERS.items()),
+    }
+    assert refused == {
+        "it has the property delta.constraints.few",
+        "its column n has delta.generationExpression",
+        "its column n has delta.identity.start",
+        "its column n has CURRENT_DEFAULT",
+        "its column name has __CHAR_VARCHAR_TYPE_STRING",
+        "it is partitioned by at, which is timestamp",
+        "it has the feature clustering",
+        *(f"it has the property {name}" for name in _OTHERS),
+    }
+    properties = "TBLPROPERTIES ('delta.enableDeletionVectors'='true', 'delta.enableChangeDataFeed'='true')"
+    for more in ("", "PARTITIONED BY (day)", properties, "TBLPROPERTIES ('delta.appendOnly'='true')"):
+        table = chosen("id BIGINT, at TIMESTAMP_NTZ, day DATE", more)
+        assert isinstance(table, LogTable), (more, table)
+        table.commit(files_of(table, 1, 2), record(1))
+        assert delta_spark.table(table.sql).count() == 2
+
+
+_OTHERS = {
+    "delta.columnMapping.mode": "name",
+    "delta.enableRowTracking": "true",
+    "delta.enableInCommitTimestamps": "true",
+    "delta.dataSkippingStatsColumns": "id",
+    "delta.enableTypeWidening": "true",
+    "delta.checkpointPolicy": "v2",
+}
