@@ -190,12 +190,12 @@ def _values(rows: pa.Table, path: tuple[str, ...]) -> pa.ChunkedArray:
 
 
 def _has_nan(rows: pa.Table, path: tuple[str, ...]) -> bool:
-    return pc.any(pc.is_nan(_values(rows, path))).as_py() is True
+    return bool(pc.any(pc.is_nan(_values(rows, path))).as_py())
 
 
 def _repeats(rows: pa.Table, path: tuple[str, ...]) -> bool:
     """Whether a dictionary of the values is smaller than they are: made in vain, it doubles the time of writing."""
-    return int(pc.count_distinct(_values(rows, path), mode="all").as_py()) * 2 <= rows.num_rows
+    return bool(pc.count_distinct(_values(rows, path), mode="all").as_py() * 2 <= rows.num_rows)
 
 
 def _by_partition(rows: pa.Table, names: tuple[str, ...]) -> Iterator[tuple[tuple[str | None, ...], pa.Table]]:

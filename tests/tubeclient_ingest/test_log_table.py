@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +16,7 @@ import pytest
 from deltalake import DeltaTable
 
 from spark_source.offsets.offsets import Offsets
-from tests.offsets_store.s3_server import BUCKET, s3_server
+from tests.offsets_store.s3_server import BUCKET
 from tubeclient_ingest.beginning import PutBack
 from tubeclient_ingest.data_files import DataFile, DataFiles
 from tubeclient_ingest.log_table import LogTable
@@ -161,21 +166,41 @@ def test_a_history_whose_beginning_is_gone_is_what_is_left(uri: str) -> None:
         assert [found.version for found in one.history(20)] == [3]
 
 
-def test_a_table_in_a_store() -> None:
-    with s3_server() as server:
-        place = f"s3://{BUCKET}/table"
-        table = made(place, server.options)
-        table.history(1)
-        table.commit(files_of(table, 1, 2), record(1))
-        assert ids(place, server.options) == [1, 2]
-        assert [path for path in server.conditional_puts if path.endswith("1.json")]
-        impatient = {**server.options, "timeout": "1s", "max_retries": "1", "retry_timeout": "2s"}
-        waiting = opened(place, impatient)
-        server.late = lambda method, path: True
-        with pytest.raises(LogError, match="delta-rs cannot use s3://lake/table: ") as caught:
-            waiting.history(1)
-        assert "the-secret-access-key" not in str(caught.value)
-        server.answer_late()
+_SERVE = """
+import json, sys
+from tests.offsets_store.s3_server import s3_server
+with s3_server() as server:
+    print(json.dumps(server.options), flush=True)
+    sys.stdin.read()
+"""
+
+
+@pytest.fixture
+def store() -> Iterator[dict[str, str]]:
+    """The storage options of an S3 server. In a process of its own: delta-rs blocks all threads of this one while it
+    reads a history."""
+    command = [sys.executable, "-c", _SERVE]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as server:
+        assert server.stdout is not None
+        yield json.loads(server.stdout.readline())
+        server.communicate(timeout=30)
+
+
+def test_a_table_in_a_store(store: dict[str, str]) -> None:
+    place = f"s3://{BUCKET}/table"
+    table = made(place, store)
+    other = opened(place, store)
+    table.commit(files_of(table, 1, 2), record(1))
+    assert [one.record for one in table.history(5)] == [record(1), None]
+    assert ids(place, store) == [1, 2]
+    with pytest.raises(LogError, match="Concurrent transaction"):
+        other.commit(files_of(other, 3), record(1))
+    gone = {**store, "AWS_ENDPOINT_URL": "http://127.0.0.1:9", "retry_timeout": "1s"}
+    detail = _Table(place, store).detail()
+    assert detail is not None
+    reason = LogTable.of(_Table(place, store), detail, gone)
+    assert str(reason).startswith(f"delta-rs cannot read it: delta-rs cannot use {place}: ")
+    assert store["AWS_SECRET_ACCESS_KEY"] not in str(reason)
 
 
 @pytest.mark.spark
@@ -200,31 +225,35 @@ def test_which_tables_spark_has_to_write(delta_spark: SparkSession, tmp_path: Pa
         chosen("id BIGINT, name VARCHAR(3)"),
         chosen("id BIGINT, at TIMESTAMP", "PARTITIONED BY (at)"),
         chosen("id BIGINT", "CLUSTER BY (id)"),
-        *(chosen("id BIGINT", f"TBLPROPERTIES ('{name}'='{value}')") for name, value in _OTHERS.items()),
+        *(chosen("id BIGINT", f"TBLPROPERTIES ({given})") for given in _OTHERS),
     }
     assert refused == {
         "it has the property delta.constraints.few",
-        "its column n has delta.generationExpression",
-        "its column n has delta.identity.start",
+        "it has the feature generatedColumns",
+        "it has the feature identityColumns",
         "its column n has CURRENT_DEFAULT",
         "its column name has __CHAR_VARCHAR_TYPE_STRING",
         "it is partitioned by at, which is timestamp",
         "it has the feature clustering",
-        *(f"it has the property {name}" for name in _OTHERS),
+        *(f"it has the property {name}" for name in _OTHERS.values()),
     }
     properties = "TBLPROPERTIES ('delta.enableDeletionVectors'='true', 'delta.enableChangeDataFeed'='true')"
     for more in ("", "PARTITIONED BY (day)", properties, "TBLPROPERTIES ('delta.appendOnly'='true')"):
         table = chosen("id BIGINT, at TIMESTAMP_NTZ, day DATE", more)
         assert isinstance(table, LogTable), (more, table)
-        table.commit(files_of(table, 1, 2), record(1))
-        assert delta_spark.table(table.sql).count() == 2
+        rows = pa.table({"id": [1, 2], "day": [date(2026, 1, 1), None]})
+        files = DataFiles(table.place(rows.schema))
+        files.add(rows)
+        table.commit(files.close(), record(1))
+        assert delta_spark.table(table.sql).where("day IS NULL AND id > 1").count() == 1
 
 
 _OTHERS = {
-    "delta.columnMapping.mode": "name",
-    "delta.enableRowTracking": "true",
-    "delta.enableInCommitTimestamps": "true",
-    "delta.dataSkippingStatsColumns": "id",
-    "delta.enableTypeWidening": "true",
-    "delta.checkpointPolicy": "v2",
+    "'delta.columnMapping.mode'='name'": "delta.columnMapping.maxColumnId",
+    "'delta.enableRowTracking'='true'": "delta.enableRowTracking",
+    "'delta.enableInCommitTimestamps'='true'": "delta.enableInCommitTimestamps",
+    "'delta.dataSkippingStatsColumns'='id'": "delta.dataSkippingStatsColumns",
+    "'delta.enableTypeWidening'='true'": "delta.enableTypeWidening",
+    "'delta.checkpointPolicy'='v2'": "delta.checkpointPolicy",
 }
+"""Properties, and for which of a table's Spark has to write it."""
