@@ -1,0 +1,161 @@
+"""What tasks write is what Spark would have written: equal rows, to all who read them, whoever wrote."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from deltalake import DeltaTable, QueryBuilder
+
+from embedded_tubemq.storage.store import NewMessage
+from tests.tubeclient_ingest.bench import Bench, Seen
+from tubeclient.errors import ConfigurationError
+from tubeclient_ingest.job import IngestFailed
+from tubeclient_ingest.log_table import LogTable
+from tubeclient_ingest.run import Event, SparkWrites
+
+pytestmark = pytest.mark.spark
+
+SCHEMA = """
+    id BIGINT NOT NULL, name STRING, price DECIMAL(20, 3), exact DECIMAL(38, 0), at TIMESTAMP, wall TIMESTAMP_NTZ,
+    day DATE, ok BOOLEAN, ratio DOUBLE, small FLOAT, tiny TINYINT, bytes BINARY, tags ARRAY<STRING>,
+    counts MAP<STRING, BIGINT>, place STRUCT<city: STRING, at: STRUCT<x: DOUBLE, y: DOUBLE>>, list ARRAY<STRUCT<n: INT>>, kind STRING
+"""
+VALUES: list[dict[str, Any]] = [
+    {"name": "x" * 40, "price": 1.25, "ratio": 1.5, "at": "2026-01-02T03:04:05.678901Z", "day": "2026-01-02"},
+    {"name": "", "ratio": "NaN", "small": "NaN", "wall": "1500-01-01T00:00:00.000001", "day": "0001-01-01", "kind": ""},
+    {"name": "\U0010ffff" * 40, "ratio": -0.0, "at": "9999-12-31T23:59:59.999999Z", "day": "9999-12-31", "tiny": -128},
+    {"name": "line\nbreak \u0000 '\"%20é", "exact": 10**38 - 1, "ratio": "Infinity", "at": "1900-01-01T00:00:00Z"},
+    {"tags": ["a", None, ""], "counts": {"k": 1, "": None}, "place": {"city": None, "at": {"x": 0.0, "y": None}}},
+    {"tags": [], "counts": {}, "place": {}, "list": [{"n": 1}, None, {}], "bytes": "AAEC", "ok": True},
+    {"place": None, "name": None, "ok": False, "kind": "a b/c=d%20\u00e9"},
+]
+PREDICATES = (
+    "name > 'x' OR name = ''",
+    f"name >= '{'x' * 40}'",
+    "ratio > 1e300",
+    "isnan(ratio)",
+    "ratio = 0",
+    "at > timestamp'9999-12-31 23:59:59.999Z'",
+    "at <= timestamp'1900-01-01 00:00:00Z'",
+    "wall < timestamp_ntz'1600-01-01 00:00:00'",
+    "day < date'0001-01-02'",
+    "exact > 1",
+    "place.at.x = 0 AND place.at.y IS NULL",
+    "place IS NULL",
+    "name IS NULL",
+    "get(tags, 0) = 'a'",
+)
+
+
+def send(bench: Bench) -> None:
+    bodies = [json.dumps({"id": n, **one}).encode() for n, one in enumerate(VALUES)] + [b'{"id": "no"}', b"", b"{"]
+    bench.tube.load("clicks", [NewMessage(10_000 * (n % 2), body) for n, body in enumerate(bodies)])
+
+
+def run(bench: Bench, writer: str, **more: Any) -> tuple[dict[str, str], list[Event]]:
+    """Where the rows and the bad ones are, and what the run told."""
+    places = {"target": str(bench.folder / f"by {writer}"), "bad_records": str(bench.folder / f"bad by {writer}")}
+    events: list[Event] = []
+    given: dict[str, Any] = {"format": "json", "schema": SCHEMA, "offsets_table": None, "consumer_group": writer}
+    bench.job(**{**given, **places, "writer": writer, **more}).run(events.append)
+    return places, events
+
+
+@pytest.mark.parametrize("partition_by", [(), ("day", "ok"), ("tiny", "kind")])
+def test_rows_are_equal_whoever_wrote_them(bench: Bench, partition_by: tuple[str, ...]) -> None:
+    send(bench)
+    (mine, told), (sparks, sparks_told) = (run(bench, one, partition_by=partition_by) for one in ("tasks", "spark"))
+    assert [one for one in told if isinstance(one, SparkWrites)] == []
+    assert [one.reason for one in sparks_told if isinstance(one, SparkWrites)] == ["writer is spark"]
+    spark = bench.spark
+    for name in ("target", "bad_records"):
+        first, second = (spark.read.format("delta").load(one[name]) for one in (mine, sparks))
+        own = ["id", "time", "target", "targetId", "runId", "consumerGroup", "reason"] if name == "bad_records" else []
+        assert first.schema == second.schema
+        columns = [f"to_json(struct({one})) AS {one}" for one in first.columns if one not in own]
+        rows = [sorted(map(str, frame.selectExpr(*columns).collect())) for frame in (first, second)]
+        assert rows[0] == rows[1]
+        assert len(rows[0]) > 2
+    first, second = (spark.read.format("delta").load(one["target"]) for one in (mine, sparks))
+    for predicate in PREDICATES:
+        found = [sorted(row.id for row in frame.where(predicate).select("id").collect()) for frame in (first, second)]
+        assert found[0] == found[1], predicate
+    # delta-rs reads them too, which passes over files by the same bounds.
+    table = QueryBuilder().register("rows", DeltaTable(mine["target"]))
+    assert table.execute('SELECT "id" FROM rows WHERE "ratio" = 0').read_all().num_rows == 1
+
+
+def test_upkeep_of_others_works_on_what_tasks_wrote(bench: Bench) -> None:
+    """OPTIMIZE, a deletion vector, VACUUM, RESTORE, a clone, the change data feed; and the job goes on."""
+    bench.settings = bench.job(writer="tasks").settings
+    properties = {"delta.enableChangeDataFeed": "true", "delta.enableDeletionVectors": "true"}
+    for _ in range(3):
+        bench.send(20)
+        assert bench.rows(table_properties=properties) == 20
+    where = f"delta.`{bench.settings.target}`"
+    optimized = bench.spark.sql(f"OPTIMIZE {where}").collect()[0].metrics
+    assert (optimized.numFilesRemoved, optimized.numFilesAdded) == (6, 1)
+    assert bench.rows(table_properties=properties) == 0
+    feed = bench.spark.sql(
+        f"SELECT _change_type, count(*) FROM table_changes_by_path('{bench.settings.target}', 0) GROUP BY 1"
+    )
+    assert [tuple(row) for row in feed.collect()] == [("insert", 60)]
+    bench.spark.sql(f"VACUUM {where} RETAIN 200 HOURS").collect()
+    clone = bench.folder / "clone"
+    bench.spark.sql(f"CREATE TABLE delta.`{clone}` SHALLOW CLONE {where}").collect()
+    assert bench.spark.read.format("delta").load(str(clone)).count() == 60
+    bench.restore(2)
+    bench.send(10)
+    assert bench.rows(table_properties=properties) == 70 - 20
+    assert bench.repeated_or_missing() == {}
+    bench.spark.sql(f"DELETE FROM {where} WHERE CAST(CAST(value AS STRING) AS INT) = 3").collect()
+    assert bench.spark.read.format("delta").load(bench.settings.target).count() == 69
+
+
+def test_a_rule_that_comes_while_the_job_runs_is_kept(bench: Bench) -> None:
+    """The job chooses anew: from then on Spark writes, and a row that the rule refuses is bad."""
+    events: list[Event] = []
+
+    def see(event: Event) -> None:
+        events.append(event)
+        if len(seen.rounds) == 1 and event is seen.rounds[0]:
+            rule = "CHECK (CAST(CAST(value AS STRING) AS INT) < 30)"
+            bench.spark.sql(f"ALTER TABLE delta.`{bench.settings.target}` ADD CONSTRAINT few {rule}").collect()
+
+    def both(event: Event) -> None:
+        seen(event)
+        see(event)
+
+    seen = Seen(bench)
+    bench.send(40)
+    bad = str(bench.folder / "bad")
+    bench.job(bad_records=bad, max_offsets_per_trigger=20).run(both)
+    assert [one.reason for one in events if isinstance(one, SparkWrites)] == ["the target's constraint few refuses it"]
+    assert bench.repeated_or_missing() == dict.fromkeys(range(30, 40), 0)
+    assert DeltaTable(bad).to_pyarrow_table().num_rows == 10
+
+
+def test_a_job_that_must_have_tasks_write_says_why_they_cannot(bench: Bench) -> None:
+    with pytest.raises(
+        ConfigurationError, match=r"writer is tasks, and tasks cannot write \S+: rows are merged by a key\."
+    ):
+        bench.run(writer="tasks", format="json", schema="id BIGINT NOT NULL, n BIGINT", key=("id",), order_by="n")
+
+
+def test_a_disk_that_tasks_cannot_write_to_is_told_and_nothing_is_written(bench: Bench) -> None:
+    bench.send(20)
+    bench.run()
+    version, place = DeltaTable(bench.settings.target).version(), LogTable.place
+    bench.send(20)
+    with pytest.MonkeyPatch.context() as patched:
+        gone = str(bench.folder / "gone")
+        patched.setattr(LogTable, "place", lambda table, schema: replace(place(table, schema), uri=gone))
+        with pytest.raises(IngestFailed, match=r"a task cannot write the files of a round: .*/gone") as caught:
+            bench.run()
+    assert caught.value.condition == "TARGET_NOT_WRITABLE"
+    assert DeltaTable(bench.settings.target).version() == version
+    assert bench.rows() == 20
+    assert bench.repeated_or_missing() == {}
