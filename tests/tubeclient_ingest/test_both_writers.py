@@ -21,7 +21,8 @@ pytestmark = pytest.mark.spark
 SCHEMA = """
     id BIGINT NOT NULL, name STRING, price DECIMAL(20, 3), exact DECIMAL(38, 0), at TIMESTAMP, wall TIMESTAMP_NTZ,
     day DATE, ok BOOLEAN, ratio DOUBLE, small FLOAT, tiny TINYINT, bytes BINARY, tags ARRAY<STRING>,
-    counts MAP<STRING, BIGINT>, place STRUCT<city: STRING, at: STRUCT<x: DOUBLE, y: DOUBLE>>, list ARRAY<STRUCT<n: INT>>, kind STRING
+    counts MAP<STRING, BIGINT>, place STRUCT<city: STRING, at: STRUCT<x: DOUBLE, y: DOUBLE>>, kind STRING,
+    list ARRAY<STRUCT<n: INT>>
 """
 VALUES: list[dict[str, Any]] = [
     {"name": "x" * 40, "price": 1.25, "ratio": 1.5, "at": "2026-01-02T03:04:05.678901Z", "day": "2026-01-02"},
