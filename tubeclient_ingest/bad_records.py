@@ -9,7 +9,7 @@ in the target up to which number they did: further back nobody needs the history
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Final
 
@@ -43,8 +43,11 @@ _MARK: Final = "retryOf"
 class BadRecords:
     """The table `place`, for one consumer group and one target; many may share it."""
 
-    def __init__(self, spark: SparkSession, place: str, consumer_group: str) -> None:
-        self._spark = spark
+    def __init__(
+        self, spark: SparkSession, place: str, consumer_group: str, due: Callable[[SparkTable], None] = lambda _: None
+    ) -> None:
+        """`due` as LogTable has it."""
+        self._spark, self._due = spark, due
         self._table = SparkTable(spark, place)
         self._consumer_group = consumer_group
         self._log: LogTable | None = None
@@ -63,7 +66,7 @@ class BadRecords:
         detail = self._detail or self._table.detail()
         assert detail is not None
         missing = [one.name for one in _table_schema() if one.name not in detail.columns.names]
-        found = LogTable.of(self._table, detail, storage_options)
+        found = LogTable.of(self._table, detail, storage_options, self._due)
         if isinstance(found, str) or missing:
             return f"of {self._table.where}: {found if isinstance(found, str) else f'it lacks {missing[0]}'}"
         self._log = found

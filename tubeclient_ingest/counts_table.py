@@ -57,7 +57,7 @@ class CountsTable:
     def _choose(self) -> None:
         self._log, detail = None, self._table.detail()
         if self._settings.writer != SPARK and detail is not None:
-            found = LogTable.of(self._table, detail, self._settings.storage_options)
+            found = LogTable.of(self._table, detail, self._settings.storage_options, self._rows.due)
             self._log = None if isinstance(found, str) else found
         self.sink.use(self._log or self._table)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -23,6 +23,7 @@ from tubeclient_ingest.history import Commit
 from tubeclient_ingest.record import SinkRecord
 from tubeclient_ingest.spark_errors import LogError
 from tubeclient_ingest.target import FORGETS, SparkTable, TableDetail, Transactions
+from tubeclient_ingest.upkeep import UPKEEP_COMMITS
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -90,8 +91,15 @@ def why_not(detail: TableDetail, features: Collection[str]) -> str | None:
 class LogTable:
     """A table of which `SparkTable` has the columns and properties. Errors are those of `SparkTable`, and LogError."""
 
-    def __init__(self, table: SparkTable, detail: TableDetail, storage_options: Mapping[str, str]) -> None:
-        self._table, self._detail = table, detail
+    def __init__(
+        self,
+        table: SparkTable,
+        detail: TableDetail,
+        storage_options: Mapping[str, str],
+        due: Callable[[SparkTable], None] = lambda _: None,
+    ) -> None:
+        """`due` is called when the files should be put together."""
+        self._table, self._detail, self._due = table, detail, due
         self.sql, self.where = table.sql, table.where
         self._options = limited(detail.location, storage_options)
         self.uri = _folder(detail.location) or detail.location
@@ -101,7 +109,13 @@ class LogTable:
         self._mark: object = None
 
     @classmethod
-    def of(cls, table: SparkTable, detail: TableDetail, storage_options: Mapping[str, str]) -> LogTable | str:
+    def of(
+        cls,
+        table: SparkTable,
+        detail: TableDetail,
+        storage_options: Mapping[str, str],
+        due: Callable[[SparkTable], None] = lambda _: None,
+    ) -> LogTable | str:
         """The table, or why it cannot be written without Spark."""
         folder = _folder(detail.location)
         if folder is None and not storage_options:
@@ -112,7 +126,7 @@ class LogTable:
             import deltalake  # noqa: F401
         except ImportError:
             return "the package deltalake is missing"
-        found = cls(table, detail, storage_options)
+        found = cls(table, detail, storage_options, due)
         try:
             handle = found._open()
         except LogError as error:
@@ -220,10 +234,19 @@ class LogTable:
                 # Another table, or many commits since.
                 self._handle = None
                 found = self._entries(limit)
+        self._tidy(self._newest, found)
         self._newest = found[0] if found else None
         if not found:
             self._handle = None
         return found
+
+    def _tidy(self, before: Mapping[str, Any] | None, found: Sequence[Mapping[str, Any]]) -> None:
+        """Ask for upkeep, if it is time for that since the last look."""
+        wanted = self._detail.properties.get("delta.autoOptimize.autoCompact", "").lower() != "false"
+        if wanted and before is not None and found:
+            last, now = (int(one["version"]) // UPKEEP_COMMITS for one in (before, found[0]))
+            if now > last:
+                self._due(self._table)
 
     def _entries(self, limit: int) -> list[Mapping[str, Any]]:
         if self._handle is None:

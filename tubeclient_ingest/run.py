@@ -36,6 +36,7 @@ from tubeclient_ingest.stream import LeftBehind, ToRest
 from tubeclient_ingest.stream_rows import StreamRows
 from tubeclient_ingest.stream_tables import Expired, StreamTables
 from tubeclient_ingest.target import SparkTable, writing_confs
+from tubeclient_ingest.upkeep import Upkeep
 from tubeclient_ingest.writing import Writer
 
 if TYPE_CHECKING:
@@ -260,6 +261,7 @@ class Engine:
 
     def __init__(self, spark: SparkSession) -> None:
         self.spark = spark
+        self._upkeep = Upkeep()
 
     @classmethod
     @contextmanager
@@ -267,7 +269,11 @@ class Engine:
         """An engine in which schemas and tables' rules mean what they say, and writes say what the job says of them,
         whatever the settings of `spark`."""
         with own_session(spark, {**PINNED, **writing_confs(), SESSION_ZONE: settings.zone}) as own:
-            yield cls(own)
+            engine = cls(own)
+            try:
+                yield engine
+            finally:
+                engine._upkeep.end()
 
     @staticmethod
     def planner(options: SourceOptions) -> StreamPlanner:
@@ -283,7 +289,7 @@ class Engine:
         masters = options.master_servers
         if settings.inlong_group is None:
             return OneTable(self.writer(settings, options, run_id), settings, masters, run_id)
-        rows = StreamRows(self.spark, settings)
+        rows = StreamRows(self.spark, settings, self._upkeep.due)
         return StreamTables(rows, settings, masters, run_id, lambda one: self.writer(one, options, run_id), tell)
 
     def writer(self, settings: IngestSettings, options: SourceOptions, run_id: str) -> Writer:
@@ -294,6 +300,7 @@ class Engine:
             options,
             run_id,
             SparkTable(self.spark, settings.target),
-            None if place is None else BadRecords(self.spark, place, settings.consumer_group),
+            None if place is None else BadRecords(self.spark, place, settings.consumer_group, self._upkeep.due),
             settings.records.record_format(),
+            self._upkeep.due,
         )

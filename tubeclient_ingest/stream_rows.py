@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
@@ -28,8 +28,11 @@ _COUNTS_COLUMNS: Final = (
 class StreamRows:
     """Of one job."""
 
-    def __init__(self, spark: SparkSession, settings: IngestSettings) -> None:
-        self._spark = spark
+    def __init__(
+        self, spark: SparkSession, settings: IngestSettings, due: Callable[[SparkTable], None] = lambda _: None
+    ) -> None:
+        """`due` as LogTable has it."""
+        self._spark, self.due = spark, due
         self._settings = settings
         self.no_counts = spark.createDataFrame([], _COUNTS_COLUMNS)
         """No rows, with the columns of the counts table."""

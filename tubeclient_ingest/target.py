@@ -115,6 +115,10 @@ class SparkTable:
         pair = f"{text_in_sql(name)} = {text_in_sql(value)}"
         self._spark.sql(f"ALTER TABLE {self.sql} SET TBLPROPERTIES ({pair})").collect()
 
+    def optimize(self) -> None:
+        """Put small files together."""
+        self._spark.sql(f"OPTIMIZE {self.sql}").collect()
+
     def history(self, limit: int) -> list[Commit]:
         """The last commits of the table, newest first, at most `limit`; none if there is no table."""
         from pyspark.errors import PySparkException
@@ -182,6 +186,8 @@ def writing_confs(record: SinkRecord | None = None) -> dict[str, str | None]:
     named = {f"spark.databricks.delta.{name}": value for name, value in zip(names, said, strict=True)}
     # A table may be read as it was before others wrote.
     fixed = {"schema.autoMerge.enabled": "false", "stalenessLimit": "0"}
+    # Of files that OPTIMIZE puts together; by default it rewrites all below 1 GB each time.
+    fixed |= dict.fromkeys(("optimize.minFileSize", "optimize.maxFileSize"), str(128 << 20))
     return named | {f"spark.databricks.delta.{name}": value for name, value in fixed.items()}
 
 

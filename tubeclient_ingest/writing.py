@@ -7,7 +7,7 @@ leaves undone counts for nothing, and the next one reads the same ranges.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from types import MappingProxyType
@@ -90,7 +90,10 @@ class Writer:
         target: SparkTable,
         bad_records: BadRecords | None,
         record_format: RecordFormat,
+        due: Callable[[SparkTable], None] = lambda _: None,
     ) -> None:
+        """`due` as LogTable has it."""
+        self._due = due
         self._spark = spark
         self._settings = settings
         self._options = options
@@ -165,7 +168,7 @@ class Writer:
             if self._settings.evolve and lacking(detail.columns, columns):
                 self._target.append(self._nothing, evolve=True)
                 self._detail = detail = self.sink.detail() or detail
-            found = LogTable.of(self._target, detail, self._settings.storage_options)
+            found = LogTable.of(self._target, detail, self._settings.storage_options, self._due)
             if isinstance(found, str):
                 self.why_spark = found
             elif other := next((one.name for one in columns if not _is_same(one, detail.columns)), None):

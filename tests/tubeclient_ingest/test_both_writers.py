@@ -160,3 +160,17 @@ def test_a_disk_that_tasks_cannot_write_to_is_told_and_nothing_is_written(bench:
     assert DeltaTable(bench.settings.target).version() == version
     assert bench.rows() == 20
     assert bench.repeated_or_missing() == {}
+
+
+def test_small_files_are_put_together_beside_the_rounds(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tubeclient_ingest.log_table.UPKEEP_COMMITS", 5)
+    bad = str(bench.folder / "bad")
+    for _ in range(6):
+        bench.send(20)
+        bench.run(bad_records=bad, max_offsets_per_trigger=10)
+    table = DeltaTable(bench.settings.target)
+    operations = [one["operation"] for one in table.history()]
+    assert operations.count("WRITE") == 13
+    assert 1 <= operations.count("OPTIMIZE") <= 3
+    assert len(table.file_uris()) < 2 * 12 - 8
+    assert bench.repeated_or_missing() == {}
