@@ -84,7 +84,7 @@ class IngestSettings:
     )
     table_properties: Mapping[str, str] = _setting(
         "NAME=VALUE",
-        "A property of a new target, such as delta.autoOptimize.autoCompact=true; may be given several times.",
+        "A property of a new target, such as delta.appendOnly=true; may be given several times.",
         flag="--table-property",
         default_factory=dict,
     )
@@ -184,7 +184,8 @@ class IngestSettings:
         repr=False,  # there may be secrets in it
     )
     storage_options: Mapping[str, str] = field(default_factory=dict, repr=False)
-    """delta-rs's options for the offsets table's storage. Secrets: so they have no flag."""
+    """delta-rs's options for the storage of the offsets table, and of tables whose files tasks write. Secrets: so they
+    have no flag."""
     manager_options: Mapping[str, str] = field(default_factory=dict, repr=False)
     """Further arguments of `InlongManager`: user, key, key_file, key_env, tenant, ca_file. Secrets too."""
 

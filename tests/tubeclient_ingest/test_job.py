@@ -81,10 +81,10 @@ def test_a_first_round_that_was_killed_begins_at_the_same_place(bench: Bench, mo
     bench.send(20)
     append = Sink.append
 
-    def fail(sink: Sink, rows: Any, record: SinkRecord, state: SinkState) -> Any:
+    def fail(sink: Sink, rows: Any, record: SinkRecord, state: SinkState, *write: Any) -> Any:
         if state.record is not None:
             raise OSError("the lake is dry")
-        after = append(sink, rows, record, state)
+        after = append(sink, rows, record, state, *write)
         bench.send(10)
         return after
 
