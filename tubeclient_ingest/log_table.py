@@ -10,6 +10,7 @@ import contextlib
 import json
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote, urlsplit
@@ -28,6 +29,7 @@ from tubeclient_ingest.upkeep import UPKEEP_COMMITS
 if TYPE_CHECKING:
     import pyarrow as pa
     from deltalake import DeltaTable
+    from pyarrow.fs import FileSystem
     from pyspark.sql import DataFrame
 
 __all__ = ["LogTable", "why_not"]
@@ -107,6 +109,14 @@ class LogTable:
         self._newest: Mapping[str, Any] | None = None
         """The newest commit of the last look, as the log has it."""
         self._mark: object = None
+        self._entries: dict[int, Mapping[str, Any]] = {}
+        """Commits by their versions, as far as the last looks read them."""
+
+    @cached_property
+    def _log(self) -> FileSystem:
+        import pyarrow as pa
+
+        return Place(self.uri, pa.schema([]), storage_options=self._options).file_system()
 
     @classmethod
     def of(
@@ -193,6 +203,10 @@ class LogTable:
                 app_transactions=[Transaction(record.transaction_id, record.sequence)],
                 max_commit_retries=_RETRIES,
             )
+        with self._explained():
+            is_same = self._is_same()
+        if not is_same:
+            raise PutBack
         added: list[AddAction | RemoveAction] = [
             AddAction(one.path, one.size, one.partition_values, one.modified_ms, True, one.stats) for one in files
         ]
@@ -229,16 +243,40 @@ class LogTable:
                     self._handle.update_incremental()
                 except Exception:  # its versions are gone: another table, or none, is there
                     self._handle = None
-            found = self._entries(limit)
-            if self._newest is not None and self._newest not in found:
-                # Another table, or many commits since.
-                self._handle = None
-                found = self._entries(limit)
+            if not self._is_same():
+                self._handle, self._entries = None, {}
+            if self._handle is None:
+                self._handle = self._open()
+            found = [] if self._handle is None else list(self._last(self._handle.version(), limit))
         self._tidy(self._newest, found)
         self._newest = found[0] if found else None
         if not found:
             self._handle = None
+        self._entries = {one["version"]: one for one in found[:_KEPT_ENTRIES]}
         return found
+
+    def _is_same(self) -> bool:
+        """Whether the newest commit of the last look is still there: otherwise another table is."""
+        return self._newest is None or self._entry(self._newest["version"]) == self._newest
+
+    def _last(self, version: int, limit: int) -> Iterator[Mapping[str, Any]]:
+        """The commits up to `version`, as far as the log has them."""
+        for number in range(version, max(-1, version - limit), -1):
+            found = self._entries.get(number) or self._entry(number)
+            if found is None:
+                return
+            yield found
+
+    def _entry(self, version: int) -> Mapping[str, Any] | None:
+        """A commit as the log has it; None if it is gone. Read here: delta-rs refuses what Spark writes of a clone, and
+        blocks all threads of the process meanwhile."""
+        try:
+            with self._log.open_input_stream(f"_delta_log/{version:020}.json") as stream:
+                lines = stream.read().splitlines()
+        except FileNotFoundError:
+            return None
+        actions = map(json.loads, lines)
+        return {**next((one["commitInfo"] for one in actions if "commitInfo" in one), {}), "version": version}
 
     def _tidy(self, before: Mapping[str, Any] | None, found: Sequence[Mapping[str, Any]]) -> None:
         """Ask for upkeep, if it is time for that since the last look."""
@@ -247,17 +285,6 @@ class LogTable:
             last, now = (int(one["version"]) // UPKEEP_COMMITS for one in (before, found[0]))
             if now > last:
                 self._due(self._table)
-
-    def _entries(self, limit: int) -> list[Mapping[str, Any]]:
-        if self._handle is None:
-            self._handle = self._open()
-        if self._handle is None:
-            return []
-        found: list[Mapping[str, Any]] = list(self._handle.history(limit))
-        if found and found[0]["version"] != self._handle.version():
-            self._handle = self._open()
-            found = [] if self._handle is None else list(self._handle.history(limit))
-        return found
 
     def _open(self) -> DeltaTable | None:
         from deltalake import DeltaTable
@@ -282,6 +309,7 @@ class LogTable:
             raise LogError(text, is_conflict=isinstance(error, CommitFailedError)) from None
 
 
+_KEPT_ENTRIES: Final = 100
 _RETRIES: Final = 200
 """How often a commit is tried while other writers are faster."""
 

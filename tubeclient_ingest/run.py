@@ -186,7 +186,7 @@ class Run:
         known = of_topics(table.state.ends, settings.topics)
         begin = self.tables.begin(known, chosen, begin_anew, self._expired)
         starting = starting_offsets(known, begin, settings.topics, self._fallback)
-        self._tell(Begins(start_text(known, kept, settings.topics, chosen)))
+        self._tell(Begins(start_text(known, kept.without_topics(begin_anew), settings.topics, chosen)))
         if chosen in (GROUP, TARGET):
             self._chosen, self._fallback = None, "earliest"
         return starting, is_accepted

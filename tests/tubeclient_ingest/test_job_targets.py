@@ -24,8 +24,9 @@ from tubeclient_ingest.target import SparkTable
 pytestmark = pytest.mark.spark
 
 
+@pytest.mark.parametrize("writer", ["spark", "tasks"])
 @pytest.mark.parametrize("when", ["between two rounds", "in mid-round"])
-def test_a_target_that_is_made_anew_while_the_job_runs_is_noticed(bench: Bench, when: str) -> None:
+def test_a_target_that_is_made_anew_while_the_job_runs_is_noticed(bench: Bench, when: str, writer: str) -> None:
     """At the same version: only its id is another one."""
     target = bench.settings.target
     numbers: list[int] = []
@@ -46,8 +47,14 @@ def test_a_target_that_is_made_anew_while_the_job_runs_is_noticed(bench: Bench, 
             make_anew()
 
     bench.send(40)
+    if when == "in mid-round" and writer == "tasks":
+        # Nothing of the round comes into the other table: the run begins there as in a new one.
+        with each_commit(around):
+            bench.job(max_offsets_per_trigger=10, writer=writer).run()
+        assert bench.repeated_or_missing() == {}
+        return
     with each_commit(around), pytest.raises(ConfigurationError) as caught:
-        bench.run(max_offsets_per_trigger=10)
+        bench.run(max_offsets_per_trigger=10, writer=writer)
     assert caught.value.condition == "TARGET_ROWS_UNKNOWN"
     if when == "in mid-round":
         text = r"version \d of \S+ \(WRITE\) was meant for the table that was here before"
