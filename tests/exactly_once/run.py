@@ -103,13 +103,13 @@ def _serving(server: str, folder: Path) -> Iterator[Cluster]:
 
 
 @contextmanager
-def scenery(folder: Path, server: str) -> Iterator[tuple[Cluster, SparkCluster, str]]:
+def scenery(folder: Path, server: str, workers: int = 2) -> Iterator[tuple[Cluster, SparkCluster, str]]:
     """TubeMQ and Spark, and the mark for drivers; after the block everything that was started has ended."""
     mark = uuid.uuid4().hex
     with (
         none_left(f"{mark}-spark", f"{mark}-job"),
         _serving(server, folder / "tube") as tube,
-        SparkCluster(folder / "spark", f"{mark}-spark") as spark,
+        SparkCluster(folder / "spark", f"{mark}-spark", workers) as spark,
     ):
         yield tube, spark, f"{mark}-job"
 
@@ -147,17 +147,19 @@ def run(
     faults: tuple[Fault, ...] = FAULTS,
     latest: bool = False,
     down_seconds: float = 60.0,
+    workers: int = 2,
 ) -> Report:
     """Do what is `first`, and then what the seed draws: each other fault once, in an order of its own, and all again
     and again; no further one once there were `rounds` of them, or `seconds` are over. A broker that stays down does so
     for `down_seconds` at least. With `latest` the job begins at the latest messages, of which there are some.
+    With one of Spark's `workers` no task runs twice at a time, and fewer processes start.
 
     Each fault draws from a source of its own: a seed means the same script, however long things take.
     """
     report = Report(server, seed)
     order = random.Random(seed)
     with (
-        scenery(folder, server) as (tube, spark, mark),
+        scenery(folder, server, workers) as (tube, spark, mark),
         job_of(folder, mark, tube, spark, **({"starting-offsets": "latest"} if latest else {})) as job,
     ):
         report.order = watch = OrderWatch(job)

@@ -57,10 +57,10 @@ def test_each_message_is_in_the_table_once_whatever_is_killed(server: str, lates
 
 
 def test_each_message_is_in_the_table_once_after_two_kills(tmp_path: Path) -> None:
-    """The storm's beginning: the driver in its first round, and an executor."""
+    """The storm's beginning: the driver in its first round, and an executor, here with all tasks."""
     seed = random.SystemRandom().randrange(1 << 32)
     kills = (kill_executor,)
-    report = run("embedded", tmp_path, seed, rounds=0, first=kills, faults=kills, latest=True)
+    report = run("embedded", tmp_path, seed, rounds=0, first=kills, faults=kills, latest=True, workers=1)
     assert report.whole, "\n".join(report.lines())
     assert report.verdict is not None
     assert report.verdict.acknowledged > 0

@@ -102,10 +102,7 @@ def test_ingest_over_connect(client: OtherDriver, feed: Feed, tmp_path: Path, by
     assert client.call("ingest", settings=own) == [1, 2]
     load(feed, ['{"id": 3}'])
     assert client.call("ingest", settings=own) == [1, 0]
-    assert client.call("ingest", settings=own) == [0, 0]
-    as_csv = {**own, "format": "csv"}
-    assert client.call("retry", settings=as_csv) == [1, 1]
-    assert client.call("retry", settings=as_csv) == [0, 1]
+    assert client.call("retry", settings={**own, "format": "csv"}) == [1, 1]
     assert client.call("bad_records", settings=own) == [["2", "retried"], ['{"name": "x"}', "bad"]]
     table = rows if by_name else f"delta.`{rows}`"
     assert client.call("sql", text=f"SELECT id FROM {table} ORDER BY id") == [[1], [2], [3]]

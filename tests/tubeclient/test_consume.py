@@ -9,6 +9,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from tests.tubeclient.consuming import LATE, STORMY, Bench, fail_if_dead
 from tests.tubeclient.simulation import Actor, Weather
 from tubeclient.assignment import assign
@@ -32,7 +33,7 @@ def start(
     return actors
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     seed=st.integers(0, 1 << 32),
     brokers=st.integers(1, 2),
@@ -78,7 +79,7 @@ def test_in_calm_weather_each_message_is_read_once_and_in_order(
         assert [body for k, body in got if k == key] == [body for k, body in bench.sent if k == key]
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     seed=st.integers(0, 1 << 32),
     clients=st.integers(1, 3),

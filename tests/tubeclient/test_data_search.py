@@ -7,6 +7,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from tubeclient.flows.data_look import Seen, first_with_data, has_data_before
 from tubeclient.flows.effects import Flow
 from tubeclient.keys import INDEX_ENTRY_BYTES as ENTRY
@@ -73,7 +74,7 @@ def stores(draw: st.DrawFn) -> Store:
     return Store(index, draw(st.integers(0, len(index))), walk, partitions)
 
 
-@settings(max_examples=400)
+@settings(max_examples=examples(400))
 @given(stores(), st.integers(0, 200))
 def test_the_first_entry_with_a_message_is_found(store: Store, index_begins: int) -> None:
     begins = min(index_begins, len(store.index))
@@ -83,7 +84,7 @@ def test_the_first_entry_with_a_message_is_found(store: Store, index_begins: int
     assert run(first_with_data(store.look, store.partitions, bounds)) == expected * ENTRY
 
 
-@settings(max_examples=400)
+@settings(max_examples=examples(400))
 @given(stores(), st.integers(-1, 200))
 def test_it_is_enough_to_know_that_it_is_not_behind(store: Store, enough: int) -> None:
     bounds = StoreBounds(0, len(store.index) * ENTRY)
@@ -92,7 +93,7 @@ def test_it_is_enough_to_know_that_it_is_not_behind(store: Store, enough: int) -
     assert found <= enough or found == store.first
 
 
-@settings(max_examples=400)
+@settings(max_examples=examples(400))
 @given(stores(), st.integers(0, 200))
 def test_data_before_an_entry_is_never_made_up(store: Store, offset: int) -> None:
     offset = min(offset, len(store.index))

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from embedded_tubemq.common.catalogue import NOBODY, Peer
 from embedded_tubemq.storage.store import NewMessage
+from tests.examples import examples
 from tests.tubeclient import test_read_range
 from tests.tubeclient.simulation import Actor, Weather
 from tests.tubeclient.test_read_range import BROKER, CALM, GROUPS, LATE, STORMY, TOPIC
@@ -82,7 +83,7 @@ def bench(tmp_path: Path) -> Bench:
     return Bench(tmp_path)
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     seed=st.integers(0, 2**32),
     steps=st.lists(st.tuples(st.integers(0, 2), st.sampled_from([0, 0, 0, 1, 5])), min_size=1, max_size=300),

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from tests.tubeclient.consuming import Bench, Client
 from tests.tubeclient.interrupting import interrupted
 from tubeclient.flows.effects import Flow
@@ -26,7 +27,7 @@ CALLS: dict[str, Callable[[Client, Delivery], Flow[Any]]] = {
 }
 
 
-@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(200), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     name=st.sampled_from(sorted(CALLS)),
     after=st.integers(0, 25),

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from tests.tubeclient.stored import records_of
 from tests.tubeclient.test_read_range import Bench, assert_no_gaps, instead
 from tubeclient.errors import CorruptMessage
@@ -30,7 +31,7 @@ def rows(emitted: list[Any]) -> list[tuple[int, bytes, str | None]]:
     return [(one.message_id, one.body, one.bad_reason) for pack in emitted for one in pack]
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     seed=st.integers(0, 2**32),
     partitions=st.integers(1, 4),

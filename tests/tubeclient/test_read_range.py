@@ -18,6 +18,7 @@ from embedded_tubemq.broker.broker import Broker
 from embedded_tubemq.broker.offsets import GroupOffsets
 from embedded_tubemq.common.catalogue import NOBODY, Catalogue, Peer, TopicConfig
 from embedded_tubemq.storage.store import NewMessage, Store, StoreDirectory
+from tests.examples import examples
 from tests.tubeclient.simulation import Simulation, Weather
 from tests.tubeclient.stored import records_of
 from tubeclient.errors import CorruptMessage, DataLoss, DeadlineExceeded, TubeError
@@ -158,7 +159,7 @@ def bench(tmp_path: Path) -> Bench:
     return Bench(tmp_path, partitions=3, seed=1)
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     seed=st.integers(0, 2**32),
     partitions=st.integers(1, 4),
@@ -202,7 +203,7 @@ def test_any_cut_of_a_store_gives_each_message_once_and_in_order(
         assert_no_gaps(actor.emitted, piece)
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(40), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(seed=st.integers(0, 2**32), partitions=st.integers(1, 2), groups=st.sampled_from([GROUPS, GROUPS[:1]]))
 def test_whatever_comes_late_passes_over_nothing(
     tmp_path_factory: pytest.TempPathFactory, seed: int, partitions: int, groups: tuple[str, ...]

@@ -12,7 +12,7 @@ from spark_source.typed.record_format import RecordFormat
 from tests.tubeclient_ingest.lake import Lake, killed_at
 from tubeclient.errors import ConfigurationError
 from tubeclient_ingest.bad_records import BAD_ID, BadRecords
-from tubeclient_ingest.history import RETRIED
+from tubeclient_ingest.history import BAD, RETRIED
 from tubeclient_ingest.job import Ingest
 from tubeclient_ingest.target import SparkTable
 from tubeclient_ingest.target_columns import OtherColumns
@@ -110,8 +110,9 @@ def test_a_retry_that_is_killed_moves_nothing_and_can_be_done_again(
     else:
         assert lake.start().writer.retry(None) == Retried(1 - len(moved), 1)
         moved = [3]
-    assert lake.repeated_or_missing(12 if goes_on == "job" else 6) == {}
-    assert lake.bad(RETRIED) == moved
+    states = lake.states()
+    assert lake.repeated_or_missing(12 if goes_on == "job" else 6, states[BAD]) == {}
+    assert states[RETRIED] == moved
 
 
 def test_a_round_is_written_on_top_of_a_retry_that_came_first(lake: Lake) -> None:

@@ -8,9 +8,11 @@ from typing import TypeVar
 from hypothesis import settings
 from hypothesis import strategies as st
 
+from tests.examples import examples
+
 T = TypeVar("T")
 
-FUZZ = settings(deadline=None, max_examples=300)
+FUZZ = settings(deadline=None, max_examples=examples(300))
 """No deadline per example: a shared machine stalls now and then, and the whole test has its time limit anyway."""
 
 

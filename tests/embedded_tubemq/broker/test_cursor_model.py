@@ -13,6 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from embedded_tubemq.broker.offsets import GroupOffsets
 from embedded_tubemq.common.refusal import Code
 from tests.embedded_tubemq.machines import FakeBroker
+from tests.examples import examples
 
 UNIT = 28
 
@@ -159,4 +160,4 @@ class CursorModel(RuleBasedStateMachine):
 
 
 TestCursorModel = CursorModel.TestCase
-TestCursorModel.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
+TestCursorModel.settings = settings(max_examples=examples(60), stateful_step_count=30, deadline=None)

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from embedded_tubemq import EmbeddedTubeMQ, TopicConfig
 from embedded_tubemq.storage.store import NewMessage, Store
 from tests.embedded_tubemq.machines import START_MS
+from tests.examples import examples
 from tests.tubeclient.stored import records_of
 from tubeclient import ConfigurationError
 
@@ -43,7 +44,7 @@ def whole(files: tuple[bytes, bytes], ends: list[int]) -> int:
     return sum(after[:end] == before[:end] for end in ends)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(index=DAMAGE, data=DAMAGE, state=STATES)
 @example(index=("cut", 0, UNIT), data=KEPT, state=None)
 @example(index=KEPT, data=("cut", 500, 0), state=None)

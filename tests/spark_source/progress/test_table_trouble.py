@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from offsets_store import OffsetsTableError, SupersededRun
 from spark_source.progress.writer import Waits
 from spark_source.stream.planner import StreamPlanner
+from tests.examples import examples
 from tests.spark_source.fake_storage import FAULTS, SHORT, FakeStorage, at, both, broken, lost_race, open_planner
 from tests.spark_source.fakes import FakeCluster, in_rows, planner
 from tests.waiting import wait_for
@@ -162,7 +163,7 @@ def test_the_group_is_given_back_when_the_last_position_is_written(storage: Fake
     assert "leave" in cluster.calls
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(
     faults=st.lists(st.sampled_from(["none", "fails", "conflicts", "answer lost"]), max_size=30),
     batches=st.integers(1, 12),
