@@ -57,14 +57,10 @@ _KNOWN: Final = (
 )
 """Properties of Delta's that ask nothing of who appends files."""
 _FEATURES: Final = (
-    "appendOnly",
-    "changeDataFeed",
-    "deletionVectors",
-    "invariants",
-    "timestampNtz",
-    "vacuumProtocolCheck",
+    *("appendOnly", "changeDataFeed", "deletionVectors", "timestampNtz", "vacuumProtocolCheck"),
+    *("allowColumnDefaults", "checkConstraints", "generatedColumns", "identityColumns", "invariants"),
 )
-"""The protocol's features that ask nothing either, if the columns have no rules."""
+"""The protocol's features that ask nothing either. Those of the second line do where properties or columns use them."""
 _NEWEST_PROTOCOL: Final = 3, 7
 _IN_METADATA: Final = ("delta.", "CURRENT_DEFAULT", "EXISTS_DEFAULT", "__CHAR_VARCHAR")
 """How what a column's metadata says begins, if the column has a rule."""
@@ -73,15 +69,16 @@ _PARTITIONS: Final = ("string", "byte", "short", "integer", "long", "boolean", "
 _NOT_IN_PATHS: Final = "[]^|%"
 
 
-def why_not(detail: TableDetail, features: Collection[str]) -> str | None:
-    """Why files may not be appended to a table without Spark; None if they may. `features` are the protocol's."""
+def why_not(detail: TableDetail, features: Collection[str], metadata: Mapping[str, Mapping[str, object]]) -> str | None:
+    """Why files may not be appended to a table without Spark; None if they may. `features` are the protocol's, and
+    `metadata` those of columns, of which Spark hides some."""
     for name in sorted(detail.properties):
         feature = name.removeprefix("delta.feature.")
         if name.startswith("delta.") and name not in _KNOWN and feature not in _FEATURES:
             return f"it has the property {name}"
-    for one in detail.columns:
-        if rule := next((key for key in one.metadata if key.startswith(_IN_METADATA)), None):
-            return f"its column {one.name} has {rule}"
+    for name, own in metadata.items():
+        if rule := next((key for key in sorted(own) if key.startswith(_IN_METADATA)), None):
+            return f"its column {name} has {rule}"
     if others := sorted(set(features).difference(_FEATURES)):
         return f"it has the feature {others[0]}"
     for one in detail.columns:
@@ -147,9 +144,9 @@ class LogTable:
         versions = protocol.min_reader_version, protocol.min_writer_version
         if versions > _NEWEST_PROTOCOL:
             return f"its protocol is {versions[0]}, {versions[1]}"
-        if (
-            reason := why_not(detail, [*(protocol.reader_features or ()), *(protocol.writer_features or ())])
-        ) is not None:
+        features = [*(protocol.reader_features or ()), *(protocol.writer_features or ())]
+        metadata = {one["name"]: one["metadata"] for one in json.loads(handle.schema().to_json())["fields"]}
+        if (reason := why_not(detail, features, metadata)) is not None:
             return reason
         found._handle, found._mark = handle, _mark_of(handle)
         return found
