@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final, NamedTuple, cast
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from spark_source.offsets.offset_spec import LAST_MS
 from spark_source.options.source_options import SourceOptions
@@ -20,11 +20,12 @@ from spark_source.typed.record_format import ARRIVAL, BAD_REASON, LINEAGE, Recor
 from tubeclient.errors import ConfigurationError
 from tubeclient_ingest.bad_records import BAD_ID, BadRecords
 from tubeclient_ingest.beginning import OvertakenRun
+from tubeclient_ingest.choice import open_files, why_spark
 from tubeclient_ingest.history import LATE, SinkState
 from tubeclient_ingest.log_table import LogTable
 from tubeclient_ingest.record import SinkRecord
 from tubeclient_ingest.round_read import Part, RoundRead
-from tubeclient_ingest.settings import SPARK, TASKS, IngestSettings
+from tubeclient_ingest.settings import TASKS, IngestSettings
 from tubeclient_ingest.sink import Sink
 from tubeclient_ingest.spark_errors import bad_record, is_bad_record, is_conflict, spark_errors
 from tubeclient_ingest.staging import Route
@@ -34,7 +35,7 @@ from tubeclient_ingest.upserts import KEY, WRITTEN, Upserts, check_key
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
-    from pyspark.sql.types import StructField, StructType
+    from pyspark.sql.types import StructType
 
     from spark_source.typed.decoding import Decoding
     from tubeclient_ingest.staging import Routing, Staged
@@ -161,39 +162,21 @@ class Writer:
                 self._target.set_property(KEY, text_of_key)
 
     def _choose(self, detail: TableDetail, columns: StructType) -> None:
-        """Look who writes the rounds, and make ready for it. Tasks do where that is the same to all who read the
-        tables."""
-        self._files, self.why_spark = None, self._why_spark(columns)
+        """Look who writes the rounds, and make ready for it."""
+        how = self._settings
+        self._files, self.why_spark = None, why_spark(how, self.record_format, columns, self._rules)
         if not self.why_spark:
-            if self._settings.evolve and lacking(detail.columns, columns):
+            if how.evolve and lacking(detail.columns, columns):
                 self._target.append(self._nothing, evolve=True)
                 self._detail = detail = self.sink.detail() or detail
-            found = LogTable.of(self._target, detail, self._settings.storage_options, self._due)
-            if isinstance(found, str):
-                self.why_spark = found
-            elif other := next((one.name for one in columns if not _is_same(one, detail.columns)), None):
-                self.why_spark = f"the table has {other} in another form"
-            elif self._bad_records is not None:
-                self.why_spark = self._bad_records.open_log(self._settings.storage_options) or ""
-            if not self.why_spark:
-                self._files = cast(LogTable, found)
-        if self._settings.writer == TASKS and self.why_spark:
+            found = open_files(how, self._target, detail, columns, self._bad_records, self._due)
+            self._files, self.why_spark = (None, found) if isinstance(found, str) else (found, "")
+        if how.writer == TASKS and self.why_spark:
             raise ConfigurationError(
-                f"writer is {TASKS}, and tasks cannot write {self.sink.where}: {self.why_spark}. Leave writer out"
+                f"writer is {TASKS}, and tasks cannot write {self.sink.where}: {self.why_spark}. Leave writer out, or"
+                " mend that"
             )
         self.sink.use(self._files or self._target)
-
-    def _why_spark(self, columns: StructType) -> str:
-        form = self.record_format
-        if self._settings.writer == SPARK:
-            return f"writer is {SPARK}"
-        if self._upserts is not None:
-            return "rows are merged by a key"
-        if form.kind == "avro":
-            return "Spark reads Avro"
-        if variant := next((one.name for one in columns if '"variant"' in one.dataType.json()), None):
-            return f"{variant} is VARIANT"
-        return self._rules.others
 
     def part(self, read: RoundRead, routing: Routing, name: str, found: Staged | None = None) -> DataFrame | Part:
         """What the table of this name gets of a round: rows for Spark, or files."""
@@ -413,12 +396,6 @@ class Writer:
                 raise _HasBadRecords from None
             raise
         return after, Counted(others=others)
-
-
-def _is_same(one: StructField, table: StructType) -> bool:
-    """Whether the table has the column in this form, down to the case of names."""
-    there = next((other for other in table if other.name == one.name), None)
-    return there is not None and there.dataType.simpleString() == one.dataType.simpleString()
 
 
 class _HasBadRecords(Exception):

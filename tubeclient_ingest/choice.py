@@ -1,0 +1,55 @@
+"""Who writes a table's rounds: tasks, where that is the same to all who read the table, or Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from tubeclient_ingest.bad_records import BadRecords
+from tubeclient_ingest.log_table import LogTable
+from tubeclient_ingest.settings import SPARK, IngestSettings
+from tubeclient_ingest.target import SparkTable, TableDetail
+from tubeclient_ingest.target_columns import TargetRules
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructField, StructType
+
+    from spark_source.typed.record_format import RecordFormat
+
+__all__ = ["open_files", "why_spark"]
+
+
+def why_spark(settings: IngestSettings, form: RecordFormat, columns: StructType, rules: TargetRules) -> str:
+    """Why Spark has to write rows with these columns, whatever the table is; empty if nothing says so."""
+    if settings.writer == SPARK:
+        return f"writer is {SPARK}"
+    if form.keys:
+        return "rows are merged by a key"
+    if form.kind == "avro":
+        return "Spark reads Avro"
+    if variant := next((one.name for one in columns if '"variant"' in one.dataType.json()), None):
+        return f"{variant} is VARIANT"
+    return rules.others
+
+
+def open_files(
+    settings: IngestSettings,
+    target: SparkTable,
+    detail: TableDetail,
+    columns: StructType,
+    bad_records: BadRecords | None,
+    due: Callable[[SparkTable], None],
+) -> LogTable | str:
+    """The table as tasks write rows with these columns, or why Spark has to; `due` is LogTable's."""
+    if other := next((one.name for one in columns if not _is_same(one, detail.columns)), None):
+        return f"the table has {other} in another form"
+    found = LogTable.of(target, detail, settings.storage_options, due)
+    if isinstance(found, LogTable) and bad_records is not None:
+        return bad_records.open_log(settings.storage_options) or found
+    return found
+
+
+def _is_same(one: StructField, table: StructType) -> bool:
+    """Whether the table has the column in this form, down to the case of names."""
+    there = next((other for other in table if other.name == one.name), None)
+    return there is not None and there.dataType.simpleString() == one.dataType.simpleString()
