@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -11,9 +12,11 @@ from deltalake import DeltaTable, QueryBuilder
 
 from embedded_tubemq.storage.store import NewMessage
 from tests.tubeclient_ingest.bench import Bench, Seen
+from tests.tubeclient_ingest.lake import each_commit
 from tubeclient.errors import ConfigurationError
 from tubeclient_ingest.job import IngestFailed
 from tubeclient_ingest.log_table import LogTable
+from tubeclient_ingest.record import SinkRecord
 from tubeclient_ingest.run import Event, SparkWrites
 
 pytestmark = pytest.mark.spark
@@ -174,3 +177,28 @@ def test_small_files_are_put_together_beside_the_rounds(bench: Bench, monkeypatc
     assert 1 <= operations.count("OPTIMIZE") <= 3
     assert len(table.file_uris()) < 2 * 12 - 8
     assert bench.repeated_or_missing() == {}
+
+
+def test_a_retry_between_a_rounds_files_and_their_commit(bench: Bench) -> None:
+    """It takes the round's number. So the bad records are written anew, for the next one."""
+    how: dict[str, Any] = {"format": "csv", "schema": "id INT, v INT", "bad_records": str(bench.folder / "bad")}
+    bodies = [b"1,1", b"2,two", b"3,three", b"4,4", b"5,two", b"6,three"]
+    bench.tube.load("clicks", [NewMessage(0, body) for body in bodies[:3]])
+    bench.run(**how)
+    bench.tube.load("clicks", [NewMessage(0, body) for body in bodies[3:]])
+    moved: list[int] = []
+
+    def around(_: Any, record: SinkRecord | None, commit: Callable[[], None]) -> None:
+        if record is None and not moved:
+            moved.append(0)
+            moved.append(bench.job(**how, format_options={"nullValue": "two"}).retry().moved)
+        commit()
+
+    with each_commit(around):
+        bench.run(**how)
+    assert moved == [0, 1]
+    rows = DeltaTable(bench.settings.target).to_pyarrow_table().to_pylist()
+    assert sorted((row["id"], row["v"]) for row in rows) == [(1, 1), (2, None), (4, 4)]
+    found = bench.job(**how).bad_records().select("value", "state").collect()
+    states = sorted((bytes(row.value), row.state) for row in found)
+    assert states == [(b"2,two", "retried"), (b"3,three", "bad"), (b"5,two", "bad"), (b"6,three", "bad")]
