@@ -157,8 +157,9 @@ class LogTable:
         return Place(self.uri, schema, tuple(self._detail.partition_by), indexed, self._options)
 
     def detail(self) -> TableDetail | None:
-        """None if there is no table."""
-        self._look(1)
+        """As of the last look, which a commit is made on; None if there is no table."""
+        if self._handle is None:
+            self._look(1)
         if self._handle is None:
             return None
         return self._detail if _mark_of(self._handle) == self._mark else self._table.detail()
@@ -195,6 +196,10 @@ class LogTable:
             raise PutBack
         properties = CommitProperties(max_commit_retries=_RETRIES)
         if record is not None:
+            # delta-rs refuses only what came since the look.
+            taken = handle.transaction_version(record.transaction_id)
+            if taken is not None and taken >= record.sequence:
+                raise LogError(f"{self.where} has a commit of number {taken}, and this is one", is_conflict=True)
             properties = CommitProperties(
                 custom_metadata={"userMetadata": record.to_json()},
                 app_transactions=[Transaction(record.transaction_id, record.sequence)],

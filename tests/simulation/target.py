@@ -231,12 +231,11 @@ class MemoryTarget:
 
     def commit(self, files: Sequence[DataFile], record: SinkRecord) -> None:
         """As LogTable does: on the version of the last look."""
+        last = self._log.last_of(record.transaction_id, self._looked_at)
+        if last is not None and last >= record.sequence:
+            raise ConcurrentWrite("the number is taken")
         made = tuple(row for one in files for row in self._files[one.path])
-        self._commit(made, record, self.stands_at())
-
-    def stands_at(self) -> int:
-        """How many versions there were at the last look."""
-        return self._looked_at
+        self._commit(made, record, self._looked_at)
 
     def _commit(self, made: tuple[Row, ...], record: SinkRecord, seen: int) -> None:
         log, name = self._log, record.transaction_id

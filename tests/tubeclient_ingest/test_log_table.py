@@ -104,8 +104,10 @@ def test_of_two_that_looked_at_one_version_one_is_let_through(uri: str) -> None:
     assert caught.value.is_conflict
     with pytest.raises(LogError):  # also a higher number: it has not seen the other
         second.commit(files_of(second, 2), record(2))
-    assert ids(uri) == [1]
     second.history(1)
+    with pytest.raises(LogError, match="has a commit of number 1"):  # and an equal number, though it has seen it
+        second.commit(files_of(second, 2), record(1))
+    assert ids(uri) == [1]
     second.commit(files_of(second, 2), record(2))
     assert ids(uri) == [1, 2]
 
