@@ -11,7 +11,7 @@ from hypothesis import given
 
 from tests.tubeclient.records.changing import MYSQL, PLACEHOLDER, ROW, canal, debezium, event, message
 from tests.tubeclient.records.generated import CASES, Case
-from tests.tubeclient.records.generated_changes import changes_cases
+from tests.tubeclient.records.generated_changes import any_changes_cases, changes_cases
 from tests.tubeclient.records.reading import LOCAL, MOMENT, VARIANT, plain, same, spec
 from tubeclient.core import CORE
 from tubeclient.records.decoder import Decoder
@@ -37,6 +37,19 @@ def test_generated_records(case: Case) -> None:
 @given(changes_cases())
 def test_generated_changes(case: Case) -> None:
     check(case.spec, case.records)
+
+
+@given(any_changes_cases())
+def test_any_bytes_as_changes(case: Case) -> None:
+    check(case.spec, case.records)
+
+
+@pytest.mark.parametrize("text", ["AfQ=", "AfR=", "AfQ", "AfRA=", "AfQ=AfQ=", "-fQ=", "====", ""])
+def test_base64_of_decimals(text: str) -> None:
+    schema = {"fields": [{"field": name, "fields": TYPES} for name in ("before", "after")]}
+    record = {"schema": schema, "payload": event("c", MYSQL, after={"price": text})}
+    for kind in (pa.decimal128(10, 2), pa.string(), pa.binary()):
+        check(debezium({"price": kind}), [json.dumps(record).encode()])
 
 
 EDGES: dict[str, list[str]] = {
@@ -119,6 +132,7 @@ USUAL: list[tuple[RecordSpec, bytes]] = [
         ),
         b'{"l":[1.5,null],"s":{"a":"2024-01-02"},"m":{"k":"2024-01-02T03:04:05.123"}}',
     ),
+    (spec("json", {"y": pa.binary()}), b'{"y":"AAE="}'),
     (
         spec("json", {"at": MOMENT}, time_zone="Asia/Shanghai", options={"timestampFormat": "yyyyMMddHHmmss"}),
         b'{"at":"20240102030405"}',
