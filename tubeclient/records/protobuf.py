@@ -218,7 +218,6 @@ class _Reader:
             if is_text and isinstance(found, str):
                 return found
             text = json.dumps(found, ensure_ascii=False, allow_nan=False)
-            text.encode()
         except (json_format.Error, DecodeError, TypeError, ValueError, KeyError, RecursionError):
             raise _Fault("{} cannot be written as JSON") from None
         return text

@@ -102,7 +102,7 @@ def _has_label(field: Any, name: str, label: int) -> bool:
 def entry_of(field: FieldDescriptor) -> tuple[FieldDescriptor, FieldDescriptor] | None:
     """The fields of a map's keys and values; None if it is no map."""
     message = field.message_type
-    if message is None or not is_repeated(field) or not message.GetOptions().map_entry:
+    if message is None or not message.GetOptions().map_entry:
         return None
     return message.fields_by_name["key"], message.fields_by_name["value"]
 

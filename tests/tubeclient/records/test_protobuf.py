@@ -208,7 +208,7 @@ def test_messages_as_json() -> None:
         more=pa.string(), value=VARIANT, any=pa.string(), at=pa.string(), took=VARIANT, points=pa.list_(pa.string())
     )
     record = shop(
-        more={"a": [1, None, {"b": "\xe9"}]},
+        more={"a": [1.5, None, {"b": "\xe9"}]},
         value={"string_value": "x"},
         any=point,
         at={"seconds": 1},
@@ -216,7 +216,7 @@ def test_messages_as_json() -> None:
         points=[{"x": 1}],
     )
     [(first, value, of_any, at, took, points)] = read(texts, record)
-    assert json.loads(first) == {"a": [1, None, {"b": "\xe9"}]}
+    assert first == '{"a": [1.5, null, {"b": "\xe9"}]}'
     assert json.loads(of_any) == {"@type": point["type_url"], "x": 1}
     assert (value, at, took, points) == ('"x"', "1970-01-01T00:00:01Z", '"1.500s"', ['{"x": 1}'])
     wrong = "{} cannot be written as JSON"
@@ -307,14 +307,18 @@ def test_a_field_may_have_the_name_of_a_method() -> None:
     assert read(clicks(HasField=pa.int32(), score=pa.int32()), shop(HasField=1), b"") == [(1, None), (0, None)]
 
 
+GROUPS = "message Groups { optional int64 n = 2; repeated group Wide = 1"
+
+
 def test_a_record_has_a_bound() -> None:
     """Two bytes are a message, for each field of which the parser reserves memory."""
-    too_many = f"the record has more than {MOST_VALUES} values"
+    too_many, no_rows = f"the record has more than {MOST_VALUES} values", "the bytes are not a message Rows"
     wide = "syntax = 'proto3'; message Wide { " + "".join(f"int64 f{at} = {at};" for at in range(1, 601))
     file = descriptor(wide + "} message Rows { repeated Wide rows = 1; repeated int32 numbers = 2; bytes rest = 3; }")
     rows = pa.list_(pa.struct([("f1", pa.int64())]))
     one = spec("protobuf", {"rows": rows, "numbers": pa.list_(pa.int32())}, descriptor=file, message="Rows")
     group = varint(9 << 3 | 3) + varint(9 << 3 | 4)
+    others_first = group + varint(9 << 3 | 5) + bytes(4) + varint(9 << 3 | 1) + bytes(8) + bytes_of(3, bytes(20_000))
     most = MOST_VALUES // 600
     assert [found if isinstance(found, str) else list(map(len, found)) for found in read(
         one,
@@ -325,9 +329,18 @@ def test_a_record_has_a_bound() -> None:
         bytes_of(2, bytes(MOST_VALUES + 1)),
         bytes_of(3, bytes(3 * MOST_VALUES)),
         bytes_of(1, b"") * 3_000 + b"\xff" * 4,
+        others_first + number(9, 1 << 40) + bytes_of(1, b"") * (most + 1),
+        bytes_of(1, b"") * 300 + varint(9 << 3 | 6) + b"\xff" * 40_000,
     )] == [
-        [most, 0], too_many, [0, 0], [0, MOST_VALUES], too_many, [0, 0], too_many
+        [most, 0], too_many, [0, 0], [0, MOST_VALUES], too_many, [0, 0], too_many, too_many, no_rows
     ]  # fmt: skip
+    grouped = wide.replace("proto3", "proto2").replace("int64", "optional int64").replace("message Wide", GROUPS)
+    one = spec("protobuf", {"n": pa.int64()}, descriptor=descriptor(grouped + "}}"), message="Groups")
+    begin, end = varint(1 << 3 | 3), varint(1 << 3 | 4)
+    assert read(one, (begin + number(1, 1) + end) * (most - 600) + number(2, 5), (begin + end) * (most + 1)) == [
+        (5,),
+        too_many,
+    ]
 
 
 @given(st.lists(st.binary(max_size=60) | st.builds(
@@ -361,6 +374,8 @@ def test_any_bytes_are_columns_or_one_reason(records: list[bytes]) -> None:
         ("Click", {"id": pa.list_(pa.int64())}, "int64; make it BIGINT"),
         ("Click", {"tags": pa.list_(POINT)}, "map<string, int64>; make it MAP<STRING,BIGINT>"),
         ("Click", {"tags": pa.map_(pa.int64(), pa.int64())}, "make it MAP<STRING,BIGINT>"),
+        ("Click", {"tags": pa.map_(pa.string(), pa.string())}, "make it MAP<STRING,BIGINT>"),
+        ("Click", {"id": pa.map_(pa.string(), pa.int64())}, "int64; make it BIGINT"),
         ("Click", {"maybe": pa.string()}, "google.protobuf.Int64Value; make it BIGINT"),
         ("Click", {"at": pa.timestamp("us")}, "google.protobuf.Timestamp; make it TIMESTAMP"),
         ("Click", {"point": pa.int64()}, "shop.Point; make it STRUCT<X:INT,Y:INT>"),
