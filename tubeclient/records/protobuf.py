@@ -11,6 +11,7 @@ import json
 from collections.abc import Callable, Sequence
 from decimal import Decimal
 from functools import partial
+from operator import attrgetter
 from typing import Any, Final, TypeAlias
 
 from google.protobuf import json_format
@@ -126,7 +127,7 @@ class _Reader:
             for name, get, of_field in parts:
                 one = get(value)
                 try:
-                    row[name] = None if one is None else of_field(one)
+                    row[name] = one if one is None or of_field is _same else of_field(one)
                 except _Fault as fault:
                     raise fault.within(name) from None
             return row
@@ -154,6 +155,8 @@ class _Reader:
 
     def _items(self, item: Convert, values: Any) -> list[Any]:
         self._take(len(values))
+        if item is _same:
+            return list(values)
         found: list[Any] = []
         try:
             for one in values:
@@ -228,7 +231,7 @@ def _getter(field: FieldDescriptor) -> Convert:
     as 0 and what was not written are the same bytes."""
     name = field.name
     if is_repeated(field) or not field.has_presence or field.has_default_value:
-        return lambda message: getattr(message, name)
+        return attrgetter(name)
     # By the class, as a field may have the method's name.
     around = field.containing_type
     assert around is not None
