@@ -10,10 +10,13 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 from google.protobuf.message_factory import GetMessageClass
 
+from tests.tubeclient.records.reading import spec
 from tools.generate_proto import ensure_compiler
 from tubeclient.records.protobuf_types import message_type
+from tubeclient.records.spec import RecordSpec
 
 SHOP = """
 syntax = "proto3";
@@ -79,6 +82,8 @@ message Order {
 }
 """
 
+POINT = pa.struct([("x", pa.int32()), ("y", pa.int32())])
+
 
 @cache
 def descriptor(*files: str, imports: bool = True) -> bytes:
@@ -121,3 +126,7 @@ def number(field: int, value: int) -> bytes:
 
 def bytes_of(field: int, data: bytes) -> bytes:
     return varint(field << 3 | 2) + varint(len(data)) + data
+
+
+def of(message: str, columns: dict[str, Any], required: tuple[str, ...] = (), **more: Any) -> RecordSpec:
+    return spec("protobuf", columns, required, descriptor=descriptor(SHOP, OLD), message=message, **more)

@@ -12,25 +12,16 @@ from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.tubeclient.records.protos import OLD, SHOP, bytes_of, descriptor, number, shop, varint
-from tests.tubeclient.records.reading import GOOD, MOMENT, VARIANT, others, read, spec
-from tubeclient.errors import ConfigurationError
-from tubeclient.records.decoder import Decoder
-from tubeclient.records.json_text import MOST_VALUES
+from tests.tubeclient.records.protos import OLD, POINT, SHOP, bytes_of, descriptor, number, of, shop, varint
+from tests.tubeclient.records.reading import GOOD, MOMENT, VARIANT, others, read
 from tubeclient.records.protobuf_types import columns_of_message, message_type
 from tubeclient.records.spec import RecordSpec
 
 NO_CLICK, NO_ORDER = "the bytes are not a message shop.Click", "the bytes are not a message shop.Order"
-POINT = pa.struct([("x", pa.int32()), ("y", pa.int32())])
 INNER = pa.struct([("x", pa.int32()), ("text", pa.string())])
-
-
-def of(message: str, columns: dict[str, Any], required: tuple[str, ...] = (), **more: Any) -> RecordSpec:
-    return spec("protobuf", columns, required, descriptor=descriptor(SHOP, OLD), message=message, **more)
 
 
 def clicks(*required: str, **columns: Any) -> RecordSpec:
@@ -307,42 +298,6 @@ def test_a_field_may_have_the_name_of_a_method() -> None:
     assert read(clicks(HasField=pa.int32(), score=pa.int32()), shop(HasField=1), b"") == [(1, None), (0, None)]
 
 
-GROUPS = "message Groups { optional int64 n = 2; repeated group Wide = 1"
-
-
-def test_a_record_has_a_bound() -> None:
-    """Two bytes are a message, for each field of which the parser reserves memory."""
-    too_many, no_rows = f"the record has more than {MOST_VALUES} values", "the bytes are not a message Rows"
-    wide = "syntax = 'proto3'; message Wide { " + "".join(f"int64 f{at} = {at};" for at in range(1, 601))
-    file = descriptor(wide + "} message Rows { repeated Wide rows = 1; repeated int32 numbers = 2; bytes rest = 3; }")
-    rows = pa.list_(pa.struct([("f1", pa.int64())]))
-    one = spec("protobuf", {"rows": rows, "numbers": pa.list_(pa.int32())}, descriptor=file, message="Rows")
-    group = varint(9 << 3 | 3) + varint(9 << 3 | 4)
-    others_first = group + varint(9 << 3 | 5) + bytes(4) + varint(9 << 3 | 1) + bytes(8) + bytes_of(3, bytes(20_000))
-    most = MOST_VALUES // 600
-    assert [found if isinstance(found, str) else list(map(len, found)) for found in read(
-        one,
-        bytes_of(1, b"") * most,
-        bytes_of(1, b"") * (most + 1),
-        group * (most + 1),
-        bytes_of(2, bytes(MOST_VALUES)),
-        bytes_of(2, bytes(MOST_VALUES + 1)),
-        bytes_of(3, bytes(3 * MOST_VALUES)),
-        bytes_of(1, b"") * 3_000 + b"\xff" * 4,
-        others_first + number(9, 1 << 40) + bytes_of(1, b"") * (most + 1),
-        bytes_of(1, b"") * 300 + varint(9 << 3 | 6) + b"\xff" * 40_000,
-    )] == [
-        [most, 0], too_many, [0, 0], [0, MOST_VALUES], too_many, [0, 0], too_many, too_many, no_rows
-    ]  # fmt: skip
-    grouped = wide.replace("proto3", "proto2").replace("int64", "optional int64").replace("message Wide", GROUPS)
-    one = spec("protobuf", {"n": pa.int64()}, descriptor=descriptor(grouped + "}}"), message="Groups")
-    begin, end = varint(1 << 3 | 3), varint(1 << 3 | 4)
-    assert read(one, (begin + number(1, 1) + end) * (most - 600) + number(2, 5), (begin + end) * (most + 1)) == [
-        (5,),
-        too_many,
-    ]
-
-
 @given(st.lists(st.binary(max_size=60) | st.builds(
     lambda field, data: number(field, 3) + bytes_of(field, data), st.integers(1, 31), st.binary(max_size=9)
 ), max_size=5))  # fmt: skip
@@ -352,74 +307,6 @@ def test_any_bytes_are_columns_or_one_reason(records: list[bytes]) -> None:
         own = columns_of_message(message_type(file, name))
         one = RecordSpec(kind="protobuf", schema=own, descriptor=file, message=name)
         read(one, *records, b"".join(records))
-
-
-@pytest.mark.parametrize(
-    ("message", "columns", "said"),
-    [
-        ("Nobody", {}, "has no message 'Nobody'; there are shop.Click, shop.Point, shop.Tree, shop.Bare, "),
-        ("Click", {"ident": pa.int64()}, "column ident is no field of message shop.Click, which has id, name"),
-        ("Click", {"Id": pa.int64()}, "column Id is no field of message shop.Click"),
-        ("Click", {"point": pa.struct([("z", pa.int32())])}, "column point.z is no field of .*Point, which has x, y"),
-        ("Bare", {"x": pa.int32()}, "shop.Bare, which has none"),
-        ("Click", {"id": pa.string()}, "column id is string, and field shop.Click.id int64; make it BIGINT"),
-        ("Click", {"big": pa.float64()}, r"and field shop.Click.big uint64; make it DECIMAL\(20,0\)"),
-        ("Click", {"ratio": pa.float32()}, "double; make it DOUBLE"),
-        ("Click", {"ratio": pa.decimal128(10, 2)}, "double; make it DOUBLE"),
-        ("Click", {"name": pa.binary()}, "string; make it STRING"),
-        ("Click", {"raw": pa.string()}, "bytes; make it BINARY"),
-        ("Click", {"ok": pa.int8()}, "bool; make it BOOLEAN"),
-        ("Click", {"counts": pa.int32()}, "repeated sint32; make it ARRAY<INT>"),
-        ("Click", {"counts": pa.list_(pa.string())}, "make it ARRAY<INT>"),
-        ("Click", {"id": pa.list_(pa.int64())}, "int64; make it BIGINT"),
-        ("Click", {"tags": pa.list_(POINT)}, "map<string, int64>; make it MAP<STRING,BIGINT>"),
-        ("Click", {"tags": pa.map_(pa.int64(), pa.int64())}, "make it MAP<STRING,BIGINT>"),
-        ("Click", {"tags": pa.map_(pa.string(), pa.string())}, "make it MAP<STRING,BIGINT>"),
-        ("Click", {"id": pa.map_(pa.string(), pa.int64())}, "int64; make it BIGINT"),
-        ("Click", {"maybe": pa.string()}, "google.protobuf.Int64Value; make it BIGINT"),
-        ("Click", {"at": pa.timestamp("us")}, "google.protobuf.Timestamp; make it TIMESTAMP"),
-        ("Click", {"point": pa.int64()}, "shop.Point; make it STRUCT<X:INT,Y:INT>"),
-        ("Tree", {"children": pa.int64()}, "and field shop.Tree.children repeated shop.Tree$"),
-        ("Click", {"id": pa.date32()}, "column id is date"),
-    ],
-)  # fmt: skip
-def test_columns_that_do_not_fit(message: str, columns: dict[str, Any], said: str) -> None:
-    with pytest.raises(ConfigurationError, match=said):
-        Decoder(of(message, columns))
-
-
-def test_descriptor_files_that_are_none() -> None:
-    for file, said in {
-        b"syntax = 'proto3'; message X {}": "the descriptor file is none; make it by protoc --include_imports",
-        b"": "has no message 'Click'; there are no message$",
-        descriptor(SHOP, OLD, imports=False): "lacks google/protobuf/any.proto, which it imports; make it by",
-        descriptor(SHOP, "syntax='proto3'; package b; message Click{}"): "several messages Click; there are .* b.Click",
-        descriptor(SHOP).replace(b".shop.Point", b".shop.Pound"): "the descriptor file cannot be used: .*; make it by",
-    }.items():  # fmt: skip
-        with pytest.raises(ConfigurationError, match=said):
-            message_type(file, "Click")
-
-
-def test_the_columns_of_a_message() -> None:
-    file = descriptor(SHOP, OLD)
-    found = columns_of_message(message_type(file, "shop.Click"))
-    expected = {
-        "wide": pa.int64(),
-        "big": pa.decimal128(20, 0),
-        "counts": pa.list_(pa.int32()),
-        "color": pa.string(),
-        "at": MOMENT,
-        "maybe": pa.int64(),
-        "more": pa.string(),
-        "spots": pa.map_(pa.int32(), POINT),
-        "took": pa.struct([("seconds", pa.int64()), ("nanos", pa.int32())]),
-    }
-    assert {name: found.field(name).type for name in expected} == expected
-    assert all(one.nullable for one in found)
-    Decoder(RecordSpec(kind="protobuf", schema=found, descriptor=file, message="shop.Click"))
-    for name, said in {"Bare": "has no fields", "Tree": "shop.Tree has itself within, in Tree.children"}.items():
-        with pytest.raises(ConfigurationError, match=said):
-            columns_of_message(message_type(file, name))
 
 
 def test_protobufs_code_in_python_gives_the_same() -> None:
