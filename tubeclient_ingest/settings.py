@@ -91,9 +91,9 @@ class IngestSettings:
     offsets_table: str | None = _setting("PATH", "Delta table that keeps the groups' positions.")
     format: str | None = _setting(
         "FORMAT",
-        "What records are: raw (the default), json, csv, kv, avro, canal-json or debezium-json. raw: the target has "
-        "the source's columns. With the others it has those of --schema, and a column tubemq that says where a row "
-        "comes from; with the last two also a column change.",
+        "What records are: raw (the default), json, csv, kv, avro, protobuf, canal-json or debezium-json. raw: the "
+        "target has the source's columns. With the others it has those of --schema, and a column tubemq that says "
+        "where a row comes from; with the last two also a column change.",
     )
     key: tuple[str, ...] = _setting(
         "COLUMN",
@@ -103,14 +103,15 @@ class IngestSettings:
     )
     order_by: str | None = _setting(
         "COLUMN",
-        "With --key, which needs it for json, csv and kv: the row of a key with the greatest value is the newest. Or "
-        "arrival: the one that came last, if all rows of a key are sent to one partition; between partitions there is "
-        "no order. canal-json and debezium-json say the order themselves.",
+        "With --key, which needs it for json, csv, kv and protobuf: the row of a key with the greatest value is the "
+        "newest. Or arrival: the one that came last, if all rows of a key are sent to one partition; between "
+        "partitions there is no order. canal-json and debezium-json say the order themselves.",
     )
     schema: str | None = _setting(
         "COLUMNS",
         "The columns of records, as in CREATE TABLE: 'id BIGINT NOT NULL, name STRING'. Or a file whose name ends in "
-        ".ddl. For avro an Avro schema, in a file whose name ends in .avsc.",
+        ".ddl. For avro an Avro schema, in a file whose name ends in .avsc. protobuf needs none: then it is a column "
+        "for each field.",
     )
     schema_from_inlong: str | None = _setting(
         "FILE",
@@ -130,8 +131,9 @@ class IngestSettings:
     )
     format_options: Mapping[str, str] = _setting(
         "NAME=VALUE",
-        "An option of the format, named as Spark's, such as timestampFormat=yyyyMMddHHmmss; for kv also "
-        "kvSeparator. May be given several times.",
+        "An option of the format, named as Spark's, such as timestampFormat=yyyyMMddHHmmss; for kv also kvSeparator. "
+        "protobuf needs descFilePath, a file of protoc --descriptor_set_out, and messageName. May be given several "
+        "times.",
         flag="--format-option",
         default_factory=dict,
     )

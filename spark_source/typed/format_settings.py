@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Final
 from spark_source.options.settings_file import dashed, nearest
 from spark_source.typed.avro import avro_columns, with_sum
 from spark_source.typed.inlong_stream import StreamFormat, parse_stream
+from spark_source.typed.protobuf import OPTIONS as PROTOBUF_OPTIONS
+from spark_source.typed.protobuf import described, message_columns
 from spark_source.typed.record_format import CHANGES, PLAIN_TYPES, RecordFormat, pinned
 from tubeclient.errors import ConfigurationError
 from tubeclient.wire.message_time import zone_named
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ENCODINGS", "FormatSettings"]
 
-_KINDS: Final = ("raw", "json", "csv", "kv", "avro", *CHANGES)
+_KINDS: Final = ("raw", "json", "csv", "kv", "avro", "protobuf", *CHANGES)
 _TIMES: Final = ("timestampFormat", "dateFormat")
 _READERS: Final = (*_TIMES, "timestampNTZFormat")
 _OPTIONS: Final[Mapping[str, tuple[str, ...]]] = {
@@ -39,6 +41,7 @@ _OPTIONS: Final[Mapping[str, tuple[str, ...]]] = {
     ),
     "csv without quotes": (*_TIMES, "nullValue"),
     "kv": (*_TIMES, "nullValue", "kvSeparator"),
+    "protobuf": PROTOBUF_OPTIONS,
     "avro": ("enableStableIdentifiersForUnionType", "stableIdentifierPrefixForUnionType", "recursiveFieldMaxDepth"),
 }
 """Spark's options of each format. Those are left out that change what a bad record is."""
@@ -60,10 +63,10 @@ class FormatSettings:
     """What records mean; all None for raw."""
 
     format: str | None = None
-    """raw, json, csv, kv, avro, canal-json or debezium-json. None: what the InLong stream says, otherwise raw."""
+    """raw, json, csv, kv, avro, protobuf, canal-json or debezium-json. None: what the InLong stream says, or raw."""
     schema: str | None = None
     """The columns as in CREATE TABLE, such as "id BIGINT NOT NULL, name STRING"; or a path that ends in .ddl. Of
-    avro an Avro schema, or a path that ends in .avsc."""
+    avro an Avro schema, or a path that ends in .avsc. Of protobuf None as well: the message's fields."""
     schema_from_inlong: str | None = None
     """A stream's JSON from InLong's Manager, or its path. What it says beside its fields are defaults for others."""
     separator: str | None = None
@@ -75,7 +78,7 @@ class FormatSettings:
     key: tuple[str, ...] = ()
     """The columns that name a row, of which the target has the newest state. None: it has all rows."""
     order_by: str | None = None
-    """The column that orders the rows of a key in json, csv and kv; or `OF_ARRIVAL`."""
+    """The column that orders the rows of a key in json, csv, kv and protobuf; or `OF_ARRIVAL`."""
 
     def __post_init__(self) -> None:
         self.check_format(self.format)
@@ -101,10 +104,10 @@ class FormatSettings:
                 f" Give order-by: a column whose greatest value is the newest; or {OF_ARRIVAL}, if all rows of a key"
                 " are sent to one partition"
             )
-        if complete.kind == "avro":
-            with_sum(complete.ddl)
+        if complete.kind in ("avro", "protobuf"):
+            _ = with_sum(complete.ddl) if complete.kind == "avro" else described(complete.options)
             if self.encoding not in (None, "UTF-8"):
-                raise ConfigurationError("encoding is of texts, and the format is avro; remove it")
+                raise ConfigurationError(f"encoding is of texts, and the format is {complete.kind}; remove it")
         elif not complete.ddl.strip():
             raise ConfigurationError(
                 f"format {complete.kind} needs a schema, as 'id BIGINT, name STRING', or schema-from-inlong"
@@ -128,18 +131,10 @@ class FormatSettings:
             avro = with_sum(complete.ddl)
             columns = avro_columns(avro, complete.options)
             return RecordFormat("avro", columns, time_zone=self.zone, options=complete.options, avro=avro)
-        from pyspark.errors import PySparkException
-        from pyspark.sql import SparkSession
         from pyspark.sql.types import StructField, StructType
 
-        try:
-            with pinned(SparkSession.active()):
-                schema = StructType.fromDDL(complete.ddl)
-        except PySparkException as error:
-            reason = " ".join(line.strip() for line in str(error).split("== SQL")[0].split("\n"))
-            raise ConfigurationError(f"the schema cannot be parsed: {reason.strip()}") from None
-        if not isinstance(schema, StructType):
-            raise ConfigurationError(f"the schema {complete.ddl!r} names no column; write names and types")
+        descriptor, message = described(complete.options) if complete.kind == "protobuf" else (b"", "")
+        schema = _parsed(complete.ddl) if complete.ddl.strip() else message_columns(descriptor, message)
         keys = tuple(self._column(schema, "key", name) for name in self.key)
         order_by = self.order_by
         if order_by == OF_ARRIVAL and OF_ARRIVAL in map(str.lower, schema.names):
@@ -151,7 +146,8 @@ class FormatSettings:
         schema = StructType(
             [StructField(one.name, one.dataType, one.nullable and one.name not in keys) for one in schema]
         )
-        options = {name: value for name, value in complete.options.items() if name != "kvSeparator"}
+        own = ("kvSeparator", *PROTOBUF_OPTIONS)
+        options = {name: value for name, value in complete.options.items() if name not in own}
         return RecordFormat(
             complete.kind,
             schema,
@@ -163,6 +159,8 @@ class FormatSettings:
             options=options,
             keys=keys,
             order_by=order_by,
+            descriptor=descriptor,
+            message=message,
         )
 
     def _column(self, schema: StructType, setting: str, name: str) -> str:
@@ -234,6 +232,22 @@ class FormatSettings:
             encoding=self.encoding or found.encoding,
             options=options,
         )
+
+
+def _parsed(ddl: str) -> StructType:
+    from pyspark.errors import PySparkException
+    from pyspark.sql import SparkSession
+    from pyspark.sql.types import StructType
+
+    try:
+        with pinned(SparkSession.active()):
+            schema = StructType.fromDDL(ddl)
+    except PySparkException as error:
+        reason = " ".join(line.strip() for line in str(error).split("== SQL")[0].split("\n"))
+        raise ConfigurationError(f"the schema cannot be parsed: {reason.strip()}") from None
+    if not isinstance(schema, StructType):
+        raise ConfigurationError(f"the schema {ddl!r} names no column; write names and types")
+    return schema
 
 
 def _has_quotes(settings: StreamFormat) -> bool:

@@ -119,8 +119,7 @@ def _sizes(column: pa.Array) -> Any:
 def _texts(attached: Any) -> dict[str, str]:
     """A message's attributes, of a map or of Kafka's headers. As in InLong's own reader the last header of a name
     counts (KafkaSingleTopicFetcher, apache/inlong a6c7a6a670), and bytes that are no text do no harm."""
-    if attached and isinstance(attached[0], dict):
-        attached = [(one["key"], one["value"]) for one in attached]
-    pairs = dict(attached or ())
-    known = ((key, one) for key, one in pairs.items() if one is not None)
-    return {key: one.decode(errors="replace") if isinstance(one, bytes) else one for key, one in known}
+    if attached and isinstance(attached[0], tuple):
+        return {key: text for key, text in attached if text is not None}
+    headers = {one["key"]: one["value"] for one in attached or ()}
+    return {key: value.decode(errors="replace") for key, value in headers.items() if value is not None}

@@ -15,7 +15,7 @@ class StreamFormat:
     """What is said of a stream's records."""
 
     kind: str
-    """raw, json, csv, kv, canal-json or debezium-json."""
+    """raw, json, csv, kv, protobuf, canal-json or debezium-json."""
     ddl: str
     """The columns as in CREATE TABLE."""
     separator: str | None = None
@@ -39,13 +39,15 @@ def parse_stream(text: str, kind: str | None = None) -> StreamFormat:
     if kind in ("pb", "avro"):
         # Manager gives Sort a PbConfig without a descriptor, and has no operator for AVRO (apache/inlong a6c7a6a670:
         # PbDataTypeOperator.java, manager-service/datatype).
-        what = "protobuf, which can only be had as raw" if kind == "pb" else "Avro; give schema, an .avsc file, instead"
+        what = "Avro; give schema, an .avsc file, instead"
+        if kind == "pb":
+            what = "protobuf; say format protobuf, and the format options descFilePath and messageName"
         raise ValueError(f"does not define its records, which are {what}")
-    if kind not in ("json", "csv", "kv", *_CHANGES.values()):
+    if kind not in ("json", "csv", "kv", "protobuf", *_CHANGES.values()):
         raise ValueError(f"has dataType {document.get('dataType')!r}; say format json, csv or kv if records have it")
     formats: dict[str, set[str]] = {}
     columns = _columns(document, formats)
-    options = _time_options(formats)
+    options = {} if kind == "protobuf" else _time_options(formats)  # its times are not texts
     escape = separator = None
     if kind in ("csv", "kv"):
         separator = _character(document, "dataSeparator")

@@ -83,7 +83,7 @@ class RecordFormat:
     """
 
     kind: str = "raw"
-    """raw, json, csv, kv, avro, canal-json or debezium-json."""
+    """raw, json, csv, kv, avro, protobuf, canal-json or debezium-json."""
     schema: StructType | None = None
     separator: str = ","
     """Between the fields of csv, and between the pairs of kv."""
@@ -103,6 +103,10 @@ class RecordFormat:
     """The column that orders the rows of a key; not for `CHANGES`."""
     avro: str = ""
     """Of avro, the schema that `with_sum` made."""
+    descriptor: bytes = field(default=b"", repr=False)
+    """Of protobuf, the bytes of the descriptor file."""
+    message: str = ""
+    """Of protobuf, the message's name in it."""
 
     def __post_init__(self) -> None:
         if (self.kind == "raw") != (self.schema is None):
@@ -131,7 +135,7 @@ class RecordFormat:
 
     def _check_type(self, one: StructField) -> None:
         kind = one.dataType.typeName()
-        has_nested = self.kind in ("json", "avro", "debezium-json")
+        has_nested = self.kind in ("json", "avro", "protobuf", "debezium-json")
         if kind not in PLAIN_TYPES and (not has_nested or kind not in _NESTED_TYPES):
             text = "; write STRING" if kind in ("char", "varchar") else ""
             raise ConfigurationError(
@@ -180,6 +184,8 @@ class RecordFormat:
             time_zone=self.time_zone,
             options=dict(self.options),
             keys=self.keys,
+            descriptor=self.descriptor,
+            message=self.message,
         )
 
     def parse(self, rows: DataFrame, *, keep: bool = False) -> DataFrame:

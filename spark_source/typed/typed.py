@@ -27,23 +27,24 @@ if TYPE_CHECKING:
 def typed(
     frame: DataFrame,
     format: str,
-    schema: str | StructType,
+    schema: str | StructType | None = None,
     *,
     separator: str | None = None,
     escape: str | None = None,
     encoding: str = "UTF-8",
     options: Mapping[str, str] | None = None,
 ) -> DataFrame:
-    """Read the column `value` as `format` (json, csv, kv, avro, canal-json or debezium-json) with `schema`, as
-    `tubeclient ingest` does.
+    """Read the column `value` as `format` (json, csv, kv, avro, protobuf, canal-json or debezium-json) with `schema`,
+    as `tubeclient ingest` does.
 
     `frame` is what `format("tubeclient")` reads, batch or stream, or any frame with a binary `value`. Each of its rows
     is one of the result, with the columns of `schema`, all null in a bad record; `tubemq`, a struct of all columns of
     `frame`; and `badReason`, null in a good one. Of a record of canal-json or debezium-json each change is a row, with
     a struct `change` behind the schema's columns. Nothing runs yet. `schema` is as in CREATE TABLE, or the path of such
     a file that ends in .ddl; NOT NULL makes records without a value bad. For avro it is an Avro schema in JSON, or the
-    path of an .avsc file. `options` are Spark's of from_json, from_csv and from_avro, as far as ingest takes them.
-    Times without a zone are in the session's; its other settings change nothing.
+    path of an .avsc file; protobuf needs none, and then has a column for each field of the message. `options` are
+    Spark's of from_json, from_csv and from_avro, as far as ingest takes them; and those with from_protobuf's names,
+    descFilePath and messageName. Times without a zone are in the session's; its other settings change nothing.
 
     ConfigurationError for arguments that do not fit, and for a session that lacks Spark's package for Avro
     (JARS_NOT_FOUND).
@@ -54,7 +55,7 @@ def typed(
         raise ConfigurationError(f"the frame has no column {VALUE}, which has the records' bytes; add it")
     settings = FormatSettings(
         format=format,
-        schema=schema if isinstance(schema, str) else schema.toDDL(),
+        schema=schema if schema is None or isinstance(schema, str) else schema.toDDL(),
         separator=separator,
         escape=escape,
         encoding=encoding,

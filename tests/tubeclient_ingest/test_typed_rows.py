@@ -12,6 +12,8 @@ from deltalake import DeltaTable
 
 from embedded_tubemq.storage.store import NewMessage
 from tests.spark_source.typed.avro_records import avsc, user
+from tests.spark_source.typed.test_protobuf import click
+from tests.tubeclient.records.protos import shop
 from tests.tubeclient_ingest.bench import Bench
 from tubeclient.conditions import said
 from tubeclient_ingest.job import IngestFailed
@@ -47,6 +49,15 @@ def test_avro_records_are_in_the_target_or_the_bad_ones(bench: Bench, tmp_path: 
     bad = {"bad_records": str(tmp_path / "bad")}
     [one] = bench.run(format="avro", schema=avsc(tmp_path), **bad)
     assert (ids(bench), one.bad_rows) == (list(range(20)), 2)
+
+
+def test_protobuf_records_too_by_their_fields(bench: Bench, tmp_path: Path) -> None:
+    send(bench, *[shop(id=n, big=2**64 - 1, maybe={}, point={"x": n}) for n in range(20)], b"\x08")
+    bad = {"bad_records": str(tmp_path / "bad")}
+    [one] = bench.run(format="protobuf", format_options=click(tmp_path), **bad)
+    assert (ids(bench), one.bad_rows) == (list(range(20)), 1)
+    [five] = [row for row in rows(bench) if row["id"] == 5]
+    assert (five["big"], five["maybe"], five["note"], five["point"]) == (2**64 - 1, 0, None, {"x": 5, "y": 0})
 
 
 def test_a_restart_with_another_schema_keeps_each_record_once(bench: Bench) -> None:

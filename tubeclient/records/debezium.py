@@ -18,6 +18,7 @@ from tubeclient.records.log_places import NAMES, source_place, text_of, whole_nu
 from tubeclient.records.logical_types import LogicalValues, Types, row_types
 from tubeclient.records.spec import Column, RecordSpec, columns_of
 from tubeclient.records.unavailable import PLACEHOLDER, Unavailable
+from tubeclient.records.values import bytes_of
 
 OPERATIONS: Final = {
     "c": "insert",
@@ -49,7 +50,6 @@ _NUMBERS: Final = {
     "timestamp": f"is a number for a TIMESTAMP: {_SET_SCHEMA}, or make the column BIGINT",
     "timestamp_ntz": f"is a number for a TIMESTAMP_NTZ: {_SET_SCHEMA}, or make the column BIGINT",
 }
-_BASE64: Final = re.compile(r"(?:[A-Za-z0-9+/]{4})*+(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?")
 _DIGITS: Final = re.compile(r"[0-9+]*")
 _BYTES: Final = f"is bytes for a DECIMAL: {_SET_SCHEMA}, or the connector's decimal.handling.mode=string"
 
@@ -108,11 +108,11 @@ class _Reader:
 
     def _without_op(self, text: str) -> str:
         """What it is that has no `op`: one of `_SHAPES`, with all of its fields and no others."""
-        event = _distinct(parse_object(text, self._syntax))
+        event = fields_of(parse_object(text, self._syntax), None)
         if (payload := event.get("payload")) is not None and event.keys() <= {"schema", "payload"}:
             if payload.kind == "null":
                 return "tombstone"
-            event = _distinct(payload) if payload.kind == "object" else {}
+            event = fields_of(payload, None) if payload.kind == "object" else {}
         for operation, needed, possible in _SHAPES:
             if needed <= event.keys() <= needed | possible and _is_one(operation, event):
                 return operation
@@ -159,14 +159,6 @@ def _object(event: Mapping[str, Node], name: str) -> Mapping[str, Node] | None:
     return fields_of(node, name)
 
 
-def _distinct(node: Node) -> Mapping[str, Node]:
-    """An object's fields. BadRecord: a name is there twice, which is not shown: it may be a value of somebody's."""
-    fields = dict(node.value)
-    if len(fields) < len(node.value):
-        raise BadRecord("a name is there twice", node.start)
-    return fields
-
-
 def _is_one(operation: str, event: Mapping[str, Node]) -> bool:
     """Whether the fields that tell the shape have values as Debezium writes them."""
     if operation == "heartbeat":
@@ -180,4 +172,4 @@ def _is_bytes(node: Node) -> bool:
     """Whether it is what Debezium writes for a decimal where nothing is set: its bytes, or those beside a scale."""
     if node.kind == "object":
         return {name for name, _ in node.value} == {"scale", "value"}
-    return node.kind == "text" and _BASE64.fullmatch(node.value) is not None and _DIGITS.fullmatch(node.value) is None
+    return node.kind == "text" and bytes_of(node.value) is not None and _DIGITS.fullmatch(node.value) is None

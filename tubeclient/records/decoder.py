@@ -28,6 +28,7 @@ from tubeclient.records.values import Values, shape_of
 _MARK: Final = "\ufeff"
 _LINE_ENDS: Final = "\r\n"
 _SLOT_S: Final = 900
+_NULL: Final = "the record is null"
 _OPTIONS_OF_CORE: Final = ("timestampFormat", "dateFormat", "timestampNTZFormat", "nullValue", "quote", PLACEHOLDER)
 
 
@@ -61,17 +62,16 @@ class Decoder:
             from tubeclient.records import changes  # it uses what is here
 
             self.type = pa.list_(pa.struct([*fields, pa.field("change", changes.CHANGE_TYPE)]))
-            self._read: Callable[[str], Any] = changes.reader(spec)
+            self._read: Callable[[Any], Any] = changes.reader(spec)
         else:
             self.type = pa.struct(fields)
-            makers = {"json": _json_reader, "csv": csv_reader, "kv": kv_reader}
-            self._read = makers[spec.kind](spec, columns)
-        self._texts = _Texts(spec)
+            self._read = _reader(spec, columns)
+        self._texts = None if spec.kind == "protobuf" else _Texts(spec)
         self._core = _core_reader(spec, columns) if core else None
 
     def decode(self, values: pa.BinaryArray) -> Decoded:
         """Read records: each is one value. Never fails, whatever the bytes are."""
-        if self._core is None:
+        if self._core is None or self._texts is None:
             return self._plain(values)
         data, offsets = _buffers(self._texts.in_utf8(values))
         columns, declined = self._core.decode(data, offsets)
@@ -97,10 +97,13 @@ class Decoder:
     def _one(self, value: bytes | None) -> tuple[Any, str | None]:
         """A record's row, or the reason why it has none."""
         try:
-            text = self._texts.text(value)
-            return self._read(text), None
+            if self._texts is not None:
+                return self._read(self._texts.text(value)), None
+            if value is None:
+                raise BadRecord(_NULL)
+            return self._read(value), None
         except BadRecord as fault:
-            if fault.place is None or value is None:
+            if fault.place is None or value is None or self._texts is None:
                 return None, fault.reason
             return None, f"{fault.reason}, at byte {self._texts.byte(value, fault.place)}"
 
@@ -132,7 +135,7 @@ class _Texts:
         """The record's text without a byte order mark at its beginning and line ends at its end. BadRecord: there is
         none."""
         if value is None and not self._empty_is_read:
-            raise BadRecord("the record is null")
+            raise BadRecord(_NULL)
         text = self._decoded(value or b"").removeprefix(_MARK)
         if self._sheds_ends and text.endswith(("\r", "\n")):
             shed = text.rstrip(_LINE_ENDS)
@@ -173,6 +176,16 @@ class _Texts:
         return "UTF-16LE" if value.startswith(codecs.BOM_UTF16_LE) else "UTF-16BE"
 
 
+def _reader(spec: RecordSpec, columns: Sequence[Column]) -> Callable[[Any], dict[str, Any]]:
+    """How a record is read that is a row: its text, or the bytes of protobuf."""
+    if spec.kind == "protobuf":
+        from tubeclient.records.protobuf import protobuf_reader  # loads much that others do not need
+
+        return protobuf_reader(spec, columns)
+    makers = {"json": _json_reader, "csv": csv_reader, "kv": kv_reader}
+    return makers[spec.kind](spec, columns)
+
+
 def _json_reader(spec: RecordSpec, columns: Sequence[Column]) -> Callable[[str], dict[str, Any]]:
     syntax, values, shape = syntax_of(spec.options), Values(spec), shape_of(columns)
 
@@ -184,7 +197,7 @@ def _json_reader(spec: RecordSpec, columns: Sequence[Column]) -> Callable[[str],
 
 def _core_reader(spec: RecordSpec, columns: Sequence[Column]) -> Any:
     """The core's reader; None where there is no core, or where the spec has what only the plain code reads."""
-    if CORE is None or not set(spec.options) <= set(_OPTIONS_OF_CORE):
+    if CORE is None or spec.kind == "protobuf" or not set(spec.options) <= set(_OPTIONS_OF_CORE):
         return None
     more = _rules_of_changes(spec, columns) if spec.kind in CHANGES else _marks_of(spec)
     if more is None:

@@ -24,6 +24,8 @@ MOST_FIELDS: Final = 100_000
 MOST_VALUES: Final = 1_000_000
 """Values of a record that columns are made of, with those that are missing in lists and rows."""
 
+WHOLE: Final = re.compile(r"-?[0-9]{1,19}")
+"""The digits of a whole number, which may be one of 64 bits."""
 NOT_JSON: Final = "the text is not JSON"
 
 Shape: TypeAlias = "bool | Mapping[str, Shape]"
@@ -269,12 +271,14 @@ def _not_json(text: str, place: int, syntax: Syntax) -> BadRecord:
     return BadRecord(NOT_JSON, _past_space(text, place, syntax))
 
 
-def fields_of(node: Node, name: str = "", wanted: Collection[str] | None = None) -> dict[str, Node]:
+def fields_of(node: Node, name: str | None = "", wanted: Collection[str] | None = None) -> dict[str, Node]:
     """An object's fields by their names; only the `wanted` ones (None: all). BadRecord: one is there twice; `name` is
-    how the object is called."""
+    how the object is called. None: no name of a field is shown, as it may be a value of somebody's."""
     pairs = node.value if wanted is None else [pair for pair in node.value if pair[0] in wanted]
     fields: dict[str, Node] = dict(pairs)
     if len(fields) < len(pairs):
+        if name is None:
+            raise BadRecord("a name is there twice", node.start)
         seen = set()
         for field, value in pairs:
             if field in seen:

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from tubeclient.records.fault import BadRecord
-from tubeclient.records.json_text import Node
+from tubeclient.records.json_text import WHOLE, Node
 
 NAMES: Final = (
     *("connector", "name", "db", "snapshot", "ts_ms"),
@@ -29,7 +29,6 @@ BINLOG: Final = "binlog "
 that of a statement which waited for others, so it says nothing against a place."""
 
 _MOST: Final = 2**63 - 1
-_WHOLE: Final = re.compile(r"-?[0-9]{1,19}")
 _FILE: Final = re.compile(r"(.*)\.([0-9]{1,18})")
 _GTID: Final = re.compile(r"([0-9a-fA-F-]{36}(?::[A-Za-z_][A-Za-z0-9_]{0,31})?):([0-9]{1,18})")
 _GTID_OF_MARIADB: Final = re.compile(r"([0-9]{1,10})-[0-9]{1,10}-([0-9]{1,18})")
@@ -50,7 +49,7 @@ def whole_number(node: Node | None, name: str) -> int | None:
     """The number of a field, which Debezium writes as a number or as a text. BadRecord: it has something else."""
     if node is None or node.kind == "null":
         return None
-    if node.kind in ("number", "text") and _WHOLE.fullmatch(node.value) is not None:
+    if node.kind in ("number", "text") and WHOLE.fullmatch(node.value) is not None:
         value = int(node.value)
         if abs(value) <= _MOST:
             return value
@@ -149,7 +148,7 @@ def _sequence(node: Node | None) -> tuple[int | None, int | None] | None:
         return None
     numbers = []
     for one in found:
-        is_number = _WHOLE.fullmatch(str(one)) is not None and abs(int(one)) <= _MOST
+        is_number = WHOLE.fullmatch(str(one)) is not None and abs(int(one)) <= _MOST
         numbers.append(int(one) if is_number else None)
     return numbers[0], numbers[1]
 

@@ -7,8 +7,6 @@ aad55199 (3.7.0-SNAPSHOT), io.debezium.time and io.debezium.data, and Kafka Conn
 
 from __future__ import annotations
 
-import base64
-import binascii
 import re
 from collections.abc import Mapping
 from dataclasses import replace
@@ -18,10 +16,10 @@ from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 from tubeclient.records.fault import BadRecord
-from tubeclient.records.json_text import STRICT, Node, fields_of, parse_value
+from tubeclient.records.json_text import STRICT, WHOLE, Node, fields_of, parse_value
 from tubeclient.records.spec import Column, RecordSpec
 from tubeclient.records.times import DAYS_OF_1970
-from tubeclient.records.values import Values
+from tubeclient.records.values import Values, bytes_of
 
 _DEBEZIUM, _CONNECT = "io.debezium.time.", "org.apache.kafka.connect.data."
 _DATES: Final = (f"{_DEBEZIUM}Date", f"{_CONNECT}Date")
@@ -50,7 +48,6 @@ _KNOWN: Final = {*_DATES, *_CLOCKS, *_MOMENTS, *_ISO, _DECIMAL, _VARIABLE, _BITS
 """Others are read by their column's type alone: ZonedTimestamp, ZonedTime, Enum, EnumSet, Uuid and Xml are texts, and
 Year is a number."""
 
-_WHOLE: Final = re.compile(r"-?[0-9]{1,19}")
 _MOST_BYTES: Final = 400
 """Of a decimal. Python makes digits of no more than some thousand."""
 _MOST_SCALE: Final = 1_000
@@ -178,7 +175,7 @@ class LogicalValues:
 def _written(node: Node, logical: Logical, column: Column, path: str) -> str | None:
     """What a value is, as a text of the column's type; None if the JSON says it."""
     name = logical.name
-    is_whole = node.kind == "number" and _WHOLE.fullmatch(node.value) is not None
+    is_whole = node.kind == "number" and WHOLE.fullmatch(node.value) is not None
     if is_whole and column.kind not in ("int", "float", "decimal"):
         if name in _DATES:
             return _date(int(node.value), path, node.start)
@@ -217,7 +214,7 @@ def _clock(count: int, pieces: int) -> str:
 
 def _decimal(text: str, scale: int) -> str | None:
     """Bytes of a whole number, the most significant first, in two's complement; None if it is none."""
-    data = _bytes(text)
+    data = bytes_of(text)
     if data is None or not 0 < len(data) <= _MOST_BYTES or abs(scale) > _MOST_SCALE:
         return None
     number = int.from_bytes(data, "big", signed=True)
@@ -226,15 +223,8 @@ def _decimal(text: str, scale: int) -> str | None:
 
 def _bits(text: str, length: int, column: Column) -> str | None:
     """Bits, the least significant byte first: a number's digits, or in a STRING the bits themselves."""
-    data = _bytes(text)
+    data = bytes_of(text)
     if data is None or len(data) > _MOST_BYTES or length > 8 * _MOST_BYTES:
         return None
     number = int.from_bytes(data, "little")
     return f"{number:0{length}b}" if column.kind == "string" else str(number)
-
-
-def _bytes(text: str) -> bytes | None:
-    try:
-        return base64.b64decode(text.encode("ascii"), validate=True)
-    except (binascii.Error, UnicodeEncodeError):
-        return None

@@ -16,7 +16,7 @@ class RecordSpec:
     """How records are written, and which columns they have. Can be pickled."""
 
     kind: str
-    """json, csv, kv, canal-json or debezium-json."""
+    """json, csv, kv, protobuf, canal-json or debezium-json."""
     schema: pa.Schema
     """The columns, in order. A field that is not nullable is NOT NULL; that counts for whole columns only. A text with
     the metadata {b"variant": b"true"} is a VARIANT: the JSON text of any value."""
@@ -35,6 +35,10 @@ class RecordSpec:
     """Options of the format, with the names that Spark's from_json and from_csv have for them."""
     keys: tuple[str, ...] = ()
     """Of changes only: a deleted row needs these columns and no others; TRUNCATE is bad with keys."""
+    descriptor: bytes = field(default=b"", repr=False)
+    """Of protobuf only: a FileDescriptorSet with all imports."""
+    message: str = ""
+    """Of protobuf only: the message's full name in the descriptor, or its own."""
 
 
 class Column(NamedTuple):
@@ -57,9 +61,9 @@ class Column(NamedTuple):
 
 CHANGES: Final = ("canal-json", "debezium-json")
 """Kinds of which a record has any number of rows."""
-_NESTED: Final = ("json", "debezium-json")
+NESTED: Final = ("json", "protobuf", "debezium-json")
 """Kinds that have more than plain types."""
-KINDS: Final = ("json", "csv", "kv", *CHANGES)
+KINDS: Final = ("json", "csv", "kv", "protobuf", *CHANGES)
 
 _PLAIN: Final[dict[pa.DataType, tuple[str, str, tuple[int, ...]]]] = {
     pa.bool_(): ("bool", "boolean", ()),
@@ -88,10 +92,15 @@ def columns_of(spec: RecordSpec) -> tuple[Column, ...]:
         if one.metadata is not None and one.metadata.get(b"variant") == b"true" and column.kind == "string":
             column = column._replace(kind="variant", simple="variant")
         is_plain = not column.parts and column.kind not in ("binary", "variant")
-        if not is_plain and spec.kind not in _NESTED:
+        if not is_plain and spec.kind not in NESTED:
             raise ConfigurationError(f"column {one.name} is {column.simple}, a type that {spec.kind} does not have")
         found.append(column._replace(required=not one.nullable))
     return tuple(found)
+
+
+def simple_name(kind: pa.DataType) -> str:
+    """Spark's name of a type. ConfigurationError: a type that records do not have."""
+    return _column("", kind, "", 0).simple
 
 
 def _column(name: str, kind: pa.DataType, top: str, depth: int) -> Column:

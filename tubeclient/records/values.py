@@ -41,7 +41,6 @@ SPACES: Final = " \t\n\r\v\f"
 
 _INTEGER: Final = re.compile(r"[+-]?[0-9]+")
 _NUMBER: Final = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,9})?")
-_BASE64: Final = re.compile(r"[A-Za-z0-9+/]*+={0,2}")
 _JSON_WORDS: Final = {
     "NaN": math.nan,
     **dict.fromkeys(("Infinity", "+Infinity", "INF", "+INF"), math.inf),
@@ -306,10 +305,17 @@ def _nearest_float32(text: str, value: float) -> float:
 
 
 def _bytes(text: str, column: Column, path: str, place: int | None) -> bytes:
-    # Python's decoder takes more padding than there is to be.
-    if len(text) % 4 or _BASE64.fullmatch(text) is None:
-        _misfit(column, path, place)
-    return base64.b64decode(text)
+    data = bytes_of(text)
+    return _misfit(column, path, place) if data is None else data
+
+
+def bytes_of(text: str) -> bytes | None:
+    """The bytes of a base64 text as encoders write it, with padding; None of others, which Python's decoder takes."""
+    try:
+        data = base64.b64decode(text)
+    except ValueError:
+        return None
+    return data if base64.b64encode(data).decode() == text else None
 
 
 _MOST_KEPT: Final = 38

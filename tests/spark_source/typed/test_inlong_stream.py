@@ -104,6 +104,12 @@ def test_formats_of_fields() -> None:
     assert found.options == {"timestampFormat": "yyyyMMddHHmmss"}
 
 
+def test_protobuf_has_the_fields_of_the_stream() -> None:
+    at = {"fieldName": "at", "fieldType": "TIMESTAMP", "fieldFormat": "yyyyMMddHHmmss"}
+    found = parse_stream(stream(("id", "long"), at, dataType="PB"), "protobuf")
+    assert (found.kind, found.ddl, found.options) == ("protobuf", "`id` BIGINT, `at` TIMESTAMP", {})
+
+
 def test_fields_are_not_left_out_in_silence() -> None:
     with pytest.raises(ValueError, match="say format json, csv or kv"):
         parse_stream(stream(("id", "int")), "raw")
@@ -119,7 +125,7 @@ def test_fields_are_not_left_out_in_silence() -> None:
         (stream(("id", "int"), dataEscapeChar="1114112"), "dataEscapeChar 1114112, which is no character"),
         (stream(), "has no fields"),
         (stream(("id", "int"), dataType="jce"), "has dataType 'jce'; say format"),
-        (stream(("id", "int"), dataType="PB"), "records, which are protobuf, which can only be had as raw"),
+        (stream(("id", "int"), dataType="PB"), "records, which are protobuf; say format protobuf, and .* messageName"),
         (stream(("id", "int"), dataType="AVRO"), "records, which are Avro; give schema, an .avsc file"),
         (stream(("x", "FUNCTION")), "the field x of type FUNCTION"),
         (stream(("x", "MAP")), "what is in the MAP field x"),

@@ -1,4 +1,5 @@
-"""Messages of Debezium and Canal by Hypothesis: mostly good, some of them changed afterwards."""
+"""Messages of Debezium and Canal by Hypothesis: mostly good, some of them changed afterwards; and any JSON of their
+names."""
 
 from __future__ import annotations
 
@@ -30,7 +31,21 @@ _NESTED: dict[str, Any] = {
     "by_name": pa.map_(pa.string(), pa.string()),
     "any": VARIANT,
 }
-_TEXTS = ["x", "", "ü", "2024-01-02", "2024-01-02 03:04:05", "2024-01-02T03:04:05Z", "1", "0", "-1.50", "1.005", "AfQ="]
+_TEXTS = [
+    "x",
+    "",
+    "ü",
+    "2024-01-02",
+    "2024-01-02 03:04:05",
+    "2024-01-02T03:04:05Z",
+    "1",
+    "0",
+    "-1.50",
+    "1.005",
+    "AfQ=",
+    "AfR=",
+    "AAA",
+]
 _PLACEHOLDERS = [
     PLACEHOLDER,
     "X19kZWJleml1bV91bmF2YWlsYWJsZV92YWx1ZQ==",
@@ -159,3 +174,53 @@ def changes_cases(draw: Callable[..., Any]) -> Case:
     whole = _event(names) if kind == "debezium-json" else _message(names)
     texts = [json.dumps(draw(whole), ensure_ascii=draw(st.booleans())) for _ in range(draw(st.integers(1, 5)))]
     return Case(one, [draw(mutated(text.encode())) for text in texts])
+
+
+_NAMES = (
+    *("payload", "schema", "op", "before", "after", "source", "ts_ms", "status", "event_count", "databaseName", "ddl"),
+    *("connector", "name", "db", "snapshot", "server_id", "gtid", "file", "pos", "row", "lsn", "sequence", "scn"),
+    *("commit_scn", "rs_id", "ssn", "commit_lsn", "change_lsn", "event_serial_no", "commit_ts"),
+    *("fields", "field", "items", "values", "parameters", "scale", "length", "value"),
+    *("data", "old", "type", "isDdl", "es", "ts", *_NESTED),
+)
+_WORDS = (
+    *("c", "r", "u", "d", "t", "m", "INSERT", "UPDATE", "DELETE", "TRUNCATE", "BEGIN", "mysql", "postgresql", "last"),
+    *("true", "0000002a:00000758:0005", '["7","9"]', f"{UUID}:5", "0-1-7", "0x1.2.3", "mysql-bin.000003", *_LOGICAL),
+    *("io.debezium.data.Bits", "io.debezium.data.VariableScaleDecimal", "io.debezium.time.IsoDate", *_TEXTS),
+    *("before", "after", "struct", "array"),
+)
+_SCALAR = st.sampled_from([json.dumps(one) for one in (*_WORDS, *_PLACEHOLDERS, *range(-1, 4), None, True, 1.5)]) | (
+    st.integers() | st.text(max_size=5)
+).map(json.dumps)
+
+
+def _pair(value: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
+    names = st.sampled_from([*_NESTED]) | st.sampled_from(_NAMES)
+    return st.tuples(names, value).map(lambda pair: f'"{pair[0]}":{pair[1]}')
+
+
+def _list_or_object(value: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
+    items, pairs = st.lists(value, max_size=3), st.lists(_pair(value), max_size=5)
+    return items.map(lambda all: f"[{','.join(all)}]") | pairs.map(lambda all: f"{{{','.join(all)}}}")
+
+
+_ANY = st.recursive(_SCALAR, _list_or_object, max_leaves=8)
+_OF_KIND = st.sampled_from(["c", "r", "u", "d", "t", "m", "INSERT", "UPDATE", "DELETE", "QUERY"])
+
+
+@st.composite
+def _any_change(draw: Callable[..., Any]) -> bytes:
+    """Bytes, most of them JSON with the names that messages have, in places where they may not be, and twice."""
+    if draw(st.integers(0, 9)) == 0:
+        return draw(st.binary(max_size=20))  # type: ignore[no-any-return]
+    kind, pairs = draw(_OF_KIND), draw(st.lists(_pair(_ANY), max_size=2))
+    rows = draw(st.sampled_from([("before", "after", "source"), ("after", "source"), ("data", "old"), ("data",)]))
+    parts = [f'"{name}":{draw(_list_or_object(_ANY))}' for name in rows]
+    text = ",".join([f'"op":"{kind}"', f'"type":"{kind}"', *parts, *pairs])
+    return draw(mutated(f"{{{text}}}".encode()))  # type: ignore[no-any-return]
+
+
+@st.composite
+def any_changes_cases(draw: Callable[..., Any]) -> Case:
+    one = draw(changes_cases()).spec
+    return Case(one, draw(st.lists(_any_change(), min_size=1, max_size=4)))

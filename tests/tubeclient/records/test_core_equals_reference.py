@@ -11,7 +11,7 @@ from hypothesis import given
 
 from tests.tubeclient.records.changing import MYSQL, PLACEHOLDER, ROW, canal, debezium, event, message
 from tests.tubeclient.records.generated import CASES, Case
-from tests.tubeclient.records.generated_changes import changes_cases
+from tests.tubeclient.records.generated_changes import any_changes_cases, changes_cases
 from tests.tubeclient.records.reading import LOCAL, MOMENT, VARIANT, plain, same, spec
 from tubeclient.core import CORE
 from tubeclient.records.decoder import Decoder
@@ -36,6 +36,11 @@ def test_generated_records(case: Case) -> None:
 
 @given(changes_cases())
 def test_generated_changes(case: Case) -> None:
+    check(case.spec, case.records)
+
+
+@given(any_changes_cases())
+def test_any_bytes_as_changes(case: Case) -> None:
     check(case.spec, case.records)
 
 
@@ -119,6 +124,7 @@ USUAL: list[tuple[RecordSpec, bytes]] = [
         ),
         b'{"l":[1.5,null],"s":{"a":"2024-01-02"},"m":{"k":"2024-01-02T03:04:05.123"}}',
     ),
+    (spec("json", {"y": pa.binary()}), b'{"y":"AAE="}'),
     (
         spec("json", {"at": MOMENT}, time_zone="Asia/Shanghai", options={"timestampFormat": "yyyyMMddHHmmss"}),
         b'{"at":"20240102030405"}',

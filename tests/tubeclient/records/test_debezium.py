@@ -135,6 +135,11 @@ def test_bad_events() -> None:
     assert short(strict, *(body for body, _ in cases)) == [reason for _, reason in cases]
 
 
+def test_no_name_of_a_row_without_an_envelope_is_shown() -> None:
+    found = changes(debezium(), b'{"secret":1,"secret":2}', b'{"payload":{"secret":1,"secret":2}}')
+    assert found == ["a name is there twice"] * 2
+
+
 def test_what_a_deleted_row_needs() -> None:
     strict: dict[str, Any] = {"required": ("id", "name")}
     body = event("d", before={"id": 1, "name": None, "price": None})

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.tubeclient.records.generated import CASES, NAMES, Case
+from tests.tubeclient.records.generated_changes import any_changes_cases
 from tests.tubeclient.records.reading import GOOD, LOCAL, MOMENT, VARIANT, others, read, spec
 from tubeclient.errors import ConfigurationError
 from tubeclient.records.decoder import Decoded, Decoder
@@ -161,6 +162,13 @@ def test_no_bytes_ever_fail(kind: str, record: bytes, encoding: str, escape: str
     one = spec(kind, columns, encoding=encoding, escape=escape, options=options)
     decoded = decode(Decoder(one, core=False), [record])
     assert decoded.records[0].is_valid != decoded.reasons[0].is_valid
+
+
+@given(any_changes_cases())
+def test_no_bytes_ever_fail_as_changes(case: Case) -> None:
+    decoded = decode(Decoder(case.spec, core=False), case.records)
+    decoded.records.validate(full=True)
+    assert decoded.records.is_valid().equals(decoded.reasons.is_null())
 
 
 BOMBS = {

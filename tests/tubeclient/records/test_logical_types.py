@@ -118,6 +118,9 @@ def test_decimals() -> None:
         (pa.string(), {"scale": 0, "value": twos_complement(125)}, variable, "125"),
         # The converter's decimal.format=NUMERIC.
         (kind, 12.34, two, "12.34"),
+        # Padding that no encoder writes.
+        (kind, "AfR=", two, "the value of v is not of type decimal(10,2)"),
+        (kind, "AfRA=", two, "the value of v is not of type decimal(10,2)"),
         (kind, "no", two, "the value of v is not of type decimal(10,2)"),
         (kind, "", two, "the value of v is not of type decimal(10,2)"),
     ]

@@ -194,7 +194,20 @@ def test_binary_is_base64() -> None:
     data = bytes(range(256))
     written = f'"{base64.b64encode(data).decode()}"'
     assert one(pa.binary(), written, '"AA=="') == {written: data, '"AA=="': b"\0"}
-    texts = ('"A"', '"AAA"', '"AA==="', '"A A="', '"AA==\\n"', '"-_8="', '"é"', "1", "[]", '"AAAA="')
+    texts = (
+        '"A"',
+        '"AAA"',
+        '"AA==="',
+        '"A A="',
+        '"AA==\\n"',
+        '"-_8="',
+        '"é"',
+        "1",
+        "[]",
+        '"AAAA="',
+        '"AB=="',
+        '"AA==AA=="',
+    )
     assert one(pa.binary(), *texts) == bad("binary", *texts)
 
 
