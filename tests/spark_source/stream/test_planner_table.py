@@ -120,3 +120,14 @@ def test_an_older_end_that_spark_confirms_late_moves_nothing_back(tmp_path: Path
             one.complete(as_json({"1:t:0": confirmed}))
         assert positions(tmp_path) == {"1:t:0": at}
     one.close()
+
+
+def test_a_first_batch_without_rows_is_complete_when_spark_asks_on(tmp_path: Path) -> None:
+    one, group = planner(FakeCluster(partitions=1), offsetsTable=tmp_path), GroupKey("g", ["t"])
+    start = one.initial()
+    for _ in range(2):  # Spark asks again after a restart, too
+        assert one.latest(start, None) == start
+        assert (positions(tmp_path), table(tmp_path).keeps_start(group)) == ({}, True)
+    assert one.partitions(start, start) == []
+    assert one.latest(start, None) == start
+    assert (positions(tmp_path), table(tmp_path).keeps_start(group)) == ({"1:t:0": 10}, False)
