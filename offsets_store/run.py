@@ -147,9 +147,7 @@ class OffsetsRun:
                 and (end := (ends or {}).get(row.partition)) is not None
                 and row.next_offset > max(begin, end)
             }
-            before = [
-                row for row in mine if row.kind != INITIAL and not (row.kind == POSITION and row.partition in back)
-            ]
+            before = [row for row in mine if row.kind == POSITION and row.partition not in back]
             moved = position_rows(self._key, back.values(), stamp)
             return [*before, *moved, *initial_rows(self._key, starting, offsets, stamp)]
 
