@@ -85,6 +85,8 @@ def test_where_a_lost_tail_is_accepted_the_table_goes_back_before_a_batch_does(t
     assert one.latest(as_json({"1:t:0": 1010}), None) == as_json({"1:t:0": 8})
     assert positions(tmp_path) == {"1:t:0": 8}
     one.complete(as_json({"1:t:0": 1010}))  # Spark says so once the batch that goes back is planned
+    one.latest(as_json({"1:t:0": 8}), None)
+    one.complete(as_json({"1:t:0": 1010}))  # or later still, with asynchronous progress tracking
     one.close()
     assert positions(tmp_path) == {"1:t:0": 8}
     # Started again before that batch: from a checkpoint that is ahead still.
