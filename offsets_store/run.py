@@ -79,8 +79,8 @@ class OffsetsRun:
         self._key = key
         self._source_count = source_count
         self._epoch = epoch
-        self._last, self._last_but_one = 0, 0
-        """The sequences of this run's last commits, whose answers may be lost."""
+        self._last = 0
+        """The sequence of this run's last commit, whose answer may be lost."""
         self._clear_initial = False
 
     def __repr__(self) -> str:
@@ -147,9 +147,7 @@ class OffsetsRun:
                 and (end := (ends or {}).get(row.partition)) is not None
                 and row.next_offset > max(begin, end)
             }
-            before = [
-                row for row in mine if row.kind != INITIAL and not (row.kind == POSITION and row.partition in back)
-            ]
+            before = [row for row in mine if row.kind == POSITION and row.partition not in back]
             moved = position_rows(self._key, back.values(), stamp)
             return [*before, *moved, *initial_rows(self._key, starting, offsets, stamp)]
 
@@ -176,11 +174,11 @@ class OffsetsRun:
                 if rows is None:
                     return False
                 # Before the try: if the answer is lost, the commit is ours all the same.
-                self._last, self._last_but_one = sequence, self._last
+                before, self._last = self._last, sequence
                 try:
                     self._storage.replace(self._key, rows, sequence)
                 except Conflict as conflict:
-                    self._last = self._last_but_one  # another writer used that sequence
+                    self._last = before  # another writer used that sequence
                     reason = str(conflict)
                 else:
                     return True

@@ -88,3 +88,10 @@ def test_a_position_goes_back_only_where_the_query_begins_before_it_and_its_end_
     run.record(at({FIRST: 280, SECOND: 280}))
     assert run.keep_initial("group", {FIRST: 280, SECOND: 0}, ends={FIRST: 28}) == []
     assert open_table().positions("clicks_etl", ["clicks"]) == {FIRST: 280, SECOND: 280}
+
+
+def test_an_earlier_answer_past_the_data_becomes_no_position(open_table: Open) -> None:
+    run = open_table().open_run(KEY, 1)
+    run.keep_initial("latest", {FIRST: 280})
+    assert run.keep_initial("earliest", {FIRST: 28}, ends={FIRST: 56}) == []
+    assert open_table().latest(KEY) is None

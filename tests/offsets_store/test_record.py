@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pyarrow as pa
@@ -11,9 +12,19 @@ from deltalake import DeltaTable, write_deltalake
 
 from offsets_store import GroupKey, OffsetsTable, PartitionProgress, delta_rs
 from offsets_store.rows import Row
-from tests.offsets_store.conftest import FIRST, KEY, SECOND, at
+from tests.offsets_store.conftest import FIRST, KEY, SECOND, Clock, at
 from tubeclient.keys import PartitionKey
 from tubeclient.names import GroupName
+
+
+def test_a_position_has_the_time_of_its_ends(table: OffsetsTable, clock: Clock) -> None:
+    """A table that was behind is written later."""
+    run, looked = table.open_run(KEY, 1), datetime(2023, 11, 14, tzinfo=UTC)
+    for step, told, kept in ((1, looked, looked), (2, None, datetime.fromtimestamp(clock.now / 1000, UTC))):
+        run.record(at({FIRST: 28 * step}), told)
+        found = table.latest(KEY)
+        assert found is not None
+        assert found.updated_at == kept
 
 
 def test_the_same_positions_again_are_no_commit(

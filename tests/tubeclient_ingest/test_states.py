@@ -174,3 +174,10 @@ def test_a_bad_record_counts_if_the_target_has_its_commit(steps: list[tuple[str,
             else:
                 getattr(world, step)()
             world.check()
+
+
+def test_without_a_valid_commit_all_or_nothing_counts() -> None:
+    """RESTORE put the target back to before the group's first commit, or the history no longer has any."""
+    rows = {(1, "r"), (2, "r"), (3, "r")}
+    assert counting(SinkState(sequence=2), rows) == set()
+    assert counting(SinkState(sequence=2, is_whole=False), rows) == {(1, "r"), (2, "r")}

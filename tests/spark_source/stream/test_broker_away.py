@@ -114,6 +114,21 @@ def test_at_latest_a_broker_that_is_away_goes_on_where_the_table_has_it(tmp_path
     assert one.initial() == as_json({"1:t:0": 10, "2:t:0": 5})
 
 
+def test_at_earliest_a_broker_that_is_away_is_read_from_its_first_message_whatever_the_table_has(
+    tmp_path: Path,
+) -> None:
+    clock, cluster = FakeClock(), Pair()
+    recorded(cluster, tmp_path / "table", {"1:t:0": 6, "2:t:0": 5})
+    cluster.away()
+    one = planner(cluster, clock, offsetsTable=tmp_path / "table", startingOffsets="earliest")
+    at = one.latest(one.initial(), None)
+    cluster.back()
+    clock.now += 60
+    entered = one.latest(at, None)
+    assert entered == as_json({"1:t:0": 10, "2:t:0": 0})
+    assert in_rows(one.partitions(entered, one.latest(entered, None))) == {1: [("2:t:0", 0, 10)]}
+
+
 @pytest.mark.parametrize(
     ("starting", "first"),
     [

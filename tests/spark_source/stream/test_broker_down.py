@@ -9,7 +9,9 @@ import pytest
 
 from spark_source.progress.progress_table import ProgressTable
 from spark_source.stream.batch_reader import plan_batch
-from tests.spark_source.fakes import ROW, FakeClock, FakeCluster, as_json, in_rows, options, planner
+from spark_source.stream.beginning import OffsetFinder, starts_again
+from spark_source.stream.snapshot import Layout, Snapshot
+from tests.spark_source.fakes import ROW, FakeClock, FakeCluster, as_json, in_rows, key, options, planner
 from tubeclient.errors import ConfigurationError, ConnectError
 from tubeclient.keys import BrokerInfo, StoreKey, TopicLayout
 
@@ -134,6 +136,15 @@ def test_a_first_batch_that_is_run_again_waits_for_the_brokers_it_was_planned_wi
         again.partitions(start, end)
     made.silent = set()
     assert in_rows(again.partitions(start, end)) == first
+
+
+@pytest.mark.parametrize("fail", [True, False])
+def test_a_broker_that_falls_silent_between_two_questions_is_not_left_out_of_that_batch(fail: bool) -> None:
+    chosen, made = options(startingOffsets="earliest", failOnDataLoss=fail), cluster()
+    finder = OffsetFinder(made.lookup(), chosen, ProgressTable(chosen))
+    look = Snapshot.of(Layout(chosen.selector(), made.shown()), made.lookup())
+    with pytest.raises(ConnectError, match=r"1 partition \(2:t:0\) have no start: their broker does not answer"):
+        starts_again([key("2:t:0")], look, finder)
 
 
 @pytest.mark.parametrize("away", [False, True])

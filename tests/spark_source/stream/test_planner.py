@@ -8,9 +8,11 @@ import pytest
 
 from spark_source.plan.read_task import OffsetRule
 from spark_source.stream.snapshot import MIN_REFRESH_SECONDS
-from tests.spark_source.fakes import ROW, STORE, FakeClock, FakeCluster, as_json, in_rows, key, planner
+from tests.spark_source.fakes import ROW, STORE, FakeClock, FakeCluster, FakeLookup, as_json, in_rows, key, planner
 from tubeclient.errors import ConfigurationError, ConnectionLost, NodeIdConflict
 from tubeclient.keys import StoreKey, TopicLayout
+from tubeclient.metadata import ClusterView
+from tubeclient.positions.offset_lookup import OffsetLook
 
 # The beginning
 
@@ -62,6 +64,26 @@ def test_an_idle_query_gets_its_own_start_back_and_asks_little() -> None:
         assert one.latest(start, None) is start
         assert json.dumps(one.reported_latest()) == json.dumps(start)
     assert cluster.count("bounds") - asked <= 1 / MIN_REFRESH_SECONDS
+
+
+def test_brokers_that_answer_slowly_are_asked_for_a_tenth_of_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, cluster = FakeClock(), FakeCluster()
+    one = planner(cluster, clock, startingOffsets="earliest")
+    at, look = one.initial(), FakeLookup.look
+    took: list[float] = []
+
+    def slowly(lookup: FakeLookup, view: ClusterView) -> OffsetLook:
+        took.append(0.2)
+        clock.now += took[-1]
+        return look(lookup, view)
+
+    monkeypatch.setattr(FakeLookup, "look", slowly)
+    began = clock.now
+    for row in range(200):  # while messages arrive all the time
+        clock.now += 0.1
+        cluster.rows[STORE] = (0, 10 + row)
+        at = one.latest(at, None)
+    assert 0.08 < sum(took) / (clock.now - began) < 0.12
 
 
 def test_the_same_batch_is_dealt_the_same_whatever_arrived() -> None:

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
+from spark_source.offsets.offsets import Offsets
 from spark_source.stream.planner import StreamPlanner
-from tests.spark_source.fakes import STORE, FakeClock, FakeCluster, as_json, in_rows, planner
+from tests.spark_source.fakes import ROW, STORE, FakeClock, FakeCluster, as_json, in_rows, key, planner
 from tubeclient.errors import DataLoss
 from tubeclient.keys import StoreKey, TopicLayout
 
@@ -20,6 +21,19 @@ def test_a_planned_range_whose_partition_went_is_a_loss(caplog: pytest.LogCaptur
     for _ in range(2):
         assert in_rows(one.partitions(start, end)) == {0: [("1:t:0", 0, 4)]}
     assert caplog.text.count("going on: partition 2:t:0") == 1
+
+
+def test_before_a_run_joins_its_group_it_can_ask_what_has_expired() -> None:
+    """As `ingest` does for the tables of streams, each of which ends elsewhere."""
+    cluster, behind = FakeCluster(partitions=1, rows=(3, 10)), Offsets({key("1:t:0"): 0})
+    one, lenient = planner(cluster), planner(cluster, failOnDataLoss="false")
+    for each in (one, lenient):
+        each.freeze_target()
+    assert "only from 84: at most 3 messages have expired" in str(one.expired(behind))
+    assert lenient.expired(behind) is None
+    for rows in (3, 10, 11):  # what lacks at the end is none of its business
+        assert one.expired(Offsets({key("1:t:0"): rows * ROW})) is None
+    assert "join" not in " ".join(cluster.calls)
 
 
 @pytest.mark.parametrize("rows", [4, 10, 12])

@@ -85,6 +85,8 @@ def test_where_a_lost_tail_is_accepted_the_table_goes_back_before_a_batch_does(t
     assert one.latest(as_json({"1:t:0": 1010}), None) == as_json({"1:t:0": 8})
     assert positions(tmp_path) == {"1:t:0": 8}
     one.complete(as_json({"1:t:0": 1010}))  # Spark says so once the batch that goes back is planned
+    one.latest(as_json({"1:t:0": 8}), None)
+    one.complete(as_json({"1:t:0": 1010}))  # or later still, with asynchronous progress tracking
     one.close()
     assert positions(tmp_path) == {"1:t:0": 8}
     # Started again before that batch: from a checkpoint that is ahead still.
@@ -120,3 +122,14 @@ def test_an_older_end_that_spark_confirms_late_moves_nothing_back(tmp_path: Path
             one.complete(as_json({"1:t:0": confirmed}))
         assert positions(tmp_path) == {"1:t:0": at}
     one.close()
+
+
+def test_a_first_batch_without_rows_is_complete_when_spark_asks_on(tmp_path: Path) -> None:
+    one, group = planner(FakeCluster(partitions=1), offsetsTable=tmp_path), GroupKey("g", ["t"])
+    start = one.initial()
+    for _ in range(2):  # Spark asks again after a restart, too
+        assert one.latest(start, None) == start
+        assert (positions(tmp_path), table(tmp_path).keeps_start(group)) == ({}, True)
+    assert one.partitions(start, start) == []
+    assert one.latest(start, None) == start
+    assert (positions(tmp_path), table(tmp_path).keeps_start(group)) == ({"1:t:0": 10}, False)
