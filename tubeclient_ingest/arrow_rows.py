@@ -26,11 +26,11 @@ from spark_source.typed.record_format import (
     RecordFormat,
 )
 from tubeclient.records.changes import CHANGE_TYPE
+from tubeclient_ingest.partition_values import REASON, TEXT, is_refused
 
-__all__ = ["EMPTY_PARTITION", "bad_rows", "divided", "example_of", "target_rows"]
+__all__ = ["bad_rows", "divided", "example_of", "target_rows"]
 
 _OWN: Final = (VALUE, ARRIVAL, RECORD, BAD_REASON, UNREAD)
-EMPTY_PARTITION: Final = "the target is partitioned by {}, and Delta takes an empty text there for none"
 
 
 def divided(
@@ -52,27 +52,21 @@ def divided(
 
 
 def _of_partition(form: RecordFormat, rows: pa.RecordBatch, name: str) -> pa.Array:
-    """The reason for rows whose value of a column that partitions the table is empty."""
-    none = pa.nulls(rows.num_rows, pa.string())
+    """The reason for rows whose value of a column that partitions the table cannot be one."""
+    is_list = form.schema is not None and pa.types.is_list(rows.column(RECORD).type)
     if form.schema is None:
-        found = rows.column(name)
-        is_empty = pc.equal(found, "") if pa.types.is_string(found.type) else None
+        values = rows.column(name)
     else:
         records = rows.column(RECORD)
-        if pa.types.is_list(records.type):
-            values = pc.struct_field(pc.list_flatten(records), name)
-            if not pa.types.is_string(values.type):
-                return none
-            parents = pc.list_parent_indices(records).filter(pc.fill_null(pc.equal(values, ""), False))
-            flags = np.zeros(rows.num_rows, bool)
-            flags[parents.to_numpy()] = True
-            is_empty = pa.array(flags)
-        else:
-            found = pc.struct_field(records, name)
-            is_empty = pc.equal(found, "") if pa.types.is_string(found.type) else None
-    if is_empty is None:
-        return none
-    return pc.if_else(pc.fill_null(is_empty, False), EMPTY_PARTITION.format(name), None)
+        values = pc.struct_field(pc.list_flatten(records) if is_list else records, name)
+    if not pa.types.is_string(values.type):
+        return pa.nulls(rows.num_rows, pa.string())
+    refused = is_refused(values, name)
+    if is_list:
+        flags = np.zeros(rows.num_rows, bool)
+        flags[pc.list_parent_indices(records).filter(refused).to_numpy()] = True
+        refused = pa.array(flags)
+    return pc.if_else(refused, f"{REASON.format(name)}{TEXT}", pa.scalar(None, pa.string()))
 
 
 def target_rows(form: RecordFormat, good: pa.RecordBatch, number: int) -> pa.Table:

@@ -41,6 +41,10 @@ def open_files(
     due: Callable[[SparkTable], None],
 ) -> LogTable | str:
     """The table as tasks write rows with these columns, or why Spark has to; `due` is LogTable's."""
+    there = {one.name for one in columns}
+    for one in detail.columns:
+        if one.name not in there and (one.name in detail.partition_by or not one.nullable):
+            return f"the rows lack {one.name}, which partitions the table or is NOT NULL there"
     if other := next((one.name for one in columns if not _is_same(one, detail.columns)), None):
         return f"the table has {other} in another form"
     found = LogTable.of(target, detail, settings.storage_options, due)

@@ -91,21 +91,26 @@ class DataFiles:
             self._parts.setdefault(values, _Part()).rows.append(own)
             self.held_bytes += own.nbytes
 
-    def flush(self) -> None:
-        """Write what is held."""
+    @property
+    def parts(self) -> int:
+        """How many partitions have rows."""
+        return len(self._parts)
+
+    def flush(self, *, ends: bool = False) -> None:
+        """Write what is held; with `ends` no file stays open."""
         for values, part in self._parts.items():
             if not part.rows:
                 continue
             rows = pa.concat_tables(part.rows)
             part.rows.clear()
             part.write(rows, self._open, self._leaves)
-            if part.size >= _FULL_BYTES:
+            if ends or part.size >= _FULL_BYTES:
                 self._end(values, part)
         self.held_bytes = 0
 
     def close(self) -> list[DataFile]:
         """Write what is held, and return all files."""
-        self.flush()
+        self.flush(ends=True)
         for values, part in self._parts.items():
             self._end(values, part)
         return self._done

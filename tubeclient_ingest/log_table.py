@@ -127,7 +127,7 @@ class LogTable:
         folder = _folder(detail.location)
         if folder is None and not storage_options:
             return f"storage-options are not given, and it is in {urlsplit(detail.location).scheme or 'a catalog'}"
-        if folder is not None and any(one in folder for one in _NOT_IN_PATHS):
+        if folder is not None and any(one in detail.location for one in _NOT_IN_PATHS):
             return "its path has characters that delta-rs does not take"
         try:
             import deltalake  # noqa: F401
@@ -196,7 +196,9 @@ class LogTable:
             raise PutBack
         properties = CommitProperties(max_commit_retries=_RETRIES)
         if record is not None:
-            # delta-rs refuses only what came since the look.
+            # delta-rs refuses only what came since the handle's version.
+            if record.based_on is not None and record.based_on != handle.version():
+                raise LogError(f"{self.where} was looked at since what the commit is based on", is_conflict=True)
             taken = handle.transaction_version(record.transaction_id)
             if taken is not None and taken >= record.sequence:
                 raise LogError(f"{self.where} has a commit of number {taken}, and this is one", is_conflict=True)
@@ -220,6 +222,7 @@ class LogTable:
     @property
     def has_deletion_vectors(self) -> bool:
         """Whether rows may be gone that its files have."""
+        self._look(1)
         handle = self._handle
         return handle is None or "deletionVectors" in (handle.protocol().reader_features or ())
 

@@ -62,8 +62,17 @@ class RoundRead:
 class Part:
     """What one table gets of a round, as files."""
 
-    def __init__(self, read: RoundRead, routing: Routing, name: str, found: Staged | None = None) -> None:
+    def __init__(
+        self,
+        read: RoundRead,
+        routing: Routing,
+        name: str,
+        found: Staged | None = None,
+        partitions: frozenset[str] | None = None,
+    ) -> None:
+        """`partitions` are those of the route by which `found` was written."""
         self._read, self._routing, self._name, self._found = read, routing, name, found
+        self.partitions = partitions
 
     def staged(self, route: Route) -> Staged:
         """The files for the table's commit of the route's number: what is there, or what tasks write now."""

@@ -9,7 +9,9 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import pyarrow as pa
@@ -34,6 +36,8 @@ RESULT: Final = "result"
 """The column of what a task says."""
 _HELD_BYTES: Final = 64 << 20
 """Of rows that a task holds, of all tables together."""
+_OPEN_FILES: Final = 64
+"""With more parts of tables each part's file ends when what is held is written."""
 _MINUTE_MS: Final = 60_000
 
 
@@ -146,18 +150,20 @@ def _staged(
                     tables[name] = _Table(routes.get(name))
                 tables[name].take(stream, rows)
             if sum(one.held_bytes for one in tables.values()) >= _HELD_BYTES:
+                has_few = sum(one.parts for one in tables.values()) <= _OPEN_FILES
                 for one in tables.values():
-                    one.each(DataFiles.flush)
+                    one.each(partial(DataFiles.flush, ends=not has_few))
         yield {name: one.end() for name, one in tables.items()}
-    except OSError as error:
+    except BaseException as error:
+        for one in tables.values():
+            with suppress(OSError):
+                one.each(DataFiles.abandon)
+        if isinstance(error, TubeError) or not isinstance(error, OSError):
+            raise
         raise FilesNotWritten(
             f"a task cannot write the files of a round: {error}. Nothing of the round was written. Mend that and start"
             " again: the job goes on where the rows end"
         ) from None
-    except BaseException:
-        for one in tables.values():
-            one.each(DataFiles.abandon)
-        raise
 
 
 class _Table:
@@ -181,6 +187,10 @@ class _Table:
     @property
     def held_bytes(self) -> int:
         return sum(one.held_bytes for one in (self._good, self._bad) if one is not None)
+
+    @property
+    def parts(self) -> int:
+        return sum(one.parts for one in (self._good, self._bad) if one is not None)
 
     def each(self, do: Callable[[DataFiles], object]) -> None:
         for one in (self._good, self._bad):

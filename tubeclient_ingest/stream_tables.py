@@ -262,7 +262,8 @@ class StreamTables:
         routing = self._routing(start)
 
         def write(one: Stream) -> Counted | Exception:
-            return self._commit_one(one, Part(read, routing, one.name, found[one.name]), counts[one.name], start, end)
+            part = Part(read, routing, one.name, found[one.name], self._partitions(one, start, end))
+            return self._commit_one(one, part, counts[one.name], start, end)
 
         done = dict(zip((one.name for one in mine), self._at_once(write, mine), strict=True))
         return self._end_round(done, counts, start, end)
@@ -277,8 +278,13 @@ class StreamTables:
 
     def _route(self, one: Stream, start: Offsets, end: Offsets) -> Route:
         assert one.table is not None
+        return one.table.route(self._partitions(one, start, end))
+
+    @staticmethod
+    def _partitions(one: Stream, start: Offsets, end: Offsets) -> frozenset[str] | None:
+        """The partitions of a round that a stream's table takes; None: all."""
         parts = taken(one.ends, start, end)
-        return one.table.route(None if parts == everything(start, end) else frozenset(map(str, parts)))
+        return None if parts == everything(start, end) else frozenset(map(str, parts))
 
     def _tell_rest(self, found: Mapping[StreamId, Staged]) -> None:
         """Tell of streams whose records go to the table for the rest the first time."""

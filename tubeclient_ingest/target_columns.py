@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from spark_source.typed.record_format import BAD_REASON, CHANGE, CHANGES, RECORD
 from tubeclient.errors import ConfigurationError
+from tubeclient_ingest.partition_values import ESCAPED, NULL, REASON, TEXT, room
 from tubeclient_ingest.target import TableDetail, quoted, text_in_sql
 
 if TYPE_CHECKING:
@@ -195,14 +196,14 @@ def _of_partitions(table: TableDetail) -> Iterator[tuple[str, str]]:
     has_others = any(table.properties.get(name, "none").lower() not in ("none", "false") for name in _OTHER_FOLDERS)
     for name in table.partition_by:
         kind, text = table.columns[name].dataType.typeName(), f"CAST({quoted(name)} AS STRING)"
-        reason = f"the target is partitioned by {name}, and this value cannot be in a folder's name: "
+        reason = REASON.format(name)
         if kind in ("string", "binary"):
-            is_kept = f"{text} NOT IN ('', '{_NULL}') AND is_valid_utf8({text}) AND NOT contains({text}, char(0))"
+            is_kept = f"{text} NOT IN ('', '{NULL}') AND is_valid_utf8({text}) AND NOT contains({text}, char(0))"
             if not has_others:
-                room = _MOST_BYTES - len(f"{re.sub(_ESCAPED, '...', name)}=".encode())
-                size = f"octet_length({text}) + 2 * regexp_count({text}, CAST(X'{_ESCAPED.encode().hex()}' AS STRING))"
-                is_kept += f" AND {size} <= {room}"
-            yield f"coalesce({is_kept}, true)", f"{reason}it is empty or too long, or has U+0000"
+                # By its bytes: whether a backslash escapes anything in SQL is a session's setting.
+                size = f"octet_length({text}) + 2 * regexp_count({text}, CAST(X'{ESCAPED.encode().hex()}' AS STRING))"
+                is_kept += f" AND {size} <= {room(name)}"
+            yield f"coalesce({is_kept}, true)", f"{reason}{TEXT}"
         elif kind == "timestamp":
             is_kept = f"{quoted(name)} = CAST({text} AS TIMESTAMP)"
             yield f"coalesce({is_kept}, true)", f"{reason}the clock of the time zone shows it twice"
@@ -210,12 +211,5 @@ def _of_partitions(table: TableDetail) -> Iterator[tuple[str, str]]:
 
 _OTHER_FOLDERS: Final = ("delta.columnMapping.mode", "delta.randomizeFilePrefixes")
 """With these properties folders have names of their own."""
-_MOST_BYTES: Final = 255
-"""Of a folder's name on most file systems."""
-_NULL: Final = "__HIVE_DEFAULT_PARTITION__"
-"""As a value it says that there is none, and so does an empty one."""
-_ESCAPED: Final = r"""[\x01-\x1f\x7f"#%'*/:=?\\{\[\]^]"""
-"""Characters that are written as three (Spark's ExternalCatalogUtils). In SQL by its bytes: whether a backslash escapes
-anything is a session's setting."""
 _LENGTH: Final = re.compile(r"(?:var)?char\((\d+)\)")
 """Of a text; lengths within lists and maps are left to Delta."""

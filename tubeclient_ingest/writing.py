@@ -19,7 +19,7 @@ from spark_source.read.schema import arrow_types, spark_schema
 from spark_source.typed.record_format import ARRIVAL, BAD_REASON, LINEAGE, RecordFormat, or_fail, place_of, target_rows
 from tubeclient.errors import ConfigurationError
 from tubeclient_ingest.bad_records import BAD_ID, BadRecords
-from tubeclient_ingest.beginning import OvertakenRun
+from tubeclient_ingest.beginning import OvertakenRun, PutBack
 from tubeclient_ingest.choice import open_files, why_spark
 from tubeclient_ingest.history import LATE, SinkState
 from tubeclient_ingest.log_table import LogTable
@@ -155,18 +155,18 @@ class Writer:
             self._rules = self._rules._replace(only=WRITTEN)
         if self._bad_records is not None:
             self._bad_records.open(create=create)
-        self._choose(detail, columns)
+        self._choose(detail, columns, create=create)
         if self._upserts is not None:
             self._upserts.open(columns, detail)
             if create and KEY not in detail.properties:
                 self._target.set_property(KEY, text_of_key)
 
-    def _choose(self, detail: TableDetail, columns: StructType) -> None:
+    def _choose(self, detail: TableDetail, columns: StructType, *, create: bool) -> None:
         """Look who writes the rounds, and make ready for it."""
         how = self._settings
         self._files, self.why_spark = None, why_spark(how, self.record_format, columns, self._rules)
         if not self.why_spark:
-            if how.evolve and lacking(detail.columns, columns):
+            if create and how.evolve and lacking(detail.columns, columns):
                 self._target.append(self._nothing, evolve=True)
                 self._detail = detail = self.sink.detail() or detail
             found = open_files(how, self._target, detail, columns, self._bad_records, self._due)
@@ -243,6 +243,11 @@ class Writer:
         for _ in range(_TRIES):
             try:
                 return self._write(rows, record, state)
+            except PutBack:
+                # This run begins once more, and may take the number then.
+                if self._bad_records is not None:
+                    self._bad_records.remove({(state.numbered(record).sequence, self._run_id)}, self.detail)
+                raise
             except OvertakenRun:
                 number = state.numbered(record).sequence
                 now = self.sink.look(number)
@@ -376,7 +381,7 @@ class Writer:
         """Commit what tasks wrote."""
         table, files = self._bad_records, self._files
         assert files is not None
-        staged = part.staged(self.route(state.numbered(record)))
+        staged = part.staged(self.route(state.numbered(record), part.partitions))
         if staged.bad and table is None:
             raise bad_record(staged.example)
         minutes = {minute: bad for minute, (_, bad) in staged.minutes.items()}

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
+import os
+import resource
+from collections.abc import Iterator, Sequence
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
@@ -16,7 +18,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tubeclient.errors import DeadlineExceeded
+from tubeclient_ingest import staging
 from tubeclient_ingest.data_files import DataFile, DataFiles, Place
+from tubeclient_ingest.partition_values import is_refused
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -138,3 +143,47 @@ def test_a_large_file_is_followed_by_another(tmp_path: Path, monkeypatch: pytest
 def test_a_folder_that_is_not_there_is_told(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match=r"the folder of the table, .*/gone, is not there for the task"):
         written(tmp_path / "gone", pa.table({"v": [1]}))
+
+
+def test_many_partitions_need_few_open_files(tmp_path: Path) -> None:
+    count = 300
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (len(os.listdir("/proc/self/fd")) + 50, before[1]))
+    try:
+        found = written(tmp_path, pa.table({"v": range(count), "p": list(map(str, range(count)))}), partition_by=("p",))
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
+    assert len(found) == count
+
+
+@pytest.mark.parametrize(
+    ("value", "refused"),
+    [
+        ("", True),
+        ("__HIVE_DEFAULT_PARTITION__", True),
+        ("a\x00b", True),
+        ("x" * 253, False),  # with "p=" a folder's name has 255 bytes
+        ("x" * 254, True),
+        ("é" * 127, True),
+        ("/" * 84, False),
+        ("/" * 85, True),
+        (None, False),
+        ("a b=c%20\n", False),
+    ],
+)
+def test_what_cannot_partition_a_table(value: str | None, refused: bool) -> None:
+    assert is_refused(pa.array([value], pa.string()), "p").to_pylist() == [refused]
+
+
+def test_what_the_source_says_is_no_fault_of_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    """DeadlineExceeded is an OSError too."""
+
+    def read_task(*_: object) -> Iterator[pa.RecordBatch]:
+        raise DeadlineExceeded("broker 10.0.0.1:8123 did not answer in 60 s")
+        yield
+
+    monkeypatch.setattr(staging, "read_task", read_task)
+    nothing: Any = None
+    numbers = iter([pa.RecordBatch.from_pydict({"n": [0]})])
+    with pytest.raises(DeadlineExceeded, match="did not answer"):
+        list(staging.stage_tasks(nothing, [nothing], None, staging.Routing(), {}, numbers))

@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -107,8 +108,10 @@ def test_of_two_that_looked_at_one_version_one_is_let_through(uri: str) -> None:
     second.history(1)
     with pytest.raises(LogError, match="has a commit of number 1"):  # and an equal number, though it has seen it
         second.commit(files_of(second, 2), record(1))
+    with pytest.raises(LogError, match="was looked at since"):  # and what was made of an older look
+        second.commit(files_of(second, 2), replace(record(2), based_on=0))
     assert ids(uri) == [1]
-    second.commit(files_of(second, 2), record(2))
+    second.commit(files_of(second, 2), replace(record(2), based_on=1))
     assert ids(uri) == [1, 2]
 
 

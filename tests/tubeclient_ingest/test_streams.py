@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from deltalake import DeltaTable
+from deltalake import CommitProperties, DeltaTable, Transaction
 
 from embedded_tubemq import EmbeddedTubeMQ, TopicConfig
 from embedded_tubemq.storage.store import NewMessage
@@ -19,6 +19,7 @@ from tubeclient.errors import ConfigurationError
 from tubeclient.inlong import RecordGroup, encode_pack
 from tubeclient_ingest.group_settings import StreamId, takes
 from tubeclient_ingest.job import Ingest
+from tubeclient_ingest.record import SinkRecord
 from tubeclient_ingest.run import Event, IngestSummary
 from tubeclient_ingest.settings import IngestSettings
 from tubeclient_ingest.stream import LeftBehind, StreamsLeftBehind, ToRest
@@ -321,3 +322,57 @@ def test_what_cannot_be_meant_is_told_before_anything_is_written(changes: dict[s
     given = {"master_servers": "m:1", "consumer_group": "g", "inlong_group": "shop", "target": "/lake/{stream}"}
     with pytest.raises(ConfigurationError, match=message):
         IngestSettings(**{**given, **changes})
+
+
+def test_a_retry_beside_the_part_of_a_round_that_a_stream_takes(shop: Shop) -> None:
+    """It takes the number that the files were written for. They are written anew, and of the same partitions."""
+
+    def put(store: int, number: int) -> None:
+        pack = encode_pack(
+            [RecordGroup({"groupId": "shop", "streamId": "clicks", "dt": str(BEGAN_MS)}, [str(number).encode()])],
+            made_ms=BEGAN_MS,
+        )
+        shop.tube.load("shop", [NewMessage(10_000 * store, pack)])
+
+    put(0, 100)
+    put(1, 101)
+    shop.run()
+    put(0, 1)
+
+    class Killed(BaseException):
+        pass
+
+    def die(table: Any, record: SinkRecord | None, commit: Callable[[], None]) -> None:
+        commit()
+        if record is not None and "clicks" in table.where:
+            raise Killed
+
+    with each_commit(die), pytest.raises(Killed):
+        shop.run()
+    put(1, 2)
+    done: list[int] = []
+
+    def around(table: Any, record: SinkRecord | None, commit: Callable[[], None]) -> None:
+        if record is not None and record.counts and "clicks" in table.where and not done:
+            done.append(1)
+            commit_as_a_retry(f"{shop.lake}/clicks")
+        commit()
+
+    with each_commit(around):
+        shop.run()
+    assert done
+    assert shop.numbers("clicks") == [1, 2, 100, 101]
+
+
+def commit_as_a_retry(place: str) -> None:
+    """What `retry` commits: the group's next number, with the ends as they are."""
+    table = DeltaTable(place)
+    before = SinkRecord.parse(table.history(1)[0]["userMetadata"])
+    assert before is not None
+    number = before.sequence + 1
+    record = replace(before, run_id="retry", sequence=number, bad=1, retry_of=before.round, based_on=table.version())
+    properties = CommitProperties(
+        custom_metadata={"userMetadata": record.to_json()},
+        app_transactions=[Transaction(record.transaction_id, number)],
+    )
+    table.create_write_transaction([], "append", table.schema(), [], commit_properties=properties)
