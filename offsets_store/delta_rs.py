@@ -1,7 +1,7 @@
 """The offsets table through delta-rs: commits in milliseconds, without a SparkSession.
 
-The only module that imports deltalake, and only when a table is opened: the library has 130 MB, and a query without an
-offsets table does not need it.
+deltalake is imported when a table is opened: the library has 130 MB, and a query without an offsets table does not need
+it.
 """
 
 from __future__ import annotations

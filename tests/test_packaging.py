@@ -322,9 +322,19 @@ LAYERS = {
         },
         OUTSIDE_WORLD,
     ),
-    # By SQL and DataFrames alone: it may run over Spark Connect.
+    # By SQL and DataFrames, as it may run over Spark Connect; by delta-rs where the driver sees a table's files.
     "tubeclient_ingest": Layer(
-        {"pyspark", "py4j", "grpc.RpcError", "pyarrow", "tubeclient", "offsets_store", "spark_source"},
+        {
+            "pyspark",
+            "py4j",
+            "grpc.RpcError",
+            "pyarrow",
+            "numpy",
+            "deltalake",
+            "tubeclient",
+            "offsets_store",
+            "spark_source",
+        },
         NETWORK | {"subprocess", "multiprocessing", "spark_source.session", "tubeclient.net"},
     ),
     # What a run may rely on is judged without Spark, by what it is given.

@@ -132,7 +132,7 @@ class IngestSettings:
     format_options: Mapping[str, str] = _setting(
         "NAME=VALUE",
         "An option of the format, named as Spark's, such as timestampFormat=yyyyMMddHHmmss; for kv also kvSeparator. "
-        "protobuf needs descFilePath, a file of protoc --descriptor_set_out, and messageName. May be given several "
+        "protobuf needs descFilePath, the descriptor file that protoc writes, and messageName. May be given several "
         "times.",
         flag="--format-option",
         default_factory=dict,
