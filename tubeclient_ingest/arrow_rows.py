@@ -70,9 +70,10 @@ def _of_partition(form: RecordFormat, rows: pa.RecordBatch, name: str) -> pa.Arr
 
 
 def target_rows(form: RecordFormat, good: pa.RecordBatch, number: int) -> pa.Table:
-    """The rows that the target gets of good records, for its commit of this number."""
+    """The rows that the target gets of good records, for its commit of this number; raw ones as they are, with all of
+    the source's columns and `ARRIVAL`."""
     if form.schema is None:
-        return pa.Table.from_batches([good]).drop_columns([one for one in (ARRIVAL,) if one in good.schema.names])
+        return pa.Table.from_batches([good])
     records = good.column(RECORD)
     lineage = _struct({name: good.column(name) for name in good.schema.names if name not in _OWN})
     if not pa.types.is_list(records.type):

@@ -46,9 +46,9 @@ class BadRecords:
     def __init__(
         self, spark: SparkSession, place: str, consumer_group: str, due: Callable[[SparkTable], None] = lambda _: None
     ) -> None:
-        """`due` as LogTable has it."""
-        self._spark, self._due = spark, due
-        self._table = SparkTable(spark, place)
+        """`due` as SparkTable has it."""
+        self._spark = spark
+        self._table = SparkTable(spark, place, due)
         self._consumer_group = consumer_group
         self._log: LogTable | None = None
         self._detail: TableDetail | None = None
@@ -66,7 +66,7 @@ class BadRecords:
         detail = self._detail or self._table.detail()
         assert detail is not None
         missing = [one.name for one in _table_schema() if one.name not in detail.columns.names]
-        found = LogTable.of(self._table, detail, storage_options, self._due)
+        found = LogTable.of(self._table, detail, storage_options)
         if isinstance(found, str) or missing:
             return f"of {self._table.where}: {found if isinstance(found, str) else f'it lacks {missing[0]}'}"
         self._log = found

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from tubeclient_ingest.bad_records import BadRecords
@@ -38,16 +37,15 @@ def open_files(
     detail: TableDetail,
     columns: StructType,
     bad_records: BadRecords | None,
-    due: Callable[[SparkTable], None],
 ) -> LogTable | str:
-    """The table as tasks write rows with these columns, or why Spark has to; `due` is LogTable's."""
+    """The table as tasks write rows with these columns, or why Spark has to."""
     there = {one.name for one in columns}
     for one in detail.columns:
         if one.name not in there and (one.name in detail.partition_by or not one.nullable):
             return f"the rows lack {one.name}, which partitions the table or is NOT NULL there"
     if other := next((one.name for one in columns if not _is_same(one, detail.columns)), None):
         return f"the table has {other} in another form"
-    found = LogTable.of(target, detail, settings.storage_options, due)
+    found = LogTable.of(target, detail, settings.storage_options)
     if isinstance(found, LogTable) and bad_records is not None:
         return bad_records.open_log(settings.storage_options) or found
     return found

@@ -25,6 +25,7 @@ from tubeclient_ingest.round_read import Part
 from tubeclient_ingest.settings import SPARK, IngestSettings
 from tubeclient_ingest.sink import Sink
 from tubeclient_ingest.stream_rows import StreamRows
+from tubeclient_ingest.target import TableDetail
 from tubeclient_ingest.writing import Counted
 
 if TYPE_CHECKING:
@@ -48,16 +49,19 @@ class CountsTable:
 
     def open(self, *, create: bool) -> None:
         """Make the table if it is missing; without `create` that is a ConfigurationError."""
-        if self._table.detail() is None:
+        detail = self._table.detail()
+        if detail is None:
             if not create:
                 raise ConfigurationError(f"there is no table at {self._table.where}; start the job")
             self._table.create(self._rows.no_counts.schema)
-        self._choose()
+            detail = self._table.detail()
+        self._choose(detail)
 
-    def _choose(self) -> None:
-        self._log, detail = None, self._table.detail()
+    def _choose(self, detail: TableDetail | None) -> None:
+        """Look who writes the table, as Writer does."""
+        self._log = None
         if self._settings.writer != SPARK and detail is not None:
-            found = LogTable.of(self._table, detail, self._settings.storage_options, self._rows.due)
+            found = LogTable.of(self._table, detail, self._settings.storage_options)
             self._log = None if isinstance(found, str) else found
         self.sink.use(self._log or self._table)
 

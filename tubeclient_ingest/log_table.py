@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
@@ -90,15 +90,8 @@ def why_not(detail: TableDetail, features: Collection[str], metadata: Mapping[st
 class LogTable:
     """A table of which `SparkTable` has the columns and properties. Errors are those of `SparkTable`, and LogError."""
 
-    def __init__(
-        self,
-        table: SparkTable,
-        detail: TableDetail,
-        storage_options: Mapping[str, str],
-        due: Callable[[SparkTable], None] = lambda _: None,
-    ) -> None:
-        """`due` is called when the files should be put together."""
-        self._table, self._detail, self._due = table, detail, due
+    def __init__(self, table: SparkTable, detail: TableDetail, storage_options: Mapping[str, str]) -> None:
+        self._table, self._detail = table, detail
         self.sql, self.where = table.sql, table.where
         self._options = limited(detail.location, storage_options)
         self.uri = _folder(detail.location) or detail.location
@@ -116,13 +109,7 @@ class LogTable:
         return Place(self.uri, pa.schema([]), storage_options=self._options).file_system()
 
     @classmethod
-    def of(
-        cls,
-        table: SparkTable,
-        detail: TableDetail,
-        storage_options: Mapping[str, str],
-        due: Callable[[SparkTable], None] = lambda _: None,
-    ) -> LogTable | str:
+    def of(cls, table: SparkTable, detail: TableDetail, storage_options: Mapping[str, str]) -> LogTable | str:
         """The table, or why it cannot be written without Spark."""
         folder = _folder(detail.location)
         if folder is None and not storage_options:
@@ -133,7 +120,7 @@ class LogTable:
             import deltalake  # noqa: F401
         except ImportError:
             return "the package deltalake is missing"
-        found = cls(table, detail, storage_options, due)
+        found = cls(table, detail, storage_options)
         try:
             handle = found._open()
         except LogError as error:
@@ -166,7 +153,7 @@ class LogTable:
 
     def history(self, limit: int) -> list[Commit]:
         """As SparkTable.history."""
-        return [Commit.of(_entry(one), self.where) for one in self._look(limit)]
+        return [Commit.of(_of_history(one), self.where) for one in self._look(limit)]
 
     def removing(self, versions: Collection[int], location: str) -> set[int]:
         """As SparkTable.removing."""
@@ -289,7 +276,7 @@ class LogTable:
         if wanted and before is not None and found:
             last, now = (int(one["version"]) // UPKEEP_COMMITS for one in (before, found[0]))
             if now > last:
-                self._due(self._table)
+                self._table.ask_for_upkeep()
 
     def _open(self) -> DeltaTable | None:
         from deltalake import DeltaTable
@@ -324,7 +311,7 @@ def _mark_of(handle: DeltaTable) -> object:
     return found.id, found.configuration, found.partition_columns, handle.schema().to_json(), protocol
 
 
-def _entry(one: Mapping[str, Any]) -> Mapping[str, Any]:
+def _of_history(one: Mapping[str, Any]) -> Mapping[str, Any]:
     """A commit as Spark's DESCRIBE HISTORY has it."""
     parameters = {
         name: value if value is None or isinstance(value, str) else json.dumps(value)

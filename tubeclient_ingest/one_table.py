@@ -9,7 +9,6 @@ from spark_source.offsets.offsets import Offsets
 from tubeclient_ingest.group_table import GroupTable
 from tubeclient_ingest.levels import GroupEnds
 from tubeclient_ingest.settings import IngestSettings
-from tubeclient_ingest.staging import Routing
 from tubeclient_ingest.writing import Writer
 
 if TYPE_CHECKING:
@@ -67,7 +66,7 @@ class OneTable:
         self.checkpoint.check()
         # Partitions that left the cluster leave the offsets. If the name returns, it begins anew.
         ends = self.checkpoint.state.ends.without(start.keys() - end.keys()).merge(end)
-        counted = self.checkpoint.write(None if read is None else self.writer.part(read, Routing(), ""), ends)
+        counted = self.checkpoint.write(None if read is None else self.writer.part(read), ends)
         state = self.checkpoint.state
         rows = state.rows if counted.rows is None else counted.rows
         return Written(state.sequence, rows, counted.bad, counted.others)

@@ -299,8 +299,7 @@ class Engine:
             settings,
             options,
             run_id,
-            SparkTable(self.spark, settings.target),
+            SparkTable(self.spark, settings.target, self._upkeep.due),
             None if place is None else BadRecords(self.spark, place, settings.consumer_group, self._upkeep.due),
             settings.records.record_format(),
-            self._upkeep.due,
         )

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import pyarrow as pa
@@ -117,7 +118,7 @@ class Staged(NamedTuple):
     bad: int = 0
     example: str = ""
     """The place and the reason of a bad record."""
-    minutes: Mapping[int | None, tuple[int, int]] = {}
+    minutes: Mapping[int | None, tuple[int, int]] = MappingProxyType({})
     """By minute, in ms since 1970, how many records there are, and how many of them are bad."""
     streams: frozenset[str] = frozenset()
     """Of the table for the rest, those whose records it got; "" for those of none."""
@@ -244,9 +245,9 @@ class _Table:
 def _minutes(rows: pa.RecordBatch) -> Mapping[int | None, int]:
     """How many rows there are by the minute of their data time, in ms since 1970; None without one, or if no clock of
     Python's shows it: the sender chooses it."""
-    ms = pc.floor(pc.divide(rows.column("dataTime").cast(pa.int64()).cast(pa.float64()), 1000.0)).cast(pa.int64())
-    minutes = pc.multiply(pc.divide(ms, _MINUTE_MS), _MINUTE_MS)
-    known = pc.and_(pc.greater_equal(ms, 0), pc.less_equal(ms, LAST_MS))
+    us = rows.column("dataTime").cast(pa.int64())
+    minutes = pc.multiply(pc.divide(us, _MINUTE_MS * 1000), _MINUTE_MS)
+    known = pc.and_(pc.greater_equal(us, 0), pc.less(us, (LAST_MS + 1) * 1000))
     counted = pc.value_counts(pc.if_else(pc.fill_null(known, False), minutes, None))
     return {one["values"]: one["counts"] for one in counted.to_pylist()}
 

@@ -31,15 +31,15 @@ class StreamRows:
     def __init__(
         self, spark: SparkSession, settings: IngestSettings, due: Callable[[SparkTable], None] = lambda _: None
     ) -> None:
-        """`due` as LogTable has it."""
-        self._spark, self.due = spark, due
+        """`due` as SparkTable has it."""
+        self._spark, self._due = spark, due
         self._settings = settings
         self.no_counts = spark.createDataFrame([], _COUNTS_COLUMNS)
         """No rows, with the columns of the counts table."""
 
     def table_of(self, name: StreamId) -> SparkTable:
         """The table in whose place the target has this name."""
-        return SparkTable(self._spark, target_of(self._settings, name))
+        return SparkTable(self._spark, target_of(self._settings, name), self._due)
 
     def open_bad_records(self, *, create: bool) -> None:
         """As BadRecords.open, if the job has such a table."""

@@ -3,7 +3,7 @@ ours, so it is the same over Spark Connect."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -46,8 +46,9 @@ class Transactions(NamedTuple):
 class SparkTable:
     """The Delta table `place`, a path or a name. Errors are Spark's."""
 
-    def __init__(self, spark: SparkSession, place: str) -> None:
-        self._spark = spark
+    def __init__(self, spark: SparkSession, place: str, due: Callable[[SparkTable], None] = lambda _: None) -> None:
+        """`due` is told of the table when its files should be put together."""
+        self._spark, self._due = spark, due
         self.sql = table_in_sql(place)
         self.where = display_uri(self.sql)
         """For messages."""
@@ -114,6 +115,10 @@ class SparkTable:
         """Set one of the table's properties."""
         pair = f"{text_in_sql(name)} = {text_in_sql(value)}"
         self._spark.sql(f"ALTER TABLE {self.sql} SET TBLPROPERTIES ({pair})").collect()
+
+    def ask_for_upkeep(self) -> None:
+        """Have the files put together soon."""
+        self._due(self)
 
     def optimize(self) -> None:
         """Put small files together."""

@@ -7,7 +7,7 @@ leaves undone counts for nothing, and the next one reads the same ranges.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from types import MappingProxyType
@@ -28,7 +28,7 @@ from tubeclient_ingest.round_read import Part, RoundRead
 from tubeclient_ingest.settings import TASKS, IngestSettings
 from tubeclient_ingest.sink import Sink
 from tubeclient_ingest.spark_errors import bad_record, is_bad_record, is_conflict, spark_errors
-from tubeclient_ingest.staging import Route
+from tubeclient_ingest.staging import Route, Routing
 from tubeclient_ingest.target import SparkTable, TableDetail
 from tubeclient_ingest.target_columns import TargetRules, check_columns, columns_of, lacking
 from tubeclient_ingest.upserts import KEY, WRITTEN, Upserts, check_key
@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from spark_source.typed.decoding import Decoding
-    from tubeclient_ingest.staging import Routing, Staged
 
 __all__ = ["Counted", "Retried", "TooManyBadRecords", "Writer", "goes_on_from", "kept", "minute_of"]
 
@@ -91,10 +90,7 @@ class Writer:
         target: SparkTable,
         bad_records: BadRecords | None,
         record_format: RecordFormat,
-        due: Callable[[SparkTable], None] = lambda _: None,
     ) -> None:
-        """`due` as LogTable has it."""
-        self._due = due
         self._spark = spark
         self._settings = settings
         self._options = options
@@ -169,7 +165,7 @@ class Writer:
             if create and how.evolve and lacking(detail.columns, columns):
                 self._target.append(self._nothing, evolve=True)
                 self._detail = detail = self.sink.detail() or detail
-            found = open_files(how, self._target, detail, columns, self._bad_records, self._due)
+            found = open_files(how, self._target, detail, columns, self._bad_records)
             self._files, self.why_spark = (None, found) if isinstance(found, str) else (found, "")
         if how.writer == TASKS and self.why_spark:
             raise ConfigurationError(
@@ -178,9 +174,9 @@ class Writer:
             )
         self.sink.use(self._files or self._target)
 
-    def part(self, read: RoundRead, routing: Routing, name: str, found: Staged | None = None) -> DataFrame | Part:
-        """What the table of this name gets of a round: rows for Spark, or files."""
-        return Part(read, routing, name, found) if self._files is not None else read.rows(self.decoding())
+    def part(self, read: RoundRead) -> DataFrame | Part:
+        """A round for the only table of a job: rows for Spark, or files."""
+        return Part(read, Routing(), "") if self._files is not None else read.rows(self.decoding())
 
     def route(self, record: SinkRecord, partitions: frozenset[str] | None = None) -> Route:
         """What tasks make of records for the commit `record`, which comes next."""
@@ -243,11 +239,6 @@ class Writer:
         for _ in range(_TRIES):
             try:
                 return self._write(rows, record, state)
-            except PutBack:
-                # This run begins once more, and may take the number then.
-                if self._bad_records is not None:
-                    self._bad_records.remove({(state.numbered(record).sequence, self._run_id)}, self.detail)
-                raise
             except OvertakenRun:
                 number = state.numbered(record).sequence
                 now = self.sink.look(number)
@@ -389,8 +380,13 @@ class Writer:
         record = self._with_bad(counted, record)
         if staged.bad and table is not None:
             table.add_files(staged.bad_files)
-        write = partial(files.commit, staged.files)
-        return self.sink.append(None, record, state, write), counted
+        try:
+            return self.sink.append(None, record, state, partial(files.commit, staged.files)), counted
+        except PutBack:
+            # This run begins once more, and may take the number then.
+            if staged.bad and table is not None:
+                table.remove({(staged.number, self._run_id)}, self.detail)
+            raise
 
     def _write_good(self, parsed: DataFrame, record: SinkRecord, state: SinkState) -> tuple[SinkState, Counted]:
         """Write a round without bad records. _HasBadRecords: there is one, and nothing was written."""

@@ -144,17 +144,12 @@ def _names_of(given: Sequence[str], there: Sequence[Column]) -> set[str]:
 
 def arrow_schema(rows: RowOptions) -> pyarrow.Schema:
     """Return the schema for Arrow, made by Spark's own converter: Spark compares each result with it."""
-    return _to_arrow(spark_schema(rows))
+    return arrow_types(spark_schema(rows))
 
 
 def arrow_type(kind: DataType) -> pyarrow.DataType:
     """Arrow's type of one of Spark's, as Spark takes it from tasks."""
     return arrow_types(StructType([StructField("one", kind)])).field(0).type
-
-
-def arrow_types(schema: StructType) -> pyarrow.Schema:
-    """Arrow's types of columns, as Spark takes them from tasks."""
-    return _to_arrow(schema)
 
 
 def spark_type(kind: pyarrow.DataType) -> DataType:
@@ -164,7 +159,8 @@ def spark_type(kind: pyarrow.DataType) -> DataType:
     return from_arrow_type(kind)
 
 
-def _to_arrow(schema: StructType) -> pyarrow.Schema:
+def arrow_types(schema: StructType) -> pyarrow.Schema:
+    """Arrow's types of columns, as Spark takes them from tasks."""
     from pyspark.sql.pandas.types import to_arrow_schema
 
     # Before Spark 4.2 it has no time zone parameter, and timestamps are in UTC.

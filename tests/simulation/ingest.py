@@ -40,7 +40,7 @@ from tubeclient_ingest.counts_table import CountsTable
 from tubeclient_ingest.data_files import DataFile
 from tubeclient_ingest.one_table import OneTable
 from tubeclient_ingest.record import SinkRecord
-from tubeclient_ingest.round_read import Part, read_tasks
+from tubeclient_ingest.round_read import read_tasks
 from tubeclient_ingest.run import Run
 from tubeclient_ingest.settings import TASKS, IngestSettings
 from tubeclient_ingest.staging import Routing, Staged
@@ -124,9 +124,6 @@ class _Writer(Writer):
             self._detail = self.sink.detail()
         if self._bad_records is not None:
             self._bad_records.open(create=create)
-
-    def part(self, read: Any, routing: Any, name: str, found: Any = None) -> Any:
-        return Part(read, routing, name, found) if self._files is not None else read.rows()
 
     def route(self, record: SinkRecord, partitions: frozenset[str] | None = None) -> Any:
         return _Route(record, self.detail.table_id, partitions, has_bad=self._bad_records is not None)
@@ -271,7 +268,7 @@ class _StreamRows:
         return Rows(lambda: rows)
 
 
-def _choose_counts(table: Any) -> None:
+def _choose_counts(table: Any, _: object) -> None:
     table._log = table._table if table._settings.writer == TASKS else None
 
 

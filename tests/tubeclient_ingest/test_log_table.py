@@ -94,12 +94,18 @@ def test_a_commit_has_the_files_the_record_and_the_transaction(uri: str) -> None
     assert table.query("SELECT \"id\" FROM log WHERE \"id\" > {} OR '{}' = ''", 1, "it's") == {"id": [2]}
 
 
-def test_of_two_that_looked_at_one_version_one_is_let_through(uri: str) -> None:
+def two_of_which_one_wrote(uri: str) -> tuple[LogTable, LogTable]:
+    """Two that looked at the same version; the first has made its commit since."""
     first = made(uri)
     second = opened(uri)
     for one in (first, second):
         one.history(1)
     first.commit(files_of(first, 1), record(1))
+    return first, second
+
+
+def test_of_two_that_looked_at_one_version_one_is_let_through(uri: str) -> None:
+    _, second = two_of_which_one_wrote(uri)
     with pytest.raises(LogError, match=r"delta-rs cannot use .*Concurrent transaction") as caught:
         second.commit(files_of(second, 2), record(1))
     assert caught.value.is_conflict
@@ -116,11 +122,7 @@ def test_of_two_that_looked_at_one_version_one_is_let_through(uri: str) -> None:
 
 
 def test_another_groups_commit_is_no_matter(uri: str) -> None:
-    first = made(uri)
-    second = opened(uri)
-    for one in (first, second):
-        one.history(1)
-    first.commit(files_of(first, 1), record(1))
+    _, second = two_of_which_one_wrote(uri)
     second.commit(files_of(second, 2), record(1, "h"))
     assert ids(uri) == [1, 2]
 
