@@ -47,9 +47,10 @@ class GroupTable:
         self.state = SinkState()
         """What the table says, as far as this run can rely on it."""
 
-    def begin(self, chosen: str | None, begin_anew: Collection[str]) -> bool:
-        """Look at the table at a run's beginning. Returns whether the user takes it as others left it."""
-        found = self.look()
+    def begin(self, chosen: str | None, begin_anew: Collection[str], *, has_read: bool = False) -> bool:
+        """Look at the table at a run's beginning; `has_read` as Sink.look has it. Returns whether the user takes it as
+        others left it."""
+        found = self.look(has_read=has_read)
         group = self._settings.consumer_group
         check_cluster(found, self.where, self._masters, self._settings.former_master_servers)
         topics = set(self._settings.topics).difference(begin_anew)
@@ -126,7 +127,7 @@ class GroupTable:
         """After a round: Delta reads the table's state for it, and needs that for the next commit."""
         self._writer.sink.detail()
 
-    def look(self) -> SinkState:
-        """What the table says now."""
+    def look(self, *, has_read: bool = False) -> SinkState:
+        """What the table says now; `has_read` as Sink.look has it."""
         self._looked_at = time.monotonic()
-        return self._writer.sink.look()
+        return self._writer.sink.look(has_read=has_read)

@@ -182,7 +182,7 @@ class Run:
     def _beginning(self, kept: Offsets, begin_anew: Sequence[str]) -> tuple[str, bool]:
         """The source's startingOffsets, and whether the user takes the table as others left it."""
         settings, table, chosen = self._settings, self.tables.checkpoint, self._chosen
-        is_accepted = table.begin(chosen, begin_anew)
+        is_accepted = table.begin(chosen, begin_anew, has_read=bool(kept))
         known = of_topics(table.state.ends, settings.topics)
         begin = self.tables.begin(known, chosen, begin_anew, self._expired)
         starting = starting_offsets(known, begin, settings.topics, self._fallback)

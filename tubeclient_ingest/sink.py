@@ -64,14 +64,15 @@ class Sink:
         """Look at the table in this way from now on."""
         self._target, self._detail, self._newest = target, None, None
 
-    def look(self, since: int | None = None) -> SinkState:
+    def look(self, since: int | None = None, *, has_read: bool = False) -> SinkState:
         """What the newest version of the table says about the group, with the runs of its commits from number `since`
-        on, as far as the history goes back."""
+        on, as far as the history goes back. `has_read`: another table of the job knows the group, so this one may have
+        forgotten it."""
         for _ in range(_TRIES):
             state = self._read(since)
             if state.is_whole:
                 return state
-            whole = self._completed(state)
+            whole = self._completed(state, has_read=has_read)
             # A commit of the group between the two looks would have a number, and no record: it would count as undone.
             if (now := self._target.history(1)) and now[0].version == state.version:
                 return whole
@@ -140,7 +141,7 @@ class Sink:
             )
         return overtaken(self.where, other, f"while this one was at {named(record)}, which was not written")
 
-    def _completed(self, state: SinkState) -> SinkState:
+    def _completed(self, state: SinkState, *, has_read: bool) -> SinkState:
         """Complete `state` from the table itself where the history is cut: whether the group wrote, and its last
         number."""
         detail = self._detail
@@ -149,7 +150,7 @@ class Sink:
         kept = self._target.transactions(SinkRecord.transaction_id_of(self._consumer_group), detail)
         if last := kept.last or self._last_elsewhere(detail):
             return replace(state, sequence=max(state.sequence, last))
-        return replace(state, is_whole=not (state.is_copy or kept.may_forget))
+        return replace(state, is_whole=not (state.is_copy or kept.may_forget or has_read))
 
     def _read(self, since: int | None) -> SinkState:
         commits: list[Commit] = []

@@ -176,7 +176,7 @@ class StreamTables:
             if now is not None and writer.detail.properties.get(PROPERTY) != now:
                 self._rows.table_of(name).set_property(PROPERTY, now)
             table = GroupTable(writer, settings, self._masters, self._run_id, OF_STREAM)
-            one.is_accepted = table.begin(self._chosen, begin_anew)
+            one.is_accepted = table.begin(self._chosen, begin_anew, has_read=number > 0)
             state = table.state
             # If nobody knows where its rows end, the user said that it has what the counts table says.
             counts_as = table.number if table.is_known else number

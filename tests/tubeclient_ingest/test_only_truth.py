@@ -77,6 +77,38 @@ def test_rows_that_restore_took_out_before_the_history_was_cut_are_not_passed_ov
     assert bench.repeated_or_missing() == {}
 
 
+def forget(spark: SparkSession, target: Path) -> None:
+    """Have a table forget Spark's transactions, and that it does so."""
+    where = f"delta.`{target}`"
+    spark.sql(f"ALTER TABLE {where} SET TBLPROPERTIES ('{FORGETS}' = 'interval 0 hours')").collect()
+    cut_history(target)
+    spark.sql(f"ALTER TABLE {where} UNSET TBLPROPERTIES ('{FORGETS}')").collect()
+
+
+def test_a_group_that_the_offsets_table_knows_is_not_new_to_a_table_that_forgot_it(bench: Bench) -> None:
+    bench.send(20)
+    bench.run(writer="spark")
+    forget(bench.spark, Path(bench.settings.target))
+    bench.send(4)
+    with pytest.raises(UnknownRows, match="its history does not say where they end"):
+        bench.run()
+    assert bench.rows(consumer_group="others") == 24  # which nobody knows
+    ends = {"1:clicks:0": 10 * 28, "1:clicks:10000": 10 * 28, "default": "earliest"}
+    bench.job(starting_offsets=str(ends).replace("'", '"')).begin_anew(["clicks"])
+    assert bench.rows() == 4
+
+
+def test_a_stream_that_the_counts_table_knows_is_not_new_to_a_table_that_forgot_it(shop: Shop) -> None:
+    shop.send("orders", "views")
+    shop.run(writer="spark")
+    forget(shop.spark, shop.lake / "orders")
+    shop.send("orders", "views")
+    with pytest.raises(StreamsLeftBehind, match=r"orders: .*its history does not say where they end"):
+        shop.run()
+    shop.run(starting_offsets="target")
+    assert shop.numbers("orders") == shop.numbers("views") == [*range(20)]
+
+
 def test_a_streams_equal_number_does_not_say_that_its_rows_are_there(shop: Shop) -> None:
     shop.send("orders", "views")
     shop.run()
