@@ -23,7 +23,8 @@ from tubeclient_ingest.history import BAD, RETRIED, UNDONE, SinkState, committed
 from tubeclient_ingest.log_table import LogTable
 from tubeclient_ingest.record import SinkRecord
 from tubeclient_ingest.staging import BadPlace
-from tubeclient_ingest.target import SparkTable, TableDetail, text_in_sql
+from tubeclient_ingest.table_detail import TableDetail
+from tubeclient_ingest.target import SparkTable, text_in_sql
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 from tubeclient_ingest.bad_records import BadRecords
 from tubeclient_ingest.log_table import LogTable
 from tubeclient_ingest.settings import SPARK, IngestSettings
-from tubeclient_ingest.target import SparkTable, TableDetail
+from tubeclient_ingest.table_detail import TableDetail
+from tubeclient_ingest.target import SparkTable
 from tubeclient_ingest.target_columns import TargetRules
 
 if TYPE_CHECKING:

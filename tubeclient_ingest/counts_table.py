@@ -25,7 +25,7 @@ from tubeclient_ingest.round_read import Part
 from tubeclient_ingest.settings import SPARK, IngestSettings
 from tubeclient_ingest.sink import Sink
 from tubeclient_ingest.stream_rows import StreamRows
-from tubeclient_ingest.target import TableDetail
+from tubeclient_ingest.table_detail import TableDetail
 from tubeclient_ingest.writing import Counted
 
 if TYPE_CHECKING:

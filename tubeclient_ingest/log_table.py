@@ -11,9 +11,8 @@ import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import unquote, urlsplit
+from urllib.parse import urlsplit
 
 from offsets_store.errors import scrub
 from spark_source.options.table_uris import limited
@@ -23,7 +22,7 @@ from tubeclient_ingest.file_statistics import INDEXED_COLUMNS
 from tubeclient_ingest.history import Commit
 from tubeclient_ingest.record import SinkRecord
 from tubeclient_ingest.spark_errors import LogError
-from tubeclient_ingest.target import FORGETS, SparkTable, TableDetail, Transactions
+from tubeclient_ingest.table_detail import FORGETS, INDEXED, TableDetail, Transactions, local_folder, why_not_by_log
 from tubeclient_ingest.upkeep import UPKEEP_COMMITS
 
 if TYPE_CHECKING:
@@ -32,59 +31,9 @@ if TYPE_CHECKING:
     from pyarrow.fs import FileSystem
     from pyspark.sql import DataFrame
 
-__all__ = ["LogTable", "why_not"]
+    from tubeclient_ingest.target import SparkTable
 
-_INDEXED: Final = "delta.dataSkippingNumIndexedCols"
-_KNOWN: Final = (
-    "delta.appendOnly",
-    "delta.autoOptimize",
-    "delta.autoOptimize.autoCompact",
-    "delta.autoOptimize.optimizeWrite",
-    "delta.checkpoint.writeStatsAsJson",
-    "delta.checkpointInterval",
-    _INDEXED,
-    "delta.deletedFileRetentionDuration",
-    "delta.enableChangeDataFeed",
-    "delta.enableDeletionVectors",
-    "delta.enableExpiredLogCleanup",
-    "delta.isolationLevel",
-    "delta.logRetentionDuration",
-    FORGETS,
-    "delta.tuneFileSizesForRewrites",
-    "delta.targetFileSize",
-    "delta.minReaderVersion",
-    "delta.minWriterVersion",
-)
-"""Properties of Delta's that ask nothing of who appends files."""
-_FEATURES: Final = (
-    *("appendOnly", "changeDataFeed", "deletionVectors", "timestampNtz", "vacuumProtocolCheck"),
-    *("allowColumnDefaults", "checkConstraints", "generatedColumns", "identityColumns", "invariants"),
-)
-"""The protocol's features that ask nothing either. Those of the second line do where properties or columns use them."""
-_NEWEST_PROTOCOL: Final = 3, 7
-_IN_METADATA: Final = ("delta.", "CURRENT_DEFAULT", "EXISTS_DEFAULT", "__CHAR_VARCHAR")
-"""How what a column's metadata says begins, if the column has a rule."""
-_PARTITIONS: Final = ("string", "byte", "short", "integer", "long", "boolean", "date")
-"""Types of columns that partition a table, whose values the log has in one form only."""
 _NOT_IN_PATHS: Final = "[]^|%"
-
-
-def why_not(detail: TableDetail, features: Collection[str], metadata: Mapping[str, Mapping[str, object]]) -> str | None:
-    """Why files may not be appended to a table without Spark; None if they may. `features` are the protocol's, and
-    `metadata` those of columns, of which Spark hides some."""
-    for name in sorted(detail.properties):
-        feature = name.removeprefix("delta.feature.")
-        if name.startswith("delta.") and name not in _KNOWN and feature not in _FEATURES:
-            return f"it has the property {name}"
-    for name, own in metadata.items():
-        if rule := next((key for key in sorted(own) if key.startswith(_IN_METADATA)), None):
-            return f"its column {name} has {rule}"
-    if others := sorted(set(features).difference(_FEATURES)):
-        return f"it has the feature {others[0]}"
-    for one in detail.columns:
-        if one.name in detail.partition_by and one.dataType.typeName() not in _PARTITIONS:
-            return f"it is partitioned by {one.name}, which is {one.dataType.simpleString()}"
-    return None
 
 
 class LogTable:
@@ -94,7 +43,7 @@ class LogTable:
         self._table, self._detail = table, detail
         self.sql, self.where = table.sql, table.where
         self._options = limited(detail.location, storage_options)
-        self.uri = _folder(detail.location) or detail.location
+        self.uri = local_folder(detail.location) or detail.location
         self._handle: DeltaTable | None = None
         self._newest: Mapping[str, Any] | None = None
         """The newest commit of the last look, as the log has it."""
@@ -111,7 +60,7 @@ class LogTable:
     @classmethod
     def of(cls, table: SparkTable, detail: TableDetail, storage_options: Mapping[str, str]) -> LogTable | str:
         """The table, or why it cannot be written without Spark."""
-        folder = _folder(detail.location)
+        folder = local_folder(detail.location)
         if folder is None and not storage_options:
             return f"storage-options are not given, and it is in {urlsplit(detail.location).scheme or 'a catalog'}"
         if folder is not None and any(one in detail.location for one in _NOT_IN_PATHS):
@@ -127,20 +76,14 @@ class LogTable:
             return f"delta-rs cannot read it: {error}"
         if handle is None or str(handle.metadata().id) != detail.table_id:
             return "this process does not see its files"
-        protocol = handle.protocol()
-        versions = protocol.min_reader_version, protocol.min_writer_version
-        if versions > _NEWEST_PROTOCOL:
-            return f"its protocol is {versions[0]}, {versions[1]}"
-        features = [*(protocol.reader_features or ()), *(protocol.writer_features or ())]
-        metadata = {one["name"]: one["metadata"] for one in json.loads(handle.schema().to_json())["fields"]}
-        if (reason := why_not(detail, features, metadata)) is not None:
+        if (reason := why_not_by_log(handle, detail)) is not None:
             return reason
         found._handle, found._mark = handle, _mark_of(handle)
         return found
 
     def place(self, schema: pa.Schema) -> Place:
         """Where tasks write rows with these columns."""
-        indexed = int(self._detail.properties.get(_INDEXED, INDEXED_COLUMNS))
+        indexed = int(self._detail.properties.get(INDEXED, INDEXED_COLUMNS))
         return Place(self.uri, schema, tuple(self._detail.partition_by), indexed, self._options)
 
     def detail(self) -> TableDetail | None:
@@ -319,11 +262,3 @@ def _of_history(one: Mapping[str, Any]) -> Mapping[str, Any]:
     }
     written = datetime.fromtimestamp(int(one.get("timestamp") or 0) / 1000, UTC)
     return {**one, "operationParameters": parameters, "timestamp": written}
-
-
-def _folder(location: str) -> str | None:
-    """The local folder at Spark's location; None for other kinds of storage."""
-    parts = urlsplit(location)
-    if parts.scheme not in ("", "file"):
-        return None
-    return str(Path(unquote(parts.path) if parts.scheme else location))

@@ -21,7 +21,8 @@ from tubeclient_ingest.beginning import OvertakenRun, UnknownRows, named, overta
 from tubeclient_ingest.history import Commit, Harm, SinkState, state_of
 from tubeclient_ingest.record import SinkRecord
 from tubeclient_ingest.spark_errors import is_conflict, spark_errors
-from tubeclient_ingest.target import SparkTable, TableDetail
+from tubeclient_ingest.table_detail import TableDetail
+from tubeclient_ingest.target import SparkTable
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -5,42 +5,28 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING
 
-from spark_source.options.table_uris import quoted, table_in_sql, text_in_sql
+from spark_source.options.table_uris import is_name, quoted, table_in_sql, text_in_sql
 from tubeclient.errors import ConfigurationError
 from tubeclient.printable import display_uri
 from tubeclient_ingest.history import Commit
 from tubeclient_ingest.record import SinkRecord
 from tubeclient_ingest.spark_errors import IngestFailed, explained, failure, is_conflict, is_missing
+from tubeclient_ingest.table_detail import (
+    FORGETS,
+    TableDetail,
+    Transactions,
+    detail_in_log,
+    has_local_files,
+    local_folder,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import DataType, StructType
 
-__all__ = ["FORGETS", "SparkTable", "TableDetail", "Transactions", "quoted", "text_in_sql", "writing_confs"]
-
-FORGETS: Final = "delta.setTransactionRetentionDuration"
-
-
-class TableDetail(NamedTuple):
-    """What a table is."""
-
-    table_id: str
-    """The id that Delta gave it. A table may be deleted and made anew under the same path or name."""
-    location: str
-    columns: StructType
-    properties: Mapping[str, str]
-    partition_by: Sequence[str] = ()
-
-
-class Transactions(NamedTuple):
-    """What the table says of one transaction id."""
-
-    last: int | None
-    """Its last number; None if there is none."""
-    may_forget: bool
-    """Whether None may be wrong."""
+__all__ = ["SparkTable", "quoted", "text_in_sql", "writing_confs"]
 
 
 class SparkTable:
@@ -50,6 +36,8 @@ class SparkTable:
         """`due` is told of the table when its files should be put together."""
         self._spark, self._due = spark, due
         self.sql = table_in_sql(place)
+        folder = None if is_name(place) else local_folder(place)
+        self._folder = folder if folder is not None and has_local_files(spark) else None
         self.where = display_uri(self.sql)
         """For messages."""
 
@@ -57,6 +45,8 @@ class SparkTable:
         """None if there is no table."""
         from pyspark.errors import PySparkException
 
+        if self._folder is not None and (in_log := detail_in_log(self._folder)) is not None:
+            return in_log
         try:
             found = self._spark.sql(f"DESCRIBE DETAIL {self.sql}").collect()[0]
         except PySparkException as error:

@@ -12,13 +12,16 @@ from collections.abc import Collection, Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from spark_source.typed.record_format import BAD_REASON, CHANGE, CHANGES, RECORD
+from spark_source.read.schema import spark_type
+from spark_source.typed.record_format import ARRIVAL, BAD_REASON, CHANGE, CHANGES, LINEAGE, RECORD, VALUE
 from tubeclient.errors import ConfigurationError
+from tubeclient.records.changes import CHANGE_TYPE
 from tubeclient_ingest.partition_values import ESCAPED, NULL, REASON, TEXT, room
-from tubeclient_ingest.target import TableDetail, quoted, text_in_sql
+from tubeclient_ingest.table_detail import TableDetail
+from tubeclient_ingest.target import quoted, text_in_sql
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
     from spark_source.typed.record_format import RecordFormat
@@ -32,13 +35,15 @@ class OtherColumns(ConfigurationError):
     condition = "TARGET_COLUMNS"
 
 
-def columns_of(record_format: RecordFormat, rows: DataFrame) -> StructType:
-    """The columns that the target gets from the source's rows, those NOT NULL that have a value in each row.
-    ConfigurationError if Spark cannot read records so."""
+def columns_of(record_format: RecordFormat, source: StructType, spark: SparkSession) -> StructType:
+    """The columns that the target gets from rows with the columns `source`, those NOT NULL that have a value in each
+    row. ConfigurationError if Spark cannot read records so."""
     from pyspark.errors import PySparkException
 
     try:
-        found = record_format.only_good(rows).schema
+        found = _of_decoded(record_format, source)
+        if found is None:
+            found = record_format.only_good(spark.createDataFrame([], source)).schema
     except PySparkException as error:
         reason = str(error).split("\n")[0].strip()
         raise ConfigurationError(f"Spark cannot read records of this format and schema: {reason}") from None
@@ -50,6 +55,20 @@ def columns_of(record_format: RecordFormat, rows: DataFrame) -> StructType:
     for one in found:
         one.nullable = one.name not in filled
     return found
+
+
+def _of_decoded(form: RecordFormat, source: StructType) -> StructType | None:
+    """The columns, where Spark need not say them, which takes it half a second: of formats that tasks decode."""
+    from pyspark.sql.types import StructField, StructType
+
+    if form.schema is None:
+        return StructType(list(source))
+    if not form.is_decoded or form.keys:
+        return None
+    lineage = StructType([one for one in source if one.name not in (VALUE, ARRIVAL, BAD_REASON)])
+    change = [StructField(CHANGE, spark_type(CHANGE_TYPE))] if form.kind in CHANGES else []
+    own = [StructField(one.name, one.dataType) for one in form.schema]
+    return StructType([*own, *change, StructField(LINEAGE, lineage)])
 
 
 def check_columns(table: StructType, rows: StructType, where: str, *, evolve: bool) -> None:
@@ -111,20 +130,21 @@ class TargetRules(NamedTuple):
     """The reason of a rule that is not about the values of partitions; empty without one."""
 
     @classmethod
-    def of(cls, table: TableDetail, rows: DataFrame) -> TargetRules:
-        """Of a table, for records with the columns of `rows`. A rule about other columns, as one that Delta computes,
+    def of(cls, table: TableDetail, columns: StructType, spark: SparkSession) -> TargetRules:
+        """Of a table, for records with these columns. A rule about other columns, as one that Delta computes,
         is no matter of a record: it is left to Delta, and ends the job."""
         from pyspark.errors import PySparkException
 
         named = [(check, name) for name, check in table.properties.items() if name.startswith(_CONSTRAINT)]
         checks = [(check, f"the target's constraint {name[len(_CONSTRAINT) :]} refuses it") for check, name in named]
-        usable = []
-        filled = {f"{quoted(one.name)} IS NOT NULL" for one in rows.schema if not one.nullable}
+        filled = {f"{quoted(one.name)} IS NOT NULL" for one in columns if not one.nullable}
         of_partitions = [*_of_partitions(table)]
-        for check, reason in [*checks, *_of_columns(table.columns), *of_partitions]:
+        found = [one for one in (*checks, *_of_columns(table.columns), *of_partitions) if one[0] not in filled]
+        usable = []
+        for check, reason in found:
             with suppress(PySparkException):
-                _ = rows.selectExpr(check).schema
-                usable += [(check, reason)] * (check not in filled)
+                _ = spark.createDataFrame([], columns).selectExpr(check).schema
+                usable.append((check, reason))
         others = [reason for check, reason in usable if (check, reason) not in of_partitions]
         return cls(tuple(usable), others=others[0] if others else "")
 

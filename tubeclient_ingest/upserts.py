@@ -18,7 +18,8 @@ from tubeclient.errors import ConfigurationError
 from tubeclient_ingest import newest as changes
 from tubeclient_ingest.newest import COUNT, ROW, WRITTEN
 from tubeclient_ingest.record import SinkRecord
-from tubeclient_ingest.target import SparkTable, TableDetail, quoted, writing_confs
+from tubeclient_ingest.table_detail import TableDetail
+from tubeclient_ingest.target import SparkTable, quoted, writing_confs
 from tubeclient_ingest.target_columns import LENGTH_OF_TEXT, check_columns, lacking
 
 if TYPE_CHECKING:

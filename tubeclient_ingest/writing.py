@@ -29,7 +29,8 @@ from tubeclient_ingest.settings import TASKS, IngestSettings
 from tubeclient_ingest.sink import Sink
 from tubeclient_ingest.spark_errors import bad_record, is_bad_record, is_conflict, spark_errors
 from tubeclient_ingest.staging import Route, Routing
-from tubeclient_ingest.target import SparkTable, TableDetail
+from tubeclient_ingest.table_detail import TableDetail
+from tubeclient_ingest.target import SparkTable
 from tubeclient_ingest.target_columns import TargetRules, check_columns, columns_of, lacking
 from tubeclient_ingest.upserts import KEY, WRITTEN, Upserts, check_key
 
@@ -109,8 +110,8 @@ class Writer:
         self._detail: TableDetail | None = None
         self.by_minute = False
         """Whether bad records are counted by their data time as well."""
-        self._nothing: DataFrame | None = None
-        """No rows, with the columns that the target gets."""
+        self._columns: StructType | None = None
+        """Those that the target gets."""
         self._files: LogTable | None = None
         """The target, if tasks write its files."""
         self.why_spark = ""
@@ -125,10 +126,11 @@ class Writer:
     def open(self, *, create: bool = True) -> None:
         """Look whether the records fit the tables, and make those that are missing, or say so without `create`. Raises
         ConfigurationError."""
-        source = self._spark.createDataFrame([], spark_schema(self._options))
-        if self._settings.bad_records is not None:
-            source = source.drop(BAD_REASON)
-        columns = columns_of(self.record_format, source)
+        from pyspark.sql.types import StructType
+
+        has_reason = self._settings.bad_records is None
+        source = StructType([one for one in spark_schema(self._options) if has_reason or one.name != BAD_REASON])
+        self._columns = columns = columns_of(self.record_format, source, self._spark)
         text_of_key = ",".join(self.record_format.keys)
         detail = self.sink.detail()
         if detail is None and create:
@@ -145,8 +147,7 @@ class Writer:
         check_key(self._target, detail, text_of_key)
         check_columns(detail.columns, columns, self.sink.where, evolve=self._settings.evolve)
         self._detail = detail
-        self._nothing = self._spark.createDataFrame([], columns)
-        self._rules = TargetRules.of(detail, self._nothing)
+        self._rules = TargetRules.of(detail, columns, self._spark)
         if self._upserts is not None:
             self._rules = self._rules._replace(only=WRITTEN)
         if self._bad_records is not None:
@@ -163,7 +164,7 @@ class Writer:
         self._files, self.why_spark = None, why_spark(how, self.record_format, columns, self._rules)
         if not self.why_spark:
             if create and how.evolve and lacking(detail.columns, columns):
-                self._target.append(self._nothing, evolve=True)
+                self._target.append(self._no_rows(), evolve=True)
                 self._detail = detail = self.sink.detail() or detail
             found = open_files(how, self._target, detail, columns, self._bad_records)
             self._files, self.why_spark = (None, found) if isinstance(found, str) else (found, "")
@@ -174,6 +175,11 @@ class Writer:
             )
         self.sink.use(self._files or self._target)
 
+    def _no_rows(self) -> DataFrame:
+        """With the columns that the target gets."""
+        assert self._columns is not None
+        return self._spark.createDataFrame([], self._columns)
+
     def part(self, read: RoundRead) -> DataFrame | Part:
         """A round for the only table of a job: rows for Spark, or files."""
         return Part(read, Routing(), "") if self._files is not None else read.rows(self.decoding())
@@ -182,10 +188,10 @@ class Writer:
         """What tasks make of records for the commit `record`, which comes next."""
         from pyspark.sql.types import StructType
 
-        files, detail, nothing = self._files, self.detail, self._nothing
+        files, detail, columns = self._files, self.detail, self._columns
         assert files is not None
-        assert nothing is not None
-        there = {one.name for one in nothing.schema}
+        assert columns is not None
+        there = set(columns.names)
         schema = arrow_types(StructType([one for one in detail.columns if one.name in there]))
         bad = None if self._bad_records is None else self._bad_records.place(record, detail)
         return Route(self.record_format, record.sequence, files.place(schema), bad, partitions, self.by_minute)
@@ -328,7 +334,7 @@ class Writer:
     def _write(self, rows: DataFrame | Part | None, record: SinkRecord, state: SinkState) -> tuple[SinkState, Counted]:
         table = self._bad_records
         if rows is None:
-            return self.sink.append(None if self._files is not None else self._nothing, record, state), Counted()
+            return self.sink.append(None if self._files is not None else self._no_rows(), record, state), Counted()
         if isinstance(rows, Part):
             return self._write_files(rows, record, state)
         if not self.record_format.has_change:

@@ -119,7 +119,7 @@ def test_the_sessions_settings_change_no_type(delta_spark: SparkSession) -> None
     with session_confs(delta_spark, others):
         for kind in ("json", "csv"):
             form = FormatSettings(format=kind, schema="at TIMESTAMP, name STRING").record_format()
-            columns = columns_of(form, source_rows(delta_spark, []))
+            columns = columns_of(form, source_rows(delta_spark, []).schema, delta_spark)
             assert [one.dataType.simpleString() for one in columns][:2] == ["timestamp", "string"]
         with pytest.raises(ConfigurationError, match=r"varchar\(3\)"):
             FormatSettings(format="csv", schema="a VARCHAR(3)").record_format()

@@ -23,7 +23,8 @@ from tubeclient_ingest.data_files import DataFile, DataFiles
 from tubeclient_ingest.log_table import LogTable
 from tubeclient_ingest.record import SinkRecord
 from tubeclient_ingest.spark_errors import LogError
-from tubeclient_ingest.target import SparkTable, TableDetail
+from tubeclient_ingest.table_detail import TableDetail
+from tubeclient_ingest.target import SparkTable
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -18,7 +18,7 @@ from tubeclient_ingest.beginning import OvertakenRun, UnknownRows
 from tubeclient_ingest.history import Commit, Harm, SinkState, TakenOut
 from tubeclient_ingest.record import SinkRecord
 from tubeclient_ingest.sink import Sink
-from tubeclient_ingest.target import TableDetail, Transactions
+from tubeclient_ingest.table_detail import TableDetail, Transactions
 
 KEY = PartitionKey(1, "clicks", 0)
 KEPT = 3

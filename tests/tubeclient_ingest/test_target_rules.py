@@ -61,7 +61,7 @@ def _judged(spark: SparkSession, path: Path, schema: str, records: list[dict[str
     written = {bytes(row.value): row.record for row in parsed.collect()}
     table = SparkTable(spark, str(path)).detail()
     assert table is not None
-    rules = TargetRules.of(table, spark.createDataFrame([], kind))
+    rules = TargetRules.of(table, kind, spark)
     found = {bytes(row.value): row for row in rules.checked(parsed).collect()}
     for body, row in found.items():
         assert (row.record is None) == (row.badReason is not None)
@@ -113,7 +113,7 @@ def test_what_delta_cannot_keep_as_a_partitions_value_is_bad(delta_spark: SparkS
         parsed = FormatSettings(format="json", schema=schema).record_format().parse(source_rows(delta_spark, bodies))
         table = SparkTable(delta_spark, str(tmp_path)).detail()
         assert table is not None
-        checked = TargetRules.of(table, delta_spark.createDataFrame([], schema)).checked(parsed).persist()
+        checked = TargetRules.of(table, parsed.select("record.*").schema, delta_spark).checked(parsed).persist()
         target_rows(checked).select("id", "ü:").coalesce(1).writeTo(where).append()
         reasons = {row.badReason for row in checked.where("badReason IS NOT NULL").collect()}
         assert {text.rpartition(" empty")[0] for text in reasons} == {reason}
@@ -137,7 +137,7 @@ def test_a_time_in_a_partition_that_a_clock_shows_twice(delta_spark: SparkSessio
         parsed = FormatSettings(format="json", schema=schema).record_format().parse(source_rows(delta_spark, bodies))
         table = SparkTable(delta_spark, str(tmp_path)).detail()
         assert table is not None
-        checked = TargetRules.of(table, delta_spark.createDataFrame([], schema)).checked(parsed).persist()
+        checked = TargetRules.of(table, parsed.select("record.*").schema, delta_spark).checked(parsed).persist()
         target_rows(checked).select("id", "at").writeTo(f"delta.`{tmp_path}`").append()
         [bad] = checked.where("badReason IS NOT NULL").collect()
     assert (bytes(bad.value), bad.badReason.endswith("the clock of the time zone shows it twice")) == (bodies[1], True)

@@ -1,0 +1,72 @@
+"""What a table is, by its log and for its rows, is what Spark says of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from spark_source.options.source_options import ALL_ATTRIBUTES, RowOptions
+from spark_source.read.schema import spark_schema
+from spark_source.typed.format_settings import FormatSettings
+from tubeclient_ingest import target
+from tubeclient_ingest.target import SparkTable
+from tubeclient_ingest.target_columns import columns_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+COLUMNS = (
+    "id BIGINT NOT NULL, a DECIMAL(38,9), b STRUCT<`x.y`: ARRAY<MAP<STRING, DATE>>, z: BINARY>, `c\u00fc` TIMESTAMP,"
+    " d TIMESTAMP_NTZ, e SMALLINT, f TINYINT, g FLOAT, day DATE, kind STRING COMMENT 'what'"
+)
+
+
+@pytest.mark.parametrize(
+    ("more", "rule"),
+    [
+        ("", None),
+        ("PARTITIONED BY (day, kind)", None),
+        ("TBLPROPERTIES ('delta.appendOnly' = 'true', 'tubeclient.key' = 'id')", None),
+        ("CLUSTER BY (id)", "spark"),
+        ("TBLPROPERTIES ('delta.columnMapping.mode' = 'name')", "spark"),
+        ("TBLPROPERTIES ('delta.enableRowTracking' = 'true')", "spark"),
+        ("TBLPROPERTIES ('delta.constraints.c' = 'id > 0')", "spark"),
+    ],
+)
+def test_the_log_says_what_spark_says_or_leaves_it_to_spark(
+    delta_spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, more: str, rule: str | None
+) -> None:
+    place = tmp_path / "a table \u00fc"
+    delta_spark.sql(f"CREATE TABLE delta.`{place}` ({COLUMNS}) USING delta {more}")
+    for text in (str(place), f"file:{place}", f"{place}/"):
+        table = SparkTable(delta_spark, text)
+        found = table.detail()
+        monkeypatch.setattr(target, "detail_in_log", lambda _: None)
+        assert found == table.detail()
+        monkeypatch.undo()
+    assert (target.detail_in_log(str(place)) is None) == (rule is not None)
+
+
+def test_without_a_table_in_the_folder_spark_says_what_there_is(delta_spark: SparkSession, tmp_path: Path) -> None:
+    assert SparkTable(delta_spark, str(tmp_path / "none")).detail() is None
+    assert target.detail_in_log(str(tmp_path)) is None
+
+
+@pytest.mark.parametrize("kind", ["raw", "json", "csv", "kv", "canal-json", "debezium-json"])
+def test_the_columns_of_a_target_are_those_of_sparks_rows(delta_spark: SparkSession, kind: str) -> None:
+    plain = "id BIGINT NOT NULL, name STRING, at TIMESTAMP, n DECIMAL(20,3)"
+    schema = {"raw": None, "json": f"{plain}, v VARIANT, s STRUCT<a: ARRAY<INT>, m: MAP<STRING, DATE>>"}.get(
+        kind, plain
+    )
+    form = FormatSettings(format=None if kind == "raw" else kind, schema=schema).record_format()
+    source = spark_schema(RowOptions(payload="inlong", columns=ALL_ATTRIBUTES))
+    made = columns_of(form, source, delta_spark)
+    of_spark = form.only_good(delta_spark.createDataFrame([], source)).schema
+    assert [(one.name, one.dataType.simpleString()) for one in made] == [
+        (one.name, one.dataType.simpleString()) for one in of_spark
+    ]
+    assert [one.name for one in made if not one.nullable] == (["id"] if kind in ("json", "csv", "kv") else [])

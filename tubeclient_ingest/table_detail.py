@@ -1,0 +1,144 @@
+"""What a Delta table is, by its log: without Spark, which reads all of a table's state to say it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, NamedTuple
+from urllib.parse import unquote, urlsplit
+
+if TYPE_CHECKING:
+    from deltalake import DeltaTable
+    from pyspark.sql import SparkSession
+    from pyspark.sql.types import StructType
+
+__all__ = [
+    "FORGETS",
+    "INDEXED",
+    "TableDetail",
+    "Transactions",
+    "detail_in_log",
+    "has_local_files",
+    "local_folder",
+    "why_not",
+    "why_not_by_log",
+]
+
+FORGETS: Final = "delta.setTransactionRetentionDuration"
+INDEXED: Final = "delta.dataSkippingNumIndexedCols"
+_KNOWN: Final = (
+    "delta.appendOnly",
+    "delta.autoOptimize",
+    "delta.autoOptimize.autoCompact",
+    "delta.autoOptimize.optimizeWrite",
+    "delta.checkpoint.writeStatsAsJson",
+    "delta.checkpointInterval",
+    INDEXED,
+    "delta.deletedFileRetentionDuration",
+    "delta.enableChangeDataFeed",
+    "delta.enableDeletionVectors",
+    "delta.enableExpiredLogCleanup",
+    "delta.isolationLevel",
+    "delta.logRetentionDuration",
+    FORGETS,
+    "delta.tuneFileSizesForRewrites",
+    "delta.targetFileSize",
+    "delta.minReaderVersion",
+    "delta.minWriterVersion",
+)
+"""Properties of Delta's that ask nothing of who appends files."""
+_FEATURES: Final = (
+    *("appendOnly", "changeDataFeed", "deletionVectors", "timestampNtz", "vacuumProtocolCheck"),
+    *("allowColumnDefaults", "checkConstraints", "generatedColumns", "identityColumns", "invariants"),
+)
+"""The protocol's features that ask nothing either. Those of the second line do where properties or columns use them."""
+_NEWEST_PROTOCOL: Final = 3, 7
+_IN_METADATA: Final = ("delta.", "CURRENT_DEFAULT", "EXISTS_DEFAULT", "__CHAR_VARCHAR")
+"""How what a column's metadata says begins, if the column has a rule."""
+_PARTITIONS: Final = ("string", "byte", "short", "integer", "long", "boolean", "date")
+"""Types of columns that partition a table, whose values the log has in one form only."""
+
+
+def why_not(detail: TableDetail, features: Collection[str], metadata: Mapping[str, Mapping[str, object]]) -> str | None:
+    """Why files may not be appended to a table without Spark; None if they may. `features` are the protocol's, and
+    `metadata` those of columns, of which Spark hides some."""
+    for name in sorted(detail.properties):
+        feature = name.removeprefix("delta.feature.")
+        if name.startswith("delta.") and name not in _KNOWN and feature not in _FEATURES:
+            return f"it has the property {name}"
+    for name, own in metadata.items():
+        if rule := next((key for key in sorted(own) if key.startswith(_IN_METADATA)), None):
+            return f"its column {name} has {rule}"
+    if others := sorted(set(features).difference(_FEATURES)):
+        return f"it has the feature {others[0]}"
+    for one in detail.columns:
+        if one.name in detail.partition_by and one.dataType.typeName() not in _PARTITIONS:
+            return f"it is partitioned by {one.name}, which is {one.dataType.simpleString()}"
+    return None
+
+
+class TableDetail(NamedTuple):
+    """What a table is."""
+
+    table_id: str
+    """The id that Delta gave it. A table may be deleted and made anew under the same path or name."""
+    location: str
+    columns: StructType
+    properties: Mapping[str, str]
+    partition_by: Sequence[str] = ()
+
+
+class Transactions(NamedTuple):
+    """What the table says of one transaction id."""
+
+    last: int | None
+    """Its last number; None if there is none."""
+    may_forget: bool
+    """Whether None may be wrong."""
+
+
+def why_not_by_log(handle: DeltaTable, detail: TableDetail) -> str | None:
+    """`why_not` of a table that delta-rs has open."""
+    protocol = handle.protocol()
+    versions = protocol.min_reader_version, protocol.min_writer_version
+    if versions > _NEWEST_PROTOCOL:
+        return f"its protocol is {versions[0]}, {versions[1]}"
+    features = [*(protocol.reader_features or ()), *(protocol.writer_features or ())]
+    metadata = {one["name"]: one["metadata"] for one in json.loads(handle.schema().to_json())["fields"]}
+    return why_not(detail, features, metadata)
+
+
+def detail_in_log(folder: str) -> TableDetail | None:
+    """Of a table in a local folder; None if there is none, or one of which Spark may say more than its log."""
+    try:
+        from deltalake import DeltaTable
+
+        handle = DeltaTable(folder)
+        found, schema = handle.metadata(), json.loads(handle.schema().to_json())
+    except Exception:  # also plain Exception: delta-rs raises it for what it does not know
+        return None
+    from pyspark.sql.types import StructType
+
+    columns = StructType.fromJson(schema)
+    detail = TableDetail(
+        str(found.id), f"file:{Path(folder).absolute()}", columns, found.configuration, tuple(found.partition_columns)
+    )
+    return detail if why_not_by_log(handle, detail) is None else None
+
+
+def has_local_files(spark: SparkSession) -> bool:
+    """Whether a path without a scheme names the same file for Spark as for this process."""
+    try:
+        system = spark.sparkContext._jsc.hadoopConfiguration().get("fs.defaultFS")
+    except Exception:  # Spark Connect has no context, and some runtimes hide it
+        return False
+    return str(system).startswith("file:")
+
+
+def local_folder(location: str) -> str | None:
+    """The local folder at Spark's location; None for other kinds of storage."""
+    parts = urlsplit(location)
+    if parts.scheme not in ("", "file"):
+        return None
+    return str(Path(unquote(parts.path) if parts.scheme else location))
