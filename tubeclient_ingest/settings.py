@@ -19,7 +19,7 @@ AVAILABLE_NOW: Final = "available-now"
 
 SPARK: Final = "spark"
 TASKS: Final = "tasks"
-_WRITERS: Final = ("auto", SPARK, TASKS)
+WRITERS: Final = ("auto", SPARK, TASKS)
 GROUP: Final = "group"
 """Starting offsets: the group's position in the offsets table, whichever job recorded it."""
 TARGET: Final = "target"
@@ -212,8 +212,8 @@ class IngestSettings:
                 raise ConfigurationError("max-bad-records is for a job with bad-records; name a table for them")
             if self.max_bad_records < 0:
                 raise ConfigurationError(f"max-bad-records is {self.max_bad_records}; it must be 0 or more")
-        if self.writer not in _WRITERS:
-            raise ConfigurationError(f"writer is {self.writer!r}; write {', '.join(_WRITERS[:-1])} or {_WRITERS[-1]}")
+        if self.writer not in WRITERS:
+            raise ConfigurationError(f"writer is {self.writer!r}; write {', '.join(WRITERS[:-1])} or {_WRITERS[-1]}")
         FormatSettings.check_format(self.format)
         check_group(self)
         self._put({"topics": self.topics or (self.inlong_group,)})

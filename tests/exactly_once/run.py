@@ -146,13 +146,14 @@ def run(
     first: tuple[Fault, ...] = (),
     faults: tuple[Fault, ...] = FAULTS,
     latest: bool = False,
+    writer: str = "auto",
     down_seconds: float = 60.0,
     workers: int = 2,
 ) -> Report:
     """Do what is `first`, and then what the seed draws: each other fault once, in an order of its own, and all again
     and again; no further one once there were `rounds` of them, or `seconds` are over. A broker that stays down does so
-    for `down_seconds` at least. With `latest` the job begins at the latest messages, of which there are some.
-    With one of Spark's `workers` no task runs twice at a time, and fewer processes start.
+    for `down_seconds` at least. With `latest` the job begins at the latest messages, of which there are some;
+    `writer` is its setting. With one of Spark's `workers` no task runs twice at a time, and fewer processes start.
 
     Each fault draws from a source of its own: a seed means the same script, however long things take.
     """
@@ -160,7 +161,7 @@ def run(
     order = random.Random(seed)
     with (
         scenery(folder, server, workers) as (tube, spark, mark),
-        job_of(folder, mark, tube, spark, **({"starting-offsets": "latest"} if latest else {})) as job,
+        job_of(folder, mark, tube, spark, writer=writer, **({"starting-offsets": "latest"} if latest else {})) as job,
     ):
         report.order = watch = OrderWatch(job)
         scene = Scene(tube, spark, job, watch, order, down_seconds)

@@ -28,8 +28,14 @@ ALWAYS = LONG_FAULTS
 pytestmark = [pytest.mark.spark, pytest.mark.apache, pytest.mark.timeout(1500)]
 
 
-@pytest.mark.parametrize(("server", "latest"), [("embedded", True), ("apache", False)])
-def test_each_message_is_in_the_table_once_whatever_is_killed(server: str, latest: bool, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("server", "latest", "writer"),
+    [("embedded", True, "spark"), ("apache", False, "tasks")],
+    ids=["embedded", "apache"],
+)
+def test_each_message_is_in_the_table_once_whatever_is_killed(
+    server: str, latest: bool, writer: str, tmp_path: Path
+) -> None:
     """One job reads all there is. The other begins at the latest, and its driver is killed in the first round:
     what came until then is not lost, as the first commit says where the group begins.
     """
@@ -46,6 +52,7 @@ def test_each_message_is_in_the_table_once_whatever_is_killed(server: str, lates
         first=ALWAYS,
         faults=faults,
         latest=latest,
+        writer=writer,
         down_seconds=15.0,
     )
     assert report.whole, "\n".join(report.lines())

@@ -10,7 +10,7 @@ import pytest
 from spark_source.options.source_options import ALL_ATTRIBUTES, RowOptions
 from spark_source.read.schema import spark_schema
 from spark_source.typed.format_settings import FormatSettings
-from tubeclient_ingest import target
+from tubeclient_ingest.table_detail import detail_in_log
 from tubeclient_ingest.target import SparkTable
 from tubeclient_ingest.target_columns import columns_of
 
@@ -45,15 +45,15 @@ def test_the_log_says_what_spark_says_or_leaves_it_to_spark(
     for text in (str(place), f"file:{place}", f"{place}/"):
         table = SparkTable(delta_spark, text)
         found = table.detail()
-        monkeypatch.setattr(target, "detail_in_log", lambda _: None)
+        monkeypatch.setattr("tubeclient_ingest.target.detail_in_log", lambda _: None)
         assert found == table.detail()
         monkeypatch.undo()
-    assert (target.detail_in_log(str(place)) is None) == (rule is not None)
+    assert (detail_in_log(str(place)) is None) == (rule is not None)
 
 
 def test_without_a_table_in_the_folder_spark_says_what_there_is(delta_spark: SparkSession, tmp_path: Path) -> None:
     assert SparkTable(delta_spark, str(tmp_path / "none")).detail() is None
-    assert target.detail_in_log(str(tmp_path)) is None
+    assert detail_in_log(str(tmp_path)) is None
 
 
 @pytest.mark.parametrize("kind", ["raw", "json", "csv", "kv", "canal-json", "debezium-json"])
