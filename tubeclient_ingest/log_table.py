@@ -22,7 +22,15 @@ from tubeclient_ingest.file_statistics import INDEXED_COLUMNS
 from tubeclient_ingest.history import Commit
 from tubeclient_ingest.record import SinkRecord
 from tubeclient_ingest.spark_errors import LogError
-from tubeclient_ingest.table_detail import FORGETS, INDEXED, TableDetail, Transactions, local_folder, why_not_by_log
+from tubeclient_ingest.table_detail import (
+    FORGETS,
+    INDEXED,
+    TableDetail,
+    Transactions,
+    is_known_to_delta_rs,
+    local_folder,
+    why_not_by_log,
+)
 from tubeclient_ingest.upkeep import UPKEEP_COMMITS
 
 if TYPE_CHECKING:
@@ -32,8 +40,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from tubeclient_ingest.target import SparkTable
-
-_NOT_IN_PATHS: Final = "[]^|%"
 
 
 class LogTable:
@@ -63,7 +69,7 @@ class LogTable:
         folder = local_folder(detail.location)
         if folder is None and not storage_options:
             return f"storage-options are not given, and it is in {urlsplit(detail.location).scheme or 'a catalog'}"
-        if folder is not None and any(one in detail.location for one in _NOT_IN_PATHS):
+        if folder is not None and not is_known_to_delta_rs(folder):
             return "its path has characters that delta-rs does not take"
         try:
             import deltalake  # noqa: F401

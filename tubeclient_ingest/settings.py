@@ -213,7 +213,7 @@ class IngestSettings:
             if self.max_bad_records < 0:
                 raise ConfigurationError(f"max-bad-records is {self.max_bad_records}; it must be 0 or more")
         if self.writer not in WRITERS:
-            raise ConfigurationError(f"writer is {self.writer!r}; write {', '.join(WRITERS[:-1])} or {_WRITERS[-1]}")
+            raise ConfigurationError(f"writer is {self.writer!r}; write {', '.join(WRITERS[:-1])} or {WRITERS[-1]}")
         FormatSettings.check_format(self.format)
         check_group(self)
         self._put({"topics": self.topics or (self.inlong_group,)})

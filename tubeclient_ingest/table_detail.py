@@ -6,7 +6,6 @@ import json
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
-from urllib.parse import unquote, urlsplit
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -20,6 +19,7 @@ __all__ = [
     "Transactions",
     "detail_in_log",
     "has_local_files",
+    "is_known_to_delta_rs",
     "local_folder",
     "why_not",
     "why_not_by_log",
@@ -111,6 +111,8 @@ def why_not_by_log(handle: DeltaTable, detail: TableDetail) -> str | None:
 
 def detail_in_log(folder: str) -> TableDetail | None:
     """Of a table in a local folder; None if there is none, or one of which Spark may say more than its log."""
+    if not is_known_to_delta_rs(folder):
+        return None
     try:
         from deltalake import DeltaTable
 
@@ -121,10 +123,13 @@ def detail_in_log(folder: str) -> TableDetail | None:
     from pyspark.sql.types import StructType
 
     columns = StructType.fromJson(schema)
-    detail = TableDetail(
-        str(found.id), f"file:{Path(folder).absolute()}", columns, found.configuration, tuple(found.partition_columns)
-    )
+    detail = TableDetail(str(found.id), f"file:{folder}", columns, found.configuration, tuple(found.partition_columns))
     return detail if why_not_by_log(handle, detail) is None else None
+
+
+def is_known_to_delta_rs(folder: str) -> bool:
+    """Whether the path of a local folder means the same to delta-rs."""
+    return not any(one in folder for one in "[]^|%")
 
 
 def has_local_files(spark: SparkSession) -> bool:
@@ -137,8 +142,9 @@ def has_local_files(spark: SparkSession) -> bool:
 
 
 def local_folder(location: str) -> str | None:
-    """The local folder at Spark's location; None for other kinds of storage."""
-    parts = urlsplit(location)
-    if parts.scheme not in ("", "file"):
-        return None
-    return str(Path(unquote(parts.path) if parts.scheme else location))
+    """The local folder at a place, as Spark writes it: with any characters as they are; None for other kinds of storage
+    and for paths that are not absolute."""
+    path = location.removeprefix("file:")
+    if path != location:
+        path = f"/{path.lstrip('/')}"
+    return str(Path(path)) if path.startswith("/") else None

@@ -10,6 +10,7 @@ import pytest
 from spark_source.options.source_options import ALL_ATTRIBUTES, RowOptions
 from spark_source.read.schema import spark_schema
 from spark_source.typed.format_settings import FormatSettings
+from tubeclient_ingest.log_table import LogTable
 from tubeclient_ingest.table_detail import detail_in_log
 from tubeclient_ingest.target import SparkTable
 from tubeclient_ingest.target_columns import columns_of
@@ -54,6 +55,20 @@ def test_the_log_says_what_spark_says_or_leaves_it_to_spark(
 def test_without_a_table_in_the_folder_spark_says_what_there_is(delta_spark: SparkSession, tmp_path: Path) -> None:
     assert SparkTable(delta_spark, str(tmp_path / "none")).detail() is None
     assert detail_in_log(str(tmp_path)) is None
+
+
+@pytest.mark.parametrize("name", ["b#c", "b?c=d", "b%20c", "b[1]", "b:c"])
+def test_a_path_with_odd_characters_is_no_other_table(delta_spark: SparkSession, tmp_path: Path, name: str) -> None:
+    places = [tmp_path / one for one in ("b", "b c", name)]
+    for place in places:
+        delta_spark.sql(f"CREATE TABLE delta.`{place}` (id INT) USING delta")
+    ids = [row.id for place in places for row in delta_spark.sql(f"DESCRIBE DETAIL delta.`{place}`").collect()]
+    details = [SparkTable(delta_spark, str(place)).detail() for place in places]
+    assert [one and one.table_id for one in details] == ids
+    logs = [one and LogTable.of(SparkTable(delta_spark, one.location), one, {}) for one in details]
+    assert [one.uri for one in logs if isinstance(one, LogTable)] == [
+        str(place) for place in places if ("%" not in name and "[" not in name) or place.name != name
+    ]
 
 
 @pytest.mark.parametrize("kind", ["raw", "json", "csv", "kv", "canal-json", "debezium-json"])
