@@ -134,6 +134,7 @@ class SparkTable:
         from pyspark.sql import functions as F
 
         reader = self._spark.read.schema("remove STRUCT<dataChange: BOOLEAN>").option("__globPaths__", "false")
+        reader = reader.option("ignoreCorruptFiles", "false")
         try:
             actions = reader.json([f"{location.rstrip('/')}/_delta_log/{version:020}.json" for version in versions])
             removes = F.expr("bool_or(remove IS NOT NULL AND coalesce(remove.dataChange, true))").alias("removes")
@@ -153,6 +154,7 @@ class SparkTable:
             for form, names in (("json", "*.json"), ("parquet", "*.checkpoint*.parquet")):
                 reader = self._spark.read.format(form).schema("txn STRUCT<appId: STRING, version: BIGINT>")
                 reader = reader.option("pathGlobFilter", names).option("ignoreMissingFiles", "true")
+                reader = reader.option("ignoreCorruptFiles", "false")  # whatever the session says
                 last = reader.load(log).where(F.col("txn.appId") == transaction_id).agg(F.max("txn.version")).collect()
                 numbers += [int(row[0]) for row in last if row[0] is not None]
         except PySparkException:  # a table of a catalog that hides its files
