@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from operator import attrgetter, itemgetter
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from offsets_store.errors import SchemaMismatch
@@ -97,10 +97,9 @@ class Stamp(NamedTuple):
 
 def position_rows(key: GroupKey, progress: Iterable[PartitionProgress], stamp: Stamp) -> list[Row]:
     """One row per partition: its next offset."""
-    ordered = sorted(progress, key=itemgetter(0))
     values = (
         (*p.partition, p.next_offset, p.end_offset, p.lag, p.node_id, p.start_offset, _text(p.readers), p.reason)
-        for p in ordered
+        for p in progress
     )
     return _rows(key, POSITION, values, None, stamp)
 
@@ -113,7 +112,7 @@ def initial_rows(
 ) -> list[Row]:
     """One row per partition: its initial offset for the options `starting`."""
     answer = offsets or {_NO_PARTITION: 0}
-    values = ((*partition, offset, *[None] * 6) for partition, offset in sorted(answer.items()))
+    values = ((*partition, offset, *[None] * 6) for partition, offset in answer.items())
     return _rows(key, INITIAL, values, starting, stamp)
 
 
@@ -191,7 +190,7 @@ def _progress(key: GroupKey, rows: Iterable[Row], written: Iterable[Row]) -> Gro
 
 def initial_of(key: GroupKey, starting: str, group_rows: Iterable[Row]) -> dict[PartitionKey, int] | None:
     """The initial offsets kept for the options `starting`; None if none are kept."""
-    rows = [r for r in group_rows if r.belongs_to(key) and r.kind == INITIAL and r.starting_offsets == starting]
+    rows = [r for r in group_rows if r.belongs_to(key) and r.starting_offsets == starting]
     if not rows:
         return None
     return {row.partition: row.next_offset for row in rows if row.partition != _NO_PARTITION}

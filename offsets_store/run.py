@@ -111,9 +111,7 @@ class OffsetsRun:
                 return None
             return [*position_rows(self._key, progress, stamp), *kept]
 
-        changed = self._commit(rows, as_of)
-        self._clear_initial = False
-        return changed
+        return self._commit(rows, as_of)
 
     def initial_offsets(self, starting: str) -> dict[PartitionKey, int] | None:
         """The initial offsets kept for the starting options `starting`; None if none are kept."""
@@ -156,7 +154,7 @@ class OffsetsRun:
         return sorted(back)
 
     def clear_initial(self) -> None:
-        """Let the next `record` drop the kept initial offsets in its commit: the first batch is complete."""
+        """Let `record` drop the kept initial offsets in its commit: the first batch is complete."""
         self._clear_initial = True
 
     def _commit(self, make_rows: Callable[[list[Row], Stamp], list[Row] | None], as_of: datetime | None = None) -> bool:

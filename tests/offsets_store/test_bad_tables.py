@@ -17,7 +17,7 @@ from tests.offsets_store.conftest import FIRST, KEY, SECOND, at
 
 
 @pytest.mark.parametrize("offset", [29, -28, -1])
-def test_offsets_that_no_release_writes_are_refused_and_can_be_mended(
+def test_values_that_no_release_writes_are_refused_and_can_be_mended(
     table: OffsetsTable, open_table: Callable[[], OffsetsTable], uri: str, offset: int
 ) -> None:
     table.open_run(KEY, 1).record(at({FIRST: 28, SECOND: 56}))
@@ -31,6 +31,9 @@ def test_offsets_that_no_release_writes_are_refused_and_can_be_mended(
             read()
     DeltaTable(uri).delete("partition = 0")
     assert open_table().positions(KEY.consumer_group, KEY.topics) == {SECOND: 56}
+    DeltaTable(uri).update(new_values={"readers": "[1]"}, predicate="partition = 10000")
+    with pytest.raises(SchemaMismatch, match=r"partition 10000 has readers '\[1\]', which .*another tool wrote it"):
+        open_table().all_latest(KEY.consumer_group)
 
 
 @pytest.mark.parametrize("name", ["clicks[1]", "a^b", "a|b", "a%20b", "%41"])

@@ -51,6 +51,7 @@ def test_it_stays_while_positions_are_recorded_until_it_is_cleared(open_table: O
     run.record(at({FIRST: 28}))
     run.keep_initial("latest", {FIRST: 280})
     assert open_table().positions("clicks_etl", ["clicks"]) == {FIRST: 28}
+    run = open_table().open_run(KEY, 1, force=True)
     run.record(at({FIRST: 56}))
     assert open_table().open_run(KEY, 1, force=True).initial_offsets("latest") == {FIRST: 280}
     before = DeltaTable(uri).version()
@@ -70,6 +71,9 @@ def test_clearing_is_news_even_if_the_positions_are_not(open_table: Open) -> Non
     assert run.initial_offsets("latest") is None
     run.clear_initial()
     assert run.record(at({FIRST: 28})) is False
+    run.keep_initial("latest", {FIRST: 28})
+    run.record(at({FIRST: 56}))
+    assert run.initial_offsets("latest") == {FIRST: 28}
 
 
 def test_a_position_past_its_end_goes_back_with_it(open_table: Open, uri: str) -> None:
@@ -79,7 +83,9 @@ def test_a_position_past_its_end_goes_back_with_it(open_table: Open, uri: str) -
     before = DeltaTable(uri).version()
     assert run.keep_initial("earliest", {FIRST: 28, SECOND: 0}, ends={FIRST: 56, SECOND: 280}) == [FIRST]
     assert DeltaTable(uri).version() == before + 1
-    assert open_table().positions("clicks_etl", ["clicks"]) == {FIRST: 28, SECOND: 280}
+    found = open_table().latest(KEY)
+    assert found is not None
+    assert (found.sequence, [one[:2] for one in found.partitions]) == (2, [(FIRST, 28), (SECOND, 280)])
     assert run.initial_offsets("earliest") == {FIRST: 28, SECOND: 0}
 
 
@@ -94,4 +100,4 @@ def test_an_earlier_answer_past_the_data_becomes_no_position(open_table: Open) -
     run = open_table().open_run(KEY, 1)
     run.keep_initial("latest", {FIRST: 280})
     assert run.keep_initial("earliest", {FIRST: 28}, ends={FIRST: 56}) == []
-    assert open_table().latest(KEY) is None
+    assert (open_table().latest(KEY), run.initial_offsets("latest")) == (None, None)

@@ -89,6 +89,10 @@ def test_positions_follow_the_newest_record_over_topic_sets(table: OffsetsTable)
     assert table.positions("clicks_etl", ["clicks"]) == {FIRST: 56, SECOND: 280}
     assert table.positions("clicks_etl", ["views", "clicks"]) == {FIRST: 56, SECOND: 280, views: 84}
     assert table.positions("other", ["clicks"]) == {}
+    table.open_run(KEY, 1, force=True).record(at({FIRST: 112, SECOND: 280}))
+    found = table.latest(KEY)
+    assert found is not None
+    assert (found.sequence, found.positions) == (3, {FIRST: 112, SECOND: 280})
 
 
 def test_wrong_calls_are_refused_before_anything_is_written(table: OffsetsTable, uri: str) -> None:

@@ -76,6 +76,20 @@ def test_the_error_that_ends_it_is_raised_from_then_on_and_nothing_more_is_writt
     assert place.written == []
 
 
+@pytest.mark.parametrize("fails", [True, False])
+def test_between_two_writes_or_tries_there_is_time_until_it_ends(place: Place, fails: bool) -> None:
+    one = place.writer(interval_seconds=3600.0)
+    place.error = OSError("full") if fails else None
+    one.put(1)
+    one.call(lambda: None, 30)
+    place.error = None
+    one.put(2)
+    one.call(lambda: None, 30)
+    assert place.written == ([] if fails else [1])
+    assert one.finish(30) is None
+    assert place.written[-1] == 2
+
+
 def test_an_answer_and_an_error_come_back(place: Place) -> None:
     one = place.writer()
     assert one.call(threading.get_ident, 30) != threading.get_ident()
