@@ -12,8 +12,9 @@ from collections.abc import Collection, Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from spark_source.typed.record_format import BAD_REASON, CHANGE, CHANGES, RECORD
+from spark_source.typed.record_format import BAD_REASON, CHANGE, RECORD
 from tubeclient.errors import ConfigurationError
+from tubeclient.records.spec import CHANGES
 from tubeclient_ingest.partition_values import ESCAPED, NULL, REASON, TEXT, room
 from tubeclient_ingest.target import TableDetail, quoted, text_in_sql
 
