@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import difflib
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TypeVar
 
 from tubeclient.errors import ConfigurationError
@@ -54,3 +55,10 @@ def given_ms(limit: float, name: str = "timeout_ms") -> float:
     if isinstance(limit, bool) or not isinstance(limit, int | float) or math.isnan(limit):
         raise ConfigurationError(f"{name} must be a number of milliseconds, not {limit!r}")
     return limit
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """What to write instead of an unknown name."""
+    by_lower = {one.lower(): one for one in known}
+    near = difflib.get_close_matches(name.lower(), by_lower, n=1)
+    return f"did you mean {by_lower[near[0]]}?" if near else f"there are {', '.join(known)}"

@@ -93,8 +93,7 @@ def check_group(settings: IngestSettings) -> None:
         raise ConfigurationError("streams names some to write and, with !, some to leave out; keep one of the two")
     if any(name.lower() == "payload" and value.lower() == "raw" for name, value in settings.source_options.items()):
         raise ConfigurationError("payload is raw, and a job with inlong-group needs InLong's packs; leave it out")
-    for setting in ("schema", "schema_from_inlong"):
-        pattern = patterns[setting]
+    for setting, pattern in _files(settings).items():
         if STREAM in pattern and not glob("*".join(map(escape, pattern.split(STREAM)))):
             raise ConfigurationError(f"{dashed(setting)} is {pattern}, and there is no such file")
         for name in names:
@@ -137,6 +136,7 @@ def of_stream(settings: IngestSettings, name: StreamId, definition: str | None =
         more |= {"format_options": {}, "key": (), "partition_by": (), "cluster_by": ()}
     else:
         more = {one: text.replace(STREAM, name) for one in _PATTERNS if (text := getattr(settings, one)) is not None}
+        more["format_options"] = {one: text.replace(STREAM, name) for one, text in settings.format_options.items()}
     if definition is not None:
         more["schema_from_inlong"] = definition
         more["table_properties"] = {**settings.table_properties, PROPERTY: definition}
@@ -166,8 +166,11 @@ def takes(settings: IngestSettings, name: StreamId) -> bool:
 
 def defines(settings: IngestSettings, name: StreamId) -> bool:
     """Whether it is known what records of the stream are."""
-    return all(
-        Path(text.replace(STREAM, name)).is_file()
-        for text in (settings.schema, settings.schema_from_inlong)
-        if text is not None and STREAM in text
-    )
+    return all(Path(text.replace(STREAM, name)).is_file() for text in _files(settings).values() if STREAM in text)
+
+
+def _files(settings: IngestSettings) -> dict[str, str]:
+    """Settings that may name a file of each stream."""
+    descriptor = settings.format_options.get("descFilePath")
+    own = {"schema": settings.schema, "schema_from_inlong": settings.schema_from_inlong, "descFilePath": descriptor}
+    return {name: text for name, text in own.items() if text is not None}

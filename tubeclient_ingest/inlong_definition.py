@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from spark_source.typed.inlong_stream import StreamFormat, columns_of, parse_stream
 from tubeclient.printable import printable
+from tubeclient.records.inlong_stream import StreamFormat, columns_of, parse_stream
 
 PROPERTY: Final = "tubeclient.inlongStream"
 """The table's property that has the definition its rows were written by, as `InlongManager.streams` gives it."""

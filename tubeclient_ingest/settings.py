@@ -57,8 +57,8 @@ class IngestSettings:
     )
     inlong_group: str | None = _setting(
         "NAME",
-        "Write each stream of this InLong group to a table of its own. In --schema and --schema-from-inlong {stream} "
-        "is the stream's id: a stream without such a file is not defined.",
+        "Write each stream of this InLong group to a table of its own. In --schema, --schema-from-inlong and "
+        "values of --format-option {stream} is the stream's id: a stream without such a file is not defined.",
     )
     inlong_manager: str | None = _setting(
         "URL",
@@ -218,7 +218,7 @@ class IngestSettings:
         check_group(self)
         self._put({"topics": self.topics or (self.inlong_group,)})
         _ = self.zone, self.interval_ms, self.former_master_servers
-        if STREAM not in f"{self.schema}{self.schema_from_inlong}":
+        if self.inlong_group is None or STREAM not in f"{self.schema}{self.schema_from_inlong}{self.format_options}":
             _ = self.records
         self._put({"starting_offsets": _checked_starting(self.starting_offsets)})
         given = parse_options(self.options(self.fallback))

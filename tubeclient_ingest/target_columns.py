@@ -13,9 +13,10 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from spark_source.read.schema import spark_type
-from spark_source.typed.record_format import ARRIVAL, BAD_REASON, CHANGE, CHANGES, LINEAGE, RECORD, VALUE
+from spark_source.typed.record_format import ARRIVAL, BAD_REASON, CHANGE, LINEAGE, RECORD, VALUE
 from tubeclient.errors import ConfigurationError
 from tubeclient.records.changes import CHANGE_TYPE
+from tubeclient.records.spec import CHANGES
 from tubeclient_ingest.partition_values import ESCAPED, NULL, REASON, TEXT, room
 from tubeclient_ingest.table_detail import TableDetail
 from tubeclient_ingest.target import quoted, text_in_sql

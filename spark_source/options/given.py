@@ -10,8 +10,8 @@ from typing import Any, Final, TypeVar
 from spark_source.options import parsers as to
 from spark_source.options.access import AccessOptions, asks_for_tls
 from spark_source.options.option import Masked, Option, options_of
-from spark_source.options.settings_file import nearest
 from spark_source.options.source_options import SinkOptions, SourceOptions
+from tubeclient.arguments import nearest
 from tubeclient.errors import ConfigurationError
 
 _Kind = TypeVar("_Kind", SourceOptions, SinkOptions, AccessOptions)

@@ -5,7 +5,6 @@ Errors name the file and the entry, never the value of an option.
 
 from __future__ import annotations
 
-import difflib
 import os
 import tomllib
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -13,6 +12,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
+from tubeclient.arguments import nearest
 from tubeclient.errors import ConfigurationError
 from tubeclient.passwords import looks_like_variable
 
@@ -155,10 +155,3 @@ def _names_variable(value: object) -> bool:
 def dashed(name: str) -> str:
     """A field's name as a file and errors have it."""
     return name.replace("_", "-")
-
-
-def nearest(name: str, known: Iterable[str]) -> str:
-    """What to write instead of an unknown name."""
-    by_lower = {one.lower(): one for one in known}
-    near = difflib.get_close_matches(name.lower(), by_lower, n=1)
-    return f"did you mean {by_lower[near[0]]}?" if near else f"there are {', '.join(known)}"

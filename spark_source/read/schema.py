@@ -18,8 +18,8 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from spark_source.options.settings_file import nearest
 from spark_source.options.source_options import RowOptions
+from tubeclient.arguments import nearest
 from tubeclient.errors import ConfigurationError
 from tubeclient.keys import PartitionKey
 

@@ -8,10 +8,10 @@ more behind that.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
 
-from spark_source.typed.record_format import BAD_REASON, RECORD, UNREAD, VALUE, once
+from spark_source.typed.record_format import BAD_REASON, RECORD, UNREAD, VALUE, Avro, once
 from tubeclient.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import DataType, StructType
 
 AVRO_PACKAGE: Final = "org.apache.spark:spark-avro_2.13"
+OPTIONS: Final = ("enableStableIdentifiersForUnionType", "stableIdentifierPrefixForUnionType", "recursiveFieldMaxDepth")
 _READ: Final = "__read"
 AVRO_LIMITS: Final = " ".join(
     f"-Dorg.apache.avro.limits.{what}.maxLength=20971520" for what in ("bytes", "string", "collectionItems")
@@ -44,10 +45,8 @@ def with_sum(schema: str) -> str:
     return json.dumps({"type": "record", "name": "TubeclientRecord", "fields": fields})
 
 
-def avro_read(
-    rows: DataFrame, own: list[Column], columns: StructType, schema: str, options: Mapping[str, str]
-) -> DataFrame:
-    """The columns `own` of rows of bytes, with their `RECORD`, `BAD_REASON` and `UNREAD`; `schema` is of `with_sum`."""
+def avro_read(rows: DataFrame, own: list[Column], columns: StructType, avro: Avro) -> DataFrame:
+    """The columns `own` of rows of bytes, with their `RECORD`, `BAD_REASON` and `UNREAD`."""
     from pyspark.sql import functions as F
 
     value, read = F.col(VALUE), F.col(_READ)
@@ -59,19 +58,19 @@ def avro_read(
         F.when(~read["sum"].eqNullSafe(F.unhex(F.md5(value))), "the bytes are not one Avro record of the schema"),
         *(fault for one in columns for fault in _years(one.name, one.dataType, read["record"][one.name])),
     )
-    found = rows.select("*", F.when(once(), _from_avro(value, schema, options)).alias(_READ))
+    found = rows.select("*", F.when(once(), _from_avro(value, avro)).alias(_READ))
     parsed = found.select(*own, _READ, reason.alias(BAD_REASON), source.alias(UNREAD))
     record = F.when(F.col(BAD_REASON).isNull(), read["record"]).alias(RECORD)
     return parsed.select(*own, record, BAD_REASON, F.col(UNREAD).isNotNull().alias(UNREAD))
 
 
-def _from_avro(value: Column, schema: str, options: Mapping[str, str]) -> Column:
+def _from_avro(value: Column, avro: Avro) -> Column:
     """A struct of `record` and `sum`."""
     from pyspark.sql import functions as F
     from pyspark.sql.avro.functions import from_avro
 
     fixed = {"mode": "PERMISSIVE", "datetimeRebaseMode": "CORRECTED"}
-    return from_avro(F.concat(value, F.unhex(F.md5(value))), schema, {**options, **fixed})
+    return from_avro(F.concat(value, F.unhex(F.md5(value))), avro.schema, {**avro.options, **fixed})
 
 
 def _years(name: str, kind: DataType, column: Column) -> Iterator[Column]:
@@ -86,7 +85,7 @@ def _years(name: str, kind: DataType, column: Column) -> Iterator[Column]:
             yield from _years(f"{name}.{one.name}", one.dataType, column[one.name])
 
 
-def avro_columns(schema: str, options: Mapping[str, str]) -> StructType:
+def avro_columns(avro: Avro) -> StructType:
     """The columns that Spark makes of it, all nullable. ConfigurationError if Spark cannot use it, or lacks its package
     for Avro (JARS_NOT_FOUND)."""
     from pyspark.sql import SparkSession
@@ -94,7 +93,7 @@ def avro_columns(schema: str, options: Mapping[str, str]) -> StructType:
 
     spark = SparkSession.active()
     try:
-        read = _from_avro(F.lit(b""), schema, options)
+        read = _from_avro(F.lit(b""), avro)
         columns = spark.range(1).select(read["record"].alias("record")).select("record.*").schema
     except Exception as error:  # Avro's come as Py4J's, which a client of Connect lacks
         if "_NOT_LOADED_" in str(error):
@@ -108,4 +107,7 @@ def avro_columns(schema: str, options: Mapping[str, str]) -> StructType:
         raise ConfigurationError(f"Spark cannot use the Avro schema: {reason}") from None
     if not columns:
         raise ConfigurationError("the Avro schema has no fields, which would be the columns")
+    for one in columns:
+        if one.dataType.typeName() == "void":
+            raise ConfigurationError(f"column {one.name} is void, a type that avro does not have")
     return columns

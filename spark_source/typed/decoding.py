@@ -11,7 +11,6 @@ import pyarrow.compute as pc
 from spark_source.typed.record_format import (
     BAD_REASON,
     CHANGE,
-    CHANGES,
     RECORD,
     UNREAD,
     VALUE,
@@ -20,6 +19,7 @@ from spark_source.typed.record_format import (
 )
 from tubeclient.records import Decoder
 from tubeclient.records.changes import CHANGE_TYPE
+from tubeclient.records.spec import CHANGES
 
 if TYPE_CHECKING:
     from pyspark.sql.types import DataType, StructType
@@ -57,6 +57,7 @@ class Decoding:
         return StructType([*own, *(StructField(name, one) for name, one in added.items())])
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        assert self._form.spec is not None
         decoder = Decoder(self._form.spec)
         most_rows = max(1, _MOST_BYTES // _width(decoder.type))
         for whole in batches:

@@ -2,63 +2,45 @@
 
 from __future__ import annotations
 
-import codecs
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from spark_source.options.settings_file import dashed, nearest
+import pyarrow as pa
+
+from spark_source.options.settings_file import dashed
+from spark_source.read.schema import spark_type
+from spark_source.typed.avro import OPTIONS as AVRO_OPTIONS
 from spark_source.typed.avro import avro_columns, with_sum
-from spark_source.typed.inlong_stream import StreamFormat, parse_stream
-from spark_source.typed.protobuf import OPTIONS as PROTOBUF_OPTIONS
-from spark_source.typed.protobuf import described, message_columns
-from spark_source.typed.record_format import CHANGES, PLAIN_TYPES, RecordFormat, pinned
+from spark_source.typed.record_format import Avro, RecordFormat, pinned
+from tubeclient.arguments import nearest
 from tubeclient.errors import ConfigurationError
+from tubeclient.records import Decoder, RecordSpec
+from tubeclient.records.inlong_stream import StreamFormat, parse_stream
+from tubeclient.records.protobuf_types import columns_of_message, message_type
+from tubeclient.records.spec import CHANGES
+from tubeclient.records.spec import OPTIONS as RECORD_OPTIONS
 from tubeclient.wire.message_time import zone_named
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
-__all__ = ["ENCODINGS", "FormatSettings"]
+__all__ = ["FormatSettings"]
 
 _KINDS: Final = ("raw", "json", "csv", "kv", "avro", "protobuf", *CHANGES)
-_TIMES: Final = ("timestampFormat", "dateFormat")
-_READERS: Final = (*_TIMES, "timestampNTZFormat")
-_OPTIONS: Final[Mapping[str, tuple[str, ...]]] = {
-    "json": (
-        *_READERS,
-        *("allowComments", "allowSingleQuotes", "allowUnquotedFieldNames", "allowNumericLeadingZeros"),
-        *("allowUnquotedControlChars", "allowNonNumericNumbers"),
-    ),
-    "debezium-json": (*_READERS, "unavailableValuePlaceholder"),
-    "canal-json": _TIMES,
-    "csv": (
-        *_READERS,
-        *("quote", "escape", "charToEscapeQuoteEscaping", "nullValue", "emptyValue", "nanValue", "positiveInf"),
-        *("negativeInf", "ignoreLeadingWhiteSpace", "ignoreTrailingWhiteSpace"),
-    ),
-    "csv without quotes": (*_TIMES, "nullValue"),
-    "kv": (*_TIMES, "nullValue", "kvSeparator"),
-    "protobuf": PROTOBUF_OPTIONS,
-    "avro": ("enableStableIdentifiersForUnionType", "stableIdentifierPrefixForUnionType", "recursiveFieldMaxDepth"),
-}
-"""Spark's options of each format. Those are left out that change what a bad record is."""
-
-ENCODINGS: Final = ("UTF-8", "UTF-16", "UTF-16BE", "UTF-16LE", "US-ASCII", "ISO-8859-1", "GBK", "GB18030", "Big5")
-"""Java's names of the charsets that records may have."""
 
 OF_ARRIVAL: Final = "arrival"
 """As the column that orders the rows of a key: that of a partition which came last is the newest."""
 
 _SEPARATORS: Final = {"csv": ",", "kv": "&"}
-_KV_SEPARATOR: Final = "="
 _CHARACTERS: Final = ("kvSeparator", "quote", "escape", "charToEscapeQuoteEscaping")
 """Options that are a character."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class FormatSettings:
     """What records mean; all None for raw."""
 
@@ -84,7 +66,7 @@ class FormatSettings:
         self.check_format(self.format)
         if self.schema is not None and self.schema_from_inlong is not None:
             raise ConfigurationError("schema and schema-from-inlong both say which columns there are; remove one")
-        complete, _ = self._complete(), self.zone
+        complete, _ = self._complete, self.zone
         if complete.kind == "raw":
             given = sorted(name for name in _NEED_A_FORMAT if getattr(self, name))
             if given:
@@ -104,17 +86,21 @@ class FormatSettings:
                 f" Give order-by: a column whose greatest value is the newest; or {OF_ARRIVAL}, if all rows of a key"
                 " are sent to one partition"
             )
-        if complete.kind in ("avro", "protobuf"):
-            _ = with_sum(complete.ddl) if complete.kind == "avro" else described(complete.options)
-            if self.encoding not in (None, "UTF-8"):
-                raise ConfigurationError(f"encoding is of texts, and the format is {complete.kind}; remove it")
-        elif not complete.ddl.strip():
+        if complete.kind in ("avro", "protobuf") and self.encoding not in (None, "UTF-8"):
+            raise ConfigurationError(f"encoding is of texts, and the format is {complete.kind}; remove it")
+        for name, given_text in (("separator", complete.separator), ("escape", complete.escape)):
+            if given_text is not None and complete.kind not in _SEPARATORS:
+                raise ConfigurationError(f"{name} is for csv and kv, and the format is {complete.kind}; remove it")
+        if complete.kind == "avro":
+            _ = with_sum(complete.ddl)
+            for name in set(complete.options).difference(AVRO_OPTIONS):
+                raise ConfigurationError(f"{name} is no format option of avro; {nearest(name, AVRO_OPTIONS)}")
+            return
+        if complete.kind != "protobuf" and not complete.ddl.strip():
             raise ConfigurationError(
                 f"format {complete.kind} needs a schema, as 'id BIGINT, name STRING', or schema-from-inlong"
             )
-        self._check_separators(complete)
-        self._check_options(complete)
-        _encoding_named(complete.encoding)
+        Decoder(self._spec, core=False)  # says what does not fit
 
     @staticmethod
     def check_format(name: str | None) -> None:
@@ -124,17 +110,14 @@ class FormatSettings:
 
     def record_format(self) -> RecordFormat:
         """The format with its schema. Needs a running Spark, which parses the schema. Raises ConfigurationError."""
-        complete = self._complete()
+        complete = self._complete
         if complete.kind == "raw":
             return RecordFormat()
         if complete.kind == "avro":
-            avro = with_sum(complete.ddl)
-            columns = avro_columns(avro, complete.options)
-            return RecordFormat("avro", columns, time_zone=self.zone, options=complete.options, avro=avro)
-        from pyspark.sql.types import StructField, StructType
-
-        descriptor, message = described(complete.options) if complete.kind == "protobuf" else (b"", "")
-        schema = _parsed(complete.ddl) if complete.ddl.strip() else message_columns(descriptor, message)
+            avro = Avro(with_sum(complete.ddl), complete.options)
+            return RecordFormat(avro_columns(avro), avro=avro)
+        spec = self._spec
+        schema = _parsed(complete.ddl) if complete.ddl.strip() else _message_columns(spec)
         keys = tuple(self._column(schema, "key", name) for name in self.key)
         order_by = self.order_by
         if order_by == OF_ARRIVAL and OF_ARRIVAL in map(str.lower, schema.names):
@@ -143,22 +126,21 @@ class FormatSettings:
                 " column; give the column another name"
             )
         order_by = None if order_by in (None, OF_ARRIVAL) else self._column(schema, "order-by", order_by)
-        schema = StructType(
-            [StructField(one.name, one.dataType, one.nullable and one.name not in keys) for one in schema]
-        )
-        own = ("kvSeparator", *PROTOBUF_OPTIONS)
-        options = {name: value for name, value in complete.options.items() if name not in own}
-        return RecordFormat(
-            complete.kind,
-            schema,
-            separator=complete.separator or ",",
-            kv_separator=complete.options.get("kvSeparator", _KV_SEPARATOR),
+        return RecordFormat.of(schema, replace(spec, keys=keys), order_by)
+
+    @cached_property
+    def _spec(self) -> RecordSpec:
+        """What is known before Spark runs: all but the columns and the keys."""
+        complete = self._complete
+        descriptor, message = _described(complete.options) if complete.kind == "protobuf" else (b"", "")
+        return RecordSpec(
+            kind=complete.kind,
+            schema=pa.schema([]),
+            separator="," if complete.separator is None else complete.separator,
             escape=complete.escape,
-            encoding=_encoding_named(complete.encoding),
+            encoding=complete.encoding,
             time_zone=self.zone,
-            options=options,
-            keys=keys,
-            order_by=order_by,
+            options=complete.options,
             descriptor=descriptor,
             message=message,
         )
@@ -168,38 +150,18 @@ class FormatSettings:
         found = next((one for one in schema if one.name.lower() == name.lower()), None)
         if found is None:
             raise ConfigurationError(f"{setting} is {name}, which the schema has not; it has {', '.join(schema.names)}")
-        if found.dataType.typeName() not in PLAIN_TYPES:
+        if found.dataType.typeName() in ("array", "map", "struct", "binary", "variant"):
             raise ConfigurationError(
                 f"{setting} is {name}, of type {found.dataType.simpleString()}; name a plain column"
             )
         return found.name
-
-    def _check_separators(self, settings: StreamFormat) -> None:
-        characters = {"separator": settings.separator, "escape": settings.escape}
-        if settings.kind == "kv":
-            characters["kvSeparator"] = settings.options.get("kvSeparator", _KV_SEPARATOR)
-        given = {name: value for name, value in characters.items() if value is not None}
-        for name, value in given.items():
-            if settings.kind not in _SEPARATORS:
-                raise ConfigurationError(f"{name} is for csv and kv, and the format is {settings.kind}; remove it")
-            if not value or (len(value) > 1 and not _has_quotes(settings)):
-                raise ConfigurationError(f"{name} is {value!r}; it must be one character")
-        if len(set(given.values())) < len(given):
-            raise ConfigurationError(f"{' and '.join(characters)} must be different characters")
-
-    def _check_options(self, settings: StreamFormat) -> None:
-        kind = "csv without quotes" if settings.kind == "csv" and not _has_quotes(settings) else settings.kind
-        for name in settings.options:
-            if name == "quote" and settings.kind == "csv" and not settings.options[name]:
-                continue
-            if name not in _OPTIONS[kind]:
-                raise ConfigurationError(f"{name} is no format option of {kind}; {nearest(name, _OPTIONS[kind])}")
 
     @property
     def zone(self) -> str:
         """Java's and Python's name of the time zone."""
         return "UTC" if self.time_zone is None else zone_named(self.time_zone).key
 
+    @cached_property
     def _complete(self) -> StreamFormat:
         """The settings with what the InLong stream says where they say nothing."""
         if self.schema_from_inlong is None:
@@ -250,8 +212,33 @@ def _parsed(ddl: str) -> StructType:
     return schema
 
 
-def _has_quotes(settings: StreamFormat) -> bool:
-    return settings.kind == "csv" and settings.escape is None and settings.options.get("quote") != ""
+def _described(options: Mapping[str, str]) -> tuple[bytes, str]:
+    """The descriptor file's bytes, which tasks get, and the message's name. ConfigurationError: an option is missing,
+    or the file cannot be read or has no such message."""
+    path, name = map(options.get, RECORD_OPTIONS["protobuf"])
+    if not path or not name:
+        raise ConfigurationError(
+            "format protobuf needs the format options descFilePath, a file of protoc --include_imports"
+            " --descriptor_set_out=FILE, and messageName"
+        )
+    try:
+        descriptor = Path(path).read_bytes()
+        message_type(descriptor, name)
+    except OSError as error:
+        raise ConfigurationError(
+            f"descFilePath names the file {path}, which cannot be read: {error.strerror}"
+        ) from None
+    except ConfigurationError as error:
+        raise ConfigurationError(f"descFilePath is {path}: {error}") from None
+    return descriptor, name
+
+
+def _message_columns(spec: RecordSpec) -> StructType:
+    """A column for each field of a protobuf message. ConfigurationError: it has none, or itself within."""
+    from pyspark.sql.types import StructField, StructType
+
+    columns = columns_of_message(message_type(spec.descriptor, spec.message))
+    return StructType([StructField(one.name, spark_type(one.type)) for one in columns])
 
 
 _NEED_A_FORMAT: Final = ("schema", "separator", "escape", "encoding", "format_options", "key", "order_by")
@@ -261,14 +248,6 @@ def _character(text: str) -> str:
     """A character as it is, or as \\t or \\u0001, which shells and TOML do not change."""
     found = re.fullmatch(r"\\u([0-9a-fA-F]{4})", text)
     return "\t" if text == "\\t" else text if found is None else chr(int(found[1], 16))
-
-
-def _encoding_named(name: str) -> str:
-    """Java's name of an encoding, by any name that Python has for it. ConfigurationError: not one of `ENCODINGS`."""
-    try:
-        return next(java for java in ENCODINGS if codecs.lookup(java) == codecs.lookup(name))
-    except (LookupError, ValueError, StopIteration):  # ValueError: a character that no name has
-        raise ConfigurationError(f"encoding is {name!r}; there are {', '.join(ENCODINGS)}") from None
 
 
 def _read(path: str, name: str) -> str:

@@ -9,18 +9,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import pyarrow as pa
 
 from spark_source.read.schema import arrow_type
 from spark_source.session_confs import session_confs
 from tubeclient.errors import ConfigurationError
+from tubeclient.records import Decoder, RecordSpec
+from tubeclient.records.spec import CHANGES
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.types import StructField, StructType
-
-    from tubeclient.records import RecordSpec
 
 
 RECORD: Final = "record"
@@ -47,15 +49,6 @@ PLACE_WORDS: Final[Mapping[str, str]] = {
     "recordIndex": "record",
 }
 """The source's columns that name a record, and what people call them."""
-CHANGES: Final = ("canal-json", "debezium-json")
-"""Formats of which a record has any number of rows: `RECORD` is a list of them, and bad or good as a whole."""
-
-PLAIN_TYPES: Final = (
-    *("boolean", "byte", "short", "integer", "long", "float", "double", "decimal", "string"),
-    *("date", "timestamp", "timestamp_ntz"),
-)
-_NESTED_TYPES: Final = ("array", "map", "struct", "binary", "variant")
-
 PINNED: Final[Mapping[str, str]] = {
     # What a table's rules mean: Delta computes and checks with these settings as it writes.
     "spark.sql.ansi.enabled": "false",
@@ -75,6 +68,15 @@ records mean."""
 _ARRIVAL: Final = "struct<round: bigint, place: bigint>"
 
 
+class Avro(NamedTuple):
+    """What Spark is told of Avro's records."""
+
+    schema: str
+    """As `with_sum` makes it."""
+    options: Mapping[str, str]
+    """Of from_avro."""
+
+
 @dataclass(frozen=True)
 class RecordFormat:
     """How records are written, and which columns they have.
@@ -82,35 +84,14 @@ class RecordFormat:
     `raw` has no schema: its columns are the source's. The others have one, and `LINEAGE` beside its columns.
     """
 
-    kind: str = "raw"
-    """raw, json, csv, kv, avro, protobuf, canal-json or debezium-json."""
     schema: StructType | None = None
-    separator: str = ","
-    """Between the fields of csv, and between the pairs of kv."""
-    kv_separator: str = "="
-    """Between a key and its value; kv only."""
-    escape: str | None = None
-    """Takes its meaning from the character that follows. csv with it has no quotes: that is InLong's csv."""
-    encoding: str = "UTF-8"
-    """Java's name of the charset."""
-    time_zone: str = "UTC"
-    """IANA name of the zone of times that are written without one."""
-    options: Mapping[str, str] = field(default_factory=dict)
-    """Options of the format, with the names of Spark's from_json, from_csv or from_avro, as `timestampFormat`."""
-    keys: tuple[str, ...] = ()
-    """The columns that name a row of the target, which are NOT NULL. With them rows have `CHANGE`, in each format."""
+    spec: RecordSpec | None = None
+    """The same without Spark, with the schema's columns; None for raw and avro."""
     order_by: str | None = None
     """The column that orders the rows of a key; not for `CHANGES`."""
-    avro: str = ""
-    """Of avro, the schema that `with_sum` made."""
-    descriptor: bytes = field(default=b"", repr=False)
-    """Of protobuf, the bytes of the descriptor file."""
-    message: str = ""
-    """Of protobuf, the message's name in it."""
+    avro: Avro | None = None
 
     def __post_init__(self) -> None:
-        if (self.kind == "raw") != (self.schema is None):
-            raise ValueError("raw has no schema, and every other format has one")
         names = [name.lower() for name in self.schema.names] if self.schema is not None else []
         if LINEAGE in names:
             raise ConfigurationError(
@@ -126,25 +107,27 @@ class RecordFormat:
             raise ConfigurationError(
                 f"the schema has {', '.join(twice)} more than once; names differ by more than case"
             )
-        for one in self.schema or ():
-            self._check_type(one)
-        if self.is_decoded:
-            from tubeclient.records import Decoder
-
+        if self.spec is not None:
             Decoder(self.spec)
 
-    def _check_type(self, one: StructField) -> None:
-        kind = one.dataType.typeName()
-        has_nested = self.kind in ("json", "avro", "protobuf", "debezium-json")
-        if kind not in PLAIN_TYPES and (not has_nested or kind not in _NESTED_TYPES):
-            text = "; write STRING" if kind in ("char", "varchar") else ""
-            raise ConfigurationError(
-                f"column {one.name} is {one.dataType.simpleString()}, a type that {self.kind} has not{text}"
-            )
-        if '"nullable":false' in one.dataType.json() or '"containsNull":false' in one.dataType.json():
-            raise ConfigurationError(f"NOT NULL within column {one.name} is not checked; it is for whole columns")
-        if kind != "variant" and '"variant"' in one.dataType.json() and self.kind != "avro":
-            raise ConfigurationError(f"column {one.name} has a VARIANT within; make it VARIANT, or STRING there")
+    @classmethod
+    def of(cls, schema: StructType, spec: RecordSpec, order_by: str | None = None) -> RecordFormat:
+        """Records of a `spec` with the columns of `schema` in place of its own; its keys are NOT NULL."""
+        from pyspark.sql.types import StructField, StructType
+
+        fields = [StructField(one.name, one.dataType, one.nullable and one.name not in spec.keys) for one in schema]
+        columns = pa.schema([_arrow_field(one) for one in fields])
+        return cls(StructType(fields), replace(spec, schema=columns), order_by)
+
+    @property
+    def kind(self) -> str:
+        """raw, json, csv, kv, avro, protobuf, canal-json or debezium-json."""
+        return self.spec.kind if self.spec is not None else "avro" if self.avro is not None else "raw"
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The columns that name a row of the target, which are NOT NULL. With them rows have `CHANGE`."""
+        return () if self.spec is None else self.spec.keys
 
     @property
     def has_change(self) -> bool:
@@ -154,39 +137,13 @@ class RecordFormat:
     @property
     def is_decoded(self) -> bool:
         """Whether tubeclient.records reads it, and not Spark."""
-        return self.kind not in ("raw", "avro")
+        return self.spec is not None
 
     @property
     def columns(self) -> StructType:
         """The schema, of a format that has one."""
         assert self.schema is not None
         return self.schema
-
-    @property
-    def spec(self) -> RecordSpec:
-        """The same without Spark, of a format that is decoded."""
-        import pyarrow as pa
-
-        from tubeclient.records import RecordSpec
-
-        def of(one: StructField) -> pa.Field:
-            variant = {b"variant": b"true"} if is_variant(one) else None
-            kind = pa.string() if variant else arrow_type(one.dataType)
-            return pa.field(one.name, kind, one.nullable, variant)
-
-        return RecordSpec(
-            kind=self.kind,
-            schema=pa.schema([of(one) for one in self.columns]),
-            separator=self.separator,
-            kv_separator=self.kv_separator,
-            escape=self.escape,
-            encoding=self.encoding,
-            time_zone=self.time_zone,
-            options=dict(self.options),
-            keys=self.keys,
-            descriptor=self.descriptor,
-            message=self.message,
-        )
 
     def parse(self, rows: DataFrame, *, keep: bool = False) -> DataFrame:
         """Add to the source's rows, or to those of `Decoding`, `RECORD` and `BAD_REASON`, of which each row has one and
@@ -201,10 +158,10 @@ class RecordFormat:
             record = F.struct("*") if keep else F.when(source.isNull(), F.struct(*own))
             unread = source.isNotNull()
             return rows.select(*own, record.alias(RECORD), source.alias(BAD_REASON), unread.alias(UNREAD))
-        if self.kind == "avro":
+        if self.avro is not None:
             from spark_source.typed.avro import avro_read
 
-            rows = avro_read(rows, own, self.columns, self.avro, self.options)
+            rows = avro_read(rows, own, self.columns, self.avro)
         elif RECORD not in rows.columns:
             from spark_source.typed.decoding import Decoding
 
@@ -255,6 +212,22 @@ def once() -> Column:
 
 def is_variant(one: StructField) -> bool:
     return one.dataType.typeName() == "variant"
+
+
+def _arrow_field(one: StructField) -> pa.Field:
+    """A column of the schema for tubeclient.records. ConfigurationError: a type that Arrow or they do not have."""
+    kind, text = one.dataType.typeName(), one.dataType.json()
+    if kind in ("char", "varchar"):
+        raise ConfigurationError(
+            f"column {one.name} is {one.dataType.simpleString()}, a type that records do not have; write STRING"
+        )
+    if '"nullable":false' in text or '"containsNull":false' in text:
+        raise ConfigurationError(f"NOT NULL within column {one.name} is not checked; it is for whole columns")
+    if kind == "variant":
+        return pa.field(one.name, pa.string(), one.nullable, {b"variant": b"true"})
+    if '"variant"' in text:
+        raise ConfigurationError(f"column {one.name} has a VARIANT within; make it VARIANT, or STRING there")
+    return pa.field(one.name, arrow_type(one.dataType), one.nullable)
 
 
 def _change(order_by: str | None, arrival: Column) -> Column:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from spark_source.session_confs import SESSION_ZONE
@@ -12,12 +11,12 @@ from spark_source.typed.format_settings import FormatSettings
 from spark_source.typed.record_format import (
     BAD_REASON,
     CHANGE,
-    CHANGES,
     LINEAGE,
     RECORD,
     VALUE,
 )
 from tubeclient.errors import ConfigurationError
+from tubeclient.records.spec import CHANGES
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -60,8 +59,9 @@ def typed(
         escape=escape,
         encoding=encoding,
         format_options=options or {},
+        time_zone=None if format == "avro" else _zone(str(frame.sparkSession.conf.get(SESSION_ZONE))),
     )
-    form = replace(settings.record_format(), time_zone=_zone(str(frame.sparkSession.conf.get(SESSION_ZONE))))
+    form = settings.record_format()
     names = form.columns.names
     if BAD_REASON.lower() in map(str.lower, names):
         raise ConfigurationError(f"the schema has a column {BAD_REASON}, which says why a record is bad; rename it")

@@ -125,6 +125,9 @@ class _Writer(Writer):
         if self._bad_records is not None:
             self._bad_records.open(create=create)
 
+    def _no_rows(self) -> Any:
+        return None
+
     def route(self, record: SinkRecord, partitions: frozenset[str] | None = None) -> Any:
         return _Route(record, self.detail.table_id, partitions, has_bad=self._bad_records is not None)
 

@@ -31,7 +31,7 @@ NEEDED = {"master_servers": "127.0.0.1:8715", "consumer_group": "g", "topics": (
         ({"format": "csv", "schema": "id INT", "schema_from_inlong": "f"}, "remove one"),
         ({"format": "json", "schema": "id INT", "separator": "|"}, "separator is for csv and kv"),
         ({"format": "kv", "schema": "id INT", "separator": "||"}, "separator is '||'; it must be one character"),
-        ({"format": "csv", "schema": "id INT", "separator": ""}, "separator is ''"),
+        ({"format": "csv", "schema": "id INT", "separator": ""}, "cannot have the separator ''"),
         ({"format": "csv", "schema": "id INT", "escape": ","}, "separator and escape must be different"),
         ({"format": "kv", "schema": "id INT", "separator": "="}, "kvSeparator must be different"),
         ({"format": "csv", "schema": "id INT", "encoding": "utf-88"}, "encoding is 'utf-88'; there are UTF-8, .*GBK"),
@@ -91,8 +91,9 @@ def test_the_schema_is_parsed_once_spark_is_up(delta_spark: SparkSession, tmp_pa
         ("id", "bigint", False),
         ("name", "string", True),
     ]
-    assert (form.separator, form.kv_separator, form.options) == ("\x01", "\x02", {})
-    assert (form.encoding, form.time_zone) == ("ISO-8859-1", "Asia/Tokyo")
+    assert form.spec is not None
+    assert (form.spec.separator, form.spec.kv_separator) == ("\x01", "\x02")
+    assert (form.spec.encoding, form.spec.time_zone) == ("latin-1", "Asia/Tokyo")
 
 
 @pytest.mark.spark
@@ -103,7 +104,7 @@ def test_the_schema_is_parsed_once_spark_is_up(delta_spark: SparkSession, tmp_pa
         ("id INT NUT NULL", "the schema cannot be parsed: .*Syntax error"),
         ("DECIMAL(10, 2)", "names no column"),
         ("tubemq INT", "the schema has a column tubemq"),
-        ("a ARRAY<INT>", "column a is array<int>, a type that csv has not"),
+        ("a ARRAY<INT>", "column a is array<int>, a type that csv does not have"),
         ("a VARCHAR(3)", r"column a is varchar\(3\), .*write STRING"),
     ],
 )
@@ -137,11 +138,15 @@ def test_an_inlong_stream_says_all_and_the_user_prevails(delta_spark: SparkSessi
     fields = [{"fieldName": "id", "fieldType": "long"}]
     file.write_text(json.dumps({"dataType": "CSV", "dataSeparator": "124", "dataEncoding": "GBK", "fieldList": fields}))
     form = FormatSettings(schema_from_inlong=str(file)).record_format()
-    assert (form.kind, form.separator, form.encoding, form.options) == ("csv", "|", "GBK", {"quote": ""})
+    spec = form.spec
+    assert spec is not None
+    assert (spec.kind, spec.separator, spec.encoding, spec.options) == ("csv", "|", "GBK", {"quote": ""})
     other = FormatSettings(schema_from_inlong=str(file), separator=";", encoding="UTF-8", escape="!")
     with pytest.raises(ConfigurationError, match="quote is no format option"):
         FormatSettings(schema_from_inlong=str(file), escape="!", format_options={"quote": "'"})
-    assert (other.record_format().separator, other.record_format().options) == (";", {})
+    spec = other.record_format().spec
+    assert spec is not None
+    assert (spec.separator, spec.options) == (";", {})
     file.write_text(json.dumps({"dataType": "csv", "fieldList": fields}))
     with pytest.raises(ConfigurationError, match="has no dataSeparator; say separator"):
         FormatSettings(schema_from_inlong=str(file))
@@ -165,5 +170,5 @@ def test_nested_and_binary_fields_of_an_inlong_stream_in_json(delta_spark: Spark
     assert [at.strftime("%F") for at in row.m["x"]] == ["2026-11-01"]
     assert (str(row.s["a b"]), bytes(row.b)) == ("1.5", b"hi")
     file.write_text(json.dumps({"dataType": "CSV", "dataSeparator": "44", "fieldList": fields}))
-    with pytest.raises(ConfigurationError, match=r"column m is map.*, a type that csv has not"):
+    with pytest.raises(ConfigurationError, match=r"column m is map.*, a type that csv does not have"):
         FormatSettings(schema_from_inlong=str(file)).record_format()

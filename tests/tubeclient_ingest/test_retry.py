@@ -5,12 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 
 from spark_source.typed.record_format import RecordFormat
 from tests.tubeclient_ingest.lake import Lake, killed_at
 from tubeclient.errors import ConfigurationError
+from tubeclient.records import RecordSpec
 from tubeclient_ingest.bad_records import BAD_ID, BadRecords
 from tubeclient_ingest.history import BAD, RETRIED
 from tubeclient_ingest.job import Ingest
@@ -50,10 +52,10 @@ def test_typed_rows_have_the_columns_that_a_job_gives_them(lake: Lake) -> None:
     from pyspark.sql.types import IntegerType, StructField, StructType
 
     schema = StructType([StructField("value", IntegerType())])
-    lake.record_format = RecordFormat("json", schema)
+    lake.record_format = RecordFormat.of(schema, RecordSpec(kind="json", schema=pa.schema([])))
     lake.run(4)
     assert (lake.good(), lake.bad()) == ([], [0, 1, 2, 3])
-    lake.record_format = RecordFormat("csv", schema)
+    lake.record_format = RecordFormat.of(schema, RecordSpec(kind="csv", schema=pa.schema([])))
     assert lake.start().writer.retry(None) == Retried(4, 0)
     lake.run(2)
     assert lake.repeated_or_missing(6) == {}
@@ -68,7 +70,9 @@ def test_a_retry_keeps_to_its_jobs_topics_columns_and_table(lake: Lake, tmp_path
     lake.run(6)
     lake.bad_by = ()
     assert lake.start(topics=("views",)).writer.retry(None) == Retried(0, 0)
-    lake.record_format = RecordFormat("csv", StructType([StructField("id", IntegerType())]))
+    lake.record_format = RecordFormat.of(
+        StructType([StructField("id", IntegerType())]), RecordSpec(kind="csv", schema=pa.schema([]))
+    )
     with pytest.raises(OtherColumns, match="lacks columns of the job's rows: id int"):
         lake.start().writer.retry(None)
     job = Ingest(lake.spark, settings=lake.settings(bad_records=str(tmp_path / "typo")))

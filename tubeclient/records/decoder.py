@@ -17,10 +17,10 @@ import pyarrow.compute as pc
 from tubeclient.core import CORE
 from tubeclient.errors import ConfigurationError
 from tubeclient.records.fault import BadRecord
-from tubeclient.records.fields import csv_reader, has_quotes, kv_reader
+from tubeclient.records.fields import csv_reader, kv_reader
 from tubeclient.records.json_text import fields_of, parse_object, syntax_of
 from tubeclient.records.logical_types import types_for_core
-from tubeclient.records.spec import CHANGES, KINDS, Column, RecordSpec, columns_of
+from tubeclient.records.spec import CHANGES, KINDS, Column, RecordSpec, check_options, columns_of, encoding_of
 from tubeclient.records.times import offset_of, tokens_for_core
 from tubeclient.records.unavailable import PLACEHOLDER, Unavailable
 from tubeclient.records.values import Values, shape_of
@@ -29,7 +29,8 @@ _MARK: Final = "\ufeff"
 _LINE_ENDS: Final = "\r\n"
 _SLOT_S: Final = 900
 _NULL: Final = "the record is null"
-_OPTIONS_OF_CORE: Final = ("timestampFormat", "dateFormat", "timestampNTZFormat", "nullValue", "quote", PLACEHOLDER)
+_PATTERNS: Final = {"date": "dateFormat", "timestamp": "timestampFormat", "timestamp_ntz": "timestampNTZFormat"}
+_OPTIONS_OF_CORE: Final = (*_PATTERNS.values(), "nullValue", "quote", "kvSeparator", PLACEHOLDER)
 
 
 class Decoded(NamedTuple):
@@ -55,6 +56,7 @@ class Decoder:
     def __init__(self, spec: RecordSpec, *, core: bool = True) -> None:
         if spec.kind not in KINDS:
             raise ConfigurationError(f"records of the kind {spec.kind} are not read; there are {', '.join(KINDS)}")
+        check_options(spec)
         columns = columns_of(spec)
         fields = [pa.field(column.name, column.type) for column in columns]
         self._is_change = spec.kind in CHANGES
@@ -120,11 +122,7 @@ class _Texts:
     """Bytes to text, and places in it back to bytes. ConfigurationError: no encoding."""
 
     def __init__(self, spec: RecordSpec) -> None:
-        try:
-            codecs.lookup(spec.encoding)
-        except LookupError:
-            raise ConfigurationError(f"encoding is {spec.encoding!r}, which is none") from None
-        self._encoding = spec.encoding
+        self._encoding = encoding_of(spec)
         self._escape = spec.escape
         # A database's log tells the end of a key by a record without a text.
         self._empty_is_read = spec.kind == "debezium-json"
@@ -153,7 +151,7 @@ class _Texts:
 
     def in_utf8(self, values: pa.BinaryArray) -> pa.BinaryArray:
         """The texts in UTF-8, for the core. What is no text is empty, which the core declines."""
-        if codecs.lookup(self._encoding) == codecs.lookup("UTF-8"):
+        if self._encoding == "UTF-8":
             return values
         return pa.array([self._utf8(value) for value in values.to_pylist()], pa.binary())
 
@@ -212,9 +210,6 @@ def _core_reader(spec: RecordSpec, columns: Sequence[Column]) -> Any:
     )
 
 
-_PATTERNS: Final = {"date": "dateFormat", "timestamp": "timestampFormat", "timestamp_ntz": "timestampNTZFormat"}
-
-
 def _field_of(column: Column, *, is_change: bool) -> tuple[str, bool, str, tuple[int, ...], tuple[Any, ...]]:
     """A column as the core is told. What must be there in changes is not for the column to say."""
     parts = tuple(_field_of(part, is_change=is_change) for part in column.parts)
@@ -226,7 +221,7 @@ def _marks_of(spec: RecordSpec) -> dict[str, Any] | None:
     marks = {
         "separator": spec.separator,
         "kv_separator": spec.kv_separator,
-        "quote": spec.options.get("quote", '"') if has_quotes(spec) else None,
+        "quote": spec.options.get("quote", '"') if spec.has_quotes else None,
         "escape": spec.escape,
     }
     if not all(one is None or (len(one) == 1 and one.isascii()) for one in marks.values()):

@@ -32,16 +32,11 @@ class _Field(NamedTuple):
     is_quoted: bool = False
 
 
-def has_quotes(spec: RecordSpec) -> bool:
-    """Whether csv's values may be in quotes."""
-    return spec.kind == "csv" and spec.escape is None and spec.options.get("quote") != ""
-
-
 def csv_reader(spec: RecordSpec, columns: Sequence[Column]) -> Reader:
     """How csv is read. ConfigurationError: separator and quote cannot be told apart."""
     values, null = Values(spec), spec.options.get("nullValue", "")
-    keeps_empty = has_quotes(spec) and null != ""
-    split = _QuotedCsv(spec) if has_quotes(spec) else _Escaped(spec.separator, spec.escape).fields
+    keeps_empty = spec.has_quotes and null != ""
+    split = _QuotedCsv(spec) if spec.has_quotes else _Escaped("separator", spec.separator, spec.escape).fields
 
     def read(text: str) -> dict[str, Any]:
         _check_count(text, spec.separator)
@@ -62,9 +57,11 @@ def csv_reader(spec: RecordSpec, columns: Sequence[Column]) -> Reader:
 
 def kv_reader(spec: RecordSpec, columns: Sequence[Column]) -> Reader:
     """How kv is read. Keys that no column has are left out, and columns without a key are null."""
+    if spec.separator == spec.kv_separator:
+        raise ConfigurationError("separator and kvSeparator must be different characters")
     values, null = Values(spec), spec.options.get("nullValue", "")
-    pairs = _Escaped(spec.separator, spec.escape)
-    halves = _Escaped(spec.kv_separator, spec.escape)
+    pairs = _Escaped("separator", spec.separator, spec.escape)
+    halves = _Escaped("kvSeparator", spec.kv_separator, spec.escape)
     wanted = {column.name: column for column in columns}
 
     def read(text: str) -> dict[str, Any]:
@@ -102,9 +99,12 @@ def _check_count(text: str, separator: str) -> None:
 class _Escaped:
     """Texts between separators of one character, of which an escaped one separates nothing."""
 
-    def __init__(self, separator: str, escape: str | None) -> None:
-        if len(separator) != 1 or (escape is not None and (len(escape) != 1 or escape == separator)):
-            raise ConfigurationError("separators and the escape character must be single characters, and different")
+    def __init__(self, name: str, separator: str, escape: str | None) -> None:
+        for one, text in ((name, separator), ("escape", escape)):
+            if text is not None and len(text) != 1:
+                raise ConfigurationError(f"{one} is {text!r}; it must be one character")
+        if escape == separator:
+            raise ConfigurationError(f"{name} and escape must be different characters")
         self._separator = separator
         self._escape = escape
         # Possessive, so a long text is a loop without a stack.

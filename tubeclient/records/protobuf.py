@@ -30,6 +30,7 @@ from tubeclient.records.protobuf_types import (
     TIMESTAMP,
     UNSIGNED_32,
     UNSIGNED_64,
+    VALUE,
     WRAPPERS,
     column_type,
     entry_of,
@@ -291,9 +292,12 @@ def _check_unread(value: Message, message: Descriptor) -> None:
 
 
 def _check(message: Any) -> None:
-    """_Fault: anywhere within a required field is missing, or what `_check_unread` and `_text` look for."""
+    """_Fault: anywhere within a required field is missing, or a Value's kind, or what `_check_unread` and `_text` look
+    for."""
     known = type(message)
     of_type: Descriptor = known.DESCRIPTOR
+    if of_type.full_name == VALUE and not known.WhichOneof(message, "kind"):
+        raise _Fault("{} has no kind, and a google.protobuf.Value must have one")
     _check_unread(message, of_type)
     for field in of_type.fields:
         if is_required(field) and not known.HasField(message, field.name):

@@ -5,6 +5,7 @@ A descriptor file is a FileDescriptorSet, which `protoc --include_imports --desc
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any, Final
 
 import pyarrow as pa
@@ -21,7 +22,8 @@ WRAPPERS: Final = frozenset(
     for kind in ("Double", "Float", "Int64", "UInt64", "Int32", "UInt32", "Bool", "String", "Bytes")
 )
 """Messages of one field `value`, which stand for a value that may be missing."""
-_JSON: Final = frozenset(f"google.protobuf.{name}" for name in ("Struct", "Value", "ListValue"))
+VALUE: Final = "google.protobuf.Value"
+_JSON: Final = frozenset({VALUE, "google.protobuf.Struct", "google.protobuf.ListValue"})
 """Messages that stand for JSON."""
 
 _F: Final = FieldDescriptor
@@ -46,9 +48,11 @@ _SHOWN: Final = 10
 """Names in an error."""
 
 
+@lru_cache(maxsize=16)
 def message_type(descriptor: bytes, name: str) -> Descriptor:
     """The message type that a descriptor file has under its full name, or under its own if no other has that.
-    ConfigurationError: the file is none, or lacks the message or a file that it imports."""
+    ConfigurationError: the file is none, or lacks the message or a file that it imports.
+    A descriptor is parsed once."""
     try:
         files = FileDescriptorSet.FromString(descriptor).file
     except DecodeError:

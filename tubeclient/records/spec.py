@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import codecs
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 import pyarrow as pa
 
+from tubeclient.arguments import nearest
 from tubeclient.errors import ConfigurationError
 
 
@@ -22,23 +24,31 @@ class RecordSpec:
     the metadata {b"variant": b"true"} is a VARIANT: the JSON text of any value."""
     separator: str = ","
     """Between the fields of csv, and between the pairs of kv."""
-    kv_separator: str = "="
-    """Between a key and its value."""
     escape: str | None = None
     """In csv and kv, it takes its meaning from the next character. csv with it has no quotes, and nor has csv with the
     option quote="". It is not the option `escape`, which is for quotes within quotes."""
     encoding: str = "UTF-8"
-    """Java's name, which Python's codecs know."""
+    """Any name that Python's codecs have for one of `ENCODINGS`."""
     time_zone: str = "UTC"
     """IANA name; the zone of times that are written without one."""
     options: Mapping[str, str] = field(default_factory=dict)
-    """Options of the format, with the names that Spark's from_json and from_csv have for them."""
+    """Those of `OPTIONS`."""
     keys: tuple[str, ...] = ()
     """Of changes only: a deleted row needs these columns and no others; TRUNCATE is bad with keys."""
     descriptor: bytes = field(default=b"", repr=False)
     """Of protobuf only: a FileDescriptorSet with all imports."""
     message: str = ""
     """Of protobuf only: the message's full name in the descriptor, or its own."""
+
+    @property
+    def has_quotes(self) -> bool:
+        """Whether csv's values may be in quotes."""
+        return self.kind == "csv" and self.escape is None and self.options.get("quote") != ""
+
+    @property
+    def kv_separator(self) -> str:
+        """Between a key and its value."""
+        return self.options.get("kvSeparator", "=")
 
 
 class Column(NamedTuple):
@@ -64,6 +74,29 @@ CHANGES: Final = ("canal-json", "debezium-json")
 NESTED: Final = ("json", "protobuf", "debezium-json")
 """Kinds that have more than plain types."""
 KINDS: Final = ("json", "csv", "kv", "protobuf", *CHANGES)
+ENCODINGS: Final = ("UTF-8", "UTF-16", "UTF-16BE", "UTF-16LE", "US-ASCII", "ISO-8859-1", "GBK", "GB18030", "Big5")
+
+_TIMES: Final = ("timestampFormat", "dateFormat")
+_READERS: Final = (*_TIMES, "timestampNTZFormat")
+OPTIONS: Final[Mapping[str, tuple[str, ...]]] = {
+    "json": (
+        *_READERS,
+        *("allowComments", "allowSingleQuotes", "allowUnquotedFieldNames", "allowNumericLeadingZeros"),
+        *("allowUnquotedControlChars", "allowNonNumericNumbers"),
+    ),
+    "debezium-json": (*_READERS, "unavailableValuePlaceholder"),
+    "canal-json": _TIMES,
+    "csv": (
+        *_READERS,
+        *("quote", "escape", "charToEscapeQuoteEscaping", "nullValue", "emptyValue", "nanValue", "positiveInf"),
+        *("negativeInf", "ignoreLeadingWhiteSpace", "ignoreTrailingWhiteSpace"),
+    ),
+    "csv without quotes": (*_TIMES, "nullValue"),
+    "kv": (*_TIMES, "nullValue", "kvSeparator"),
+    "protobuf": ("descFilePath", "messageName"),
+}
+"""Options of each format, with Spark's names. Those of Spark's are left out that change what a bad record is. Those of
+protobuf are for whoever makes `descriptor` and `message` of them."""
 
 _PLAIN: Final[dict[pa.DataType, tuple[str, str, tuple[int, ...]]]] = {
     pa.bool_(): ("bool", "boolean", ()),
@@ -82,6 +115,22 @@ _PLAIN: Final[dict[pa.DataType, tuple[str, str, tuple[int, ...]]]] = {
 """Kind, Spark's name and size by Arrow's types."""
 _DEEPEST: Final = 50
 """Types within types. Each takes a few calls of Python's stack."""
+
+
+def check_options(spec: RecordSpec) -> None:
+    """ConfigurationError: an option that records of the kind do not have."""
+    kind = "csv without quotes" if spec.kind == "csv" and not spec.has_quotes else spec.kind
+    for name, text in spec.options.items():
+        if name not in OPTIONS[kind] and (spec.kind, name, text) != ("csv", "quote", ""):
+            raise ConfigurationError(f"{name} is no format option of {kind}; {nearest(name, OPTIONS[kind])}")
+
+
+def encoding_of(spec: RecordSpec) -> str:
+    """The encoding's name in `ENCODINGS`. ConfigurationError: it is another one."""
+    try:
+        return next(one for one in ENCODINGS if codecs.lookup(one) == codecs.lookup(spec.encoding))
+    except (LookupError, ValueError, StopIteration):  # ValueError: a character that no name has
+        raise ConfigurationError(f"encoding is {spec.encoding!r}; there are {', '.join(ENCODINGS)}") from None
 
 
 def columns_of(spec: RecordSpec) -> tuple[Column, ...]:

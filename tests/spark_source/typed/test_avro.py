@@ -89,7 +89,7 @@ def test_schemas_that_only_avro_can_judge(delta_spark: SparkSession, tmp_path: P
     for schema, said in (
         ({**USER, "fields": [{"name": "a", "type": "strin"}]}, "Spark cannot use the Avro schema: .*strin"),
         ({**USER, "fields": []}, "the Avro schema has no fields"),
-        ({**USER, "fields": [{"name": "a", "type": "null"}]}, "column a is void, a type that avro has not"),
+        ({**USER, "fields": [{"name": "a", "type": "null"}]}, "column a is void, a type that avro does not have"),
     ):
         with pytest.raises(ConfigurationError, match=said) as caught:
             FormatSettings(format="avro", schema=avsc(tmp_path, schema)).record_format()

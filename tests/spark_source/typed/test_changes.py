@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 import pytest
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
@@ -12,6 +13,7 @@ from pyspark.sql.types import StructType
 from spark_source.typed.record_format import ARRIVAL, RecordFormat, target_rows
 from spark_source.typed.typed import typed
 from tests.spark_source.typed.rows import source_rows
+from tubeclient.records import RecordSpec
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -35,7 +37,7 @@ def test_a_record_has_a_row_for_each_change(delta_spark: SparkSession) -> None:
     ):
         came = F.struct(F.lit(3).cast("long").alias("round"), F.lit(4).cast("long").alias("place"))
         rows = source_rows(delta_spark, [body, b"x"]).withColumn(ARRIVAL, came)
-        parsed = RecordFormat(kind, schema).parse(rows)
+        parsed = RecordFormat.of(schema, RecordSpec(kind=kind, schema=pa.schema([]))).parse(rows)
         found = target_rows(parsed).select("*", "change.operation", "change.sequence.*").orderBy("row").collect()
         assert [(row.operation, row.id, row.name, row.row) for row in found] == wanted
         assert {(row.round, row.place, row.tubemq.messageId) for row in found} == {(3, 4, 100)}

@@ -8,6 +8,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 from pyspark.sql.types import IntegerType, StructType
@@ -16,6 +17,7 @@ from spark_source.typed.decoding import Decoding
 from spark_source.typed.record_format import RecordFormat, or_fail, target_rows
 from tests.spark_source.typed.rows import source_rows
 from tubeclient.errors import ConfigurationError
+from tubeclient.records import RecordSpec
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -24,7 +26,7 @@ if TYPE_CHECKING:
 def form(kind: Any, ddl: str, **more: Any) -> RecordFormat:
     schema = StructType.fromDDL(ddl)
     assert isinstance(schema, StructType)
-    return RecordFormat(kind, schema, **more)
+    return RecordFormat.of(schema, RecordSpec(kind=kind, schema=pa.schema([]), **more))
 
 
 @pytest.mark.spark
@@ -137,4 +139,4 @@ def test_times_are_in_the_jobs_zone(delta_spark: SparkSession) -> None:
 def test_names_that_the_target_cannot_have(name: str) -> None:
     schema = StructType().add("id", IntegerType()).add(name, IntegerType())
     with pytest.raises(ConfigurationError, match=r"a column tubemq|id more than once"):
-        RecordFormat("json", schema)
+        RecordFormat.of(schema, RecordSpec(kind="json", schema=pa.schema([])))

@@ -238,9 +238,8 @@ def kv_cases(draw: Callable[..., Any]) -> Case:
         kind="kv",
         schema=schema,
         separator=separator,
-        kv_separator=kv_separator,
         escape=draw(st.sampled_from([None, "\\"])),
-        options=_times(draw, ("timestampFormat", "dateFormat")),
+        options={**_times(draw, ("timestampFormat", "dateFormat")), "kvSeparator": kv_separator},
         time_zone=draw(st.sampled_from(ZONES)),
     )
     records = []

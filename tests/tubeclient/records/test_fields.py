@@ -224,7 +224,7 @@ def test_kv() -> None:
         "": "the record is empty",
     }) == GOOD  # fmt: skip
     columns = {"a b": pa.string(), "c=": pa.string()}
-    assert others(spec("kv", columns, separator="\t", kv_separator=":", escape="\\"), {
+    assert others(spec("kv", columns, separator="\t", options={"kvSeparator": ":"}, escape="\\"), {
         "a b:x\\\ty\\:z:\tc=:1": ("x\ty:z:", "1"),
         "a \\b:\\\\": ("\\", None),
         "\\a b:1\\\n": ("1\n", None),
@@ -250,7 +250,7 @@ def test_settings_that_cannot_be_told_apart() -> None:
         with pytest.raises(ConfigurationError):
             read(spec("csv", PAIR, **more))
     with pytest.raises(ConfigurationError):
-        read(spec("kv", PAIR, kv_separator="=="))
+        read(spec("kv", PAIR, options={"kvSeparator": "=="}))
 
 
 TEXTS = st.lists(st.text('ab",\\\n\r |é', max_size=6), min_size=2, max_size=2)

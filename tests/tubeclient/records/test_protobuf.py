@@ -12,11 +12,13 @@ from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.tubeclient.records.protos import OLD, POINT, SHOP, bytes_of, descriptor, number, of, shop, varint
 from tests.tubeclient.records.reading import GOOD, MOMENT, VARIANT, others, read
+from tubeclient.errors import ConfigurationError
 from tubeclient.records.protobuf_types import columns_of_message, message_type
 from tubeclient.records.spec import RecordSpec
 
@@ -325,3 +327,58 @@ print(Decoder(spec).decode(pa.array({records!r})).records.to_pylist())
     command = [sys.executable, "-c", script]
     found = subprocess.run(command, env=env, check=True, timeout=60, capture_output=True, text=True)
     assert found.stdout.strip() == repr([{"id": 1, "name": "x"}, None, None, None])
+
+
+PAIRS = pa.map_(pa.string(), pa.int64())
+SPOTS = pa.map_(pa.int32(), POINT)
+JSON, NO_TYPE = "{} cannot be written as JSON", "the bytes of {} are not of type {}"
+FIXED, ENTRY = NO_TYPE.format("stamp", "fixed64"), NO_TYPE.format("tags", "map<string, int64>")
+
+
+@pytest.mark.parametrize(
+    ("columns", "record", "wanted"),
+    [
+        ({"stamp": pa.decimal128(20, 0)}, number(26, 1), FIXED),  # a varint for eight bytes
+        ({"ok": pa.bool_()}, number(9, 2), (True,)),  # any number but 0 is true
+        ({"id": pa.int64()}, b"\x08\xff", NO_CLICK),
+        ({"id": pa.int64()}, b"\x08" + b"\xff" * 10 + b"\x01", NO_CLICK),  # no number has eleven bytes
+        ({"id": pa.int64()}, varint(1 << 40 | 8) + b"\x01", NO_CLICK),  # nor a tag more than 32 bits
+        ({"id": pa.int64()}, number(1, 5) + number(1, 6), (6,)),
+        ({"counts": pa.list_(pa.int32())}, bytes_of(14, b"\xff"), NO_CLICK),
+        ({"tags": PAIRS}, bytes_of(16, bytes_of(1, b"a") + number(2, 1) + number(2, 3)), ([("a", 3)],)),
+        ({"tags": PAIRS}, bytes_of(16, number(1, 1)), ENTRY),
+        ({"tags": PAIRS}, bytes_of(16, number(5, 1)), ENTRY),  # protobuf leaves such a pair out
+        ({"tags": PAIRS}, bytes_of(16, bytes_of(1, b"\xff")), NO_CLICK),
+        ({"spots": SPOTS}, bytes_of(17, b""), ([(0, {"x": 0, "y": 0})],)),
+        ({"name": pa.string()}, bytes_of(2, b"\xed\xa0\x80"), NO_CLICK),  # a surrogate
+        ({"name": pa.string()}, bytes_of(2, b"\xc0\x80"), NO_CLICK),  # Java's modified UTF-8
+        ({"maybe": pa.int32()}, shop(maybe={"value": 1 << 40}), "the value of maybe is not of type int"),
+        ({"took": pa.string()}, shop(took={"seconds": 315_576_000_001}), JSON.format("took")),
+        ({"took": pa.string()}, shop(took={"seconds": 1, "nanos": -5}), JSON.format("took")),
+        ({"at": pa.string()}, shop(at={"seconds": 253_402_300_800}), JSON.format("at")),
+        ({"any": pa.string()}, shop(any={"value": b"x"}), JSON.format("any")),
+        ({"any": pa.string()}, shop(any={}), ("{}",)),
+        ({"value": VARIANT}, shop(value={}), "value has no kind, and a google.protobuf.Value must have one"),
+        (
+            {"more": pa.string()},
+            bytes_of(22, bytes_of(1, bytes_of(1, b"k") + bytes_of(2, b""))),
+            "more.fields.value has no kind, and a google.protobuf.Value must have one",
+        ),
+    ],
+)
+def test_what_protobuf_says_may_go_wrong(columns: dict[str, Any], record: bytes, wanted: Any) -> None:
+    assert others(clicks(**columns), {record: wanted}) == GOOD
+
+
+def test_a_name_in_several_packages_or_within_a_message_needs_its_full_name() -> None:
+    file = descriptor(
+        'syntax = "proto3"; package a; message M { int32 x = 1; message In { int32 y = 1; } }',
+        'syntax = "proto3"; package b; message M { int32 z = 1; }',
+    )
+    assert [message_type(file, name).full_name for name in ("a.M", "b.M", "In", "a.M.In")] == [
+        *("a.M", "b.M", "a.M.In", "a.M.In"),
+    ]
+    for name, said in (("M", "several messages M; there are a.M, b.M"), ("M.In", "no message 'M.In'"), ("", "no")):
+        with pytest.raises(ConfigurationError, match=said):
+            message_type(file, name)
+    assert message_type(file, "a.M") is message_type(bytes(bytearray(file)), "a.M")  # parsed once

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from spark_source.typed.inlong_stream import StreamFormat, columns_of, parse_stream
+from tubeclient.records.inlong_stream import StreamFormat, columns_of, parse_stream
 
 
 def stream(*fields: tuple[str, str] | dict[str, Any], **more: Any) -> str:

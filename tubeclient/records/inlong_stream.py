@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from spark_source.options.table_uris import quoted
+from tubeclient.records.spec import KINDS
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ def parse_stream(text: str, kind: str | None = None) -> StreamFormat:
         if kind == "pb":
             what = "protobuf; say format protobuf, and the format options descFilePath and messageName"
         raise ValueError(f"does not define its records, which are {what}")
-    if kind not in ("json", "csv", "kv", "protobuf", *_CHANGES.values()):
+    if kind not in KINDS:
         raise ValueError(f"has dataType {document.get('dataType')!r}; say format json, csv or kv if records have it")
     formats: dict[str, set[str]] = {}
     columns = _columns(document, formats)
@@ -59,7 +59,7 @@ def parse_stream(text: str, kind: str | None = None) -> StreamFormat:
     if kind == "csv" and escape is None:
         # InLong's csv has no quotes.
         options["quote"] = ""
-    ddl = ", ".join(f"{quoted(name)} {type_}" for name, type_ in columns.items())
+    ddl = ", ".join(f"{_quoted(name)} {type_}" for name, type_ in columns.items())
     encoding = str(document.get("dataEncoding") or "UTF-8")
     return StreamFormat(kind, ddl, separator, escape, encoding, options)
 
@@ -159,7 +159,7 @@ def _of_format(name: str, plain: str, form: Mapping[str, Any], formats: dict[str
         return f"ARRAY<{part(form, 'element')}>"
     if plain == "MAP":
         return f"MAP<{part(form, 'key')}, {part(form, 'value')}>"
-    inside = ", ".join(f"{quoted(_name(one))}: {part(one, 'field')}" for one in form["elements"])
+    inside = ", ".join(f"{_quoted(_name(one))}: {part(one, 'field')}" for one in form["elements"])
     return f"STRUCT<{inside}>"
 
 
@@ -197,3 +197,7 @@ def _name(one: Mapping[str, Any]) -> str:
     if not isinstance(name, str) or not name:
         raise ValueError("has a field without fieldName")
     return name
+
+
+def _quoted(name: str) -> str:
+    return f"`{name.replace('`', '``')}`"
