@@ -23,7 +23,6 @@ from google.protobuf.unknown_fields import UnknownFieldSet
 from tubeclient.errors import ConfigurationError
 from tubeclient.records.fault import BadRecord
 from tubeclient.records.json_text import MOST_VALUES
-from tubeclient.records.protobuf_sizes import Sizes, too_many
 from tubeclient.records.protobuf_types import (
     SIGNED_32,
     SIGNED_64,
@@ -39,6 +38,7 @@ from tubeclient.records.protobuf_types import (
     message_type,
     type_name,
 )
+from tubeclient.records.protobuf_wire import Wire, too_many
 from tubeclient.records.spec import Column, RecordSpec, simple_name
 from tubeclient.records.times import SECONDS
 from tubeclient.records.values import missing
@@ -81,7 +81,7 @@ class _Reader:
         message = message_type(spec.descriptor, spec.message)
         self._type, self._message, self._columns = message, GetMessageClass(message), columns
         self._pool = message.file.pool
-        self._sizes = Sizes(message)
+        self._wire = Wire(message)
         self._left = MOST_VALUES
         """How many items the record may still have in lists."""
         self._row = self._struct(message, columns)
@@ -89,7 +89,7 @@ class _Reader:
     def read(self, data: bytes) -> dict[str, Any]:
         """The row of a message. BadRecord: the bytes are none, or a value is not of its column's type."""
         self._left = MOST_VALUES
-        self._sizes.check(data)
+        self._wire.check(data)
         try:
             message = self._message.FromString(data)
         except (DecodeError, ValueError, RecursionError):  # the last two are of protobuf's code in Python

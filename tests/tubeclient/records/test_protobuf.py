@@ -331,6 +331,7 @@ print(Decoder(spec).decode(pa.array({records!r})).records.to_pylist())
 
 PAIRS = pa.map_(pa.string(), pa.int64())
 SPOTS = pa.map_(pa.int32(), POINT)
+TOO_LONG = "{} is {}, and the sender wrote a number of more than 32 bits"
 JSON, NO_TYPE = "{} cannot be written as JSON", "the bytes of {} are not of type {}"
 FIXED, ENTRY = NO_TYPE.format("stamp", "fixed64"), NO_TYPE.format("tags", "map<string, int64>")
 
@@ -345,6 +346,24 @@ FIXED, ENTRY = NO_TYPE.format("stamp", "fixed64"), NO_TYPE.format("tags", "map<s
         ({"id": pa.int64()}, varint(1 << 40 | 8) + b"\x01", NO_CLICK),  # nor a tag more than 32 bits
         ({"id": pa.int64()}, number(1, 5) + number(1, 6), (6,)),
         ({"counts": pa.list_(pa.int32())}, bytes_of(14, b"\xff"), NO_CLICK),
+        # What the parser would cut to 32 bits.
+        ({"score": pa.int32()}, number(3, 1 << 40 | 5), TOO_LONG.format("score", "int32")),
+        ({"score": pa.int32()}, number(3, 1 << 32), TOO_LONG.format("score", "int32")),
+        ({"score": pa.int32()}, number(3, -(1 << 31)), (-(1 << 31),)),
+        ({"score": pa.int32()}, number(3, (1 << 32) - 1), (-1,)),  # without the upper bits of a negative number
+        ({"score": pa.int32()}, number(3, -(1 << 31) - 1), TOO_LONG.format("score", "int32")),
+        ({"wide": pa.int64()}, number(6, 1 << 32), TOO_LONG.format("wide", "uint32")),
+        ({"wide": pa.int64()}, number(6, (1 << 32) - 1), ((1 << 32) - 1,)),
+        ({"color": pa.string()}, number(4, 1 << 40 | 1), TOO_LONG.format("color", "enum")),
+        (
+            {"counts": pa.list_(pa.int32())},
+            bytes_of(14, b"\x02" + varint(1 << 33)),
+            TOO_LONG.format("counts", "sint32"),
+        ),
+        ({"counts": pa.list_(pa.int32())}, number(14, 1 << 33), TOO_LONG.format("counts", "sint32")),
+        ({"spot": POINT}, bytes_of(13, number(1, 1 << 33)), TOO_LONG.format("x", "int32")),
+        ({"spots": SPOTS}, bytes_of(17, number(1, 1 << 33)), TOO_LONG.format("key", "int32")),
+        ({"name": pa.string()}, bytes_of(2, "中文字中文字".encode()), ("中文字中文字",)),
         ({"tags": PAIRS}, bytes_of(16, bytes_of(1, b"a") + number(2, 1) + number(2, 3)), ([("a", 3)],)),
         ({"tags": PAIRS}, bytes_of(16, number(1, 1)), ENTRY),
         ({"tags": PAIRS}, bytes_of(16, number(5, 1)), ENTRY),  # protobuf leaves such a pair out
