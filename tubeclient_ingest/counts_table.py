@@ -96,5 +96,10 @@ class CountsTable:
         files, self._files = self._files, ()
         return self.sink.append(None, record, state, partial(self._log.commit, files)), Counted()
 
+    def rest(self) -> None:
+        """As Writer.rest."""
+        if self._log is None:
+            self._table.read_ahead()
+
     def settle(self, state: SinkState) -> None:
         """It has no bad records."""

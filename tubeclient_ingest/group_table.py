@@ -124,8 +124,8 @@ class GroupTable:
         return self._writer.route(self.state.numbered(record), partitions)
 
     def rest(self) -> None:
-        """After a round: Delta reads the table's state for it, and needs that for the next commit."""
-        self._writer.sink.detail()
+        """After a round: what the next commit needs is read in the meantime."""
+        self._writer.rest()
 
     def look(self, *, has_read: bool = False) -> SinkState:
         """What the table says now; `has_read` as Sink.look has it."""

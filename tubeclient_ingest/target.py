@@ -114,6 +114,10 @@ class SparkTable:
         """Put small files together."""
         self._spark.sql(f"OPTIMIZE {self.sql}").collect()
 
+    def read_ahead(self) -> None:
+        """Have Spark read the table's state, which it needs for its next commit."""
+        self._spark.sql(f"DESCRIBE DETAIL {self.sql}").collect()
+
     def history(self, limit: int) -> list[Commit]:
         """The last commits of the table, newest first, at most `limit`; none if there is no table."""
         from pyspark.errors import PySparkException

@@ -208,6 +208,11 @@ class Writer:
         others = (self._bad_records, self._upserts)
         return max((one.last_number(target) for one in others if one is not None), default=0)
 
+    def rest(self) -> None:
+        """After a round: what the next commit needs is read in the meantime."""
+        if self._files is None:
+            self._target.read_ahead()
+
     def settle(self, state: SinkState) -> None:
         """Remove rows of bad records that runs left which died or lost a race, of numbers that are taken by now. The
         commits that follow say so. `state` is what the target says."""
