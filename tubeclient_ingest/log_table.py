@@ -128,14 +128,17 @@ class LogTable:
         from deltalake.transaction import AddAction, RemoveAction
 
         handle = self._handle
-        if handle is None or _mark_of(handle) != self._mark:
+        with self._explained():
+            is_same = handle is not None and _mark_of(handle) == self._mark and self._is_same()
+        if handle is None or not is_same:
             raise PutBack
         properties = CommitProperties(max_commit_retries=_RETRIES)
         if record is not None:
             # delta-rs refuses only what came since the handle's version.
             if record.based_on is not None and record.based_on != handle.version():
                 raise LogError(f"{self.where} was looked at since what the commit is based on", is_conflict=True)
-            taken = handle.transaction_version(record.transaction_id)
+            with self._explained():
+                taken = handle.transaction_version(record.transaction_id)
             if taken is not None and taken >= record.sequence:
                 raise LogError(f"{self.where} has a commit of number {taken}, and this is one", is_conflict=True)
             properties = CommitProperties(
@@ -143,10 +146,6 @@ class LogTable:
                 app_transactions=[Transaction(record.transaction_id, record.sequence)],
                 max_commit_retries=_RETRIES,
             )
-        with self._explained():
-            is_same = self._is_same()
-        if not is_same:
-            raise PutBack
         added: list[AddAction | RemoveAction] = [
             AddAction(one.path, one.size, one.partition_values, one.modified_ms, True, one.stats) for one in files
         ]

@@ -111,7 +111,7 @@ class Sink:
                     now = self.look()
                 if now is not None and now.record not in (state.record, record):
                     raise self._overtaken(record, now) from None
-                if tries == _TRIES - 1 or now != state or now is None or not is_conflict(error):
+                if tries == _TRIES - 1 or now is None or not _is_still(state, now) or not is_conflict(error):
                     raise
                 time.sleep(backoff_ms(tries, random.random(), limit_ms=_LONGEST_PAUSE_MS) / 1_000)
                 state = now
@@ -184,3 +184,10 @@ class Sink:
         """What the table is, looked up now; None if there is none."""
         self._detail = self._target.detail()
         return self._detail
+
+
+def _is_still(state: SinkState, now: SinkState) -> bool:
+    """Whether nothing happened between two looks that concerns the group: rows that others removed by a predicate were
+    meant to go."""
+    taken = now.taken_out
+    return (taken is None or not taken.everything) and replace(now, taken_out=None) == replace(state, taken_out=None)

@@ -129,7 +129,7 @@ def detail_in_log(folder: str) -> TableDetail | None:
 
 def is_known_to_delta_rs(folder: str) -> bool:
     """Whether the path of a local folder means the same to delta-rs."""
-    return not any(one in folder for one in "[]^|%")
+    return not any(one in folder for one in "[]^|%\\")
 
 
 def has_local_files(spark: SparkSession) -> bool:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -203,6 +205,46 @@ def test_a_retry_between_a_rounds_files_and_their_commit(bench: Bench) -> None:
     found = bench.job(**how).bad_records().select("value", "state").collect()
     states = sorted((bytes(row.value), row.state) for row in found)
     assert states == [(b"2,two", "retried"), (b"3,three", "bad"), (b"5,two", "bad"), (b"6,three", "bad")]
+
+
+@pytest.mark.parametrize("writer", ["tasks", "spark"])
+def test_rows_that_others_delete_beside_a_commit_end_no_job(bench: Bench, writer: str) -> None:
+    bench.send(20)
+    bench.run(writer=writer)
+    bench.send(10)
+    where, deleted = f"delta.`{bench.settings.target}`", list[int]()
+
+    def around(_: Any, __: SinkRecord | None, commit: Callable[[], None]) -> None:
+        if not deleted:
+            deleted.append(7)
+            bench.spark.sql(f"DELETE FROM {where} WHERE CAST(CAST(value AS STRING) AS INT) = 7").collect()
+        commit()
+
+    with each_commit(around):
+        assert bench.rows(writer=writer) == 10
+    assert bench.repeated_or_missing() == {7: 0}
+    bench.send(5)
+    assert bench.rows(writer=writer) == 5
+
+
+def test_a_table_that_is_made_anew_beside_a_commit_gets_all_rows(bench: Bench) -> None:
+    bench.send(20)
+    bench.run()
+    bench.send(10)
+    target, made = Path(bench.settings.target), list[int]()
+
+    def around(_: Any, __: SinkRecord | None, commit: Callable[[], None]) -> None:
+        if not made:
+            made.append(1)
+            empty = bench.spark.read.format("delta").load(str(target)).limit(0)
+            columns = empty.schema
+            shutil.rmtree(target)
+            bench.spark.createDataFrame([], columns).write.format("delta").save(str(target))
+        commit()
+
+    with each_commit(around):
+        bench.run()
+    assert bench.repeated_or_missing() == {}
 
 
 def test_a_change_of_the_table_between_its_bad_records_and_their_commit(bench: Bench) -> None:
