@@ -158,7 +158,8 @@ class SparkTable:
             for form, names in (("json", "*.json"), ("parquet", "*.checkpoint*.parquet")):
                 reader = self._spark.read.format(form).schema("txn STRUCT<appId: STRING, version: BIGINT>")
                 reader = reader.option("pathGlobFilter", names).option("ignoreMissingFiles", "true")
-                reader = reader.option("ignoreCorruptFiles", "false")  # whatever the session says
+                # Whatever the session says, and whatever other folder the path would be a pattern for.
+                reader = reader.option("ignoreCorruptFiles", "false").option("__globPaths__", "false")
                 last = reader.load(log).where(F.col("txn.appId") == transaction_id).agg(F.max("txn.version")).collect()
                 numbers += [int(row[0]) for row in last if row[0] is not None]
         except PySparkException:  # a table of a catalog that hides its files

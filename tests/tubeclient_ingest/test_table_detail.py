@@ -71,6 +71,17 @@ def test_a_path_with_odd_characters_is_no_other_table(delta_spark: SparkSession,
     ]
 
 
+def test_a_path_with_wildcards_has_its_own_transactions(delta_spark: SparkSession, tmp_path: Path) -> None:
+    numbers = {"b{1}": 5, "b1": 7}
+    for name, number in numbers.items():
+        writer = delta_spark.range(1).write.format("delta").option("txnAppId", "a").option("txnVersion", number)
+        writer.save(str(tmp_path / name))
+    for name, number in numbers.items():
+        table = SparkTable(delta_spark, str(tmp_path / name))
+        assert (detail := table.detail()) is not None
+        assert table.transactions("a", detail).last == number
+
+
 @pytest.mark.parametrize("kind", ["raw", "json", "csv", "kv", "canal-json", "debezium-json"])
 def test_the_columns_of_a_target_are_those_of_sparks_rows(delta_spark: SparkSession, kind: str) -> None:
     plain = "id BIGINT NOT NULL, name STRING, at TIMESTAMP, n DECIMAL(20,3)"
