@@ -111,12 +111,15 @@ class Upserts:
             )
 
     def last_number(self, target: TableDetail) -> int:
-        """The highest number for which the group has deleted keys; 0 without any."""
+        """The highest number for which the group has deleted keys, or anybody rows in the target; 0 without any."""
         from pyspark.sql import functions as F
 
         own = (F.col("targetId") == target.table_id) & (F.col("consumerGroup") == self._consumer_group)
-        rows = self._spark.table(self._deletes.sql).where(own)
-        return int(rows.agg(F.max("number")).collect()[0][0] or 0)
+        found = self._spark.table(self._deletes.sql).where(own).select("number")
+        if CHANGE in target.columns.names:
+            # The order of arrival begins with it.
+            found = found.union(self._spark.table(self._target.sql).select(f"{CHANGE}.sequence.round"))
+        return int(found.agg(F.max("number")).collect()[0][0] or 0)
 
     def newest(self, rows: DataFrame) -> DataFrame:
         """The last change of each key, and one row for all that changes none."""

@@ -12,6 +12,7 @@ import pytest
 from deltalake import DeltaTable
 
 from embedded_tubemq import EmbeddedTubeMQ, TopicConfig
+from embedded_tubemq.storage.store import NewMessage
 from offsets_store import GroupKey, OffsetsTable, PartitionProgress
 from spark_source.offsets.offsets import Offsets
 from tests.tubeclient_ingest.bench import KEYS, Bench
@@ -149,6 +150,18 @@ def test_numbers_go_on_where_the_target_has_forgotten_them(bench: Bench) -> None
     assert lake.state() == {2: 1}  # the late change brings no row back
     lake.run(0)  # which would remove rows of bad records whose number another run took
     assert [one for one in lake.rows_of_bad() if one in before] == before
+
+
+def test_what_comes_after_the_target_forgot_its_numbers_is_newer_than_its_rows(bench: Bench) -> None:
+    keyed = {"format": "csv", "schema": "id INT, v INT", "key": ("id",), "order_by": "arrival"}
+    for value in range(3):
+        bench.tube.load("clicks", [NewMessage(0, f"1,{value}".encode())])
+        bench.run(**keyed)
+    forget(bench.spark, Path(bench.settings.target))
+    bench.job(**keyed, starting_offsets=f'{{"1:clicks:0": {3 * 28}, "default": "earliest"}}').begin_anew(["clicks"])
+    bench.tube.load("clicks", [NewMessage(0, b"1,9")])
+    bench.run(**keyed)
+    assert [(row.id, row.v) for row in bench.spark.table(f"delta.`{bench.settings.target}`").collect()] == [(1, 9)]
 
 
 @pytest.mark.parametrize("is_old", [False, True])
