@@ -135,7 +135,8 @@ def is_known_to_delta_rs(folder: str) -> bool:
 def has_local_files(spark: SparkSession) -> bool:
     """Whether a path without a scheme names the same file for Spark as for this process."""
     try:
-        system = spark.sparkContext._jsc.hadoopConfiguration().get("fs.defaultFS")
+        of_context = spark.sparkContext._jsc.hadoopConfiguration().get("fs.defaultFS")
+        system = spark.conf.get("fs.defaultFS", of_context)
     except Exception:  # Spark Connect has no context, and some runtimes hide it
         return False
     return str(system).startswith("file:")

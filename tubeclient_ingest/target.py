@@ -36,7 +36,8 @@ class SparkTable:
         """`due` is told of the table when its files should be put together."""
         self._spark, self._due = spark, due
         self.sql = table_in_sql(place)
-        folder = None if is_name(place) else local_folder(place)
+        # With these parts a path may mean one folder to Hadoop and another to the system.
+        folder = None if is_name(place) or ".." in place or place.startswith("//") else local_folder(place)
         self._folder = folder if folder is not None and has_local_files(spark) else None
         self.where = display_uri(self.sql)
         """For messages."""

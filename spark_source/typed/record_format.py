@@ -60,6 +60,7 @@ PINNED: Final[Mapping[str, str]] = {
     "spark.sql.legacy.charVarcharAsString": "false",
     "spark.sql.legacy.allowNegativeScaleOfDecimal": "false",
     "spark.sql.ansi.doubleQuotedIdentifiers": "false",
+    "spark.sql.parser.escapedStringLiterals": "false",
     "spark.sql.ansi.enforceReservedKeywords": "false",
 }
 """Each setting of a session that changes what schemas and tables' rules mean, and its value here. None changes what

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,7 +12,7 @@ from spark_source.options.source_options import ALL_ATTRIBUTES, RowOptions
 from spark_source.read.schema import spark_schema
 from spark_source.typed.format_settings import FormatSettings
 from tubeclient_ingest.log_table import LogTable
-from tubeclient_ingest.table_detail import detail_in_log
+from tubeclient_ingest.table_detail import detail_in_log, has_local_files
 from tubeclient_ingest.target import SparkTable
 from tubeclient_ingest.target_columns import columns_of
 
@@ -69,6 +70,21 @@ def test_a_path_with_odd_characters_is_no_other_table(delta_spark: SparkSession,
     assert [one.uri for one in logs if isinstance(one, LogTable)] == [
         str(place) for place in places if place.name != name or not {*"%[\\"} & {*name}
     ]
+
+
+def test_a_path_that_may_mean_another_folder_to_spark_is_left_to_it(
+    delta_spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    delta_spark.range(1).write.format("delta").save(str(tmp_path / "a"))
+    asked: list[str] = []
+    monkeypatch.setattr("tubeclient_ingest.target.detail_in_log", lambda folder: asked.append(folder))
+    for place in (f"{tmp_path}/b/../a", f"/{tmp_path}/a", f"{tmp_path}/a"):
+        with suppress(Exception):
+            SparkTable(delta_spark, place).detail()
+    elsewhere = delta_spark.newSession()
+    elsewhere.conf.set("fs.defaultFS", "hdfs://127.0.0.1:1")
+    assert not has_local_files(elsewhere)
+    assert asked == [f"{tmp_path}/a"]
 
 
 def test_a_path_with_wildcards_has_its_own_transactions(delta_spark: SparkSession, tmp_path: Path) -> None:
