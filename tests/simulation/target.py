@@ -198,6 +198,9 @@ class MemoryTarget:
         self._pause = pause
         self._looked_at = 0
 
+    def read_ahead(self) -> None:
+        """It is in memory."""
+
     def detail(self) -> TableDetail | None:
         self._pause("detail")
         columns: Any = None
