@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import random
 import signal
 import socket
 import subprocess
@@ -10,7 +12,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, TypeVar
+from typing import IO, Final, TypeVar
 
 from tests.apache.jars import class_path, java_executable
 
@@ -188,21 +190,34 @@ def accepts(host: str, port: int) -> bool:
         return False
 
 
+_BLOCK: Final = 50
+_blocks: list[socket.socket] = []
+"""What holds this process's blocks of ports. As long as it lives no other process takes one of them, also while a
+server that has it is restarted."""
+
+
 def free_ports(count: int) -> list[int]:
-    """Distinct ports free on all interfaces, below the range from which the kernel takes clients' ports.
+    """Distinct ports free on all interfaces, at most 50, below the range from which the kernel takes clients' ports.
 
     Otherwise an outgoing connection could take one between here and the server's bind.
     """
-    found: list[int] = []
-    start = 15_000 + int.from_bytes(os.urandom(2), "big") % 15_000
-    for port in range(start, start + 2_000):
-        with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as trial:
-            trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            try:
-                trial.bind(("", port))
-            except OSError:
-                continue
-        found.append(port)
-        if len(found) == count:
-            return found
-    raise ServerError(f"no {count} free ports from {start} on")
+    for start in random.SystemRandom().sample(range(15_000, 32_000, _BLOCK), k=100):
+        block = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        with contextlib.suppress(OSError):
+            block.bind(("127.0.0.1", start))
+            found = [port for port in range(start, start + _BLOCK) if _is_free(port)]
+            if len(found) >= count:
+                _blocks.append(block)
+                return found[:count]
+        block.close()
+    raise ServerError(f"no {count} free ports in a hundred places")
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as trial:
+        trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            trial.bind(("", port))
+        except OSError:
+            return False
+    return True
