@@ -29,7 +29,7 @@ from tubeclient_ingest.table_detail import (
     Transactions,
     is_known_to_delta_rs,
     local_folder,
-    why_not_by_log,
+    why_not,
 )
 from tubeclient_ingest.upkeep import UPKEEP_COMMITS
 
@@ -82,7 +82,7 @@ class LogTable:
             return f"delta-rs cannot read it: {error}"
         if handle is None or str(handle.metadata().id) != detail.table_id:
             return "this process does not see its files"
-        if (reason := why_not_by_log(handle, detail)) is not None:
+        if (reason := why_not(handle, detail)) is not None:
             return reason
         found._handle, found._mark = handle, _mark_of(handle)
         return found

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -22,7 +22,6 @@ __all__ = [
     "is_known_to_delta_rs",
     "local_folder",
     "why_not",
-    "why_not_by_log",
 ]
 
 FORGETS: Final = "delta.setTransactionRetentionDuration"
@@ -60,24 +59,6 @@ _PARTITIONS: Final = ("string", "byte", "short", "integer", "long", "boolean", "
 """Types of columns that partition a table, whose values the log has in one form only."""
 
 
-def why_not(detail: TableDetail, features: Collection[str], metadata: Mapping[str, Mapping[str, object]]) -> str | None:
-    """Why files may not be appended to a table without Spark; None if they may. `features` are the protocol's, and
-    `metadata` those of columns, of which Spark hides some."""
-    for name in sorted(detail.properties):
-        feature = name.removeprefix("delta.feature.")
-        if name.startswith("delta.") and name not in _KNOWN and feature not in _FEATURES:
-            return f"it has the property {name}"
-    for name, own in metadata.items():
-        if rule := next((key for key in sorted(own) if key.startswith(_IN_METADATA)), None):
-            return f"its column {name} has {rule}"
-    if others := sorted(set(features).difference(_FEATURES)):
-        return f"it has the feature {others[0]}"
-    for one in detail.columns:
-        if one.name in detail.partition_by and one.dataType.typeName() not in _PARTITIONS:
-            return f"it is partitioned by {one.name}, which is {one.dataType.simpleString()}"
-    return None
-
-
 class TableDetail(NamedTuple):
     """What a table is."""
 
@@ -98,15 +79,28 @@ class Transactions(NamedTuple):
     """Whether None may be wrong."""
 
 
-def why_not_by_log(handle: DeltaTable, detail: TableDetail) -> str | None:
-    """`why_not` of a table that delta-rs has open."""
+def why_not(handle: DeltaTable, detail: TableDetail) -> str | None:
+    """Why files may not be appended without Spark to a table that delta-rs has open; None if they may."""
     protocol = handle.protocol()
     versions = protocol.min_reader_version, protocol.min_writer_version
     if versions > _NEWEST_PROTOCOL:
         return f"its protocol is {versions[0]}, {versions[1]}"
     features = [*(protocol.reader_features or ()), *(protocol.writer_features or ())]
+    # Of what columns' metadata say Spark hides some.
     metadata = {one["name"]: one["metadata"] for one in json.loads(handle.schema().to_json())["fields"]}
-    return why_not(detail, features, metadata)
+    for name in sorted(detail.properties):
+        feature = name.removeprefix("delta.feature.")
+        if name.startswith("delta.") and name not in _KNOWN and feature not in _FEATURES:
+            return f"it has the property {name}"
+    for name, own in metadata.items():
+        if rule := next((key for key in sorted(own) if key.startswith(_IN_METADATA)), None):
+            return f"its column {name} has {rule}"
+    if others := sorted(set(features).difference(_FEATURES)):
+        return f"it has the feature {others[0]}"
+    for one in detail.columns:
+        if one.name in detail.partition_by and one.dataType.typeName() not in _PARTITIONS:
+            return f"it is partitioned by {one.name}, which is {one.dataType.simpleString()}"
+    return None
 
 
 def detail_in_log(folder: str) -> TableDetail | None:
@@ -124,7 +118,7 @@ def detail_in_log(folder: str) -> TableDetail | None:
 
     columns = StructType.fromJson(schema)
     detail = TableDetail(str(found.id), f"file:{folder}", columns, found.configuration, tuple(found.partition_columns))
-    return detail if why_not_by_log(handle, detail) is None else None
+    return detail if why_not(handle, detail) is None else None
 
 
 def is_known_to_delta_rs(folder: str) -> bool:

@@ -142,9 +142,12 @@ class TargetRules(NamedTuple):
         of_partitions = [*_of_partitions(table)]
         found = [one for one in (*checks, *_of_columns(table.columns), *of_partitions) if one[0] not in filled]
         usable = []
+        if not found:  # most tables have no rule, and a frame takes a while
+            return cls()
+        rows = spark.createDataFrame([], columns)
         for check, reason in found:
             with suppress(PySparkException):
-                _ = spark.createDataFrame([], columns).selectExpr(check).schema
+                _ = rows.selectExpr(check).schema
                 usable.append((check, reason))
         others = [reason for check, reason in usable if (check, reason) not in of_partitions]
         return cls(tuple(usable), others=others[0] if others else "")
