@@ -1,8 +1,7 @@
 """The Parquet files of one table that one task writes, and what Delta is told of each.
 
-A file has the rows of one partition of the table. All lie in the table's own folder under random names: Delta has the
-partition's values in its log, and no reader looks for them in a name. A file of an attempt that failed is in no commit;
-VACUUM removes it, as Spark's own.
+A file has the rows of one partition of the table, lies in the partition's folder, and has a random name. A file of an
+attempt that failed is in no commit; VACUUM removes it, as Spark's own.
 """
 
 from __future__ import annotations
@@ -11,6 +10,7 @@ import time
 import uuid
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from tubeclient_ingest.file_statistics import INDEXED_COLUMNS, Leaf, leaves, statistics
+from tubeclient_ingest.partition_values import folders
 
 if TYPE_CHECKING:
     from pyarrow.fs import FileSystem
@@ -88,7 +89,9 @@ class DataFiles:
         rows = rows.select(self._place.schema.names).cast(self._place.schema)
         for values, part in _by_partition(rows, self._place.partition_by):
             own = part.select(self._schema.names)
-            self._parts.setdefault(values, _Part()).rows.append(own)
+            if values not in self._parts:
+                self._parts[values] = _Part(dict(zip(self._place.partition_by, values, strict=True)))
+            self._parts[values].rows.append(own)
             self.held_bytes += own.nbytes
 
     @property
@@ -98,21 +101,21 @@ class DataFiles:
 
     def flush(self, *, ends: bool = False) -> None:
         """Write what is held; with `ends` no file stays open."""
-        for values, part in self._parts.items():
+        for part in self._parts.values():
             if not part.rows:
                 continue
             rows = pa.concat_tables(part.rows)
             part.rows.clear()
             part.write(rows, self._open, self._leaves)
             if ends or part.size >= _FULL_BYTES:
-                self._end(values, part)
+                self._end(part)
         self.held_bytes = 0
 
     def close(self) -> list[DataFile]:
         """Write what is held, and return all files."""
         self.flush(ends=True)
-        for values, part in self._parts.items():
-            self._end(values, part)
+        for part in self._parts.values():
+            self._end(part)
         return self._done
 
     def abandon(self) -> None:
@@ -124,6 +127,8 @@ class DataFiles:
     def _open(self, path: str, first: pa.Table) -> tuple[pq.ParquetWriter, Any]:
         if self._system is None:
             self._system = self._place.file_system()
+        for folder in accumulate(path.split("/")[:-1], "{}/{}".format):
+            self._system.create_dir(folder, recursive=False)  # never the table's own, which somebody may have removed
         sink = self._system.open_output_stream(path)
         sample = first.slice(0, _SAMPLE_ROWS)
         repeated = [".".join(one.path) for one in self._leaves if one.is_repeated or _repeats(sample, one.path)]
@@ -137,7 +142,7 @@ class DataFiles:
         )
         return writer, sink
 
-    def _end(self, values: tuple[str | None, ...], part: _Part) -> None:
+    def _end(self, part: _Part) -> None:
         if part.writer is None:
             return
         found, size = part.end()
@@ -145,7 +150,7 @@ class DataFiles:
             DataFile(
                 part.path,
                 size,
-                dict(zip(self._place.partition_by, values, strict=True)),
+                part.values,
                 int(time.time() * 1000),
                 statistics(found, self._leaves, part.with_nan, self._place.indexed),
             )
@@ -157,6 +162,7 @@ class DataFiles:
 class _Part:
     """The rows of one partition."""
 
+    values: dict[str, str | None]
     rows: list[pa.Table] = field(default_factory=list)
     path: str = ""
     writer: pq.ParquetWriter | None = None
@@ -170,7 +176,7 @@ class _Part:
 
     def write(self, rows: pa.Table, open_: Any, columns: list[Leaf]) -> None:
         if self.writer is None:
-            self.path = f"part-{uuid.uuid4()}.zstd.parquet"
+            self.path = f"{folders(self.values)}part-{uuid.uuid4()}.zstd.parquet"
             self.writer, self.sink = open_(self.path, rows)
         self.writer.write_table(rows)
         for leaf in columns:

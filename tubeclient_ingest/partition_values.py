@@ -1,17 +1,19 @@
-"""What the value of a column that partitions a table may be. Pure.
+"""What the value of a column that partitions a table may be, and the folders of its files. Pure.
 
-Delta writes a partition's value as the name of a folder, NAME=VALUE, at the latest when OPTIMIZE rewrites its files.
+A value is the name of a folder, NAME=VALUE, as Hive and Spark write it. Delta has it in its log too, but some readers,
+as Polars, take it from there.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-__all__ = ["ESCAPED", "NULL", "REASON", "TEXT", "is_refused", "room"]
+__all__ = ["ESCAPED", "NULL", "REASON", "TEXT", "folders", "is_refused", "room"]
 
 REASON: Final = "the target is partitioned by {}, and this value cannot be in a folder's name: "
 NULL: Final = "__HIVE_DEFAULT_PARTITION__"
@@ -23,9 +25,19 @@ _MOST_BYTES: Final = 255
 """Of a folder's name on most file systems."""
 
 
+def folders(values: Mapping[str, str | None]) -> str:
+    """The path of the folders for rows with these values by column; ends with a slash, unless there are none."""
+    pairs = ((_escaped(name), NULL if value is None else _escaped(value)) for name, value in values.items())
+    return "".join(f"{name}={value}/" for name, value in pairs)
+
+
+def _escaped(text: str) -> str:
+    return re.sub(ESCAPED, lambda found: f"%{ord(found[0]):02X}", text)
+
+
 def room(name: str) -> int:
     """How many bytes a value of the column may have, each escaped character as three."""
-    return _MOST_BYTES - len(f"{re.sub(ESCAPED, '...', name)}=".encode())
+    return _MOST_BYTES - len(f"{_escaped(name)}=".encode())
 
 
 def is_refused(values: pa.Array, name: str) -> pa.Array:

@@ -6,6 +6,7 @@ import json
 import math
 import os
 import resource
+import shutil
 from collections.abc import Iterator, Sequence
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
@@ -143,6 +144,19 @@ def test_a_large_file_is_followed_by_another(tmp_path: Path, monkeypatch: pytest
 def test_a_folder_that_is_not_there_is_told(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match=r"the folder of the table, .*/gone, is not there for the task"):
         written(tmp_path / "gone", pa.table({"v": [1]}))
+
+
+def test_a_folder_that_is_removed_while_files_are_written_is_not_made_anew(tmp_path: Path) -> None:
+    folder = tmp_path / "table"
+    folder.mkdir()
+    files = DataFiles(Place(str(folder), pa.schema({"v": pa.int64(), "p": pa.string()}), ("p",)))
+    files.add(pa.table({"v": [1], "p": ["a"]}))
+    files.flush(ends=True)
+    shutil.rmtree(folder)
+    files.add(pa.table({"v": [1], "p": ["b"]}))
+    with pytest.raises(FileNotFoundError):
+        files.close()
+    assert not folder.exists()
 
 
 def test_many_partitions_need_few_open_files(tmp_path: Path) -> None:
