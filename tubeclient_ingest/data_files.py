@@ -10,16 +10,17 @@ import time
 import uuid
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import accumulate
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from tubeclient_ingest.file_statistics import INDEXED_COLUMNS, Leaf, leaves, statistics
+from tubeclient_ingest.file_statistics import INDEXED_COLUMNS, leaves, statistics
 from tubeclient_ingest.partition_values import folders
 
 if TYPE_CHECKING:
@@ -28,8 +29,6 @@ if TYPE_CHECKING:
 __all__ = ["DataFile", "DataFiles", "Place"]
 
 _SAMPLE_ROWS: Final = 4_096
-_FULL_BYTES: Final = 256 << 20
-"""A file that has as many gets no more rows."""
 
 
 class DataFile(NamedTuple):
@@ -78,119 +77,56 @@ class DataFiles:
         self._place = place
         self._schema = pa.schema([one for one in place.schema if one.name not in place.partition_by])
         self._leaves = leaves(self._schema)
-        self._parts: dict[tuple[str | None, ...], _Part] = {}
+        self._held: dict[tuple[str | None, ...], list[pa.Table]] = {}
+        """Rows that are in no file yet, by the values of their partition."""
         self._done: list[DataFile] = []
-        self._system: FileSystem | None = None
         self.held_bytes = 0
-        """Of rows that are in no file yet."""
+
+    @cached_property
+    def _system(self) -> FileSystem:
+        return self._place.file_system()
 
     def add(self, rows: pa.Table) -> None:
         """Take rows with the table's columns."""
         rows = rows.select(self._place.schema.names).cast(self._place.schema)
         for values, part in _by_partition(rows, self._place.partition_by):
             own = part.select(self._schema.names)
-            if values not in self._parts:
-                self._parts[values] = _Part(dict(zip(self._place.partition_by, values, strict=True)))
-            self._parts[values].rows.append(own)
+            self._held.setdefault(values, []).append(own)
             self.held_bytes += own.nbytes
 
-    @property
-    def parts(self) -> int:
-        """How many partitions have rows."""
-        return len(self._parts)
-
-    def flush(self, *, ends: bool = False) -> None:
-        """Write what is held; with `ends` no file stays open."""
-        for part in self._parts.values():
-            if not part.rows:
-                continue
-            rows = pa.concat_tables(part.rows)
-            part.rows.clear()
-            part.write(rows, self._open, self._leaves)
-            if ends or part.size >= _FULL_BYTES:
-                self._end(part)
-        self.held_bytes = 0
+    def flush(self) -> None:
+        """Write what is held: a file for each partition."""
+        for values, parts in self._held.items():
+            by_name = dict(zip(self._place.partition_by, values, strict=True))
+            self._done.append(self._written(pa.concat_tables(parts), by_name))
+        self._held, self.held_bytes = {}, 0
 
     def close(self) -> list[DataFile]:
         """Write what is held, and return all files."""
-        self.flush(ends=True)
-        for part in self._parts.values():
-            self._end(part)
+        self.flush()
         return self._done
 
-    def abandon(self) -> None:
-        """Close what is open, after an error: no commit will have it."""
-        for part in self._parts.values():
-            if part.writer is not None:
-                part.writer.close()
-
-    def _open(self, path: str, first: pa.Table) -> tuple[pq.ParquetWriter, Any]:
-        if self._system is None:
-            self._system = self._place.file_system()
+    def _written(self, rows: pa.Table, values: dict[str, str | None]) -> DataFile:
+        path = f"{folders(values)}part-{uuid.uuid4()}.zstd.parquet"
         for folder in accumulate(path.split("/")[:-1], "{}/{}".format):
             self._system.create_dir(folder, recursive=False)  # never the table's own, which somebody may have removed
-        sink = self._system.open_output_stream(path)
-        sample = first.slice(0, _SAMPLE_ROWS)
+        sample = rows.slice(0, _SAMPLE_ROWS)
         repeated = [".".join(one.path) for one in self._leaves if one.is_repeated or _repeats(sample, one.path)]
-        writer = pq.ParquetWriter(
-            sink,
-            self._schema,
-            compression="zstd",
-            compression_level=1,
-            use_dictionary=repeated or False,
-            store_decimal_as_integer=True,
-        )
-        return writer, sink
-
-    def _end(self, part: _Part) -> None:
-        if part.writer is None:
-            return
-        found, size = part.end()
-        self._done.append(
-            DataFile(
-                part.path,
-                size,
-                part.values,
-                int(time.time() * 1000),
-                statistics(found, self._leaves, part.with_nan, self._place.indexed),
-            )
-        )
-        part.path, part.with_nan = "", set()
-
-
-@dataclass
-class _Part:
-    """The rows of one partition."""
-
-    values: dict[str, str | None]
-    rows: list[pa.Table] = field(default_factory=list)
-    path: str = ""
-    writer: pq.ParquetWriter | None = None
-    sink: Any = None
-    with_nan: set[tuple[str, ...]] = field(default_factory=set)
-
-    @property
-    def size(self) -> int:
-        """Bytes that are written."""
-        return 0 if self.sink is None else int(self.sink.tell())
-
-    def write(self, rows: pa.Table, open_: Any, columns: list[Leaf]) -> None:
-        if self.writer is None:
-            self.path = f"{folders(self.values)}part-{uuid.uuid4()}.zstd.parquet"
-            self.writer, self.sink = open_(self.path, rows)
-        self.writer.write_table(rows)
-        for leaf in columns:
-            if pa.types.is_floating(leaf.kind) and not leaf.is_repeated and _has_nan(rows, leaf.path):
-                self.with_nan.add(leaf.path)
-
-    def end(self) -> tuple[pq.FileMetaData, int]:
-        assert self.writer is not None
-        self.writer.close()
-        size = self.size
-        self.sink.close()
-        found = self.writer.writer.metadata
-        self.writer = self.sink = None
-        return found, size
+        with self._system.open_output_stream(path) as sink:
+            with pq.ParquetWriter(
+                sink,
+                self._schema,
+                compression="zstd",
+                compression_level=1,
+                use_dictionary=repeated or False,
+                store_decimal_as_integer=True,
+            ) as writer:
+                writer.write_table(rows, row_group_size=rows.num_rows)
+            size = int(sink.tell())
+        floats = (one.path for one in self._leaves if pa.types.is_floating(one.kind) and not one.is_repeated)
+        with_nan = {path for path in floats if _has_nan(rows, path)}
+        stats = statistics(writer.writer.metadata, self._leaves, with_nan, self._place.indexed)
+        return DataFile(path, size, values, int(time.time() * 1000), stats)
 
 
 def _values(rows: pa.Table, path: tuple[str, ...]) -> pa.ChunkedArray:

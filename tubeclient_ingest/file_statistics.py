@@ -63,21 +63,16 @@ def _leaves(field: pa.Field, above: tuple[str, ...], *, is_repeated: bool) -> It
 def statistics(
     found: pq.FileMetaData, columns: list[Leaf], with_nan: Collection[tuple[str, ...]] = (), most: int = INDEXED_COLUMNS
 ) -> str:
-    """The JSON of `stats` for a file with these columns, of which the first `most` count (-1: all); those at `with_nan`
-    have a NaN."""
+    """The JSON of `stats` for a file of one row group with these columns, of which the first `most` count (-1: all);
+    those at `with_nan` have a NaN."""
     document: dict[str, Any] = {"numRecords": found.num_rows, "minValues": {}, "maxValues": {}, "nullCount": {}}
-    groups = [found.row_group(number) for number in range(found.num_row_groups)]
+    group = found.row_group(0)
     for number, leaf in list(enumerate(columns))[: None if most < 0 else most]:
-        if leaf.is_repeated:
+        own = None if leaf.is_repeated else group.column(number).statistics
+        if own is None or not own.has_null_count:
             continue
-        parts = [(group.num_rows, group.column(number).statistics) for group in groups]
-        if any(one is None or not one.has_null_count for _, one in parts):
-            continue
-        _put(document["nullCount"], leaf.path, sum(one.null_count for _, one in parts))
-        bounds = [one for rows, one in parts if one.null_count < rows]
-        if leaf.path in with_nan or not bounds or not all(one.has_min_max for one in bounds):
-            continue
-        written = _written(leaf.kind, bounds)
+        _put(document["nullCount"], leaf.path, own.null_count)
+        written = _written(leaf.kind, own) if own.has_min_max and leaf.path not in with_nan else None
         if written is not None:
             _put(document["minValues"], leaf.path, written[0])
             _put(document["maxValues"], leaf.path, written[1])
@@ -90,17 +85,17 @@ def _put(document: dict[str, Any], path: tuple[str, ...], value: object) -> None
     document[path[-1]] = value
 
 
-def _written(kind: pa.DataType, bounds: list[Any]) -> tuple[Any, Any] | None:
+def _written(kind: pa.DataType, own: pq.Statistics) -> tuple[Any, Any] | None:
     """The least and the greatest value as Delta writes them; None if there is no such bound."""
     if pa.types.is_timestamp(kind) or pa.types.is_date32(kind):
-        low, high = min(one.min_raw for one in bounds), max(one.max_raw for one in bounds)
+        low, high = own.min_raw, own.max_raw
         write: Callable[[int], str] = _day
         if pa.types.is_timestamp(kind):
             low, high = low // 1000 * 1000, -(-high // 1000) * 1000
             write = _utc if kind.tz is not None else _local
         days = _DAY_US if pa.types.is_timestamp(kind) else 1
         return (write(low), write(high)) if low // days in _DAYS and high // days in _DAYS else None
-    low, high = min(one.min for one in bounds), max(one.max for one in bounds)
+    low, high = own.min, own.max
     if pa.types.is_string(kind):
         high = high if len(high) <= _TEXT_CHARACTERS else _cut_above(high)
         return None if high is None else (low[:_TEXT_CHARACTERS], high)

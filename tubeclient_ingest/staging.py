@@ -9,9 +9,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -37,8 +35,6 @@ RESULT: Final = "result"
 """The column of what a task says."""
 _HELD_BYTES: Final = 64 << 20
 """Of rows that a task holds, of all tables together."""
-_OPEN_FILES: Final = 64
-"""With more parts of tables each part's file ends when what is held is written."""
 _MINUTE_MS: Final = 60_000
 
 
@@ -151,15 +147,11 @@ def _staged(
                     tables[name] = _Table(routes.get(name))
                 tables[name].take(stream, rows)
             if sum(one.held_bytes for one in tables.values()) >= _HELD_BYTES:
-                has_few = sum(one.parts for one in tables.values()) <= _OPEN_FILES
                 for one in tables.values():
-                    one.each(partial(DataFiles.flush, ends=not has_few))
+                    one.flush()
         yield {name: one.end() for name, one in tables.items()}
-    except BaseException as error:
-        for one in tables.values():
-            with suppress(OSError):
-                one.each(DataFiles.abandon)
-        if isinstance(error, TubeError) or not isinstance(error, OSError):
+    except OSError as error:
+        if isinstance(error, TubeError):
             raise
         raise FilesNotWritten(
             f"a task cannot write the files of a round: {error}. Nothing of the round was written. Mend that and start"
@@ -189,14 +181,10 @@ class _Table:
     def held_bytes(self) -> int:
         return sum(one.held_bytes for one in (self._good, self._bad) if one is not None)
 
-    @property
-    def parts(self) -> int:
-        return sum(one.parts for one in (self._good, self._bad) if one is not None)
-
-    def each(self, do: Callable[[DataFiles], object]) -> None:
+    def flush(self) -> None:
         for one in (self._good, self._bad):
             if one is not None:
-                do(one)
+                one.flush()
 
     def take(self, stream: str, rows: pa.RecordBatch) -> None:
         route = self._route

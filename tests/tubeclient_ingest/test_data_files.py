@@ -19,6 +19,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from spark_source.typed.record_format import RecordFormat
 from tubeclient.errors import DeadlineExceeded
 from tubeclient_ingest import staging
 from tubeclient_ingest.data_files import DataFile, DataFiles, Place
@@ -29,10 +30,8 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 def written(folder: Path, *tables: pa.Table, partition_by: Sequence[str] = (), indexed: int = 32) -> list[DataFile]:
     files = DataFiles(Place(str(folder), tables[0].schema, tuple(partition_by), indexed))
-    for number, one in enumerate(tables):
+    for one in tables:
         files.add(one)
-        if number % 2:
-            files.flush()  # a row group of its own
     return files.close()
 
 
@@ -103,7 +102,7 @@ def test_bounds_bound(tmp_path_factory: pytest.TempPathFactory, texts: list[str]
         assert min(years) < datetime(2, 1, 1, tzinfo=UTC).timestamp() or max(years) > 253_402_300_799
 
 
-def test_a_nan_in_any_row_group_leaves_no_bound(tmp_path: Path) -> None:
+def test_a_nan_in_any_of_the_rows_leaves_no_bound(tmp_path: Path) -> None:
     parts = [pa.table({"v": pa.array(one, pa.float64())}) for one in ([1.0], [math.nan], [2.0], [3.0])]
     assert stats_of(tmp_path, *parts)["maxValues"] == {}
 
@@ -134,10 +133,15 @@ def test_each_partition_has_its_files(tmp_path: Path) -> None:
     }
 
 
-def test_a_large_file_is_followed_by_another(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tubeclient_ingest.data_files._FULL_BYTES", 1)
-    tables = [pa.table({"v": [number]}) for number in range(4)]
-    found = written(tmp_path, *tables)
+def test_rows_that_come_after_a_flush_are_another_file(tmp_path: Path) -> None:
+    files = DataFiles(Place(str(tmp_path), pa.schema({"v": pa.int64()})))
+    for number in range(4):
+        files.add(pa.table({"v": [number]}))
+        assert files.held_bytes > 0
+        if number == 1:
+            files.flush()
+            assert files.held_bytes == 0
+    found = files.close()
     assert [pq.read_table(tmp_path / one.path).column("v").to_pylist() for one in found] == [[0, 1], [2, 3]]
 
 
@@ -151,7 +155,7 @@ def test_a_folder_that_is_removed_while_files_are_written_is_not_made_anew(tmp_p
     folder.mkdir()
     files = DataFiles(Place(str(folder), pa.schema({"v": pa.int64(), "p": pa.string()}), ("p",)))
     files.add(pa.table({"v": [1], "p": ["a"]}))
-    files.flush(ends=True)
+    files.flush()
     shutil.rmtree(folder)
     files.add(pa.table({"v": [1], "p": ["b"]}))
     with pytest.raises(FileNotFoundError):
@@ -187,6 +191,21 @@ def test_many_partitions_need_few_open_files(tmp_path: Path) -> None:
 )
 def test_what_cannot_partition_a_table(value: str | None, refused: bool) -> None:
     assert is_refused(pa.array([value], pa.string()), "p").to_pylist() == [refused]
+
+
+def test_a_task_holds_few_rows(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Of all tables together: when they are many bytes, all go to files."""
+    batches = [pa.RecordBatch.from_pydict({"v": [number] * 100}) for number in range(6)]
+    monkeypatch.setattr(staging, "read_task", lambda *_: iter(batches))
+    monkeypatch.setattr(staging, "_HELD_BYTES", 2 * batches[0].nbytes)
+    route = staging.Route(RecordFormat(), 1, Place(str(tmp_path), batches[0].schema), None)
+    nothing: Any = None
+    numbers = iter([pa.RecordBatch.from_pydict({"n": [0]})])
+    [result] = staging.stage_tasks(nothing, [nothing], None, staging.Routing(), {"": route}, numbers)
+    [text] = result.column(0).to_pylist()
+    staged = staging.merged([text], {"": route})[""]
+    rows = [pq.read_table(tmp_path / one.path).column("v").unique().to_pylist() for one in staged.files]
+    assert (rows, staged.rows, staged.total) == ([[0, 1], [2, 3], [4, 5]], 600, 600)
 
 
 def test_what_the_source_says_is_no_fault_of_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
