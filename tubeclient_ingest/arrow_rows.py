@@ -14,17 +14,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_source.typed.record_format import (
-    ARRIVAL,
-    BAD_REASON,
-    CHANGE,
-    LINEAGE,
-    PLACE_WORDS,
-    RECORD,
-    UNREAD,
-    VALUE,
-    RecordFormat,
-)
+from spark_source.typed.columns import ARRIVAL, BAD_REASON, CHANGE, LINEAGE, PLACE_WORDS, RECORD, UNREAD, VALUE
+from spark_source.typed.record_format import RecordFormat
 from tubeclient.records.changes import CHANGE_TYPE
 from tubeclient_ingest.partition_values import REASON, TEXT, is_refused
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from spark_source.options.source_options import ALL_ATTRIBUTES, RowOptions, SourceOptions
 from spark_source.read.schema import arrow_types, spark_schema
-from spark_source.typed.record_format import ARRIVAL, BAD_REASON, UNREAD
+from spark_source.typed.columns import ARRIVAL, BAD_REASON, UNREAD
 from tubeclient.errors import ConfigurationError
 from tubeclient.printable import without_passwords
 from tubeclient_ingest.data_files import DataFile

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from spark_source.options.table_uris import quoted, text_in_sql
-from spark_source.typed.record_format import CHANGE, LINEAGE
+from spark_source.typed.columns import CHANGE, LINEAGE
 from tubeclient.records.log_places import BINLOG
 
 if TYPE_CHECKING:

@@ -25,7 +25,8 @@ from spark_source.plan.read_task import ReadTask
 from spark_source.progress.progress_table import ProgressTable
 from spark_source.session_confs import SESSION_ZONE, own_session
 from spark_source.stream.planner import StreamPlanner
-from spark_source.typed.record_format import ARRIVAL, PINNED
+from spark_source.typed.columns import ARRIVAL
+from spark_source.typed.record_format import PINNED
 from tubeclient.keys import INDEX_ENTRY_BYTES, rows_behind
 from tubeclient.records.spec import CHANGES
 from tubeclient_ingest.bad_records import BadRecords

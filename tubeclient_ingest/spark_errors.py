@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from spark_source.typed.record_format import BAD_RECORD
+from spark_source.typed.columns import BAD_RECORD
 from tubeclient.conditions import CONDITIONS
 from tubeclient.errors import DataLoss, TubeError
 from tubeclient.printable import without_passwords

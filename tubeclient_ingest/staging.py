@@ -20,7 +20,6 @@ from spark_source.boundary import passed_on
 from spark_source.offsets.offset_spec import LAST_MS
 from spark_source.options.source_options import SourceOptions
 from spark_source.read.task_read import read_task
-from spark_source.typed.decoding import Decoding
 from spark_source.typed.record_format import RecordFormat
 from tubeclient.errors import TubeError
 from tubeclient_ingest.arrow_rows import bad_rows, divided, example_of, target_rows
@@ -168,7 +167,7 @@ class _Table:
         self._good = self._bad = None
         if route is not None:
             if route.form.is_decoded:
-                self._decode = Decoding(route.form, all_values=bool(route.place.partition_by))
+                self._decode = route.form.decoding(all_values=bool(route.place.partition_by))
             self._good = DataFiles(route.place)
             self._bad = None if route.bad is None else DataFiles(route.bad.place)
         self._rows = self._total = self._bad_count = 0

@@ -13,7 +13,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from spark_source.read.schema import spark_type
-from spark_source.typed.record_format import ARRIVAL, BAD_REASON, CHANGE, LINEAGE, RECORD, VALUE
+from spark_source.typed.columns import ARRIVAL, BAD_REASON, CHANGE, LINEAGE, RECORD, VALUE
 from tubeclient.errors import ConfigurationError
 from tubeclient.records.changes import CHANGE_TYPE
 from tubeclient.records.spec import CHANGES

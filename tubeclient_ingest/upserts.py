@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from spark_source.options.table_uris import table_of_deletes
 from spark_source.session_confs import own_session
-from spark_source.typed.record_format import CHANGE, LINEAGE
+from spark_source.typed.columns import CHANGE, LINEAGE
 from tubeclient.errors import ConfigurationError
 from tubeclient_ingest import newest as changes
 from tubeclient_ingest.newest import COUNT, ROW, WRITTEN

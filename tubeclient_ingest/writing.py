@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from spark_source.offsets.offset_spec import LAST_MS
 from spark_source.options.source_options import SourceOptions
 from spark_source.read.schema import arrow_types, spark_schema
-from spark_source.typed.record_format import ARRIVAL, BAD_REASON, LINEAGE, RecordFormat, or_fail, place_of, target_rows
+from spark_source.typed.columns import ARRIVAL, BAD_REASON, LINEAGE
+from spark_source.typed.record_format import RecordFormat, or_fail, place_of, target_rows
 from tubeclient.errors import ConfigurationError
 from tubeclient_ingest.bad_records import BAD_ID, BadRecords
 from tubeclient_ingest.beginning import OvertakenRun, PutBack
@@ -198,11 +199,9 @@ class Writer:
 
     def decoding(self) -> Decoding | None:
         """What tasks make of a round's records as they read them, for Spark to write; None: nothing."""
-        from spark_source.typed.decoding import Decoding
-
         # One that the table refuses is bad too, and is kept with its bytes.
         form = self.record_format
-        return Decoding(form, all_values=bool(self._rules.checks)) if form.is_decoded else None
+        return form.decoding(all_values=bool(self._rules.checks)) if form.is_decoded else None
 
     def _last_elsewhere(self, target: TableDetail) -> int:
         others = (self._bad_records, self._upserts)

@@ -8,10 +8,10 @@ more behind that.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from spark_source.typed.record_format import BAD_REASON, RECORD, UNREAD, VALUE, Avro, once
+from spark_source.typed.columns import BAD_REASON, RECORD, UNREAD, VALUE
 from tubeclient.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -27,6 +27,24 @@ AVRO_LIMITS: Final = " ".join(
 """Java's options. Avro reserves memory for the lengths that a record names, before it looks whether they are there: by
 default gigabytes, for which Spark ends the executor. A message of TubeMQ has 20 MB at most (apache/inlong a6c7a6a670,
 TBaseConstants.META_MAX_ALLOWED_MESSAGE_SIZE_MB)."""
+
+
+class Avro(NamedTuple):
+    """What Spark is told of Avro's records."""
+
+    schema: str
+    """As `with_sum` makes it."""
+    options: Mapping[str, str]
+    """Of from_avro."""
+
+
+def once() -> Column:
+    """True. In a column it makes Spark compute that once for each row: it writes a deterministic one out in each place
+    that uses it, which with a hundred columns takes minutes. The partition's number is always there, and counts as not
+    deterministic."""
+    from pyspark.sql import functions as F
+
+    return F.spark_partition_id() >= 0
 
 
 def with_sum(schema: str) -> str:

@@ -8,21 +8,13 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_source.typed.record_format import (
-    BAD_REASON,
-    CHANGE,
-    RECORD,
-    UNREAD,
-    VALUE,
-    RecordFormat,
-    is_variant,
-)
-from tubeclient.records import Decoder
+from spark_source.typed.columns import BAD_REASON, CHANGE, RECORD, UNREAD, VALUE
+from tubeclient.records import Decoder, RecordSpec
 from tubeclient.records.changes import CHANGE_TYPE
 from tubeclient.records.spec import CHANGES
 
 if TYPE_CHECKING:
-    from pyspark.sql.types import DataType, StructType
+    from pyspark.sql.types import DataType, StructField, StructType
 
 _MOST_BYTES: Final = 16 << 20
 """Of what a batch's records take by their schema alone. A record of two bytes may have six hundred columns."""
@@ -32,8 +24,9 @@ class Decoding:
     """A function of a frame's batches, for `mapInArrow`: it reads the column `value`. That stays in bad rows; in others
     only with `all_values`, for whoever may find a good record bad by another rule."""
 
-    def __init__(self, form: RecordFormat, *, all_values: bool) -> None:
-        self._form, self._all_values = form, all_values
+    def __init__(self, spec: RecordSpec, columns: StructType, *, all_values: bool) -> None:
+        """`columns` are the schema's, as Spark has them."""
+        self._spec, self._columns, self._all_values = spec, columns, all_values
 
     def schema(self, rows: StructType) -> StructType:
         """The columns of what comes out, for the source's `rows`."""
@@ -42,10 +35,10 @@ class Decoding:
         from spark_source.read.schema import spark_type
 
         record = StructType(
-            [StructField(one.name, StringType() if is_variant(one) else one.dataType) for one in self._form.columns]
+            [StructField(one.name, StringType() if is_variant(one) else one.dataType) for one in self._columns]
         )
         kind: DataType = record
-        if self._form.kind in CHANGES:
+        if self._spec.kind in CHANGES:
             kind = ArrayType(StructType([*record, StructField(CHANGE, spark_type(CHANGE_TYPE))]))
         # Good rows have no value, also where each message has one.
         own = [
@@ -57,8 +50,7 @@ class Decoding:
         return StructType([*own, *(StructField(name, one) for name, one in added.items())])
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        assert self._form.spec is not None
-        decoder = Decoder(self._form.spec)
+        decoder = Decoder(self._spec)
         most_rows = max(1, _MOST_BYTES // _width(decoder.type))
         for whole in batches:
             for start in range(0, whole.num_rows, most_rows):
@@ -86,6 +78,11 @@ class Decoding:
                 names.append(name)
         added = [records, reasons, pa.repeat(pa.scalar(unread), rows.num_rows)]
         return pa.RecordBatch.from_arrays([*arrays, *added], [*names, RECORD, BAD_REASON, UNREAD])
+
+
+def is_variant(one: StructField) -> bool:
+    """Whether a column is VARIANT: it is decoded as text."""
+    return one.dataType.typeName() == "variant"
 
 
 def _width(kind: pa.DataType) -> int:

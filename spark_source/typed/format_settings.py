@@ -14,8 +14,8 @@ import pyarrow as pa
 from spark_source.options.settings_file import dashed
 from spark_source.read.schema import spark_type
 from spark_source.typed.avro import OPTIONS as AVRO_OPTIONS
-from spark_source.typed.avro import avro_columns, with_sum
-from spark_source.typed.record_format import Avro, RecordFormat, pinned
+from spark_source.typed.avro import Avro, avro_columns, with_sum
+from spark_source.typed.record_format import RecordFormat, pinned
 from tubeclient.arguments import nearest
 from tubeclient.errors import ConfigurationError
 from tubeclient.records import Decoder, RecordSpec

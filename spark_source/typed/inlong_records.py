@@ -12,7 +12,7 @@ from pyspark.sql.types import StructField, StructType
 
 from spark_source.read.records import columns_of_records
 from spark_source.read.schema import COLUMNS
-from spark_source.typed.record_format import VALUE
+from spark_source.typed.columns import VALUE
 from tubeclient.errors import ConfigurationError
 from tubeclient.inlong import RecordDecoder
 from tubeclient.wire.message_time import zone_named

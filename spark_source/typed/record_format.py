@@ -10,12 +10,25 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
 from spark_source.read.schema import arrow_type
 from spark_source.session_confs import session_confs
+from spark_source.typed.avro import Avro, avro_read, once
+from spark_source.typed.columns import (
+    ARRIVAL,
+    BAD_REASON,
+    BAD_RECORD,
+    CHANGE,
+    LINEAGE,
+    PLACE_WORDS,
+    RECORD,
+    UNREAD,
+    VALUE,
+)
+from spark_source.typed.decoding import Decoding, is_variant
 from tubeclient.errors import ConfigurationError
 from tubeclient.records import Decoder, RecordSpec
 from tubeclient.records.spec import CHANGES
@@ -25,30 +38,6 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructField, StructType
 
 
-RECORD: Final = "record"
-"""The parsed rows' struct of the columns that go to the target; null in a bad row."""
-BAD_REASON: Final = "badReason"
-"""Why a parsed row is bad; null in a good one."""
-BAD_RECORD: Final = "bad record in "
-"""How the error of a bad record begins."""
-UNREAD: Final = "unread"
-"""Whether a parsed row is bad because the source could not read the message: no format makes it good."""
-VALUE: Final = "value"
-"""The source's column of the record's bytes."""
-LINEAGE: Final = "tubemq"
-"""The target's struct of where a typed row comes from: the source's columns but value and badReason."""
-CHANGE: Final = "change"
-"""The target's struct of what was done to a row, and of what orders the changes of a key."""
-ARRIVAL: Final = "__arrival"
-"""struct<round: BIGINT, place: BIGINT>, beside the source's columns: the round that read the message, and its place
-there. Orders changes that the record itself does not."""
-PLACE_WORDS: Final[Mapping[str, str]] = {
-    "topic": "topic",
-    "partitionKey": "partition",
-    "messageId": "message id",
-    "recordIndex": "record",
-}
-"""The source's columns that name a record, and what people call them."""
 PINNED: Final[Mapping[str, str]] = {
     # What a table's rules mean: Delta computes and checks with these settings as it writes.
     "spark.sql.ansi.enabled": "false",
@@ -67,15 +56,6 @@ PINNED: Final[Mapping[str, str]] = {
 records mean."""
 
 _ARRIVAL: Final = "struct<round: bigint, place: bigint>"
-
-
-class Avro(NamedTuple):
-    """What Spark is told of Avro's records."""
-
-    schema: str
-    """As `with_sum` makes it."""
-    options: Mapping[str, str]
-    """Of from_avro."""
 
 
 @dataclass(frozen=True)
@@ -146,6 +126,11 @@ class RecordFormat:
         assert self.schema is not None
         return self.schema
 
+    def decoding(self, *, all_values: bool) -> Decoding:
+        """What reads it, for `mapInArrow`; `all_values` as Decoding has it."""
+        assert self.spec is not None
+        return Decoding(self.spec, self.columns, all_values=all_values)
+
     def parse(self, rows: DataFrame, *, keep: bool = False) -> DataFrame:
         """Add to the source's rows, or to those of `Decoding`, `RECORD` and `BAD_REASON`, of which each row has one and
         not the other, and `UNREAD`. With `keep` raw has no bad ones: `RECORD` is the whole row, with the source's own
@@ -160,13 +145,9 @@ class RecordFormat:
             unread = source.isNotNull()
             return rows.select(*own, record.alias(RECORD), source.alias(BAD_REASON), unread.alias(UNREAD))
         if self.avro is not None:
-            from spark_source.typed.avro import avro_read
-
             rows = avro_read(rows, own, self.columns, self.avro)
         elif RECORD not in rows.columns:
-            from spark_source.typed.decoding import Decoding
-
-            decoding = Decoding(self, all_values=True)
+            decoding = self.decoding(all_values=True)
             rows = rows.mapInArrow(decoding, decoding.schema(rows.schema))
         return rows.select(*own, self._complete(rows.columns).alias(RECORD), BAD_REASON, UNREAD)
 
@@ -200,19 +181,6 @@ class RecordFormat:
         """The source's rows as the target has them; a bad one ends the job. raw has no bad ones: its rows are as the
         source gives them."""
         return rows if self.schema is None else or_fail(self.parse(rows))
-
-
-def once() -> Column:
-    """True. In a column it makes Spark compute that once for each row: it writes a deterministic one out in each place
-    that uses it, which with a hundred columns takes minutes. The partition's number is always there, and counts as not
-    deterministic."""
-    from pyspark.sql import functions as F
-
-    return F.spark_partition_id() >= 0
-
-
-def is_variant(one: StructField) -> bool:
-    return one.dataType.typeName() == "variant"
 
 
 def _arrow_field(one: StructField) -> pa.Field:

@@ -7,14 +7,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from spark_source.session_confs import SESSION_ZONE
+from spark_source.typed.columns import BAD_REASON, CHANGE, LINEAGE, RECORD, VALUE
 from spark_source.typed.format_settings import FormatSettings
-from spark_source.typed.record_format import (
-    BAD_REASON,
-    CHANGE,
-    LINEAGE,
-    RECORD,
-    VALUE,
-)
 from tubeclient.errors import ConfigurationError
 from tubeclient.records.spec import CHANGES
 

@@ -17,7 +17,8 @@ from spark_source.offsets.offsets import Offsets
 from spark_source.options.given import parse_options
 from spark_source.options.source_options import RowOptions
 from spark_source.read.schema import spark_schema
-from spark_source.typed.record_format import BAD_REASON, RECORD, UNREAD, RecordFormat
+from spark_source.typed.columns import BAD_REASON, RECORD, UNREAD
+from spark_source.typed.record_format import RecordFormat
 from tubeclient.keys import INDEX_ENTRY_BYTES, PartitionKey
 from tubeclient_ingest.bad_records import BadRecords
 from tubeclient_ingest.history import BAD

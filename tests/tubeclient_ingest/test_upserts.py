@@ -16,8 +16,8 @@ from pyspark.sql import functions as F
 
 from embedded_tubemq.storage.store import NewMessage
 from spark_source.options.table_uris import table_of_deletes
+from spark_source.typed.columns import ARRIVAL
 from spark_source.typed.format_settings import FormatSettings
-from spark_source.typed.record_format import ARRIVAL
 from tests.tubeclient_ingest.bench import Bench
 from tests.tubeclient_ingest.lake import KEY, Lake, killed_at
 from tubeclient.conditions import said

@@ -55,15 +55,6 @@ class Order(NamedTuple):
     """The place in it, as numbers that are compared in turn; [] if the message has none."""
 
 
-def reader(spec: RecordSpec) -> Callable[[str], list[Row]]:
-    """How a message's text is read: a row for each row that it changes, or one without values. BadRecord: one of the
-    rows is bad, and so the message is."""
-    from tubeclient.records.canal import canal_reader
-    from tubeclient.records.debezium import debezium_reader
-
-    return debezium_reader(spec) if spec.kind == "debezium-json" else canal_reader(spec)
-
-
 class Rows:
     """Makes the rows of changes."""
 

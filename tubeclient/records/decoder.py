@@ -16,6 +16,9 @@ import pyarrow.compute as pc
 
 from tubeclient.core import CORE
 from tubeclient.errors import ConfigurationError
+from tubeclient.records.canal import canal_reader
+from tubeclient.records.changes import CHANGE_TYPE
+from tubeclient.records.debezium import debezium_reader
 from tubeclient.records.fault import BadRecord
 from tubeclient.records.fields import csv_reader, kv_reader
 from tubeclient.records.json_text import fields_of, parse_object, syntax_of
@@ -61,10 +64,9 @@ class Decoder:
         fields = [pa.field(column.name, column.type) for column in columns]
         self._is_change = spec.kind in CHANGES
         if self._is_change:
-            from tubeclient.records import changes  # it uses what is here
-
-            self.type = pa.list_(pa.struct([*fields, pa.field("change", changes.CHANGE_TYPE)]))
-            self._read: Callable[[Any], Any] = changes.reader(spec)
+            self.type = pa.list_(pa.struct([*fields, pa.field("change", CHANGE_TYPE)]))
+            read_changes = debezium_reader if spec.kind == "debezium-json" else canal_reader
+            self._read: Callable[[Any], Any] = read_changes(spec)
         else:
             self.type = pa.struct(fields)
             self._read = _reader(spec, columns)

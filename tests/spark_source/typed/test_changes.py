@@ -10,7 +10,8 @@ import pytest
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from spark_source.typed.record_format import ARRIVAL, RecordFormat, target_rows
+from spark_source.typed.columns import ARRIVAL
+from spark_source.typed.record_format import RecordFormat, target_rows
 from spark_source.typed.typed import typed
 from tests.spark_source.typed.rows import source_rows
 from tubeclient.records import RecordSpec

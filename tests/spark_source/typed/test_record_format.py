@@ -13,7 +13,6 @@ import pytest
 from deltalake import DeltaTable
 from pyspark.sql.types import IntegerType, StructType
 
-from spark_source.typed.decoding import Decoding
 from spark_source.typed.record_format import RecordFormat, or_fail, target_rows
 from tests.spark_source.typed.rows import source_rows
 from tubeclient.errors import ConfigurationError
@@ -105,7 +104,7 @@ def test_a_record_is_decoded_where_it_is_read(delta_spark: SparkSession) -> None
     """Rows that tasks decoded are not decoded again."""
     json_form = form("json", "id BIGINT")
     rows = source_rows(delta_spark, [b'{"id":1}', b"x"])
-    decoding = Decoding(json_form, all_values=False)
+    decoding = json_form.decoding(all_values=False)
     decoded = rows.mapInArrow(decoding, decoding.schema(rows.schema))
     # Where it is not needed, nothing carries the value.
     assert [row.value for row in decoded.orderBy("messageId").collect()] == [None, b"x"]
@@ -119,7 +118,7 @@ def test_a_record_is_decoded_where_it_is_read(delta_spark: SparkSession) -> None
 def test_a_batch_of_small_records_with_many_columns_is_cut(delta_spark: SparkSession) -> None:
     wide = form("json", ", ".join(f"c{n} BIGINT" for n in range(600)))
     rows = source_rows(delta_spark, [b"{}"] * 20_000).coalesce(1)
-    decoding = Decoding(wide, all_values=False)
+    decoding = wide.decoding(all_values=False)
     sizes = rows.mapInArrow(decoding, decoding.schema(rows.schema)).selectExpr("record.c599")
     assert sizes.count() == 20_000
 
