@@ -3,12 +3,15 @@ ours, so it is the same over Spark Connect."""
 
 from __future__ import annotations
 
+import random
+import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from spark_source.options.table_uris import is_name, quoted, table_in_sql, text_in_sql
 from tubeclient.errors import ConfigurationError
+from tubeclient.flows.effects import backoff_ms
 from tubeclient.printable import display_uri
 from tubeclient_ingest.history import Commit
 from tubeclient_ingest.record import SinkRecord
@@ -27,6 +30,9 @@ if TYPE_CHECKING:
     from pyspark.sql.types import DataType, StructType
 
 __all__ = ["SparkTable", "quoted", "text_in_sql", "writing_confs"]
+
+_TRIES: Final = 6
+"""How often to make a table whose folder has something else."""
 
 
 class SparkTable:
@@ -89,14 +95,20 @@ class SparkTable:
             given = (f"{text_in_sql(name)} = {text_in_sql(value)}" for name, value in properties.items())
             parts.append(f"TBLPROPERTIES ({', '.join(given)})")
         with explained(f"the table {self.where} cannot be made: "):
-            try:
-                self._spark.sql(" ".join(parts)).collect()
-            except PySparkException as error:
-                if error.getCondition() == "DELTA_CREATE_TABLE_WITH_NON_EMPTY_LOCATION":
-                    advice = "If it is one, the catalog forgot it when Spark ended; give the folder as the target"
-                    raise IngestFailed(f"{failure(str(error))} {advice}") from None
-                if not is_conflict(error):  # another job made it at the same moment
-                    raise
+            for tries in range(_TRIES):
+                try:
+                    self._spark.sql(" ".join(parts)).collect()
+                    return
+                except PySparkException as error:
+                    if error.getCondition() == "DELTA_CREATE_TABLE_WITH_NON_EMPTY_LOCATION":
+                        if tries < _TRIES - 1:  # perhaps of another job, which has made the folder, and soon the table
+                            time.sleep(backoff_ms(tries, random.random()) / 1000)
+                            continue
+                        advice = "If it is one, the catalog forgot it when Spark ended; give the folder as the target"
+                        raise IngestFailed(f"{failure(str(error))} {advice}") from None
+                    if not is_conflict(error):  # another job made it at the same moment
+                        raise
+                    return
 
     def is_empty(self) -> bool:
         """Whether the table, which is there, has no rows."""

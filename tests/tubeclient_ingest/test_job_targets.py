@@ -143,7 +143,7 @@ def test_of_jobs_that_make_a_table_at_the_same_moment_none_fails(bench: Bench) -
         SparkTable(bench.spark, str(bench.folder / f"made{number // 4}")).create(columns)
 
     with ThreadPoolExecutor(4) as pool:
-        list(pool.map(make, range(12)))
+        list(pool.map(make, range(40)))
 
 
 def test_another_cluster_is_refused_and_one_that_moved_is_gone_on_with(bench: Bench) -> None:
