@@ -14,6 +14,7 @@ import typer
 
 from tubeclient.errors import ConfigurationError
 from tubeclient.extras import brought_by
+from tubeclient.printable import counted
 from tubeclient_cli.common.cluster import spark_confs
 from tubeclient_cli.common.terminal import AsJson, SparkConf, SparkMaster, clear_errors, print_json, table_console
 
@@ -108,10 +109,10 @@ def retry(
         others = "" if reason is None else "; those with other reasons were not tried"
         if retried.unread:
             others += f"; {retried.unread:,} more were not tried, as the source itself cannot read their messages"
-        moved = "would be moved to the target, if this were no dry run" if dry_run else "were moved to the target"
+        moved = "to be moved to the target, which this dry run did not do" if dry_run else "moved to the target"
         typer.echo(
-            f"{retried.moved + retried.still_bad:,} bad records were tried: {retried.moved:,} {moved},"
-            f" {retried.still_bad:,} are still bad{others}"
+            f"tried {counted(retried.moved + retried.still_bad, 'bad record')}: {retried.moved:,} {moved},"
+            f" {retried.still_bad:,} still bad{others}"
         )
 
 

@@ -96,11 +96,11 @@ def list_groups(master_servers: Masters, option: FurtherOptions = None, json: As
 
 @groups_app.command("show")
 def show_group(group: _Group, master_servers: Masters, option: FurtherOptions = None, json: AsJson = False) -> None:
-    """Show a group's clients with their partitions, its positions at the brokers, and how many rows are behind.
+    """Show a group's clients with their partitions, its positions at the brokers, and how many messages are behind.
 
     Clients report with their heartbeats, and brokers save positions every
     5 s, so what is shown may be some seconds old. A store's partitions share
-    its index, so the rows of one partition are an upper bound.
+    its index, so the messages of one partition are an upper bound.
 
     A group with an offsets table goes by the table, and `tubeclient ingest`
     by its target: the position here is old, or there is none. `tubeclient
@@ -145,7 +145,7 @@ def _json(group: GroupDetail, partitions: Sequence[PartitionKey], positions: Gro
             for member in group.members
         ],
         "heldByNobody": [*map(str, sorted(free))],
-        "rowsBehindAtMost": None if positions is None else positions.rows_behind,
+        "messagesBehindAtMost": None if positions is None else positions.rows_behind,
         "beyondEnd": [] if positions is None else [*map(str, positions.beyond_end)],
         "partitions": [
             {
@@ -153,7 +153,7 @@ def _json(group: GroupDetail, partitions: Sequence[PartitionKey], positions: Gro
                 "position": one.committed,
                 "inFlightBytes": one.in_flight,
                 "endOffset": one.end,
-                "rowsBehindAtMost": one.rows_behind,
+                "messagesBehindAtMost": one.rows_behind,
             }
             for one in (() if positions is None else positions.positions)
         ],
@@ -179,12 +179,12 @@ def _print(shown: Mapping[str, Any]) -> None:
         console.print(f"group {shown['group']} has no clients online", soft_wrap=True)
     if shown["partitions"]:
         print_rows(console, shown["partitions"])
-        console.print(f"messages behind in all, as of the brokers, at most: {shown['rowsBehindAtMost']:,}")
+        console.print(f"messages behind in all, as of the brokers, at most: {shown['messagesBehindAtMost']:,}")
     else:
         console.print(
-            f"no broker has a position of group {shown['group']}. A query or an ingest job with an offsets table has it"
-            " there: `tubeclient offsets show`. A job without one has it in its target: endOffsets in the userMetadata"
-            " of the newest commit",
+            f"no broker has a position of group {shown['group']}; check its name. A query or an ingest job with an"
+            " offsets table has it there: `tubeclient offsets show`. A job without one has it in its target:"
+            " endOffsets in the userMetadata of the newest commit",
             soft_wrap=True,
         )
     if shown["beyondEnd"]:

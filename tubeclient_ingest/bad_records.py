@@ -187,7 +187,7 @@ class BadRecords:
         from pyspark.sql import functions as F
 
         own = (F.col("consumerGroup") == self._consumer_group) & (F.col("targetId") == target.table_id)
-        return self._spark.table(self._table.sql).where(own)
+        return self._table.rows().where(own)
 
 
 def _written_for(record: SinkRecord, target: TableDetail) -> dict[str, str | int]:

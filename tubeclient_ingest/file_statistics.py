@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from typing import Any, Final, NamedTuple
@@ -19,7 +19,7 @@ from typing import Any, Final, NamedTuple
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-__all__ = ["INDEXED_COLUMNS", "Leaf", "leaves", "statistics"]
+__all__ = ["INDEXED_COLUMNS", "Leaf", "leaves", "statistics", "without_values"]
 
 INDEXED_COLUMNS: Final = 32
 """How many columns have statistics, the first ones; Delta's default of delta.dataSkippingNumIndexedCols."""
@@ -77,6 +77,16 @@ def statistics(
             _put(document["minValues"], leaf.path, written[0])
             _put(document["maxValues"], leaf.path, written[1])
     return json.dumps(document, ensure_ascii=False, allow_nan=False)
+
+
+def without_values(stats: Iterable[str]) -> set[str]:
+    """The columns in which no row of files with these statistics has a value, as far as they say; not those of nested
+    types."""
+    found: list[set[str]] = []
+    for text in stats:
+        document = json.loads(text)
+        found.append({name for name, count in document["nullCount"].items() if count == document["numRecords"]})
+    return set.intersection(*found) if found else set()
 
 
 def _put(document: dict[str, Any], path: tuple[str, ...], value: object) -> None:

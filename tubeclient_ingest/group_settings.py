@@ -123,7 +123,7 @@ def fits(settings: IngestSettings, name: StreamId, *, is_alone: bool = False) ->
 def target_of(settings: IngestSettings, name: StreamId) -> str:
     """The table of a stream of the group, or of `COUNTS` or `REST`."""
     target = settings.target
-    if is_name(target) and re.fullmatch(r"\w+", name) is None:
+    if is_name(target) and re.fullmatch(r"[A-Za-z_]\w*", name) is None:
         target = target.replace(f"`{STREAM}`", STREAM).replace(STREAM, f"`{STREAM}`")
     return target.replace(STREAM, name)
 
@@ -143,7 +143,7 @@ def of_stream(settings: IngestSettings, name: StreamId, definition: str | None =
     more |= {"target": target_of(settings, name), "inlong_group": None, "streams": ()}
     more |= {"inlong_manager": None, "manager_options": {}, "audit_proxies": None}
     # What rows have does not depend on the table they are for.
-    return replace(settings, source_options={"payload": "inlong", **settings.source_options}, **more)
+    return replace(settings, source_options={"payload": "auto", **settings.source_options}, **more)
 
 
 def manager_of(settings: IngestSettings) -> InlongManager | None:

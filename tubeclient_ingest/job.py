@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from tubeclient.conditions import said
 from tubeclient.errors import ConfigurationError
 from tubeclient.html_table import html_table
+from tubeclient.printable import counted
 from tubeclient_ingest.load_settings import load_settings
 from tubeclient_ingest.run import Begins, Engine, Event, IngestSummary, Reading, Round, Run
 from tubeclient_ingest.settings import IngestSettings
@@ -214,7 +215,9 @@ class Ingest:
             case Round():
                 self._last = event
                 self._count += 1
-                self._status = f"{event.total_rows:,} rows written, messages behind: {_behind(event.rows_behind)}"
+                self._status = (
+                    f"{counted(event.total_rows, 'row')} written, messages behind: {_behind(event.rows_behind)}"
+                )
 
     def _repr_html_(self) -> str:
         """For notebooks: where it stands, and the last round."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from spark_source.options.table_uris import quoted, text_in_sql
+from spark_source.options.table_uris import quoted, text_in_sql, type_in_sql
 from spark_source.typed.columns import CHANGE, LINEAGE
 from tubeclient.records.log_places import BINLOG
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.types import DataType, StructType
 
-__all__ = ["COUNT", "KEY", "ROW", "WRITTEN", "has_logs", "kept_value", "later", "newest"]
+__all__ = ["COUNT", "KEY", "ROW", "WRITTEN", "has_logs", "in_form", "kept_value", "later", "newest"]
 
 WRITTEN: Final = ("insert", "update", "snapshot")
 """The operations that write a row."""
@@ -63,13 +63,32 @@ def _came(sequence: str) -> str:
     return f"struct({sequence}.round, {sequence}.place, {sequence}.row)"
 
 
-def kept_value(name: str, new: str, old: str, there: DataType, kind: DataType) -> str:
-    """SQL of a column after the change `new` of the row `old`: an update leaves alone what it does not know. `there` is
-    its type in the table, whose structs may have more fields, and `kind` is that of `new`."""
-    value, own = f"{old}.{quoted(name)}", f"{new}.{quoted(name)}"
-    if there != kind:
-        value = f"CAST({value} AS {kind.simpleString()})"
-    return f"IF({new}.{CHANGE}.operation = 'update' AND {_is_absent(new, name)}, {value}, {own})"
+def kept_value(name: str, new: str, old: str) -> str:
+    """SQL of a column after the change of the row `old`, whose value is `new`: an update leaves alone what it does not
+    know."""
+    return f"IF(s.{CHANGE}.operation = 'update' AND {_is_absent('s', name)}, {old}, {new})"
+
+
+def in_form(new: str, kind: DataType, there: DataType, old: str | None = None) -> str:
+    """SQL of the value `new`, of type `kind`, as the table's type `there`, whose structs may have more fields, in
+    another order. Those that `new` lacks are `old`'s, or null. By names: Delta and CAST go by places, or fill a null
+    struct."""
+    from pyspark.sql.types import StructType
+
+    if (
+        not (isinstance(kind, StructType) and isinstance(there, StructType))
+        or kind.simpleString() == there.simpleString()
+    ):
+        return new
+    own = {one.name.lower(): one for one in kind}
+    parts = []
+    for one in there:
+        before = None if old is None else f"{old}.{quoted(one.name)}"
+        value = before or f"CAST(NULL AS {type_in_sql(one.dataType)})"
+        if (found := own.get(one.name.lower())) is not None:
+            value = in_form(f"{new}.{quoted(found.name)}", found.dataType, one.dataType, before)
+        parts.append(f"{text_in_sql(one.name)}, {value}")
+    return f"IF({new} IS NULL, NULL, named_struct({', '.join(parts)}))"
 
 
 def newest(rows: DataFrame, keys: tuple[str, ...]) -> DataFrame:

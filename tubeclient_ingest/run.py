@@ -279,7 +279,7 @@ class Engine:
 
     @staticmethod
     def planner(options: SourceOptions) -> StreamPlanner:
-        return StreamPlanner(options, TubeCluster(options), ProgressTable(options))
+        return StreamPlanner(options, TubeCluster(options), ProgressTable(options), keeps_start=True)
 
     def read(self, options: SourceOptions, tasks: Sequence[ReadTask], place: str | None) -> RoundRead:
         """A round's ranges; `place` as RoundRead has it."""

@@ -307,7 +307,7 @@ class IngestSettings:
         unless_given = {
             "badMessages": None if self.bad_records is None else "keep",
             "messageTimeZone": self.time_zone and self.zone,
-            "payload": self.inlong_group and "inlong",
+            "payload": self.inlong_group and "auto",
         }
         given = set(map(str.lower, self.source_options))
         options: dict[str, object] = {

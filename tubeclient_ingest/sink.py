@@ -52,6 +52,8 @@ class Sink:
         self._evolve = evolve
         self._last_elsewhere = last_elsewhere
         """The group's last number for this target that the job's other tables have."""
+        self.numbers_after = 0
+        """The next number is above it: rows have such ones, whoever wrote them."""
         self._detail: TableDetail | None = None
         self._newest: Commit | None = None
         """The table's newest commit at the last look."""
@@ -72,7 +74,7 @@ class Sink:
         for _ in range(_TRIES):
             state = self._read(since)
             if state.is_whole:
-                return state
+                return replace(state, sequence=max(state.sequence, self.numbers_after))
             whole = self._completed(state, has_read=has_read)
             # A commit of the group between the two looks would have a number, and no record: it would count as undone.
             if (now := self._target.history(1)) and now[0].version == state.version:
@@ -149,7 +151,7 @@ class Sink:
         if detail is None:
             return state
         kept = self._target.transactions(SinkRecord.transaction_id_of(self._consumer_group), detail)
-        if last := kept.last or self._last_elsewhere(detail):
+        if last := max(kept.last or self._last_elsewhere(detail), self.numbers_after):
             return replace(state, sequence=max(state.sequence, last))
         return replace(state, is_whole=not (state.is_copy or kept.may_forget or has_read))
 

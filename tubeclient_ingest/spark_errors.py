@@ -138,12 +138,12 @@ def failure(text: str) -> IngestFailed:
             cause += f"; caused by {roots[-1]}"
     cause = _SHOWN_VALUE.sub("A value", without_passwords(cause))
     named = _CONDITION.fullmatch(cause)
-    return IngestFailed(cause) if named is None else IngestFailed(named[2], condition=named[1])
+    return IngestFailed(cause) if named is None else _advised(named[2], condition=named[1])
 
 
 def _advised(cause: str, *, condition: str) -> IngestFailed:
     """An error with what it means for this job, where the source cannot say: it does not know the target."""
-    advice = {"BAD_RECORD": _CORRECT_THE_FORMAT, "DATA_LOSS": BEGIN_ANEW}.get(condition)
+    advice = _ADVICE.get(condition)
     return IngestFailed(cause if advice is None else f"{cause}. {advice}", condition=condition)
 
 
@@ -153,6 +153,13 @@ _CORRECT_THE_FORMAT: Final = (
     "Nothing of its round was written. Correct the format or the schema, or give bad-records to keep such records in a"
     " table of their own, and start the job again: it continues where the target ends"
 )
+
+_ADVICE: Final = {
+    "BAD_RECORD": _CORRECT_THE_FORMAT,
+    "CORRUPT_MESSAGE": "In this job, give bad-records: that table keeps such messages, and the job goes on",
+    "DATA_LOSS": BEGIN_ANEW,
+    "DELTA_CANNOT_CREATE_LOG_PATH": "Look whether the folder above it is there, and whether Spark may write to it",
+}
 
 # An error that left a task through spark_source.boundary; Spark may append its own state.
 _NAMED: Final = re.compile(
@@ -173,4 +180,5 @@ _CAUSED_BY: Final = re.compile(r"^Caused by: (.+)$", re.MULTILINE)
 # Of a text that is too long for its column, or a cast that fails, up to where the value's first line ends; all other
 # errors of a row have its values below the first line.
 _SHOWN_VALUE: Final = re.compile(r"(?<=\] )(?:The value (?!of )|Value )(?:.*(?= (?:of the type|exceeds) )|.*)")
-_CONDITION: Final = re.compile(r"\[([A-Z_]+)\] (.*)", re.DOTALL)
+# Also behind the name of Java's class.
+_CONDITION: Final = re.compile(r"(?:(?:\w+\.)+\w+: )?\[([A-Z_]+)\] (.*)", re.DOTALL)

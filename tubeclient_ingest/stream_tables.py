@@ -174,7 +174,7 @@ class StreamTables:
             writer.by_minute = True
             now = settings.table_properties.get(PROPERTY)
             if now is not None and writer.detail.properties.get(PROPERTY) != now:
-                self._rows.table_of(name).set_property(PROPERTY, now)
+                self._rows.table_of(name).set_properties({PROPERTY: now})
             table = GroupTable(writer, settings, self._masters, self._run_id, OF_STREAM)
             one.is_accepted = table.begin(self._chosen, begin_anew, has_read=number > 0)
             state = table.state

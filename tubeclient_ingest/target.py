@@ -6,10 +6,11 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
-from spark_source.options.table_uris import is_name, quoted, table_in_sql, text_in_sql
+from spark_source.options.table_uris import is_name, quoted, table_in_sql, text_in_sql, type_in_sql
 from tubeclient.errors import ConfigurationError
 from tubeclient.flows.effects import backoff_ms
 from tubeclient.printable import display_uri
@@ -27,7 +28,7 @@ from tubeclient_ingest.table_detail import (
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.types import DataType, StructType
+    from pyspark.sql.types import StructType
 
 __all__ = ["SparkTable", "quoted", "text_in_sql", "writing_confs"]
 
@@ -41,6 +42,7 @@ class SparkTable:
     def __init__(self, spark: SparkSession, place: str, due: Callable[[SparkTable], None] = lambda _: None) -> None:
         """`due` is told of the table when its files should be put together."""
         self._spark, self._due = spark, due
+        self._location = ""
         self.sql = table_in_sql(place)
         # With these parts a path may mean one folder to Hadoop and another to the system.
         folder = None if is_name(place) or ".." in place or place.startswith("//") else local_folder(place)
@@ -50,10 +52,15 @@ class SparkTable:
 
     def detail(self) -> TableDetail | None:
         """None if there is no table."""
+        found = None if self._folder is None else detail_in_log(self._folder)
+        found = found or self._described()
+        self._location = "" if found is None else found.location
+        return found
+
+    def _described(self) -> TableDetail | None:
+        """As Spark says it."""
         from pyspark.errors import PySparkException
 
-        if self._folder is not None and (in_log := detail_in_log(self._folder)) is not None:
-            return in_log
         try:
             found = self._spark.sql(f"DESCRIBE DETAIL {self.sql}").collect()[0]
         except PySparkException as error:
@@ -81,7 +88,7 @@ class SparkTable:
 
         # Spark's own `toDDL` wants a session that is active in this thread.
         ddl = ", ".join(
-            f"{quoted(one.name)} {_type(one.dataType)}{'' if one.nullable else ' NOT NULL'}" for one in columns
+            f"{quoted(one.name)} {type_in_sql(one.dataType)}{'' if one.nullable else ' NOT NULL'}" for one in columns
         )
         parts = [f"CREATE TABLE IF NOT EXISTS {self.sql} ({ddl}) USING DELTA"]
         there = {one.lower() for one in columns.names}
@@ -92,8 +99,7 @@ class SparkTable:
             if names:
                 parts.append(f"{words} ({', '.join(map(quoted, names))})")
         if properties:
-            given = (f"{text_in_sql(name)} = {text_in_sql(value)}" for name, value in properties.items())
-            parts.append(f"TBLPROPERTIES ({', '.join(given)})")
+            parts.append(f"TBLPROPERTIES ({_pairs(properties)})")
         with explained(f"the table {self.where} cannot be made: "):
             for tries in range(_TRIES):
                 try:
@@ -110,14 +116,24 @@ class SparkTable:
                         raise
                     return
 
+    def rows(self) -> DataFrame:
+        """The rows that are there now, after `detail`, whatever Spark has in its cache: it hears nothing of what others
+        write, nor of what tasks do."""
+        from pyspark.errors import PySparkException
+
+        if self._location:
+            with suppress(PySparkException):  # a catalog that hides its files
+                self._spark.catalog.refreshByPath(self._location)
+        return self._spark.table(self.sql)
+
     def is_empty(self) -> bool:
         """Whether the table, which is there, has no rows."""
-        return self._spark.table(self.sql).isEmpty()
+        return self.rows().isEmpty()
 
-    def set_property(self, name: str, value: str) -> None:
-        """Set one of the table's properties."""
-        pair = f"{text_in_sql(name)} = {text_in_sql(value)}"
-        self._spark.sql(f"ALTER TABLE {self.sql} SET TBLPROPERTIES ({pair})").collect()
+    def set_properties(self, properties: Mapping[str, str]) -> None:
+        """Set these properties of the table, if there are any."""
+        if properties:
+            self._spark.sql(f"ALTER TABLE {self.sql} SET TBLPROPERTIES ({_pairs(properties)})").collect()
 
     def ask_for_upkeep(self) -> None:
         """Have the files put together soon."""
@@ -191,6 +207,10 @@ class SparkTable:
         writer.append()
 
 
+def _pairs(properties: Mapping[str, str]) -> str:
+    return ", ".join(f"{text_in_sql(name)} = {text_in_sql(value)}" for name, value in properties.items())
+
+
 def writing_confs(record: SinkRecord | None = None) -> dict[str, str | None]:
     """All that a session says of each write to Delta in it that says nothing else: the record and its transaction, or
     nothing. What a user's own session says there would be said of the job's writes too."""
@@ -203,16 +223,6 @@ def writing_confs(record: SinkRecord | None = None) -> dict[str, str | None]:
     fixed = {"schema.autoMerge.enabled": "false", "stalenessLimit": "0"}
     # Of files that OPTIMIZE puts together; by default it rewrites all below 1 GB each time.
     fixed |= dict.fromkeys(("optimize.minFileSize", "optimize.maxFileSize"), str(128 << 20))
-    return named | {f"spark.databricks.delta.{name}": value for name, value in fixed.items()}
-
-
-def _type(kind: DataType) -> str:
-    from pyspark.sql.types import ArrayType, MapType, StructType
-
-    if isinstance(kind, StructType):
-        return f"STRUCT<{', '.join(f'{quoted(one.name)}: {_type(one.dataType)}' for one in kind)}>"
-    if isinstance(kind, ArrayType):
-        return f"ARRAY<{_type(kind.elementType)}>"
-    if isinstance(kind, MapType):
-        return f"MAP<{_type(kind.keyType)}, {_type(kind.valueType)}>"
-    return kind.simpleString()
+    # A file that cannot be read for a moment would leave a table that is rewritten, or be passed over by a MERGE.
+    whole = dict.fromkeys(("spark.sql.files.ignoreMissingFiles", "spark.sql.files.ignoreCorruptFiles"), "false")
+    return named | {f"spark.databricks.delta.{name}": value for name, value in fixed.items()} | whole

@@ -26,10 +26,12 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
-__all__ = ["KEY", "WRITTEN", "Changed", "Upserts", "check_key"]
+__all__ = ["DELETES", "KEY", "WRITTEN", "Changed", "Upserts", "check_key"]
 
 KEY: Final = "tubeclient.key"
 """The target's property that names the key's columns, with commas between them. A table without it is a log."""
+DELETES: Final = "tubeclient.deletes"
+"""The target's property that has the id of its table of deletes."""
 _KEY: Final = changes.KEY
 _SEQUENCE: Final = f"{CHANGE}.sequence"
 
@@ -78,9 +80,9 @@ class Upserts:
         self._has_logs = False
         """Whether rows are changes of a database, which have places in logs and may lack columns."""
 
-    def open(self, columns: StructType, target: TableDetail) -> None:
+    def open(self, columns: StructType, target: TableDetail) -> str:
         """Make the table of deletes, for rows of these columns, or look whether it fits; and look at the `target`.
-        Raises ConfigurationError."""
+        Returns the id of the table of deletes. Raises ConfigurationError."""
         from pyspark.sql.types import LongType, StringType, StructField, StructType, TimestampType
 
         own_keys = [one for one in target.columns if one.name.lower() in map(str.lower, self._keys)]
@@ -101,25 +103,41 @@ class Upserts:
                 StructField("time", TimestampType()),
             ]
         )
-        detail = self._deletes.detail()
+        detail, known = self._deletes.detail(), target.properties.get(DELETES)
+        if known is not None and (detail is None or detail.table_id != known):
+            raise ConfigurationError(
+                f"{self._target.where} has its deleted keys in the table {known}, by its property {DELETES}, and"
+                f" {self._deletes.where} is {'another one' if detail else 'not there'}. Give the target by its former"
+                " path or name, or move that table there too. Or go on without those keys, so that late changes may"
+                f" bring rows back: ALTER TABLE {self._target.where} UNSET TBLPROPERTIES ('{DELETES}')"
+            )
         if detail is None:
             self._deletes.create(own)
-        elif (there := detail.columns.simpleString().lower()) != own.simpleString().lower():
+            detail = self._deletes.detail()
+            assert detail is not None
+        if (there := detail.columns.simpleString().lower()) != own.simpleString().lower():
             raise ConfigurationError(
                 f"{self._deletes.where}, which keeps the target's deleted keys, is {there}, and the job has"
                 f" {own.simpleString()}. Give the former key, format and types, or another target"
             )
+        return detail.table_id
 
     def last_number(self, target: TableDetail) -> int:
-        """The highest number for which the group has deleted keys, or anybody rows in the target; 0 without any."""
+        """The highest number for which the group has deleted keys; 0 without any."""
         from pyspark.sql import functions as F
 
         own = (F.col("targetId") == target.table_id) & (F.col("consumerGroup") == self._consumer_group)
-        found = self._spark.table(self._deletes.sql).where(own).select("number")
-        if CHANGE in target.columns.names:
-            # The order of arrival begins with it.
-            found = found.union(self._spark.table(self._target.sql).select(f"{CHANGE}.sequence.round"))
-        return int(found.agg(F.max("number")).collect()[0][0] or 0)
+        found = self._deletes.rows().where(own).agg(F.max("number")).collect()
+        return int(found[0][0] or 0)
+
+    def last_round(self, target: TableDetail) -> int:
+        """The highest number that the order of a row of the target has, whoever wrote it; 0 without any."""
+        from pyspark.sql import functions as F
+
+        if CHANGE not in target.columns.names:
+            return 0
+        found = self._target.rows().agg(F.max(f"{_SEQUENCE}.round")).collect()
+        return int(found[0][0] or 0)
 
     def newest(self, rows: DataFrame) -> DataFrame:
         """The last change of each key, and one row for all that changes none."""
@@ -164,7 +182,7 @@ class Upserts:
         # Of this group's number there may be keys of runs that died before the commit. Their messages are read again,
         # and have other places then.
         is_own = (F.col("consumerGroup") == record.consumer_group) & (F.col("number") >= record.sequence)
-        deleted = self._spark.table(self._deletes.sql).where((F.col("targetId") == record.table_id) & ~is_own)
+        deleted = self._deletes.rows().where((F.col("targetId") == record.table_id) & ~is_own)
         deleted = deleted.select(F.col(_KEY).alias("__key"), F.col("sequence").alias("__deleted"))
         is_later = F.expr(changes.later(_SEQUENCE, "__deleted", of_logs=self._has_logs))
         is_late = (self._key() == F.col("__key")) & ~is_later
@@ -172,20 +190,25 @@ class Upserts:
         self._merge(rows.join(deleted, late, "left_anti"), record, has_absent=has_absent)
 
     def _merge(self, rows: DataFrame, record: SinkRecord, *, has_absent: bool) -> None:
-        update = insert = "*"
         table = self._spark.table(self._target.sql).schema
         if not self._evolve:
             # A column that somebody dropped is not to come back.
             check_columns(table, rows.schema, self._target.where, evolve=False)
-        elif self._has_logs and lacking(table, rows.schema):
-            # What the conditions name must be there.
+        elif lacking(table, rows.schema):
             self._target.append(self._spark.createDataFrame([], rows.schema), evolve=True)
             table = self._spark.table(self._target.sql).schema
-        if has_absent or not self._evolve:
-            names = [*map(quoted, rows.columns)]
-            values = [self._kept(name, rows, table) if has_absent else f"s.{quoted(name)}" for name in rows.columns]
-            update = ", ".join(f"t.{name} = {value}" for name, value in zip(names, values, strict=True))
-            insert = f"({', '.join(names)}) VALUES ({', '.join(f's.{name}' for name in names)})"
+        there = {one.name.lower(): one.dataType for one in table}
+        changed, inserted = [], []
+        for one in rows.schema:
+            name, form = f"s.{quoted(one.name)}", there[one.name.lower()]
+            inserted.append(changes.in_form(name, one.dataType, form))
+            # Where a row comes from is of one message.
+            old = None if one.name == LINEAGE else f"t.{quoted(one.name)}"
+            value = changes.in_form(name, one.dataType, form, old)
+            changed.append(self._kept(one.name, value) if has_absent else value)
+        names = [*map(quoted, rows.columns)]
+        update = ", ".join(f"t.{name} = {value}" for name, value in zip(names, changed, strict=True))
+        insert = f"({', '.join(names)}) VALUES ({', '.join(inserted)})"
         same = " AND ".join(f"t.{name} = s.{name}" for name in map(quoted, self._keys))
         is_newer = changes.later(f"s.{_SEQUENCE}", f"t.{_SEQUENCE}", of_logs=self._has_logs)
         # With these words columns of the target may be missing in the rows, and fields of its structs.
@@ -209,13 +232,12 @@ class Upserts:
             finally:
                 own.catalog.dropGlobalTempView(view)
 
-    def _kept(self, name: str, rows: DataFrame, table: StructType) -> str:
+    def _kept(self, name: str, value: str) -> str:
         """A column's value after a change that may not know it."""
         if name in (*self._keys, LINEAGE):
-            return f"s.{quoted(name)}"
+            return value
         if name != CHANGE:
-            there = next(one.dataType for one in table if one.name.lower() == name.lower())
-            return changes.kept_value(name, "s", "t", there, rows.schema[name].dataType)
+            return changes.kept_value(name, value, f"t.{quoted(name)}")
         # What the table never knew it does not know now either.
         new, old = (f"{one}.{CHANGE}.absent" for one in "st")
         unknown = f"IF(arrays_overlap({new}, {old}), array_intersect({new}, {old}), NULL)"

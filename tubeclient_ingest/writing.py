@@ -7,6 +7,7 @@ leaves undone counts for nothing, and the next one reads the same ranges.
 from __future__ import annotations
 
 import contextlib
+import logging
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
@@ -19,9 +20,12 @@ from spark_source.read.schema import arrow_types, spark_schema
 from spark_source.typed.columns import ARRIVAL, BAD_REASON, LINEAGE
 from spark_source.typed.record_format import RecordFormat, or_fail, place_of, target_rows
 from tubeclient.errors import ConfigurationError
+from tubeclient.printable import counted as printed
+from tubeclient.records.spec import CHANGES
 from tubeclient_ingest.bad_records import BAD_ID, BadRecords
 from tubeclient_ingest.beginning import OvertakenRun, PutBack
 from tubeclient_ingest.choice import open_files, why_spark
+from tubeclient_ingest.file_statistics import without_values
 from tubeclient_ingest.history import LATE, SinkState
 from tubeclient_ingest.log_table import LogTable
 from tubeclient_ingest.record import SinkRecord
@@ -29,11 +33,11 @@ from tubeclient_ingest.round_read import Part, RoundRead
 from tubeclient_ingest.settings import TASKS, IngestSettings
 from tubeclient_ingest.sink import Sink
 from tubeclient_ingest.spark_errors import bad_record, is_bad_record, is_conflict, spark_errors
-from tubeclient_ingest.staging import Route, Routing
+from tubeclient_ingest.staging import Route, Routing, Staged
 from tubeclient_ingest.table_detail import TableDetail
 from tubeclient_ingest.target import SparkTable
 from tubeclient_ingest.target_columns import TargetRules, check_columns, columns_of, lacking
-from tubeclient_ingest.upserts import KEY, WRITTEN, Upserts, check_key
+from tubeclient_ingest.upserts import DELETES, KEY, WRITTEN, Upserts, check_key
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -43,9 +47,16 @@ if TYPE_CHECKING:
 
 __all__ = ["Counted", "Retried", "TooManyBadRecords", "Writer", "goes_on_from", "kept", "minute_of"]
 
+_log = logging.getLogger(__name__)
+
 DATA_TIME: Final = "dataTime"
 _TRIES: Final = 3
 """How often a round may be overtaken by retries of bad records, and how often a retry is begun."""
+
+
+_WITH_NAMES: Final = ("json", "kv", *CHANGES)
+"""Formats whose records name their fields."""
+_MANY_ROWS: Final = 50
 
 
 class TooManyBadRecords(ConfigurationError):
@@ -109,6 +120,8 @@ class Writer:
         self._rules = TargetRules()
         self._settled = 0
         self._detail: TableDetail | None = None
+        self._is_first = True
+        """Whether no row was written yet."""
         self.by_minute = False
         """Whether bad records are counted by their data time as well."""
         self._columns: StructType | None = None
@@ -155,9 +168,10 @@ class Writer:
             self._bad_records.open(create=create)
         self._choose(detail, columns, create=create)
         if self._upserts is not None:
-            self._upserts.open(columns, detail)
-            if create and KEY not in detail.properties:
-                self._target.set_property(KEY, text_of_key)
+            known = {KEY: text_of_key, DELETES: self._upserts.open(columns, detail)}
+            if create:
+                self._target.set_properties({one: known[one] for one in known.keys() - detail.properties.keys()})
+            self.sink.numbers_after = self._upserts.last_round(detail)
 
     def _choose(self, detail: TableDetail, columns: StructType, *, create: bool) -> None:
         """Look who writes the rounds, and make ready for it."""
@@ -388,6 +402,9 @@ class Writer:
         minutes = {minute: bad for minute, (_, bad) in staged.minutes.items()}
         counted = Counted(staged.total, staged.bad, staged.example, minutes, rows=staged.rows)
         record = self._with_bad(counted, record)
+        if staged.rows and self._is_first:
+            self._is_first = False
+            self._look_for_values(staged)
         if staged.bad and table is not None:
             table.add_files(staged.bad_files)
         try:
@@ -397,6 +414,20 @@ class Writer:
             if staged.bad and table is not None:
                 table.remove({(staged.number, self._run_id)}, self.detail)
             raise
+
+    def _look_for_values(self, staged: Staged) -> None:
+        """Warn of columns of the schema in which none of the first rows has a value: a misspelt name has none."""
+        if self.record_format.kind not in _WITH_NAMES:
+            return
+        none = without_values(one.stats for one in staged.files)
+        names = [name for name in self.record_format.columns.names if name in none]
+        if names and (staged.rows >= _MANY_ROWS or len(names) == len(self.record_format.columns)):
+            _log.warning(
+                "none of the first %s has a value for %s, so %s null in %s. If that is wrong, correct the schema: its"
+                " names are those in the records, in the same case",
+                *(printed(staged.rows, "record"), ", ".join(names), "they are" if len(names) > 1 else "it is"),
+                self.sink.where,
+            )
 
     def _write_good(self, parsed: DataFrame, record: SinkRecord, state: SinkState) -> tuple[SinkState, Counted]:
         """Write a round without bad records. _HasBadRecords: there is one, and nothing was written."""

@@ -6,10 +6,13 @@ import os
 import re
 from collections.abc import Collection, Mapping
 from itertools import combinations
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from tubeclient.errors import ConfigurationError
 from tubeclient.passwords import is_utf8
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import DataType
 
 _IN_BACKQUOTES: Final = re.compile("`[^`]*`")
 
@@ -51,6 +54,19 @@ def quoted(name: str) -> str:
 def text_in_sql(value: str) -> str:
     """A text as a literal of Spark's SQL, whose older versions do not take a doubled quote for one."""
     return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
+def type_in_sql(kind: DataType) -> str:
+    """A type, as DDL has it, whatever the names of its fields are."""
+    from pyspark.sql.types import ArrayType, MapType, StructType
+
+    if isinstance(kind, StructType):
+        return f"STRUCT<{', '.join(f'{quoted(one.name)}: {type_in_sql(one.dataType)}' for one in kind)}>"
+    if isinstance(kind, ArrayType):
+        return f"ARRAY<{type_in_sql(kind.elementType)}>"
+    if isinstance(kind, MapType):
+        return f"MAP<{type_in_sql(kind.keyType)}, {type_in_sql(kind.valueType)}>"
+    return kind.simpleString()
 
 
 def table_of_deletes(target: str) -> str:

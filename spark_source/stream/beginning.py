@@ -39,10 +39,9 @@ class OffsetFinder:
         try:
             timeless = without_times(spec, partitions, self.lookup, view, bounds, self.options.message_time_zone)
         except NoMessageTime as error:
-            offsets_option = spec.option.replace("Timestamp", "Offsets")
             raise ConfigurationError(
-                f"{spec.option} uses the times that producers write on messages, but {error}. Let the producers of "
-                f"topic {error.partition.split(':')[1]} set it, or give offsets with {offsets_option} instead"
+                f"a time as a place in topics goes by the times that producers write on messages, but {error}. Let the"
+                f" producers of topic {error.partition.split(':')[1]} set it, or name offsets instead"
             ) from error
         return resolve(timeless, partitions, bounds, group_positions)
 

@@ -78,8 +78,12 @@ class StreamPlanner:
         cluster: TubeCluster,
         progress: ProgressTable,
         clock: Callable[[], float] = time.monotonic,
+        *,
+        keeps_start: bool = False,
     ) -> None:
+        """`keeps_start`: whoever asks keeps the starting offsets as soon as it has them."""
         self._options = options
+        self._keeps_start = keeps_start
         self._cluster = cluster
         self._progress = progress
         self._position = GroupPosition(options, cluster, progress)
@@ -132,7 +136,8 @@ class StreamPlanner:
         start = beginning(spec, snapshot.layout, snapshot.bounds, group.finder, waits=True)
         # A time moves where no message is so late.
         at_end = spec.by_time and any(snapshot.bounds[key.store].max_offset == at for key, at in start.items())
-        if not self._progress.exists and (spec.uses("latest") or spec.by_group or at_end):
+        is_kept = self._keeps_start or self._progress.exists
+        if not is_kept and (spec.uses("latest") or spec.by_group or at_end):
             _log.warning(
                 "the starting offsets are final once Spark has planned the first batch; if the query stops before, it "
                 "begins later the next time. Set offsetsTable, which keeps the initial offsets"

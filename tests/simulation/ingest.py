@@ -78,6 +78,7 @@ class _Records(FormatSettings):
 
 
 class _Format:
+    kind = "raw"
     keys = ()
     has_change = is_decoded = False
 

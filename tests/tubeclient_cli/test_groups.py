@@ -70,9 +70,9 @@ def test_groups_without_clients_are_listed_too(cluster: ClusterCommands) -> None
 
 def test_positions_at_the_brokers(cluster: ClusterCommands, tmp_path: Path) -> None:
     found = cluster.json("groups", "show", "reads")
-    assert (found["rowsBehindAtMost"], found["beyondEnd"], found["clients"]) == (6, [], [])
+    assert (found["messagesBehindAtMost"], found["beyondEnd"], found["clients"]) == (6, [], [])
     assert found["partitions"] == [
-        {"partition": "1:clicks:0", "position": 112, "inFlightBytes": 0, "endOffset": 280, "rowsBehindAtMost": 6}
+        {"partition": "1:clicks:0", "position": 112, "inFlightBytes": 0, "endOffset": 280, "messagesBehindAtMost": 6}
     ]
     text = lines(cluster.text("groups", "show", "reads"))
     assert "1:clicks:0 112 0 280 6" in text
@@ -105,7 +105,7 @@ def test_a_move(cluster: ClusterCommands) -> None:
     assert found == {
         "group": "reads",
         "changed": True,
-        "moves": [{"partition": str(B), "from": 280, "to": 28, "rowsAtMost": -9}],
+        "moves": [{"partition": str(B), "from": 280, "to": 28, "messagesAtMost": -9}],
     }
     again = cluster.text("groups", "move", "reads", "--to", '{"1:clicks:1": 28}', "--yes")
     assert again == "group reads has these positions already, nothing moves\n"
@@ -123,7 +123,7 @@ def test_a_move_to_a_time_and_of_a_group_that_is_new(cluster: ClusterCommands) -
             producer.send("views", b"x", time=f"20261123{hour}00")
     assert "name its topics with --topic" in cluster.error("groups", "move", "new", "--to", "earliest", "--yes")
     found = cluster.json("groups", "move", "new", "--to", "2026-11-23T11:00Z", "--topic", "views", "--yes")
-    assert found["moves"] == [{"partition": "1:views:0", "from": None, "to": 28, "rowsAtMost": None}]
+    assert found["moves"] == [{"partition": "1:views:0", "from": None, "to": 28, "messagesAtMost": None}]
 
 
 def test_a_group_that_starts_while_the_question_waits_is_refused(

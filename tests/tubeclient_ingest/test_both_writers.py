@@ -102,6 +102,17 @@ def test_rows_are_equal_whoever_wrote_them(bench: Bench, partition_by: tuple[str
     assert table.execute('SELECT "id" FROM rows WHERE "ratio" = 0').read_all().num_rows == 1
 
 
+def test_columns_without_a_value_are_told_once(bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
+    """A misspelt name has none, and each record is good all the same."""
+    how = {"format": "json", "schema": "idd BIGINT, name STRING, NOTE STRING, tags ARRAY<STRING>"}
+    for number in (0, 1):
+        rows = [{"id": number, "name": "a", "note": "b"}] * 100
+        bench.tube.load("clicks", [NewMessage(0, json.dumps(one).encode()) for one in rows])
+        bench.run(**how, max_offsets_per_trigger=50)
+    [first, _] = [one.getMessage() for one in caplog.records if "has a value for" in one.getMessage()]
+    assert first.startswith("none of the first 50 records has a value for idd, NOTE, so they are null in delta.`/")
+
+
 def test_upkeep_of_others_works_on_what_tasks_wrote(bench: Bench) -> None:
     """OPTIMIZE, a deletion vector, VACUUM, RESTORE, a clone, the change data feed; and the job goes on."""
     bench.settings = bench.job(writer="tasks").settings

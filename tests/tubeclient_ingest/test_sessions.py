@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
+from typing import Any
 
 import pytest
 from deltalake import DeltaTable
@@ -10,6 +12,9 @@ from deltalake import DeltaTable
 from embedded_tubemq.storage.store import NewMessage
 from spark_source.session_confs import session_confs
 from tests.tubeclient_ingest.bench import Bench
+from tubeclient_ingest.job import IngestFailed
+from tubeclient_ingest.run import Engine
+from tubeclient_ingest.target import SparkTable
 
 pytestmark = pytest.mark.spark
 
@@ -43,6 +48,40 @@ def test_a_transaction_of_the_session_is_none_of_the_jobs(bench: Bench) -> None:
     rows = DeltaTable(bench.settings.target).to_pyarrow_table(columns=["id", "name"]).to_pylist()
     assert rows == [{"id": 3, "name": "n20"}]
     assert len(DeltaTable(bad).to_pyarrow_table()) == 8
+
+
+@pytest.mark.parametrize("name", ["ignoreMissingFiles", "ignoreCorruptFiles"])
+def test_a_file_that_cannot_be_read_for_a_moment_is_not_passed_over(bench: Bench, name: str) -> None:
+    """Whatever the session allows: what OPTIMIZE passes over would be gone, and what a MERGE does would be twice."""
+    with session_confs(bench.spark, {f"spark.sql.files.{name}": "true"}):
+        for number in range(2):
+            send(bench, "INSERT", number, at=10)
+            bench.run(**HOW, bad_records=str(bench.folder / "bad"))
+        place = bench.settings.target
+        one = Path(place, DeltaTable(place).file_uris()[0].removeprefix(f"file://{place}/"))
+        one.rename(one.with_suffix(".away"))
+        with Engine.on(bench.spark, bench.settings) as engine, pytest.raises(Exception, match="FILE_NOT_EXIST"):
+            SparkTable(engine.spark, place).optimize()
+        send(bench, "UPDATE", 0, 1, at=20)
+        with pytest.raises(IngestFailed, match="FILE_NOT_EXIST"):
+            bench.run(**HOW, bad_records=str(bench.folder / "bad"))
+        one.with_suffix(".away").rename(one)
+        bench.run(**HOW, bad_records=str(bench.folder / "bad"))
+    rows = DeltaTable(place).to_pyarrow_table(columns=["id", "name"]).to_pylist()
+    assert sorted(rows, key=str) == [{"id": 0, "name": "n20"}, {"id": 1, "name": "n20"}]
+
+
+def test_what_spark_has_in_its_cache_is_not_what_the_tables_have(bench: Bench) -> None:
+    bad = str(bench.folder / "bad")
+    how: dict[str, Any] = {"format": "json", "schema": "id BIGINT NOT NULL", "bad_records": bad}
+    send(bench, "INSERT", at=10)
+    bench.run(**how)
+    cached = bench.spark.table(f"delta.`{bad}`").cache()
+    assert cached.count() == 2
+    send(bench, "INSERT", at=20)
+    bench.run(**how)
+    assert bench.job(**how).bad_records().count() == 4
+    cached.unpersist()
 
 
 def test_a_compaction_that_repeats_a_commits_text_is_no_commit_of_the_group(bench: Bench) -> None:

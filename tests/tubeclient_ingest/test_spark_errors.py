@@ -37,7 +37,7 @@ FAILED = "org.apache.spark.SparkException: [TASK_WRITE_FAILED] Task failed while
             f"An error occurred while calling o95.append.\n: {FAILED}\n\tat org.apache.spark.sql.Dataset\n"
             "Caused by: org.apache.hadoop.fs.FSError: java.io.IOException: No space left on device\n\t... 40 more\n"
             "Caused by: java.io.IOException: No space left on device\n\tat java.base/java.io\n",
-            f"{FAILED}; caused by java.io.IOException: No space left on device",
+            f"{FAILED.partition(' ')[2]}; caused by java.io.IOException: No space left on device",
         ),
         ("[PATH_NOT_FOUND] s3a://me:geheim@lake/t is gone", "[PATH_NOT_FOUND] s3a://lake/t is gone"),
     ],
@@ -58,9 +58,17 @@ def test_the_cause_is_told_in_one_line(text: str, cause: str) -> None:
 )
 def test_no_value_of_a_row_is_told(error: str) -> None:
     """The job knows the table's rules as they were at its start."""
-    cause = str(failure(f"An error occurred while calling o1.append.\n: org.apache.X: {error}\n\tat a.b"))
-    assert cause.startswith(f"org.apache.X: {error.split()[0]} ")
-    assert "geheim" not in cause
+    found = failure(f"An error occurred while calling o1.append.\n: org.apache.X: {error}\n\tat a.b")
+    assert found.condition == error.split()[0].strip("[]")
+    assert "geheim" not in said(found)
+
+
+def test_who_may_not_make_a_table_is_told_where_to_look() -> None:
+    java = (
+        "org.apache.spark.sql.delta.DeltaIOException: [DELTA_CANNOT_CREATE_LOG_PATH] Cannot create file:/lake/t\n\tat a"
+    )
+    found = said(failure(f"An error occurred while calling o1.sql.\n: {java}"))
+    assert found.startswith("[DELTA_CANNOT_CREATE_LOG_PATH] Cannot create file:/lake/t. Look whether the folder above")
 
 
 def test_of_a_bad_record_its_place_and_the_ways_out_are_told() -> None:

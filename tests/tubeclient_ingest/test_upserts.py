@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -343,6 +344,33 @@ def test_an_update_leaves_alone_what_it_does_not_know(bench: Bench, evolve: bool
     assert rows(bench, *columns)[0] == (1, "f", "new", None, ["note"])
 
 
+@pytest.mark.parametrize("evolve", [True, False])
+def test_fields_of_structs_keep_their_values_whatever_the_schemas_order_is(bench: Bench, evolve: bool) -> None:
+    def run(columns: str, **more: Any) -> None:
+        bench.run(**{**KEYED, "schema": f"id BIGINT, v STRING, {columns}", "evolve": evolve, **more})
+
+    row = {"v": "a", "s": {"a": 1, "b": "one", "in": {"x": 1, "y": 2}}}
+    send(bench, *(debezium("c", postgresql(n, 1), id=n, **row) for n in range(1, 5)))
+    run("s STRUCT<a: INT, b: STRING, in: STRUCT<x: INT, y: INT>>")
+    send(
+        bench,
+        debezium("u", postgresql(5, 2), id=1, v="b"),
+        debezium("u", postgresql(6, 2), id=2, v="b", s={"a": 5, "b": "five", "in": {"y": 7}}),
+        debezium("u", postgresql(7, 2), id=3, v="b", s=None),
+        debezium("c", postgresql(8, 2), id=5, v="b", s={"a": 6, "b": "six", "in": {"y": 8}}),
+    )
+    run("s STRUCT<in: STRUCT<y: INT>, b: STRING, a: INT>")
+    send(bench, debezium("u", postgresql(9, 3), id=4, v="b", s={"b": "z"}))
+    run("s STRUCT<b: STRING>")
+    assert rows(bench, "id", "s") == [
+        *[(1, (1, "one", (1, 2))), (2, (5, "five", (1, 7))), (3, None)],
+        *[(4, (1, "z", (1, 2))), (5, (6, "six", (None, 8)))],
+    ]
+    send(bench, debezium("u", postgresql(10, 4), id=1, v="c"), debezium("u", postgresql(11, 4), id=2, s=None))
+    run("s STRUCT<n: INT, a: INT, b: STRING>", evolve=True)
+    assert rows(bench, "id", "s.a", "s.b", "s.n")[:2] == [(1, 1, "one", None), (2, None, None, None)]
+
+
 def test_rules_of_the_target_count_for_what_a_change_knows(bench: Bench) -> None:
     where = bench.settings.target
     bench.spark.sql(f"CREATE TABLE delta.`{where}` (id BIGINT NOT NULL, v VARCHAR(3), bio STRING NOT NULL) USING delta")
@@ -389,6 +417,54 @@ def test_plain_rows_have_a_newest_one_as_well(bench: Bench, order_by: str | None
     send(bench, b"2,d,6", b"1,e,6", b"1,f,6", b"1,g,1")
     bench.run(**how, order_by=order_by)
     assert rows(bench, "id", "name") == [(1, "f" if order_by == "at" else "g"), (2, "d")]
+
+
+@pytest.mark.parametrize("how", ["another group", "a copy", "rows of others"])
+def test_what_arrives_later_is_newer_than_the_rows_that_are_there_whoever_wrote_them(bench: Bench, how: str) -> None:
+    keyed: dict[str, Any] = {"format": "csv", "schema": "id INT, v INT", "key": ("id",), "order_by": "arrival"}
+    first, other = bench.settings.target, str(bench.folder / "other")
+    for number in range(3):
+        send(bench, b"1,%d" % number)
+        bench.run(**keyed)
+    more: dict[str, Any] = {"consumer_group": "renamed"} if how == "another group" else {"target": other}
+    if how == "a copy":
+        key = "TBLPROPERTIES ('tubeclient.key' = 'id')"
+        bench.spark.sql(f"CREATE TABLE delta.`{other}` USING delta {key} AS SELECT * FROM delta.`{first}`").collect()
+    elif how == "rows of others":
+        bench.run(**keyed, **more, starting_offsets="latest")
+        bench.spark.sql(f"INSERT INTO delta.`{other}` SELECT * FROM delta.`{first}`").collect()
+    send(bench, b"1,77", b"2,77")
+    bench.settings = bench.job(**more).settings
+    bench.run(**keyed)
+    assert rows(bench, "id", "v") == [(1, 77), (2, 77)]
+
+
+@pytest.mark.parametrize("how", ["by name", "moved", "removed"])
+def test_a_target_whose_deleted_keys_are_elsewhere_is_not_written(bench: Bench, how: str) -> None:
+    keyed: dict[str, Any] = {"format": "canal-json", "schema": "id INT, name STRING", "key": ("id",)}
+    first, name = bench.settings.target, f"named_{bench.folder.name}"
+    own: dict[str, str | None] = {"id": "1", "name": "a"}
+    send(bench, canal("INSERT", own, es=1), canal("DELETE", own, es=20))
+    bench.run(**keyed)
+    send(bench, canal("INSERT", own, es=10))
+    target = first
+    if how == "by name":
+        bench.spark.sql(f"CREATE TABLE {name} USING delta LOCATION '{first}'").collect()
+        target = f"default.{name}"
+    elif how == "moved":
+        target = shutil.move(first, str(bench.folder / "moved"))
+    else:
+        shutil.rmtree(table_of_deletes(first))
+    with pytest.raises(ConfigurationError, match=r"has its deleted keys in the table .*, and .* is not there\. Give"):
+        bench.run(**keyed, target=str(target))
+    where = target if how == "by name" else f"delta.`{target}`"
+    if how == "moved":
+        shutil.move(table_of_deletes(first), table_of_deletes(str(target)))
+    else:
+        bench.spark.sql(f"ALTER TABLE {where} UNSET TBLPROPERTIES ('tubeclient.deletes')").collect()
+    bench.run(**keyed, target=str(target))
+    assert bench.spark.table(where).count() == (0 if how == "moved" else 1)
+    bench.spark.sql(f"DROP TABLE IF EXISTS {name}")
 
 
 @pytest.mark.parametrize("is_own", [False, True])

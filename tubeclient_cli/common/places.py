@@ -53,9 +53,9 @@ class PositionMove(NamedTuple):
     end: int
 
     def row(self) -> dict[str, Any]:
-        """For JSON and tables. `rowsAtMost` lie between, less than 0 for a move back; None if there was none."""
+        """For JSON and tables. `messagesAtMost` lie between, less than 0 for a move back; None if there was none."""
         known = None if self.start is None else (self.end - self.start) // INDEX_ENTRY_BYTES
-        return {"partition": str(self.partition), "from": self.start, "to": self.end, "rowsAtMost": known}
+        return {"partition": str(self.partition), "from": self.start, "to": self.end, "messagesAtMost": known}
 
 
 class Moves(NamedTuple):
@@ -134,5 +134,5 @@ def print_moves(group: str, moves: Sequence[PositionMove], warnings: Sequence[st
     if not rows:
         console.print(f"{group} has these positions already, nothing moves", soft_wrap=True)
         return
-    console.print(f"{group}{', a dry run' if dry_run else ''}; rows are skipped, or read again if below 0:")
+    console.print(f"{group}{', a dry run' if dry_run else ''}; messages are skipped, or read again if below 0:")
     print_rows(console, rows)

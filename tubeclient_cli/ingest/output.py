@@ -62,8 +62,8 @@ class Output:
                 if time.monotonic() >= self._next:
                     self._next = time.monotonic() + _EVERY_SECONDS
                     typer.echo(
-                        f"{event.total_rows:,} rows written{_apart(event.total_bad_rows, event.total_other_rows)} in"
-                        f" {counted(self._rounds, 'round')},"
+                        f"{counted(event.total_rows, 'row')} written"
+                        f"{_apart(event.total_bad_rows, event.total_other_rows)} in {counted(self._rounds, 'round')},"
                         f" {event.rows_per_second:,.0f} rows/s, {_behind(event.rows_behind, len(self._left))}"
                     )
 
@@ -85,7 +85,7 @@ def summary_line(summary: IngestSummary) -> str:
     """The last line of a run."""
     rate = summary.rows / summary.seconds if summary.seconds else 0.0
     return (
-        f"{'stopped' if summary.stopped else 'done'}: {summary.rows:,} rows written"
+        f"{'stopped' if summary.stopped else 'done'}: {counted(summary.rows, 'row')} written"
         f"{_apart(summary.bad_rows, summary.other_rows)} in"
         f" {counted(summary.rounds, 'round')}, {summary.seconds:.1f} s, {rate:,.0f} rows/s,"
         f" {_behind(summary.rows_behind)}"

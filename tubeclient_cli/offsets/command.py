@@ -81,7 +81,7 @@ def list_groups(offsets_table: _Table, storage_option: StorageOptions = None, js
                         "topicSet": progress.group.topic_set,
                         "partitions": len(progress.partitions),
                         "updatedAt": time_text(progress.updated_at),
-                        "rowsBehindAtMost": progress.rows_behind,
+                        "messagesBehindAtMost": progress.rows_behind,
                     }
                     for progress in table.all_latest(name)
                 ]
@@ -111,10 +111,10 @@ def show(
     storage_option: StorageOptions = None,
     json: AsJson = False,
 ) -> None:
-    """Show a group's position in each partition, who reads it, and how many rows are behind.
+    """Show a group's position in each partition, who reads it, and how many messages are behind.
 
     With --master-servers as of now, otherwise as of the group's last commit. A
-    store's partitions share its index, so the rows of one partition are an
+    store's partitions share its index, so the messages of one partition are an
     upper bound. A store counts by its partition that is furthest behind.
 
     Probes and alerts can use --max-lag and --max-silence, which look at the
@@ -169,7 +169,7 @@ def _faults(
     """Which bounds the progress of `progress_json` exceeds. A position beyond its end exceeds each."""
     if max_lag is None and max_silence is None:
         return []
-    behind, topics = shown["rowsBehindAtMost"], shown["topicSet"]
+    behind, topics = shown["messagesBehindAtMost"], shown["topicSet"]
     if behind is None:
         raise ConfigurationError("--max-lag needs the ends of all partitions; add --master-servers")
     found = [f"{topics}: a position is beyond its end"] if shown["beyondEnd"] else []

@@ -89,15 +89,15 @@ def progress_json(progress: GroupProgress, brokers: Brokers | None) -> dict[str,
         "sourceCount": progress.source_count,
         "clientVersion": progress.client_version,
         "endsAsOf": time_text(progress.updated_at) if brokers is None else "now",
-        "rowsBehindAtMost": behind,
-        "rowsExpiredAtMost": expired,
+        "messagesBehindAtMost": behind,
+        "messagesExpiredAtMost": expired,
         "beyondEnd": beyond,
         "partitions": [
             {
                 "partition": str(key),
                 "nextOffset": row and row.next_offset,
                 "endOffset": end,
-                "rowsBehindAtMost": lag,
+                "messagesBehindAtMost": lag,
                 "nodeId": row and row.node_id,
                 "startOffset": row and row.start_offset,
                 "readers": [part.as_json() for part in row.readers] if row else [],
@@ -116,9 +116,9 @@ def print_progress(console: Console, group: str, shown: Mapping[str, Any]) -> No
         soft_wrap=True,
     )
     print_rows(console, shown["partitions"], leave_out=("startOffset", "readers"))
-    behind = shown["rowsBehindAtMost"]
+    behind = shown["messagesBehindAtMost"]
     console.print(f"messages behind in all, at most: {'unknown' if behind is None else f'{behind:,}'}")
-    if shown["rowsExpiredAtMost"]:
-        console.print(f"unread messages that the brokers no longer hold, at most: {shown['rowsExpiredAtMost']:,}")
+    if shown["messagesExpiredAtMost"]:
+        console.print(f"unread messages that the brokers no longer hold, at most: {shown['messagesExpiredAtMost']:,}")
     if shown["beyondEnd"]:
         console.print(beyond_end(shown["beyondEnd"]), soft_wrap=True)

@@ -42,10 +42,10 @@ def test_a_dry_run_says_what_would_be_moved(tmp_path: Path, monkeypatch: pytest.
         for more in (["--dry-run"], [], ["--dry-run", "--json", "--reason", "x"])
     ]
     assert texts[0] == (
-        "3 bad records were tried: 2 would be moved to the target, if this were no dry run, 1 are still bad\n"
+        "tried 3 bad records: 2 to be moved to the target, which this dry run did not do, 1 still bad\n"
     )
     assert texts[1] == (
-        "3 bad records were tried: 2 were moved to the target, 1 are still bad; 4 more were not tried, as the source"
+        "tried 3 bad records: 2 moved to the target, 1 still bad; 4 more were not tried, as the source"
         " itself cannot read their messages\n"
     )
     assert json.loads(texts[2]) == {"dryRun": True, "moved": 2, "stillBad": 1, "notReadable": 0}

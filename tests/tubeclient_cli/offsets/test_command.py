@@ -56,7 +56,7 @@ def test_list_names_the_groups_of_a_table(offsets: OffsetsCommands) -> None:
         ("new", "views", 1),
     ]
     [head, _, clicks, new] = [" ".join(line.split()) for line in listed(offsets.uri).stdout.splitlines()]
-    assert head == "consumer group topic set partitions updated at rows behind at most"
+    assert head == "consumer group topic set partitions updated at messages behind at most"
     assert clicks.startswith(f"{KEY.consumer_group} {KEY.topic_set} 2 {found[0]['updatedAt']}")
     assert new.endswith(" -")
 
@@ -90,7 +90,7 @@ def test_show_has_each_partition_and_all_topic_sets(offsets: OffsetsCommands) ->
     assert "clicks_etl on pattern:cl.*: commit 2 of 2" in text
     assert "\n1:clicks:10000 2800 - - 0 -\n" in text
     found = offsets.json("show")
-    assert [(each["topicSet"], each["sequence"], each["rowsBehindAtMost"]) for each in found["topicSets"]] == [
+    assert [(each["topicSet"], each["sequence"], each["messagesBehindAtMost"]) for each in found["topicSets"]] == [
         ("clicks", 1, 9),
         ("pattern:cl.*", 2, None),
     ]
@@ -98,7 +98,7 @@ def test_show_has_each_partition_and_all_topic_sets(offsets: OffsetsCommands) ->
         "partition": "1:clicks:1",
         "nextOffset": 280,
         "endOffset": 280,
-        "rowsBehindAtMost": 0,
+        "messagesBehindAtMost": 0,
         "nodeId": 1,
         "startOffset": 0,
         "readers": [
@@ -113,8 +113,8 @@ def test_show_asks_the_brokers_for_the_lag_of_now(offsets: OffsetsCommands) -> N
     # The first partition of each store is behind; of the second store, the table does not know the other one.
     offsets.table.open_run(KEY, 2).record(at({A: 28, B: 280, C: 28}, 28))
     found = offsets.json("show", *offsets.cluster)["topicSets"][0]
-    assert (found["endsAsOf"], found["rowsBehindAtMost"], found["rowsExpiredAtMost"]) == ("now", 17, 1)
-    assert [(row["partition"], row["nextOffset"], row["rowsBehindAtMost"]) for row in found["partitions"]] == [
+    assert (found["endsAsOf"], found["messagesBehindAtMost"], found["messagesExpiredAtMost"]) == ("now", 17, 1)
+    assert [(row["partition"], row["nextOffset"], row["messagesBehindAtMost"]) for row in found["partitions"]] == [
         ("1:clicks:0", 28, 9),
         ("1:clicks:1", 280, 0),
         ("1:clicks:10000", 28, 8),
@@ -132,7 +132,7 @@ def test_a_lag_above_a_bound_is_exit_code_1(offsets: OffsetsCommands) -> None:
     assert offsets.run("show", "--max-lag", "17", *offsets.cluster).exit_code == 0
     done = offsets.run("show", "--json", "--max-lag", "16", *offsets.cluster)
     assert (done.exit_code, done.stderr) == (1, "clicks: 17 messages behind, more than --max-lag 16\n")
-    assert '"rowsBehindAtMost": 17' in done.stdout
+    assert '"messagesBehindAtMost": 17' in done.stdout
     assert offsets.run("show", "--max-lag", "16").exit_code == 1
     offsets.table.open_run(KEY, 2, force=True).record(at({A: 28}, None))
     assert "add --master-servers" in offsets.run("show", "--max-lag", "5").stderr
