@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
+from spark_source.typed.columns import PLACE_WORDS
 from tubeclient.errors import ConfigurationError
 from tubeclient.extras import brought_by
 from tubeclient.printable import counted
@@ -31,10 +32,10 @@ bad_records_app = typer.Typer(
     no_args_is_help=True,
 )
 
-_SHOWN_BYTES: Final = 60
+_SHOWN_BYTES: Final = 400
 _TIMES: Final = ["%Y-%m-%dT%H:%MZ", "%Y-%m-%d"]
-_STREAM: Final = "inlongStreamId"
-_NEWEST: Final = ("time", "reason", _STREAM, "topic", "partitionKey", "offset", "messageId", "recordIndex", "value")
+_PLACE: Final = {"inlongStreamId": "stream", **PLACE_WORDS}
+_NEWEST: Final = ("time", "reason", *_PLACE, "value")
 
 Settings = Annotated[Path, typer.Option(help="The job's TOML file.")]
 PartOfReason = Annotated[
@@ -70,8 +71,11 @@ def show(
 
         console = table_console()
         print_rows(console, document["reasons"])
-        has_streams = any(one[_STREAM] is not None for one in document["newest"])
-        print_rows(console, document["newest"], leave_out=["valueBase64", *[_STREAM] * (not has_streams)])
+        for one in document["newest"]:
+            place = ", ".join(f"{word} {one[name]}" for name, word in _PLACE.items() if one[name] is not None)
+            console.print()
+            console.print(f"{one['time']}, {place}: {one['reason']}", soft_wrap=True)
+            console.print(f"    {one['value']}", soft_wrap=True)
         if document["records"]:
             shown = len(document["newest"])
             console.print(f"{document['records']:,} records, of which the newest {shown:,} are shown")

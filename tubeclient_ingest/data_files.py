@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 __all__ = ["DataFile", "DataFiles", "Place"]
 
+_LIKE_SPARK: Final = {"org.apache.spark.version": "4.0.0"}
+"""Of a file without it Spark takes days before 1582 for those of the calendar that a session names."""
 _SAMPLE_ROWS: Final = 4_096
 
 
@@ -75,7 +77,8 @@ class DataFiles:
 
     def __init__(self, place: Place) -> None:
         self._place = place
-        self._schema = pa.schema([one for one in place.schema if one.name not in place.partition_by])
+        columns = [one for one in place.schema if one.name not in place.partition_by]
+        self._schema = pa.schema(columns, _LIKE_SPARK)
         self._leaves = leaves(self._schema)
         self._held: dict[tuple[str | None, ...], list[pa.Table]] = {}
         """Rows that are in no file yet, by the values of their partition."""

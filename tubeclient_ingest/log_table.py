@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import cached_property
@@ -54,6 +55,8 @@ class LogTable:
         self._newest: Mapping[str, Any] | None = None
         """The newest commit of the last look, as the log has it."""
         self._mark: object = None
+        self._named_at = time.monotonic()
+        """When the catalog said where the table is."""
         self._entries: dict[int, Mapping[str, Any]] = {}
         """Commits by their versions, as far as the last looks read them."""
 
@@ -176,7 +179,11 @@ class LogTable:
             return rows
 
     def _look(self, limit: int) -> Sequence[Mapping[str, Any]]:
-        """The last commits, newest first; of the table that is there now."""
+        """The last commits, newest first; of the table that is there now. PutBack: its name is another table's."""
+        if self._table.is_named and time.monotonic() - self._named_at > _ASK_AGAIN_SECONDS:
+            self._named_at, now = time.monotonic(), self._table.detail()
+            if now is None or (now.table_id, now.location) != (self._detail.table_id, self._detail.location):
+                raise PutBack
         with self._explained():
             if self._handle is not None:
                 try:
@@ -249,6 +256,8 @@ class LogTable:
             raise LogError(text, is_conflict=isinstance(error, CommitFailedError)) from None
 
 
+_ASK_AGAIN_SECONDS: Final = 600.0
+"""How often to ask where a name's table is, which takes Spark a second or two."""
 _KEPT_ENTRIES: Final = 100
 _RETRIES: Final = 200
 """How often a commit is tried while other writers are faster."""

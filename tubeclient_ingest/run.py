@@ -187,7 +187,9 @@ class Run:
         is_accepted = table.begin(chosen, begin_anew, has_read=bool(kept))
         known = of_topics(table.state.ends, settings.topics)
         begin = self.tables.begin(known, chosen, begin_anew, self._expired)
-        starting = starting_offsets(known, begin, settings.topics, self._fallback)
+        # Whoever says for topics with rows that the group's position counts, means one that is there.
+        fallback = GROUP if begin_anew and chosen == GROUP else self._fallback
+        starting = starting_offsets(known, begin, settings.topics, fallback)
         self._tell(Begins(start_text(known, kept.without_topics(begin_anew), settings.topics, chosen)))
         if chosen in (GROUP, TARGET):
             self._chosen, self._fallback = None, "earliest"

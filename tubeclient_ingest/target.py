@@ -43,9 +43,11 @@ class SparkTable:
         """`due` is told of the table when its files should be put together."""
         self._spark, self._due = spark, due
         self._location = ""
+        self.is_named = is_name(place)
+        """Whether a catalog says where it is."""
         self.sql = table_in_sql(place)
         # With these parts a path may mean one folder to Hadoop and another to the system.
-        folder = None if is_name(place) or ".." in place or place.startswith("//") else local_folder(place)
+        folder = None if self.is_named or ".." in place or place.startswith("//") else local_folder(place)
         self._folder = folder if folder is not None and has_local_files(spark) else None
         self.where = display_uri(self.sql)
         """For messages."""
@@ -223,6 +225,12 @@ def writing_confs(record: SinkRecord | None = None) -> dict[str, str | None]:
     fixed = {"schema.autoMerge.enabled": "false", "stalenessLimit": "0"}
     # Of files that OPTIMIZE puts together; by default it rewrites all below 1 GB each time.
     fixed |= dict.fromkeys(("optimize.minFileSize", "optimize.maxFileSize"), str(128 << 20))
+    # The rows of a MERGE are kept while they are counted, which Delta notices with another setting.
+    fixed["merge.materializeSource"] = "auto"
     # A file that cannot be read for a moment would leave a table that is rewritten, or be passed over by a MERGE.
-    whole = dict.fromkeys(("spark.sql.files.ignoreMissingFiles", "spark.sql.files.ignoreCorruptFiles"), "false")
-    return named | {f"spark.databricks.delta.{name}": value for name, value in fixed.items()} | whole
+    files = dict.fromkeys(("spark.sql.files.ignoreMissingFiles", "spark.sql.files.ignoreCorruptFiles"), "false")
+    # Days before 1582 are those of today's calendar, and times those that others than Spark can read.
+    kinds = ("datetimeRebaseModeInWrite", "int96RebaseModeInWrite")
+    files |= {f"spark.sql.parquet.{one}": "CORRECTED" for one in kinds}
+    files["spark.sql.parquet.outputTimestampType"] = "TIMESTAMP_MICROS"
+    return named | {f"spark.databricks.delta.{name}": value for name, value in fixed.items()} | files

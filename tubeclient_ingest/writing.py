@@ -146,6 +146,7 @@ class Writer:
         source = StructType([one for one in spark_schema(self._options) if has_reason or one.name != BAD_REASON])
         self._columns = columns = columns_of(self.record_format, source, self._spark)
         text_of_key = ",".join(self.record_format.keys)
+        self.sink.use(self._target)  # a name may be another table's by now
         detail = self.sink.detail()
         if detail is None and create:
             how = self._settings

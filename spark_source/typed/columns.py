@@ -25,6 +25,7 @@ there. Orders changes that the record itself does not."""
 PLACE_WORDS: Final[Mapping[str, str]] = {
     "topic": "topic",
     "partitionKey": "partition",
+    "offset": "offset",
     "messageId": "message id",
     "recordIndex": "record",
 }

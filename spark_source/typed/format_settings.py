@@ -126,6 +126,11 @@ class FormatSettings:
                 " column; give the column another name"
             )
         order_by = None if order_by in (None, OF_ARRIVAL) else self._column(schema, "order-by", order_by)
+        if order_by is not None and order_by.lower() in ("round", "place"):
+            raise ConfigurationError(
+                f"order-by is {order_by}, and change.sequence has a field of its own with this name; give the column"
+                " another name"
+            )
         return RecordFormat.of(schema, replace(spec, keys=keys), order_by)
 
     @cached_property

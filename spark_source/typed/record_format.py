@@ -51,6 +51,8 @@ PINNED: Final[Mapping[str, str]] = {
     "spark.sql.ansi.doubleQuotedIdentifiers": "false",
     "spark.sql.parser.escapedStringLiterals": "false",
     "spark.sql.ansi.enforceReservedKeywords": "false",
+    # In texts of SQL ${...} would be a setting or a variable of the driver's environment.
+    "spark.sql.variable.substitute": "false",
 }
 """Each setting of a session that changes what schemas and tables' rules mean, and its value here. None changes what
 records mean."""

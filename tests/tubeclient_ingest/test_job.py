@@ -161,6 +161,11 @@ def test_a_table_whose_history_was_removed_is_not_guessed_about(bench: Bench) ->
     with pytest.raises(UnknownRows):
         bench.run(starting_offsets="group")  # it may stand in the settings for good
     # The user knows that nothing was put back. A group that never wrote there begins.
+    version = DeltaTable(bench.settings.target).version()
+    for other in (str(bench.folder / "mistyped"), None):
+        with pytest.raises(ConfigurationError, match=r"is group, but neither the offsets table nor the brokers know a"):
+            bench.job(starting_offsets="group", offsets_table=other).begin_anew(["clicks"])
+    assert DeltaTable(bench.settings.target).version() == version
     bench.job(starting_offsets="group").begin_anew(["clicks"])
     assert bench.rows() == 20
     assert bench.rows(consumer_group="third_group", offsets_table=None) == 40

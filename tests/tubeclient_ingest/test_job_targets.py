@@ -14,7 +14,7 @@ import pytest
 from deltalake import DeltaTable
 
 from embedded_tubemq import EmbeddedTubeMQ, TopicConfig
-from tests.tubeclient_ingest.bench import KEYS, Bench
+from tests.tubeclient_ingest.bench import KEYS, Bench, Seen
 from tests.tubeclient_ingest.lake import each_commit
 from tubeclient.errors import ConfigurationError
 from tubeclient_ingest.beginning import OtherCluster, UnknownRows
@@ -132,6 +132,29 @@ def test_a_table_that_the_catalog_has_forgotten_is_said_to_be_there(bench: Bench
     shutil.move(kept, place.removeprefix("file:"))
     with pytest.raises(IngestFailed, match=rf"/{name}'\) is not empty .*\. If it is one, the catalog forgot it"):
         bench.run(target=f"default.{name}")
+
+
+def test_a_name_that_is_given_to_another_table_while_the_job_runs(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Tasks write to a folder. The other table gets all rows, as a new one."""
+    monkeypatch.setattr("tubeclient_ingest.log_table._ASK_AGAIN_SECONDS", 0.0)
+    monkeypatch.setattr("tubeclient_ingest.group_table._LOOK_AGAIN_SECONDS", 0.0)
+    name = f"given_{bench.folder.name}"
+    bench.send(60)
+
+    def give(place: str, columns: str) -> None:
+        bench.spark.sql(f"DROP TABLE IF EXISTS {name}").collect()
+        bench.spark.sql(f"CREATE TABLE {name} USING delta LOCATION '{bench.folder / place}' AS {columns}").collect()
+
+    bench.run(target=str(bench.folder / "columns"), consumer_group="other")
+    none = f"SELECT * FROM delta.`{bench.folder / 'columns'}` LIMIT 0"
+    give("first", none)
+    seen = Seen(bench, lambda _: give("second", none) if len(seen.rounds) == 1 else None)
+    bench.job(target=f"default.{name}", max_offsets_per_trigger=20, writer="tasks").run(seen)
+    bench.settings = bench.job(target=str(bench.folder / "second")).settings
+    assert bench.repeated_or_missing() == {}
+    bench.spark.sql(f"DROP TABLE {name}").collect()
 
 
 def test_of_jobs_that_make_a_table_at_the_same_moment_none_fails(bench: Bench) -> None:

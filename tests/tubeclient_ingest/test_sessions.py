@@ -71,6 +71,36 @@ def test_a_file_that_cannot_be_read_for_a_moment_is_not_passed_over(bench: Bench
     assert sorted(rows, key=str) == [{"id": 0, "name": "n20"}, {"id": 1, "name": "n20"}]
 
 
+OLD = {("1500-02-10", "1500-02-10 01:02:03"), ("0001-01-02", "1582-10-10 00:00:00")}
+CALENDARS = [f"spark.sql.parquet.{one}RebaseModeIn" for one in ("datetime", "int96")]
+
+
+@pytest.mark.parametrize("writer", ["tasks", "spark"])
+def test_old_days_are_as_they_were_written(bench: Bench, writer: str) -> None:
+    """Whatever calendar the session reads and writes by, and after the files were put together."""
+    how: dict[str, Any] = {"format": "json", "schema": "day DATE, at TIMESTAMP", "writer": writer}
+    place = bench.settings.target
+    with session_confs(bench.spark, {f"{one}{way}": "LEGACY" for one in CALENDARS for way in ("Read", "Write")}):
+        for day, at in OLD:
+            bench.tube.load("clicks", [NewMessage(0, json.dumps({"day": day, "at": f"{at}Z"}).encode())])
+            bench.run(**how)
+        with Engine.on(bench.spark, bench.settings) as engine:
+            SparkTable(engine.spark, place).optimize()
+    assert len(DeltaTable(place).file_uris()) == 1
+    rows = bench.spark.table(f"delta.`{place}`").selectExpr("CAST(day AS STRING) AS day", "CAST(at AS STRING) AS at")
+    assert {tuple(row) for row in rows.collect()} == OLD
+    others = DeltaTable(place).to_pyarrow_table(columns=["day", "at"]).to_pylist()
+    assert {(str(row["day"]), str(row["at"])[:19]) for row in others} == OLD
+
+
+def test_texts_of_sql_have_no_variables_of_the_driver(bench: Bench) -> None:
+    """InLong's Manager says some of them."""
+    bench.run()
+    with Engine.on(bench.spark, bench.settings) as engine:
+        SparkTable(engine.spark, bench.settings.target).set_properties({"mine": "${env:HOME} ${spark.app.name}"})
+    assert DeltaTable(bench.settings.target).metadata().configuration["mine"] == "${env:HOME} ${spark.app.name}"
+
+
 def test_what_spark_has_in_its_cache_is_not_what_the_tables_have(bench: Bench) -> None:
     bad = str(bench.folder / "bad")
     how: dict[str, Any] = {"format": "json", "schema": "id BIGINT NOT NULL", "bad_records": bad}

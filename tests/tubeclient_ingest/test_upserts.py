@@ -588,6 +588,10 @@ def test_what_the_schema_lacks_is_said(delta_spark: SparkSession) -> None:
         ({"schema": "a ARRAY<INT>", "key": ("a",)}, r"key is a, of type array<int>; name a plain column"),
         ({"schema": "id INT, arrival INT", "key": ("id",)}, "order-by is arrival, .* and the schema has such a column"),
         ({"schema": "id INT, change INT", "key": ("id",)}, "the schema has a column change"),
+        (
+            {"schema": "id INT, Place INT", "key": ("id",), "order_by": "place"},
+            "order-by is Place, and change.sequence",
+        ),
     ):
         with pytest.raises(ConfigurationError, match=message):
-            FormatSettings(format="json", order_by="arrival", **wrong).record_format()  # type: ignore[arg-type]
+            FormatSettings(**{"format": "json", "order_by": "arrival", **wrong}).record_format()  # type: ignore[arg-type]

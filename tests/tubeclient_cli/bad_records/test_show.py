@@ -31,7 +31,7 @@ def records(delta_spark: SparkSession) -> DataFrame:
         (T0 + timedelta(minutes=n), n, "bad", "the text is not JSON", *place, 100 + n, 2, b"{broken\x00%d" % n)
         for n in range(3)
     ]
-    rows.append((T0 + timedelta(minutes=3), 3, "bad", "it's [bold]empty[/bold]", *place, 103, None, b"x" * 100))
+    rows.append((T0 + timedelta(minutes=3), 3, "bad", "it's [bold]empty[/bold]", *place, 103, None, b"x" * 500))
     rows.append((T0 + timedelta(minutes=4), 4, "undone", "the text is not JSON", *place, 104, None, None))
     return delta_spark.createDataFrame(rows, f"{_COLUMNS}, {_MORE}")
 
@@ -93,17 +93,17 @@ def test_programs_get_all_reasons_with_counts_and_all_bytes(show: Any) -> None:
 
 
 @pytest.mark.spark
-def test_people_get_tables_in_which_nothing_is_taken_for_markup(
+def test_people_see_each_record_and_nothing_of_it_is_taken_for_markup(
     show: Any, records: DataFrame, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     text = show().stdout
-    assert "it's [bold]empty[/bold]" in text
-    assert "{broken\\x002" in text
-    assert "x... (100 bytes)" in text
+    where = "topic clicks, partition 1:clicks:0, message id 103: it's [bold]empty[/bold]"
+    assert f"\n2026-11-23T10:03:00.000+00:00, {where}\n    {'x' * 400}... (500 bytes)\n" in text
+    assert "message id 102, record 2: the text is not JSON\n    {broken\\x002\n" in text
     assert text.splitlines()[-1] == "4 records, of which the newest 4 are shown"
-    assert "inlongStreamId" not in text
+    assert "stream" not in text
     monkeypatch.setattr(Ingest, "bad_records", lambda _: records.withColumn("inlongStreamId", F.lit("orders")))
-    assert "orders" in show().stdout
+    assert ", stream orders, topic clicks, " in show().stdout
     for words in (["--reason", "xml"], ["--since", "2026-11-24"]):
         assert show(*words).stdout == "no bad records match\n"
     assert "'today' does not match the formats" in show("--since", "today").stderr
