@@ -197,14 +197,10 @@ class DeltaRsStorage:
 
     def _newest(self) -> DeltaTable | None:
         if self._table is None or self._mark_of(self._table) != self._mark:
-            self._seen = None
-            self._table = None
+            self._seen = None  # of another table, whose version may be the same
             self._table = self._open()
         elif self._may_have_moved(self._table):
-            before = self._table.version()
             self._table.update_incremental()
-            if self._table.version() != before:
-                self._seen = None
         self._mark = self._mark_of(self._table)
         return self._table
 

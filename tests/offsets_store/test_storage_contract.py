@@ -3,8 +3,10 @@ table that delta-rs makes, for other engines."""
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -13,7 +15,7 @@ from deltalake import DeltaTable, write_deltalake
 
 from offsets_store import GroupKey, OffsetsTable, PartitionProgress, PartRead, SchemaMismatch, SupersededRun
 from offsets_store.delta_rs import DeltaRsStorage
-from offsets_store.run import Storage
+from offsets_store.run import Conflict, Storage
 from offsets_store.schema import COLUMNS, TABLE_PROPERTIES
 from tests.offsets_store.conftest import FIRST, KEY, SECOND, Between, Clock, at
 from tests.offsets_store.memory import Log, MemoryStorage
@@ -119,6 +121,29 @@ def test_a_sequence_is_not_used_again_after_rows_were_deleted(open_table: Open, 
     assert open_table().latest(KEY) is None
     open_table().open_run(BOTH_TOPICS, 1).record(at({FIRST: 84}))
     assert [row.sequence for row in DeltaRsStorage(uri, {}).rows(KEY.consumer_group)] == [3]
+
+
+def test_a_table_in_place_of_another_of_the_same_version_is_read(uri: str, clock: Clock, tmp_path: Path) -> None:
+    other = str(tmp_path / "other")
+    for where, offset in ((uri, 28), (other, 280)):
+        OffsetsTable(where, clock_ms=clock).open_run(KEY, 1).record(at({FIRST: offset}))
+    table = OffsetsTable(uri, clock_ms=clock)
+    assert table.positions("clicks_etl", ["clicks"]) == {FIRST: 28}
+    shutil.rmtree(uri)
+    shutil.move(other, uri)
+    assert DeltaTable(uri).version() == 1
+    assert table.positions("clicks_etl", ["clicks"]) == {FIRST: 280}
+
+
+def test_after_a_conflict_nothing_is_written_on_top_of_what_was_read_before(uri: str, open_table: Open) -> None:
+    open_table().open_run(KEY, 1).record(at({FIRST: 28}))
+    storage = DeltaRsStorage(uri, {})
+    rows = storage.rows(KEY.consumer_group)
+    open_table().open_run(KEY, 1, force=True).record(at({FIRST: 280}))
+    for _ in range(2):
+        with pytest.raises(Conflict):
+            storage.replace(KEY, rows, 2)
+    assert open_table().positions("clicks_etl", ["clicks"]) == {FIRST: 280}
 
 
 def test_rows_of_a_newer_version_are_refused_by_name(open_table: Open, uri: str) -> None:
