@@ -31,7 +31,8 @@ __all__ = ["DELETES", "KEY", "WRITTEN", "Changed", "Upserts", "check_key"]
 KEY: Final = "tubeclient.key"
 """The target's property that names the key's columns, with commas between them. A table without it is a log."""
 DELETES: Final = "tubeclient.deletes"
-"""The target's property that has the id of its table of deletes."""
+"""The target's property that has the id of its table of deletes, and behind it the ids of the targets whose rows there
+count: a clone has those of the table it was made of."""
 _KEY: Final = changes.KEY
 _SEQUENCE: Final = f"{CHANGE}.sequence"
 
@@ -77,12 +78,13 @@ class Upserts:
         self._deletes = SparkTable(spark, table_of_deletes(place))
         self._keys = keys
         self._evolve = evolve
+        self._targets: list[str] = []
         self._has_logs = False
         """Whether rows are changes of a database, which have places in logs and may lack columns."""
 
     def open(self, columns: StructType, target: TableDetail) -> str:
         """Make the table of deletes, for rows of these columns, or look whether it fits; and look at the `target`.
-        Returns the id of the table of deletes. Raises ConfigurationError."""
+        Returns the property `DELETES`. Raises ConfigurationError."""
         from pyspark.sql.types import LongType, StringType, StructField, StructType, TimestampType
 
         own_keys = [one for one in target.columns if one.name.lower() in map(str.lower, self._keys)]
@@ -103,8 +105,8 @@ class Upserts:
                 StructField("time", TimestampType()),
             ]
         )
-        detail, known = self._deletes.detail(), target.properties.get(DELETES)
-        if known is not None and (detail is None or detail.table_id != known):
+        detail, (known, *targets) = self._deletes.detail(), target.properties.get(DELETES, "").split(" ")
+        if known and (detail is None or detail.table_id != known):
             raise ConfigurationError(
                 f"{self._target.where} has its deleted keys in the table {known}, by its property {DELETES}, and"
                 f" {self._deletes.where} is {'another one' if detail else 'not there'}. Give the target by its former"
@@ -120,13 +122,14 @@ class Upserts:
                 f"{self._deletes.where}, which keeps the target's deleted keys, is {there}, and the job has"
                 f" {own.simpleString()}. Give the former key, format and types, or another target"
             )
-        return detail.table_id
+        self._targets = sorted({target.table_id, *targets})
+        return " ".join([detail.table_id, *self._targets])
 
-    def last_number(self, target: TableDetail) -> int:
+    def last_number(self, _: TableDetail) -> int:
         """The highest number for which the group has deleted keys; 0 without any."""
         from pyspark.sql import functions as F
 
-        own = (F.col("targetId") == target.table_id) & (F.col("consumerGroup") == self._consumer_group)
+        own = F.col("targetId").isin(*self._targets) & (F.col("consumerGroup") == self._consumer_group)
         found = self._deletes.rows().where(own).agg(F.max("number")).collect()
         return int(found[0][0] or 0)
 
@@ -182,7 +185,7 @@ class Upserts:
         # Of this group's number there may be keys of runs that died before the commit. Their messages are read again,
         # and have other places then.
         is_own = (F.col("consumerGroup") == record.consumer_group) & (F.col("number") >= record.sequence)
-        deleted = self._deletes.rows().where((F.col("targetId") == record.table_id) & ~is_own)
+        deleted = self._deletes.rows().where(F.col("targetId").isin(*self._targets) & ~is_own)
         deleted = deleted.select(F.col(_KEY).alias("__key"), F.col("sequence").alias("__deleted"))
         is_later = F.expr(changes.later(_SEQUENCE, "__deleted", of_logs=self._has_logs))
         is_late = (self._key() == F.col("__key")) & ~is_later

@@ -171,7 +171,9 @@ class Writer:
         if self._upserts is not None:
             known = {KEY: text_of_key, DELETES: self._upserts.open(columns, detail)}
             if create:
-                self._target.set_properties({one: known[one] for one in known.keys() - detail.properties.keys()})
+                there = detail.properties
+                other = {one: text for one, text in known.items() if there.get(one, "").lower() != text.lower()}
+                self._target.set_properties(other)
             self.sink.numbers_after = self._upserts.last_round(detail)
 
     def _choose(self, detail: TableDetail, columns: StructType, *, create: bool) -> None:

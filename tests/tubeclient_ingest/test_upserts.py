@@ -19,7 +19,7 @@ from embedded_tubemq.storage.store import NewMessage
 from spark_source.options.table_uris import table_of_deletes
 from spark_source.typed.columns import ARRIVAL
 from spark_source.typed.format_settings import FormatSettings
-from tests.tubeclient_ingest.bench import Bench
+from tests.tubeclient_ingest.bench import KEYS, Bench
 from tests.tubeclient_ingest.lake import KEY, Lake, killed_at
 from tubeclient.conditions import said
 from tubeclient.errors import ConfigurationError
@@ -465,6 +465,26 @@ def test_a_target_whose_deleted_keys_are_elsewhere_is_not_written(bench: Bench, 
     bench.run(**keyed, target=str(target))
     assert bench.spark.table(where).count() == (0 if how == "moved" else 1)
     bench.spark.sql(f"DROP TABLE IF EXISTS {name}")
+
+
+def test_deleted_keys_that_go_along_with_a_clone_count_for_it(bench: Bench) -> None:
+    """And those of a clone for its own clone."""
+    keyed: dict[str, Any] = {"format": "canal-json", "schema": "id INT, name STRING", "key": ("id",)}
+    target = bench.settings.target
+    for number in range(3):
+        own: dict[str, str | None] = {"id": str(number), "name": "a"}
+        send(bench, canal("INSERT", own, es=1), canal("DELETE", own, es=20))
+        bench.run(**keyed, target=target)
+        clone = f"{target}{number}"
+        bench.spark.sql(f"CREATE TABLE delta.`{clone}` SHALLOW CLONE delta.`{target}`").collect()
+        shutil.copytree(table_of_deletes(target), table_of_deletes(clone))
+        ends = {str(KEYS[0]): 56 * (number + 1), str(KEYS[1]): 0}
+        bench.job(**keyed, target=clone, starting_offsets=json.dumps(ends)).begin_anew(["clicks"])
+        target = clone
+    send(bench, *(canal("INSERT", {"id": str(number), "name": "late"}, es=10) for number in range(4)))
+    bench.settings = bench.job(target=target).settings
+    bench.run(**keyed)
+    assert rows(bench, "id", "name") == [(3, "late")]
 
 
 @pytest.mark.parametrize("is_own", [False, True])
