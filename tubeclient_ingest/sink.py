@@ -151,9 +151,9 @@ class Sink:
         if detail is None:
             return state
         kept = self._target.transactions(SinkRecord.transaction_id_of(self._consumer_group), detail)
-        if last := max(kept.last or self._last_elsewhere(detail), self.numbers_after):
-            return replace(state, sequence=max(state.sequence, last))
-        return replace(state, is_whole=not (state.is_copy or kept.may_forget or has_read))
+        last = kept.last or self._last_elsewhere(detail)
+        state = replace(state, sequence=max(state.sequence, last, self.numbers_after))
+        return state if last else replace(state, is_whole=not (state.is_copy or kept.may_forget or has_read))
 
     def _read(self, since: int | None) -> SinkState:
         commits: list[Commit] = []

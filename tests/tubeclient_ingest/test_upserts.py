@@ -20,7 +20,7 @@ from spark_source.options.table_uris import table_of_deletes
 from spark_source.typed.columns import ARRIVAL
 from spark_source.typed.format_settings import FormatSettings
 from tests.tubeclient_ingest.bench import KEYS, Bench
-from tests.tubeclient_ingest.lake import KEY, Lake, killed_at
+from tests.tubeclient_ingest.lake import KEY, Lake, cut_history, killed_at
 from tubeclient.conditions import said
 from tubeclient.errors import ConfigurationError
 from tubeclient.keys import INDEX_ENTRY_BYTES
@@ -419,14 +419,16 @@ def test_plain_rows_have_a_newest_one_as_well(bench: Bench, order_by: str | None
     assert rows(bench, "id", "name") == [(1, "f" if order_by == "at" else "g"), (2, "d")]
 
 
-@pytest.mark.parametrize("how", ["another group", "a copy", "rows of others"])
+@pytest.mark.parametrize("how", ["another group", "another group, history cut", "a copy", "rows of others"])
 def test_what_arrives_later_is_newer_than_the_rows_that_are_there_whoever_wrote_them(bench: Bench, how: str) -> None:
     keyed: dict[str, Any] = {"format": "csv", "schema": "id INT, v INT", "key": ("id",), "order_by": "arrival"}
     first, other = bench.settings.target, str(bench.folder / "other")
     for number in range(3):
         send(bench, b"1,%d" % number)
         bench.run(**keyed)
-    more: dict[str, Any] = {"consumer_group": "renamed"} if how == "another group" else {"target": other}
+    more: dict[str, Any] = {"consumer_group": "renamed"} if "group" in how else {"target": other}
+    if "cut" in how:
+        cut_history(Path(first))
     if how == "a copy":
         key = "TBLPROPERTIES ('tubeclient.key' = 'id')"
         bench.spark.sql(f"CREATE TABLE delta.`{other}` USING delta {key} AS SELECT * FROM delta.`{first}`").collect()
