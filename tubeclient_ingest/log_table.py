@@ -28,6 +28,7 @@ from tubeclient_ingest.table_detail import (
     INDEXED,
     TableDetail,
     Transactions,
+    is_elsewhere,
     is_known_to_delta_rs,
     local_folder,
     why_not,
@@ -113,9 +114,18 @@ class LogTable:
 
     def transactions(self, transaction_id: str, detail: TableDetail) -> Transactions:
         """As SparkTable.transactions."""
+        import pyarrow as pa
+
+        may_forget = FORGETS in detail.properties
+        if (handle := self._handle) is None:
+            return Transactions(None, may_forget)
         with self._explained():
-            last = None if self._handle is None else self._handle.transaction_version(transaction_id)
-        return Transactions(last, may_forget=FORGETS in detail.properties)
+            last = handle.transaction_version(transaction_id)
+            if last is None:
+                # A clone has its table's files, and none of its transactions.
+                paths = pa.table(handle.get_add_actions()).column("path").to_pylist()
+                may_forget = may_forget or any(map(is_elsewhere, paths))
+        return Transactions(last, may_forget)
 
     def append(self, rows: DataFrame | None, record: SinkRecord, *, evolve: bool = False) -> None:
         """As SparkTable.append."""

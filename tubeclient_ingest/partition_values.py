@@ -21,23 +21,29 @@ NULL: Final = "__HIVE_DEFAULT_PARTITION__"
 ESCAPED: Final = r"""[\x01-\x1f\x7f"#%'*/:=?\\{\[\]^]"""
 """Characters that are written as three (Spark's ExternalCatalogUtils)."""
 TEXT: Final = "it is empty or too long, or has U+0000"
+_NOT_IN_PATHS: Final = re.compile(f"{ESCAPED[:-1]}\x80-\U0010ffff]")
 _MOST_BYTES: Final = 255
 """Of a folder's name on most file systems."""
 
 
 def folders(values: Mapping[str, str | None]) -> str:
-    """The path of the folders for rows with these values by column; ends with a slash, unless there are none."""
+    """The path of the folders for rows with these values by column; ends with a slash, unless there are none.
+
+    Always ASCII: in its log delta-rs writes other characters as bytes, and Spark's VACUUM takes such files for those of
+    no table. There are no folders where a name would be too long so.
+    """
     pairs = ((_escaped(name), NULL if value is None else _escaped(value)) for name, value in values.items())
-    return "".join(f"{name}={value}/" for name, value in pairs)
+    names = [f"{name}={value}" for name, value in pairs]
+    return "".join(f"{name}/" for name in names) if max(map(len, names), default=0) <= _MOST_BYTES else ""
 
 
 def _escaped(text: str) -> str:
-    return re.sub(ESCAPED, lambda found: f"%{ord(found[0]):02X}", text)
+    return _NOT_IN_PATHS.sub(lambda found: "".join(f"%{byte:02X}" for byte in found[0].encode()), text)
 
 
 def room(name: str) -> int:
     """How many bytes a value of the column may have, each escaped character as three."""
-    return _MOST_BYTES - len(f"{_escaped(name)}=".encode())
+    return _MOST_BYTES - len(f"{re.sub(ESCAPED, '...', name)}=".encode())
 
 
 def is_refused(values: pa.Array, name: str) -> pa.Array:

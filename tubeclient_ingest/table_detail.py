@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -13,12 +14,14 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 __all__ = [
+    "ELSEWHERE",
     "FORGETS",
     "INDEXED",
     "TableDetail",
     "Transactions",
     "detail_in_log",
     "has_local_files",
+    "is_elsewhere",
     "is_known_to_delta_rs",
     "local_folder",
     "why_not",
@@ -26,6 +29,8 @@ __all__ = [
 
 FORGETS: Final = "delta.setTransactionRetentionDuration"
 INDEXED: Final = "delta.dataSkippingNumIndexedCols"
+ELSEWHERE: Final = "^(/|[A-Za-z][A-Za-z0-9+.-]*:)"
+"""How the paths of files begin, as a regular expression of Java's and Python's, that are not in the table's folder."""
 _KNOWN: Final = (
     "delta.appendOnly",
     "delta.autoOptimize",
@@ -124,6 +129,11 @@ def detail_in_log(folder: str) -> TableDetail | None:
 def is_known_to_delta_rs(folder: str) -> bool:
     """Whether the path of a local folder means the same to delta-rs."""
     return not any(one in folder for one in "[]^|%\\")
+
+
+def is_elsewhere(path: str) -> bool:
+    """Whether a file's path in a table's log is in the folder of another table."""
+    return re.match(ELSEWHERE, path) is not None
 
 
 def has_local_files(spark: SparkSession) -> bool:

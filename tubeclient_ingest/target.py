@@ -18,6 +18,7 @@ from tubeclient_ingest.history import Commit
 from tubeclient_ingest.record import SinkRecord
 from tubeclient_ingest.spark_errors import IngestFailed, explained, failure, is_conflict, is_missing
 from tubeclient_ingest.table_detail import (
+    ELSEWHERE,
     FORGETS,
     TableDetail,
     Transactions,
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 
 __all__ = ["SparkTable", "quoted", "text_in_sql", "writing_confs"]
 
+_OF_LOG: Final = "txn STRUCT<appId: STRING, version: BIGINT>, add STRUCT<path: STRING>"
 _TRIES: Final = 6
 """How often to make a table whose folder has something else."""
 
@@ -185,18 +187,22 @@ class SparkTable:
 
         log = f"{detail.location.rstrip('/')}/_delta_log"
         numbers: list[int] = []
+        may_forget = FORGETS in detail.properties
         try:
             for form, names in (("json", "*.json"), ("parquet", "*.checkpoint*.parquet")):
-                reader = self._spark.read.format(form).schema("txn STRUCT<appId: STRING, version: BIGINT>")
+                reader = self._spark.read.format(form).schema(_OF_LOG)
                 reader = reader.option("pathGlobFilter", names).option("ignoreMissingFiles", "true")
                 # Whatever the session says, and whatever other folder the path would be a pattern for.
                 reader = reader.option("ignoreCorruptFiles", "false").option("__globPaths__", "false")
-                last = reader.load(log).where(F.col("txn.appId") == transaction_id).agg(F.max("txn.version")).collect()
-                numbers += [int(row[0]) for row in last if row[0] is not None]
+                own = F.when(F.col("txn.appId") == transaction_id, F.col("txn.version"))
+                # A clone has its table's files, and none of its transactions.
+                is_copy = F.bool_or(F.col("add.path").rlike(ELSEWHERE))
+                last, elsewhere = reader.load(log).agg(F.max(own), is_copy).collect()[0]
+                may_forget = may_forget or bool(elsewhere)
+                numbers += [] if last is None else [int(last)]
         except PySparkException:  # a table of a catalog that hides its files
             return Transactions(None, may_forget=True)
-        # With this property Delta forgets transactions.
-        return Transactions(max(numbers, default=None), may_forget=FORGETS in detail.properties)
+        return Transactions(max(numbers, default=None), may_forget)
 
     def append(self, rows: DataFrame | None, record: SinkRecord | None = None, *, evolve: bool = False) -> None:
         """Commit rows (None: none, in the table's columns) to the table, which is there; with a record, it and its

@@ -11,7 +11,6 @@ from __future__ import annotations
 import uuid
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from spark_source.options.table_uris import table_of_deletes
 from spark_source.session_confs import own_session
 from spark_source.typed.columns import CHANGE, LINEAGE
 from tubeclient.errors import ConfigurationError
@@ -70,12 +69,18 @@ class Upserts:
     """A target with the newest state of each key, and its table of deleted keys."""
 
     def __init__(
-        self, spark: SparkSession, place: str, keys: tuple[str, ...], consumer_group: str, *, evolve: bool
+        self,
+        spark: SparkSession,
+        target: SparkTable,
+        deletes: SparkTable,
+        keys: tuple[str, ...],
+        consumer_group: str,
+        *,
+        evolve: bool,
     ) -> None:
         self._spark = spark
         self._consumer_group = consumer_group
-        self._target = SparkTable(spark, place)
-        self._deletes = SparkTable(spark, table_of_deletes(place))
+        self._target, self._deletes = target, deletes
         self._keys = keys
         self._evolve = evolve
         self._targets: list[str] = []
@@ -117,6 +122,8 @@ class Upserts:
             self._deletes.create(own)
             detail = self._deletes.detail()
             assert detail is not None
+        elif not known:
+            self._check_owner(detail, target)
         if (there := detail.columns.simpleString().lower()) != own.simpleString().lower():
             raise ConfigurationError(
                 f"{self._deletes.where}, which keeps the target's deleted keys, is {there}, and the job has"
@@ -124,6 +131,20 @@ class Upserts:
             )
         self._targets = sorted({target.table_id, *targets})
         return " ".join([detail.table_id, *self._targets])
+
+    def _check_owner(self, deletes: TableDetail, target: TableDetail) -> None:
+        """ConfigurationError for a target that has rows and does not say whose the deleted keys are that are there."""
+        rows = self._deletes.rows()
+        if not rows.where(rows["targetId"] == target.table_id).isEmpty() or rows.isEmpty() or self._target.is_empty():
+            return
+        other = rows.select("targetId").first()
+        assert other is not None
+        raise ConfigurationError(
+            f"{self._deletes.where} has the deleted keys of another table than {self._target.where} is, which has"
+            " rows. If they are its own, as after CREATE OR REPLACE TABLE, say so: ALTER TABLE"
+            f" {self._target.where} SET TBLPROPERTIES ('{DELETES}' = '{deletes.table_id} {other[0]}'). If not, remove"
+            " that table"
+        )
 
     def last_number(self, _: TableDetail) -> int:
         """The highest number for which the group has deleted keys; 0 without any."""

@@ -10,12 +10,12 @@ import contextlib
 import logging
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
-from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from spark_source.offsets.offset_spec import LAST_MS
 from spark_source.options.source_options import SourceOptions
+from spark_source.options.table_uris import table_of_deletes
 from spark_source.read.schema import arrow_types, spark_schema
 from spark_source.typed.columns import ARRIVAL, BAD_REASON, LINEAGE
 from spark_source.typed.record_format import RecordFormat, or_fail, place_of, target_rows
@@ -114,9 +114,9 @@ class Writer:
         self.record_format = record_format
         self._upserts: Upserts | None = None
         if record_format.keys:
-            self._upserts = Upserts(
-                spark, settings.target, record_format.keys, settings.consumer_group, evolve=settings.evolve
-            )
+            deletes = SparkTable(spark, table_of_deletes(settings.target))
+            how = record_format.keys, settings.consumer_group
+            self._upserts = Upserts(spark, target, deletes, *how, evolve=settings.evolve)
         self._rules = TargetRules()
         self._settled = 0
         self._detail: TableDetail | None = None
@@ -410,13 +410,17 @@ class Writer:
             self._look_for_values(staged)
         if staged.bad and table is not None:
             table.add_files(staged.bad_files)
-        try:
-            return self.sink.append(None, record, state, partial(files.commit, staged.files)), counted
-        except PutBack:
-            # This run begins once more, and may take the number then.
-            if staged.bad and table is not None:
-                table.remove({(staged.number, self._run_id)}, self.detail)
-            raise
+
+        def commit(numbered: SinkRecord) -> None:
+            try:
+                files.commit(staged.files, numbered)
+            except PutBack:
+                # Nothing is written. This run begins once more, and may take the number then.
+                if staged.bad and table is not None:
+                    table.remove({(staged.number, self._run_id)}, self.detail)
+                raise
+
+        return self.sink.append(None, record, state, commit), counted
 
     def _look_for_values(self, staged: Staged) -> None:
         """Warn of columns of the schema in which none of the first rows has a value: a misspelt name has none."""

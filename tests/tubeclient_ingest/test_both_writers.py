@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 import pytest
 from deltalake import DeltaTable, QueryBuilder
@@ -17,6 +19,7 @@ from embedded_tubemq.storage.store import NewMessage
 from tests.tubeclient_ingest.bench import Bench, Seen
 from tests.tubeclient_ingest.lake import each_commit
 from tubeclient.errors import ConfigurationError
+from tubeclient_ingest.beginning import PutBack
 from tubeclient_ingest.job import IngestFailed
 from tubeclient_ingest.log_table import LogTable
 from tubeclient_ingest.record import SinkRecord
@@ -89,7 +92,7 @@ def test_rows_are_equal_whoever_wrote_them(bench: Bench, partition_by: tuple[str
         assert len(rows[0]) > 2
         # Readers such as Polars take the values of partitions from there.
         folders = [
-            {one.parent.relative_to(where) for one in Path(where).rglob("part-*")}
+            {unquote(str(one.parent.relative_to(where))) for one in Path(where).rglob("part-*")}
             for where in (mine[name], sparks[name])
         ]
         assert folders[0] == folders[1]
@@ -100,6 +103,50 @@ def test_rows_are_equal_whoever_wrote_them(bench: Bench, partition_by: tuple[str
     # delta-rs reads them too, which passes over files by the same bounds.
     table = QueryBuilder().register("rows", DeltaTable(mine["target"]))
     assert table.execute('SELECT "id" FROM rows WHERE "ratio" = 0').read_all().num_rows == 1
+
+
+def test_vacuum_leaves_the_files_of_each_partition(bench: Bench) -> None:
+    """It goes by the paths in the log, as texts."""
+    values = ["é", "日本", "e\u0301 \U0001d11e", "x" * 200, "é" * 100, "".join(map(chr, range(1, 128)))]
+    bodies = [json.dumps({"id": n, "größe": value}).encode() for n, value in enumerate(values)]
+    bench.tube.load("clicks", [NewMessage(0, one) for one in bodies])
+    bench.run(format="json", schema="id BIGINT, `größe` STRING", partition_by=("größe",), writer="tasks")
+    place = Path(bench.settings.target)
+    files = [one for one in place.rglob("*.parquet") if "_delta_log" not in one.parts]
+    for one in files:
+        os.utime(one, times=(0, 0))
+    bench.spark.sql(f"VACUUM delta.`{place}`").collect()
+    assert len(files) == len(values)
+    assert all(one.exists() for one in files)
+    found = bench.spark.read.format("delta").load(str(place)).select("id", "größe").collect()
+    assert sorted(map(tuple, found)) == [*enumerate(values)]
+    read = DeltaTable(str(place)).to_pyarrow_table(columns=["id", "größe"]).to_pylist()
+    assert sorted(tuple(row.values()) for row in read) == [*enumerate(values)]
+
+
+def test_a_look_that_finds_another_table_after_a_commit_leaves_its_bad_records(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commit, history, done = LogTable.commit, LogTable.history, []
+
+    def committed(self: LogTable, files: Any, record: SinkRecord | None = None) -> None:
+        commit(self, files, record)
+        done.extend([record] * (record is not None and record.bad > 0))
+
+    def looked(self: LogTable, limit: int) -> Any:
+        if len(done) == 1:
+            done.append(done[0])
+            raise PutBack
+        return history(self, limit)
+
+    monkeypatch.setattr(LogTable, "commit", committed)
+    monkeypatch.setattr(LogTable, "history", looked)
+    how = {"format": "json", "schema": "id BIGINT NOT NULL", "bad_records": str(bench.folder / "bad")}
+    bench.tube.load("clicks", [NewMessage(0, body) for body in (b'{"id": 1}', b"{")])
+    bench.job(**how).run()
+    assert len(done) == 2
+    assert bench.job(**how).bad_records().count() == 1
+    assert [row.id for row in bench.spark.read.format("delta").load(bench.settings.target).collect()] == [1]
 
 
 def test_columns_without_a_value_are_told_once(bench: Bench, caplog: pytest.LogCaptureFixture) -> None:

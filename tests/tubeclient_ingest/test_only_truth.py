@@ -130,6 +130,18 @@ def test_a_streams_equal_number_does_not_say_that_its_rows_are_there(shop: Shop)
     assert shop.numbers("orders") == [*range(10), *range(20, 40)]
 
 
+@pytest.mark.parametrize("writer", ["tasks", "spark"])
+def test_a_clone_whose_history_no_longer_says_that_it_is_one_is_no_new_table(bench: Bench, writer: str) -> None:
+    clone, own = bench.folder / "clone", {"offsets_table": None, "writer": writer}
+    bench.send(10)
+    bench.run(**own)
+    bench.spark.sql(f"CREATE TABLE delta.`{clone}` SHALLOW CLONE delta.`{bench.settings.target}`").collect()
+    bench.spark.sql(f"ALTER TABLE delta.`{clone}` SET TBLPROPERTIES ('mine' = 'yes')").collect()
+    cut_history(clone, to_others=False)
+    with pytest.raises(UnknownRows, match="its history does not say where they end"):
+        bench.run(**own, target=str(clone))
+
+
 def test_numbers_go_on_where_the_target_has_forgotten_them(bench: Bench) -> None:
     lake = Keyed(bench.spark, bench.folder, [
         Change(1, 5, 0), Change(2, 5, 0), Change(3, 5, 0, is_bad=True), Change(1, 7, 0, is_delete=True),

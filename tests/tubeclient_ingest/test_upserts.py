@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
-from deltalake import DeltaTable
+from deltalake import DeltaTable, write_deltalake
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import functions as F
@@ -419,7 +419,9 @@ def test_plain_rows_have_a_newest_one_as_well(bench: Bench, order_by: str | None
     assert rows(bench, "id", "name") == [(1, "f" if order_by == "at" else "g"), (2, "d")]
 
 
-@pytest.mark.parametrize("how", ["another group", "another group, history cut", "a copy", "rows of others"])
+@pytest.mark.parametrize(
+    "how", ["another group", "another group, history cut", "a copy", "rows of others", "rows that Spark has not seen"]
+)
 def test_what_arrives_later_is_newer_than_the_rows_that_are_there_whoever_wrote_them(bench: Bench, how: str) -> None:
     keyed: dict[str, Any] = {"format": "csv", "schema": "id INT, v INT", "key": ("id",), "order_by": "arrival"}
     first, other = bench.settings.target, str(bench.folder / "other")
@@ -435,6 +437,10 @@ def test_what_arrives_later_is_newer_than_the_rows_that_are_there_whoever_wrote_
     elif how == "rows of others":
         bench.run(**keyed, **more, starting_offsets="latest")
         bench.spark.sql(f"INSERT INTO delta.`{other}` SELECT * FROM delta.`{first}`").collect()
+    elif how == "rows that Spark has not seen":
+        bench.run(**keyed, **more, starting_offsets="latest")
+        assert bench.spark.table(f"delta.`{other}`").cache().count() == 0
+        write_deltalake(other, DeltaTable(first).to_pyarrow_table(), mode="append")
     send(bench, b"1,77", b"2,77")
     bench.settings = bench.job(**more).settings
     bench.run(**keyed)
@@ -467,6 +473,22 @@ def test_a_target_whose_deleted_keys_are_elsewhere_is_not_written(bench: Bench, 
     bench.run(**keyed, target=str(target))
     assert bench.spark.table(where).count() == (0 if how == "moved" else 1)
     bench.spark.sql(f"DROP TABLE IF EXISTS {name}")
+
+
+def test_a_target_that_was_replaced_says_whose_deleted_keys_are_there(bench: Bench) -> None:
+    keyed: dict[str, Any] = {"format": "canal-json", "schema": "id INT, name STRING", "key": ("id",)}
+    own: dict[str, str | None] = {"id": "1", "name": "a"}
+    send(bench, canal("INSERT", own, {"id": "2", "name": "b"}, es=1), canal("DELETE", own, es=20))
+    bench.run(**keyed)
+    where = f"delta.`{bench.settings.target}`"
+    replaced = f"CREATE OR REPLACE TABLE {where} USING delta TBLPROPERTIES ('tubeclient.key' = 'id')"
+    bench.spark.sql(f"{replaced} AS SELECT * FROM {where}").collect()
+    send(bench, canal("INSERT", own, es=10))
+    with pytest.raises(ConfigurationError, match=r"keys of another table than .*say so: ALTER") as error:
+        bench.run(**keyed, starting_offsets="target")
+    bench.spark.sql(str(error.value).partition("say so: ")[2].partition(". If not")[0]).collect()
+    bench.run(**keyed, starting_offsets="target")
+    assert rows(bench, "id") == [(2,)]
 
 
 def test_deleted_keys_that_go_along_with_a_clone_count_for_it(bench: Bench) -> None:
