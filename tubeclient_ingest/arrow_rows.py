@@ -49,7 +49,8 @@ def _of_partition(form: RecordFormat, rows: pa.RecordBatch, name: str) -> pa.Arr
         values = rows.column(name)
     else:
         records = rows.column(RECORD)
-        values = pc.struct_field(pc.list_flatten(records) if is_list else records, name)
+        flat = pc.list_flatten(records) if is_list else records
+        values = pc.struct_field(flat, [flat.type.get_field_index(name)])  # a name may look like a path
     if not pa.types.is_string(values.type):
         return pa.nulls(rows.num_rows, pa.string())
     refused = is_refused(values, name)

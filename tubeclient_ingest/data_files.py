@@ -135,7 +135,7 @@ class DataFiles:
 def _values(rows: pa.Table, path: tuple[str, ...]) -> pa.ChunkedArray:
     column = rows.column(path[0])
     for name in path[1:]:
-        column = pc.struct_field(column, name)
+        column = pc.struct_field(column, [column.type.get_field_index(name)])  # a name may look like a path
     return column
 
 

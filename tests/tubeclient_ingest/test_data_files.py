@@ -18,10 +18,13 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pyspark.sql.types import StringType, StructField, StructType
 
 from spark_source.typed.record_format import RecordFormat
 from tubeclient.errors import DeadlineExceeded
+from tubeclient.records import RecordSpec
 from tubeclient_ingest import staging
+from tubeclient_ingest.arrow_rows import divided
 from tubeclient_ingest.data_files import DataFile, DataFiles, Place
 from tubeclient_ingest.partition_values import is_refused
 
@@ -112,6 +115,17 @@ def test_lists_and_maps_have_no_numbers_of_rows(tmp_path: Path) -> None:
     found = stats_of(tmp_path, pa.table({"s": pa.array([{"list": [1, 2], "map": [("a", 1)], "n": 7}], kind)}))
     assert found["nullCount"] == {"s": {"n": 0}}
     assert found["maxValues"] == {"s": {"n": 7}}
+
+
+def test_names_that_look_like_paths(tmp_path: Path) -> None:
+    kind = pa.struct([("a", pa.float64()), (".a", pa.float64())])
+    found = stats_of(tmp_path, pa.table({"s": pa.array([{"a": 1.0, ".a": math.nan}, {"a": 2.0, ".a": 3.0}], kind)}))
+    assert found["maxValues"] == {"s": {"a": 2.0}}
+    schema = StructType([StructField("a", StringType()), StructField(".a", StringType())])
+    form = RecordFormat.of(schema, RecordSpec(kind="json", schema=pa.schema([])))
+    [rows] = form.decoding(all_values=True)(iter([pa.RecordBatch.from_pydict({"value": [b'{"a": "", ".a": "x"}']})]))
+    assert divided(form, rows, (".a",))[0].num_rows == 1
+    assert divided(form, rows, ("a",))[0].num_rows == 0
 
 
 def test_only_the_first_columns_are_indexed(tmp_path: Path) -> None:
