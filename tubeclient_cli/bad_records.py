@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from spark_source.typed.columns import PLACE_WORDS
 from tubeclient.errors import ConfigurationError
 from tubeclient.extras import brought_by
 from tubeclient.printable import counted
@@ -34,8 +33,6 @@ bad_records_app = typer.Typer(
 
 _SHOWN_BYTES: Final = 400
 _TIMES: Final = ["%Y-%m-%dT%H:%MZ", "%Y-%m-%d"]
-_PLACE: Final = {"inlongStreamId": "stream", **PLACE_WORDS}
-_NEWEST: Final = ("time", "reason", *_PLACE, "value")
 
 Settings = Annotated[Path, typer.Option(help="The job's TOML file.")]
 PartOfReason = Annotated[
@@ -72,7 +69,7 @@ def show(
         console = table_console()
         print_rows(console, document["reasons"])
         for one in document["newest"]:
-            place = ", ".join(f"{word} {one[name]}" for name, word in _PLACE.items() if one[name] is not None)
+            place = ", ".join(f"{word} {one[name]}" for name, word in _place().items() if one[name] is not None)
             console.print()
             console.print(f"{one['time']}, {place}: {one['reason']}", soft_wrap=True)
             console.print(f"    {one['value']}", soft_wrap=True)
@@ -155,7 +152,9 @@ def _found(records: DataFrame, reason: str | None, since: datetime | None, newes
     counts = records.groupBy(reason_alone).agg(F.count("*").alias("records"), F.max("time").alias("newest"))
     reasons = [row.asDict() for row in counts.orderBy(F.desc("records"), "reason").collect()]
     order = (F.desc("time"), F.desc("sequence"), "partitionKey", "messageId", "recordIndex")
-    rows = records.orderBy(*order).select(*_NEWEST).limit(newest).collect() if reasons else []
+    rows = (
+        records.orderBy(*order).select("time", "reason", *_place(), "value").limit(newest).collect() if reasons else []
+    )
     shown = []
     for row in rows:
         value = row.value
@@ -166,6 +165,13 @@ def _found(records: DataFrame, reason: str | None, since: datetime | None, newes
         "reasons": [{**one, "newest": _iso(one["newest"])} for one in reasons],
         "newest": shown,
     }
+
+
+def _place() -> dict[str, str]:
+    """The columns that name a record, and what people call them."""
+    from spark_source.typed.columns import PLACE_WORDS
+
+    return {"inlongStreamId": "stream", **PLACE_WORDS}
 
 
 def _shown(value: bytes | None) -> str | None:

@@ -78,7 +78,7 @@ def test_positions_at_the_brokers(cluster: ClusterCommands, tmp_path: Path) -> N
     assert "1:clicks:0 112 0 280 6" in text
     assert text[-1] == "messages behind in all, as of the brokers, at most: 6"
     unknown = cluster.text("groups", "show", "nobody")
-    assert "no broker has a position of group nobody. A query" in unknown
+    assert "no broker has a position of group nobody; check its name. A query" in unknown
     assert "`tubeclient offsets show`" in unknown
     assert "without one has it in its target" in unknown
     with EmbeddedTubeMQ(tmp_path / "other", [TopicConfig("clicks")]) as tube:
@@ -93,7 +93,7 @@ def test_positions_at_the_brokers(cluster: ClusterCommands, tmp_path: Path) -> N
 
 def test_a_move(cluster: ClusterCommands) -> None:
     text = lines(cluster.text("groups", "move", "reads", "--to", "latest", "--dry-run"))
-    assert text[0].startswith("group reads, a dry run; rows are skipped, or read again")
+    assert text[0].startswith("group reads, a dry run; messages are skipped, or read again")
     assert text[-2:] == ["1:clicks:0 112 280 6", "1:clicks:1 - 280 -"]
     assert positions(cluster, "reads") == {A: 112}
     done = cluster.run("groups", "move", "reads", "--to", "latest", given=b"n\n")

@@ -56,14 +56,11 @@ def test_a_batch_may_end_by_time_alone() -> None:
     assert batch(cluster, startingOffsets='{"1:t:0": 140, "default": -2}', endingTimestamp=180_000) == {"1:t:1": (2, 3)}
 
 
-@pytest.mark.parametrize(
-    ("more", "instead"),
-    [({"startingTimestamp": 1}, "startingOffsets"), ({"endingTimestamp": 1}, "endingOffsets")],
-)
-def test_messages_without_a_time_are_an_error_that_says_what_to_do(more: dict[str, object], instead: str) -> None:
+@pytest.mark.parametrize("more", [{"startingTimestamp": 1}, {"endingTimestamp": 1}])
+def test_messages_without_a_time_are_an_error_that_says_what_to_do(more: dict[str, object]) -> None:
     cluster = FakeCluster()
     cluster.timeless = NoMessageTime("the message with id 7 of partition 1:t:0 carries no time", partition="1:t:0")
-    message = rf"{next(iter(more))} uses the times .* 1:t:0 carries no time\. .* of topic t set it, .* {instead} "
+    message = r"a time as a place in topics .* 1:t:0 carries no time\. .* of topic t set it, or name offsets instead"
     with pytest.raises(ConfigurationError, match=message):
         batch(cluster, **more)
     assert cluster.calls[-1] == "lookup closed"
