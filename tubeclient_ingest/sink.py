@@ -73,8 +73,9 @@ class Sink:
         forgotten it."""
         for _ in range(_TRIES):
             state = self._read(since)
+            state = replace(state, sequence=max(state.sequence, self.numbers_after))
             if state.is_whole:
-                return replace(state, sequence=max(state.sequence, self.numbers_after))
+                return state
             whole = self._completed(state, has_read=has_read)
             # A commit of the group between the two looks would have a number, and no record: it would count as undone.
             if (now := self._target.history(1)) and now[0].version == state.version:
@@ -152,8 +153,9 @@ class Sink:
             return state
         kept = self._target.transactions(SinkRecord.transaction_id_of(self._consumer_group), detail)
         last = kept.last or self._last_elsewhere(detail)
-        state = replace(state, sequence=max(state.sequence, last, self.numbers_after))
-        return state if last else replace(state, is_whole=not (state.is_copy or kept.may_forget or has_read))
+        if last:
+            return replace(state, sequence=max(state.sequence, last))
+        return replace(state, is_whole=not (state.is_copy or kept.may_forget or has_read))
 
     def _read(self, since: int | None) -> SinkState:
         commits: list[Commit] = []

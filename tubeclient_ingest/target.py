@@ -110,15 +110,15 @@ class SparkTable:
                     self._spark.sql(" ".join(parts)).collect()
                     return
                 except PySparkException as error:
-                    if error.getCondition() == "DELTA_CREATE_TABLE_WITH_NON_EMPTY_LOCATION":
-                        if tries < _TRIES - 1:  # perhaps of another job, which has made the folder, and soon the table
-                            time.sleep(backoff_ms(tries, random.random()) / 1000)
-                            continue
+                    if is_conflict(error):  # another job made it at the same moment
+                        return
+                    if error.getCondition() != "DELTA_CREATE_TABLE_WITH_NON_EMPTY_LOCATION":
+                        raise
+                    if tries == _TRIES - 1:
                         advice = "If it is one, the catalog forgot it when Spark ended; give the folder as the target"
                         raise IngestFailed(f"{failure(str(error))} {advice}") from None
-                    if not is_conflict(error):  # another job made it at the same moment
-                        raise
-                    return
+                # Perhaps it is of another job, which has made the folder, and soon the table.
+                time.sleep(backoff_ms(tries, random.random()) / 1000)
 
     def rows(self) -> DataFrame:
         """The rows that are there now, after `detail`, whatever Spark has in its cache: it hears nothing of what others
