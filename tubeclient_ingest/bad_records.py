@@ -177,6 +177,12 @@ class BadRecords:
                 f" AND `targetId` = {text_in_sql(target.table_id)} AND ({which})"
             ).collect()
 
+    def take_over(self, former_id: str, target: TableDetail) -> None:
+        """Take the rows of the table with this id for those of `target`."""
+        own = f"`consumerGroup` = {text_in_sql(self._consumer_group)} AND `targetId` = {text_in_sql(former_id)}"
+        new = text_in_sql(target.table_id)
+        self._spark.sql(f"UPDATE {self._table.sql} SET `targetId` = {new} WHERE {own}").collect()  # noqa: S608
+
     def _append(self, rows: DataFrame, record: SinkRecord, target: TableDetail) -> None:
         from pyspark.sql import functions as F
 

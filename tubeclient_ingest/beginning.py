@@ -26,13 +26,17 @@ _SAY_WHERE: Final = (
     "Say where to begin, once: begin each topic anew (--begin-anew TOPIC, or Ingest.begin_anew), with offsets of"
     " partitions as JSON as starting-offsets"
 )
+_OF_COPY: Final = ", such as the endOffsets in the userMetadata of the version that was copied"
 _OF_GROUP: Final = "; or with group, if the table has all rows before the group's position in the offsets table"
 OF_COUNTS: Final = (
     "Begin each topic anew, once (--begin-anew TOPIC, or Ingest.begin_anew), with starting-offsets earliest: the tables"
     " of streams say themselves where their rows end, and only counts come again"
 )
 """Advice for a counts table that does not say where the group's rows end."""
-OF_STREAM: Final = "Give starting-offsets target, once, if nobody put it back or took rows out of it"
+OF_STREAM: Final = (
+    "Give starting-offsets target, once, if it has all rows that the counts table says: nobody put it back or took rows"
+    " out of it"
+)
 """Advice for such a stream's table: the counts table says where its rows end."""
 
 
@@ -86,7 +90,7 @@ def check_beginning(
     if state.is_copy:
         raise UnknownRows(
             f"{where} is a copy of another table, so the end of the rows of group {consumer_group} is unknown in it."
-            f" {_SAY_WHERE}, such as the endOffsets in the userMetadata of the version that was copied{_OF_GROUP}"
+            f" {advice or _SAY_WHERE + _OF_COPY + _OF_GROUP}"
         )
     raise UnknownRows(
         f"{where} may have rows of group {consumer_group}, and its history does not say where they end: Delta"

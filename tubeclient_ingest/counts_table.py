@@ -23,7 +23,7 @@ from tubeclient_ingest.log_table import LogTable
 from tubeclient_ingest.record import Count, Reached, SinkRecord
 from tubeclient_ingest.round_read import Part
 from tubeclient_ingest.settings import SPARK, IngestSettings
-from tubeclient_ingest.sink import Sink
+from tubeclient_ingest.sink import GROUPS, Sink
 from tubeclient_ingest.stream_rows import StreamRows
 from tubeclient_ingest.table_detail import TableDetail
 from tubeclient_ingest.writing import Counted
@@ -35,8 +35,8 @@ if TYPE_CHECKING:
 class CountsTable:
     """Of one run. It is the writer of its checkpoint."""
 
-    def __init__(self, rows: StreamRows, settings: IngestSettings, masters: tuple[str, ...], run_id: str) -> None:
-        self._rows, self._group, self._run_id = rows, settings.inlong_group or "", run_id
+    def __init__(self, rows: StreamRows, settings: IngestSettings, masters: tuple[str, ...]) -> None:
+        self._rows, self._group = rows, settings.inlong_group or ""
         self._table = rows.table_of(COUNTS)
         self.auditing = AuditReporter(settings.audit_proxies or "")
         self.sink = Sink(self._table, settings.consumer_group)
@@ -45,7 +45,7 @@ class CountsTable:
         self._files: tuple[DataFile, ...] = ()
         """What its next commit adds."""
         self.why_spark = ""
-        self.checkpoint = GroupTable(self, settings, masters, run_id, OF_COUNTS)
+        self.checkpoint = GroupTable(self, settings, masters, OF_COUNTS)
 
     def open(self, *, create: bool) -> None:
         """Make the table if it is missing; without `create` that is a ConfigurationError."""
@@ -53,7 +53,7 @@ class CountsTable:
         if detail is None:
             if not create:
                 raise ConfigurationError(f"there is no table at {self._table.where}; start the job")
-            self._table.create(self._rows.no_counts.schema)
+            self._table.create(self._rows.no_counts.schema, properties={GROUPS: self._settings.consumer_group})
             detail = self._table.detail()
         self._choose(detail)
 
@@ -67,15 +67,15 @@ class CountsTable:
 
     def commit(self, counts: Mapping[str, tuple[Count, ...]], ends: Offsets, streams: Mapping[str, Reached]) -> None:
         """Write `counts`, by stream, and the checkpoint; then report them."""
-        sequence, now = self.checkpoint.state.sequence + 1, datetime.now(UTC)
+        sequence, run_id, now = self.checkpoint.state.sequence + 1, self.checkpoint.run_id, datetime.now(UTC)
         if self._log is None:
-            self.checkpoint.write(self._rows.counts(counts, sequence, self._run_id, now), ends, streams)
+            self.checkpoint.write(self._rows.counts(counts, sequence, run_id, now), ends, streams)
         else:
-            self._files = self._written(self._rows.counted_rows(counts, sequence, self._run_id, now))
+            self._files = self._written(self._rows.counted_rows(counts, sequence, run_id, now))
             self.checkpoint.write(None, ends, streams)
         own = [(name, one) for name in counts.keys() - {REST} for one in counts[name]]
         told = [(name, one.minute_ms, one.received, one.received - one.bad) for name, one in own]
-        sender = self._run_id, int(now.timestamp() * 1000), sequence
+        sender = run_id, int(now.timestamp() * 1000), sequence
         self.auditing.report(encode_reports(self._group, sender, told))
 
     def _written(self, rows: Sequence[tuple[Any, ...]]) -> tuple[DataFile, ...]:
@@ -103,3 +103,6 @@ class CountsTable:
 
     def settle(self, state: SinkState) -> None:
         """It has no bad records."""
+
+    def take_over(self, former_id: str) -> None:
+        """Nor any of a former table."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import uuid
 from collections.abc import Collection, Mapping
 from datetime import UTC, datetime, timedelta
 from types import MappingProxyType
@@ -36,27 +37,31 @@ class GroupTable:
         writer: Writer | CountsTable,
         settings: IngestSettings,
         masters: tuple[str, ...],
-        run_id: str,
         advice: str | None = None,
     ) -> None:
         """`advice` is for a table of a group that does not say where its rows end."""
         self._advice = advice
-        self._writer, self._settings, self._masters, self._run_id = writer, settings, masters, run_id
+        self._writer, self._settings, self._masters = writer, settings, masters
+        self.run_id = ""
+        """Of this beginning: what an earlier one of the same job left undone is another run's."""
         self._looked_at = 0.0
         self._settled_at: int | None = None
         self.state = SinkState()
         """What the table says, as far as this run can rely on it."""
 
-    def begin(self, chosen: str | None, begin_anew: Collection[str], *, has_read: bool = False) -> bool:
-        """Look at the table at a run's beginning; `has_read` as Sink.look has it. Returns whether the user takes it as
-        others left it."""
-        found = self.look(has_read=has_read)
+    def begin(self, chosen: str | None, begin_anew: Collection[str]) -> bool:
+        """Look at the table at a run's beginning. Returns whether the user takes it as others left it."""
+        self.run_id = uuid.uuid4().hex
+        found = self.look()
         group = self._settings.consumer_group
         check_cluster(found, self.where, self._masters, self._settings.former_master_servers)
         topics = set(self._settings.topics).difference(begin_anew)
         if topics and not (self._advice == OF_STREAM and chosen == TARGET):
             check_beginning(found, self.where, group, topics, self._advice)
         self.state = trusted(found.without_topics(begin_anew), self.where, group, chosen)
+        former = found.record.table_id if found.record is not None else None
+        if chosen == TARGET and former is not None and former != found.table_id:
+            self._writer.take_over(former)
         return not self.is_known or (found.taken_out is not None and found.taken_out.everything)
 
     @property
@@ -102,7 +107,7 @@ class GroupTable:
     ) -> Counted:
         """Commit rows (None: none) and where the group's rows end then; `streams` and `counts` are the record's."""
         group = self._settings.consumer_group
-        record = SinkRecord(group, self._run_id, ends, masters=self._masters, streams=streams, counts=counts)
+        record = SinkRecord(group, self.run_id, ends, masters=self._masters, streams=streams, counts=counts)
         after, counted = self._writer.write(rows, record, self.state)
         self._looked_at = time.monotonic()
         # What the user chose is about what others did before the run.
@@ -120,14 +125,14 @@ class GroupTable:
     def route(self, partitions: frozenset[str] | None) -> Route:
         """What tasks make of a round's records for its next commit; `partitions` as Route has them."""
         assert isinstance(self._writer, Writer)
-        record = SinkRecord(self._settings.consumer_group, self._run_id, self.state.ends)
+        record = SinkRecord(self._settings.consumer_group, self.run_id, self.state.ends)
         return self._writer.route(self.state.numbered(record), partitions)
 
     def rest(self) -> None:
         """After a round: what the next commit needs is read in the meantime."""
         self._writer.rest()
 
-    def look(self, *, has_read: bool = False) -> SinkState:
-        """What the table says now; `has_read` as Sink.look has it."""
+    def look(self) -> SinkState:
+        """What the table says now."""
         self._looked_at = time.monotonic()
-        return self._writer.sink.look(has_read=has_read)
+        return self._writer.sink.look()

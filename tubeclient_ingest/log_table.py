@@ -24,11 +24,8 @@ from tubeclient_ingest.history import Commit
 from tubeclient_ingest.record import SinkRecord
 from tubeclient_ingest.spark_errors import LogError
 from tubeclient_ingest.table_detail import (
-    FORGETS,
     INDEXED,
     TableDetail,
-    Transactions,
-    is_elsewhere,
     is_known_to_delta_rs,
     local_folder,
     why_not,
@@ -55,7 +52,7 @@ class LogTable:
         self._handle: DeltaTable | None = None
         self._newest: Mapping[str, Any] | None = None
         """The newest commit of the last look, as the log has it."""
-        self._mark: object = None
+        self._mark: tuple[Any, ...] = ()
         self._named_at = time.monotonic()
         """When the catalog said where the table is."""
         self._entries: dict[int, Mapping[str, Any]] = {}
@@ -112,20 +109,19 @@ class LogTable:
         """As SparkTable.removing."""
         return self._table.removing(versions, location)
 
-    def transactions(self, transaction_id: str, detail: TableDetail) -> Transactions:
-        """As SparkTable.transactions."""
-        import pyarrow as pa
-
-        may_forget = FORGETS in detail.properties
-        if (handle := self._handle) is None:
-            return Transactions(None, may_forget)
+    def last_number(self, transaction_id: str, _: TableDetail) -> int:
+        """As SparkTable.last_number."""
         with self._explained():
-            last = handle.transaction_version(transaction_id)
-            if last is None:
-                # A clone has its table's files, and none of its transactions.
-                paths = pa.table(handle.get_add_actions()).column("path").to_pylist()
-                may_forget = may_forget or any(map(is_elsewhere, paths))
-        return Transactions(last, may_forget)
+            return (self._handle.transaction_version(transaction_id) or 0) if self._handle is not None else 0
+
+    def set_properties(self, properties: Mapping[str, str]) -> None:
+        """As SparkTable.set_properties."""
+        table_id, there, *others = self._mark
+        self._table.set_properties(properties)
+        self._look(1)
+        if self._handle is not None and _mark_of(self._handle) == (table_id, {**there, **properties}, *others):
+            self._mark = _mark_of(self._handle)
+            self._detail = self._detail._replace(properties={**self._detail.properties, **properties})
 
     def append(self, rows: DataFrame | None, record: SinkRecord, *, evolve: bool = False) -> None:
         """As SparkTable.append."""
@@ -205,6 +201,11 @@ class LogTable:
             if self._handle is None:
                 self._handle = self._open()
             found = [] if self._handle is None else list(self._last(self._handle.version(), limit))
+            if self._handle is not None and not found:
+                raise LogError(
+                    f"the log of {self.where} has a checkpoint, and its newest commit is gone. RESTORE or"
+                    " remove the table"
+                )
         self._tidy(self._newest, found)
         self._newest = found[0] if found else None
         if not found:
@@ -273,7 +274,7 @@ _RETRIES: Final = 200
 """How often a commit is tried while other writers are faster."""
 
 
-def _mark_of(handle: DeltaTable) -> object:
+def _mark_of(handle: DeltaTable) -> tuple[Any, ...]:
     found, protocol = handle.metadata(), handle.protocol()
     return found.id, found.configuration, found.partition_columns, handle.schema().to_json(), protocol
 

@@ -8,6 +8,7 @@ that came later.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from spark_source.options.table_uris import quoted, text_in_sql, type_in_sql
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.types import DataType, StructType
 
-__all__ = ["COUNT", "KEY", "ROW", "WRITTEN", "has_logs", "in_form", "kept_value", "later", "newest"]
+__all__ = ["COUNT", "KEY", "ROW", "WRITTEN", "before_all", "has_logs", "in_form", "kept_value", "later", "newest"]
 
 WRITTEN: Final = ("insert", "update", "snapshot")
 """The operations that write a row."""
@@ -27,6 +28,7 @@ ROW: Final = "row"
 COUNT: Final = "count"
 """The columns of `newest`."""
 _ABSENT: Final = "absent"
+_ROUND: Final = "round"
 _BY_PLACE: Final = "byPlace"
 _BY_TIME: Final = "byTime"
 _ALL: Final = "all"
@@ -57,6 +59,16 @@ def later(new: str, old: str, *, of_logs: bool = True) -> str:
         f" THEN {is_binlog} OR NOT (coalesce({new}.time < {old}.time, false) AND {came} < {came_before})"
         f" ELSE coalesce({new}.time > {old}.time, false) AND {came} > {came_before} AND NOT {is_binlog} END"
     )
+
+
+def before_all(sequence: str, fields: Sequence[str]) -> str:
+    """SQL of a sequence with these fields that says what `sequence` says, but came before all that `later` compares it
+    with. So others may write any number into the table."""
+    parts = [
+        f"{text_in_sql(one)}, {'CAST(NULL AS BIGINT)' if one == _ROUND else f'{sequence}.{quoted(one)}'}"
+        for one in fields
+    ]
+    return f"named_struct({', '.join(parts)})"
 
 
 def _came(sequence: str) -> str:

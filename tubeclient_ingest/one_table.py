@@ -30,9 +30,9 @@ class Written(NamedTuple):
 class OneTable:
     """Its methods, and those of `StreamTables`, raise Spark's errors, OvertakenRun, UnknownRows, PutBack."""
 
-    def __init__(self, writer: Writer, settings: IngestSettings, masters: tuple[str, ...], run_id: str) -> None:
+    def __init__(self, writer: Writer, settings: IngestSettings, masters: tuple[str, ...]) -> None:
         self.writer = writer
-        self.checkpoint = GroupTable(writer, settings, masters, run_id)
+        self.checkpoint = GroupTable(writer, settings, masters)
         """Its newest commit says where the group's rows end."""
         self.ends = GroupEnds()
         """Where those of each table end."""

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import threading
 import time
-import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
@@ -27,6 +26,7 @@ from spark_source.session_confs import SESSION_ZONE, own_session
 from spark_source.stream.planner import StreamPlanner
 from spark_source.typed.columns import ARRIVAL
 from spark_source.typed.record_format import PINNED
+from tubeclient.errors import ConfigurationError
 from tubeclient.keys import INDEX_ENTRY_BYTES, rows_behind
 from tubeclient.records.spec import CHANGES
 from tubeclient_ingest.bad_records import BadRecords
@@ -48,6 +48,9 @@ __all__ = ["Begins", "Engine", "Event", "IngestSummary", "Looked", "Reading", "R
 
 _ANEW_SECONDS: Final = 86_400.0
 """After so long a run without an end begins anew, so that tables that rest say again where their rows end."""
+_BEGINNINGS: Final = 20
+_ONE_BEGINNING_SECONDS: Final = 60.0
+"""How often in turn a run may begin anew, each time within so long."""
 _IDLE_SECONDS: Final = 0.1
 """Between two questions whether there is something new, with a trigger without a pause."""
 
@@ -134,7 +137,7 @@ class Run:
         self._settings = settings
         self._tell = tell
         self._options = parse_options(settings.options("earliest"))
-        self.tables: Tables = engine.tables(settings, self._options, uuid.uuid4().hex, tell)
+        self.tables: Tables = engine.tables(settings, self._options, tell)
         self._chosen = settings.starting_offsets
         """For the run's first beginning. "group" and "target" are about what others did before it."""
         self._fallback = settings.fallback
@@ -156,7 +159,14 @@ class Run:
             planner.freeze_target()  # a wrong address or topic is told before any table is made
             self._expired = planner.expired
         self.tables.open()
+        beginnings = 0
         while not stop.is_set():  # again after a table was put back
+            last, began_at, beginnings = self._last, time.monotonic(), beginnings + 1
+            if beginnings > _BEGINNINGS:
+                raise ConfigurationError(
+                    f"{self.tables.checkpoint.where}, or the table of a stream, was another one each time before a"
+                    f" round was written, {_BEGINNINGS} times in turn. Let those who change it rest, and start again"
+                )
             with closing(ProgressTable(self._options)) as table:  # before the look at the rows, which move it
                 topics = self._settings.topics
                 kept = Offsets(table.positions(topics))
@@ -180,11 +190,13 @@ class Run:
                     self.tables.end()
                 return
             self.tables.open(create=False)
+            if self._last is not last or time.monotonic() - began_at > _ONE_BEGINNING_SECONDS:
+                beginnings = 0
 
     def _beginning(self, kept: Offsets, begin_anew: Sequence[str]) -> tuple[str, bool]:
         """The source's startingOffsets, and whether the user takes the table as others left it."""
         settings, table, chosen = self._settings, self.tables.checkpoint, self._chosen
-        is_accepted = table.begin(chosen, begin_anew, has_read=bool(kept))
+        is_accepted = table.begin(chosen, begin_anew)
         known = of_topics(table.state.ends, settings.topics)
         begin = self.tables.begin(known, chosen, begin_anew, self._expired)
         # Whoever says for topics with rows that the group's position counts, means one that is there.
@@ -287,22 +299,19 @@ class Engine:
         """A round's ranges; `place` as RoundRead has it."""
         return RoundRead(self.spark, options, tasks, place)
 
-    def tables(
-        self, settings: IngestSettings, options: SourceOptions, run_id: str, tell: Callable[[Event], object]
-    ) -> Tables:
+    def tables(self, settings: IngestSettings, options: SourceOptions, tell: Callable[[Event], object]) -> Tables:
         masters = options.master_servers
         if settings.inlong_group is None:
-            return OneTable(self.writer(settings, options, run_id), settings, masters, run_id)
+            return OneTable(self.writer(settings, options), settings, masters)
         rows = StreamRows(self.spark, settings, self._upkeep.due)
-        return StreamTables(rows, settings, masters, run_id, lambda one: self.writer(one, options, run_id), tell)
+        return StreamTables(rows, settings, masters, lambda one: self.writer(one, options), tell)
 
-    def writer(self, settings: IngestSettings, options: SourceOptions, run_id: str) -> Writer:
+    def writer(self, settings: IngestSettings, options: SourceOptions) -> Writer:
         place = settings.bad_records
         return Writer(
             self.spark,
             settings,
             options,
-            run_id,
             SparkTable(self.spark, settings.target, self._upkeep.due),
             None if place is None else BadRecords(self.spark, place, settings.consumer_group, self._upkeep.due),
             settings.records.record_format(),

@@ -9,6 +9,7 @@ no longer write.
 from __future__ import annotations
 
 import contextlib
+import logging
 import random
 import time
 from collections.abc import Callable
@@ -20,7 +21,7 @@ from tubeclient.flows.effects import backoff_ms
 from tubeclient_ingest.beginning import OvertakenRun, UnknownRows, named, overtaken, unknown_rows
 from tubeclient_ingest.history import Commit, Harm, SinkState, state_of
 from tubeclient_ingest.record import SinkRecord
-from tubeclient_ingest.spark_errors import is_conflict, spark_errors
+from tubeclient_ingest.spark_errors import failure_of, is_conflict, spark_errors
 from tubeclient_ingest.table_detail import TableDetail
 from tubeclient_ingest.target import SparkTable
 
@@ -29,6 +30,10 @@ if TYPE_CHECKING:
 
     from tubeclient_ingest.log_table import LogTable
 
+_log = logging.getLogger(__name__)
+
+GROUPS: Final = "tubeclient.consumerGroups"
+"""The target's property that names the groups that have rows in it, with commas between them. Clones have it too."""
 _HISTORY_STEPS: Final = (20, 1_000, 100_000)
 """How many commits to look through for our newest one, step by step: maintenance may have added its own."""
 _TRIES: Final = 10
@@ -57,6 +62,8 @@ class Sink:
         self._detail: TableDetail | None = None
         self._newest: Commit | None = None
         """The table's newest commit at the last look."""
+        self._is_unnamed = False
+        """Whether the table cannot say that it has rows of the group."""
 
     @property
     def where(self) -> str:
@@ -67,16 +74,15 @@ class Sink:
         """Look at the table in this way from now on."""
         self._target, self._detail, self._newest = target, None, None
 
-    def look(self, since: int | None = None, *, has_read: bool = False) -> SinkState:
+    def look(self, since: int | None = None) -> SinkState:
         """What the newest version of the table says about the group, with the runs of its commits from number `since`
-        on, as far as the history goes back. `has_read`: another table of the job knows the group, so this one may have
-        forgotten it."""
+        on, as far as the history goes back."""
         for _ in range(_TRIES):
             state = self._read(since)
             state = replace(state, sequence=max(state.sequence, self.numbers_after))
             if state.is_whole:
                 return state
-            whole = self._completed(state, has_read=has_read)
+            whole = self._completed(state)
             # A commit of the group between the two looks would have a number, and no record: it would count as undone.
             if (now := self._target.history(1)) and now[0].version == state.version:
                 return whole
@@ -119,9 +125,27 @@ class Sink:
                 time.sleep(backoff_ms(tries, random.random(), limit_ms=_LONGEST_PAUSE_MS) / 1_000)
                 state = now
                 record = state.numbered(record)
+        self._name_group()
         after = self.look(record.sequence)
         self._check_written(record, after)
         return after
+
+    def _name_group(self) -> None:
+        """Have the table say itself that it has rows of the group."""
+        errors, detail = spark_errors(), self._detail or self.detail()
+        groups = _groups_of(detail)
+        if detail is None or self._consumer_group in groups or self._is_unnamed:
+            return
+        try:
+            self._target.set_properties({GROUPS: ",".join([*groups, self._consumer_group])})
+            self._detail = None
+        except errors as error:
+            self._is_unnamed = True
+            _log.warning(
+                "%s cannot have the property %s: %s. Without it a clone of the table seems to have no rows of group %s"
+                " once Delta has removed its history",
+                *(self.where, GROUPS, failure_of(error), self._consumer_group),
+            )
 
     def _check_written(self, record: SinkRecord, after: SinkState) -> None:
         """Raise OvertakenRun or UnknownRows, unless `record` is there, on top of what it was based on, and is the
@@ -145,17 +169,16 @@ class Sink:
             )
         return overtaken(self.where, other, f"while this one was at {named(record)}, which was not written")
 
-    def _completed(self, state: SinkState, *, has_read: bool) -> SinkState:
+    def _completed(self, state: SinkState) -> SinkState:
         """Complete `state` from the table itself where the history is cut: whether the group wrote, and its last
-        number."""
+        number. A table forgets transactions if its owner says so, and a clone never had them."""
         detail = self._detail
         if detail is None:
             return state
-        kept = self._target.transactions(SinkRecord.transaction_id_of(self._consumer_group), detail)
-        last = kept.last or self._last_elsewhere(detail)
-        if last:
+        last = self._target.last_number(SinkRecord.transaction_id_of(self._consumer_group), detail)
+        if last := last or self._last_elsewhere(detail):
             return replace(state, sequence=max(state.sequence, last))
-        return replace(state, is_whole=not (state.is_copy or kept.may_forget or has_read))
+        return replace(state, is_whole=not (state.is_copy or self._consumer_group in _groups_of(detail)))
 
     def _read(self, since: int | None) -> SinkState:
         commits: list[Commit] = []
@@ -188,6 +211,10 @@ class Sink:
         """What the table is, looked up now; None if there is none."""
         self._detail = self._target.detail()
         return self._detail
+
+
+def _groups_of(detail: TableDetail | None) -> list[str]:
+    return [one for one in detail.properties.get(GROUPS, "").split(",") if one] if detail is not None else []
 
 
 def _is_still(state: SinkState, now: SinkState) -> bool:

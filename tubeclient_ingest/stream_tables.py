@@ -64,13 +64,12 @@ class StreamTables:
         rows: StreamRows,
         settings: IngestSettings,
         masters: tuple[str, ...],
-        run_id: str,
         writer_of: Callable[[IngestSettings], Writer],
         tell: Callable[[LeftBehind | ToRest], object],
     ) -> None:
-        self._rows, self._settings, self._masters, self._run_id = rows, settings, masters, run_id
+        self._rows, self._settings, self._masters = rows, settings, masters
         self._writer_of, self._tell = writer_of, tell
-        self._counts = CountsTable(rows, settings, masters, run_id)
+        self._counts = CountsTable(rows, settings, masters)
         self.checkpoint = self._counts.checkpoint
         self._create = True
         self._definitions = Definitions(settings)
@@ -175,8 +174,8 @@ class StreamTables:
             now = settings.table_properties.get(PROPERTY)
             if now is not None and writer.detail.properties.get(PROPERTY) != now:
                 self._rows.table_of(name).set_properties({PROPERTY: now})
-            table = GroupTable(writer, settings, self._masters, self._run_id, OF_STREAM)
-            one.is_accepted = table.begin(self._chosen, begin_anew, has_read=number > 0)
+            table = GroupTable(writer, settings, self._masters, OF_STREAM)
+            one.is_accepted = table.begin(self._chosen, begin_anew)
             state = table.state
             # If nobody knows where its rows end, the user said that it has what the counts table says.
             counts_as = table.number if table.is_known else number

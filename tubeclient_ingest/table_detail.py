@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -14,23 +13,16 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 __all__ = [
-    "ELSEWHERE",
-    "FORGETS",
     "INDEXED",
     "TableDetail",
-    "Transactions",
     "detail_in_log",
     "has_local_files",
-    "is_elsewhere",
     "is_known_to_delta_rs",
     "local_folder",
     "why_not",
 ]
 
-FORGETS: Final = "delta.setTransactionRetentionDuration"
 INDEXED: Final = "delta.dataSkippingNumIndexedCols"
-ELSEWHERE: Final = "^(/|[A-Za-z][A-Za-z0-9+.-]*:)"
-"""How the paths of files begin, as a regular expression of Java's and Python's, that are not in the table's folder."""
 _KNOWN: Final = (
     "delta.appendOnly",
     "delta.autoOptimize",
@@ -45,7 +37,7 @@ _KNOWN: Final = (
     "delta.enableExpiredLogCleanup",
     "delta.isolationLevel",
     "delta.logRetentionDuration",
-    FORGETS,
+    "delta.setTransactionRetentionDuration",
     "delta.tuneFileSizesForRewrites",
     "delta.targetFileSize",
     "delta.minReaderVersion",
@@ -73,15 +65,6 @@ class TableDetail(NamedTuple):
     columns: StructType
     properties: Mapping[str, str]
     partition_by: Sequence[str] = ()
-
-
-class Transactions(NamedTuple):
-    """What the table says of one transaction id."""
-
-    last: int | None
-    """Its last number; None if there is none."""
-    may_forget: bool
-    """Whether None may be wrong."""
 
 
 def why_not(handle: DeltaTable, detail: TableDetail) -> str | None:
@@ -129,11 +112,6 @@ def detail_in_log(folder: str) -> TableDetail | None:
 def is_known_to_delta_rs(folder: str) -> bool:
     """Whether the path of a local folder means the same to delta-rs."""
     return not any(one in folder for one in "[]^|%\\")
-
-
-def is_elsewhere(path: str) -> bool:
-    """Whether a file's path in a table's log is in the folder of another table."""
-    return re.match(ELSEWHERE, path) is not None
 
 
 def has_local_files(spark: SparkSession) -> bool:

@@ -18,14 +18,12 @@ from tubeclient_ingest.history import Commit
 from tubeclient_ingest.record import SinkRecord
 from tubeclient_ingest.spark_errors import IngestFailed, explained, failure, is_conflict, is_missing
 from tubeclient_ingest.table_detail import (
-    ELSEWHERE,
-    FORGETS,
     TableDetail,
-    Transactions,
     detail_in_log,
     has_local_files,
     local_folder,
 )
+from tubeclient_ingest.target_columns import check_columns
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -33,7 +31,7 @@ if TYPE_CHECKING:
 
 __all__ = ["SparkTable", "quoted", "text_in_sql", "writing_confs"]
 
-_OF_LOG: Final = "txn STRUCT<appId: STRING, version: BIGINT>, add STRUCT<path: STRING>"
+_OF_LOG: Final = "txn STRUCT<appId: STRING, version: BIGINT>"
 _TRIES: Final = 6
 """How often to make a table whose folder has something else."""
 
@@ -180,34 +178,29 @@ class SparkTable:
             return set(versions)
         return set(versions).difference(int(row.entry[:20]) for row in found if not row.removes)
 
-    def transactions(self, transaction_id: str, detail: TableDetail) -> Transactions:
-        """What the table knows of a transaction id."""
+    def last_number(self, transaction_id: str, detail: TableDetail) -> int:
+        """The last number of a transaction that the table knows; 0 without any."""
         from pyspark.errors import PySparkException
         from pyspark.sql import functions as F
 
         log = f"{detail.location.rstrip('/')}/_delta_log"
-        numbers: list[int] = []
-        may_forget = FORGETS in detail.properties
-        try:
+        numbers = [0]
+        with suppress(PySparkException):  # a table of a catalog that hides its files
             for form, names in (("json", "*.json"), ("parquet", "*.checkpoint*.parquet")):
                 reader = self._spark.read.format(form).schema(_OF_LOG)
                 reader = reader.option("pathGlobFilter", names).option("ignoreMissingFiles", "true")
                 # Whatever the session says, and whatever other folder the path would be a pattern for.
                 reader = reader.option("ignoreCorruptFiles", "false").option("__globPaths__", "false")
-                own = F.when(F.col("txn.appId") == transaction_id, F.col("txn.version"))
-                # A clone has its table's files, and none of its transactions.
-                is_copy = F.bool_or(F.col("add.path").rlike(ELSEWHERE))
-                last, elsewhere = reader.load(log).agg(F.max(own), is_copy).collect()[0]
-                may_forget = may_forget or bool(elsewhere)
-                numbers += [] if last is None else [int(last)]
-        except PySparkException:  # a table of a catalog that hides its files
-            return Transactions(None, may_forget=True)
-        return Transactions(max(numbers, default=None), may_forget)
+                own = reader.load(log).where(F.col("txn.appId") == transaction_id)
+                numbers.append(int(own.agg(F.max("txn.version")).collect()[0][0] or 0))
+        return max(numbers)
 
     def append(self, rows: DataFrame | None, record: SinkRecord | None = None, *, evolve: bool = False) -> None:
         """Commit rows (None: none, in the table's columns) to the table, which is there; with a record, it and its
-        transaction. Delta passes over a transaction whose number the table has."""
+        transaction. Delta passes over a transaction whose number the table has. OtherColumns: the rows do not fit."""
         frame = self._spark.table(self.sql).limit(0) if rows is None else rows
+        # Others may have changed the columns since the start, and Spark would make the values fit.
+        check_columns(self._spark.table(self.sql).schema, frame.schema, self.where, evolve=evolve)
         writer = frame.writeTo(self.sql).option("mergeSchema", evolve)
         if record is not None:
             writer = writer.option("txnAppId", record.transaction_id).option("txnVersion", record.sequence)
@@ -235,6 +228,8 @@ def writing_confs(record: SinkRecord | None = None) -> dict[str, str | None]:
     fixed["merge.materializeSource"] = "auto"
     # A file that cannot be read for a moment would leave a table that is rewritten, or be passed over by a MERGE.
     files = dict.fromkeys(("spark.sql.files.ignoreMissingFiles", "spark.sql.files.ignoreCorruptFiles"), "false")
+    # A time in a partition's folder says its zone.
+    fixed["write.utcTimestampPartitionValues"] = "true"
     # Days before 1582 are those of today's calendar, and times those that others than Spark can read.
     kinds = ("datetimeRebaseModeInWrite", "int96RebaseModeInWrite")
     files |= {f"spark.sql.parquet.{one}": "CORRECTED" for one in kinds}

@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from spark_source.options.table_uris import quoted, text_in_sql
 from spark_source.read.schema import spark_type
 from spark_source.typed.columns import ARRIVAL, BAD_REASON, CHANGE, LINEAGE, RECORD, VALUE
 from tubeclient.errors import ConfigurationError
@@ -19,7 +20,6 @@ from tubeclient.records.changes import CHANGE_TYPE
 from tubeclient.records.spec import CHANGES
 from tubeclient_ingest.partition_values import ESCAPED, NULL, REASON, TEXT, room
 from tubeclient_ingest.table_detail import TableDetail
-from tubeclient_ingest.target import quoted, text_in_sql
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

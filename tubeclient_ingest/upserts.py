@@ -9,6 +9,7 @@ out older changes only.
 from __future__ import annotations
 
 import uuid
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from spark_source.session_confs import own_session
@@ -22,8 +23,8 @@ from tubeclient_ingest.target import SparkTable, quoted, writing_confs
 from tubeclient_ingest.target_columns import LENGTH_OF_TEXT, check_columns, lacking
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
-    from pyspark.sql.types import StructType
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructField, StructType
 
 __all__ = ["DELETES", "KEY", "WRITTEN", "Changed", "Upserts", "check_key"]
 
@@ -32,6 +33,8 @@ KEY: Final = "tubeclient.key"
 DELETES: Final = "tubeclient.deletes"
 """The target's property that has the id of its table of deletes, and behind it the ids of the targets whose rows there
 count: a clone has those of the table it was made of."""
+_MAPPING: Final = "delta.columnMapping.mode"
+"""With it a column's name may have blanks."""
 _KEY: Final = changes.KEY
 _SEQUENCE: Final = f"{CHANGE}.sequence"
 
@@ -84,6 +87,8 @@ class Upserts:
         self._keys = keys
         self._evolve = evolve
         self._targets: list[str] = []
+        self._sequence: list[str] = []
+        """The fields of the order of a change."""
         self._has_logs = False
         """Whether rows are changes of a database, which have places in logs and may lack columns."""
 
@@ -98,13 +103,22 @@ class Upserts:
                 f"key names {padded[0]}, which is CHAR in {self._target.where}: Delta fills such texts up with blanks,"
                 " and merges no rows by them. Name another key, or a target where it is STRING or VARCHAR"
             )
+        names = {*map(str.lower, columns.names)}
+        if strict := next(_strict(one for one in target.columns if one.name.lower() in names), None):
+            raise ConfigurationError(
+                f"{strict} of {self._target.where} is NOT NULL within a column, and Spark merges no rows into that. Let"
+                f" it be null: ALTER TABLE {self._target.where} ALTER COLUMN {strict} DROP NOT NULL"
+            )
         self._has_logs = changes.has_logs(columns)
         sequence = columns[CHANGE].dataType
         assert isinstance(sequence, StructType)
+        order = sequence["sequence"].dataType
+        assert isinstance(order, StructType)
+        self._sequence = order.names
         own = StructType(
             [
                 StructField(_KEY, StructType([columns[key] for key in self._keys])),
-                StructField("sequence", sequence["sequence"].dataType),
+                StructField("sequence", order),
                 *(StructField(name, StringType()) for name in ("targetId", "consumerGroup")),
                 StructField("number", LongType()),
                 StructField("time", TimestampType()),
@@ -119,7 +133,7 @@ class Upserts:
                 f" bring rows back: ALTER TABLE {self._target.where} UNSET TBLPROPERTIES ('{DELETES}')"
             )
         if detail is None:
-            self._deletes.create(own)
+            self._deletes.create(own, properties={_MAPPING: target.properties.get(_MAPPING, "none")})
             detail = self._deletes.detail()
             assert detail is not None
         elif not known:
@@ -186,10 +200,10 @@ class Upserts:
         """Add the deleted keys to their table, for the target's commit `record`, which comes next."""
         from pyspark.sql import functions as F
 
-        deleted = _changes(newest).where(f"{CHANGE}.operation = 'delete'")
+        deleted = newest.where(f"{_KEY} IS NOT NULL AND {ROW}.{CHANGE}.operation = 'delete'")
         rows = deleted.select(
-            self._key().alias(_KEY),
-            F.col(_SEQUENCE),
+            _KEY,
+            F.col(f"{ROW}.{_SEQUENCE}"),
             F.lit(detail.table_id).alias("targetId"),
             F.lit(record.consumer_group).alias("consumerGroup"),
             F.lit(record.sequence).cast("long").alias("number"),
@@ -202,23 +216,21 @@ class Upserts:
         number the table has."""
         from pyspark.sql import functions as F
 
-        rows = _changes(newest)
         # Of this group's number there may be keys of runs that died before the commit. Their messages are read again,
         # and have other places then.
         is_own = (F.col("consumerGroup") == record.consumer_group) & (F.col("number") >= record.sequence)
         deleted = self._deletes.rows().where(F.col("targetId").isin(*self._targets) & ~is_own)
-        deleted = deleted.select(F.col(_KEY).alias("__key"), F.col("sequence").alias("__deleted"))
-        is_later = F.expr(changes.later(_SEQUENCE, "__deleted", of_logs=self._has_logs))
-        is_late = (self._key() == F.col("__key")) & ~is_later
-        late = is_late & (F.col(f"{CHANGE}.operation") != "delete")
-        self._merge(rows.join(deleted, late, "left_anti"), record, has_absent=has_absent)
+        deleted = deleted.select(F.col(_KEY).alias("deletedKey"), F.col("sequence").alias("deleted"))
+        is_later = F.expr(self._is_later(f"{ROW}.{_SEQUENCE}", "deleted", record))
+        is_late = (F.col(_KEY) == F.col("deletedKey")) & ~is_later & (F.col(f"{ROW}.{CHANGE}.operation") != "delete")
+        rows = newest.where(f"{_KEY} IS NOT NULL").join(deleted, is_late, "left_anti").select(f"{ROW}.*")
+        self._merge(rows, record, has_absent=has_absent)
 
     def _merge(self, rows: DataFrame, record: SinkRecord, *, has_absent: bool) -> None:
         table = self._spark.table(self._target.sql).schema
-        if not self._evolve:
-            # A column that somebody dropped is not to come back.
-            check_columns(table, rows.schema, self._target.where, evolve=False)
-        elif lacking(table, rows.schema):
+        # A column that somebody dropped is not to come back, nor any value to be made fit.
+        check_columns(table, rows.schema, self._target.where, evolve=self._evolve)
+        if lacking(table, rows.schema):
             self._target.append(self._spark.createDataFrame([], rows.schema), evolve=True)
             table = self._spark.table(self._target.sql).schema
         there = {one.name.lower(): one.dataType for one in table}
@@ -234,7 +246,7 @@ class Upserts:
         update = ", ".join(f"t.{name} = {value}" for name, value in zip(names, changed, strict=True))
         insert = f"({', '.join(names)}) VALUES ({', '.join(inserted)})"
         same = " AND ".join(f"t.{name} = s.{name}" for name in map(quoted, self._keys))
-        is_newer = changes.later(f"s.{_SEQUENCE}", f"t.{_SEQUENCE}", of_logs=self._has_logs)
+        is_newer = self._is_later(f"s.{_SEQUENCE}", f"t.{_SEQUENCE}", record)
         # With these words columns of the target may be missing in the rows, and fields of its structs.
         head = f"MERGE WITH SCHEMA EVOLUTION INTO {self._target.sql} AS t USING "
         rest = (
@@ -256,6 +268,12 @@ class Upserts:
             finally:
                 own.catalog.dropGlobalTempView(view)
 
+    def _is_later(self, new: str, old: str, record: SinkRecord) -> str:
+        """SQL that is true if a change of the commit `record` is later than one of before. A round's came after all
+        that is there, a retry's may have come before."""
+        before = old if record.is_retry else changes.before_all(old, self._sequence)
+        return changes.later(new, before, of_logs=self._has_logs)
+
     def _kept(self, name: str, value: str) -> str:
         """A column's value after a change that may not know it."""
         if name in (*self._keys, LINEAGE):
@@ -268,11 +286,14 @@ class Upserts:
         change = f"named_struct('operation', s.{CHANGE}.operation, 'absent', {unknown}, 'sequence', s.{_SEQUENCE})"
         return f"IF(s.{CHANGE}.operation = 'update', {change}, s.{CHANGE})"
 
-    def _key(self) -> Column:
-        from pyspark.sql import functions as F
 
-        return F.struct(*(F.col(quoted(key)).alias(key) for key in self._keys))
+def _strict(fields: Iterable[StructField], path: str = "") -> Iterator[str]:
+    """The fields within columns that are NOT NULL."""
+    from pyspark.sql.types import StructType
 
-
-def _changes(newest: DataFrame) -> DataFrame:
-    return newest.where(f"{_KEY} IS NOT NULL").select(f"{ROW}.*")
+    for one in fields:
+        name = f"{path}{quoted(one.name)}"
+        if path and not one.nullable:
+            yield name
+        if isinstance(one.dataType, StructType):
+            yield from _strict(one.dataType, f"{name}.")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import uuid
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from types import MappingProxyType
@@ -31,7 +32,7 @@ from tubeclient_ingest.log_table import LogTable
 from tubeclient_ingest.record import SinkRecord
 from tubeclient_ingest.round_read import Part, RoundRead
 from tubeclient_ingest.settings import TASKS, IngestSettings
-from tubeclient_ingest.sink import Sink
+from tubeclient_ingest.sink import GROUPS, Sink
 from tubeclient_ingest.spark_errors import bad_record, is_bad_record, is_conflict, spark_errors
 from tubeclient_ingest.staging import Route, Routing, Staged
 from tubeclient_ingest.table_detail import TableDetail
@@ -99,7 +100,6 @@ class Writer:
         spark: SparkSession,
         settings: IngestSettings,
         options: SourceOptions,
-        run_id: str,
         target: SparkTable,
         bad_records: BadRecords | None,
         record_format: RecordFormat,
@@ -107,7 +107,6 @@ class Writer:
         self._spark = spark
         self._settings = settings
         self._options = options
-        self._run_id = run_id
         self._target = target
         self.sink = Sink(target, settings.consumer_group, evolve=settings.evolve, last_elsewhere=self._last_elsewhere)
         self._bad_records = bad_records
@@ -151,6 +150,7 @@ class Writer:
         if detail is None and create:
             how = self._settings
             properties = {**how.table_properties, **({KEY: text_of_key} if text_of_key else {})}
+            properties[GROUPS] = how.consumer_group
             self._target.create(columns, how.partition_by, how.cluster_by, properties)
             detail = self.sink.detail()
         if detail is None:
@@ -238,6 +238,11 @@ class Writer:
         self._remove(rows, now)
         self._settled = max(now.settled, now.sequence - LATE)
 
+    def take_over(self, former_id: str) -> None:
+        """The user says that the target goes on for the table with this id: so do its bad records."""
+        if self._bad_records is not None:
+            self._bad_records.take_over(former_id, self.detail)
+
     def _remove(self, rows: Collection[tuple[int, str]], now: SinkState) -> None:
         """Remove the rows of these numbers and runs, as far as `now` has another run's commit of the number."""
         if self._bad_records is None:
@@ -269,7 +274,7 @@ class Writer:
             except OvertakenRun:
                 number = state.numbered(record).sequence
                 now = self.sink.look(number)
-                self._remove({(number, self._run_id)}, now)
+                self._remove({(number, record.run_id)}, now)
                 if not goes_on_from(state, now):
                     raise
                 state = now
@@ -306,7 +311,7 @@ class Writer:
             counted = _count(parsed)
             good = counted.total - counted.bad
             if good and not dry_run:
-                record = replace(before, run_id=self._run_id, bad=good, retry_of=before.round)
+                record = replace(before, run_id=uuid.uuid4().hex, bad=good, retry_of=before.round)
                 table.add_marks(parsed, state.numbered(record), self.detail)
                 rows = target_rows(parsed)
                 if LINEAGE in rows.columns:
@@ -417,7 +422,7 @@ class Writer:
             except PutBack:
                 # Nothing is written. This run begins once more, and may take the number then.
                 if staged.bad and table is not None:
-                    table.remove({(staged.number, self._run_id)}, self.detail)
+                    table.remove({(staged.number, record.run_id)}, self.detail)
                 raise
 
         return self.sink.append(None, record, state, commit), counted

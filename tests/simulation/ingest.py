@@ -215,25 +215,25 @@ class _Engine:
         the_world().in_round = {one.partition: one.end for task in tasks for one in task.ranges}
         return _Read(self._session, [partial(_read, one) for one in sent])
 
-    def tables(self, settings: IngestSettings, options: SourceOptions, run_id: str, tell: Any) -> Any:
+    def tables(self, settings: IngestSettings, options: SourceOptions, tell: Any) -> Any:
         masters, world = options.master_servers, the_world()
         if settings.inlong_group is None:
-            return OneTable(self.writer(settings, options, run_id), settings, masters, run_id)
+            return OneTable(self.writer(settings, options), settings, masters)
         rows: Any = _StreamRows(world)
 
         def writer_of(one: IngestSettings) -> Writer:
-            return self.writer(one, options, run_id)
+            return self.writer(one, options)
 
-        return StreamTables(rows, settings, masters, run_id, writer_of, lambda event: world.tell(str(event)))
+        return StreamTables(rows, settings, masters, writer_of, lambda event: world.tell(str(event)))
 
-    def writer(self, settings: IngestSettings, options: SourceOptions, run_id: str) -> Writer:
+    def writer(self, settings: IngestSettings, options: SourceOptions) -> Writer:
         world = the_world()
         target: Any = MemoryTarget(world.target.table(Path(settings.target).name), world.disk.pause, world.files)
         bad: Any = (
             MemoryBadRecords(world.bad, world.disk.pause, world.files) if settings.bad_records is not None else None
         )
         spark: Any = None
-        return _Writer(spark, settings, options, run_id, target, bad, settings.records.record_format())
+        return _Writer(spark, settings, options, target, bad, settings.records.record_format())
 
 
 class _StreamRows:

@@ -15,7 +15,7 @@ from tubeclient_ingest.data_files import DataFile
 from tubeclient_ingest.group_settings import COUNTS, REST
 from tubeclient_ingest.history import Commit, SinkState, committed, state_of
 from tubeclient_ingest.record import SinkRecord
-from tubeclient_ingest.table_detail import TableDetail, Transactions
+from tubeclient_ingest.table_detail import TableDetail
 
 __all__ = ["BadLog", "BadRow", "ConcurrentWrite", "GroupLog", "MemoryBadRecords", "MemoryTarget", "Row", "TargetLog"]
 
@@ -54,6 +54,7 @@ class TargetLog:
     def __init__(self, name: str = TABLE) -> None:
         self.name = name
         self.versions: list[_Version] = []
+        self.properties: dict[str, str] = {}
         self.on_commit: Callable[[TargetLog], None] = lambda _: None
 
     @property
@@ -204,11 +205,12 @@ class MemoryTarget:
     def detail(self) -> TableDetail | None:
         self._pause("detail")
         columns: Any = None
-        return TableDetail(self.where, self.where, columns, {}) if self._log.versions else None
+        return TableDetail(self.where, self.where, columns, self._log.properties) if self._log.versions else None
 
-    def create(self, columns: Any) -> None:
+    def create(self, columns: Any, properties: Mapping[str, str] = MappingProxyType({})) -> None:
         self._pause("create")
         if not self._log.versions:
+            self._log.properties |= properties
             self._log.put(0, _Version("CREATE TABLE", ()))
 
     def history(self, limit: int) -> list[Commit]:
@@ -219,8 +221,14 @@ class MemoryTarget:
     def removing(self, versions: Collection[int], location: str) -> set[int]:
         return {number for number in versions if self._log.versions[number].operation == "RESTORE"}
 
-    def transactions(self, transaction_id: str, detail: TableDetail) -> Transactions:
-        return Transactions(self._log.last_of(transaction_id, len(self._log.versions)), False)
+    def last_number(self, transaction_id: str, detail: TableDetail) -> int:
+        return self._log.last_of(transaction_id, len(self._log.versions)) or 0
+
+    def set_properties(self, properties: Mapping[str, str]) -> None:
+        self._pause("set properties")
+        if self._log.versions:
+            self._log.properties |= properties
+            self._log.put(len(self._log.versions), _Version("SET TBLPROPERTIES", self._log.versions[-1].rows))
 
     def append(self, rows: Any, record: SinkRecord, *, evolve: bool) -> None:
         """As Spark does."""

@@ -148,7 +148,7 @@ class Lake:
         table = BadRecords(self.spark, job.bad_records, self.group) if job.bad_records is not None else None
         record_format = self.record_format or Divisible(by=self.bad_by, unread=self.unread)
         target = SparkTable(self.spark, job.target)
-        writer = Writer(self.spark, job, options, run_id, target, table, record_format)
+        writer = Writer(self.spark, job, options, target, table, record_format)
         writer.open()
         writer.settle(writer.sink.look())
         return Run(writer, run_id)

@@ -19,7 +19,7 @@ from tubeclient_ingest.group_table import GroupTable
 from tubeclient_ingest.history import SinkState
 from tubeclient_ingest.record import Count, Reached, SinkRecord
 from tubeclient_ingest.settings import IngestSettings
-from tubeclient_ingest.sink import Sink
+from tubeclient_ingest.sink import GROUPS, Sink
 from tubeclient_ingest.writing import Counted
 
 KEY = PartitionKey(1, "clicks", 0)
@@ -46,14 +46,15 @@ class Bench:
     def __init__(self) -> None:
         self.log = TargetLog()
         self.act: Callable[[], object] = lambda: None
-        self.target().create(None)
+        self.target().create(None, {GROUPS: "g"})
 
     def target(self) -> Any:
         return MemoryTarget(self.log, self._pause)
 
     def run(self, run_id: str = "r", chosen: str | None = None, *, masters: tuple[str, ...] = ("m:1",)) -> GroupTable:
-        table = handle(self.target(), run_id, masters=masters)
+        table = handle(self.target(), masters=masters)
         table.begin(chosen, ())
+        table.run_id = run_id
         return table
 
     def by_another_run(self) -> None:
@@ -75,11 +76,9 @@ class Bench:
             act()
 
 
-def handle(
-    target: Any, run_id: str = "r", advice: str | None = None, masters: tuple[str, ...] = ("m:1",)
-) -> GroupTable:
+def handle(target: Any, advice: str | None = None, masters: tuple[str, ...] = ("m:1",)) -> GroupTable:
     writer: Any = Writing(target)
-    return GroupTable(writer, SETTINGS, masters, run_id, advice)
+    return GroupTable(writer, SETTINGS, masters, advice)
 
 
 def at(end: int) -> Offsets:

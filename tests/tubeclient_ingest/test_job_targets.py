@@ -14,12 +14,15 @@ import pytest
 from deltalake import DeltaTable
 
 from embedded_tubemq import EmbeddedTubeMQ, TopicConfig
+from embedded_tubemq.storage.store import NewMessage
 from tests.tubeclient_ingest.bench import KEYS, Bench, Seen
 from tests.tubeclient_ingest.lake import each_commit
 from tubeclient.errors import ConfigurationError
 from tubeclient_ingest.beginning import OtherCluster, UnknownRows
 from tubeclient_ingest.job import IngestFailed
+from tubeclient_ingest.run import Round
 from tubeclient_ingest.target import SparkTable
+from tubeclient_ingest.writing import Retried
 
 pytestmark = pytest.mark.spark
 
@@ -247,3 +250,34 @@ def test_rows_that_others_overwrote_come_back_or_stay_out(bench: Bench) -> None:
     bench.restore(2)
     assert bench.rows() == 20
     assert bench.repeated_or_missing() == {}
+
+
+@pytest.mark.parametrize("key", [(), ("id",)])
+def test_a_column_whose_type_changes_while_the_job_runs_ends_it(bench: Bench, key: tuple[str, ...]) -> None:
+    how: dict[str, Any] = {"format": "json", "schema": "id INT, v DECIMAL(10, 2)", "key": key, "evolve": True}
+    how |= {"order_by": "arrival" if key else None, "writer": "spark", "max_offsets_per_trigger": 2}
+    where = f"delta.`{bench.settings.target}`"
+    bench.tube.load("clicks", [NewMessage(0, b'{"id": %d, "v": 12.75}' % n) for n in range(4)])
+
+    def swap(_: Round) -> None:
+        bench.spark.sql(f"ALTER TABLE {where} SET TBLPROPERTIES ('delta.columnMapping.mode' = 'name')").collect()
+        bench.spark.sql(f"ALTER TABLE {where} DROP COLUMN v").collect()
+        bench.spark.sql(f"ALTER TABLE {where} ADD COLUMN v DECIMAL(10, 0)").collect()
+
+    with pytest.raises(ConfigurationError, match=r"column v of .* has type decimal\(10,0\), and the job's rows have"):
+        bench.job(**how).run(Seen(bench, swap))
+    assert bench.spark.table(where).count() == 2
+
+
+def test_bad_records_go_along_with_a_table_that_was_replaced(bench: Bench) -> None:
+    how: dict[str, Any] = {"format": "csv", "bad_records": str(bench.folder / "bad")}
+    bench.tube.load("clicks", [NewMessage(0, one) for one in (b"1", b"two", b"3")])
+    bench.run(**how, schema="id INT")
+    where = f"delta.`{bench.settings.target}`"
+    bench.spark.sql(f"CREATE OR REPLACE TABLE {where} USING delta AS SELECT * FROM {where}").collect()
+    with pytest.raises(UnknownRows, match="starting-offsets target"):
+        bench.run(**how, schema="id INT")
+    bench.run(**how, schema="id INT", starting_offsets="target")
+    job = bench.job(**how, schema="id INT", format_options={"nullValue": "two"})
+    assert (job.retry(), job.retry()) == (Retried(1, 0), Retried(0, 0))
+    assert sorted(map(str, (row.id for row in bench.spark.table(where).collect()))) == ["1", "3", "None"]

@@ -92,7 +92,7 @@ def test_a_commit_has_the_files_the_record_and_the_transaction(uri: str) -> None
     assert (newest.version, newest.operation, newest.record, first.record) == (1, "WRITE", record(7), None)
     detail = table.detail()
     assert detail is not None
-    assert table.transactions(record(1).transaction_id, detail).last == 7
+    assert table.last_number(record(1).transaction_id, detail) == 7
     assert table.query("SELECT \"id\" FROM log WHERE \"id\" > {} OR '{}' = ''", 1, "it's") == {"id": [2]}
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pytest
 from pyspark.sql import functions as F
 
-from tubeclient_ingest.newest import later, newest
+from tubeclient_ingest.newest import before_all, later, newest
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -146,9 +146,11 @@ def test_the_same_one_is_the_last_where_it_is_merged_on_top_of_the_other(delta_s
         for key, (whens, _) in enumerate(pairs)
     ]
     frame = delta_spark.createDataFrame(rows, f"key INT, first {SEQUENCE}, second {SEQUENCE}")
-    found = frame.select("key", F.expr(later("second", "first")), F.expr(later("first", "second"))).collect()
-    assert {row[0]: (row[1], row[2]) for row in found} == {
-        key: (wanted == 1, wanted == 0) for key, (_, wanted) in enumerate(pairs)
+    fields = frame.select("first.*").columns
+    asked = (later("second", "first"), later("first", "second"), later("second", before_all("first", fields)))
+    found = frame.select("key", *map(F.expr, asked)).collect()
+    assert {row[0]: tuple(row[1:]) for row in found} == {
+        key: (wanted == 1, wanted == 0, wanted == 1) for key, (_, wanted) in enumerate(pairs)
     }
 
 

@@ -21,7 +21,7 @@ NOT_READ = PartitionKey(1, "views", 0)
 
 def begun(bench: Bench, start: Offsets, *, is_accepted: bool = False) -> OneTable:
     writer: Any = Writing(bench.target())
-    one = OneTable(writer, SETTINGS, ("m:1",), "r")
+    one = OneTable(writer, SETTINGS, ("m:1",))
     one.checkpoint.begin(None, ())
     one.begun(start, is_accepted=is_accepted)
     return one

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -23,6 +24,7 @@ from tubeclient_ingest import group_table, run
 from tubeclient_ingest.beginning import UnknownRows
 from tubeclient_ingest.record import SinkRecord
 from tubeclient_ingest.run import Begins, Event
+from tubeclient_ingest.sink import GROUPS
 from tubeclient_ingest.stream import StreamsLeftBehind
 
 if TYPE_CHECKING:
@@ -86,20 +88,24 @@ def forget(spark: SparkSession, target: Path) -> None:
     spark.sql(f"ALTER TABLE {where} UNSET TBLPROPERTIES ('{FORGETS}')").collect()
 
 
-def test_a_group_that_the_offsets_table_knows_is_not_new_to_a_table_that_forgot_it(bench: Bench) -> None:
+@pytest.mark.parametrize("writer", ["tasks", "spark"])
+def test_a_table_that_forgot_a_groups_commits_still_says_that_it_has_its_rows(bench: Bench, writer: str) -> None:
+    bench.settings = replace(bench.settings, offsets_table=None)
     bench.send(20)
-    bench.run(writer="spark")
+    bench.run(consumer_group="first", starting_offsets="latest")
+    bench.run(writer=writer)
+    assert DeltaTable(bench.settings.target).metadata().configuration[GROUPS] == "first,clicks_etl"
     forget(bench.spark, Path(bench.settings.target))
     bench.send(4)
     with pytest.raises(UnknownRows, match="its history does not say where they end"):
-        bench.run()
-    assert bench.rows(consumer_group="others") == 24  # which nobody knows
+        bench.run(writer=writer)
+    assert bench.rows(consumer_group="others", writer=writer) == 24
     ends = {"1:clicks:0": 10 * 28, "1:clicks:10000": 10 * 28, "default": "earliest"}
     bench.job(starting_offsets=str(ends).replace("'", '"')).begin_anew(["clicks"])
     assert bench.rows() == 4
 
 
-def test_a_stream_that_the_counts_table_knows_is_not_new_to_a_table_that_forgot_it(shop: Shop) -> None:
+def test_a_streams_table_that_forgot_the_groups_commits_still_says_that_it_has_its_rows(shop: Shop) -> None:
     shop.send("orders", "views")
     shop.run(writer="spark")
     forget(shop.spark, shop.lake / "orders")
@@ -130,12 +136,16 @@ def test_a_streams_equal_number_does_not_say_that_its_rows_are_there(shop: Shop)
     assert shop.numbers("orders") == [*range(10), *range(20, 40)]
 
 
-@pytest.mark.parametrize("writer", ["tasks", "spark"])
-def test_a_clone_whose_history_no_longer_says_that_it_is_one_is_no_new_table(bench: Bench, writer: str) -> None:
+@pytest.mark.parametrize(("writer", "is_rewritten"), [("tasks", False), ("tasks", True), ("spark", True)])
+def test_a_clone_whose_history_no_longer_says_that_it_is_one_is_no_new_table(
+    bench: Bench, writer: str, is_rewritten: bool
+) -> None:
     clone, own = bench.folder / "clone", {"offsets_table": None, "writer": writer}
     bench.send(10)
     bench.run(**own)
     bench.spark.sql(f"CREATE TABLE delta.`{clone}` SHALLOW CLONE delta.`{bench.settings.target}`").collect()
+    if is_rewritten:
+        bench.spark.sql(f"UPDATE delta.`{clone}` SET value = value").collect()
     bench.spark.sql(f"ALTER TABLE delta.`{clone}` SET TBLPROPERTIES ('mine' = 'yes')").collect()
     cut_history(clone, to_others=False)
     with pytest.raises(UnknownRows, match="its history does not say where they end"):

@@ -125,3 +125,12 @@ def test_a_compaction_that_repeats_a_commits_text_is_no_commit_of_the_group(benc
     assert "OPTIMIZE" in done
     ids = DeltaTable(bench.settings.target).to_pyarrow_table(columns=["id"]).column("id").to_pylist()
     assert sorted(ids) == [*range(40)]
+
+
+def test_a_time_that_partitions_a_table_says_its_zone(bench: Bench) -> None:
+    bench.tube.load("clicks", [NewMessage(0, b'{"id": 1, "at": "2024-01-02 03:04:05"}')])
+    how = {"format": "json", "schema": "id INT, at TIMESTAMP"}
+    with session_confs(bench.spark, {f"{DELTA}write.utcTimestampPartitionValues": "false"}):
+        bench.run(**how, partition_by=("at",), time_zone="Asia/Shanghai")
+    [row] = bench.spark.table(f"delta.`{bench.settings.target}`").selectExpr("unix_seconds(at) AS at").collect()
+    assert row.at == 1_704_135_845

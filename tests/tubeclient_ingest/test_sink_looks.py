@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
+from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -17,8 +18,8 @@ from tubeclient.keys import PartitionKey
 from tubeclient_ingest.beginning import OvertakenRun, UnknownRows
 from tubeclient_ingest.history import Commit, Harm, SinkState, TakenOut
 from tubeclient_ingest.record import SinkRecord
-from tubeclient_ingest.sink import Sink
-from tubeclient_ingest.table_detail import TableDetail, Transactions
+from tubeclient_ingest.sink import GROUPS, Sink
+from tubeclient_ingest.table_detail import TableDetail
 
 KEY = PartitionKey(1, "clicks", 0)
 KEPT = 3
@@ -33,10 +34,11 @@ class Table:
     """What the tables below have in common."""
 
     where = "/target"
+    properties: Mapping[str, str] = MappingProxyType({GROUPS: "g"})
 
     def detail(self) -> TableDetail:
         columns: Any = None
-        return TableDetail("id", "/target", columns, {})
+        return TableDetail("id", "/target", columns, self.properties)
 
     def removing(self, versions: Collection[int], location: str) -> set[int]:
         return set()
@@ -46,11 +48,9 @@ class Cut(Table):
     """A table of a group's commits, of which the history has lost all but maintenance. `late` commits of the group come
     between the look at the history and the one at the transactions, one at each look."""
 
-    def __init__(
-        self, late: int = 0, sequence: int | None = 7, *, may_forget: bool = False, operation: str = "OPTIMIZE"
-    ) -> None:
+    def __init__(self, late: int = 0, sequence: int = 7, *, groups: str = "", operation: str = "OPTIMIZE") -> None:
         self._late = late
-        self._may_forget = may_forget
+        self.properties = {GROUPS: groups}
         self.sequence = sequence
         self._commits = [Commit(number, operation, {}, {}, None) for number in range(10, 10 + KEPT)]
 
@@ -61,14 +61,14 @@ class Cut(Table):
     def history(self, limit: int) -> list[Commit]:
         return self._commits[::-1][:limit]
 
-    def transactions(self, transaction_id: str, detail: TableDetail) -> Transactions:
+    def last_number(self, transaction_id: str, detail: TableDetail) -> int:
         assert transaction_id == "tubeclient:g"
-        if self._late and self.sequence is not None:
+        if self._late:
             self._late -= 1
             self.sequence += 1
             written = SinkRecord("g", "other", Offsets({KEY: 280}), self.sequence, self.version)
             self._commits.append(Commit(self.version + 1, "WRITE", {"mode": "Append"}, {}, written))
-        return Transactions(self.sequence, self._may_forget)
+        return self.sequence
 
 
 def look(table: Any) -> SinkState:
@@ -83,16 +83,18 @@ def test_a_commit_between_two_looks_is_not_one_that_was_undone() -> None:
     assert (again.sequence, again.undone) == (9, state.record.undone)
 
 
-@pytest.mark.parametrize("may_forget", [False, True])
-def test_where_the_history_is_cut_the_table_itself_says_whether_the_group_ever_wrote(may_forget: bool) -> None:
-    state = look(Cut(sequence=None, may_forget=may_forget))
-    assert (state.record, state.sequence, state.is_whole) == (None, 0, not may_forget)
+@pytest.mark.parametrize(("groups", "is_named"), [("", False), ("h,gg", False), ("h,g", True), ("g", True)])
+def test_where_the_history_is_cut_the_table_itself_says_whether_the_group_ever_wrote(
+    groups: str, is_named: bool
+) -> None:
+    state = look(Cut(sequence=0, groups=groups))
+    assert (state.record, state.sequence, state.is_whole) == (None, 0, not is_named)
     wrote = look(Cut())
     assert (wrote.sequence, wrote.is_whole) == (7, False)
-    copy = look(Cut(sequence=None, operation="CLONE"))
+    copy = look(Cut(sequence=0, operation="CLONE"))
     assert (copy.is_copy, copy.is_whole) == (True, False)
     # Or another table of the job.
-    assert Sink(Cut(sequence=None), "g", last_elsewhere=lambda _: 9).look().sequence == 9  # type: ignore[arg-type]
+    assert Sink(Cut(sequence=0), "g", last_elsewhere=lambda _: 9).look().sequence == 9  # type: ignore[arg-type]
 
 
 class Restless(Table):
@@ -172,6 +174,7 @@ class Bench:
 
     def __init__(self) -> None:
         self.log = TargetLog()
+        self.log.properties[GROUPS] = "g"
         self._acts: dict[str, Callable[[], object]] = {}
         self.sink().append(None, record(28), SinkState())
 

@@ -17,11 +17,15 @@ from embedded_tubemq.storage.store import NewMessage
 from tests.tubeclient_ingest.lake import each_commit
 from tubeclient.errors import ConfigurationError
 from tubeclient.inlong import RecordGroup, encode_pack
+from tubeclient_ingest import run
 from tubeclient_ingest.group_settings import StreamId, takes
+from tubeclient_ingest.history import SinkState
 from tubeclient_ingest.job import Ingest
 from tubeclient_ingest.record import SinkRecord
-from tubeclient_ingest.run import Event, IngestSummary
+from tubeclient_ingest.run import Event, IngestSummary, Round
 from tubeclient_ingest.settings import IngestSettings
+from tubeclient_ingest.sink import Sink
+from tubeclient_ingest.spark_errors import LogError
 from tubeclient_ingest.stream import LeftBehind, StreamsLeftBehind, ToRest
 from tubeclient_ingest.writing import Retried
 
@@ -278,6 +282,40 @@ def test_a_stream_beside_a_keyed_one_is_not_its_table_of_deletes(shop: Shop) -> 
     assert shop.ids("orders") == [*range(10)]
     assert shop.to_rest == [ToRest("orders_deletes")]
     assert len(DeltaTable(f"{shop.lake}/_rest").to_pyarrow_table()) == 10
+
+
+@pytest.mark.parametrize("writer", ["tasks", "spark"])
+def test_bad_records_of_a_stream_that_is_written_at_the_second_try_are_there_once(
+    shop: Shop, writer: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Within the same run, which took the stream's number at both."""
+    how = {"format": "json", "schema": "id BIGINT", "bad_records": str(shop.lake.parent / "bad"), "writer": writer}
+    shop.send("orders", "views")
+    shop.run(**how)
+    shop.send("orders", "views", bad=3)
+    append, failed = Sink.append, [False]
+
+    def refused(self: Sink, rows: Any, record: SinkRecord, *more: Any) -> SinkState:
+        if "orders" in self.where and record.bad and not failed[0]:
+            failed[0] = True
+            raise LogError("no rights")
+        return append(self, rows, record, *more)
+
+    monkeypatch.setattr(Sink, "append", refused)
+    monkeypatch.setattr(run, "_ANEW_SECONDS", 1.0)
+    job = shop.job(**how, trigger="0s")
+    lacked = [0]
+
+    def see(event: Event) -> None:
+        if isinstance(event, Round):
+            lacked[0] += len(shop.ids("orders")) == 10
+            job.stop() if len(shop.ids("orders")) == 17 else shop.send("views")
+
+    job.run(see)
+    assert lacked[0]
+    bad = job.bad_records().where("state = 'bad'").groupBy("inlongStreamId").count().collect()
+    assert {row[0]: row[1] for row in bad} == {"orders": 3, "views": 3}
+    assert job.retry(dry_run=True) == Retried(0, 6)
 
 
 def test_a_stream_that_is_left_out_is_caught_up_later(shop: Shop) -> None:

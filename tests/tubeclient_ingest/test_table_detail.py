@@ -95,7 +95,7 @@ def test_a_path_with_wildcards_has_its_own_transactions(delta_spark: SparkSessio
     for name, number in numbers.items():
         table = SparkTable(delta_spark, str(tmp_path / name))
         assert (detail := table.detail()) is not None
-        assert table.transactions("a", detail).last == number
+        assert table.last_number("a", detail) == number
 
 
 @pytest.mark.parametrize("kind", ["raw", "json", "csv", "kv", "canal-json", "debezium-json"])

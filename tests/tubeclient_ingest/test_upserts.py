@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 from pyspark.sql import functions as F
 
 from embedded_tubemq.storage.store import NewMessage
-from spark_source.options.table_uris import table_of_deletes
+from spark_source.options.table_uris import quoted, table_of_deletes
 from spark_source.typed.columns import ARRIVAL
 from spark_source.typed.format_settings import FormatSettings
-from tests.tubeclient_ingest.bench import KEYS, Bench
+from tests.tubeclient_ingest.bench import KEYS, Bench, Seen
 from tests.tubeclient_ingest.lake import KEY, Lake, cut_history, killed_at
 from tubeclient.conditions import said
 from tubeclient.errors import ConfigurationError
@@ -27,6 +27,7 @@ from tubeclient.keys import INDEX_ENTRY_BYTES
 from tubeclient_ingest import writing
 from tubeclient_ingest.beginning import OvertakenRun
 from tubeclient_ingest.job import IngestFailed
+from tubeclient_ingest.run import Round
 from tubeclient_ingest.settings import IngestSettings
 from tubeclient_ingest.upserts import Upserts
 from tubeclient_ingest.writing import Retried
@@ -445,6 +446,48 @@ def test_what_arrives_later_is_newer_than_the_rows_that_are_there_whoever_wrote_
     bench.settings = bench.job(**more).settings
     bench.run(**keyed)
     assert rows(bench, "id", "v") == [(1, 77), (2, 77)]
+
+
+def test_struct_fields_that_must_have_a_value_take_no_merge(bench: Bench) -> None:
+    where = f"delta.`{bench.settings.target}`"
+    how: dict[str, Any] = {"format": "json", "schema": "id INT, t STRUCT<A: INT>", "key": ("id",)}
+    how |= {"evolve": True, "order_by": "arrival"}
+    bench.spark.sql(f"CREATE TABLE {where} (id INT, t STRUCT<a: INT NOT NULL>) USING delta").collect()
+    send(bench, b'{"id": 2, "t": {"A": 5}}')
+    with pytest.raises(ConfigurationError, match=r"`t`\.`a` of .* is NOT NULL within a column.* ALTER COLUMN `t`\.`a`"):
+        bench.run(**how)
+    bench.spark.sql(f"ALTER TABLE {where} ALTER COLUMN `t`.`a` DROP NOT NULL").collect()
+    bench.run(**how)
+    assert rows(bench, "id", "t.a") == [(2, 5)]
+
+
+def test_columns_may_have_any_names(bench: Bench) -> None:
+    """Also those of this code, and some that Spark takes for something else."""
+    names = ("__deleted", "__parsed", "key", "row", "a.b", "deleted", "deletedKey")
+    columns = ", ".join(f"{quoted(one)} STRING" for one in names)
+    how: dict[str, Any] = {"format": "canal-json", "schema": f"`an id` STRING, {columns}", "key": ("an id",)}
+    how |= {"table_properties": {"delta.columnMapping.mode": "name"}}
+    own: dict[str, str | None] = {"an id": "1", **dict.fromkeys(names, "x")}
+    send(bench, canal("INSERT", own, es=1), canal("INSERT", {**own, "an id": "2"}, es=1), canal("DELETE", own, es=3))
+    bench.run(**how)
+    send(bench, canal("UPDATE", own, es=2), canal("UPDATE", {**own, "an id": "2", "a.b": "y"}, es=2))
+    bench.run(**how)
+    assert rows(bench, *map(quoted, own)) == [("2", "x", "x", "x", "x", "y", "x", "x")]
+
+
+@pytest.mark.parametrize("order_by", ["at", "arrival"])
+def test_what_arrives_is_newer_than_rows_that_others_write_meanwhile(bench: Bench, order_by: str) -> None:
+    """Whatever numbers they have."""
+    keyed: dict[str, Any] = {"format": "csv", "schema": "id INT, at INT, v INT", "key": ("id",), "order_by": order_by}
+    send(bench, b"1,5,0", b"2,5,0", b"1,5,77", b"2,4,77")
+
+    def beside(seen: Round) -> None:
+        if seen.rows_behind:
+            update = f"UPDATE delta.`{bench.settings.target}` SET change.sequence.round = 60, v = 60"
+            bench.spark.sql(update).collect()
+
+    bench.job(**keyed, max_offsets_per_trigger=2).run(Seen(bench, beside))
+    assert rows(bench, "id", "v") == [(1, 77), (2, 60 if order_by == "at" else 77)]
 
 
 @pytest.mark.parametrize("how", ["by name", "moved", "removed"])
