@@ -113,11 +113,11 @@ class BadRecords:
         good = parsed.where(F.col(BAD_REASON).isNull())
         self._append(good.select(F.col(BAD_ID).alias(_MARK), F.current_timestamp().alias("time")), record, target)
 
-    def with_states(self, state: SinkState, target: TableDetail) -> DataFrame:
+    def with_states(self, state: SinkState) -> DataFrame:
         """The group's bad records of the target, which says `state` of the group, with the column `state`."""
         from pyspark.sql import functions as F
 
-        own = self._own(target)
+        own = self._own(state.table_ids)
         count = F.expr(committed(state))
         marks = own.where(F.col(_MARK).isNotNull() & count).select(F.col(_MARK).alias("__moved")).distinct()
         rows = own.where(F.col(_MARK).isNull()).join(marks, F.col(_ID) == F.col("__moved"), "left")
@@ -127,7 +127,6 @@ class BadRecords:
     def to_retry(
         self,
         state: SinkState,
-        target: TableDetail,
         options: SourceOptions,
         reason: str | None,
         *,
@@ -138,7 +137,7 @@ class BadRecords:
         reason; None chooses all."""
         from pyspark.sql import functions as F
 
-        rows = self.with_states(state, target).where((F.col("state") == BAD) & (F.col(UNREAD) == F.lit(unread)))
+        rows = self.with_states(state).where((F.col("state") == BAD) & (F.col(UNREAD) == F.lit(unread)))
         rows = rows.where(F.col("topic").isin(*options.topics))
         if reason is not None:
             rows = rows.where(F.contains(F.lower(_REASON), F.lower(F.lit(reason))))
@@ -146,42 +145,44 @@ class BadRecords:
         came = F.struct(F.col("sequence").alias("round"), F.coalesce(_PLACE, F.lit(-1)).alias("place"))
         return rows.select(*columns, F.col(_ID).alias(BAD_ID), came.alias(ARRIVAL))
 
-    def unsettled(self, settled: int, target: TableDetail) -> set[tuple[int, str]]:
-        """The numbers above `settled` for which there are rows, with the runs that wrote them."""
+    def unsettled(self, state: SinkState) -> set[tuple[int, str]]:
+        """The numbers that are not settled for which there are rows, with the runs that wrote them."""
         from pyspark.sql import functions as F
 
         if self._log is not None and not self._log.has_deletion_vectors:
+            ids = ", ".join(["'{}'"] * len(state.table_ids))
             rows = self._log.query(
-                'SELECT DISTINCT "sequence", "runId" FROM log WHERE "consumerGroup" = \'{}\' AND "targetId" = \'{}\''
-                ' AND "sequence" > {}',
+                'SELECT DISTINCT "sequence", "runId" FROM log'  # noqa: S608
+                f' WHERE "sequence" > {{}} AND "consumerGroup" = \'{{}}\' AND "targetId" IN ({ids})',
+                state.settled,
                 self._consumer_group,
-                target.table_id,
-                settled,
+                *state.table_ids,
             )
             return {(number, run) for number, run in zip(rows["sequence"], rows["runId"], strict=True)}
-        found = self._own(target).where(F.col("sequence") > settled).select("sequence", "runId").distinct().collect()
+        found = (
+            self._own(state.table_ids)
+            .where(F.col("sequence") > state.settled)
+            .select("sequence", "runId")
+            .distinct()
+            .collect()
+        )
         return {(row.sequence, row.runId) for row in found}
 
     def last_number(self, target: TableDetail) -> int:
         """The highest number for which there are rows; 0 without any."""
         from pyspark.sql import functions as F
 
-        return int(self._own(target).agg(F.max("sequence")).collect()[0][0] or 0)
+        return int(self._own((target.table_id,)).agg(F.max("sequence")).collect()[0][0] or 0)
 
-    def remove(self, void: Iterable[tuple[int, str]], target: TableDetail) -> None:
+    def remove(self, void: Iterable[tuple[int, str]], table_ids: Sequence[str]) -> None:
         """Remove the rows that these runs wrote for these numbers."""
         which = " OR ".join(f"`sequence` = {number} AND `runId` = {text_in_sql(run)}" for number, run in sorted(void))
         if which:
+            ids = ", ".join(map(text_in_sql, table_ids))
             self._spark.sql(
                 f"DELETE FROM {self._table.sql} WHERE `consumerGroup` = {text_in_sql(self._consumer_group)}"  # noqa: S608
-                f" AND `targetId` = {text_in_sql(target.table_id)} AND ({which})"
+                f" AND `targetId` IN ({ids}) AND ({which})"
             ).collect()
-
-    def take_over(self, former_id: str, target: TableDetail) -> None:
-        """Take the rows of the table with this id for those of `target`."""
-        own = f"`consumerGroup` = {text_in_sql(self._consumer_group)} AND `targetId` = {text_in_sql(former_id)}"
-        new = text_in_sql(target.table_id)
-        self._spark.sql(f"UPDATE {self._table.sql} SET `targetId` = {new} WHERE {own}").collect()  # noqa: S608
 
     def _append(self, rows: DataFrame, record: SinkRecord, target: TableDetail) -> None:
         from pyspark.sql import functions as F
@@ -189,10 +190,10 @@ class BadRecords:
         same = {name: F.lit(value) for name, value in _written_for(record, target).items()}
         self._table.append(rows.withColumns({**same, "sequence": same["sequence"].cast("long")}))
 
-    def _own(self, target: TableDetail) -> DataFrame:
+    def _own(self, table_ids: Sequence[str]) -> DataFrame:
         from pyspark.sql import functions as F
 
-        own = (F.col("consumerGroup") == self._consumer_group) & (F.col("targetId") == target.table_id)
+        own = (F.col("consumerGroup") == self._consumer_group) & F.col("targetId").isin(*table_ids)
         return self._table.rows().where(own)
 
 

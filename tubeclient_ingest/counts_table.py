@@ -103,6 +103,3 @@ class CountsTable:
 
     def settle(self, state: SinkState) -> None:
         """It has no bad records."""
-
-    def take_over(self, former_id: str) -> None:
-        """Nor any of a former table."""

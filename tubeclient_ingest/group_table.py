@@ -59,9 +59,6 @@ class GroupTable:
         if topics and not (self._advice == OF_STREAM and chosen == TARGET):
             check_beginning(found, self.where, group, topics, self._advice)
         self.state = trusted(found.without_topics(begin_anew), self.where, group, chosen)
-        former = found.record.table_id if found.record is not None else None
-        if chosen == TARGET and former is not None and former != found.table_id:
-            self._writer.take_over(former)
         return not self.is_known or (found.taken_out is not None and found.taken_out.everything)
 
     @property

@@ -130,9 +130,17 @@ class SinkState:
         if self.sequence > last:
             undone = (*undone, (last + 1, self.sequence))
         numbered = replace(record, sequence=self.sequence + 1, undone=undone, known_from=known_from)
+        settled = max(record.settled, self.settled)
         return replace(
-            numbered, based_on=self.version, table_id=self.table_id, settled=max(record.settled, self.settled)
+            numbered, based_on=self.version, table_id=self.table_id, former_ids=self.table_ids[1:], settled=settled
         )
+
+    @property
+    def table_ids(self) -> tuple[str, ...]:
+        """The table's id, and those that it had when the group's commits were written; () without a table."""
+        before = self.record
+        former = (before.table_id, *before.former_ids) if before is not None else ()
+        return tuple(dict.fromkeys(one for one in (self.table_id, *former) if one is not None))
 
     @property
     def settled(self) -> int:

@@ -72,6 +72,8 @@ class SinkRecord:
     """The first number of which `undone` tells; the table's history no longer has what was before."""
     table_id: str | None = None
     """Delta's id of the table that the run had read before."""
+    former_ids: tuple[str, ...] = ()
+    """The ids that the table had when earlier commits were written, as before CREATE OR REPLACE."""
     settled: int = field(default=0, compare=False)
     """Up to this number all rows of the table of bad records are of the runs that wrote the commits."""
     streams: Mapping[str, Reached] = field(default_factory=dict)
@@ -159,6 +161,10 @@ def _is_text(value: object) -> bool:
     return isinstance(value, str)
 
 
+def _are_texts(value: Any) -> bool:
+    return isinstance(value, tuple) and all(map(_is_text, value))
+
+
 def _is_number(value: object) -> bool:
     return type(value) is int and value >= 0
 
@@ -174,12 +180,13 @@ _FIELDS: Final[Mapping[str, tuple[str, Callable[[Any], bool]]]] = {
     "runId": ("run_id", _is_text),
     "sequence": ("sequence", _is_number),
     "basedOn": ("based_on", lambda value: value is None or _is_number(value)),
-    "masterServers": ("masters", lambda value: isinstance(value, tuple) and all(map(_is_text, value))),
+    "masterServers": ("masters", _are_texts),
     "badRecords": ("bad", _is_number),
     "retryOf": ("retry_of", _is_number),
     "undone": ("undone", _are_pairs),
     "knownFrom": ("known_from", _is_number),
     "tableId": ("table_id", lambda value: value is None or _is_text(value)),
+    "formerTableIds": ("former_ids", _are_texts),
     "settled": ("settled", _is_number),
 }
 """The fields of the JSON, but for `endOffsets`: the class's, and whether this job would write such a value."""

@@ -178,7 +178,10 @@ class Sink:
         last = self._target.last_number(SinkRecord.transaction_id_of(self._consumer_group), detail)
         if last := last or self._last_elsewhere(detail):
             return replace(state, sequence=max(state.sequence, last))
-        return replace(state, is_whole=not (state.is_copy or self._consumer_group in _groups_of(detail)))
+        if state.is_copy or self._consumer_group in _groups_of(detail):
+            # What is there gets the first number, for the next commit not to seem the group's first.
+            return replace(state, is_whole=False, sequence=max(state.sequence, 1))
+        return replace(state, is_whole=True)
 
     def _read(self, since: int | None) -> SinkState:
         commits: list[Commit] = []

@@ -238,17 +238,12 @@ class Writer:
         self._remove(rows, now)
         self._settled = max(now.settled, now.sequence - LATE)
 
-    def take_over(self, former_id: str) -> None:
-        """The user says that the target goes on for the table with this id: so do its bad records."""
-        if self._bad_records is not None:
-            self._bad_records.take_over(former_id, self.detail)
-
     def _remove(self, rows: Collection[tuple[int, str]], now: SinkState) -> None:
         """Remove the rows of these numbers and runs, as far as `now` has another run's commit of the number."""
         if self._bad_records is None:
             return
         try:
-            self._bad_records.remove({one for one in rows if now.run_of.get(*one) != one[1]}, self.detail)
+            self._bad_records.remove({one for one in rows if now.run_of.get(*one) != one[1]}, now.table_ids)
         except spark_errors() as error:
             if not is_conflict(error):  # another job removes its own there: a later time will do
                 raise
@@ -257,7 +252,7 @@ class Writer:
         """`state`, or what the target says by now, with the runs of all commits for which there are rows of bad records
         that are not settled; and those rows' numbers and runs."""
         assert self._bad_records is not None
-        rows = self._bad_records.unsettled(state.settled, self.detail)
+        rows = self._bad_records.unsettled(state)
         return self.sink.look(min(rows)[0]) if rows else state, rows
 
     def write(self, rows: DataFrame | Part | None, record: SinkRecord, state: SinkState) -> tuple[SinkState, Counted]:
@@ -297,14 +292,14 @@ class Writer:
     def bad_records(self) -> DataFrame:
         """The group's bad records of the target, with their states."""
         assert self._bad_records is not None
-        return self._bad_records.with_states(self._unsettled(self.sink.look())[0], self.detail)
+        return self._bad_records.with_states(self._unsettled(self.sink.look())[0])
 
     def _retry(self, reason: str | None, *, dry_run: bool) -> Retried:
         table, state = self._bad_records, self._unsettled(self.sink.look())[0]
         assert table is not None
         before = self._of_retry(state)
-        chosen = table.to_retry(state, self.detail, self._options, reason)
-        unread = table.to_retry(state, self.detail, self._options, reason, unread=True).count()
+        chosen = table.to_retry(state, self._options, reason)
+        unread = table.to_retry(state, self._options, reason, unread=True).count()
         if not self.record_format.has_change:
             chosen = chosen.drop(ARRIVAL)
         with kept(self._rules.checked(self.record_format.parse(chosen))) as parsed:
@@ -422,7 +417,7 @@ class Writer:
             except PutBack:
                 # Nothing is written. This run begins once more, and may take the number then.
                 if staged.bad and table is not None:
-                    table.remove({(staged.number, record.run_id)}, self.detail)
+                    table.remove({(staged.number, record.run_id)}, state.table_ids)
                 raise
 
         return self.sink.append(None, record, state, commit), counted

@@ -315,15 +315,15 @@ class MemoryBadRecords:
         self._table.rows += rows
         self._pause("added")
 
-    def unsettled(self, settled: int, target: TableDetail) -> set[tuple[int, str]]:
+    def unsettled(self, state: SinkState) -> set[tuple[int, str]]:
         self._pause("unsettled")
-        own = [one for one in self._table.rows if one.table == target.table_id]
-        return {(one.sequence, one.run_id) for one in own if one.sequence > settled}
+        own = [one for one in self._table.rows if one.table in state.table_ids]
+        return {(one.sequence, one.run_id) for one in own if one.sequence > state.settled}
 
-    def remove(self, void: Collection[tuple[int, str]], target: TableDetail) -> None:
+    def remove(self, void: Collection[tuple[int, str]], table_ids: Collection[str]) -> None:
         self._pause("remove")
         self._table.rows = [
-            one for one in self._table.rows if one.table != target.table_id or (one.sequence, one.run_id) not in void
+            one for one in self._table.rows if one.table not in table_ids or (one.sequence, one.run_id) not in void
         ]
         self._pause("removed")
 

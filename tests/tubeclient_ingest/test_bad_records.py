@@ -14,6 +14,7 @@ from tests.tubeclient_ingest.lake import Killed, Lake, cut_history, killed_at, w
 from tubeclient_ingest.bad_records import BadRecords
 from tubeclient_ingest.beginning import OvertakenRun
 from tubeclient_ingest.history import RETRIED, UNDONE
+from tubeclient_ingest.sink import Sink
 from tubeclient_ingest.target import SparkTable
 from tubeclient_ingest.writing import Retried, TooManyBadRecords
 
@@ -91,7 +92,7 @@ def test_a_bad_record_is_kept_with_its_place_and_its_reason(lake: Lake) -> None:
 @pytest.mark.parametrize("first", [True, False], ids=["first round", "later round"])
 @pytest.mark.parametrize(
     ("place", "method", "after"),
-    [(BadRecords, "add", False), (BadRecords, "add", True), (SparkTable, "append", True)],
+    [(BadRecords, "add", False), (BadRecords, "add", True), (Sink, "append", True)],
     ids=["before", "between", "after"],
 )
 def test_a_run_that_is_killed_anywhere_is_gone_on_from_with_another_parser(
@@ -103,7 +104,7 @@ def test_a_run_that_is_killed_anywhere_is_gone_on_from_with_another_parser(
     killed_at(place, method, after=after, run=lambda: lake.run(6))
     lake.bad_by = (2,)
     lake.run(5)
-    committed = place is SparkTable
+    committed = place is Sink
     end = done + (6 if committed else 0) + 5
     assert lake.repeated_or_missing(end) == {}
     by_first = {n for n in range(done + (6 if committed else 0)) if n % 3 == 0}

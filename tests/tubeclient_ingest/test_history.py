@@ -258,3 +258,15 @@ def test_each_commit_says_which_of_those_before_it_are_in_the_table(steps: list[
         numbers = range(1, found.sequence + 1)
         ranges = found.record.held if found.record is not None else ()
         assert {n for n in numbers if any(first <= n <= last for first, last in ranges)} == held[-1]
+
+
+def test_a_commit_names_the_ids_that_the_table_had_before() -> None:
+    made = SinkRecord("g", "r", Offsets({}))
+    first = SinkState(table_id="a").numbered(made)
+    second = SinkState(first, 1, table_id="b").numbered(made)
+    third = SinkState(second, 2, table_id="c").numbered(made)
+    again = SinkState(third, 3, table_id="a").numbered(made)
+    found = [(one.table_id, one.former_ids) for one in (first, second, third, again)]
+    assert found == [("a", ()), ("b", ("a",)), ("c", ("b", "a")), ("a", ("c", "b"))]
+    assert SinkState(third, 3, table_id="c").table_ids == ("c", "b", "a")
+    assert SinkState().table_ids == ()

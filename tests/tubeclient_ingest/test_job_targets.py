@@ -269,15 +269,23 @@ def test_a_column_whose_type_changes_while_the_job_runs_ends_it(bench: Bench, ke
     assert bench.spark.table(where).count() == 2
 
 
-def test_bad_records_go_along_with_a_table_that_was_replaced(bench: Bench) -> None:
-    how: dict[str, Any] = {"format": "csv", "bad_records": str(bench.folder / "bad")}
+@pytest.mark.parametrize("how", ["target", "group", "restored"])
+def test_bad_records_go_along_with_a_table_that_was_replaced(bench: Bench, how: str) -> None:
+    own: dict[str, Any] = {"format": "csv", "bad_records": str(bench.folder / "bad"), "schema": "id INT"}
     bench.tube.load("clicks", [NewMessage(0, one) for one in (b"1", b"two", b"3")])
-    bench.run(**how, schema="id INT")
+    bench.run(**own)
     where = f"delta.`{bench.settings.target}`"
+    before = DeltaTable(bench.settings.target).version()
     bench.spark.sql(f"CREATE OR REPLACE TABLE {where} USING delta AS SELECT * FROM {where}").collect()
     with pytest.raises(UnknownRows, match="starting-offsets target"):
-        bench.run(**how, schema="id INT")
-    bench.run(**how, schema="id INT", starting_offsets="target")
-    job = bench.job(**how, schema="id INT", format_options={"nullValue": "two"})
+        bench.run(**own)
+    if how == "group":
+        bench.job(**own, starting_offsets="group").begin_anew(["clicks"])
+    bench.run(**own, starting_offsets="target" if how != "group" else None)
+    if how == "restored":
+        bench.restore(before)
+    bench.tube.load("clicks", [NewMessage(0, b"4")])
+    bench.run(**own)
+    job = bench.job(**own, format_options={"nullValue": "two"})
     assert (job.retry(), job.retry()) == (Retried(1, 0), Retried(0, 0))
-    assert sorted(map(str, (row.id for row in bench.spark.table(where).collect()))) == ["1", "3", "None"]
+    assert sorted(map(str, (row.id for row in bench.spark.table(where).collect()))) == ["1", "3", "4", "None"]

@@ -88,7 +88,9 @@ def test_where_the_history_is_cut_the_table_itself_says_whether_the_group_ever_w
     groups: str, is_named: bool
 ) -> None:
     state = look(Cut(sequence=0, groups=groups))
-    assert (state.record, state.sequence, state.is_whole) == (None, 0, not is_named)
+    assert (state.record, state.sequence, state.is_whole) == (None, int(is_named), not is_named)
+    # Then its next commit does not say that all topics are known from there on.
+    assert (state.numbered(record(28)).known_from == 1) == (not is_named)
     wrote = look(Cut())
     assert (wrote.sequence, wrote.is_whole) == (7, False)
     copy = look(Cut(sequence=0, operation="CLONE"))
