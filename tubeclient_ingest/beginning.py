@@ -90,7 +90,7 @@ def check_beginning(
     if state.is_copy:
         raise UnknownRows(
             f"{where} is a copy of another table, so the end of the rows of group {consumer_group} is unknown in it."
-            f" {advice or _SAY_WHERE + _OF_COPY + _OF_GROUP}. Bad records that were not moved yet stay with the other table"
+            f" {advice or _SAY_WHERE + _OF_COPY + _OF_GROUP}. Bad records that nobody moved yet stay with the first one"
         )
     raise UnknownRows(
         f"{where} may have rows of group {consumer_group}, and its history does not say where they end: Delta"
