@@ -23,7 +23,7 @@ from tubeclient_ingest.log_table import LogTable
 from tubeclient_ingest.record import Count, Reached, SinkRecord
 from tubeclient_ingest.round_read import Part
 from tubeclient_ingest.settings import SPARK, IngestSettings
-from tubeclient_ingest.sink import GROUPS, Sink
+from tubeclient_ingest.sink import Sink, of_group
 from tubeclient_ingest.stream_rows import StreamRows
 from tubeclient_ingest.table_detail import TableDetail
 from tubeclient_ingest.writing import Counted
@@ -53,7 +53,7 @@ class CountsTable:
         if detail is None:
             if not create:
                 raise ConfigurationError(f"there is no table at {self._table.where}; start the job")
-            self._table.create(self._rows.no_counts.schema, properties={GROUPS: self._settings.consumer_group})
+            self._table.create(self._rows.no_counts.schema, properties=of_group(self._settings.consumer_group))
             detail = self._table.detail()
         self._choose(detail)
 

@@ -51,7 +51,7 @@ class GroupTable:
 
     def begin(self, chosen: str | None, begin_anew: Collection[str]) -> bool:
         """Look at the table at a run's beginning. Returns whether the user takes it as others left it."""
-        self.run_id = uuid.uuid4().hex
+        self.run_id, self._settled_at = uuid.uuid4().hex, None
         found = self.look()
         group = self._settings.consumer_group
         check_cluster(found, self.where, self._masters, self._settings.former_master_servers)

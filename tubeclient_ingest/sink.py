@@ -32,8 +32,6 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-GROUPS: Final = "tubeclient.consumerGroups"
-"""The target's property that names the groups that have rows in it, with commas between them. Clones have it too."""
 _HISTORY_STEPS: Final = (20, 1_000, 100_000)
 """How many commits to look through for our newest one, step by step: maintenance may have added its own."""
 _TRIES: Final = 10
@@ -62,8 +60,8 @@ class Sink:
         self._detail: TableDetail | None = None
         self._newest: Commit | None = None
         """The table's newest commit at the last look."""
-        self._is_unnamed = False
-        """Whether the table cannot say that it has rows of the group."""
+        self._is_named = False
+        """Whether the table says that it has rows of the group, or cannot."""
 
     @property
     def where(self) -> str:
@@ -132,20 +130,28 @@ class Sink:
 
     def _name_group(self) -> None:
         """Have the table say itself that it has rows of the group."""
-        errors, detail = spark_errors(), self._detail or self.detail()
-        groups = _groups_of(detail)
-        if detail is None or self._consumer_group in groups or self._is_unnamed:
+        detail = self._detail or self.detail()
+        if detail is None or self._is_named or self._says_group(detail):
             return
+        self._is_named = True
         try:
-            self._target.set_properties({GROUPS: ",".join([*groups, self._consumer_group])})
-            self._detail = None
-        except errors as error:
-            self._is_unnamed = True
+            for tries in range(_TRIES):
+                try:
+                    self._target.set_properties(of_group(self._consumer_group))
+                    return
+                except spark_errors() as error:
+                    if tries == _TRIES - 1 or not is_conflict(error):
+                        raise
+                    time.sleep(backoff_ms(tries, random.random(), limit_ms=_LONGEST_PAUSE_MS) / 1_000)
+        except spark_errors() as error:
             _log.warning(
-                "%s cannot have the property %s: %s. Without it a clone of the table seems to have no rows of group %s"
+                "%s cannot have the property %s: %s. Without it a clone of the table seems to have no rows of the group"
                 " once Delta has removed its history",
-                *(self.where, GROUPS, failure_of(error), self._consumer_group),
+                *(self.where, *of_group(self._consumer_group), failure_of(error)),
             )
+
+    def _says_group(self, detail: TableDetail) -> bool:
+        return of_group(self._consumer_group).items() <= detail.properties.items()
 
     def _check_written(self, record: SinkRecord, after: SinkState) -> None:
         """Raise OvertakenRun or UnknownRows, unless `record` is there, on top of what it was based on, and is the
@@ -178,7 +184,7 @@ class Sink:
         last = self._target.last_number(SinkRecord.transaction_id_of(self._consumer_group), detail)
         if last := last or self._last_elsewhere(detail):
             return replace(state, sequence=max(state.sequence, last))
-        if state.is_copy or self._consumer_group in _groups_of(detail):
+        if state.is_copy or self._says_group(detail):
             # What is there gets the first number, for the next commit not to seem the group's first.
             return replace(state, is_whole=False, sequence=max(state.sequence, 1))
         return replace(state, is_whole=True)
@@ -216,8 +222,10 @@ class Sink:
         return self._detail
 
 
-def _groups_of(detail: TableDetail | None) -> list[str]:
-    return [one for one in detail.properties.get(GROUPS, "").split(",") if one] if detail is not None else []
+def of_group(consumer_group: str) -> dict[str, str]:
+    """The property of a target that says that the group has rows in it. Clones have it too. Each group has one of its
+    own: of two that set the same one, one would be lost."""
+    return {f"tubeclient.consumerGroup.{consumer_group}": "true"}
 
 
 def _is_still(state: SinkState, now: SinkState) -> bool:

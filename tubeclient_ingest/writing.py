@@ -32,7 +32,7 @@ from tubeclient_ingest.log_table import LogTable
 from tubeclient_ingest.record import SinkRecord
 from tubeclient_ingest.round_read import Part, RoundRead
 from tubeclient_ingest.settings import TASKS, IngestSettings
-from tubeclient_ingest.sink import GROUPS, Sink
+from tubeclient_ingest.sink import Sink, of_group
 from tubeclient_ingest.spark_errors import bad_record, is_bad_record, is_conflict, spark_errors
 from tubeclient_ingest.staging import Route, Routing, Staged
 from tubeclient_ingest.table_detail import TableDetail
@@ -117,7 +117,8 @@ class Writer:
             how = record_format.keys, settings.consumer_group
             self._upserts = Upserts(spark, target, deletes, *how, evolve=settings.evolve)
         self._rules = TargetRules()
-        self._settled = 0
+        self._settled: tuple[str | None, int] = None, 0
+        """Of which table, and up to which number, no rows of bad records are void."""
         self._detail: TableDetail | None = None
         self._is_first = True
         """Whether no row was written yet."""
@@ -150,7 +151,7 @@ class Writer:
         if detail is None and create:
             how = self._settings
             properties = {**how.table_properties, **({KEY: text_of_key} if text_of_key else {})}
-            properties[GROUPS] = how.consumer_group
+            properties |= of_group(how.consumer_group)
             self._target.create(columns, how.partition_by, how.cluster_by, properties)
             detail = self.sink.detail()
         if detail is None:
@@ -236,7 +237,7 @@ class Writer:
             return
         now, rows = self._unsettled(state)
         self._remove(rows, now)
-        self._settled = max(now.settled, now.sequence - LATE)
+        self._settled = now.table_id, max(now.settled, now.sequence - LATE)
 
     def _remove(self, rows: Collection[tuple[int, str]], now: SinkState) -> None:
         """Remove the rows of these numbers and runs, as far as `now` has another run's commit of the number."""
@@ -262,7 +263,8 @@ class Writer:
         Raises TooManyBadRecords before anything is written, and what Sink.append raises. A retry of bad records
         that commits meanwhile does not matter: the round is written on top of that.
         """
-        record = replace(record, settled=self._settled)
+        table_id, settled = self._settled
+        record = replace(record, settled=settled if table_id == state.table_id else 0)
         for _ in range(_TRIES):
             try:
                 return self._write(rows, record, state)

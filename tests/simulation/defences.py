@@ -67,7 +67,7 @@ DEFENCES = (
         off=lambda _: property(lambda record: f"{record.consumer_group} {record.run_id}"),
         kinds=TWO,
         given={"dies": False},
-        seed=21,
+        seed=18,
     ),
     Defence(
         "a commit that Delta skipped is noticed",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,7 @@ from tests.tubeclient_ingest.lake import Killed, Lake, cut_history, killed_at, w
 from tubeclient_ingest.bad_records import BadRecords
 from tubeclient_ingest.beginning import OvertakenRun
 from tubeclient_ingest.history import RETRIED, UNDONE
+from tubeclient_ingest.record import SinkRecord
 from tubeclient_ingest.sink import Sink
 from tubeclient_ingest.target import SparkTable
 from tubeclient_ingest.writing import Retried, TooManyBadRecords
@@ -151,13 +153,29 @@ def test_rows_that_a_run_writes_long_after_it_was_overtaken_never_count(
     assert lake.repeated_or_missing(10) == {}
 
 
+def test_a_table_that_takes_the_place_of_another_one_is_not_settled(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tubeclient_ingest.writing.LATE", 1)
+    run = lake.run(6, 6, 6)
+    run.writer.settle(run.writer.sink.look())
+    run.write(lake, 6)
+    assert run.writer.sink.look().settled == 2
+    shutil.rmtree(lake.target)
+    run.writer.open()
+    run.write(lake, 6)
+    assert run.writer.sink.look().settled == 0
+
+
 def test_a_retry_between_a_commit_and_the_look_at_it_loses_nothing(lake: Lake) -> None:
     lake.run(6)
     run = lake.start()
     append = SparkTable.append
 
-    def then_retry(table: SparkTable, *given: Any, **more: Any) -> None:
-        append(table, *given, **more)
+    def then_retry(table: SparkTable, rows: Any, record: SinkRecord | None = None, **more: Any) -> None:
+        append(table, rows, record, **more)
+        if record is None:
+            return  # the bad ones, which come first
         patched.undo()
         lake.bad_by = (6,)
         assert lake.start().writer.retry(None).moved == 2

@@ -19,7 +19,7 @@ from tubeclient_ingest.group_table import GroupTable
 from tubeclient_ingest.history import SinkState
 from tubeclient_ingest.record import Count, Reached, SinkRecord
 from tubeclient_ingest.settings import IngestSettings
-from tubeclient_ingest.sink import GROUPS, Sink
+from tubeclient_ingest.sink import Sink, of_group
 from tubeclient_ingest.writing import Counted
 
 KEY = PartitionKey(1, "clicks", 0)
@@ -46,7 +46,7 @@ class Bench:
     def __init__(self) -> None:
         self.log = TargetLog()
         self.act: Callable[[], object] = lambda: None
-        self.target().create(None, {GROUPS: "g"})
+        self.target().create(None, of_group("g"))
 
     def target(self) -> Any:
         return MemoryTarget(self.log, self._pause)

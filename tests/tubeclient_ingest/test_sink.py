@@ -17,7 +17,7 @@ from tubeclient.keys import PartitionKey
 from tubeclient_ingest.beginning import OvertakenRun, UnknownRows, trusted
 from tubeclient_ingest.history import SinkState, TakenOut
 from tubeclient_ingest.record import SinkRecord
-from tubeclient_ingest.sink import Sink
+from tubeclient_ingest.sink import Sink, of_group
 from tubeclient_ingest.target import SparkTable
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ class Table:
 
     def sink(self, group: str = "g") -> Sink:
         target = SparkTable(self.spark, str(self.path))
-        target.create(self.rows().schema)
+        target.create(self.rows().schema, properties=of_group(group))
         sink = Sink(target, group)
         sink.detail()
         return sink
@@ -72,6 +72,16 @@ def table(delta_spark: SparkSession, tmp_path: Path) -> Table:
 
 def record(number: int, run_id: str = "q", group: str = "g") -> SinkRecord:
     return SinkRecord(group, run_id, Offsets({A: 28 * (number + 1)}))
+
+
+def test_groups_that_write_at_once_are_all_named(table: Table) -> None:
+    SparkTable(table.spark, str(table.path)).create(table.rows().schema)
+    sinks = {name: table.sink(name) for name in ("a", "b", "c")}
+    states = {name: sink.look() for name, sink in sinks.items()}
+    for name, sink in sinks.items():
+        sink.append(table.rows(1), record(0, group=name), states[name])
+    named = DeltaTable(str(table.path)).metadata().configuration
+    assert {**of_group("a"), **of_group("b"), **of_group("c")}.items() <= named.items()
 
 
 def test_the_groups_numbers_go_on_over_runs(table: Table) -> None:

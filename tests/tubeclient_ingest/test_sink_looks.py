@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from types import MappingProxyType
@@ -18,7 +18,7 @@ from tubeclient.keys import PartitionKey
 from tubeclient_ingest.beginning import OvertakenRun, UnknownRows
 from tubeclient_ingest.history import Commit, Harm, SinkState, TakenOut
 from tubeclient_ingest.record import SinkRecord
-from tubeclient_ingest.sink import GROUPS, Sink
+from tubeclient_ingest.sink import Sink, of_group
 from tubeclient_ingest.table_detail import TableDetail
 
 KEY = PartitionKey(1, "clicks", 0)
@@ -34,7 +34,7 @@ class Table:
     """What the tables below have in common."""
 
     where = "/target"
-    properties: Mapping[str, str] = MappingProxyType({GROUPS: "g"})
+    properties: Mapping[str, str] = MappingProxyType(of_group("g"))
 
     def detail(self) -> TableDetail:
         columns: Any = None
@@ -48,9 +48,11 @@ class Cut(Table):
     """A table of a group's commits, of which the history has lost all but maintenance. `late` commits of the group come
     between the look at the history and the one at the transactions, one at each look."""
 
-    def __init__(self, late: int = 0, sequence: int = 7, *, groups: str = "", operation: str = "OPTIMIZE") -> None:
+    def __init__(
+        self, late: int = 0, sequence: int = 7, *, groups: Sequence[str] = (), operation: str = "OPTIMIZE"
+    ) -> None:
         self._late = late
-        self.properties = {GROUPS: groups}
+        self.properties = {name: value for one in groups for name, value in of_group(one).items()}
         self.sequence = sequence
         self._commits = [Commit(number, operation, {}, {}, None) for number in range(10, 10 + KEPT)]
 
@@ -83,9 +85,9 @@ def test_a_commit_between_two_looks_is_not_one_that_was_undone() -> None:
     assert (again.sequence, again.undone) == (9, state.record.undone)
 
 
-@pytest.mark.parametrize(("groups", "is_named"), [("", False), ("h,gg", False), ("h,g", True), ("g", True)])
+@pytest.mark.parametrize(("groups", "is_named"), [("", False), (("h", "gg"), False), ("hg", True), ("g", True)])
 def test_where_the_history_is_cut_the_table_itself_says_whether_the_group_ever_wrote(
-    groups: str, is_named: bool
+    groups: Sequence[str], is_named: bool
 ) -> None:
     state = look(Cut(sequence=0, groups=groups))
     assert (state.record, state.sequence, state.is_whole) == (None, int(is_named), not is_named)
@@ -176,7 +178,7 @@ class Bench:
 
     def __init__(self) -> None:
         self.log = TargetLog()
-        self.log.properties[GROUPS] = "g"
+        self.log.properties |= of_group("g")
         self._acts: dict[str, Callable[[], object]] = {}
         self.sink().append(None, record(28), SinkState())
 

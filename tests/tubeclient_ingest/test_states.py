@@ -14,7 +14,7 @@ from spark_source.offsets.offsets import Offsets
 from tests.simulation.target import MemoryTarget, TargetLog
 from tubeclient_ingest.history import Commit, SinkState, committed
 from tubeclient_ingest.record import SinkRecord
-from tubeclient_ingest.sink import GROUPS, Sink
+from tubeclient_ingest.sink import Sink, of_group
 
 LATE = 3
 STEPS = (3, 1_000)
@@ -53,7 +53,7 @@ class World:
         self.sink = Sink(target, "g")
         self.rows: set[Row] = set()
         self.ever: set[Row] = set()
-        target.create(None, {GROUPS: "g"})
+        target.create(None, of_group("g"))
         self.held: list[frozenset[Row]] = [frozenset()]
         self.effective: list[int | None] = [None]
         self.lost_up_to = 0
