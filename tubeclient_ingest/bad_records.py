@@ -149,6 +149,8 @@ class BadRecords:
         """The numbers that are not settled for which there are rows, with the runs that wrote them."""
         from pyspark.sql import functions as F
 
+        if not state.table_ids:
+            return set()
         if self._log is not None and not self._log.has_deletion_vectors:
             ids = ", ".join(["'{}'"] * len(state.table_ids))
             rows = self._log.query(
@@ -159,13 +161,8 @@ class BadRecords:
                 *state.table_ids,
             )
             return {(number, run) for number, run in zip(rows["sequence"], rows["runId"], strict=True)}
-        found = (
-            self._own(state.table_ids)
-            .where(F.col("sequence") > state.settled)
-            .select("sequence", "runId")
-            .distinct()
-            .collect()
-        )
+        later = self._own(state.table_ids).where(F.col("sequence") > state.settled)
+        found = later.select("sequence", "runId").distinct().collect()
         return {(row.sequence, row.runId) for row in found}
 
     def last_number(self, target: TableDetail) -> int:

@@ -203,8 +203,8 @@ class LogTable:
             found = [] if self._handle is None else list(self._last(self._handle.version(), limit))
             if self._handle is not None and not found:
                 raise LogError(
-                    f"the log of {self.where} has a checkpoint, and its newest commit is gone. RESTORE or"
-                    " remove the table"
+                    f"the newest commit of {self.where} is gone from its log, and only a checkpoint is left. Copy the rows"
+                    " into a new table, or remove it"
                 )
         self._tidy(self._newest, found)
         self._newest = found[0] if found else None

@@ -50,7 +50,7 @@ class SinkRecord:
 
     consumer_group: str
     run_id: str
-    """Of the run that wrote it."""
+    """Of the run that wrote it; each time that a run begins with a table it is another one."""
     ends: Offsets
     """The table has everything before these offsets, from all topics that the group has ever written to it."""
     sequence: int = 0
