@@ -203,7 +203,7 @@ class LogTable:
             found = [] if self._handle is None else list(self._last(self._handle.version(), limit))
             if self._handle is not None and not found:
                 raise LogError(
-                    f"the newest commit of {self.where} is gone from its log, and only a checkpoint is left. Copy the rows"
+                    f"the newest commit of {self.where} is gone from its log, and a checkpoint is left. Copy the rows"
                     " into a new table, or remove it"
                 )
         self._tidy(self._newest, found)
