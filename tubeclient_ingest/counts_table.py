@@ -23,9 +23,9 @@ from tubeclient_ingest.log_table import LogTable
 from tubeclient_ingest.record import Count, Reached, SinkRecord
 from tubeclient_ingest.round_read import Part
 from tubeclient_ingest.settings import SPARK, IngestSettings
-from tubeclient_ingest.sink import Sink, of_group
+from tubeclient_ingest.sink import Sink
 from tubeclient_ingest.stream_rows import StreamRows
-from tubeclient_ingest.table_detail import TableDetail
+from tubeclient_ingest.table_detail import TableDetail, of_group
 from tubeclient_ingest.writing import Counted
 
 if TYPE_CHECKING:

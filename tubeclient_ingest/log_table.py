@@ -28,6 +28,7 @@ from tubeclient_ingest.table_detail import (
     TableDetail,
     is_known_to_delta_rs,
     local_folder,
+    mark_of,
     why_not,
 )
 from tubeclient_ingest.upkeep import UPKEEP_COMMITS
@@ -52,7 +53,7 @@ class LogTable:
         self._handle: DeltaTable | None = None
         self._newest: Mapping[str, Any] | None = None
         """The newest commit of the last look, as the log has it."""
-        self._mark: tuple[Any, ...] = ()
+        self._mark: object = None
         self._named_at = time.monotonic()
         """When the catalog said where the table is."""
         self._entries: dict[int, Mapping[str, Any]] = {}
@@ -85,7 +86,7 @@ class LogTable:
             return "this process does not see its files"
         if (reason := why_not(handle, detail)) is not None:
             return reason
-        found._handle, found._mark = handle, _mark_of(handle)
+        found._handle, found._mark = handle, mark_of(handle)
         return found
 
     def place(self, schema: pa.Schema) -> Place:
@@ -99,7 +100,7 @@ class LogTable:
             self._look(1)
         if self._handle is None:
             return None
-        return self._detail if _mark_of(self._handle) == self._mark else self._table.detail()
+        return self._detail if mark_of(self._handle) == self._mark else self._table.detail()
 
     def history(self, limit: int) -> list[Commit]:
         """As SparkTable.history."""
@@ -116,12 +117,7 @@ class LogTable:
 
     def set_properties(self, properties: Mapping[str, str]) -> None:
         """As SparkTable.set_properties."""
-        table_id, there, *others = self._mark
         self._table.set_properties(properties)
-        self._look(1)
-        if self._handle is not None and _mark_of(self._handle) == (table_id, {**there, **properties}, *others):
-            self._mark = _mark_of(self._handle)
-            self._detail = self._detail._replace(properties={**self._detail.properties, **properties})
 
     def append(self, rows: DataFrame | None, record: SinkRecord, *, evolve: bool = False) -> None:
         """As SparkTable.append."""
@@ -138,7 +134,7 @@ class LogTable:
 
         handle = self._handle
         with self._explained():
-            is_same = handle is not None and _mark_of(handle) == self._mark and self._is_same()
+            is_same = handle is not None and mark_of(handle) == self._mark and self._is_same()
         if handle is None or not is_same:
             raise PutBack
         properties = CommitProperties(max_commit_retries=_RETRIES)
@@ -272,11 +268,6 @@ _ASK_AGAIN_SECONDS: Final = 600.0
 _KEPT_ENTRIES: Final = 100
 _RETRIES: Final = 200
 """How often a commit is tried while other writers are faster."""
-
-
-def _mark_of(handle: DeltaTable) -> tuple[Any, ...]:
-    found, protocol = handle.metadata(), handle.protocol()
-    return found.id, found.configuration, found.partition_columns, handle.schema().to_json(), protocol
 
 
 def _of_history(one: Mapping[str, Any]) -> Mapping[str, Any]:

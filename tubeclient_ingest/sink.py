@@ -22,7 +22,7 @@ from tubeclient_ingest.beginning import OvertakenRun, UnknownRows, named, overta
 from tubeclient_ingest.history import Commit, Harm, SinkState, state_of
 from tubeclient_ingest.record import SinkRecord
 from tubeclient_ingest.spark_errors import failure_of, is_conflict, spark_errors
-from tubeclient_ingest.table_detail import TableDetail
+from tubeclient_ingest.table_detail import TableDetail, of_group
 from tubeclient_ingest.target import SparkTable
 
 if TYPE_CHECKING:
@@ -220,12 +220,6 @@ class Sink:
         """What the table is, looked up now; None if there is none."""
         self._detail = self._target.detail()
         return self._detail
-
-
-def of_group(consumer_group: str) -> dict[str, str]:
-    """The property of a target that says that the group has rows in it. Clones have it too. Each group has one of its
-    own: of two that set the same one, one would be lost."""
-    return {f"tubeclient.consumerGroup.{consumer_group}": "true"}
 
 
 def _is_still(state: SinkState, now: SinkState) -> bool:

@@ -19,6 +19,8 @@ __all__ = [
     "has_local_files",
     "is_known_to_delta_rs",
     "local_folder",
+    "mark_of",
+    "of_group",
     "why_not",
 ]
 
@@ -56,6 +58,9 @@ _PARTITIONS: Final = ("string", "byte", "short", "integer", "long", "boolean", "
 """Types of columns that partition a table, whose values the log has in one form only."""
 
 
+_OF_GROUP: Final = "tubeclient.consumerGroup."
+
+
 class TableDetail(NamedTuple):
     """What a table is."""
 
@@ -65,6 +70,19 @@ class TableDetail(NamedTuple):
     columns: StructType
     properties: Mapping[str, str]
     partition_by: Sequence[str] = ()
+
+
+def of_group(consumer_group: str) -> dict[str, str]:
+    """The property of a target that says that the group has rows in it. Clones have it too. Each group has one of its
+    own: of two that set the same one, one would be lost."""
+    return {_OF_GROUP + consumer_group: "true"}
+
+
+def mark_of(handle: DeltaTable) -> object:
+    """What must stay the same for a job that writes files: all but its rows, and which groups have some."""
+    found, protocol = handle.metadata(), handle.protocol()
+    properties = {name: value for name, value in found.configuration.items() if not name.startswith(_OF_GROUP)}
+    return found.id, properties, found.partition_columns, handle.schema().to_json(), protocol
 
 
 def why_not(handle: DeltaTable, detail: TableDetail) -> str | None:

@@ -32,10 +32,10 @@ from tubeclient_ingest.log_table import LogTable
 from tubeclient_ingest.record import SinkRecord
 from tubeclient_ingest.round_read import Part, RoundRead
 from tubeclient_ingest.settings import TASKS, IngestSettings
-from tubeclient_ingest.sink import Sink, of_group
+from tubeclient_ingest.sink import Sink
 from tubeclient_ingest.spark_errors import bad_record, is_bad_record, is_conflict, spark_errors
 from tubeclient_ingest.staging import Route, Routing, Staged
-from tubeclient_ingest.table_detail import TableDetail
+from tubeclient_ingest.table_detail import TableDetail, of_group
 from tubeclient_ingest.target import SparkTable
 from tubeclient_ingest.target_columns import TargetRules, check_columns, columns_of, lacking
 from tubeclient_ingest.upserts import DELETES, KEY, WRITTEN, Upserts, check_key

@@ -19,7 +19,8 @@ from tubeclient_ingest.group_table import GroupTable
 from tubeclient_ingest.history import SinkState
 from tubeclient_ingest.record import Count, Reached, SinkRecord
 from tubeclient_ingest.settings import IngestSettings
-from tubeclient_ingest.sink import Sink, of_group
+from tubeclient_ingest.sink import Sink
+from tubeclient_ingest.table_detail import of_group
 from tubeclient_ingest.writing import Counted
 
 KEY = PartitionKey(1, "clicks", 0)

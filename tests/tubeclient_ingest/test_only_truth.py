@@ -24,8 +24,8 @@ from tubeclient_ingest import group_table, run
 from tubeclient_ingest.beginning import UnknownRows
 from tubeclient_ingest.record import SinkRecord
 from tubeclient_ingest.run import Begins, Event
-from tubeclient_ingest.sink import of_group
 from tubeclient_ingest.stream import StreamsLeftBehind
+from tubeclient_ingest.table_detail import of_group
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -17,7 +17,8 @@ from tubeclient.keys import PartitionKey
 from tubeclient_ingest.beginning import OvertakenRun, UnknownRows, trusted
 from tubeclient_ingest.history import SinkState, TakenOut
 from tubeclient_ingest.record import SinkRecord
-from tubeclient_ingest.sink import Sink, of_group
+from tubeclient_ingest.sink import Sink
+from tubeclient_ingest.table_detail import of_group
 from tubeclient_ingest.target import SparkTable
 
 if TYPE_CHECKING:

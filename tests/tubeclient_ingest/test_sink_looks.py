@@ -18,8 +18,8 @@ from tubeclient.keys import PartitionKey
 from tubeclient_ingest.beginning import OvertakenRun, UnknownRows
 from tubeclient_ingest.history import Commit, Harm, SinkState, TakenOut
 from tubeclient_ingest.record import SinkRecord
-from tubeclient_ingest.sink import Sink, of_group
-from tubeclient_ingest.table_detail import TableDetail
+from tubeclient_ingest.sink import Sink
+from tubeclient_ingest.table_detail import TableDetail, of_group
 
 KEY = PartitionKey(1, "clicks", 0)
 KEPT = 3

@@ -14,7 +14,8 @@ from spark_source.offsets.offsets import Offsets
 from tests.simulation.target import MemoryTarget, TargetLog
 from tubeclient_ingest.history import Commit, SinkState, committed
 from tubeclient_ingest.record import SinkRecord
-from tubeclient_ingest.sink import Sink, of_group
+from tubeclient_ingest.sink import Sink
+from tubeclient_ingest.table_detail import of_group
 
 LATE = 3
 STEPS = (3, 1_000)
