@@ -16,7 +16,7 @@ from tubeclient.records import RecordSpec
 from tubeclient_ingest.bad_records import BAD_ID, BadRecords
 from tubeclient_ingest.history import BAD, RETRIED
 from tubeclient_ingest.job import Ingest
-from tubeclient_ingest.target import SparkTable
+from tubeclient_ingest.sink import Sink
 from tubeclient_ingest.target_columns import OtherColumns
 from tubeclient_ingest.writing import Retried
 
@@ -98,7 +98,7 @@ def test_after_a_restore_the_job_reads_again_before_a_retry_moves_anything(lake:
 
 @pytest.mark.parametrize("goes_on", ["job", "retry"])
 @pytest.mark.parametrize(
-    ("place", "method", "after"), [(BadRecords, "add_marks", True), (SparkTable, "append", True)], ids=["marks", "all"]
+    ("place", "method", "after"), [(BadRecords, "add_marks", True), (Sink, "append", True)], ids=["marks", "all"]
 )
 def test_a_retry_that_is_killed_moves_nothing_and_can_be_done_again(
     lake: Lake, place: type, method: str, after: bool, goes_on: str
@@ -107,7 +107,7 @@ def test_a_retry_that_is_killed_moves_nothing_and_can_be_done_again(
     lake.run(6)
     lake.bad_by = (2,)
     killed_at(place, method, after=after, run=lambda: lake.start().writer.retry(None))
-    moved = [3] if place is SparkTable else []
+    moved = [3] if place is Sink else []
     assert lake.bad(RETRIED) == moved
     if goes_on == "job":
         lake.run(6)
