@@ -93,7 +93,7 @@ def test_a_bad_record_ends_the_job_and_nothing_of_its_round_is_written(bench: Be
     with pytest.raises(IngestFailed) as caught:
         bench.run(**IDS)
     cause = said(caught.value)
-    assert cause.startswith("[BAD_RECORD] bad record in topic clicks, partition 1:clicks:0, message id ")
+    assert cause.startswith("[BAD_RECORD] bad record in topic clicks, partition 1:clicks:0, offset ")
     assert ": id is NOT NULL and has no value. Nothing of its round was written. Correct the format" in cause
     assert "secret" not in cause
     assert DeltaTable(bench.settings.target).version() == version
