@@ -181,8 +181,8 @@ class Sink:
         detail = self._detail
         if detail is None:
             return state
-        last = self._target.last_number(SinkRecord.transaction_id_of(self._consumer_group), detail)
-        if last := last or self._last_elsewhere(detail):
+        transaction_id = SinkRecord.transaction_id_of(self._consumer_group)
+        if last := self._target.last_number(transaction_id, detail) or self._last_elsewhere(detail):
             return replace(state, sequence=max(state.sequence, last))
         if state.is_copy or self._says_group(detail):
             # What is there gets the first number, for the next commit not to seem the group's first.

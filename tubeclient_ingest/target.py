@@ -198,9 +198,10 @@ class SparkTable:
     def append(self, rows: DataFrame | None, record: SinkRecord | None = None, *, evolve: bool = False) -> None:
         """Commit rows (None: none, in the table's columns) to the table, which is there; with a record, it and its
         transaction. Delta passes over a transaction whose number the table has. OtherColumns: the rows do not fit."""
-        frame = self._spark.table(self.sql).limit(0) if rows is None else rows
+        table = self._spark.table(self.sql)
+        frame = table.limit(0) if rows is None else rows
         # Others may have changed the columns since the start, and Spark would make the values fit.
-        check_columns(self._spark.table(self.sql).schema, frame.schema, self.where, evolve=evolve)
+        check_columns(table.schema, frame.schema, self.where, evolve=evolve)
         writer = frame.writeTo(self.sql).option("mergeSchema", evolve)
         if record is not None:
             writer = writer.option("txnAppId", record.transaction_id).option("txnVersion", record.sequence)

@@ -150,8 +150,8 @@ class Writer:
         detail = self.sink.detail()
         if detail is None and create:
             how = self._settings
-            properties = {**how.table_properties, **({KEY: text_of_key} if text_of_key else {})}
-            properties |= of_group(how.consumer_group)
+            own = of_group(how.consumer_group) | ({KEY: text_of_key} if text_of_key else {})
+            properties = {**how.table_properties, **own}
             self._target.create(columns, how.partition_by, how.cluster_by, properties)
             detail = self.sink.detail()
         if detail is None:
