@@ -14,6 +14,7 @@ from tests.tubeclient.stored import bodies
 from tests.waiting import wait_for
 from tubeclient import ClientClosed, ClientSettings, ConnectionLost, DeadlineExceeded, Producer, SendResult
 from tubeclient.producing.delivery import InFlight
+from tubeclient.producing.outgoing import OutgoingMessage
 from tubeclient.wire.envelope import encode_response
 from tubeclient.wire.methods import Method
 from tubeclient.wire.proto.broker_pb2 import SendMessageResponseB2P
@@ -93,6 +94,20 @@ def test_closing_gives_up_what_is_not_answered_in_time(
         first.result(0)
 
 
+def test_an_attempt_that_fails_while_the_producer_closes_is_not_late(stuck: tuple[Producer, Future[SendResult]]) -> None:
+    producer, first = stuck
+    assert isinstance(first, InFlight)
+    delivery = producer._delivery
+    wait_for(lambda: first.attempts, "the first attempt")
+    with delivery.lock:  # as close does, before it wakes the thread that gives up the rest
+        delivery._closed = True
+        number = first.number
+    delivery._failed(first, number, ConnectionLost("x"))
+    producer.close(timeout_ms=0)
+    with pytest.raises(ClientClosed, match=r"closed before a message to topic clicks was answered"):
+        first.result(0)
+
+
 def test_closing_ends_the_wait_for_room(cluster: EmbeddedTubeMQ, stuck: tuple[Producer, Future[SendResult]]) -> None:
     producer, _ = stuck
     with ThreadPoolExecutor(1) as threads:
@@ -154,3 +169,16 @@ def test_a_callback_may_close_the_producer(cluster: EmbeddedTubeMQ, settings: Cl
     assert bodies(cluster) == ({} if refused else {b"x": 1})
     # A thread that closed its own producer ends after that.
     wait_for(lambda: not any(one.name.startswith("tubeclient-") for one in threading.enumerate()), "threads to end")
+
+
+def test_a_message_is_settled_once_though_the_one_before_it_closes_the_producer(settings: ClientSettings) -> None:
+    producer = Producer(settings)
+    producer.publish(["clicks"])
+    producer.send("clicks", b"x")
+    delivery = producer._delivery
+    both = [InFlight(OutgoingMessage("nowhere", b"x", 0, "", ""), deadline=0.0, submitted=0.0) for _ in range(2)]
+    both[0].add_done_callback(lambda _: producer.close(timeout_ms=0))
+    with delivery.lock:
+        delivery._on_the_way.update(both)
+    delivery._attempt(both)
+    assert [type(one.exception(0)) for one in both] == [DeadlineExceeded, ClientClosed]

@@ -209,7 +209,7 @@ class Delivery:
     def _attempt(self, messages: Sequence[InFlight]) -> None:
         """Queue each message for the broker of its topic's next partition."""
         by_broker: dict[BrokerInfo, list[Attempt]] = {}
-        nowhere: list[tuple[InFlight, TubeError]] = []
+        nowhere: list[tuple[InFlight, int, TubeError]] = []
         with self.lock:
             now_ms = monotonic() * 1000
             for one in messages:
@@ -222,13 +222,13 @@ class Delivery:
                     one.tried, broker = self._routes.choose(one.message.topic, now_ms, one.tried)
                 except TubeError as error:
                     one.tried = None
-                    nowhere.append((one, error))
+                    nowhere.append((one, one.number, error))
                 else:  # its time runs from now on, as a broker that reads slowly may hold up its thread for any time
                     one.due = one.deadline
                     by_broker.setdefault(broker, []).append((one, one.number, one.tried))
             self._first_due = min([self._first_due, *[one.deadline for one in messages]])
-        for one, why in nowhere:
-            self._failed(one, one.number, why)
+        for one, number, why in nowhere:
+            self._failed(one, number, why)
         for address, attempts in [(broker.address, attempts) for broker, attempts in by_broker.items()]:
             if address not in self._queues:
                 queue: SimpleQueue[list[Attempt]] = SimpleQueue()
@@ -271,8 +271,7 @@ class Delivery:
             self._on_the_way.update(self._new)
             self._new.clear()
             left = [(one, one.number, one.message.topic) for one in self._on_the_way]
-        why = "the producer was closed before a message to topic {} was answered"
-        self._end([(one, number, ClientClosed(why.format(topic))) for one, number, topic in left])
+        self._end([(one, number, _closed_before(topic)) for one, number, topic in left])
 
     # A thread of one broker
 
@@ -354,7 +353,9 @@ class Delivery:
         if again:
             self._work.set()
         else:
-            self._end([(one, number, _gave_up(one) if passes else error)])
+            if passes:  # and no time is left, or the producer was closed meanwhile
+                error = _gave_up(one) if now >= one.deadline else _closed_before(one.message.topic, error)
+            self._end([(one, number, error)])
 
     def _end(self, outcomes: Sequence[tuple[InFlight, int, SendResult | TubeError]]) -> None:
         """Settle messages whose attempt of that number is not over."""
@@ -396,6 +397,12 @@ def _fault(error: Exception, where: str) -> TubeError:
     fault = TransportError(f"sending to {where} failed: {error!r}", address=where)
     fault.__cause__ = error
     return fault
+
+
+def _closed_before(topic: str, fault: TubeError | None = None) -> ClientClosed:
+    closed = ClientClosed(f"the producer was closed before a message to topic {topic} was answered")
+    closed.__cause__ = fault
+    return closed
 
 
 def _gave_up(one: InFlight) -> DeadlineExceeded:
