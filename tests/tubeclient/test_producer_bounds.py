@@ -94,7 +94,7 @@ def test_closing_gives_up_what_is_not_answered_in_time(
         first.result(0)
 
 
-def test_an_attempt_that_fails_while_the_producer_closes_is_not_late(stuck: tuple[Producer, Future[SendResult]]) -> None:
+def test_a_fault_while_the_producer_closes_is_no_lateness(stuck: tuple[Producer, Future[SendResult]]) -> None:
     producer, first = stuck
     assert isinstance(first, InFlight)
     delivery = producer._delivery
