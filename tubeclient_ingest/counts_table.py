@@ -15,6 +15,7 @@ from tubeclient.admin.inlong_audit import AuditReporter
 from tubeclient.errors import ConfigurationError
 from tubeclient.wire.audit import encode_reports
 from tubeclient_ingest.beginning import OF_COUNTS
+from tubeclient_ingest.counting import Counted
 from tubeclient_ingest.data_files import DataFile, DataFiles
 from tubeclient_ingest.group_settings import COUNTS, REST
 from tubeclient_ingest.group_table import GroupTable
@@ -26,7 +27,6 @@ from tubeclient_ingest.settings import SPARK, IngestSettings
 from tubeclient_ingest.sink import Sink
 from tubeclient_ingest.stream_rows import StreamRows
 from tubeclient_ingest.table_detail import TableDetail, of_group
-from tubeclient_ingest.writing import Counted
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -7,20 +7,30 @@ import uuid
 from collections.abc import Collection, Mapping
 from datetime import UTC, datetime, timedelta
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from spark_source.offsets.offsets import Offsets
-from tubeclient_ingest.beginning import OF_STREAM, PutBack, check_beginning, check_cluster, named, overtaken, trusted
+from tubeclient_ingest.beginning import (
+    OF_STREAM,
+    PutBack,
+    check_beginning,
+    check_cluster,
+    goes_on_from,
+    named,
+    overtaken,
+    trusted,
+)
+from tubeclient_ingest.counting import Counted
 from tubeclient_ingest.history import LATE, SinkState
 from tubeclient_ingest.record import Count, Reached, SinkRecord
 from tubeclient_ingest.settings import TARGET, IngestSettings
-from tubeclient_ingest.writing import Counted, Writer, goes_on_from
+from tubeclient_ingest.writing import Writer
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from tubeclient_ingest.counts_table import CountsTable
     from tubeclient_ingest.round_read import Part
+    from tubeclient_ingest.sink import Sink
     from tubeclient_ingest.staging import Route
 
 _LOOK_AGAIN_SECONDS: Final = 2.0
@@ -29,12 +39,27 @@ _SAY_AGAIN: Final = timedelta(days=1)
 _NO_STREAMS: Final[Mapping[str, Reached]] = MappingProxyType({})
 
 
+class RoundWriter(Protocol):
+    """What writes a table's rounds; the methods are those of `Writer`."""
+
+    sink: Sink
+    why_spark: str
+
+    def write(
+        self, rows: DataFrame | Part | None, record: SinkRecord, state: SinkState
+    ) -> tuple[SinkState, Counted]: ...
+
+    def rest(self) -> None: ...
+
+    def settle(self, state: SinkState) -> None: ...
+
+
 class GroupTable:
     """A table for one run. Its methods raise Spark's errors, OvertakenRun, UnknownRows."""
 
     def __init__(
         self,
-        writer: Writer | CountsTable,
+        writer: RoundWriter,
         settings: IngestSettings,
         masters: tuple[str, ...],
         advice: str | None = None,

@@ -17,10 +17,11 @@ from tubeclient.errors import ConfigurationError
 from tubeclient.html_table import html_table
 from tubeclient.printable import counted
 from tubeclient_ingest.load_settings import load_settings
+from tubeclient_ingest.retrying import Retried, bad_records, retry
 from tubeclient_ingest.run import Begins, Engine, Event, IngestSummary, Reading, Round, Run
 from tubeclient_ingest.settings import IngestSettings
 from tubeclient_ingest.spark_errors import IngestFailed, explained
-from tubeclient_ingest.writing import Retried, Writer
+from tubeclient_ingest.writing import Writer
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -172,13 +173,13 @@ class Ingest:
         """Move the bad records that can be parsed by now to the target; `reason` is a part of their reason, None
         chooses all. With `dry_run` only count them. Another run of the job may go on meanwhile. Raises as `run`."""
         with explained(), Engine.on(self._spark, self.settings) as engine:
-            done = [one.retry(reason, dry_run=dry_run) for one in self._writers_of_bad_records(engine)]
+            done = [retry(one, reason, dry_run=dry_run) for one in self._writers_of_bad_records(engine)]
         return Retried(*map(sum, zip(*done, strict=True))) if done else Retried(0, 0)
 
     def bad_records(self) -> DataFrame:
         """The group's bad records for the target, with the column `state`: bad, retried or undone. Raises as `run`."""
         with explained():
-            frames = [one.bad_records() for one in self._writers_of_bad_records(Engine(self._spark))]
+            frames = [bad_records(one) for one in self._writers_of_bad_records(Engine(self._spark))]
         if not frames:
             raise ConfigurationError(f"no stream of group {self.settings.inlong_group} has come yet")
         return reduce(lambda some, others: some.unionByName(others), frames)

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tubeclient.keys import PartitionKey
 from tubeclient_ingest.bad_records import BadRecords
+from tubeclient_ingest.counting import minute_of
 from tubeclient_ingest.group_settings import REST, StreamId, target_of
 from tubeclient_ingest.record import Count
 from tubeclient_ingest.settings import IngestSettings
 from tubeclient_ingest.target import SparkTable
-from tubeclient_ingest.writing import minute_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

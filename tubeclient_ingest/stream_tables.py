@@ -18,6 +18,7 @@ from tubeclient.conditions import said
 from tubeclient.errors import ConfigurationError, DataLoss
 from tubeclient.printable import counted
 from tubeclient_ingest.beginning import OF_STREAM, OvertakenRun, PutBack
+from tubeclient_ingest.counting import Counted, kept
 from tubeclient_ingest.counts_table import CountsTable
 from tubeclient_ingest.definitions import Definitions
 from tubeclient_ingest.group_settings import REST, StreamId, takes
@@ -32,7 +33,7 @@ from tubeclient_ingest.spark_errors import failure_of, spark_errors
 from tubeclient_ingest.staging import Route, Routing, Staged
 from tubeclient_ingest.stream import LeftBehind, Stream, StreamsLeftBehind, ToRest
 from tubeclient_ingest.stream_rows import StreamRows
-from tubeclient_ingest.writing import Counted, Writer, kept
+from tubeclient_ingest.writing import Writer
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -8,24 +8,22 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import uuid
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection
 from dataclasses import replace
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
-from spark_source.offsets.offset_spec import LAST_MS
 from spark_source.options.source_options import SourceOptions
 from spark_source.options.table_uris import table_of_deletes
 from spark_source.read.schema import arrow_types, spark_schema
-from spark_source.typed.columns import ARRIVAL, BAD_REASON, LINEAGE
-from spark_source.typed.record_format import RecordFormat, or_fail, place_of, target_rows
+from spark_source.typed.columns import ARRIVAL, BAD_REASON
+from spark_source.typed.record_format import RecordFormat, or_fail, target_rows
 from tubeclient.errors import ConfigurationError
 from tubeclient.printable import counted as printed
 from tubeclient.records.spec import CHANGES
-from tubeclient_ingest.bad_records import BAD_ID, BadRecords
-from tubeclient_ingest.beginning import OvertakenRun, PutBack
+from tubeclient_ingest.bad_records import BadRecords
+from tubeclient_ingest.beginning import OvertakenRun, PutBack, goes_on_from
 from tubeclient_ingest.choice import open_files, why_spark
+from tubeclient_ingest.counting import Counted, count, kept
 from tubeclient_ingest.file_statistics import without_values
 from tubeclient_ingest.history import LATE, SinkState
 from tubeclient_ingest.log_table import LogTable
@@ -41,20 +39,17 @@ from tubeclient_ingest.target_columns import TargetRules, check_columns, columns
 from tubeclient_ingest.upserts import DELETES, KEY, WRITTEN, Upserts, check_key
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
     from spark_source.typed.decoding import Decoding
 
-__all__ = ["Counted", "Retried", "TooManyBadRecords", "Writer", "goes_on_from", "kept", "minute_of"]
+__all__ = ["TooManyBadRecords", "Writer"]
 
 _log = logging.getLogger(__name__)
 
-DATA_TIME: Final = "dataTime"
-_TRIES: Final = 3
+TRIES: Final = 3
 """How often a round may be overtaken by retries of bad records, and how often a retry is begun."""
-
-
 _WITH_NAMES: Final = ("json", "kv", *CHANGES)
 """Formats whose records name their fields."""
 _MANY_ROWS: Final = 50
@@ -64,32 +59,6 @@ class TooManyBadRecords(ConfigurationError):
     """A round has more bad records than the user accepts; nothing of it was written."""
 
     condition = "TOO_MANY_BAD_RECORDS"
-
-
-class Counted(NamedTuple):
-    """The records of a round."""
-
-    total: int = 0
-    bad: int = 0
-    example: str = ""
-    """A bad record's place and reason; empty if there is none."""
-    bad_by_minute: Mapping[int | None, int] = MappingProxyType({})
-    """Bad records by their data time's minute, in ms since 1970, if that was asked for."""
-    others: int = 0
-    """Good ones that change no row."""
-    rows: int | None = None
-    """Rows that were written, if that is known."""
-
-
-class Retried(NamedTuple):
-    """What a retry did, or would do."""
-
-    moved: int
-    """How many bad records are in the target now, or would be."""
-    still_bad: int
-    """How many of the chosen ones cannot be parsed."""
-    unread: int = 0
-    """How many of the chosen ones were not tried, because the source itself could not read their messages."""
 
 
 class Writer:
@@ -105,18 +74,18 @@ class Writer:
         record_format: RecordFormat,
     ) -> None:
         self._spark = spark
-        self._settings = settings
-        self._options = options
+        self.settings = settings
+        self.options = options
         self._target = target
         self.sink = Sink(target, settings.consumer_group, evolve=settings.evolve, last_elsewhere=self._last_elsewhere)
-        self._bad_records = bad_records
+        self.bad_records = bad_records
         self.record_format = record_format
         self._upserts: Upserts | None = None
         if record_format.keys:
             deletes = SparkTable(spark, table_of_deletes(settings.target))
             how = record_format.keys, settings.consumer_group
             self._upserts = Upserts(spark, target, deletes, *how, evolve=settings.evolve)
-        self._rules = TargetRules()
+        self.rules = TargetRules()
         self._settled: tuple[str | None, int] = None, 0
         """Of which table, and up to which number, no rows of bad records are void."""
         self._detail: TableDetail | None = None
@@ -142,14 +111,14 @@ class Writer:
         ConfigurationError."""
         from pyspark.sql.types import StructType
 
-        has_reason = self._settings.bad_records is None
-        source = StructType([one for one in spark_schema(self._options) if has_reason or one.name != BAD_REASON])
+        has_reason = self.settings.bad_records is None
+        source = StructType([one for one in spark_schema(self.options) if has_reason or one.name != BAD_REASON])
         self._columns = columns = columns_of(self.record_format, source, self._spark)
         text_of_key = ",".join(self.record_format.keys)
         self.sink.use(self._target)  # a name may be another table's by now
         detail = self.sink.detail()
         if detail is None and create:
-            how = self._settings
+            how = self.settings
             own = of_group(how.consumer_group) | ({KEY: text_of_key} if text_of_key else {})
             properties = {**how.table_properties, **own}
             self._target.create(columns, how.partition_by, how.cluster_by, properties)
@@ -161,13 +130,13 @@ class Writer:
                 else f"there is no table at {self.sink.where}; start the job"
             )
         check_key(self._target, detail, text_of_key)
-        check_columns(detail.columns, columns, self.sink.where, evolve=self._settings.evolve)
+        check_columns(detail.columns, columns, self.sink.where, evolve=self.settings.evolve)
         self._detail = detail
-        self._rules = TargetRules.of(detail, columns, self._spark)
+        self.rules = TargetRules.of(detail, columns, self._spark)
         if self._upserts is not None:
-            self._rules = self._rules._replace(only=WRITTEN)
-        if self._bad_records is not None:
-            self._bad_records.open(create=create)
+            self.rules = self.rules._replace(only=WRITTEN)
+        if self.bad_records is not None:
+            self.bad_records.open(create=create)
         self._choose(detail, columns, create=create)
         if self._upserts is not None:
             known = {KEY: text_of_key, DELETES: self._upserts.open(columns, detail)}
@@ -179,13 +148,13 @@ class Writer:
 
     def _choose(self, detail: TableDetail, columns: StructType, *, create: bool) -> None:
         """Look who writes the rounds, and make ready for it."""
-        how = self._settings
-        self._files, self.why_spark = None, why_spark(how, self.record_format, columns, self._rules)
+        how = self.settings
+        self._files, self.why_spark = None, why_spark(how, self.record_format, columns, self.rules)
         if not self.why_spark:
             if create and how.evolve and lacking(detail.columns, columns):
                 self._target.append(self._no_rows(), evolve=True)
                 self._detail = detail = self.sink.detail() or detail
-            found = open_files(how, self._target, detail, columns, self._bad_records)
+            found = open_files(how, self._target, detail, columns, self.bad_records)
             self._files, self.why_spark = (None, found) if isinstance(found, str) else (found, "")
         if how.writer == TASKS and self.why_spark:
             raise ConfigurationError(
@@ -212,17 +181,17 @@ class Writer:
         assert columns is not None
         there = set(columns.names)
         schema = arrow_types(StructType([one for one in detail.columns if one.name in there]))
-        bad = None if self._bad_records is None else self._bad_records.place(record, detail)
+        bad = None if self.bad_records is None else self.bad_records.place(record, detail)
         return Route(self.record_format, record.sequence, files.place(schema), bad, partitions, self.by_minute)
 
     def decoding(self) -> Decoding | None:
         """What tasks make of a round's records as they read them, for Spark to write; None: nothing."""
         # One that the table refuses is bad too, and is kept with its bytes.
         form = self.record_format
-        return form.decoding(all_values=bool(self._rules.checks)) if form.is_decoded else None
+        return form.decoding(all_values=bool(self.rules.checks)) if form.is_decoded else None
 
     def _last_elsewhere(self, target: TableDetail) -> int:
-        others = (self._bad_records, self._upserts)
+        others = (self.bad_records, self._upserts)
         return max((one.last_number(target) for one in others if one is not None), default=0)
 
     def rest(self) -> None:
@@ -233,27 +202,27 @@ class Writer:
     def settle(self, state: SinkState) -> None:
         """Remove rows of bad records that runs left which died or lost a race, of numbers that are taken by now. The
         commits that follow say so. `state` is what the target says."""
-        if self._bad_records is None:
+        if self.bad_records is None:
             return
-        now, rows = self._unsettled(state)
+        now, rows = self.unsettled(state)
         self._remove(rows, now)
         self._settled = now.table_id, max(now.settled, now.sequence - LATE)
 
     def _remove(self, rows: Collection[tuple[int, str]], now: SinkState) -> None:
         """Remove the rows of these numbers and runs, as far as `now` has another run's commit of the number."""
-        if self._bad_records is None:
+        if self.bad_records is None:
             return
         try:
-            self._bad_records.remove({one for one in rows if now.run_of.get(*one) != one[1]}, now.table_ids)
+            self.bad_records.remove({one for one in rows if now.run_of.get(*one) != one[1]}, now.table_ids)
         except spark_errors() as error:
             if not is_conflict(error):  # another job removes its own there: a later time will do
                 raise
 
-    def _unsettled(self, state: SinkState) -> tuple[SinkState, set[tuple[int, str]]]:
+    def unsettled(self, state: SinkState) -> tuple[SinkState, set[tuple[int, str]]]:
         """`state`, or what the target says by now, with the runs of all commits for which there are rows of bad records
         that are not settled; and those rows' numbers and runs."""
-        assert self._bad_records is not None
-        rows = self._bad_records.unsettled(state)
+        assert self.bad_records is not None
+        rows = self.bad_records.unsettled(state)
         return self.sink.look(min(rows)[0]) if rows else state, rows
 
     def write(self, rows: DataFrame | Part | None, record: SinkRecord, state: SinkState) -> tuple[SinkState, Counted]:
@@ -265,7 +234,7 @@ class Writer:
         """
         table_id, settled = self._settled
         record = replace(record, settled=settled if table_id == state.table_id else 0)
-        for _ in range(_TRIES):
+        for _ in range(TRIES):
             try:
                 return self._write(rows, record, state)
             except OvertakenRun:
@@ -277,69 +246,7 @@ class Writer:
                 state = now
         return self._write(rows, record, state)
 
-    def retry(self, reason: str | None, *, dry_run: bool = False) -> Retried:
-        """Move the bad records that can be parsed by now to the target; `reason` is a part of their reason.
-
-        It is a commit of the group like a round's, which leaves the offsets where they are. With `dry_run` it counts
-        the records of the table as it is, and writes nothing. Raises ConfigurationError.
-        """
-        for _ in range(_TRIES):
-            with contextlib.suppress(OvertakenRun):
-                return self._retry(reason, dry_run=dry_run)
-        raise ConfigurationError(
-            f"other runs of group {self._settings.consumer_group} wrote to {self.sink.where} in each of {_TRIES}"
-            " tries; nothing was moved. Try again, or stop the job meanwhile"
-        )
-
-    def bad_records(self) -> DataFrame:
-        """The group's bad records of the target, with their states."""
-        assert self._bad_records is not None
-        return self._bad_records.with_states(self._unsettled(self.sink.look())[0])
-
-    def _retry(self, reason: str | None, *, dry_run: bool) -> Retried:
-        table, state = self._bad_records, self._unsettled(self.sink.look())[0]
-        assert table is not None
-        before = self._of_retry(state)
-        chosen = table.to_retry(state, self._options, reason)
-        unread = table.to_retry(state, self._options, reason, unread=True).count()
-        if not self.record_format.has_change:
-            chosen = chosen.drop(ARRIVAL)
-        with kept(self._rules.checked(self.record_format.parse(chosen))) as parsed:
-            counted = _count(parsed)
-            good = counted.total - counted.bad
-            if good and not dry_run:
-                record = replace(before, run_id=uuid.uuid4().hex, bad=good, retry_of=before.round)
-                table.add_marks(parsed, state.numbered(record), self.detail)
-                rows = target_rows(parsed)
-                if LINEAGE in rows.columns:
-                    rows = rows.withColumn(LINEAGE, rows[LINEAGE].dropFields(BAD_ID))
-                self._commit(rows.drop(BAD_ID), record, state)
-        return Retried(good, counted.bad, unread)
-
-    def _of_retry(self, state: SinkState) -> SinkRecord:
-        """The group's last commit. ConfigurationError if a retry cannot go on from it."""
-        group, where = self._settings.consumer_group, self.sink.where
-        if state.record is None:
-            if not state.is_whole:
-                raise ConfigurationError(
-                    f"Delta's history of {where} no longer has a commit of group {group}. Let the job write a round"
-                    " first"
-                )
-            raise ConfigurationError(f"{where} has no commit of group {group}, so no record of it is bad")
-        if state.undone is not None:
-            # The next commit would be the newest one, and hide what RESTORE took out.
-            raise ConfigurationError(
-                f"RESTORE took commits of group {group} out of {where}. Let the job write a round first, which reads"
-                " them again"
-            )
-        if state.taken_out is not None and state.taken_out.everything:
-            raise ConfigurationError(
-                f"version {state.taken_out.version} of {where} ({state.taken_out.operation})"
-                f" {state.taken_out.how.value}. Let the job write a round first"
-            )
-        return state.record
-
-    def _commit(self, rows: DataFrame, record: SinkRecord, state: SinkState) -> tuple[SinkState, int]:
+    def commit(self, rows: DataFrame, record: SinkRecord, state: SinkState) -> tuple[SinkState, int]:
         """Write good rows. Returns what the target says then, and how many rows change nothing."""
         upserts = self._upserts
         if upserts is None:
@@ -355,7 +262,7 @@ class Writer:
             return self.sink.append(None, record, state, merge), others
 
     def _write(self, rows: DataFrame | Part | None, record: SinkRecord, state: SinkState) -> tuple[SinkState, Counted]:
-        table = self._bad_records
+        table = self.bad_records
         if rows is None:
             return self.sink.append(None if self._files is not None else self._no_rows(), record, state), Counted()
         if isinstance(rows, Part):
@@ -365,28 +272,28 @@ class Writer:
         else:
             rows = _with_arrival(rows, state.numbered(record).sequence)
         if table is None:
-            if self._rules.checks:
-                good = or_fail(self._rules.checked(self.record_format.parse(rows, keep=True)))
+            if self.rules.checks:
+                good = or_fail(self.rules.checked(self.record_format.parse(rows, keep=True)))
             else:
                 good = self.record_format.only_good(rows)
-            after, others = self._commit(good, record, state)
+            after, others = self.commit(good, record, state)
             return after, Counted(others=others)
-        parsed = self._rules.checked(self.record_format.parse(rows))
+        parsed = self.rules.checked(self.record_format.parse(rows))
         if state.record is None or not state.record.bad:
             # Most rounds have no bad record: they are read once.
             with contextlib.suppress(_HasBadRecords):
                 return self._write_good(parsed, record, state)
         with kept(parsed) as parsed:
-            counted = _count(parsed, by_minute=self.by_minute)
+            counted = count(parsed, by_minute=self.by_minute)
             record = self._with_bad(counted, record)
             if counted.bad:
                 table.add(parsed, state.numbered(record), self.detail)
-            after, others = self._commit(target_rows(parsed), record, state)
+            after, others = self.commit(target_rows(parsed), record, state)
             return after, counted._replace(others=others)
 
     def _with_bad(self, counted: Counted, record: SinkRecord) -> SinkRecord:
         """The record of a round with bad records. TooManyBadRecords."""
-        most = self._settings.max_bad_records
+        most = self.settings.max_bad_records
         if most is not None and counted.bad > most:
             raise TooManyBadRecords(
                 f"{counted.bad:,} of {counted.total:,} records of the round are bad, and max-bad-records is {most};"
@@ -399,7 +306,7 @@ class Writer:
 
     def _write_files(self, part: Part, record: SinkRecord, state: SinkState) -> tuple[SinkState, Counted]:
         """Commit what tasks wrote."""
-        table, files = self._bad_records, self._files
+        table, files = self.bad_records, self._files
         assert files is not None
         staged = part.staged(self.route(state.numbered(record), part.partitions))
         if staged.bad and table is None:
@@ -441,7 +348,7 @@ class Writer:
     def _write_good(self, parsed: DataFrame, record: SinkRecord, state: SinkState) -> tuple[SinkState, Counted]:
         """Write a round without bad records. _HasBadRecords: there is one, and nothing was written."""
         try:
-            after, others = self._commit(or_fail(parsed), record, state)
+            after, others = self.commit(or_fail(parsed), record, state)
         except spark_errors() as error:
             if is_bad_record(error):
                 raise _HasBadRecords from None
@@ -453,60 +360,8 @@ class _HasBadRecords(Exception):
     """A round that was to be written as if it had none."""
 
 
-def goes_on_from(state: SinkState, now: SinkState) -> bool:
-    """Whether only retries of bad records came between two looks: they leave the offsets as they are."""
-    one, other = state.record, now.record
-    if one is None or other is None or now.undone != state.undone:
-        return False
-    if now.taken_out is not None and now.taken_out.everything:
-        return False
-    return other == one or (other.is_retry and other.ends == one.ends)
-
-
-@contextlib.contextmanager
-def kept(frame: DataFrame) -> Iterator[DataFrame]:
-    """A frame that is computed once, where the session lets it be kept; elsewhere, as in serverless ones, each use
-    reads the same ranges again."""
-    from pyspark.errors import PySparkException
-
-    try:
-        held = frame.persist()
-    except PySparkException:
-        yield frame
-        return
-    try:
-        yield held
-    finally:
-        held.unpersist()
-
-
 def _with_arrival(rows: DataFrame, number: int) -> DataFrame:
     """Rows whose `ARRIVAL` is their place in the round, with all of it: from round to round the number rises."""
     from pyspark.sql import functions as F
 
     return rows.withColumn(ARRIVAL, F.struct(F.lit(number).cast("long").alias("round"), F.col(ARRIVAL).alias("place")))
-
-
-def _count(parsed: DataFrame, *, by_minute: bool = False) -> Counted:
-    """Count parsed records in one pass, which also computes what is kept."""
-    from pyspark.sql import functions as F
-
-    reason = F.col(BAD_REASON)
-    example = F.when(reason.isNotNull(), F.concat(place_of(parsed), F.lit(": "), reason))
-    grouped = parsed.groupBy(*[minute_of()] * by_minute)
-    rows = grouped.agg(F.count("*").alias("total"), F.count(reason).alias("bad"), F.min(example).alias("one")).collect()
-    return Counted(
-        sum(row.total for row in rows),
-        sum(row.bad for row in rows),
-        min((row.one for row in rows if row.one), default=""),
-        {row[0]: row.bad for row in rows if row.bad} if by_minute else {},
-    )
-
-
-def minute_of() -> Column:
-    """The beginning of the minute of the records' data time, in ms since 1970; null without one, or if no clock of
-    Python's shows it: the sender chooses it."""
-    from pyspark.sql import functions as F
-
-    ms = F.unix_millis(F.col(DATA_TIME))
-    return F.when(ms.between(0, LAST_MS), ms - F.pmod(ms, F.lit(60_000))).alias("minute")

@@ -36,6 +36,7 @@ from tests.simulation.target import BadRow, MemoryBadRecords, MemoryTarget, Row,
 from tests.simulation.world import DiskFailure, World
 from tubeclient.keys import PartitionKey
 from tubeclient_ingest import definitions, writing
+from tubeclient_ingest.counting import Counted
 from tubeclient_ingest.counts_table import CountsTable
 from tubeclient_ingest.data_files import DataFile
 from tubeclient_ingest.one_table import OneTable
@@ -115,7 +116,7 @@ class _Writer(Writer):
     """Its tables are in memory, and fit."""
 
     def open(self, *, create: bool = True) -> None:
-        tasks_write = self._settings.writer == TASKS
+        tasks_write = self.settings.writer == TASKS
         self._files: Any = self._target if tasks_write else None
         self.why_spark = "" if tasks_write else "writer is spark"
         self._detail = self.sink.detail()
@@ -123,14 +124,14 @@ class _Writer(Writer):
             columns: Any = None
             self._target.create(columns)
             self._detail = self.sink.detail()
-        if self._bad_records is not None:
-            self._bad_records.open(create=create)
+        if self.bad_records is not None:
+            self.bad_records.open(create=create)
 
     def _no_rows(self) -> Any:
         return None
 
     def route(self, record: SinkRecord, partitions: frozenset[str] | None = None) -> Any:
-        return _Route(record, self.detail.table_id, partitions, has_bad=self._bad_records is not None)
+        return _Route(record, self.detail.table_id, partitions, has_bad=self.bad_records is not None)
 
 
 @dataclass(frozen=True)
@@ -288,7 +289,7 @@ def _read(sent: bytes) -> Any:
 def _count(parsed: Rows, **_: Any) -> Any:
     rows = parsed.collect()
     bad = [row for row in rows if is_bad(row)]
-    return writing.Counted(len(rows), len(bad), str(bad[0]) if bad else "", {None: len(bad)})
+    return Counted(len(rows), len(bad), str(bad[0]) if bad else "", {None: len(bad)})
 
 
 def _good(parsed: Rows) -> Rows:
@@ -351,7 +352,7 @@ def install() -> None:
         (tubeclient.consumers.group, "shared_pool", _pool),
         (offsets_store, "OffsetsTable", _offsets_table),
         (definitions, "defines", _defines),
-        (writing, "_count", _count),
+        (writing, "count", _count),
         (writing, "target_rows", _good),
         (writing, "or_fail", _or_fail),
         (CountsTable, "_choose", _choose_counts),

@@ -24,6 +24,7 @@ from tubeclient_ingest.bad_records import BadRecords
 from tubeclient_ingest.history import BAD
 from tubeclient_ingest.log_table import LogTable
 from tubeclient_ingest.record import SinkRecord
+from tubeclient_ingest.retrying import bad_records
 from tubeclient_ingest.settings import IngestSettings
 from tubeclient_ingest.target import SparkTable
 from tubeclient_ingest.writing import Writer
@@ -186,7 +187,7 @@ class Lake:
     def states(self) -> defaultdict[str, list[int]]:
         """The bad records of each state: one look, for tests that ask for several."""
         found: defaultdict[str, list[int]] = defaultdict(list)
-        for row in self.start().writer.bad_records().select("state", "value").collect():
+        for row in bad_records(self.start().writer).select("state", "value").collect():
             found[row.state].append(int(row.value))
         return defaultdict(list, {state: sorted(numbers) for state, numbers in found.items()})
 

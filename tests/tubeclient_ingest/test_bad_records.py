@@ -16,9 +16,10 @@ from tubeclient_ingest.bad_records import BadRecords
 from tubeclient_ingest.beginning import OvertakenRun
 from tubeclient_ingest.history import RETRIED, UNDONE
 from tubeclient_ingest.record import SinkRecord
+from tubeclient_ingest.retrying import Retried, bad_records, retry
 from tubeclient_ingest.sink import Sink
 from tubeclient_ingest.target import SparkTable
-from tubeclient_ingest.writing import Retried, TooManyBadRecords
+from tubeclient_ingest.writing import TooManyBadRecords
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -122,7 +123,7 @@ def test_rows_of_a_run_that_was_killed_long_ago_never_count(lake: Lake, monkeypa
     lake.run(6)
     killed_at(BadRecords, "add", after=True, run=lambda: lake.run(6))
     writer = lake.run(6, 1, 1, 1).writer
-    assert sorted(int(row.value) for row in writer.bad_records().where("state = 'bad'").collect()) == [0, 3, 6, 9, 12]
+    assert sorted(int(row.value) for row in bad_records(writer).where("state = 'bad'").collect()) == [0, 3, 6, 9, 12]
     writer.settle(writer.sink.look())
     assert len(lake.rows_of_bad()) == 5
     assert lake.repeated_or_missing(15) == {}
@@ -178,7 +179,7 @@ def test_a_retry_between_a_commit_and_the_look_at_it_loses_nothing(lake: Lake) -
             return  # the bad ones, which come first
         patched.undo()
         lake.bad_by = (6,)
-        assert lake.start().writer.retry(None).moved == 2
+        assert retry(lake.start().writer, None).moved == 2
 
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(SparkTable, "append", then_retry)
@@ -240,7 +241,7 @@ def test_groups_and_targets_keep_to_their_own_bad_records(lake: Lake, tmp_path: 
     assert (lake.bad(), lake.bad(UNDONE)) == ([0, 3, 6, 9], [])
     assert (other.bad(), other.bad(UNDONE)) == ([0, 3], [6, 9])
     lake.bad_by = ()
-    assert lake.start().writer.retry(None) == Retried(4, 0)
+    assert retry(lake.start().writer, None) == Retried(4, 0)
     assert (lake.bad(RETRIED), other.bad(UNDONE)) == ([0, 3, 6, 9], [6, 9])
 
 

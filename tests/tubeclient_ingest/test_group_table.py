@@ -15,13 +15,13 @@ from tests.tubeclient_ingest.test_sink_looks import Cut
 from tubeclient.keys import PartitionKey
 from tubeclient_ingest import group_table
 from tubeclient_ingest.beginning import OF_STREAM, OtherCluster, OvertakenRun, PutBack, UnknownRows
+from tubeclient_ingest.counting import Counted
 from tubeclient_ingest.group_table import GroupTable
 from tubeclient_ingest.history import SinkState
 from tubeclient_ingest.record import Count, Reached, SinkRecord
 from tubeclient_ingest.settings import IngestSettings
 from tubeclient_ingest.sink import Sink
 from tubeclient_ingest.table_detail import of_group
-from tubeclient_ingest.writing import Counted
 
 KEY = PartitionKey(1, "clicks", 0)
 SETTINGS = IngestSettings(master_servers="m:1", consumer_group="g", topics=("clicks",), target="/lake/t")

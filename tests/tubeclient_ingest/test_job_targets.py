@@ -20,9 +20,9 @@ from tests.tubeclient_ingest.lake import each_commit
 from tubeclient.errors import ConfigurationError
 from tubeclient_ingest.beginning import OtherCluster, UnknownRows
 from tubeclient_ingest.job import IngestFailed
+from tubeclient_ingest.retrying import Retried
 from tubeclient_ingest.run import Round
 from tubeclient_ingest.target import SparkTable
-from tubeclient_ingest.writing import Retried
 
 pytestmark = pytest.mark.spark
 

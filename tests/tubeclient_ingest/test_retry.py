@@ -16,9 +16,9 @@ from tubeclient.records import RecordSpec
 from tubeclient_ingest.bad_records import BAD_ID, BadRecords
 from tubeclient_ingest.history import BAD, RETRIED
 from tubeclient_ingest.job import Ingest
+from tubeclient_ingest.retrying import Retried, retry
 from tubeclient_ingest.sink import Sink
 from tubeclient_ingest.target_columns import OtherColumns
-from tubeclient_ingest.writing import Retried
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -34,14 +34,14 @@ def lake(delta_spark: SparkSession, tmp_path: Path) -> Lake:
 def test_what_can_be_parsed_by_now_is_in_the_target_and_the_rest_stays(lake: Lake) -> None:
     lake.run(6, 6)
     lake.bad_by = (9,)
-    assert lake.start().writer.retry(None, dry_run=True) == Retried(2, 2)
+    assert retry(lake.start().writer, None, dry_run=True) == Retried(2, 2)
     assert (lake.bad(), DeltaTable(str(lake.target)).version()) == ([0, 3, 6, 9], 2)
-    assert lake.start().writer.retry("DIVISIBLE: 3") == Retried(1, 0)
-    assert lake.start().writer.retry(None) == Retried(1, 2)
+    assert retry(lake.start().writer, "DIVISIBLE: 3") == Retried(1, 0)
+    assert retry(lake.start().writer, None) == Retried(1, 2)
     assert (lake.bad(), lake.bad(RETRIED)) == ([0, 9], [3, 6])
     assert lake.repeated_or_missing(12) == {}
     version = DeltaTable(str(lake.target)).version()
-    assert lake.start().writer.retry(None) == Retried(0, 2)
+    assert retry(lake.start().writer, None) == Retried(0, 2)
     # Nothing to move is no commit.
     assert DeltaTable(str(lake.target)).version() == version
     lake.run(6)
@@ -56,7 +56,7 @@ def test_typed_rows_have_the_columns_that_a_job_gives_them(lake: Lake) -> None:
     lake.run(4)
     assert (lake.good(), lake.bad()) == ([], [0, 1, 2, 3])
     lake.record_format = RecordFormat.of(schema, RecordSpec(kind="csv", schema=pa.schema([])))
-    assert lake.start().writer.retry(None) == Retried(4, 0)
+    assert retry(lake.start().writer, None) == Retried(4, 0)
     lake.run(2)
     assert lake.repeated_or_missing(6) == {}
     rows = DeltaTable(str(lake.target)).to_pyarrow_table().column("tubemq").to_pylist()
@@ -69,12 +69,12 @@ def test_a_retry_keeps_to_its_jobs_topics_columns_and_table(lake: Lake, tmp_path
 
     lake.run(6)
     lake.bad_by = ()
-    assert lake.start(topics=("views",)).writer.retry(None) == Retried(0, 0)
+    assert retry(lake.start(topics=("views",)).writer, None) == Retried(0, 0)
     lake.record_format = RecordFormat.of(
         StructType([StructField("id", IntegerType())]), RecordSpec(kind="csv", schema=pa.schema([]))
     )
     with pytest.raises(OtherColumns, match="lacks columns of the job's rows: id int"):
-        lake.start().writer.retry(None)
+        retry(lake.start().writer, None)
     job = Ingest(lake.spark, settings=lake.settings(bad_records=str(tmp_path / "typo")))
     with pytest.raises(ConfigurationError, match=r"there is no table of bad records at .*typo`; check bad-records"):
         job.retry()
@@ -88,11 +88,11 @@ def test_after_a_restore_the_job_reads_again_before_a_retry_moves_anything(lake:
     lake.restore(1)
     lake.bad_by = ()
     with pytest.raises(ConfigurationError, match=r"RESTORE took commits .* Let the job write a round first"):
-        lake.start().writer.retry(None)
+        retry(lake.start().writer, None)
     lake.bad_by = (3,)
     lake.run(6)
     lake.bad_by = ()
-    assert lake.start().writer.retry(None) == Retried(4, 0)
+    assert retry(lake.start().writer, None) == Retried(4, 0)
     assert lake.repeated_or_missing(12) == {}
 
 
@@ -106,13 +106,13 @@ def test_a_retry_that_is_killed_moves_nothing_and_can_be_done_again(
     """Or all, if it had its commit."""
     lake.run(6)
     lake.bad_by = (2,)
-    killed_at(place, method, after=after, run=lambda: lake.start().writer.retry(None))
+    killed_at(place, method, after=after, run=lambda: retry(lake.start().writer, None))
     moved = [3] if place is Sink else []
     assert lake.bad(RETRIED) == moved
     if goes_on == "job":
         lake.run(6)
     else:
-        assert lake.start().writer.retry(None) == Retried(1 - len(moved), 1)
+        assert retry(lake.start().writer, None) == Retried(1 - len(moved), 1)
         moved = [3]
     states = lake.states()
     assert lake.repeated_or_missing(12 if goes_on == "job" else 6, states[BAD]) == {}
@@ -128,7 +128,7 @@ def test_a_round_is_written_on_top_of_a_retry_that_came_first(lake: Lake) -> Non
         add(table, *given)
         patched.undo()
         lake.bad_by = (2,)
-        lake.start().writer.retry(None)
+        retry(lake.start().writer, None)
 
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(BadRecords, "add", late)
@@ -145,18 +145,18 @@ def test_of_two_retries_one_is_let_through(lake: Lake) -> None:
     def other_first(table: BadRecords, *given: Any) -> None:
         add_marks(table, *given)
         patched.undo()
-        assert lake.start().writer.retry(None) == Retried(2, 0)
+        assert retry(lake.start().writer, None) == Retried(2, 0)
 
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(BadRecords, "add_marks", other_first)
-        assert late.writer.retry(None) == Retried(0, 0)
+        assert retry(late.writer, None) == Retried(0, 0)
     assert (lake.repeated_or_missing(6), lake.bad(RETRIED)) == ({}, [0, 3])
 
 
 def test_a_retry_that_restore_undid_is_bad_again(lake: Lake) -> None:
     lake.run(6)
     lake.bad_by = (2,)
-    lake.start().writer.retry(None)
+    retry(lake.start().writer, None)
     lake.restore(1)
     lake.run()
     assert (lake.repeated_or_missing(6), lake.bad()) == ({}, [0, 3])
@@ -169,5 +169,5 @@ def test_messages_that_the_source_could_not_read_stay(lake: Lake) -> None:
     lake.unread = True
     lake.run(6)
     lake.bad_by = ()
-    assert lake.start().writer.retry(None) == Retried(0, 0, unread=2)
-    assert lake.start().writer.retry("no such reason") == Retried(0, 0)
+    assert retry(lake.start().writer, None) == Retried(0, 0, unread=2)
+    assert retry(lake.start().writer, "no such reason") == Retried(0, 0)

@@ -22,12 +22,12 @@ from tubeclient_ingest.group_settings import StreamId, takes
 from tubeclient_ingest.history import SinkState
 from tubeclient_ingest.job import Ingest
 from tubeclient_ingest.record import SinkRecord
+from tubeclient_ingest.retrying import Retried
 from tubeclient_ingest.run import Event, IngestSummary, Round
 from tubeclient_ingest.settings import IngestSettings
 from tubeclient_ingest.sink import Sink
 from tubeclient_ingest.spark_errors import LogError
 from tubeclient_ingest.stream import LeftBehind, StreamsLeftBehind, ToRest
-from tubeclient_ingest.writing import Retried
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

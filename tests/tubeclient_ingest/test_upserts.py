@@ -27,10 +27,10 @@ from tubeclient.keys import INDEX_ENTRY_BYTES
 from tubeclient_ingest import writing
 from tubeclient_ingest.beginning import OvertakenRun
 from tubeclient_ingest.job import IngestFailed
+from tubeclient_ingest.retrying import Retried, retry
 from tubeclient_ingest.run import Round
 from tubeclient_ingest.settings import IngestSettings
 from tubeclient_ingest.upserts import Upserts
-from tubeclient_ingest.writing import Retried
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -130,7 +130,7 @@ def test_the_table_is_what_the_model_says(
             is_early = True
         elif step == "retry":
             if DeltaTable(str(lake.target)).version():
-                lake.start().writer.retry(None)
+                retry(lake.start().writer, None)
         else:
             lake.run(size)
         if not is_early:
@@ -138,7 +138,7 @@ def test_the_table_is_what_the_model_says(
     lake.run(len(lake.changes) - lake.end())
     assert lake.state() == lake.wanted(len(lake.changes), with_bad=False)
     lake.take(LOOSE)
-    lake.start().writer.retry(None)
+    retry(lake.start().writer, None)
     assert lake.state() == lake.wanted(len(lake.changes), with_bad=True)
     # From the beginning, in one piece, and once more.
     lake.restore(0)
@@ -160,7 +160,7 @@ def test_late_changes_bring_no_row_back(delta_spark: SparkSession, tmp_path: Pat
     lake.run(1)
     assert lake.state() == {2: 1, 1: 9}
     lake.take(LOOSE)
-    assert lake.start().writer.retry(None) == Retried(1, 0)
+    assert retry(lake.start().writer, None) == Retried(1, 0)
     assert lake.state() == {2: None, 1: 9}
     state = lake.start().writer.sink.look()
     assert (state.sequence, state.taken_out, state.is_whole, state.ends[KEY]) == (5, None, True, 280)
