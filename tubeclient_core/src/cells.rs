@@ -13,9 +13,8 @@ use arrow_schema::{ArrowError, Field, Fields};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
-use crate::columns::offsets;
-use crate::records::Values;
-use crate::times::Pattern;
+use crate::columns::{Values, offsets};
+use crate::times::{Pattern, Time};
 
 /// By kinds of columns.
 pub type Patterns = HashMap<String, Arc<Pattern>>;
@@ -52,13 +51,6 @@ pub enum Whole {
     Int16,
     Int32,
     Int64,
-}
-
-#[derive(Clone, Copy, PartialEq)]
-pub enum Time {
-    Date,
-    Timestamp,
-    Local,
 }
 
 #[derive(Clone, Copy, PartialEq)]

@@ -1,19 +1,14 @@
 //! Changes of a database's rows: messages of Debezium and Canal that insert, update or delete rows and leave their keys
 //! as they are. tubeclient.records has the rules; what else there is, is not ours.
 
-use std::borrow::Cow;
-
 use pyo3::prelude::*;
 
 use crate::cells::{Cells, Column, Struct, Text, Whole};
-use crate::json::{Json, Node};
+use crate::columns::Values;
+use crate::json::{Fields, Json, Node};
 use crate::logical::{Logical, Schemas, Types};
 use crate::places::{Order, of_canal, of_debezium};
-use crate::records::Values;
 use crate::values::{Meaning, read_text};
-
-/// Of a message and of its source: a name that is there twice is found by looking at all.
-const MOST_NAMES: usize = 64;
 
 /// What rows must have, and what stands for a value that the database did not give.
 #[derive(FromPyObject)]
@@ -35,59 +30,10 @@ struct Placeholder {
     bytes: usize,
 }
 
-/// The fields of an object as they are written. No name is there twice.
-pub struct Fields<'a>(Vec<(Cow<'a, str>, &'a str)>);
-
 /// What was done, when, and the row's place in the message.
 type Change<'a> = (&'static str, &'a Order, i32);
 /// The values of the keys in a row as they are written.
 type Keys<'a> = Vec<Option<&'a str>>;
-
-impl<'a> Fields<'a> {
-    fn of(text: &'a str) -> Option<Self> {
-        let (mut json, mut found) = (Json::of(text), Vec::<(Cow<'a, str>, &'a str)>::with_capacity(16));
-        json.object(|json, name| {
-            let is_new = found.len() < MOST_NAMES && found.iter().all(|(one, _)| *one != name);
-            found.push((name, json.raw()?));
-            is_new.then_some(())
-        })?;
-        json.end()?;
-        Some(Self(found))
-    }
-
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
-    fn given(&self, name: &str) -> Option<&'a str> {
-        self.0.iter().find(|(one, _)| one == name).map(|(_, raw)| *raw)
-    }
-
-    /// None of null too.
-    pub fn raw(&self, name: &str) -> Option<&'a str> {
-        self.given(name).filter(|raw| *raw != "null")
-    }
-
-    /// A text, the digits of a number, or an empty one of anything else.
-    pub fn text(&self, name: &str) -> Option<Cow<'a, str>> {
-        let Some(raw) = self.raw(name) else { return Some(Cow::default()) };
-        Some(match Json::of(raw).node()? {
-            Node::Text(text) => text,
-            Node::Number(digits) => Cow::Borrowed(digits),
-            _ => Cow::default(),
-        })
-    }
-
-    /// The outer None is no whole number.
-    pub fn number(&self, name: &str) -> Option<Option<i64>> {
-        if self.raw(name).is_none() {
-            return Some(None);
-        }
-        let text = self.text(name)?;
-        let is_usual = !text.starts_with('+') && text.len() < 20;
-        text.parse().ok().filter(|_| is_usual).map(Some)
-    }
-}
 
 impl Rules {
     /// Puts the row of an event of Debezium's.

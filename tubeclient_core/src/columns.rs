@@ -1,13 +1,15 @@
 //! Messages to Arrow columns: id, tag, time, value, attributes.
 
 use std::collections::HashMap;
+use std::mem::take;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use arrow_array::builder::{Int64Builder, MapBuilder, StringBuilder};
 use arrow_array::ffi::to_ffi;
-use arrow_array::{Array, ArrayRef, BinaryArray, Int64Array, StructArray};
-use arrow_buffer::{Buffer, OffsetBuffer, ScalarBuffer};
-use arrow_schema::{Field, Fields};
+use arrow_array::types::ByteArrayType;
+use arrow_array::{Array, ArrayRef, BinaryArray, GenericByteArray, Int64Array, StructArray};
+use arrow_buffer::{Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
+use arrow_schema::{ArrowError, Field, Fields};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyString, PyTuple};
@@ -49,6 +51,49 @@ impl Columns {
         let arrays = columns.into_iter().map(|(_, one)| one).collect();
         let whole = StructArray::try_new(fields, arrays, None);
         whole.map(Self).map_err(|error| PyValueError::new_err(error.to_string()))
+    }
+}
+
+/// A column of bytes or texts.
+#[derive(Clone, Default)]
+pub struct Values {
+    pub ends: Vec<i32>,
+    pub bytes: Vec<u8>,
+    /// Empty if all are there.
+    present: Vec<bool>,
+}
+
+impl Values {
+    pub fn push(&mut self, value: &[u8]) -> Option<()> {
+        self.bytes.extend_from_slice(value);
+        self.ends.push(i32::try_from(self.bytes.len()).ok()?);
+        Some(())
+    }
+
+    /// An empty one.
+    pub fn push_empty(&mut self) {
+        self.ends.push(self.ends.last().copied().unwrap_or(0));
+    }
+
+    pub fn push_option(&mut self, text: Option<&str>) -> Option<()> {
+        self.present.push(text.is_some());
+        self.push(text.unwrap_or_default().as_bytes())
+    }
+
+    pub fn cut(&mut self, count: usize) {
+        self.ends.truncate(count);
+        self.present.truncate(count);
+        self.bytes.truncate(self.ends.last().map_or(0, |&end| end as usize));
+    }
+
+    pub fn column<T: ByteArrayType<Offset = i32>>(mut self) -> Result<ArrayRef, ArrowError> {
+        let nulls = (!self.present.is_empty()).then(|| NullBuffer::from(take(&mut self.present)));
+        self.array::<T>(nulls)
+    }
+
+    pub fn array<T: ByteArrayType<Offset = i32>>(self, nulls: Option<NullBuffer>) -> Result<ArrayRef, ArrowError> {
+        let values = Buffer::from_vec(self.bytes);
+        Ok(Arc::new(GenericByteArray::<T>::try_new(offsets(self.ends), values, nulls)?))
     }
 }
 

@@ -7,6 +7,8 @@ use std::borrow::Cow;
 /// The reference has more.
 const MOST_DEPTH: usize = 64;
 const MOST_FIELDS: usize = 100_000;
+/// Of `Fields`, where a name that is there twice is found by looking at all.
+const MOST_NAMES: usize = 64;
 const MOST_NAME: usize = 50_000;
 /// Characters of a number in a VARIANT, whose decimals have 38 digits.
 const MOST_KEPT: usize = 38;
@@ -284,4 +286,53 @@ fn is_kept(text: &str) -> bool {
 pub fn distinct(mut names: Vec<Cow<'_, str>>) -> Option<()> {
     names.sort_unstable();
     names.is_sorted_by(|one, next| one < next).then_some(())
+}
+
+/// The fields of an object as they are written. No name is there twice.
+pub struct Fields<'a>(Vec<(Cow<'a, str>, &'a str)>);
+
+impl<'a> Fields<'a> {
+    pub fn of(text: &'a str) -> Option<Self> {
+        let (mut json, mut found) = (Json::of(text), Vec::<(Cow<'a, str>, &'a str)>::with_capacity(16));
+        json.object(|json, name| {
+            let is_new = found.len() < MOST_NAMES && found.iter().all(|(one, _)| *one != name);
+            found.push((name, json.raw()?));
+            is_new.then_some(())
+        })?;
+        json.end()?;
+        Some(Self(found))
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub fn given(&self, name: &str) -> Option<&'a str> {
+        self.0.iter().find(|(one, _)| one == name).map(|(_, raw)| *raw)
+    }
+
+    /// None of null too.
+    pub fn raw(&self, name: &str) -> Option<&'a str> {
+        self.given(name).filter(|raw| *raw != "null")
+    }
+
+    /// A text, the digits of a number, or an empty one of anything else.
+    pub fn text(&self, name: &str) -> Option<Cow<'a, str>> {
+        let Some(raw) = self.raw(name) else { return Some(Cow::default()) };
+        Some(match Json::of(raw).node()? {
+            Node::Text(text) => text,
+            Node::Number(digits) => Cow::Borrowed(digits),
+            _ => Cow::default(),
+        })
+    }
+
+    /// The outer None is no whole number.
+    pub fn number(&self, name: &str) -> Option<Option<i64>> {
+        if self.raw(name).is_none() {
+            return Some(None);
+        }
+        let text = self.text(name)?;
+        let is_usual = !text.starts_with('+') && text.len() < 20;
+        text.parse().ok().filter(|_| is_usual).map(Some)
+    }
 }

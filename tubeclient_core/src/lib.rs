@@ -16,6 +16,7 @@ mod numbers;
 mod objects;
 mod packs;
 mod places;
+mod record_columns;
 mod records;
 mod sends;
 mod times;

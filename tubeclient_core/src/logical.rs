@@ -6,10 +6,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use pyo3::prelude::*;
 
-use crate::cells::{Cells, Column, Time};
+use crate::cells::{Cells, Column};
 use crate::json::{Json, Node};
 use crate::numbers::{base64, scaled};
-use crate::times::{DAYS, Written};
+use crate::times::{DAYS, Time, Written};
 use crate::values::{Meaning, read_node};
 
 const KNOWN_SCHEMAS: usize = 100;

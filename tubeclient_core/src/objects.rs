@@ -6,7 +6,7 @@ use std::ops::Range;
 use flate2::{Decompress, FlushDecompress, Status};
 
 use crate::packs::{is_time, put, unpack};
-use crate::records::{Limits, Own, Pair, Records};
+use crate::record_columns::{Limits, Own, Pair, Records};
 use crate::wire::Reader;
 
 /// The densest code of a deflated block takes 2 bits and copies 258 bytes.

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use snap::raw::{Decoder, decompress_len};
 
-use crate::records::{Limits, Own, Pair, Records, Times};
+use crate::record_columns::{Limits, Own, Pair, Records, Times};
 
 const MAGIC: u8 = 0x0F;
 const MAGIC_BYTES: usize = 2;

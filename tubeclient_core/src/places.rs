@@ -2,8 +2,7 @@
 //! are MySQL's and PostgreSQL's.
 
 use crate::cells::{Cells, Column};
-use crate::changes::Fields;
-use crate::json::{Json, Node};
+use crate::json::{Fields, Json, Node};
 
 /// `source.snapshot` of a row that a snapshot read.
 const READ: [&str; 6] = ["true", "first", "first_in_data_collection", "last_in_data_collection", "last", "incremental"];

@@ -5,8 +5,6 @@ use std::ops::RangeInclusive;
 
 use pyo3::prelude::*;
 
-use crate::cells::Time;
-
 const DAY_S: i64 = 86_400;
 const SECOND_US: i64 = 1_000_000;
 /// Of the years 1 to 9999.
@@ -16,6 +14,13 @@ const SLOT_S: i64 = 900;
 const KNOWN_SLOTS: usize = 65_536;
 /// Places of a fraction of a second that are looked at.
 const PLACES: usize = 6;
+
+#[derive(Clone, Copy, PartialEq)]
+pub enum Time {
+    Date,
+    Timestamp,
+    Local,
+}
 
 /// What a text says: the day since 1970, the time of the day in microseconds, the offset from UTC in seconds.
 pub struct Written {

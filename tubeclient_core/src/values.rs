@@ -1,9 +1,9 @@
 //! A value of JSON, or a text, into a column of its type. None is "not mine", and may leave parts of the value behind.
 
-use crate::cells::{Cells, Column, Struct, Text, Time};
+use crate::cells::{Cells, Column, Struct, Text};
 use crate::json::{Json, Node, distinct};
 use crate::numbers::{base64, decimal, float, whole};
-use crate::times::{Pattern, SECONDS, Written, Zone};
+use crate::times::{Pattern, SECONDS, Time, Written, Zone};
 
 /// How many values a record may put for each of its bytes. A short list may have many columns.
 const MOST_EACH: usize = 16;
