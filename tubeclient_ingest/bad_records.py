@@ -171,6 +171,15 @@ class BadRecords:
 
         return int(self._own((target.table_id,)).agg(F.max("sequence")).collect()[0][0] or 0)
 
+    def former(self, target: TableDetail) -> dict[str, int]:
+        """The ids of other tables for which there are rows, and which were where the target is, with the highest number
+        of each."""
+        from pyspark.sql import functions as F
+
+        rows = self._table.rows().where(F.col("consumerGroup") == self._consumer_group)
+        rows = rows.where((F.col("target") == _place(target)) & (F.col("targetId") != target.table_id))
+        return {row[0]: row[1] for row in rows.groupBy("targetId").agg(F.max("sequence")).collect()}
+
     def remove(self, void: Iterable[tuple[int, str]], table_ids: Sequence[str]) -> None:
         """Remove the rows that these runs wrote for these numbers."""
         which = " OR ".join(f"`sequence` = {number} AND `runId` = {text_in_sql(run)}" for number, run in sorted(void))
@@ -198,11 +207,15 @@ def _written_for(record: SinkRecord, target: TableDetail) -> dict[str, str | int
     """What all rows of a commit have."""
     return {
         "consumerGroup": record.consumer_group,
-        "target": without_passwords(target.location),
+        "target": _place(target),
         "targetId": target.table_id,
         "sequence": record.sequence,
         "runId": record.run_id,
     }
+
+
+def _place(target: TableDetail) -> str:
+    return without_passwords(target.location)
 
 
 @cache

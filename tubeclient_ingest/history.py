@@ -111,6 +111,8 @@ class SinkState:
     """The table's version of which this is known; None if there is no table."""
     table_id: str | None = field(default=None, compare=False)
     """The id of the table of which this is known; None if there is none."""
+    former_ids: tuple[str, ...] = field(default=(), compare=False)
+    """Ids that the table had before, where no record says it."""
 
     @property
     def ends(self) -> Offsets:
@@ -139,7 +141,7 @@ class SinkState:
     def table_ids(self) -> tuple[str, ...]:
         """The table's id, and those that it had when the group's commits were written; () without a table."""
         before = self.record
-        former = (before.table_id, *before.former_ids) if before is not None else ()
+        former = (before.table_id, *before.former_ids) if before is not None else self.former_ids
         return tuple(dict.fromkeys(one for one in (self.table_id, *former) if one is not None))
 
     @property

@@ -12,7 +12,7 @@ import contextlib
 import logging
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
@@ -49,12 +49,16 @@ class Sink:
         *,
         evolve: bool = False,
         last_elsewhere: Callable[[TableDetail], int] = lambda _: 0,
+        former_elsewhere: Callable[[TableDetail], Mapping[str, int]] = lambda _: {},
     ) -> None:
         self._target: SparkTable | LogTable = target
         self._consumer_group = consumer_group
         self._evolve = evolve
         self._last_elsewhere = last_elsewhere
         """The group's last number for this target that the job's other tables have."""
+        self._former_elsewhere = former_elsewhere
+        """The ids of tables that were at the target's place before, as far as the job's other tables have the group's
+        rows for them, with the last number of each."""
         self.numbers_after = 0
         """The next number is above it: rows have such ones, whoever wrote them."""
         self._detail: TableDetail | None = None
@@ -176,18 +180,20 @@ class Sink:
         return overtaken(self.where, other, f"while this one was at {named(record)}, which was not written")
 
     def _completed(self, state: SinkState) -> SinkState:
-        """Complete `state` from the table itself where the history is cut: whether the group wrote, and its last
-        number. A table forgets transactions if its owner says so, and a clone never had them."""
+        """Complete `state` from the tables themselves where the history is cut: whether the group wrote, its last
+        number, and the ids that the table had. A table forgets transactions if its owner says so, and a clone never had
+        them."""
         detail = self._detail
         if detail is None:
             return state
         transaction_id = SinkRecord.transaction_id_of(self._consumer_group)
-        if last := self._target.last_number(transaction_id, detail) or self._last_elsewhere(detail):
-            return replace(state, sequence=max(state.sequence, last))
-        if state.is_copy or self._says_group(detail):
-            # What is there gets the first number, for the next commit not to seem the group's first.
-            return replace(state, is_whole=False, sequence=max(state.sequence, 1))
-        return replace(state, is_whole=True)
+        last = self._target.last_number(transaction_id, detail) or self._last_elsewhere(detail)
+        if not (last or state.is_copy or self._says_group(detail)):
+            return replace(state, is_whole=True)
+        former = self._former_elsewhere(detail) if state.record is None else {}
+        # What is there has the first number at least, for the next commit not to seem the group's first.
+        sequence = max(state.sequence, last, 1, *former.values())
+        return replace(state, sequence=sequence, former_ids=tuple(sorted(former)))
 
     def _read(self, since: int | None) -> SinkState:
         commits: list[Commit] = []

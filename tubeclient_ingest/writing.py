@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
@@ -77,7 +77,13 @@ class Writer:
         self.settings = settings
         self.options = options
         self._target = target
-        self.sink = Sink(target, settings.consumer_group, evolve=settings.evolve, last_elsewhere=self._last_elsewhere)
+        self.sink = Sink(
+            target,
+            settings.consumer_group,
+            evolve=settings.evolve,
+            last_elsewhere=self._last_elsewhere,
+            former_elsewhere=self._former_elsewhere,
+        )
         self.bad_records = bad_records
         self.record_format = record_format
         self._upserts: Upserts | None = None
@@ -193,6 +199,9 @@ class Writer:
     def _last_elsewhere(self, target: TableDetail) -> int:
         others = (self.bad_records, self._upserts)
         return max((one.last_number(target) for one in others if one is not None), default=0)
+
+    def _former_elsewhere(self, target: TableDetail) -> Mapping[str, int]:
+        return self.bad_records.former(target) if self.bad_records is not None else {}
 
     def rest(self) -> None:
         """After a round: what the next commit needs is read in the meantime."""

@@ -99,6 +99,9 @@ def test_where_the_history_is_cut_the_table_itself_says_whether_the_group_ever_w
     assert (copy.is_copy, copy.is_whole) == (True, False)
     # Or another table of the job.
     assert Sink(Cut(sequence=0), "g", last_elsewhere=lambda _: 9).look().sequence == 9  # type: ignore[arg-type]
+    # It also says which ids the table had.
+    state = Sink(Cut(), "g", former_elsewhere=lambda _: {"before": 11}).look()  # type: ignore[arg-type]
+    assert (state.sequence, state.numbered(record(28)).former_ids) == (11, ("before",))
 
 
 class Restless(Table):

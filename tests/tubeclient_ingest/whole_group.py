@@ -112,7 +112,8 @@ class WholeGroup:
             some = everybody[3 * self.packs - 3 :][:3] or self.rng.sample(everybody, min(3, len(everybody)))
             made = [self._records(one, at) for one in some]
             self._load(self.pack(made))
-        broken = self.pack(made)[:-3]
+        whole = self.pack(made)
+        broken = whole[:-5] + whole[-2:]  # by its magics at both ends it is a pack
         self.sent["", broken] = Sent("", len(self.sent), None, is_bad=True, is_wide=False)
         self._load(broken)
 
