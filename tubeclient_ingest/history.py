@@ -18,7 +18,7 @@ from typing import Any, Final, NamedTuple
 from spark_source.offsets.offsets import Offsets
 from spark_source.options.table_uris import text_in_sql
 from tubeclient.errors import ConfigurationError
-from tubeclient_ingest.record import SinkRecord
+from tubeclient_ingest.record import SinkRecord, not_undone
 
 __all__ = ["BAD", "LATE", "RETRIED", "UNDONE", "Commit", "SinkState", "TakenOut", "committed", "state_of"]
 
@@ -113,6 +113,8 @@ class SinkState:
     """The id of the table of which this is known; None if there is none."""
     former_ids: tuple[str, ...] = field(default=(), compare=False)
     """Ids that the table had before, where no record says it."""
+    undone_numbers: tuple[tuple[int, int], ...] = field(default=(), compare=False)
+    """As SinkRecord.undone, where no record says it."""
 
     @property
     def ends(self) -> Offsets:
@@ -122,8 +124,7 @@ class SinkState:
     def numbered(self, record: SinkRecord) -> SinkRecord:
         """`record` as the group's next commit, on top of this state."""
         before = self.record
-        undone: tuple[tuple[int, int], ...] = ()
-        known_from = 1
+        undone, known_from = self.undone_numbers, 1
         if before is not None:
             undone, known_from = before.undone, before.known_from
         elif not self.is_whole:
@@ -170,6 +171,7 @@ def state_of(commits: Sequence[Commit], consumer_group: str, table_id: str | Non
     taken: TakenOut | None = None
     sequence = 0
     newest: SinkRecord | None = None
+    first_undone: int | None = None
     own = [one.record for one in commits if one.record is not None and one.record.consumer_group == consumer_group]
     run_of = {one.sequence: one.run_id for one in own}
 
@@ -177,6 +179,7 @@ def state_of(commits: Sequence[Commit], consumer_group: str, table_id: str | Non
         commit: Commit | None = None, *, is_whole: bool, is_copy: bool = False, rows: str | None = None
     ) -> SinkState:
         record = commit and commit.record
+        is_unknown = record is None and not is_whole
         return SinkState(
             record,
             sequence,
@@ -190,6 +193,7 @@ def state_of(commits: Sequence[Commit], consumer_group: str, table_id: str | Non
             commit and commit.written,
             version=commits[0].version if commits else None,
             table_id=table_id,
+            undone_numbers=((first_undone, sequence),) if is_unknown and first_undone is not None else (),
         )
 
     for index, commit in enumerate(commits):
@@ -197,7 +201,8 @@ def state_of(commits: Sequence[Commit], consumer_group: str, table_id: str | Non
         if record is not None:
             sequence = max(sequence, record.sequence)
         if kept_up_to is not None and commit.version > kept_up_to:
-            newest = newest or record
+            if record is not None:
+                newest, first_undone = newest or record, record.sequence
             continue
         if record is not None:
             base = -1 if record.based_on is None else record.based_on
@@ -285,12 +290,13 @@ reads the record again, or has."""
 def committed(state: SinkState) -> str:
     """SQL for rows of a group and a target: whether the target, which says `state` of the group, has their commit.
 
-    What the history no longer has is there, unless later commits say that RESTORE took it out: each start removes what
-    no commit stands for.
+    What the history no longer has is there, unless the table says that RESTORE took it out: each start removes what no
+    commit stands for.
     """
     record = state.record
-    known_from = record.known_from if record is not None else state.sequence + 1 if not state.is_whole else 1
     held = record.held if record is not None else ()
+    if record is None and not state.is_whole:
+        held = not_undone(state.undone_numbers, state.sequence)
     within = " OR ".join(f"`sequence` BETWEEN {first} AND {last}" for first, last in held)
     runs: list[tuple[int, int, str]] = []
     for number in sorted(state.run_of):
@@ -301,7 +307,4 @@ def committed(state: SinkState) -> str:
     others = " OR ".join(
         f"(`sequence` BETWEEN {first} AND {last} AND `runId` <> {text_in_sql(of)})" for first, last, of in runs
     )
-    return (
-        f"(`sequence` <= {state.sequence} AND (`sequence` < {known_from} OR {within or 'false'})"
-        f" AND NOT ({others or 'false'}))"
-    )
+    return f"(({within or 'false'}) AND NOT ({others or 'false'}))"

@@ -73,7 +73,7 @@ class OneTable:
 
     def writers(self) -> Iterator[Writer]:
         """The writers of all tables that are there, for retries. ConfigurationError for one that is not."""
-        self.writer.open(create=False)
+        self.writer.open(create=False, writes=False)
         yield self.writer
 
     def end(self) -> None:

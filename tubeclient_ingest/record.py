@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
@@ -66,10 +66,10 @@ class SinkRecord:
     """The number of the last round before it, if it moved bad records to the target: it leaves the ends as they are.
     0: it is a round itself."""
     undone: tuple[tuple[int, int], ...] = ()
-    """Which numbers before `sequence` RESTORE undid: pairs of the first and the last. The commits of all others, from
-    `known_from` on, are in the table."""
+    """Which numbers before `sequence` RESTORE undid: pairs of the first and the last. The commits of all others are in
+    the table."""
     known_from: int = 1
-    """The first number of which `undone` tells; the table's history no longer has what was before."""
+    """The group's number when the user said where its rows end, as the table's history no longer did."""
     table_id: str | None = None
     """Delta's id of the table that the run had read before."""
     former_ids: tuple[str, ...] = ()
@@ -95,11 +95,8 @@ class SinkRecord:
 
     @property
     def held(self) -> tuple[tuple[int, int], ...]:
-        """The numbers of the group's commits that the table has, from `known_from` on: pairs of the first and the
-        last."""
-        firsts = (self.known_from, *(last + 1 for _, last in self.undone))
-        lasts = (*(first - 1 for first, _ in self.undone), self.sequence)
-        return tuple((first, last) for first, last in zip(firsts, lasts, strict=True) if first <= last)
+        """The numbers of the group's commits that the table has: pairs of the first and the last."""
+        return not_undone(self.undone, self.sequence)
 
     @property
     def transaction_id(self) -> str:
@@ -151,6 +148,13 @@ class SinkRecord:
         }
         counts = tuple(Count(*one) for one in given.get("counts", ()))
         return cls(ends=Offsets.from_dict(given.get("endOffsets")), streams=streams, counts=counts, **values)
+
+
+def not_undone(undone: Sequence[tuple[int, int]], last: int) -> tuple[tuple[int, int], ...]:
+    """The numbers up to `last` that are not `undone`, in the same form."""
+    firsts = (1, *(end + 1 for _, end in undone))
+    lasts = (*(first - 1 for first, _ in undone), last)
+    return tuple((first, end) for first, end in zip(firsts, lasts, strict=True) if first <= end)
 
 
 def _frozen(value: Any) -> Any:

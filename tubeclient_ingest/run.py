@@ -182,6 +182,8 @@ class Run:
                 if done:
                     self._tell(Begins(f"nothing to read: the group is past until {self._settings.until}"))
                 self.tables.begun(Offsets.from_dict(start), is_accepted=is_accepted)
+                if self._chosen in (GROUP, TARGET):
+                    self._chosen, self._fallback = None, "earliest"
                 # A killed run may have left the offsets table behind the target, and perhaps nothing new comes.
                 planner.complete(start)
                 if not (begin_anew or done):
@@ -203,8 +205,6 @@ class Run:
         fallback = GROUP if begin_anew and chosen == GROUP else self._fallback
         starting = starting_offsets(known, begin, settings.topics, fallback)
         self._tell(Begins(start_text(known, kept.without_topics(begin_anew), settings.topics, chosen)))
-        if chosen in (GROUP, TARGET):
-            self._chosen, self._fallback = None, "earliest"
         return starting, is_accepted
 
     def _rounds(self, planner: StreamPlanner, options: SourceOptions, start: Any, stop: threading.Event) -> None:

@@ -22,7 +22,7 @@ from tubeclient_ingest.beginning import OvertakenRun, UnknownRows, named, overta
 from tubeclient_ingest.history import Commit, Harm, SinkState, state_of
 from tubeclient_ingest.record import SinkRecord
 from tubeclient_ingest.spark_errors import failure_of, is_conflict, spark_errors
-from tubeclient_ingest.table_detail import TableDetail, of_group
+from tubeclient_ingest.table_detail import TableDetail, of_group, undone_of
 from tubeclient_ingest.target import SparkTable
 
 if TYPE_CHECKING:
@@ -64,8 +64,8 @@ class Sink:
         self._detail: TableDetail | None = None
         self._newest: Commit | None = None
         """The table's newest commit at the last look."""
-        self._is_named = False
-        """Whether the table says that it has rows of the group, or cannot."""
+        self._said: Mapping[str, str] | None = None
+        """What the table was to say of the group."""
 
     @property
     def where(self) -> str:
@@ -74,7 +74,7 @@ class Sink:
 
     def use(self, target: SparkTable | LogTable) -> None:
         """Look at the table in this way from now on."""
-        self._target, self._detail, self._newest = target, None, None
+        self._target, self._detail, self._newest, self._said = target, None, None, None
 
     def look(self, since: int | None = None) -> SinkState:
         """What the newest version of the table says about the group, with the runs of its commits from number `since`
@@ -127,21 +127,23 @@ class Sink:
                 time.sleep(backoff_ms(tries, random.random(), limit_ms=_LONGEST_PAUSE_MS) / 1_000)
                 state = now
                 record = state.numbered(record)
-        self._name_group()
+        self._name_group(record)
         after = self.look(record.sequence)
         self._check_written(record, after)
         return after
 
-    def _name_group(self) -> None:
-        """Have the table say itself that it has rows of the group."""
+    def _name_group(self, record: SinkRecord) -> None:
+        """Have the table say itself what its history may forget: that it has rows of the group, and what RESTORE took
+        out."""
+        own = of_group(self._consumer_group, record.undone)
         detail = self._detail or self.detail()
-        if detail is None or self._is_named or self._says_group(detail):
+        if detail is None or own == self._said or own.items() <= detail.properties.items():
             return
-        self._is_named = True
+        self._said = own
         try:
             for tries in range(_TRIES):
                 try:
-                    self._target.set_properties(of_group(self._consumer_group))
+                    self._target.set_properties(own)
                     return
                 except spark_errors() as error:
                     if tries == _TRIES - 1 or not is_conflict(error):
@@ -151,11 +153,8 @@ class Sink:
             _log.warning(
                 "%s cannot have the property %s: %s. Without it a clone of the table seems to have no rows of the group"
                 " once Delta has removed its history",
-                *(self.where, *of_group(self._consumer_group), failure_of(error)),
+                *(self.where, *own, failure_of(error)),
             )
-
-    def _says_group(self, detail: TableDetail) -> bool:
-        return of_group(self._consumer_group).items() <= detail.properties.items()
 
     def _check_written(self, record: SinkRecord, after: SinkState) -> None:
         """Raise OvertakenRun or UnknownRows, unless `record` is there, on top of what it was based on, and is the
@@ -188,12 +187,18 @@ class Sink:
             return state
         transaction_id = SinkRecord.transaction_id_of(self._consumer_group)
         last = self._target.last_number(transaction_id, detail) or self._last_elsewhere(detail)
-        if not (last or state.is_copy or self._says_group(detail)):
+        undone = undone_of(detail.properties, self._consumer_group)
+        if not (last or state.is_copy or state.undone or undone is not None):
             return replace(state, is_whole=True)
         former = self._former_elsewhere(detail) if state.record is None else {}
         # What is there has the first number at least, for the next commit not to seem the group's first.
         sequence = max(state.sequence, last, 1, *former.values())
-        return replace(state, sequence=sequence, former_ids=tuple(sorted(former)))
+        return replace(
+            state,
+            sequence=sequence,
+            former_ids=tuple(sorted(former)),
+            undone_numbers=(*(undone or ()), *state.undone_numbers),
+        )
 
     def _read(self, since: int | None) -> SinkState:
         commits: list[Commit] = []

@@ -401,7 +401,7 @@ class StreamTables:
         streams = _streams_of(self.checkpoint.look().record)
         for name in sorted(one for one, reached in streams.items() if reached.number > 0):
             writer = self._writer_of(self._definitions.settings_of(name, self._definition_of(name)))
-            writer.open(create=False)
+            writer.open(create=False, writes=False)
             yield writer
 
     def end(self) -> None:

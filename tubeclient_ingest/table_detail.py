@@ -21,6 +21,7 @@ __all__ = [
     "local_folder",
     "mark_of",
     "of_group",
+    "undone_of",
     "why_not",
 ]
 
@@ -72,10 +73,17 @@ class TableDetail(NamedTuple):
     partition_by: Sequence[str] = ()
 
 
-def of_group(consumer_group: str) -> dict[str, str]:
-    """The property of a target that says that the group has rows in it. Clones have it too. Each group has one of its
-    own: of two that set the same one, one would be lost."""
-    return {_OF_GROUP + consumer_group: "true"}
+def of_group(consumer_group: str, undone: Sequence[Sequence[int]] = ()) -> dict[str, str]:
+    """The property of a target that says that the group has rows in it, and which of its numbers RESTORE undid, as
+    SinkRecord has it. Clones have it too. Each group has one of its own: of two that set the same one, one would be
+    lost."""
+    return {_OF_GROUP + consumer_group: json.dumps({"undone": undone})}
+
+
+def undone_of(properties: Mapping[str, str], consumer_group: str) -> tuple[tuple[int, int], ...] | None:
+    """What `of_group` says there; None if the table does not say that the group has rows in it."""
+    text = properties.get(_OF_GROUP + consumer_group)
+    return None if text is None else tuple((first, last) for first, last in json.loads(text)["undone"])
 
 
 def mark_of(handle: DeltaTable) -> object:

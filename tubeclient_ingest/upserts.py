@@ -9,7 +9,7 @@ out older changes only.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from spark_source.session_confs import own_session
@@ -66,6 +66,10 @@ class Changed(NamedTuple):
     """How many rows changed none."""
     has_absent: bool
     """Whether an update does not know all columns."""
+    rows: int
+    """How many keys have a row."""
+    values: Mapping[str, int]
+    """In how many of these rows the columns asked for have a value."""
 
 
 class Upserts:
@@ -181,11 +185,12 @@ class Upserts:
         """The last change of each key, and one row for all that changes none."""
         return changes.newest(rows, self._keys)
 
-    def count(self, newest: DataFrame) -> Changed:
-        """What is in `newest`."""
+    def count(self, newest: DataFrame, columns: Sequence[str] = ()) -> Changed:
+        """What is in `newest`, and in its `columns`."""
         from pyspark.sql import functions as F
 
         change = F.col(ROW)[CHANGE]
+        is_row = F.col(_KEY).isNotNull() & (change["operation"] != "delete")
         has_absent = F.lit(False)
         if self._has_logs:
             has_absent = F.coalesce(change["absent"].isNotNull() & (change["operation"] == "update"), F.lit(False))
@@ -193,8 +198,11 @@ class Upserts:
             F.count_if(F.col(_KEY).isNotNull() & (change["operation"] == "delete")),
             F.sum(F.when(F.col(_KEY).isNull(), F.col(COUNT))),
             F.coalesce(F.bool_or(has_absent), F.lit(False)),
+            F.count_if(is_row),
+            *(F.count(F.when(is_row, F.col(ROW)[name])) for name in columns),
         ).collect()[0]
-        return Changed(found[0] or 0, found[1] or 0, found[2])
+        deletes, others, absent, rows, *values = found
+        return Changed(deletes or 0, others or 0, absent, rows, dict(zip(columns, values, strict=True)))
 
     def remember(self, newest: DataFrame, record: SinkRecord, detail: TableDetail) -> None:
         """Add the deleted keys to their table, for the target's commit `record`, which comes next."""

@@ -32,7 +32,7 @@ from tubeclient_ingest.round_read import Part, RoundRead
 from tubeclient_ingest.settings import TASKS, IngestSettings
 from tubeclient_ingest.sink import Sink
 from tubeclient_ingest.spark_errors import bad_record, is_bad_record, is_conflict, spark_errors
-from tubeclient_ingest.staging import Route, Routing, Staged
+from tubeclient_ingest.staging import Route, Routing
 from tubeclient_ingest.table_detail import TableDetail, of_group
 from tubeclient_ingest.target import SparkTable
 from tubeclient_ingest.target_columns import TargetRules, check_columns, columns_of, lacking
@@ -95,8 +95,8 @@ class Writer:
         self._settled: tuple[str | None, int] = None, 0
         """Of which table, and up to which number, no rows of bad records are void."""
         self._detail: TableDetail | None = None
-        self._is_first = True
-        """Whether no row was written yet."""
+        self._is_first = record_format.kind in _WITH_NAMES
+        """Whether records name their fields, and no row was written yet."""
         self.by_minute = False
         """Whether bad records are counted by their data time as well."""
         self._columns: StructType | None = None
@@ -112,9 +112,9 @@ class Writer:
         assert self._detail is not None
         return self._detail
 
-    def open(self, *, create: bool = True) -> None:
-        """Look whether the records fit the tables, and make those that are missing, or say so without `create`. Raises
-        ConfigurationError."""
+    def open(self, *, create: bool = True, writes: bool = True) -> None:
+        """Look whether the records fit the tables, and make those that are missing, or say so without `create`. With
+        `writes` the target says from now on what its rows are. Raises ConfigurationError."""
         from pyspark.sql.types import StructType
 
         has_reason = self.settings.bad_records is None
@@ -146,7 +146,7 @@ class Writer:
         self._choose(detail, columns, create=create)
         if self._upserts is not None:
             known = {KEY: text_of_key, DELETES: self._upserts.open(columns, detail)}
-            if create:
+            if writes:
                 there = detail.properties
                 other = {one: text for one, text in known.items() if there.get(one, "").lower() != text.lower()}
                 self._target.set_properties(other)
@@ -261,14 +261,17 @@ class Writer:
         if upserts is None:
             return self.sink.append(rows, record, state), 0
         with kept(upserts.newest(rows)) as newest:
-            deletes, others, has_absent = upserts.count(newest)
-            if deletes:
+            found = upserts.count(newest, self.record_format.columns.names if self._is_first else ())
+            if found.rows and self._is_first:
+                self._is_first = False
+                self._warn_of({name for name, count in found.values.items() if not count}, found.rows)
+            if found.deletes:
                 upserts.remember(newest, state.numbered(record), self.detail)
 
             def merge(numbered: SinkRecord) -> None:
-                upserts.merge(newest, numbered, has_absent=has_absent)
+                upserts.merge(newest, numbered, has_absent=found.has_absent)
 
-            return self.sink.append(None, record, state, merge), others
+            return self.sink.append(None, record, state, merge), found.others
 
     def _write(self, rows: DataFrame | Part | None, record: SinkRecord, state: SinkState) -> tuple[SinkState, Counted]:
         table = self.bad_records
@@ -325,7 +328,7 @@ class Writer:
         record = self._with_bad(counted, record)
         if staged.rows and self._is_first:
             self._is_first = False
-            self._look_for_values(staged)
+            self._warn_of(without_values(one.stats for one in staged.files), staged.rows)
         if staged.bad and table is not None:
             table.add_files(staged.bad_files)
 
@@ -340,17 +343,14 @@ class Writer:
 
         return self.sink.append(None, record, state, commit), counted
 
-    def _look_for_values(self, staged: Staged) -> None:
-        """Warn of columns of the schema in which none of the first rows has a value: a misspelt name has none."""
-        if self.record_format.kind not in _WITH_NAMES:
-            return
-        none = without_values(one.stats for one in staged.files)
+    def _warn_of(self, none: Collection[str], rows: int) -> None:
+        """Warn of columns of the schema in which `none` of the first rows has a value: a misspelt name has none."""
         names = [name for name in self.record_format.columns.names if name in none]
-        if names and (staged.rows >= _MANY_ROWS or len(names) == len(self.record_format.columns)):
+        if names and (rows >= _MANY_ROWS or len(names) == len(self.record_format.columns)):
             _log.warning(
                 "none of the first %s has a value for %s, so %s null in %s. If that is wrong, correct the schema: its"
                 " names are those in the records, in the same case",
-                *(printed(staged.rows, "record"), ", ".join(names), "they are" if len(names) > 1 else "it is"),
+                *(printed(rows, "record"), ", ".join(names), "they are" if len(names) > 1 else "it is"),
                 self.sink.where,
             )
 

@@ -115,7 +115,7 @@ class _Pointed:
 class _Writer(Writer):
     """Its tables are in memory, and fit."""
 
-    def open(self, *, create: bool = True) -> None:
+    def open(self, *, create: bool = True, writes: bool = True) -> None:
         tasks_write = self.settings.writer == TASKS
         self._files: Any = self._target if tasks_write else None
         self.why_spark = "" if tasks_write else "writer is spark"

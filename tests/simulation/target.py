@@ -55,6 +55,8 @@ class TargetLog:
         self.name = name
         self.versions: list[_Version] = []
         self.properties: dict[str, str] = {}
+        self._properties: list[dict[str, str]] = []
+        """Of each version."""
         self.on_commit: Callable[[TargetLog], None] = lambda _: None
 
     @property
@@ -94,6 +96,7 @@ class TargetLog:
         if number < len(self.versions):
             return False
         self.versions.append(version)
+        self._properties.append(dict(self.properties))
         self.on_commit(self)
         return True
 
@@ -127,6 +130,7 @@ class TargetLog:
 
     def restore(self, number: int) -> None:
         """RESTORE TABLE ... TO VERSION AS OF. Transactions stay, as Delta leaves them."""
+        self.properties = dict(self._properties[number])
         self.put(len(self.versions), _Version("RESTORE", self.versions[number].rows, {"version": str(number)}))
 
     def optimize(self) -> None:

@@ -19,6 +19,7 @@ from embedded_tubemq.storage.store import NewMessage
 from tests.tubeclient_ingest.bench import KEYS, Bench, Seen
 from tests.tubeclient_ingest.lake import cut_history, each_commit
 from tubeclient.errors import ConfigurationError
+from tubeclient_ingest import group_table
 from tubeclient_ingest.beginning import OtherCluster, UnknownRows
 from tubeclient_ingest.job import IngestFailed
 from tubeclient_ingest.retrying import Retried
@@ -251,6 +252,27 @@ def test_rows_that_others_overwrote_come_back_or_stay_out(bench: Bench) -> None:
     bench.restore(2)
     assert bench.rows() == 20
     assert bench.repeated_or_missing() == {}
+
+
+def test_a_table_that_is_made_anew_while_the_job_runs_says_what_its_rows_are(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(group_table, "_LOOK_AGAIN_SECONDS", 0.0)
+    how: dict[str, Any] = {"format": "json", "schema": "id INT, v INT", "key": ("id",), "order_by": "arrival"}
+    target, away = Path(bench.settings.target), bench.folder / "away"
+    bench.tube.load("clicks", [NewMessage(0, b'{"id": %d, "v": 1}' % n) for n in range(4)])
+
+    def swap(_: Round) -> None:
+        if not away.exists():
+            target.rename(away)
+            made = f"CREATE TABLE delta.`{target}` USING delta AS SELECT * FROM delta.`{away}` LIMIT 0"
+            bench.spark.sql(made).collect()
+
+    bench.job(**how, max_offsets_per_trigger=2).run(Seen(bench, swap))
+    names = set(DeltaTable(str(target)).metadata().configuration)
+    assert names >= {"tubeclient.key", "tubeclient.deletes", "tubeclient.consumerGroup.clicks_etl"}
+    assert bench.rows(**how) == 0
+    assert sorted(row.id for row in bench.spark.table(f"delta.`{target}`").collect()) == [0, 1, 2, 3]
 
 
 @pytest.mark.parametrize("key", [(), ("id",)])

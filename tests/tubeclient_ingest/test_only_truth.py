@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -21,7 +21,9 @@ from tests.tubeclient_ingest.lake import KEY, cut_history
 from tests.tubeclient_ingest.test_streams import Shop
 from tests.tubeclient_ingest.test_upserts import Change, Keyed
 from tubeclient_ingest import group_table, run
-from tubeclient_ingest.beginning import UnknownRows
+from tubeclient_ingest.beginning import PutBack, UnknownRows
+from tubeclient_ingest.data_files import DataFile
+from tubeclient_ingest.log_table import LogTable
 from tubeclient_ingest.record import SinkRecord
 from tubeclient_ingest.run import Begins, Event
 from tubeclient_ingest.stream import StreamsLeftBehind
@@ -78,6 +80,21 @@ def test_rows_that_restore_took_out_before_the_history_was_cut_are_not_passed_ov
     bench.job(starting_offsets=str(ends).replace("'", '"')).begin_anew(["clicks"])
     assert bench.rows() == 10
     assert bench.repeated_or_missing() == {}
+
+
+def test_where_a_user_begins_holds_until_the_table_says_it(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    bench.send(20)
+    bench.run()
+    bench.send(20)
+    commit, is_first = LogTable.commit, iter([True])
+
+    def put_back(table: LogTable, files: Sequence[DataFile], record: SinkRecord | None = None) -> None:
+        if next(is_first, False):
+            raise PutBack
+        commit(table, files, record)
+
+    monkeypatch.setattr(LogTable, "commit", put_back)
+    assert bench.rows(target=str(bench.folder / "elsewhere"), starting_offsets="group") == 20
 
 
 def forget(spark: SparkSession, target: Path) -> None:

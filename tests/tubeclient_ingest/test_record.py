@@ -58,7 +58,6 @@ def test_counts_of_a_minute_add_up() -> None:
 def test_the_table_has_what_restore_did_not_undo() -> None:
     record = replace(RECORD, undone=((2, 3), (7, 11)))
     assert record.held == ((1, 1), (4, 6), (12, 12))
-    assert replace(record, known_from=2).held == ((4, 6), (12, 12))
     assert replace(record, undone=()).held == ((1, 12),)
 
 
