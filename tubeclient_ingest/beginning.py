@@ -27,10 +27,15 @@ _SAY_WHERE: Final = (
     " partitions as JSON as starting-offsets"
 )
 _OF_COPY: Final = ", such as the endOffsets in the userMetadata of the version that was copied"
-_OF_GROUP: Final = "; or with group, if the table has all rows before the group's position in the offsets table"
+_OF_GROUP: Final = (
+    "; or with group, if the table has all rows before the group's position in the offsets table and none after it,"
+    " which may be one round behind if the last run was killed"
+)
 OF_COUNTS: Final = (
-    "Begin each topic anew, once (--begin-anew TOPIC, or Ingest.begin_anew), with starting-offsets earliest: the tables"
-    " of streams say themselves where their rows end, and only counts come again"
+    "Begin each topic anew, once (--begin-anew TOPIC, or Ingest.begin_anew). If the histories of the streams' tables"
+    " have the group's last commits, with starting-offsets earliest: they say themselves where their rows end, and only"
+    " counts come again. If not, with offsets of partitions as JSON at which all tables' rows end, or with group, if"
+    " that is the group's position in the offsets table"
 )
 """Advice for a counts table that does not say where the group's rows end."""
 OF_STREAM: Final = (
@@ -44,6 +49,16 @@ class UnknownRows(ConfigurationError):
     """The table's rows of the group are unknown: its history is cut, or others removed rows."""
 
     condition = "TARGET_ROWS_UNKNOWN"
+
+
+def ahead_of_counts(where: str, consumer_group: str, own: int, counted: int) -> UnknownRows:
+    """The error of a stream's table without a history, of which the counts table does not know all commits."""
+    return UnknownRows(
+        f"{where} has commit {own} of group {consumer_group}, the counts table knows of it up to {counted}, and the"
+        " table's history does not say where its rows end. Remove the table, and it is filled from the earliest"
+        " messages. Or if it has no rows from there on, as after a retry of bad records, begin each topic anew, once,"
+        " with starting-offsets group"
+    )
 
 
 class OtherCluster(ConfigurationError):

@@ -17,7 +17,7 @@ from tubeclient.wire.audit import encode_reports
 from tubeclient_ingest.beginning import OF_COUNTS
 from tubeclient_ingest.counting import Counted
 from tubeclient_ingest.data_files import DataFile, DataFiles
-from tubeclient_ingest.group_settings import COUNTS, REST
+from tubeclient_ingest.group_settings import COUNTS, REST, StreamId
 from tubeclient_ingest.group_table import GroupTable
 from tubeclient_ingest.history import SinkState
 from tubeclient_ingest.log_table import LogTable
@@ -64,6 +64,11 @@ class CountsTable:
             found = LogTable.of(self._table, detail, self._settings.storage_options)
             self._log = None if isinstance(found, str) else found
         self.sink.use(self._log or self._table)
+
+    def streams(self) -> set[StreamId]:
+        """Those that it has counts of."""
+        names = (row[0] for row in self._table.rows().select("inlongStreamId").distinct().collect())
+        return {StreamId(name) for name in names} - {REST}
 
     def commit(self, counts: Mapping[str, tuple[Count, ...]], ends: Offsets, streams: Mapping[str, Reached]) -> None:
         """Write `counts`, by stream, and the checkpoint; then report them."""

@@ -17,7 +17,7 @@ from spark_source.offsets.offsets import Offsets
 from tubeclient.conditions import said
 from tubeclient.errors import ConfigurationError, DataLoss
 from tubeclient.printable import counted
-from tubeclient_ingest.beginning import OF_STREAM, OvertakenRun, PutBack
+from tubeclient_ingest.beginning import OF_STREAM, OvertakenRun, PutBack, ahead_of_counts
 from tubeclient_ingest.counting import Counted, kept
 from tubeclient_ingest.counts_table import CountsTable
 from tubeclient_ingest.definitions import Definitions
@@ -102,6 +102,9 @@ class StreamTables:
         record = self.checkpoint.state.record
         self.ends.others, self._chosen = known, chosen
         reached = _streams_of(record)
+        if record is None and begin_anew and chosen not in (None, "earliest"):
+            # The user says where the rows of all tables end. Those are known by their counts.
+            reached = dict.fromkeys(self._counts.streams(), Reached(0))
         self._streams.clear()
 
         def look(name: StreamId) -> Stream:
@@ -178,6 +181,8 @@ class StreamTables:
             table = GroupTable(writer, settings, self._masters, OF_STREAM)
             one.is_accepted = table.begin(self._chosen, begin_anew)
             state = table.state
+            if not (table.is_known or begin_anew) and table.number > max(number, 0):
+                raise ahead_of_counts(table.where, settings.consumer_group, table.number, max(number, 0))
             # If nobody knows where its rows end, the user said that it has what the counts table says.
             counts_as = table.number if table.is_known else number
             if number >= 0 or counts_as > 0:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from deltalake import DeltaTable
@@ -17,7 +17,7 @@ from embedded_tubemq.storage.store import NewMessage
 from offsets_store import GroupKey, OffsetsTable, PartitionProgress
 from spark_source.offsets.offsets import Offsets
 from tests.tubeclient_ingest.bench import KEYS, Bench
-from tests.tubeclient_ingest.lake import KEY, cut_history
+from tests.tubeclient_ingest.lake import KEY, Killed, cut_history, each_commit
 from tests.tubeclient_ingest.test_streams import Shop
 from tests.tubeclient_ingest.test_upserts import Change, Keyed
 from tubeclient_ingest import group_table, run
@@ -152,6 +152,51 @@ def test_a_streams_equal_number_does_not_say_that_its_rows_are_there(shop: Shop)
     shop.send("orders")
     shop.run()
     assert shop.numbers("orders") == [*range(10), *range(20, 40)]
+
+
+def test_a_streams_table_without_a_history_that_has_more_than_the_counts_table_knows_is_not_taken(shop: Shop) -> None:
+    shop.send("orders", "views")
+    shop.run()
+    shop.send("orders", "views")
+
+    def die(table: Any, record: SinkRecord | None, commit: Callable[[], None]) -> None:
+        if record is not None and "_counts" in table.where and "orders" in written:
+            raise Killed
+        written.append("orders" if "orders" in table.where and record is not None else "")
+        commit()
+
+    written: list[str] = []
+
+    with each_commit(die), pytest.raises(Killed):
+        shop.run()
+    orders = shop.lake / "orders"
+    cut_history(orders)
+    for chosen in (None, "target"):
+        with pytest.raises(StreamsLeftBehind, match=r"orders: .* history does not say where"):
+            shop.run(starting_offsets=chosen)
+    shutil.rmtree(orders)
+    shop.run()
+    assert shop.numbers("orders") == shop.numbers("views") == [*range(20)]
+
+
+def test_a_lake_without_any_history_goes_on_where_the_user_says_that_all_rows_end(shop: Shop) -> None:
+    shop.settings = replace(shop.settings, offsets_table=str(shop.lake.parent / "offsets"))
+    shop.send("orders", "views")
+    shop.run()
+    for name in ("_counts", "_rest", "orders", "views"):
+        shop.spark.sql(f"ALTER TABLE delta.`{shop.lake}/{name}` SET TBLPROPERTIES ('mine' = 'yes')").collect()
+        cut_history(shop.lake / name, to_others=False)
+    with pytest.raises(UnknownRows, match=r"_counts.* may have rows .* Begin .*earliest.* If not, .* or with group"):
+        shop.run()
+    shop.job(starting_offsets="earliest").begin_anew(["shop"])
+    with pytest.raises(StreamsLeftBehind, match=r"orders.* has commit \d+ of group lake, the counts table"):
+        shop.run(starting_offsets="target")
+    shop.job(starting_offsets="group").begin_anew(["shop"])
+    shop.send("orders", "clicks")
+    shop.run()
+    shop.send("views")
+    shop.run()
+    assert [shop.numbers(one) for one in ("orders", "views", "clicks")] == [[*range(20)], [*range(20)], [*range(10)]]
 
 
 @pytest.mark.parametrize(("writer", "is_rewritten"), [("tasks", False), ("tasks", True), ("spark", True)])
