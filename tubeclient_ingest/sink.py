@@ -182,7 +182,7 @@ class Sink:
         """Complete `state` from the tables themselves where the history is cut: whether the group wrote, its last
         number, and the ids that the table had. A table forgets transactions if its owner says so, and a clone never had
         them."""
-        detail = self._detail
+        detail = self.detail()  # as it is now
         if detail is None:
             return state
         transaction_id = SinkRecord.transaction_id_of(self._consumer_group)

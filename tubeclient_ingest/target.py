@@ -235,4 +235,6 @@ def writing_confs(record: SinkRecord | None = None) -> dict[str, str | None]:
     kinds = ("datetimeRebaseModeInWrite", "int96RebaseModeInWrite")
     files |= {f"spark.sql.parquet.{one}": "CORRECTED" for one in kinds}
     files["spark.sql.parquet.outputTimestampType"] = "TIMESTAMP_MICROS"
+    # Columns that rows are grouped by come out too.
+    files["spark.sql.retainGroupColumns"] = "true"
     return named | {f"spark.databricks.delta.{name}": value for name, value in fixed.items()} | files

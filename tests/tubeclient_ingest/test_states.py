@@ -96,6 +96,9 @@ class World:
         self.ever.add((after.sequence, self.run))
         self.effective.append(len(self.held))
         self.held.append(self.held[-1] | {(after.sequence, self.run)})
+        for _ in self.log.versions[len(self.held) :]:  # that set a property
+            self.effective.append(self.effective[-1])
+            self.held.append(self.held[-1])
 
     def die(self) -> None:
         """After the bad records, before the commit."""
