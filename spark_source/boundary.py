@@ -64,7 +64,7 @@ def as_one_line() -> Iterator[None]:
         raise error.with_traceback(None) from None
 
 
-def passed_on(items: Iterable[_Item]) -> Iterator[_Item]:
+def one_line_errors(items: Iterable[_Item]) -> Iterator[_Item]:
     """The same items; an error while they are made leaves as from `as_one_line`."""
     with as_one_line():
         yield from items

@@ -45,8 +45,8 @@ if TYPE_CHECKING:
     from tubeclient.metadata import ClusterView as ClusterView
     from tubeclient.metrics import ClientMetrics as ClientMetrics
     from tubeclient.names import reader_groups_of as reader_groups_of
-    from tubeclient.positions.offset_lookup import OffsetLook as OffsetLook
     from tubeclient.positions.offset_lookup import OffsetLookup as OffsetLookup
+    from tubeclient.positions.offset_lookup import OffsetSnapshot as OffsetSnapshot
     from tubeclient.producing.outgoing import OutgoingMessage as OutgoingMessage
     from tubeclient.producing.producer import Producer as Producer
     from tubeclient.producing.producer import SendResult as SendResult
@@ -75,7 +75,7 @@ _HOMES = {
         "tubeclient.metadata": "ClusterView",
         "tubeclient.metrics": "ClientMetrics",
         "tubeclient.names": "reader_groups_of",
-        "tubeclient.positions.offset_lookup": "OffsetLook OffsetLookup",
+        "tubeclient.positions.offset_lookup": "OffsetLookup OffsetSnapshot",
         "tubeclient.producing.outgoing": "OutgoingMessage",
         "tubeclient.producing.producer": "Producer SendResult",
         "tubeclient.consumers.pull_consumer": "PullConsumer",

@@ -17,10 +17,10 @@ from tubeclient.arguments import checked_kind, checked_partition
 from tubeclient.consumers.group import fetch_view
 from tubeclient.counts import ReadCounts
 from tubeclient.errors import ClientClosed, DataLoss, NoSuchPartition
-from tubeclient.flows.data_look import DataLook
+from tubeclient.flows.data_probe import DataProbe
 from tubeclient.flows.message_pack import BadMessages, check_bad_messages
 from tubeclient.flows.read_range import TURN_LIMIT_MS, LostRange, Pack, RangeRead, data_loss
-from tubeclient.flows.stay import Patience, ReaderNames
+from tubeclient.flows.read_session import ReaderNames, RetryPolicy
 from tubeclient.identity import new_client_id
 from tubeclient.keys import INDEX_ENTRY_BYTES, MAX_STORE_PARTITIONS, BrokerInfo, OffsetRange, PartitionKey, StoreKey
 from tubeclient.names import checked_reader_groups, checked_tags, topic_name
@@ -200,10 +200,12 @@ class RangeReader(ProcessBound):
         first_id = store.store_id * MAX_STORE_PARTITIONS
         every = {PartitionKey(store.broker_id, store.topic, first_id + number) for number in range(size)}
         every |= {of.partition for of in doubt.froms}
-        look = DataLook(doubt.broker, sorted(every, key=lambda key: (key not in doubt.with_messages, key)), self._names)
-        patience = Patience(doubt.broker, random.Random(), self._settings.retry_limit_ms, TURN_LIMIT_MS)
+        look = DataProbe(
+            doubt.broker, sorted(every, key=lambda key: (key not in doubt.with_messages, key)), self._names
+        )
+        retries = RetryPolicy(doubt.broker, random.Random(), self._settings.retry_limit_ms, TURN_LIMIT_MS)
         try:
-            _, first = self._runner.run(look.first_if_behind(min(doubt.froms.values()), patience))
+            _, first = self._runner.run(look.first_if_behind(min(doubt.froms.values()), retries))
         finally:
             self._runner.run(look.release())
         return first

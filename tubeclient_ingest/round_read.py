@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from spark_source.boundary import passed_on
+from spark_source.boundary import one_line_errors
 from spark_source.options.source_options import SourceOptions
 from spark_source.plan.read_task import ReadTask
 from spark_source.read.schema import spark_schema
@@ -92,5 +92,5 @@ def read_tasks(
     """The function of a round's frame. `options` are those for tasks: without access to the offsets table."""
     for batch in numbers:
         for number in batch.column(0).to_pylist():
-            rows = passed_on(read_task(options, tasks[number], place))
+            rows = one_line_errors(read_task(options, tasks[number], place))
             yield from rows if decoding is None else decoding(rows)

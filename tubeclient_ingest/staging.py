@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_source.boundary import passed_on
+from spark_source.boundary import one_line_errors
 from spark_source.offsets.offset_spec import LAST_MS
 from spark_source.options.source_options import SourceOptions
 from spark_source.read.task_read import read_task
@@ -131,7 +131,7 @@ def stage_tasks(
     a route are counted, and not written. `options` are those for tasks."""
     for batch in numbers:
         for number in batch.column(0).to_pylist():
-            with_errors = passed_on(_staged(read_task(options, tasks[number], place), routing, routes))
+            with_errors = one_line_errors(_staged(read_task(options, tasks[number], place), routing, routes))
             yield pa.RecordBatch.from_pydict({RESULT: [json.dumps(one) for one in with_errors]})
 
 

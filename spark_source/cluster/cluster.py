@@ -193,7 +193,7 @@ class TubeCluster:
         """A new lookup; the caller closes it."""
         return OffsetLookup(self._settings, self._options.reader_groups)
 
-    def position_books(self) -> BrokerWebs:
+    def group_offsets(self) -> BrokerWebs:
         """The positions of groups on the brokers; for one thread at a time."""
         return BrokerWebs(self._settings)
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
-from spark_source.boundary import as_one_line, passed_on
+from spark_source.boundary import as_one_line, one_line_errors
 from spark_source.options.source_options import SourceOptions
 from spark_source.plan.read_task import ReadTask
 from spark_source.read.task_read import read_task
@@ -50,7 +50,7 @@ class TubeBatchReader(DataSourceReader):
 
     def read(self, partition: InputPartition) -> Iterator[pyarrow.RecordBatch]:
         # Spark turns an empty list of partitions into one empty partition.
-        return passed_on(read_task(self._options, partition)) if isinstance(partition, ReadTask) else iter(())
+        return one_line_errors(read_task(self._options, partition)) if isinstance(partition, ReadTask) else iter(())
 
 
 def plan_batch(options: SourceOptions, cluster: TubeCluster, progress: ProgressTable) -> list[ReadTask]:
@@ -92,7 +92,7 @@ def _start_and_end(
 ) -> tuple[Offsets, Offsets]:
     from spark_source.plan.losses import find_lost
     from spark_source.stream.beginning import OffsetFinder, beginning
-    from spark_source.stream.loss_judge import told_loss
+    from spark_source.stream.loss_judge import loss_error
 
     bounds = _bounds_of_all(lookup, layout.view_read)
     finder = OffsetFinder(lookup, options, progress)
@@ -111,7 +111,7 @@ def _start_and_end(
             condition="INVALID_OPTION_VALUE",
         )
     if lost and options.fail_on_data_loss:
-        raise told_loss(lost, "name startingOffsets that the brokers hold")
+        raise loss_error(lost, "name startingOffsets that the brokers hold")
     for one in lost:
         _log.warning("failOnDataLoss is false, going on: %s", one)
     start = start.clamp(

@@ -99,7 +99,7 @@ class BrokerPositions:
         waits: Waits = Waits(end=10.0),  # noqa: B008 - a tuple
     ) -> None:
         self._group = subscription.consumer_group
-        self._webs: BrokerWebs = cluster.position_books()
+        self._webs: BrokerWebs = cluster.group_offsets()
         self._reads = subscription.selector()
         self._waits = waits
         self._where = f"commitOffsetsToBroker: the position of group {self._group} on the brokers"

@@ -17,7 +17,7 @@ from tubeclient.keys import INDEX_ENTRY_BYTES, PartitionKey, StoreBounds, StoreK
 _log = logging.getLogger(__name__)
 
 
-def told_loss(lost: Sequence[Loss], way_out: str = NEW_CHECKPOINT) -> DataLoss:
+def loss_error(lost: Sequence[Loss], way_out: str = NEW_CHECKPOINT) -> DataLoss:
     """Return the error for losses. If there are several, each is logged with what is lost: the error has not the
     room."""
     for one in lost if len(lost) > 1 else ():
@@ -137,7 +137,7 @@ class LossJudge:
             snapshot = self._look_again(new)
             lost = find(snapshot)
         if lost and self._fail_on_data_loss:
-            raise told_loss(lost, way_out)
+            raise loss_error(lost, way_out)
         for one in lost:
             if self._warned.get(one.place) != one.identity:
                 self._warned[one.place] = one.identity

@@ -22,7 +22,7 @@ from typing import Final
 
 from spark_source.boundary import main_module, show_log
 
-__all__ = ["LOG_LEVEL_VARIABLE", "collect_seldom", "java_parent", "let_end_in_peace", "set_up_planner_process"]
+__all__ = ["LOG_LEVEL_VARIABLE", "collect_seldom", "ignore_termination", "java_parent", "set_up_planner_process"]
 
 PLANNER_MODULE: Final = "pyspark.sql.streaming.python_streaming_source_runner"
 
@@ -54,7 +54,7 @@ def set_up_planner_process() -> bool:
     return True
 
 
-def let_end_in_peace() -> None:
+def ignore_termination() -> None:
     """Let no signal interrupt the planner while it releases its group. Does nothing in other processes."""
     if signal.getsignal(signal.SIGTERM) is _leave:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
@@ -78,7 +78,7 @@ def java_parent() -> Callable[[], bool] | None:
 
 
 def _leave(_signal: int, _frame: FrameType | None) -> None:
-    let_end_in_peace()  # a second signal must not interrupt the first one's cleanup
+    ignore_termination()  # a second signal must not interrupt the first one's cleanup
     raise SystemExit(0)
 
 

@@ -80,7 +80,7 @@ class Snapshot:
         """The view without brokers that are silent, or not read."""
         return self.layout.view_read.without(self.silent.keys())
 
-    def untold_of(self, broker_id: int) -> list[PartitionKey]:
+    def unanswered(self, broker_id: int) -> list[PartitionKey]:
         """The partitions of a silent broker whose stores it did not answer for, sorted."""
         return [key for key in self.configured if key.broker_id == broker_id and key.store not in self.bounds]
 
@@ -159,7 +159,7 @@ class SnapshotCache:
                 "broker %s does not answer for now, and %s wait for it: they keep their positions or starting offsets; "
                 "other brokers are read on. The reason: %s",
                 snapshot.view.brokers[broker_id],
-                some_of(snapshot.untold_of(broker_id)),
+                some_of(snapshot.unanswered(broker_id)),
                 snapshot.silent[broker_id],
             )
         return new
@@ -229,7 +229,7 @@ class Target:
         return [
             key
             for broker_id in recent.silent
-            for key in recent.untold_of(broker_id)
+            for key in recent.unanswered(broker_id)
             if key in self.frozen.configured
             and (
                 key not in reached

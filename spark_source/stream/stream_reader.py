@@ -18,7 +18,7 @@ from spark_source.boundary import (
     ReadMinRows,
     SupportsTriggerAvailableNow,
     as_one_line,
-    passed_on,
+    one_line_errors,
 )
 from spark_source.options.source_options import SourceOptions
 from spark_source.plan.read_task import ReadTask
@@ -42,13 +42,13 @@ class TubeStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._given = options
         self._refusal = refusal
         self._planner: StreamPlanner | None = None
-        self._stands_at: dict[str, Any] | None = None
+        self._latest: dict[str, Any] | None = None
         """Where the last batch ended, for Spark before 4.2, which does not pass it."""
 
     def __getstate__(self) -> dict[str, Any]:
         """For the tasks, which need neither the planner nor access to the offsets table."""
         given = None if self._given is None else self._given.for_tasks()
-        return {"_given": given, "_refusal": self._refusal, "_planner": None, "_stands_at": None}
+        return {"_given": given, "_refusal": self._refusal, "_planner": None, "_latest": None}
 
     @property
     def _options(self) -> SourceOptions:
@@ -80,8 +80,8 @@ class TubeStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if start is None:
             # Spark before 4.2 passes neither argument. The start is the end of the previous batch; for a query with a
             # checkpoint Spark tells it once, by asking for the partitions of an empty batch there.
-            self._stands_at = self._planning().latest(self._stands_at or self._planning().initial(), None)
-            return self._stands_at
+            self._latest = self._planning().latest(self._latest or self._planning().initial(), None)
+            return self._latest
         if not isinstance(limit, ReadAllAvailable | ReadMaxRows | ReadMinRows):
             raise ConfigurationError(f"tubeclient does not support the read limit {type(limit).__name__}")
         return self._planning().latest(
@@ -97,11 +97,11 @@ class TubeStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     @as_one_line()
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         if start == end:
-            self._stands_at = end
+            self._latest = end
         return self._planning().partitions(start, end)
 
     def read(self, partition: InputPartition) -> Iterator[pyarrow.RecordBatch]:
-        return passed_on(read_task(self._options, partition)) if isinstance(partition, ReadTask) else iter(())
+        return one_line_errors(read_task(self._options, partition)) if isinstance(partition, ReadTask) else iter(())
 
     @as_one_line()
     def commit(self, end: dict[str, Any]) -> None:
@@ -109,9 +109,9 @@ class TubeStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def stop(self) -> None:
         if self._planner is not None:
-            from spark_source.stream.planner_process import let_end_in_peace
+            from spark_source.stream.planner_process import ignore_termination
 
-            let_end_in_peace()
+            ignore_termination()
             self._planner.close()
 
     def _planning(self) -> StreamPlanner:

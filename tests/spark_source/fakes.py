@@ -21,7 +21,7 @@ from tubeclient.consumers.group import GroupMembership
 from tubeclient.errors import ConnectError, NoMessageTime, TubeError
 from tubeclient.keys import INDEX_ENTRY_BYTES, BrokerInfo, PartitionKey, StoreBounds, StoreKey, TopicLayout
 from tubeclient.metadata import ClusterView
-from tubeclient.positions.offset_lookup import OffsetLook, OffsetLookup
+from tubeclient.positions.offset_lookup import OffsetLookup, OffsetSnapshot
 
 ROW = INDEX_ENTRY_BYTES
 
@@ -107,7 +107,7 @@ class FakeCluster(TubeCluster):
         self.calls.append("lookup")
         return FakeLookup(self)
 
-    def position_books(self) -> FakeBooks:
+    def group_offsets(self) -> FakeBooks:
         self.calls.append("books")
         return FakeBooks(self)
 
@@ -157,12 +157,12 @@ class FakeLookup(OffsetLookup):
             raise failure
         return dict(told.bounds)
 
-    def look(self, view: ClusterView) -> OffsetLook:
+    def look(self, view: ClusterView) -> OffsetSnapshot:
         cluster = self._cluster
         cluster.calls.append("bounds")
         rows = cluster.next_rows.pop(0) if cluster.next_rows else cluster.rows
         told = [store for store in view.stores() if store.broker_id not in cluster.silent]
-        return OffsetLook(
+        return OffsetSnapshot(
             {store: StoreBounds(rows[store][0] * ROW, rows[store][1] * ROW) for store in told},
             {one: ConnectError(f"broker {one} is down") for one in cluster.silent & {*view.brokers}},
             {},

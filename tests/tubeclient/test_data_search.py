@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.examples import examples
-from tubeclient.flows.data_look import Seen, first_with_data, has_data_before
+from tubeclient.flows.data_probe import Seen, first_with_data, has_data_before
 from tubeclient.flows.effects import Flow
 from tubeclient.keys import INDEX_ENTRY_BYTES as ENTRY
 from tubeclient.keys import StoreBounds

@@ -21,8 +21,8 @@ from tests.tubeclient import test_read_range
 from tests.tubeclient.simulation import Actor, Weather
 from tests.tubeclient.test_read_range import BROKER, CALM, GROUPS, LATE, STORMY, TOPIC
 from tubeclient.errors import DeadlineExceeded, NoMessageTime
-from tubeclient.flows.find_time import TimedLook
-from tubeclient.flows.stay import ReaderNames
+from tubeclient.flows.find_time import TimeProbe
+from tubeclient.flows.read_session import ReaderNames
 from tubeclient.keys import INDEX_ENTRY_BYTES as ENTRY
 from tubeclient.keys import PartitionKey, StoreBounds
 from tubeclient.wire.methods import Method
@@ -41,10 +41,10 @@ class Bench(test_read_range.Bench):
             int(self.simulation.now_ms),
         )
 
-    def look(self, partition: int, work: Callable[[TimedLook], Any], **more: Any) -> Actor:
+    def look(self, partition: int, work: Callable[[TimeProbe], Any], **more: Any) -> Actor:
         key, lives = PartitionKey(1, TOPIC, partition), itertools.count(1)
         names = ReaderNames(GROUPS, lambda: f"looker-{next(lives)}")
-        look = TimedLook(BROKER, key, names, random.Random(1), zone=UTC, **more)
+        look = TimeProbe(BROKER, key, names, random.Random(1), zone=UTC, **more)
 
         def whole() -> Any:
             """As the shell does."""

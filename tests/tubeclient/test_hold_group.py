@@ -15,9 +15,9 @@ from tubeclient.flows.effects import Flow, Sleep
 from tubeclient.flows.hold_group import (
     HEARTBEAT_INTERVAL_MS,
     MASTER_LEASE_MS,
-    MembershipWishes,
-    enter_any,
+    MembershipRequest,
     hold_group,
+    register_first,
 )
 from tubeclient.flows.master import GroupNode, MasterList, MetadataCache, close_nodes, query_view
 from tubeclient.keys import BrokerInfo
@@ -43,7 +43,7 @@ class Cluster:
         run: str,
         source_count: int,
         *,
-        orders: MembershipWishes | None = None,
+        orders: MembershipRequest | None = None,
         patience_ms: float = 0,
         masters: tuple[str, ...] = (SECOND, FIRST),
         topic: str = "clicks",
@@ -56,7 +56,7 @@ class Cluster:
         flow = hold_group(
             MasterList(masters),
             nodes,
-            orders or MembershipWishes(),
+            orders or MembershipRequest(),
             random.Random(1),
             patience_ms=patience_ms,
             refresh_interval_ms=10_000,
@@ -93,10 +93,10 @@ def test_members_stay_for_hours_and_follow_the_layout(weather: Weather) -> None:
 
 @pytest.mark.parametrize("weather", [STORM, Weather(come_late=0.1)])
 def test_nodes_change_over_to_other_topics_through_a_bad_network(weather: Weather) -> None:
-    cluster, wishes = Cluster(weather), MembershipWishes()
-    actor = cluster.hold("a", 2, orders=wishes, patience_ms=60_000)
+    cluster, request = Cluster(weather), MembershipRequest()
+    actor = cluster.hold("a", 2, orders=request, patience_ms=60_000)
     for topics in (("clicks", "other"), ("other",), ("clicks",)):
-        wishes.topics = topics
+        request.topics = topics
         cluster.simulation.run(for_ms=300_000)
         assert not actor.done
         assert (
@@ -108,9 +108,9 @@ def test_nodes_change_over_to_other_topics_through_a_bad_network(weather: Weathe
 
 
 def test_a_topic_that_is_not_there_is_waited_for() -> None:
-    cluster, wishes = Cluster(), MembershipWishes()
-    actor = cluster.hold("a", 2, orders=wishes)
-    wishes.topics = ("clicks", "new")
+    cluster, request = Cluster(), MembershipRequest()
+    actor = cluster.hold("a", 2, orders=request)
+    request.topics = ("clicks", "new")
     cluster.simulation.run(for_ms=120_000)
     assert not actor.done
     cluster.catalogue.put_topic(TopicConfig("new"))
@@ -119,11 +119,11 @@ def test_a_topic_that_is_not_there_is_waited_for() -> None:
 
 
 def test_whoever_changes_over_notices_that_the_group_was_taken_over_meanwhile() -> None:
-    cluster, wishes = Cluster(), MembershipWishes()
-    actor = cluster.hold("a", 2, orders=wishes)
+    cluster, request = Cluster(), MembershipRequest()
+    actor = cluster.hold("a", 2, orders=request)
     cluster.simulation.run(for_ms=5_000)
     cluster.active.faults.force(Method.CONSUMER_REGISTER_V2, 431)  # it has to try a second time
-    wishes.topics = ("other",)
+    request.topics = ("other",)
     while cluster.members():
         cluster.simulation.run(for_ms=10)
     thief = cluster.hold("thief", 2)
@@ -220,7 +220,7 @@ def visit(topic: str, groups: tuple[str, ...], patience_ms: float, stay_ms: floa
     """As fetch_view does; returns the group that it was in."""
     masters, cache = MasterList([MASTER]), MetadataCache()
     nodes = [GroupNode(f"{group}_{topic}", group, (topic,), "host") for group in groups]
-    node = yield from enter_any(masters, nodes, cache, random.Random(topic), patience_ms=patience_ms)
+    node = yield from register_first(masters, nodes, cache, random.Random(topic), patience_ms=patience_ms)
     view = yield from query_view(masters, node, cache)
     assert {key.topic for key in view.partitions()} == {topic}
     yield Sleep(stay_ms)

@@ -24,7 +24,7 @@ from tests.tubeclient.stored import records_of
 from tubeclient.errors import CorruptMessage, DataLoss, DeadlineExceeded, TubeError
 from tubeclient.flows.effects import Emit, Sleep
 from tubeclient.flows.read_range import LostRange, Pack, RangeRead
-from tubeclient.flows.stay import ReaderNames
+from tubeclient.flows.read_session import ReaderNames
 from tubeclient.keys import BrokerInfo, OffsetRange, PartitionKey
 from tubeclient.wire.methods import Method
 from tubeclient.wire.proto import broker_pb2

@@ -19,7 +19,7 @@ from tubeclient.errors import (
     TopicNotDeployed,
     TubeError,
 )
-from tubeclient.flows.hold_group import Forgotten, MembershipWishes, enter_any, hold_group
+from tubeclient.flows.hold_group import Forgotten, MembershipRequest, hold_group, register_first
 from tubeclient.flows.master import UNDEFINED, GroupNode, GroupOrders, MetadataCache, close_nodes, query_view
 from tubeclient.flows.reader import Authority
 from tubeclient.identity import host_name, new_client_id
@@ -99,7 +99,7 @@ class GroupMembership(ProcessBound):
         self._masters = masters_of(settings)
         self._pool = ConnectionPool(settings)
         self._runner = FlowRunner(self._pool)
-        self._wishes = MembershipWishes()
+        self._request = MembershipRequest()
         self._joined: Outcome[None] = Outcome()
         self._lock = threading.Lock()  # not a Condition, which a KeyboardInterrupt may leave locked
         self._changed = Bell()
@@ -156,8 +156,8 @@ class GroupMembership(ProcessBound):
         of that question."""
         self.check_process()
         with self._lock:
-            self._wishes.looks += 1
-            wanted = self._wishes.looks
+            self._request.looks += 1
+            wanted = self._request.looks
         self._runner.wake()
         return wanted
 
@@ -171,7 +171,7 @@ class GroupMembership(ProcessBound):
         if not self._changed.wait_for(
             self._lock, lambda: self._looked >= wanted or self._failure is not None, timeout_ms / 1000
         ):
-            fault = self._wishes.fault
+            fault = self._request.fault
             raise DeadlineExceeded(
                 f"the masters showed no layout within {timeout_ms:.0f} ms{'' if fault is None else f': {fault}'}"
             ) from fault
@@ -180,21 +180,21 @@ class GroupMembership(ProcessBound):
     def report(self, held: Mapping[int, Sequence[PartitionKey]]) -> None:
         """Tell the master with the next heartbeat which partitions each node id was assigned."""
         self.check_process()
-        if held != self._wishes.held:
-            self._wishes.held = dict(held)
+        if held != self._request.held:
+            self._request.held = dict(held)
             self._runner.wake()
 
     def change_topics(self, topics: Sequence[str]) -> None:
         """Read other topics from now on. The nodes leave the group and join it again; then the view changes."""
         self.check_process()
-        self._wishes.topics = tuple(topic_names(topics))
+        self._request.topics = tuple(topic_names(topics))
         self._runner.wake()
 
     def close(self) -> None:
         """Release the nodes, so that another run can have them at once."""
         if self.inherited:
             return
-        self._wishes.leave = True
+        self._request.leave = True
         self._runner.wake()
         if self._thread is not None:
             self._thread.join(_LEAVE_SECONDS)
@@ -205,7 +205,7 @@ class GroupMembership(ProcessBound):
         flow = hold_group(
             self._masters,
             self._nodes,
-            self._wishes,
+            self._request,
             random.Random(),
             patience_ms=patience_ms,
             refresh_interval_ms=self._refresh_interval_ms,
@@ -214,7 +214,7 @@ class GroupMembership(ProcessBound):
             for event in self._runner.iterate(flow):
                 if isinstance(event, ClusterView):
                     with self._lock:
-                        self._view, self._looked = event, self._wishes.looks_done
+                        self._view, self._looked = event, self._request.looks_done
                         self._changed.ring()
                 self._on_event(event)
                 if isinstance(event, ClusterView) and not self._joined.done():
@@ -232,7 +232,7 @@ class GroupMembership(ProcessBound):
             self._changed.ring()
         if not self._joined.done():
             self._joined.set_exception(failure)
-        elif not self._wishes.leave:
+        elif not self._request.leave:
             _log.error("the membership ended: %s", failure)
             self._on_event(failure)
 
@@ -265,7 +265,9 @@ def fetch_view(
     ]
     cache = MetadataCache()
     try:
-        node = runner.run(enter_any(masters, visitors, cache, random.Random(), patience_ms=settings.retry_limit_ms))
+        node = runner.run(
+            register_first(masters, visitors, cache, random.Random(), patience_ms=settings.retry_limit_ms)
+        )
         try:
             return runner.run(query_view(masters, node, cache))
         finally:

@@ -112,13 +112,13 @@ class Fetcher:
         key, delivery.settled = delivery.partition, True
         if consumed:
             self._plan.counts.processed(key.topic, (now - out.overdue_ms + self._plan.confirm_timeout_ms) / 1000)
-            holding.noted = False  # should the broker confirm it by itself, that is what is wanted
+            holding.is_unconfirmed = False  # should the broker confirm it by itself, that is what is wanted
         version = holding.become(Phase.COMMITTING)
         request = self._registrations.reader(key).commit(key, consumed=consumed)
         sends = [Send(holding.line.info.address, Method.COMMIT_OFFSET, request, signal=CHANGED)]
         if self._is_free_for_next(holding, now, out):
             # Behind the commit, in the same write: else one that comes late would cover what the fetch noted.
-            holding.sent_ms, holding.noted, holding.commit_next = now, True, False
+            holding.sent_ms, holding.is_unconfirmed, holding.commit_next = now, True, False
             sends.append(self._fetch(holding))
         try:
             tickets = yield self._registrations.sending(holding, *sends)
@@ -169,7 +169,7 @@ class Fetcher:
 
     def _commit_failed(self, holding: Holding, error: TubeError) -> Flow[None]:
         if not isinstance(error, TransportError):
-            holding.noted = True  # a broker that was restarted has confirmed it; the caller is told otherwise
+            holding.is_unconfirmed = True  # a broker that was restarted has confirmed it; the caller is told otherwise
         if not (yield from self._registrar.broken(holding, error)):
             holding.void()
             yield Notify(holding.line.signal)
@@ -196,7 +196,7 @@ class Fetcher:
             if holding is None:
                 return
             version = holding.become(Phase.FETCHING)
-            holding.noted, holding.sent_ms = True, now_ms
+            holding.is_unconfirmed, holding.sent_ms = True, now_ms
             try:
                 (ticket,) = yield self._registrations.sending(holding, self._fetch(holding))
                 if holding.version == version:
@@ -261,7 +261,7 @@ class Fetcher:
         if not kept.payloads:  # Only skipped entries, or messages whose tags match only by hash.
             # Asked at once from where it stood before, it would answer the same for ever.
             holding.rest(0.0 if moved else now + _TROUBLE_MS, commit_next=bool(messages.payloads))
-            holding.noted = False
+            holding.is_unconfirmed = False
             yield from self._losses.settle(holding)
             return None
         pause_ms = holding.pace.after_messages(
@@ -334,7 +334,7 @@ class Fetcher:
             pause = holding.pace.after_nothing(self.orders.group_rules, self.orders.default_rules, usual)
             # The broker may have skipped entries of other partitions; the next fetch commits that.
             holding.rest(now + pause, commit_next=True)
-            holding.noted = False
+            holding.is_unconfirmed = False
         elif isinstance(error, SpeedLimited):
             holding.rest(now + min(max(wait_ms, 1), _LONGEST_REST_MS))
         elif isinstance(error, ProtocolError):

@@ -23,7 +23,7 @@ from functools import partial
 
 from tubeclient.errors import CorruptMessage, NoMessageTime
 from tubeclient.flows.effects import Flow
-from tubeclient.flows.stay import Look, Patience, ReaderNames, Stay
+from tubeclient.flows.read_session import Look, ReaderNames, ReadSession, RetryPolicy
 from tubeclient.keys import INDEX_ENTRY_BYTES, BrokerInfo, PartitionKey, StoreBounds
 from tubeclient.wire.message_time import MINUTE_MS, message_time_ms
 from tubeclient.wire.messages import Message, checked_columns
@@ -85,7 +85,7 @@ def _number(offset: int) -> int:
     return offset // INDEX_ENTRY_BYTES + 1
 
 
-class TimedLook:
+class TimeProbe:
     """Looks at the times of one partition's messages. `zone` is that of the producers' clocks.
 
     The flow `release()` releases the partition; run it afterwards, however the others ended. They raise NoMessageTime,
@@ -104,8 +104,8 @@ class TimedLook:
     ) -> None:
         self._partition = partition
         self._zone = zone
-        self._stay = Stay(broker, partition, names)
-        self._patience = Patience(broker, rng, retry_limit_ms)
+        self._session = ReadSession(broker, partition, names)
+        self._retries = RetryPolicy(broker, rng, retry_limit_ms)
         self._doing = f"looking for a time in partition {partition}"
 
     def find(self, bounds: StoreBounds, minute: int) -> Flow[int | None]:
@@ -113,7 +113,7 @@ class TimedLook:
         search = TimeSearch(bounds, minute)
         while (offset := search.to_look_at) is not None:
             look = partial(self._look, offset, search.limit)
-            seen, seen_minute = yield from self._patience.keep_on(look, lambda: self._doing, self._stay)
+            seen, seen_minute = yield from self._retries.run_flow(look, lambda: self._doing, self._session)
             if seen.begin > offset:
                 search.expired(seen.begin)
             elif seen_minute is None:
@@ -124,11 +124,11 @@ class TimedLook:
 
     def release(self) -> Flow[None]:
         """Give the partition back, best effort. Without that, it is free when its lease ends."""
-        yield from self._stay.leave()
+        yield from self._session.leave()
 
     def _look(self, offset: int, limit: int) -> Flow[tuple[Look, int | None]]:
         """With the minute of the first message; None if there is no message."""
-        seen = yield from self._stay.look(offset, limit, self._doing, self._patience)
+        seen = yield from self._session.look(offset, limit, self._doing, self._retries)
         if seen.messages is None:
             return seen, None
         try:

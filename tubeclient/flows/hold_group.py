@@ -47,8 +47,8 @@ HELD_BY_OTHERS = (GroupConflict, SourceCountConflict, NodeIdConflict)
 
 
 @dataclass
-class MembershipWishes:
-    """What the owner of a membership wants. The flow reads it each time it wakes."""
+class MembershipRequest:
+    """What the owner of a membership asks for. The flow reads it each time it wakes."""
 
     leave: bool = False
     held: Mapping[int, Sequence[PartitionKey]] = field(default_factory=dict)
@@ -75,7 +75,7 @@ def join_group(
     nodes: Sequence[GroupNode],
     cache: MetadataCache,
     rng: random.Random,
-    wishes: MembershipWishes,
+    request: MembershipRequest,
     *,
     patience_ms: float,
 ) -> Flow[ClusterView]:
@@ -83,7 +83,7 @@ def join_group(
 
     A run that was killed holds its nodes until the master's lease ends, so conflicts with clients of the group are
     tried again for `patience_ms`. Node 0 comes first: if two runs start together, the one that gets it wins, and the
-    other one holds nothing meanwhile. With `wishes.leave`, the last conflict is raised at once.
+    other one holds nothing meanwhile. With `request.leave`, the last conflict is raised at once.
     """
     begun: float = yield Now()
     told_at = -math.inf
@@ -97,7 +97,7 @@ def join_group(
         except TubeError as error:
             yield from close_nodes(masters, joined)
             now: float = yield Now()
-            if wishes.leave or not isinstance(error, HELD_BY_OTHERS) or now >= begun + patience_ms:
+            if request.leave or not isinstance(error, HELD_BY_OTHERS) or now >= begun + patience_ms:
                 if isinstance(error, HELD_BY_OTHERS):
                     error.args = (
                         f"{error}. This was tried for {patience_ms / 1000:.0f} s: a dead run holds its nodes for "
@@ -120,16 +120,16 @@ def join_group(
 def hold_group(
     masters: MasterList,
     nodes: Sequence[GroupNode],
-    wishes: MembershipWishes,
+    request: MembershipRequest,
     rng: random.Random,
     *,
     patience_ms: float,
     refresh_interval_ms: float,
 ) -> Flow[None]:
-    """Join the group and stay in it until `wishes.leave`. Emits every `ClusterView`, the first one when all nodes are
+    """Join the group and stay in it until `request.leave`. Emits every `ClusterView`, the first one when all nodes are
     registered, the master's `GroupOrders` when they change, and `Forgotten`.
 
-    The layout is asked for every `refresh_interval_ms`, when the owner wishes for it, and at once when an answer to a
+    The layout is asked for every `refresh_interval_ms`, when the owner asks for it, and at once when an answer to a
     heartbeat or a registration brought another version of the lists. For other topics the nodes leave the group and
     join it again; a topic that is not there yet, or not any more, is waited for.
 
@@ -138,67 +138,67 @@ def hold_group(
     of a master that refuses a node, for example because another run took it over.
     """
     cache = MetadataCache()
-    view = yield from join_group(masters, nodes, cache, rng, wishes, patience_ms=patience_ms)
+    view = yield from join_group(masters, nodes, cache, rng, request, patience_ms=patience_ms)
     orders, versions, joined = cache.orders, cache.versions, True
     yield Emit(orders)
     yield Emit(view)
     now: float = yield Now()
     next_beat, next_refresh = now + HEARTBEAT_INTERVAL_MS, now + refresh_interval_ms
-    reported, report_moment = wishes.held, now - _REPORT_INTERVAL_MS
+    reported, report_moment = request.held, now - _REPORT_INTERVAL_MS
     failures = 0
 
     def beat_moment() -> float:
-        return next_beat if wishes.held is reported else min(next_beat, report_moment + _REPORT_INTERVAL_MS)
+        return next_beat if request.held is reported else min(next_beat, report_moment + _REPORT_INTERVAL_MS)
 
     while True:
         yield Sleep(min(beat_moment(), next_refresh) - (yield Now()))
-        if wishes.leave:
+        if request.leave:
             yield from close_nodes(masters, nodes)
             return
         # Before the topics: an owner that changes topics and then asks for a look expects those topics.
-        looks = wishes.looks
+        looks = request.looks
         try:
-            if wishes.topics is not None and wishes.topics != nodes[0].topics:
+            if request.topics is not None and request.topics != nodes[0].topics:
                 yield from close_nodes(masters, nodes)
-                nodes, joined = [replace(node, topics=wishes.topics) for node in nodes], False
+                nodes, joined = [replace(node, topics=request.topics) for node in nodes], False
                 cache.forget_topics()
             if not joined:  # the master may still know those that left, until their lease ends
                 patience_ms = max(patience_ms, MASTER_LEASE_MS)
-                view = yield from join_group(masters, nodes, cache, rng, wishes, patience_ms=patience_ms)
+                view = yield from join_group(masters, nodes, cache, rng, request, patience_ms=patience_ms)
                 versions, joined = cache.versions, True
                 yield Emit(view)
                 next_beat = yield Now()  # the master has forgotten what they hold
             now = yield Now()
             if now >= beat_moment():
-                if wishes.held is not reported:
-                    reported, report_moment = wishes.held, now
+                if request.held is not reported:
+                    reported, report_moment = request.held, now
                 for node in (yield from heartbeat_nodes(masters, nodes, cache, reported)):
                     yield Emit(Forgotten(node))
                     yield from register_node(masters, node, cache)
                 next_beat = now + HEARTBEAT_INTERVAL_MS
-            if looks != wishes.looks_done or now >= next_refresh or cache.versions != versions:
+            if looks != request.looks_done or now >= next_refresh or cache.versions != versions:
                 view = yield from query_view(masters, nodes[0], cache)
-                wishes.looks_done, versions = looks, cache.versions
+                request.looks_done, versions = looks, cache.versions
                 yield Emit(view)
                 next_refresh = now + refresh_interval_ms
             if cache.orders != orders:
                 orders = cache.orders
                 yield Emit(orders)
-            failures, wishes.fault = 0, None
+            failures, request.fault = 0, None
         except TubeError as error:
             if not error.retriable and (joined or not isinstance(error, TopicNotDeployed)):
                 yield from close_nodes(masters, nodes)
                 raise
             now = yield Now()
             next_beat = next_refresh = now + backoff_ms(failures, rng.random(), limit_ms=HEARTBEAT_INTERVAL_MS / 2)
-            failures, wishes.fault = failures + 1, error
+            failures, request.fault = failures + 1, error
 
 
 _FIRST_WAIT_MS = 25
 _LONGEST_WAIT_MS = 1_000
 
 
-def enter_any(
+def register_first(
     masters: MasterList, nodes: Sequence[GroupNode], cache: MetadataCache, rng: random.Random, *, patience_ms: float
 ) -> Flow[GroupNode]:
     """Register the first of `nodes` that its group accepts, and return it. Each node is of another group.

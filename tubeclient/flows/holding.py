@@ -44,11 +44,11 @@ class BrokerLine:
         return f"broker {self.info.broker_id}"
 
 
-class Standing(NamedTuple):
+class ConfirmedPosition(NamedTuple):
     """How far a partition was confirmed, and whether its broker may have noted more."""
 
     confirmed: int
-    noted: bool
+    is_unconfirmed: bool
 
 
 class PackOut(NamedTuple):
@@ -83,7 +83,7 @@ class Holding:
     """Counts the registrations."""
     connection: int | None = None
     """The connection over which the broker last confirmed the registration."""
-    standing: Standing | None = None
+    last_position: ConfirmedPosition | None = None
     """Where the group stood before it became void. None when it is registered again."""
     jumps: bool = False
     """It goes on after its last message when it is registered anew."""
@@ -91,7 +91,7 @@ class Holding:
     """The group's position, -1 before the first registration."""
     end: int = -1
     updated_ms: float = 0.0
-    noted: bool = False
+    is_unconfirmed: bool = False
     """The broker may have noted a fetch whose messages are not confirmed."""
     ticket: Ticket | None = None
     """Stands for the answer to its open fetch, until somebody takes it."""
@@ -143,13 +143,13 @@ class Holding:
     def void(self) -> None:
         """Nothing that was asked counts any more; a request may still come late. An unconfirmed pack is given up."""
         if self.phase is not Phase.GONE:
-            self.standing = self.last_standing
+            self.last_position = self.last_standing
             self.become(Phase.VOID)
 
     @property
-    def last_standing(self) -> Standing:
+    def last_standing(self) -> ConfirmedPosition:
         """Where the group stood when that was known last."""
-        return self.standing or Standing(self.confirmed, self.noted)
+        return self.last_position or ConfirmedPosition(self.confirmed, self.is_unconfirmed)
 
     def rest(self, until_ms: float = 0.0, *, expected: int | None = None, commit_next: bool = False) -> None:
         """It waits for its turn, which comes at that time or later. The next fetch repeats the last one, or commits

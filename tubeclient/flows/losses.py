@@ -6,11 +6,11 @@ import logging
 import random
 
 from tubeclient.errors import DataLoss, TubeError
-from tubeclient.flows.data_look import DataLook
+from tubeclient.flows.data_probe import DataProbe
 from tubeclient.flows.effects import Flow
 from tubeclient.flows.holding import Holding
 from tubeclient.flows.read_plan import ReadPlan
-from tubeclient.flows.stay import Patience, ReaderNames
+from tubeclient.flows.read_session import ReaderNames, RetryPolicy
 from tubeclient.keys import INDEX_ENTRY_BYTES, OffsetRange
 
 _log = logging.getLogger(__name__)
@@ -82,10 +82,10 @@ class Losses:
             return
         others = [key for key in holding.siblings if key != holding.key]
         names = ReaderNames(plan.reader_groups, plan.new_client_id, plan.authority)
-        look = DataLook(holding.line.info, [holding.key, *others], names)
+        look = DataProbe(holding.line.info, [holding.key, *others], names)
         seen: tuple[int, int] | None = None
         try:
-            seen = yield from look.first_if_behind(start, Patience(holding.line.info, self._rng, _LOOK_MS))
+            seen = yield from look.first_if_behind(start, RetryPolicy(holding.line.info, self._rng, _LOOK_MS))
         except TubeError as error:
             _log.info("unknown whether messages of %s from %d on have expired: %s", holding.key, start, error)
         yield from look.release()  # not if the caller is interrupted: a closed flow can send nothing

@@ -15,7 +15,7 @@ If damaged messages are kept, a pack with one is read twice, as one that was dam
 to the next reader.
 
 After a fault it registers again at the end of the last pack handed on. Nothing is handed on twice, and earlier requests
-cannot come late in between: see `Stay`.
+cannot come late in between: see `ReadSession`.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from tubeclient.flows.message_pack import (
     corrupt_message,
     counted_place,
 )
-from tubeclient.flows.stay import Again, Patience, ReaderNames, Stay
+from tubeclient.flows.read_session import ReadAgain, ReaderNames, ReadSession, RetryPolicy
 from tubeclient.keys import INDEX_ENTRY_BYTES, BrokerInfo, OffsetRange, PartitionKey
 from tubeclient.wire.messages import NO_MESSAGES, Arrived, Columns, checked_columns, kept_columns
 
@@ -145,8 +145,8 @@ class RangeRead:
         self._keeps_bad = bad_messages == "keep"
         self._counts = counts or ReadCounts()
         self._reading = f"reading {wanted}"
-        self._stay = Stay(broker, wanted.partition, names, filters)
-        self._patience = Patience(broker, rng, retry_limit_ms, turn_limit_ms)
+        self._session = ReadSession(broker, wanted.partition, names, filters)
+        self._retries = RetryPolicy(broker, rng, retry_limit_ms, turn_limit_ms)
         self._suspected = False
         self._damage = DamageCheck()
         self._check = PackCheck(alone=alone and not filters)
@@ -155,20 +155,20 @@ class RangeRead:
         self._end = wanted.end  # lowered if the broker lost its tail and the reader may continue without it
 
     def run(self) -> Flow[None]:
-        yield from self._patience.keep_on(self._go_on, lambda: f"{self._reading} at {self.position}", self._stay)
+        yield from self._retries.run_flow(self._go_on, lambda: f"{self._reading} at {self.position}", self._session)
         if self._end < self._range.end:
             yield from self._hand_on(LostRange(self._partition, self._end, self._range.end))
 
     def release(self) -> Flow[None]:
         """Give the partition back, best effort. Without that, it is free when its lease ends."""
-        yield from self._stay.leave()
+        yield from self._session.leave()
 
     def _go_on(self) -> Flow[None]:
         try:
-            yield from self._check_bounds((yield from self._stay.seek(self.position, self._reading)))
+            yield from self._check_bounds((yield from self._session.seek(self.position, self._reading)))
             yield from self._read_on()
         except TubeError as error:
-            if not isinstance(error, Again):
+            if not isinstance(error, ReadAgain):
                 self._counts.failed(self._partition.topic, error)
             raise
 
@@ -178,7 +178,7 @@ class RangeRead:
             self._decide(answer.currOffset, "its first messages have expired")
             yield from self._hand_on(LostRange(self._partition, self.position, min(answer.currOffset, self._end)))
             if self.position < self._end:
-                raise Again("continuing after the lost range")
+                raise ReadAgain("continuing after the lost range")
             return  # nothing is left, and the broker's first offset may be past the end
         found = min(answer.currOffset, answer.maxOffset) if answer.currOffset < self.position else answer.maxOffset
         if found < self._end:
@@ -196,7 +196,7 @@ class RangeRead:
         )
         self._suspected = not self._suspected
         if self._suspected:
-            raise Again(str(loss), _SECOND_LOOK_MS)
+            raise ReadAgain(str(loss), _SECOND_LOOK_MS)
         if self._fail_on_data_loss:
             raise loss
 
@@ -206,14 +206,14 @@ class RangeRead:
         if self.position >= end:
             return
         held: _Held | None = None
-        ticket = yield from self._stay.send_fetch()
+        ticket = yield from self._session.send_fetch()
         empty_polls = 0
         while True:
-            response = yield from self._stay.receive(ticket)
+            response = yield from self._session.receive(ticket)
             result = _RESULTS.get(response.errCode, "error")
             self._counts.fetched(self._partition.topic, result)
             if response.errCode == _NOT_FOUND:
-                position, limit = yield from self._stay.commit(self._reading)
+                position, limit = yield from self._session.commit(self._reading)
                 if held is not None:
                     done = yield from self._settle(held, position)
                     held = None
@@ -224,14 +224,14 @@ class RangeRead:
                 if self.position >= end:
                     return
                 if limit < end:
-                    raise Again(f"the broker's data ends at {limit}, before {self._range}")
+                    raise ReadAgain(f"the broker's data ends at {limit}, before {self._range}")
                 yield from self._pause(empty_polls)
                 empty_polls += 1
             else:
-                self._stay.checked(response, self._reading)
+                self._session.checked(response, self._reading)
                 start = response.currOffset
                 if held is None and start != self.position:
-                    raise Again(f"the broker answered from {start} instead of {self.position}")
+                    raise ReadAgain(f"the broker answered from {start} instead of {self.position}")
                 if start >= end:
                     assert held is not None  # start equals position otherwise, which lies before end
                     yield from self._settle(held, start)
@@ -241,18 +241,18 @@ class RangeRead:
                     empty_polls += 1
                 reaches_end = _least_end(start, response.messages) >= end
                 if not reaches_end:
-                    ticket = yield from self._stay.send_fetch()
+                    ticket = yield from self._session.send_fetch()
                 if held is not None:
                     yield from self._settle(held, start)
                 held = _Held(start, response.messages)
                 if not reaches_end:
                     continue
                 # A commit says where this pack ends; a fetch would make the broker read a pack that nobody wants.
-                position, _ = yield from self._stay.commit(self._reading)
+                position, _ = yield from self._session.commit(self._reading)
                 if not (yield from self._settle(held, position)):
-                    raise Again(f"the broker ends a pack at {position} that reaches at least to {end}")
+                    raise ReadAgain(f"the broker ends a pack at {position} that reaches at least to {end}")
                 return
-            ticket = yield from self._stay.send_fetch()
+            ticket = yield from self._session.send_fetch()
 
     def _settle(self, held: _Held, bound: int) -> Flow[bool]:
         """Hand on a pack that has no message of ours from its end to `bound`. True if the range is done."""
@@ -283,7 +283,7 @@ class RangeRead:
         """The messages of a pack contradict their offsets, or another reading of them: read it again, some times."""
         self._contradictions += 1
         if self._contradictions < READINGS:
-            raise Again(what, (self._contradictions - 1) * _SECOND_LOOK_MS)
+            raise ReadAgain(what, (self._contradictions - 1) * _SECOND_LOOK_MS)
         raise ContradictoryAnswers(
             f"partition {self._partition}, offsets [{held.start}, {bound}): the answers of broker {self._broker} "
             f"contradict each other in each of {READINGS} readings, at last: {what}. No message from offset "
@@ -298,7 +298,7 @@ class RangeRead:
             return checked_columns(messages, ours), None
         columns, damaged = kept_columns(messages, ours)
         if not self._damage.came_again(columns, damaged):
-            raise Again("a message came with other bytes than its checksum says", _SECOND_READING_MS)
+            raise ReadAgain("a message came with other bytes than its checksum says", _SECOND_READING_MS)
         return columns, damaged
 
     def _cut(self, held: _Held, bound: int) -> Flow[int]:
@@ -306,11 +306,11 @@ class RangeRead:
         docstring.
         """
         end, ids = self._end, held.messages.ids
-        seen = yield from self._stay.look(end, bound, f"finding the end of {self._range}")
+        seen = yield from self._session.look(end, bound, f"finding the end of {self._range}")
         if seen.begin != end:
-            raise Again(f"the broker went to {seen.begin} instead of {end}")
+            raise ReadAgain(f"the broker went to {seen.begin} instead of {end}")
         if seen.messages is None and seen.position < bound:
-            raise Again(f"the broker's data ends at {seen.end}, and a pack reached to {bound}")
+            raise ReadAgain(f"the broker's data ends at {seen.end}, and a pack reached to {bound}")
         yield from self._check_nothing_expired(held)
         if seen.messages is None:
             return len(ids)
@@ -329,9 +329,9 @@ class RangeRead:
         """
         if self._fail_on_data_loss:
             return
-        seen = yield from self._stay.look(held.start, held.start, f"reading {self._range} at {held.start} again")
+        seen = yield from self._session.look(held.start, held.start, f"reading {self._range} at {held.start} again")
         if seen.messages is None or seen.messages.ids[0] != held.messages.ids[0]:
-            raise Again(f"messages from {held.start} on expired while the end of {self._range} was looked for")
+            raise ReadAgain(f"messages from {held.start} on expired while the end of {self._range} was looked for")
 
     def _hand_on(self, what: Pack | LostRange) -> Flow[None]:
         further = what.end > self.position
@@ -339,10 +339,10 @@ class RangeRead:
         yield Emit(what)
         if further:
             self._contradictions = 0
-            yield from self._patience.progress()
+            yield from self._retries.progress()
 
     def _pause(self, empty_polls: int) -> Flow[None]:
         """Wait before the next fetch, as the last one brought nothing."""
-        if self._patience.is_over((yield Now())):
+        if self._retries.is_over((yield Now())):
             raise NothingToRead(_NOT_FOUND, "repeatedly no message and no end", context=self._reading)
         yield Sleep(backoff_ms(empty_polls, self._rng.random(), first_ms=20, limit_ms=_EMPTY_POLL_MS))

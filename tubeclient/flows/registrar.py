@@ -27,7 +27,7 @@ from tubeclient.errors import (
     TubeError,
 )
 from tubeclient.flows.effects import Emit, Flow, Notify, Now, Sleep
-from tubeclient.flows.holding import BrokerLine, Holding, Holdings, Phase, Standing
+from tubeclient.flows.holding import BrokerLine, ConfirmedPosition, Holding, Holdings, Phase
 from tubeclient.flows.read_plan import BootstrapOffset, ReadPlan
 from tubeclient.flows.reader import FREE, TAKEN
 from tubeclient.flows.registrations import UNKNOWN, Registrations, released
@@ -79,7 +79,7 @@ class Registrar:
         """The error that ended this consumer for good."""
         self.interrupted = False
         """A call was interrupted, and nobody was told yet that partitions are void."""
-        self.left: dict[PartitionKey, Standing] = {}
+        self.left: dict[PartitionKey, ConfirmedPosition] = {}
         """Where partitions stood that were released without the broker's answer."""
         self.registrations = Registrations(plan, rng, self.check_open)
 
@@ -127,7 +127,7 @@ class Registrar:
         if holding is None:
             filters = self.plan.filters.get(key.topic, frozenset())
             holding = Holding(key, line, filters, view.stores()[key.store], self.holdings)
-            holding.standing = self.left.get(key)
+            holding.last_position = self.left.get(key)
             self.holdings.by_key[key] = holding
         try:
             start = yield from self.registrations.register(holding, offset, deadline)
@@ -138,7 +138,7 @@ class Registrar:
                 holding.void()
                 yield from self.line_down(line, error)
             if isinstance(error, PartitionOccupied):
-                holding.standing = UNKNOWN  # its new reader continued from the broker's position
+                holding.last_position = UNKNOWN  # its new reader continued from the broker's position
             if not holding.assigned or not isinstance(error, TransportError | DataLoss):
                 yield from self.release(holding)
                 if holding.assigned:
@@ -268,7 +268,7 @@ class Registrar:
         latest by the next registration, and the group stands where somebody confirmed.
         """
         if (yield from self.registrations.on_same_run(holding)):
-            holding.noted = False
+            holding.is_unconfirmed = False
         holding.void()
         yield Notify(CHANGED)
         yield Notify(holding.line.signal)
@@ -288,7 +288,7 @@ class Registrar:
         key, registrations = holding.key, self.registrations
         reader = registrations.reader(key)
         # While it is being taken up again, the broker may have another position than it is to have.
-        is_back = holding.standing is None or holding.confirmed == holding.standing.confirmed
+        is_back = holding.last_position is None or holding.confirmed == holding.last_position.confirmed
         is_sure = is_back and holding.phase is not Phase.REGISTERING and key not in registrations.unsure
         self.left[key] = holding.last_standing
         self.holdings.drop(holding)

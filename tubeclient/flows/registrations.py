@@ -19,14 +19,14 @@ from google.protobuf.message import Message
 
 from tubeclient.errors import DataLoss, PartitionOccupied, PartitionUnavailable, TubeError
 from tubeclient.flows.effects import ConnectionTo, Flow, Now, Send, SendAll, Sleep, WallClock, backoff_ms, call, checked
-from tubeclient.flows.holding import Holding, Phase, Standing
+from tubeclient.flows.holding import ConfirmedPosition, Holding, Phase
 from tubeclient.flows.read_plan import BootstrapOffset, ReadPlan, StartFrom
 from tubeclient.flows.reader import AT_MAX, AT_MIN_IF_NEW, FREE, TAKEN, Reader
 from tubeclient.keys import INDEX_ENTRY_BYTES, PartitionKey
 from tubeclient.wire.methods import Method
 from tubeclient.wire.proto import broker_pb2
 
-UNKNOWN: Final = Standing(-1, noted=False)
+UNKNOWN: Final = ConfirmedPosition(-1, is_unconfirmed=False)
 _STATUS_OF_START: dict[StartFrom, int] = {"earliest": 0, "latest": 1, "always_latest": 2}
 
 
@@ -98,18 +98,18 @@ class Registrations:
         if careful:  # a broker silently goes to the nearest offset, so we may have to go back
             former = yield from self._seek(holding, BootstrapOffset.STORED, deadline)
         start = yield from self._seek(holding, offset, deadline, moves=offset != BootstrapOffset.STORED)
-        confirmed, noted = holding.standing or UNKNOWN
-        moved_alone = start != confirmed and (noted or start < confirmed)
+        confirmed, is_unconfirmed = holding.last_position or UNKNOWN
+        moved_alone = start != confirmed and (is_unconfirmed or start < confirmed)
         if offset == BootstrapOffset.STORED and moved_alone and 0 <= confirmed <= holding.end:
             start = yield from self._seek(holding, confirmed, deadline)
             if start > confirmed:
                 holding.expected = confirmed  # that has expired; the next pack shows it
-        holding.standing, holding.jumps = None, False
+        holding.last_position, holding.jumps = None, False
         if careful and start != offset - offset % INDEX_ENTRY_BYTES:
-            if noted and confirmed >= 0:
+            if is_unconfirmed and confirmed >= 0:
                 former = min(former, confirmed)  # what was noted may have been counted as confirmed
             yield from self._seek(holding, former, deadline, moves=True)
-            holding.standing = None
+            holding.last_position = None
             holding.rest(expected=former)
             raise DataLoss(
                 f"partition {holding.key} cannot be read from {offset} on: broker {holding.line.info} holds "
@@ -144,9 +144,9 @@ class Registrations:
             raise released(key)
         if (key, self.reader(key)) in self._open:
             code = yield from self.unregister(holding, self.reader(key))
-            if code == 200 and holding.standing is not None and key not in self.unsure:
+            if code == 200 and holding.last_position is not None and key not in self.unsure:
                 # It had the registration: it was not stopped meanwhile, and has rolled back what it had noted.
-                holding.standing = holding.standing._replace(noted=False)
+                holding.last_position = holding.last_position._replace(is_unconfirmed=False)
         reader, first = self.reader(key), key not in self._seen
         self.unsure.add(key)
         answer = yield from self._ask(holding, reader, self._request(reader, holding, offset, first))
@@ -167,7 +167,7 @@ class Registrations:
         holding.connection = yield ConnectionTo(holding.line.info.address)
         holding.read_ms = yield Now()
         holding.answered(start, answer.maxOffset, wall_ms=(yield WallClock()))
-        holding.expected, holding.noted, holding.failures = start, False, 0
+        holding.expected, holding.is_unconfirmed, holding.failures = start, False, 0
         holding.line.up = True
         return start
 

@@ -24,8 +24,8 @@ from tubeclient.access import authority_of
 from tubeclient.admin.broker_webs import BrokerWebs
 from tubeclient.errors import ClientClosed, ConfigurationError, NotAvailable, TubeError
 from tubeclient.flows.effects import backoff_ms
-from tubeclient.flows.find_time import TimedLook
-from tubeclient.flows.stay import ReaderNames, probe_store
+from tubeclient.flows.find_time import TimeProbe
+from tubeclient.flows.read_session import ReaderNames, probe_store
 from tubeclient.identity import new_client_id
 from tubeclient.keys import BrokerInfo, PartitionKey, StoreBounds, StoreFiles, StoreKey
 from tubeclient.metadata import ClusterView
@@ -52,7 +52,7 @@ _Stores = Mapping[StoreKey, Sequence[PartitionKey]]
 _Answer = dict[StoreKey, StoreBounds] | TubeError
 
 
-class OffsetLook(NamedTuple):
+class OffsetSnapshot(NamedTuple):
     """The answers of a cluster's brokers at one look."""
 
     bounds: Mapping[StoreKey, StoreBounds]
@@ -100,7 +100,7 @@ class OffsetLookup(ProcessBound):
                 raise failure
             return found
 
-    def look(self, view: ClusterView) -> OffsetLook:
+    def look(self, view: ClusterView) -> OffsetSnapshot:
         """Return the bounds of the stores in `view` whose brokers answer now.
 
         The first look waits up to `retry_limit_ms` for the first answer, and raises the last error if none comes. Later
@@ -128,7 +128,7 @@ class OffsetLookup(ProcessBound):
                 self._ask_aside(view, broker_id, stores[broker_id], failure)
             self._heard.update(store.broker_id for store in found)
             growth = {store: self._growth[store.broker_id][1][store] for store in found}
-            return OffsetLook(found, {broker_id: why for broker_id, (why, _) in self._silent.items()}, growth)
+            return OffsetSnapshot(found, {broker_id: why for broker_id, (why, _) in self._silent.items()}, growth)
 
     def group_positions(self, view: ClusterView, consumer_group: str) -> dict[PartitionKey, int]:
         """Return the brokers' positions of `consumer_group`, for the partitions of `view` that have one.
@@ -179,7 +179,7 @@ class OffsetLookup(ProcessBound):
             def search(key: PartitionKey) -> int | None:
                 limit_ms, runner = self._settings.retry_limit_ms, FlowRunner(self._pool)
                 broker, rng = view.broker_of(key), random.Random()
-                look = TimedLook(broker, key, self._names, rng, zone=zone, retry_limit_ms=limit_ms)
+                look = TimeProbe(broker, key, self._names, rng, zone=zone, retry_limit_ms=limit_ms)
                 try:
                     return runner.run(look.find(held[key.store], moments[key] // MINUTE_MS))
                 finally:

@@ -8,8 +8,8 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
 from tubeclient.errors import PartitionOccupied
-from tubeclient.flows.data_look import DataLook
-from tubeclient.flows.stay import ReaderNames
+from tubeclient.flows.data_probe import DataProbe
+from tubeclient.flows.read_session import ReaderNames
 from tubeclient.keys import BrokerInfo, PartitionKey, StoreBounds, StoreFiles, StoreKey
 from tubeclient.net.pool import ConnectionPool
 from tubeclient.net.runner import FlowRunner
@@ -112,7 +112,7 @@ class FirstOffsets:
         if known is not None:
             low = max(low, known.first)
         now, runner = time.monotonic(), FlowRunner(self._pool)
-        look = DataLook(broker, partitions, self._names)
+        look = DataProbe(broker, partitions, self._names)
         try:
             first = runner.run(look.first(StoreBounds(low, high)))
             self._known[store] = _Known(first, files.data_min, high, now)

@@ -33,7 +33,7 @@ from tubeclient_cli.common.terminal import Unreachable, tell
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["has_ended", "hush_py4j", "make_session", "on_spark"]
+__all__ = ["has_ended", "make_session", "on_spark", "silence_py4j"]
 
 _POLL_SECONDS = 0.1
 _CONNECT_SECONDS = 5.0
@@ -168,7 +168,7 @@ def end_session(spark: SparkSession) -> None:
             spark.stop()
 
 
-def hush_py4j(while_set: threading.Event) -> None:
+def silence_py4j(while_set: threading.Event) -> None:
     """Once this event is set, say nothing of calls that the JVM's end cut short.
 
     Py4J logs each with all its tracebacks, even from Python's garbage collector, and pyspark's server of accumulators

@@ -173,11 +173,11 @@ def _ingest(
 
     from offsets_store import OffsetsTableError
     from spark_source.options.given import parse_options
-    from tubeclient_cli.common.session import has_ended, hush_py4j, on_spark
+    from tubeclient_cli.common.session import has_ended, on_spark, silence_py4j
 
     stop = threading.Event()
     stop_on_signals(stop, "stopping, once Spark is up")
-    hush_py4j(while_set=stop)
+    silence_py4j(while_set=stop)
     with explained(), contextlib.closing(Engine.planner(parse_options(settings.options("earliest")))) as planner:
         planner.freeze_target()  # a wrong address or topic is told before Spark starts, which takes long
     name = f"tubeclient ingest {settings.consumer_group}"

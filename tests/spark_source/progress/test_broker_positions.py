@@ -173,7 +173,7 @@ def test_whatever_fails_on_the_way_the_brokers_end_where_the_query_ended_and_nev
     assert told(cluster) == {"1:t:0": steps[-1][0], "1:t:1": steps[-1][1]}
     # What stood after each try is of one moment of the query, and later tries are of later ones.
     moments = iter([{"1:t:0": first, "1:t:1": second} for first, second, _ in steps])
-    standing: dict[str, int] = {}
+    last_position: dict[str, int] = {}
     for written in cluster.set:
-        before, standing = standing, {**standing, **written}
-        assert standing == before or standing in moments
+        before, last_position = last_position, {**last_position, **written}
+        assert last_position == before or last_position in moments

@@ -12,7 +12,7 @@ from tests.spark_source.fakes import ROW, STORE, FakeClock, FakeCluster, FakeLoo
 from tubeclient.errors import ConfigurationError, ConnectionLost, NodeIdConflict
 from tubeclient.keys import StoreKey, TopicLayout
 from tubeclient.metadata import ClusterView
-from tubeclient.positions.offset_lookup import OffsetLook
+from tubeclient.positions.offset_lookup import OffsetSnapshot
 
 # The beginning
 
@@ -72,7 +72,7 @@ def test_brokers_that_answer_slowly_are_asked_for_a_tenth_of_the_time(monkeypatc
     at, look = one.initial(), FakeLookup.look
     took: list[float] = []
 
-    def slowly(lookup: FakeLookup, view: ClusterView) -> OffsetLook:
+    def slowly(lookup: FakeLookup, view: ClusterView) -> OffsetSnapshot:
         took.append(0.2)
         clock.now += took[-1]
         return look(lookup, view)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from tubeclient.flows.effects import Flow
-from tubeclient.flows.stay import Patience, ReaderNames, Stay
+from tubeclient.flows.read_session import ReaderNames, ReadSession, RetryPolicy
 from tubeclient.keys import INDEX_ENTRY_BYTES, BrokerInfo, PartitionKey, StoreBounds
 
 _STEP_BACK = 100 * INDEX_ENTRY_BYTES
@@ -107,7 +107,7 @@ def _between(low: int, high: int) -> int:
     return low + (high - low) // (2 * INDEX_ENTRY_BYTES) * INDEX_ENTRY_BYTES
 
 
-class DataLook:
+class DataProbe:
     """Looks into one store of `broker`. `partitions` are all partitions of the store, first those likely to have much.
 
     Methods raise the StatusError of a refusal, PartitionOccupied if a partition is read in all groups of `names`, and
@@ -116,34 +116,34 @@ class DataLook:
 
     def __init__(self, broker: BrokerInfo, partitions: Iterable[PartitionKey], names: ReaderNames) -> None:
         self._broker = broker
-        self._stays = [Stay(broker, key, names) for key in partitions]
-        self._doing = f"looking for the first data of store {self._stays[0].partition.store}"
+        self._sessions = [ReadSession(broker, key, names) for key in partitions]
+        self._doing = f"looking for the first data of store {self._sessions[0].partition.store}"
 
     def first(self, bounds: StoreBounds) -> Flow[int]:
         """The first offset within the index's `bounds` that has data."""
-        return (yield from first_with_data(self._look, len(self._stays), bounds))
+        return (yield from first_with_data(self._look, len(self._sessions), bounds))
 
-    def first_if_behind(self, offset: int, patience: Patience) -> Flow[tuple[int, int]]:
+    def first_if_behind(self, offset: int, retries: RetryPolicy) -> Flow[tuple[int, int]]:
         """Where the index begins, and the first offset that has data, if that is after `offset`. Else both are some
-        numbers up to `offset`. Faults are tried again as long as `patience` lasts.
+        numbers up to `offset`. Faults are tried again as long as `retries` lasts.
         """
-        return (yield from patience.keep_on(lambda: self._behind(offset), lambda: self._doing, *self._stays))
+        return (yield from retries.run_flow(lambda: self._behind(offset), lambda: self._doing, *self._sessions))
 
     def release(self) -> Flow[None]:
         """Release the partitions, best effort."""
-        for stay in self._stays:
-            yield from stay.leave()
+        for session in self._sessions:
+            yield from session.leave()
 
     def _behind(self, offset: int) -> Flow[tuple[int, int]]:
-        if (yield from has_data_before(self._look, len(self._stays), offset)):
+        if (yield from has_data_before(self._look, len(self._sessions), offset)):
             return 0, offset
-        answer = yield from self._stays[0].seek(0, self._doing)
+        answer = yield from self._sessions[0].seek(0, self._doing)
         bounds = StoreBounds(answer.currOffset, answer.maxOffset)
-        first = yield from first_with_data(self._look, len(self._stays), bounds, offset)
+        first = yield from first_with_data(self._look, len(self._sessions), bounds, offset)
         return bounds.min_offset, first
 
     def _look(self, number: int, offset: int, limit: int) -> Flow[Seen]:
-        found = yield from self._stays[number].look(offset, limit, self._doing)
+        found = yield from self._sessions[number].look(offset, limit, self._doing)
         if found.messages is None:
             return Seen(None, max(found.position, offset + INDEX_ENTRY_BYTES))
         return Seen(found.messages.ids[0], found.position - len(found.messages.ids) * INDEX_ENTRY_BYTES)

@@ -52,7 +52,7 @@ class ReaderNames:
 T = TypeVar("T")
 
 
-class Again(TubeError):
+class ReadAgain(TubeError):
     """The same is to be read again after a pause: the answer looks like a loss, or like damage on its way."""
 
     retriable = True
@@ -62,7 +62,7 @@ class Again(TubeError):
         self.pause_ms = pause_ms
 
 
-class Patience:
+class RetryPolicy:
     """How long reading goes on without progress. Faults are tried again for `retry_limit_ms`. While others read the
     partition in every reader group, the wait for a turn ends after `turn_limit_ms`: live readers take as long as their
     consumers do, dead ones lose the partition when their lease ends.
@@ -88,9 +88,9 @@ class Patience:
         alive, progress = now_ms - self._alive_ms, now_ms - self._progress_ms
         return alive >= self._retry_limit_ms or progress >= self._turn_limit_ms
 
-    def keep_on(self, work: Callable[[], Flow[T]], doing: Callable[[], str], *stays: Stay) -> Flow[T]:
+    def run_flow(self, work: Callable[[], Flow[T]], doing: Callable[[], str], *sessions: ReadSession) -> Flow[T]:
         """What `work` returns. After a fault it is begun again. Raises what does not pass, and a DeadlineExceeded when
-        the patience is over."""
+        a limit is reached."""
         yield from self.progress()
         while True:
             try:
@@ -103,8 +103,8 @@ class Patience:
                 now_ms: float = yield Now()
                 if isinstance(error, PartitionOccupied | PartitionTaken):
                     self._alive_ms = now_ms  # neither the broker nor the way to it is at fault
-                    for stay in stays:
-                        stay.was_turned_away()
+                    for session in sessions:
+                        session.was_turned_away()
                 if self.is_over(now_ms):
                     raise DeadlineExceeded(
                         f"no progress for {(now_ms - self._progress_ms) / 1000:.0f} s {doing()} from broker "
@@ -115,7 +115,7 @@ class Patience:
                     ) from error
                 pause_ms = backoff_ms(self._attempts, self._rng.random())
                 self._attempts += 1
-                yield Sleep(error.pause_ms if isinstance(error, Again) else pause_ms)
+                yield Sleep(error.pause_ms if isinstance(error, ReadAgain) else pause_ms)
 
 
 class Look(NamedTuple):
@@ -133,7 +133,11 @@ class Look(NamedTuple):
     """Of the broker's data."""
 
 
-class Stay:
+class ReadSession:
+    """A reader's session at a partition. First `seek`. Then as often as needed: `send_fetch`, `receive` its answer,
+    and `commit` what came or send the next fetch, which commits it as well. At the end, and after any error, `leave`.
+    A `seek` in between begins again elsewhere."""
+
     def __init__(
         self, broker: BrokerInfo, partition: PartitionKey, names: ReaderNames, filters: frozenset[str] = frozenset()
     ) -> None:
@@ -196,9 +200,9 @@ class Stay:
         self.checked(answer, context)
         return answer.currOffset, answer.maxOffset
 
-    def look(self, offset: int, limit: int, context: str, patience: Patience | None = None) -> Flow[Look]:
+    def look(self, offset: int, limit: int, context: str, retries: RetryPolicy | None = None) -> Flow[Look]:
         """Move to `offset`, and look until there is a message or `limit` is reached, but for at least one answer.
-        NothingToRead if that leads nowhere. Each answer is progress for `patience`."""
+        NothingToRead if that leads nowhere. Each answer is progress for `retries`."""
         answer = yield from self.seek(offset, context)
         begin = at = answer.currOffset
         end = answer.maxOffset
@@ -214,8 +218,8 @@ class Stay:
                 raise ProtocolError(f"{context}: the broker ends {count} messages from {start} on at {position}")
             if not count and position <= at and (found or position < end):
                 raise NothingToRead(_NOT_FOUND, "nothing to read although there is data", context=context)
-            if patience is not None:
-                yield from patience.progress()
+            if retries is not None:
+                yield from retries.progress()
             at = position
             if count:
                 return Look(begin, response.messages, start, at, end)
@@ -266,13 +270,13 @@ def probe_store(broker: BrokerInfo, partitions: Iterable[PartitionKey], names: R
     """The bounds of the index of a store with these partitions, by the first one that is free in one of the groups."""
     failure: TubeError | None = None
     for key in partitions:
-        stay = Stay(broker, key, names)
+        session = ReadSession(broker, key, names)
         try:
-            answer = yield from stay.seek(0, f"asking for the offsets of {key}")
+            answer = yield from session.seek(0, f"asking for the offsets of {key}")
             failure = None
         except TubeError as error:
             failure = error
-        yield from stay.leave()
+        yield from session.leave()
         if failure is None:
             return StoreBounds(answer.currOffset, answer.maxOffset)
         if not isinstance(failure, PartitionOccupied):
