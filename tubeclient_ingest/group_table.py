@@ -74,10 +74,13 @@ class GroupTable:
         self.state = SinkState()
         """What the table says, as far as this run can rely on it."""
 
-    def begin(self, chosen: str | None, begin_anew: Collection[str]) -> bool:
-        """Look at the table at a run's beginning. Returns whether the user takes it as others left it."""
+    def begin(self, chosen: str | None, begin_anew: Collection[str], *, unless_known: bool = False) -> bool:
+        """Look at the table at a run's beginning. Returns whether the user takes it as others left it. `unless_known`:
+        no topic begins anew if the table says where its rows end."""
         self.run_id, self._settled_at = uuid.uuid4().hex, None
         found = self.look()
+        if unless_known and found.record is not None:
+            begin_anew = ()
         group = self._settings.consumer_group
         check_cluster(found, self.where, self._masters, self._settings.former_master_servers)
         topics = set(self._settings.topics).difference(begin_anew)

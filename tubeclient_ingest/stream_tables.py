@@ -81,6 +81,8 @@ class StreamTables:
         self._told: set[str] = set()
         """Those of them that the run has told, and `REST` for rows of no stream."""
         self._chosen: str | None = None
+        self._is_unknown = False
+        """Whether the counts table did not say where the group's rows end when the run began."""
 
     @property
     def why_spark(self) -> str:
@@ -100,7 +102,7 @@ class StreamTables:
         self, known: Offsets, chosen: str | None, begin_anew: Collection[str], expired: Expired = lambda _: None
     ) -> Offsets:
         record = self.checkpoint.state.record
-        self.ends.others, self._chosen = known, chosen
+        self.ends.others, self._chosen, self._is_unknown = known, chosen, record is None
         reached = _streams_of(record)
         if record is None and begin_anew and chosen not in (None, "earliest"):
             # The user says where the rows of all tables end. Those are known by their counts.
@@ -179,7 +181,7 @@ class StreamTables:
             if now is not None and writer.detail.properties.get(PROPERTY) != now:
                 self._rows.table_of(name).set_properties({PROPERTY: now})
             table = GroupTable(writer, settings, self._masters, OF_STREAM)
-            one.is_accepted = table.begin(self._chosen, begin_anew)
+            one.is_accepted = table.begin(self._chosen, begin_anew, unless_known=self._is_unknown)
             state = table.state
             if not (table.is_known or begin_anew) and table.number > max(number, 0):
                 raise ahead_of_counts(table.where, settings.consumer_group, table.number, max(number, 0))

@@ -179,6 +179,23 @@ def test_a_streams_table_without_a_history_that_has_more_than_the_counts_table_k
     assert shop.numbers("orders") == shop.numbers("views") == [*range(20)]
 
 
+@pytest.mark.parametrize("chosen", ["earliest", "group"])
+def test_tables_that_say_where_their_rows_end_are_believed_when_the_counts_table_does_not(
+    shop: Shop, chosen: str
+) -> None:
+    shop.settings = replace(shop.settings, offsets_table=str(shop.lake.parent / "offsets"))
+    for _ in range(2):
+        shop.send("orders")
+        shop.tube.load("shop", [NewMessage(0, b"of no stream")])
+        shop.run()
+    forget(shop.spark, shop.lake / "_counts")
+    shop.job(starting_offsets=chosen).begin_anew(["shop"])
+    shop.send("orders", "views")
+    shop.run()
+    assert [shop.numbers(one) for one in ("orders", "views")] == [[*range(30)], [*range(10)]]
+    assert DeltaTable(str(shop.lake / "_rest")).count() == 2
+
+
 def test_a_lake_without_any_history_goes_on_where_the_user_says_that_all_rows_end(shop: Shop) -> None:
     shop.settings = replace(shop.settings, offsets_table=str(shop.lake.parent / "offsets"))
     shop.send("orders", "views")
