@@ -26,7 +26,7 @@ from tubeclient_ingest.round_read import Part
 from tubeclient_ingest.settings import SPARK, IngestSettings
 from tubeclient_ingest.sink import Sink
 from tubeclient_ingest.stream_rows import StreamRows
-from tubeclient_ingest.table_detail import TableDetail, of_group
+from tubeclient_ingest.table_detail import SaidOfGroup, TableDetail
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -53,7 +53,9 @@ class CountsTable:
         if detail is None:
             if not create:
                 raise ConfigurationError(f"there is no table at {self._table.where}; start the job")
-            self._table.create(self._rows.no_counts.schema, properties=of_group(self._settings.consumer_group))
+            self._table.create(
+                self._rows.no_counts.schema, properties=SaidOfGroup().properties(self._settings.consumer_group)
+            )
             detail = self._table.detail()
         self._choose(detail)
 

@@ -22,7 +22,7 @@ from tubeclient_ingest.beginning import OvertakenRun, UnknownRows, named, overta
 from tubeclient_ingest.history import Commit, Harm, SinkState, state_of
 from tubeclient_ingest.record import SinkRecord
 from tubeclient_ingest.spark_errors import failure_of, is_conflict, spark_errors
-from tubeclient_ingest.table_detail import TableDetail, of_group, undone_of
+from tubeclient_ingest.table_detail import SaidOfGroup, TableDetail
 from tubeclient_ingest.target import SparkTable
 
 if TYPE_CHECKING:
@@ -135,7 +135,8 @@ class Sink:
     def _name_group(self, record: SinkRecord) -> None:
         """Have the table say itself what its history may forget: that it has rows of the group, and what RESTORE took
         out."""
-        own = of_group(self._consumer_group, record.undone)
+        ids = (record.table_id, *record.former_ids) if record.table_id and record.former_ids else ()
+        own = SaidOfGroup(record.undone, ids).properties(self._consumer_group)
         detail = self._detail or self.detail()
         if detail is None or own == self._said or own.items() <= detail.properties.items():
             return
@@ -187,18 +188,18 @@ class Sink:
             return state
         transaction_id = SinkRecord.transaction_id_of(self._consumer_group)
         last = self._target.last_number(transaction_id, detail) or self._last_elsewhere(detail)
-        undone = undone_of(detail.properties, self._consumer_group)
-        if not (last or state.is_copy or state.undone or undone is not None):
+        said = SaidOfGroup.of(detail.properties, self._consumer_group)
+        if not (last or state.is_copy or state.undone or said):
             return replace(state, is_whole=True)
-        former = self._former_elsewhere(detail) if state.record is None else {}
+        former: Mapping[str, int] = {}
+        if said is None:  # as after CREATE OR REPLACE TABLE
+            former = {} if state.is_copy else self._former_elsewhere(detail)
+        elif said.table_ids[:1] == (detail.table_id,):  # else it is a clone
+            former = dict.fromkeys(said.table_ids[1:], 0)
+        undone = (*(said.undone if said else ()), *state.undone_numbers)
         # What is there has the first number at least, for the next commit not to seem the group's first.
-        sequence = max(state.sequence, last, 1, *former.values())
-        return replace(
-            state,
-            sequence=sequence,
-            former_ids=tuple(sorted(former)),
-            undone_numbers=(*(undone or ()), *state.undone_numbers),
-        )
+        sequence = max(state.sequence, last, 1, *former.values(), *(last for _, last in undone))
+        return replace(state, sequence=sequence, former_ids=tuple(former), undone_numbers=undone)
 
     def _read(self, since: int | None) -> SinkState:
         commits: list[Commit] = []

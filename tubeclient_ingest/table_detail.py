@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from tubeclient.errors import ConfigurationError
+
 if TYPE_CHECKING:
     from deltalake import DeltaTable
     from pyspark.sql import SparkSession
@@ -14,14 +16,13 @@ if TYPE_CHECKING:
 
 __all__ = [
     "INDEXED",
+    "SaidOfGroup",
     "TableDetail",
     "detail_in_log",
     "has_local_files",
     "is_known_to_delta_rs",
     "local_folder",
     "mark_of",
-    "of_group",
-    "undone_of",
     "why_not",
 ]
 
@@ -73,17 +74,33 @@ class TableDetail(NamedTuple):
     partition_by: Sequence[str] = ()
 
 
-def of_group(consumer_group: str, undone: Sequence[Sequence[int]] = ()) -> dict[str, str]:
-    """The property of a target that says that the group has rows in it, and which of its numbers RESTORE undid, as
-    SinkRecord has it. Clones have it too. Each group has one of its own: of two that set the same one, one would be
-    lost."""
-    return {_OF_GROUP + consumer_group: json.dumps({"undone": undone})}
+class SaidOfGroup(NamedTuple):
+    """What a target itself says of a group that has rows in it."""
 
+    undone: tuple[tuple[int, int], ...] = ()
+    """Which of the group's numbers RESTORE undid, as SinkRecord has it."""
+    table_ids: tuple[str, ...] = ()
+    """The table's id and, behind it, those that it had before; () if it had no other."""
 
-def undone_of(properties: Mapping[str, str], consumer_group: str) -> tuple[tuple[int, int], ...] | None:
-    """What `of_group` says there; None if the table does not say that the group has rows in it."""
-    text = properties.get(_OF_GROUP + consumer_group)
-    return None if text is None else tuple((first, last) for first, last in json.loads(text)["undone"])
+    def properties(self, consumer_group: str) -> dict[str, str]:
+        """The property that says it. Clones have it too; CREATE OR REPLACE TABLE takes it away. Each group has one of
+        its own: of two that set the same one, one would be lost."""
+        return {_OF_GROUP + consumer_group: json.dumps({"undone": self.undone, "tableIds": self.table_ids})}
+
+    @classmethod
+    def of(cls, properties: Mapping[str, str], consumer_group: str) -> SaidOfGroup | None:
+        """What a table's properties say; None if they do not say that the group has rows there. ConfigurationError:
+        somebody changed that."""
+        name = _OF_GROUP + consumer_group
+        if (text := properties.get(name)) is None:
+            return None
+        try:
+            found = json.loads(text)
+            return cls(tuple((int(first), int(last)) for first, last in found["undone"]), tuple(found["tableIds"]))
+        except (ValueError, TypeError, KeyError):
+            raise ConfigurationError(
+                f"the property {name} of the target is {text!r}, which the job does not write; remove it"
+            ) from None
 
 
 def mark_of(handle: DeltaTable) -> object:

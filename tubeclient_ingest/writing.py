@@ -33,7 +33,7 @@ from tubeclient_ingest.settings import TASKS, IngestSettings
 from tubeclient_ingest.sink import Sink
 from tubeclient_ingest.spark_errors import bad_record, is_bad_record, is_conflict, spark_errors
 from tubeclient_ingest.staging import Route, Routing
-from tubeclient_ingest.table_detail import TableDetail, of_group
+from tubeclient_ingest.table_detail import SaidOfGroup, TableDetail
 from tubeclient_ingest.target import SparkTable
 from tubeclient_ingest.target_columns import TargetRules, check_columns, columns_of, lacking
 from tubeclient_ingest.upserts import DELETES, KEY, WRITTEN, Upserts, check_key
@@ -125,7 +125,7 @@ class Writer:
         detail = self.sink.detail()
         if detail is None and create:
             how = self.settings
-            own = of_group(how.consumer_group) | ({KEY: text_of_key} if text_of_key else {})
+            own = SaidOfGroup().properties(how.consumer_group) | ({KEY: text_of_key} if text_of_key else {})
             properties = {**how.table_properties, **own}
             self._target.create(columns, how.partition_by, how.cluster_by, properties)
             detail = self.sink.detail()

@@ -21,7 +21,7 @@ from tubeclient_ingest.history import SinkState
 from tubeclient_ingest.record import Count, Reached, SinkRecord
 from tubeclient_ingest.settings import IngestSettings
 from tubeclient_ingest.sink import Sink
-from tubeclient_ingest.table_detail import of_group
+from tubeclient_ingest.table_detail import SaidOfGroup
 
 KEY = PartitionKey(1, "clicks", 0)
 SETTINGS = IngestSettings(master_servers="m:1", consumer_group="g", topics=("clicks",), target="/lake/t")
@@ -47,7 +47,7 @@ class Bench:
     def __init__(self) -> None:
         self.log = TargetLog()
         self.act: Callable[[], object] = lambda: None
-        self.target().create(None, of_group("g"))
+        self.target().create(None, SaidOfGroup().properties("g"))
 
     def target(self) -> Any:
         return MemoryTarget(self.log, self._pause)

@@ -27,7 +27,7 @@ from tubeclient_ingest.log_table import LogTable
 from tubeclient_ingest.record import SinkRecord
 from tubeclient_ingest.run import Begins, Event
 from tubeclient_ingest.stream import StreamsLeftBehind
-from tubeclient_ingest.table_detail import of_group
+from tubeclient_ingest.table_detail import SaidOfGroup
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -112,7 +112,7 @@ def test_a_table_that_forgot_a_groups_commits_still_says_that_it_has_its_rows(be
     bench.run(consumer_group="first", starting_offsets="latest")
     bench.run(writer=writer)
     named = DeltaTable(bench.settings.target).metadata().configuration
-    assert of_group("first").items() | of_group("clicks_etl").items() <= named.items()
+    assert SaidOfGroup().properties("first").items() | SaidOfGroup().properties("clicks_etl").items() <= named.items()
     forget(bench.spark, Path(bench.settings.target))
     bench.send(4)
     with pytest.raises(UnknownRows, match="its history does not say where they end"):

@@ -14,12 +14,13 @@ from pyspark.errors import PySparkException
 
 from spark_source.offsets.offsets import Offsets
 from tests.simulation.target import MemoryTarget, TargetLog
+from tubeclient.errors import ConfigurationError
 from tubeclient.keys import PartitionKey
 from tubeclient_ingest.beginning import OvertakenRun, UnknownRows
 from tubeclient_ingest.history import Commit, Harm, SinkState, TakenOut
 from tubeclient_ingest.record import SinkRecord
 from tubeclient_ingest.sink import Sink
-from tubeclient_ingest.table_detail import TableDetail, of_group
+from tubeclient_ingest.table_detail import SaidOfGroup, TableDetail
 
 KEY = PartitionKey(1, "clicks", 0)
 KEPT = 3
@@ -34,7 +35,7 @@ class Table:
     """What the tables below have in common."""
 
     where = "/target"
-    properties: Mapping[str, str] = MappingProxyType(of_group("g"))
+    properties: Mapping[str, str] = MappingProxyType(SaidOfGroup().properties("g"))
 
     def detail(self) -> TableDetail:
         columns: Any = None
@@ -52,7 +53,7 @@ class Cut(Table):
         self, late: int = 0, sequence: int = 7, *, groups: Sequence[str] = (), operation: str = "OPTIMIZE"
     ) -> None:
         self._late = late
-        self.properties = {name: value for one in groups for name, value in of_group(one).items()}
+        self.properties = {name: value for one in groups for name, value in SaidOfGroup().properties(one).items()}
         self.sequence = sequence
         self._commits = [Commit(number, operation, {}, {}, None) for number in range(10, 10 + KEPT)]
 
@@ -99,9 +100,38 @@ def test_where_the_history_is_cut_the_table_itself_says_whether_the_group_ever_w
     assert (copy.is_copy, copy.is_whole) == (True, False)
     # Or another table of the job.
     assert Sink(Cut(sequence=0), "g", last_elsewhere=lambda _: 9).look().sequence == 9  # type: ignore[arg-type]
-    # It also says which ids the table had.
-    state = Sink(Cut(), "g", former_elsewhere=lambda _: {"before": 11}).look()  # type: ignore[arg-type]
-    assert (state.sequence, state.numbered(record(28)).former_ids) == (11, ("before",))
+
+
+@pytest.mark.parametrize(
+    ("said", "sequence", "former", "undone"),
+    [
+        (None, 11, ("elsewhere",), ()),
+        (SaidOfGroup(), 7, (), ()),
+        (SaidOfGroup(((2, 3),), ("id", "before")), 7, ("before",), ((2, 3),)),
+        (SaidOfGroup(((2, 3), (8, 9)), ("of the source", "before")), 9, (), ((2, 3), (8, 9))),
+    ],
+    ids=["replaced", "nothing", "own", "clone"],
+)
+def test_where_the_history_is_cut_the_table_itself_says_what_was_undone_and_which_ids_it_had(
+    said: SaidOfGroup | None, sequence: int, former: tuple[str, ...], undone: tuple[tuple[int, int], ...]
+) -> None:
+    """After CREATE OR REPLACE it says nothing, and the table of bad records does."""
+    table = Cut()
+    table.properties = {} if said is None else said.properties("g")
+    state = Sink(table, "g", former_elsewhere=lambda _: {"elsewhere": 11}).look()  # type: ignore[arg-type]
+    following = state.numbered(record(28))
+    copy = Cut(operation="CLONE")
+    assert Sink(copy, "g", former_elsewhere=lambda _: {"elsewhere": 11}).look().former_ids == ()  # type: ignore[arg-type]
+    assert (state.sequence, following.former_ids, following.undone) == (sequence, former, undone)
+
+
+@pytest.mark.parametrize("text", ["true", "{}", '{"undone": [[1]], "tableIds": []}', "x"])
+def test_what_somebody_changed_there_is_one_clear_error(text: str) -> None:
+    [name] = SaidOfGroup().properties("g")
+    table = Cut()
+    table.properties = {name: text}
+    with pytest.raises(ConfigurationError, match=rf"property {name} of the target is .*; remove it"):
+        look(table)
 
 
 class Restless(Table):
@@ -181,7 +211,7 @@ class Bench:
 
     def __init__(self) -> None:
         self.log = TargetLog()
-        self.log.properties |= of_group("g")
+        self.log.properties |= SaidOfGroup().properties("g")
         self._acts: dict[str, Callable[[], object]] = {}
         self.sink().append(None, record(28), SinkState())
 

@@ -15,7 +15,7 @@ from tests.simulation.target import MemoryTarget, TargetLog
 from tubeclient_ingest.history import Commit, SinkState, committed
 from tubeclient_ingest.record import SinkRecord
 from tubeclient_ingest.sink import Sink
-from tubeclient_ingest.table_detail import of_group
+from tubeclient_ingest.table_detail import SaidOfGroup
 
 LATE = 3
 STEPS = (3, 1_000)
@@ -54,7 +54,7 @@ class World:
         self.sink = Sink(target, "g")
         self.rows: set[Row] = set()
         self.ever: set[Row] = set()
-        target.create(None, of_group("g"))
+        target.create(None, SaidOfGroup().properties("g"))
         self.held: list[frozenset[Row]] = [frozenset()]
         self.effective: list[int | None] = [None]
         self.runs = 0
