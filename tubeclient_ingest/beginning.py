@@ -55,9 +55,9 @@ def ahead_of_counts(where: str, consumer_group: str, own: int, counted: int) -> 
     """The error of a stream's table without a history, of which the counts table does not know all commits."""
     return UnknownRows(
         f"{where} has commit {own} of group {consumer_group}, the counts table knows of it up to {counted}, and the"
-        " table's history does not say where its rows end. Remove the table, and it is filled from the earliest"
-        " messages. Or if it has no rows from there on, as after a retry of bad records, begin each topic anew, once,"
-        " with starting-offsets group"
+        " table's history does not say where its rows end. Remove the table, and it is filled with what the brokers"
+        " still hold. Or if it has no rows from there on, as after a retry of bad records, and no other stream stays"
+        " behind, begin each topic anew, once, with starting-offsets group"
     )
 
 

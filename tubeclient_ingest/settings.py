@@ -244,9 +244,14 @@ class IngestSettings:
             object.__setattr__(self, name, value)
 
     def check_topics(self, names: Collection[str]) -> None:
-        """ConfigurationError for topics to begin anew that the job does not read."""
+        """ConfigurationError for topics to begin anew that the job does not read, or by `TARGET`."""
         if others := sorted(set(names).difference(self.topics)):
             raise ConfigurationError(f"the job does not read {', '.join(others)}, which are to begin anew")
+        if names and self.starting_offsets == TARGET:
+            raise ConfigurationError(
+                f"starting-offsets is {TARGET}, which is no place in a topic that is to begin anew; give earliest,"
+                " latest, group, a time or JSON"
+            )
 
     @property
     def records(self) -> FormatSettings:

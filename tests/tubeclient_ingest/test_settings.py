@@ -170,6 +170,13 @@ def test_blanks_around_a_place_do_not_make_another_place() -> None:
     assert {name: getattr(settings, name) for name in places} == places
 
 
+def test_topics_begin_anew_at_a_place() -> None:
+    load_settings(None, {**NEEDED, "starting_offsets": "group"}).check_topics(["clicks"])
+    load_settings(None, {**NEEDED, "starting_offsets": "target"}).check_topics([])
+    with pytest.raises(ConfigurationError, match="starting-offsets is target, which is no place in a topic"):
+        load_settings(None, {**NEEDED, "starting_offsets": "target"}).check_topics(["clicks"])
+
+
 def test_former_masters_are_written_as_masters_are(tmp_path: Path) -> None:
     settings = load_settings(write(tmp_path, '[ingest]\nformer-masters = "old-1:1, old-2"\n'), NEEDED)
     assert settings.former_master_servers == ("old-1:1", "old-2:8715")
