@@ -171,10 +171,11 @@ def test_blanks_around_a_place_do_not_make_another_place() -> None:
 
 
 def test_topics_begin_anew_at_a_place() -> None:
-    load_settings(None, {**NEEDED, "starting_offsets": "group"}).check_topics(["clicks"])
-    load_settings(None, {**NEEDED, "starting_offsets": "target"}).check_topics([])
+    job = load_settings(None, {**NEEDED, "starting_offsets": "target"})
+    job.check_topics([])
     with pytest.raises(ConfigurationError, match="starting-offsets is target, which is no place in a topic"):
-        load_settings(None, {**NEEDED, "starting_offsets": "target"}).check_topics(["clicks"])
+        job.check_topics(job.topics)
+    replace(job, starting_offsets="group").check_topics(job.topics)
 
 
 def test_former_masters_are_written_as_masters_are(tmp_path: Path) -> None:
