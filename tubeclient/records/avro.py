@@ -103,7 +103,9 @@ class _Reader:
             case "union":
                 return _union([*map(self._of, one.parts)])
             case "members":
-                return _members(one.names, [*map(self._of, one.parts)])
+                parts = [*zip(one.names, map(self._of, one.parts), strict=True)]
+                # Arrow takes the members that a row lacks for null.
+                return _union([_record((name,), (part,)) if name else part for name, part in parts])
             case "fixed":
                 return _fixed(one.size)
             case "enum":
@@ -171,18 +173,6 @@ def _union(parts: Sequence[Read]) -> Read:
     return read
 
 
-def _members(names: Sequence[str], parts: Sequence[Read]) -> Read:
-    """Of a union that is a struct: all but one member are null."""
-    read_union = _union([_record((name,), (part,)) if name else part for name, part in zip(names, parts, strict=True)])
-    members = dict.fromkeys(filter(None, names))
-
-    def read(data: bytes, place: int) -> tuple[Any, int]:
-        found, place = read_union(data, place)
-        return found and {**members, **found}, place
-
-    return read
-
-
 def _pair(read_value: Read) -> Read:
     read_pair = _record(("key", "value"), (_string, read_value))
 
@@ -203,7 +193,7 @@ def _keyed(read_pairs: Read) -> Read:
     return read
 
 
-def _varint(data: bytes, place: int, bits: int) -> tuple[int, int]:
+def _long(data: bytes, place: int, bits: int = 64) -> tuple[int, int]:
     """A number in zigzag, and where it ends."""
     byte = data[place]
     place += 1
@@ -223,11 +213,7 @@ def _varint(data: bytes, place: int, bits: int) -> tuple[int, int]:
 
 
 def _int(data: bytes, place: int) -> tuple[int, int]:
-    return _varint(data, place, 32)
-
-
-def _long(data: bytes, place: int) -> tuple[int, int]:
-    return _varint(data, place, 64)
+    return _long(data, place, 32)
 
 
 def _null(data: bytes, place: int) -> tuple[None, int]:

@@ -107,13 +107,13 @@ class _Schema:
             raise _wrong(path, "has no type")
         if kind in _PLAIN:
             return _logical(AvroType(kind, kind, _PLAIN[kind]), more, path)
-        if kind == "array" and more:
+        if kind == "array":
             item = self._value(more.get("items"), path, space)
             return AvroType(kind, kind, pa.list_(item.type), (item,))
-        if kind == "map" and more:
+        if kind == "map":
             item = self._value(more.get("values"), path, space)
             return AvroType(kind, kind, pa.map_(pa.string(), item.type), (item,))
-        if kind in ("record", "error", "enum", "fixed") and more:
+        if kind in ("record", "error", "enum", "fixed"):
             return self._define(kind, more, path, space)
         full = f"{space}.{kind}" if space and "." not in kind else kind
         known = full if full in self._named else kind  # as Avro's own parser
@@ -144,8 +144,7 @@ class _Schema:
                 raise _wrong(path, "has no size in bytes")
             found = _logical(AvroType(full, kind, pa.binary(), size=size), schema, path)
         elif kind == "enum":
-            symbols = _strings(schema.get("symbols"), path, "symbols")
-            found = AvroType(full, kind, pa.string(), names=symbols)
+            found = AvroType(full, kind, pa.string(), names=_names(schema.get("symbols"), path, "symbols"))
         else:
             found = self._record(full, schema, path)
         if before not in (None, found):
@@ -157,12 +156,11 @@ class _Schema:
         fields = schema.get("fields")
         if not isinstance(fields, list) or not all(isinstance(one, dict) for one in fields):
             raise _wrong(path, "has no list of fields")
-        names = _strings([one.get("name") for one in fields], path, "fields")
+        names = _names([one.get("name") for one in fields], path, "fields")
         space = full.rpartition(".")[0]
         dot = f"{path}." if path else ""
         parts = tuple(
-            self._value(one.get("type"), f"{dot}{_name(name, path, _FIELD)}", space)
-            for name, one in zip(names, fields, strict=True)
+            self._value(one.get("type"), f"{dot}{name}", space) for name, one in zip(names, fields, strict=True)
         )
         kind = pa.struct([(name, one.type) for name, one in zip(names, parts, strict=True)])
         return AvroType(full, "record", kind, parts, names)
@@ -210,13 +208,14 @@ def _logical(plain: AvroType, schema: Mapping[str, Any], path: str) -> AvroType:
     return plain._replace(kind="decimal", type=pa.decimal128(precision, scale))
 
 
-def _strings(found: Any, path: str, what: str) -> tuple[str, ...]:
-    """Texts of which none is there twice."""
-    if not isinstance(found, list) or not found or not all(isinstance(one, str) for one in found):
+def _names(found: Any, path: str, what: str) -> tuple[str, ...]:
+    """Names of which none is there twice."""
+    if not isinstance(found, list) or not found:
         raise _wrong(path, f"has no {what}")
-    if len(set(found)) < len(found):
+    names = tuple(_name(one, path, _FIELD) for one in found)
+    if len(set(names)) < len(names):
         raise _wrong(path, f"has two {what} of one name")
-    return tuple(found)
+    return names
 
 
 def _name(found: Any, path: str, form: re.Pattern[str] = _NAME) -> str:
