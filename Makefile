@@ -29,7 +29,7 @@ START ?= 0
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-setup: $(STAMPS)/packages $(STAMPS)/core $(STAMPS)/spark-home $(STAMPS)/apache $(STAMPS)/avro $(STAMPS)/protoc ## Make .venv and fetch what `make test` needs
+setup: $(STAMPS)/packages $(STAMPS)/core $(STAMPS)/spark-home $(STAMPS)/apache $(STAMPS)/protoc ## Make .venv and fetch what `make test` needs
 
 setup-all: setup $(STAMPS)/spark40 $(STAMPS)/spark43 $(STAMPS)/yarn $(STAMPS)/prometheus ## The same for `make test-all`: Spark 4.0 and 4.3, YARN, Prometheus
 
@@ -168,10 +168,6 @@ $(STAMPS)/spark-home: $(STAMPS)/delta tests/spark_home.py
 
 $(STAMPS)/apache: $(STAMPS)/packages tests/apache/jars.py tools/maven_jars.py
 	$(BIN)/python -m tests.apache.jars
-	@touch $@
-
-$(STAMPS)/avro: $(STAMPS)/packages tests/spark_avro.py tools/maven_jars.py
-	$(BIN)/python -m tests.spark_avro
 	@touch $@
 
 $(STAMPS)/yarn: $(STAMPS)/packages tests/yarn_cluster.py tools/maven_jars.py

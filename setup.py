@@ -133,6 +133,7 @@ EXTRAS = {
         "greenlet>=3.1,<4",  # fibers, for the simulation in virtual time
         "hypothesis>=6.112,<7",  # generated examples for parsers and pure functions
         "chispa>=0.11,<1",  # compares Spark data frames
+        "fastavro>=1.12,<2",  # writes the Avro records that tests read
         # A client, and the checks of a server, of Spark Connect; `spark-pipelines`. The range of the extra delta: pip
         # fetches the newest of a requirement with extras of its own, whatever other ranges say.
         f"pyspark[connect,pipelines]{ITS_PYSPARK}",

@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from spark_source.spark_log import SparkLog, start_failure
-from spark_source.typed.avro import AVRO_LIMITS, AVRO_PACKAGE
 from tubeclient.errors import ConfigurationError
 from tubeclient.extras import brought_by
 
@@ -118,17 +117,12 @@ def session(
     return started
 
 
-def session_builder(
-    app_name: str, master: str, confs: Mapping[str, str], *, with_delta: bool, with_avro: bool = False
-) -> SparkSession.Builder:
+def session_builder(app_name: str, master: str, confs: Mapping[str, str], *, with_delta: bool) -> SparkSession.Builder:
     """The builder of a session with this module's settings, overridden by `confs`; under spark-submit, which sets
     master and packages, with `confs` alone. Sets the variables that name Spark's Python, where they are not set.
 
-    `with_avro` fetches Spark's package for Avro, unless it lies beside Spark's jars, and limits what Avro reserves.
-
     MissingPackage if `with_delta` and delta-spark is missing.
     """
-    import pyspark
     from pyspark.sql import SparkSession
 
     # By default executors run "python3" from PATH, which may lack this package.
@@ -146,12 +140,6 @@ def session_builder(
                 from delta import configure_spark_with_delta_pip
             if not _has_jar("delta-spark"):
                 builder = configure_spark_with_delta_pip(builder)
-        if with_avro:
-            for side in ("driver", "executor"):
-                builder = builder.config(f"spark.{side}.defaultJavaOptions", AVRO_LIMITS)
-            if not _has_jar("spark-avro"):
-                packages = [builder._options.get("spark.jars.packages"), f"{AVRO_PACKAGE}:{pyspark.__version__}"]
-                builder = builder.config("spark.jars.packages", ",".join(filter(None, packages)))
     for name, value in confs.items():
         builder = builder.config(name, value)
     return builder

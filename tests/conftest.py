@@ -15,7 +15,6 @@ from xdist.scheduler import LoadScopeScheduling
 
 from tests.certificates import Certificate, CertificateAuthority
 from tests.distributions import Distributions, build_distributions
-from tests.spark_avro import avro_confs
 from tests.spark_home import JAVA_OPTIONS, SPARK_HOME, delta_confs
 from tests.tiers import group_of, is_nightly, rank_of
 
@@ -86,7 +85,6 @@ def delta_spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSessi
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse")),
         **delta_confs(),
-        **avro_confs(),
     }
     spark = make_session("tests", "local[2]", confs)
     yield spark

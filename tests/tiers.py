@@ -80,10 +80,7 @@ MERGE: Final[Mapping[str, tuple[str, ...]]] = {
     ),
     "spark_source/typed/test_inlong_records.py": ("test_records_of_any_frame",),
     "spark_source/typed/test_changes.py": ALL,
-    "spark_source/typed/test_avro.py": (
-        "test_avro",
-        "test_lengths_that_no_memory_has_end_no_executor",
-    ),
+    "spark_source/typed/test_avro.py": ALL,
     "spark_source/typed/test_record_format.py": ALL,
     "spark_source/typed/test_typed.py": ALL,
     "spark_source/write/test_write.py": ALL,

@@ -132,7 +132,7 @@ def _job(file: Path, master: str | None, conf: list[str] | None) -> Iterator[Ing
         from tubeclient_ingest.job import Ingest
         from tubeclient_ingest.spark_errors import explained
     name = f"tubeclient bad-records of {job.consumer_group}"
-    with on_spark(name, master, confs, with_avro=job.format == "avro") as spark, explained():
+    with on_spark(name, master, confs) as spark, explained():
         yield Ingest(spark, settings=job)
 
 

@@ -29,7 +29,7 @@ def divided(
 ) -> tuple[pa.RecordBatch, pa.RecordBatch, pa.Array]:
     """The good rows of what `Decoding` gives, or of the source's if the format is raw, the bad ones, and their
     reasons. raw has bad ones only where they are kept apart."""
-    if not form.is_decoded and (not has_bad or BAD_REASON not in rows.schema.names):
+    if form.kind == "raw" and (not has_bad or BAD_REASON not in rows.schema.names):
         reasons = pa.nulls(rows.num_rows, pa.string())
     else:
         reasons = rows.column(BAD_REASON)
@@ -86,7 +86,7 @@ def bad_rows(
 ) -> pa.Table:
     """The rows of the table of bad records, which has this schema; `same` is what all of them have."""
     count = bad.num_rows
-    unread = bad.column(UNREAD) if form.is_decoded else pc.is_valid(bad.column(BAD_REASON))
+    unread = pc.is_valid(bad.column(BAD_REASON)) if form.kind == "raw" else bad.column(UNREAD)
     own = {
         "reason": reasons,
         "time": pa.repeat(pa.scalar(datetime.now(UTC), pa.timestamp("us", "UTC")), count),

@@ -25,8 +25,6 @@ def why_spark(settings: IngestSettings, form: RecordFormat, columns: StructType,
         return f"writer is {SPARK}"
     if form.keys:
         return "rows are merged by a key"
-    if form.kind == "avro":
-        return "Spark reads Avro"
     if variant := next((one.name for one in columns if '"variant"' in one.dataType.json()), None):
         return f"{variant} is VARIANT"
     return rules.others

@@ -103,9 +103,9 @@ class IngestSettings:
     )
     order_by: str | None = _setting(
         "COLUMN",
-        "With --key, which needs it for json, csv, kv and protobuf: the row of a key with the greatest value is the "
-        "newest. Or arrival: the one that came last, if all rows of a key are sent to one partition; between "
-        "partitions there is no order. canal-json and debezium-json say the order themselves.",
+        "With --key: the row of a key with the greatest value is the newest. Or arrival: the one that came last, if "
+        "all rows of a key are sent to one partition; between partitions there is no order. Only canal-json and "
+        "debezium-json need none: they say the order themselves.",
     )
     schema: str | None = _setting(
         "COLUMNS",

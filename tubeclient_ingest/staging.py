@@ -166,7 +166,7 @@ class _Table:
         self._decode: Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]] = iter
         self._good = self._bad = None
         if route is not None:
-            if route.form.is_decoded:
+            if route.form.kind != "raw":
                 self._decode = route.form.decoding(all_values=bool(route.place.partition_by))
             self._good = DataFiles(route.place)
             self._bad = None if route.bad is None else DataFiles(route.bad.place)

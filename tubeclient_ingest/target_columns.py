@@ -59,12 +59,12 @@ def columns_of(record_format: RecordFormat, source: StructType, spark: SparkSess
 
 
 def _of_decoded(form: RecordFormat, source: StructType) -> StructType | None:
-    """The columns, where Spark need not say them, which takes it half a second: of formats that tasks decode."""
+    """The columns, where Spark need not say them, which takes it half a second: without keys."""
     from pyspark.sql.types import StructField, StructType
 
     if form.schema is None:
         return StructType(list(source))
-    if not form.is_decoded or form.keys:
+    if form.keys:
         return None
     lineage = StructType([one for one in source if one.name not in (VALUE, ARRIVAL, BAD_REASON)])
     change = [StructField(CHANGE, spark_type(CHANGE_TYPE))] if form.kind in CHANGES else []

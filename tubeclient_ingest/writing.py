@@ -194,7 +194,7 @@ class Writer:
         """What tasks make of a round's records as they read them, for Spark to write; None: nothing."""
         # One that the table refuses is bad too, and is kept with its bytes.
         form = self.record_format
-        return form.decoding(all_values=bool(self.rules.checks)) if form.is_decoded else None
+        return None if form.kind == "raw" else form.decoding(all_values=bool(self.rules.checks))
 
     def _last_elsewhere(self, target: TableDetail) -> int:
         others = (self.bad_records, self._upserts)

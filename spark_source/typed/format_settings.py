@@ -13,15 +13,13 @@ import pyarrow as pa
 
 from spark_source.options.settings_file import dashed
 from spark_source.read.schema import spark_type
-from spark_source.typed.avro import OPTIONS as AVRO_OPTIONS
-from spark_source.typed.avro import Avro, avro_columns, with_sum
 from spark_source.typed.record_format import RecordFormat, pinned
-from tubeclient.arguments import nearest
 from tubeclient.errors import ConfigurationError
 from tubeclient.records import Decoder, RecordSpec
+from tubeclient.records.avro_schema import columns_of_schema
 from tubeclient.records.inlong_stream import StreamFormat, parse_stream
 from tubeclient.records.protobuf_types import columns_of_message, message_type
-from tubeclient.records.spec import CHANGES
+from tubeclient.records.spec import BINARY, CHANGES, KINDS
 from tubeclient.records.spec import OPTIONS as RECORD_OPTIONS
 from tubeclient.wire.message_time import zone_named
 
@@ -30,7 +28,7 @@ if TYPE_CHECKING:
 
 __all__ = ["FormatSettings"]
 
-_KINDS: Final = ("raw", "json", "csv", "kv", "avro", "protobuf", *CHANGES)
+_KINDS: Final = ("raw", *KINDS)
 
 OF_ARRIVAL: Final = "arrival"
 """As the column that orders the rows of a key: that of a partition which came last is the newest."""
@@ -60,7 +58,7 @@ class FormatSettings:
     key: tuple[str, ...] = ()
     """The columns that name a row, of which the target has the newest state. None: it has all rows."""
     order_by: str | None = None
-    """The column that orders the rows of a key in json, csv, kv and protobuf; or `OF_ARRIVAL`."""
+    """The column that orders the rows of a key, of which `CHANGES` have none; or `OF_ARRIVAL`."""
 
     def __post_init__(self) -> None:
         self.check_format(self.format)
@@ -78,25 +76,18 @@ class FormatSettings:
         if self.order_by is not None and (complete.kind in CHANGES or not self.key):
             need = "key is not given; name the columns that name a row" if not self.key else f"{complete.kind} says it"
             raise ConfigurationError(f"order-by says which row of a key is the newest, and {need}")
-        if complete.kind == "avro" and self.key:
-            raise ConfigurationError("key is for records that are texts, and the format is avro; remove one")
         if self.key and self.order_by is None and complete.kind not in CHANGES:
             raise ConfigurationError(
                 "key is given, and nothing says which row of a key is the newest, as partitions have no common order."
                 f" Give order-by: a column whose greatest value is the newest; or {OF_ARRIVAL}, if all rows of a key"
                 " are sent to one partition"
             )
-        if complete.kind in ("avro", "protobuf") and self.encoding not in (None, "UTF-8"):
+        if complete.kind in BINARY and self.encoding not in (None, "UTF-8"):
             raise ConfigurationError(f"encoding is of texts, and the format is {complete.kind}; remove it")
         for name, given_text in (("separator", complete.separator), ("escape", complete.escape)):
             if given_text is not None and complete.kind not in _SEPARATORS:
                 raise ConfigurationError(f"{name} is for csv and kv, and the format is {complete.kind}; remove it")
-        if complete.kind == "avro":
-            _ = with_sum(complete.ddl)
-            for name in set(complete.options).difference(AVRO_OPTIONS):
-                raise ConfigurationError(f"{name} is no format option of avro; {nearest(name, AVRO_OPTIONS)}")
-            return
-        if complete.kind != "protobuf" and not complete.ddl.strip():
+        if complete.kind not in BINARY and not complete.ddl.strip():
             raise ConfigurationError(
                 f"format {complete.kind} needs a schema, as 'id BIGINT, name STRING', or schema-from-inlong"
             )
@@ -113,11 +104,9 @@ class FormatSettings:
         complete = self._complete
         if complete.kind == "raw":
             return RecordFormat()
-        if complete.kind == "avro":
-            avro = Avro(with_sum(complete.ddl), complete.options)
-            return RecordFormat(avro_columns(avro), avro=avro)
         spec = self._spec
-        schema = _parsed(complete.ddl) if complete.ddl.strip() else _message_columns(spec)
+        has_own = complete.kind == "avro" or not complete.ddl.strip()
+        schema = _own_columns(spec) if has_own else _parsed(complete.ddl)
         keys = tuple(self._column(schema, "key", name) for name in self.key)
         order_by = self.order_by
         if order_by == OF_ARRIVAL and OF_ARRIVAL in map(str.lower, schema.names):
@@ -137,10 +126,14 @@ class FormatSettings:
     def _spec(self) -> RecordSpec:
         """What is known before Spark runs: all but the columns and the keys."""
         complete = self._complete
-        descriptor, message = _described(complete.options) if complete.kind == "protobuf" else (b"", "")
+        schema, descriptor, message = pa.schema([]), b"", ""
+        if complete.kind == "protobuf":
+            descriptor, message = _described(complete.options)
+        elif complete.kind == "avro":
+            schema, descriptor = columns_of_schema(complete.ddl, complete.options), complete.ddl.encode()
         return RecordSpec(
             kind=complete.kind,
-            schema=pa.schema([]),
+            schema=schema,
             separator="," if complete.separator is None else complete.separator,
             escape=complete.escape,
             encoding=complete.encoding,
@@ -238,11 +231,12 @@ def _described(options: Mapping[str, str]) -> tuple[bytes, str]:
     return descriptor, name
 
 
-def _message_columns(spec: RecordSpec) -> StructType:
-    """A column for each field of a protobuf message. ConfigurationError: it has none, or itself within."""
+def _own_columns(spec: RecordSpec) -> StructType:
+    """A column for each field of an Avro record or a Protobuf message. ConfigurationError: that has none, or itself
+    within."""
     from pyspark.sql.types import StructField, StructType
 
-    columns = columns_of_message(message_type(spec.descriptor, spec.message))
+    columns = spec.schema if spec.kind == "avro" else columns_of_message(message_type(spec.descriptor, spec.message))
     return StructType([StructField(one.name, spark_type(one.type)) for one in columns])
 
 

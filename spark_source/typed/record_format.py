@@ -2,7 +2,7 @@
 
 A record is bad if its bytes are not text of the encoding, if that text is not of the format, if a value is not of its
 column's type, or if a NOT NULL column has none. The source's own bad messages are bad as well. tubeclient.records
-decides; Avro is Spark's.
+decides.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ import pyarrow as pa
 
 from spark_source.read.schema import arrow_type
 from spark_source.session_confs import session_confs
-from spark_source.typed.avro import Avro, avro_read, once
 from spark_source.typed.columns import (
     ARRIVAL,
     BAD_REASON,
@@ -69,10 +68,9 @@ class RecordFormat:
 
     schema: StructType | None = None
     spec: RecordSpec | None = None
-    """The same without Spark, with the schema's columns; None for raw and avro."""
+    """The same without Spark, with the schema's columns; None for raw."""
     order_by: str | None = None
     """The column that orders the rows of a key; not for `CHANGES`."""
-    avro: Avro | None = None
 
     def __post_init__(self) -> None:
         names = [name.lower() for name in self.schema.names] if self.schema is not None else []
@@ -105,7 +103,7 @@ class RecordFormat:
     @property
     def kind(self) -> str:
         """raw, json, csv, kv, avro, protobuf, canal-json or debezium-json."""
-        return self.spec.kind if self.spec is not None else "avro" if self.avro is not None else "raw"
+        return "raw" if self.spec is None else self.spec.kind
 
     @property
     def keys(self) -> tuple[str, ...]:
@@ -116,11 +114,6 @@ class RecordFormat:
     def has_change(self) -> bool:
         """Whether its rows have `CHANGE`."""
         return self.kind in CHANGES or bool(self.keys)
-
-    @property
-    def is_decoded(self) -> bool:
-        """Whether tubeclient.records reads it, and not Spark."""
-        return self.spec is not None
 
     @property
     def columns(self) -> StructType:
@@ -146,9 +139,7 @@ class RecordFormat:
             record = F.struct("*") if keep else F.when(source.isNull(), F.struct(*own))
             unread = source.isNotNull()
             return rows.select(*own, record.alias(RECORD), source.alias(BAD_REASON), unread.alias(UNREAD))
-        if self.avro is not None:
-            rows = avro_read(rows, own, self.columns, self.avro)
-        elif RECORD not in rows.columns:
+        if RECORD not in rows.columns:
             decoding = self.decoding(all_values=True)
             rows = rows.mapInArrow(decoding, decoding.schema(rows.schema))
         return rows.select(*own, self._complete(rows.columns).alias(RECORD), BAD_REASON, UNREAD)
@@ -170,19 +161,28 @@ class RecordFormat:
         if self.kind not in CHANGES:
             change = [_change(self.order_by, arrival).alias(CHANGE)] if self.keys else []
             made = F.struct(*of(F.col(RECORD)), *change, lineage.alias(LINEAGE))
-            return F.when(once() & F.col(BAD_REASON).isNull(), made)
+            return F.when(_once() & F.col(BAD_REASON).isNull(), made)
 
         def change_of(row: Column) -> Column:
             came = row[CHANGE].withField("sequence.round", arrival["round"])
             return came.withField("sequence.place", arrival["place"])
 
         made = F.transform(RECORD, lambda row: F.struct(*of(row), change_of(row).alias(CHANGE), lineage.alias(LINEAGE)))
-        return F.when(once(), made)
+        return F.when(_once(), made)
 
     def only_good(self, rows: DataFrame) -> DataFrame:
         """The source's rows as the target has them; a bad one ends the job. raw has no bad ones: its rows are as the
         source gives them."""
         return rows if self.schema is None else or_fail(self.parse(rows))
+
+
+def _once() -> Column:
+    """True. In a column it makes Spark compute that once for each row: it writes a deterministic one out in each place
+    that uses it, which with a hundred columns takes minutes. The partition's number is always there, and counts as not
+    deterministic."""
+    from pyspark.sql import functions as F
+
+    return F.spark_partition_id() >= 0
 
 
 def _arrow_field(one: StructField) -> pa.Field:

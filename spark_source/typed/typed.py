@@ -35,12 +35,11 @@ def typed(
     `frame`; and `badReason`, null in a good one. Of a record of canal-json or debezium-json each change is a row, with
     a struct `change` behind the schema's columns. Nothing runs yet. `schema` is as in CREATE TABLE, or the path of such
     a file that ends in .ddl; NOT NULL makes records without a value bad. For avro it is an Avro schema in JSON, or the
-    path of an .avsc file; protobuf needs none, and then has a column for each field of the message. `options` are
-    Spark's of from_json, from_csv and from_avro, as far as ingest takes them; and those with from_protobuf's names,
-    descFilePath and messageName. Times without a zone are in the session's; its other settings change nothing.
+    path of an .avsc file; protobuf needs none, and then has a column for each field of the message. `options` have the
+    names of from_json's, from_csv's, from_avro's and from_protobuf's, as far as ingest takes them. Times without a zone
+    are in the session's; its other settings change nothing.
 
-    ConfigurationError for arguments that do not fit, and for a session that lacks Spark's package for Avro
-    (JARS_NOT_FOUND).
+    ConfigurationError for arguments that do not fit.
     """
     from pyspark.sql import functions as F
 
@@ -53,7 +52,7 @@ def typed(
         escape=escape,
         encoding=encoding,
         format_options=options or {},
-        time_zone=None if format == "avro" else _zone(str(frame.sparkSession.conf.get(SESSION_ZONE))),
+        time_zone=_zone(str(frame.sparkSession.conf.get(SESSION_ZONE))),
     )
     form = settings.record_format()
     names = form.columns.names

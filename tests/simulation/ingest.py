@@ -81,7 +81,7 @@ class _Records(FormatSettings):
 class _Format:
     kind = "raw"
     keys = ()
-    has_change = is_decoded = False
+    has_change = False
 
     def parse(self, rows: Rows) -> Rows:
         return rows

@@ -9,7 +9,6 @@ from pathlib import Path
 
 from spark_source.session import session_builder
 from tests.apache.jvm import tail
-from tests.spark_avro import avro_confs
 from tests.spark_home import SPARK_HOME, delta_confs
 from tests.spark_source.other_driver import HERE, LOG_LINES, SMALL, environment
 from tests.waiting import wait_for
@@ -37,7 +36,6 @@ class ConnectServer:
         builder = session_builder("server", SMALL["spark.master"], delta_confs(), with_delta=self._python == HERE)
         confs = {
             **builder._options,  # Delta's too, for the offsets table through it
-            **(avro_confs() if self._python == HERE else {}),
             **SMALL,
             **self._confs,
             "spark.sql.sources.parallelPartitionDiscovery.parallelism": "2",  # VACUUM takes as many tasks

@@ -12,7 +12,6 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import pyspark
 import pytest
 
 from embedded_tubemq import EmbeddedTubeMQ, TopicConfig
@@ -33,7 +32,7 @@ SMALL = {"spark.driver.memory": "1g", "spark.sql.codegen.wholeStage": False, **d
 FITTING = """
 import json, sys
 from pyspark.sql import SparkSession
-from pyspark_tubeclient import session, typed
+from pyspark_tubeclient import session
 from tubeclient import ConfigurationError
 
 small, options, table, told = json.loads(sys.argv[1])
@@ -52,10 +51,6 @@ try:
     session(master="local[7]")
 except ConfigurationError as error:
     heard["misfits"], heard["condition"] = str(error), error.condition
-try:
-    typed(spark.createDataFrame([], "value BINARY"), "avro", '{"type": "record", "name": "a", "fields": []}')
-except ConfigurationError as error:
-    heard["avro"] = [error.condition, str(error)]
 json.dump(heard, open(told, "w"))
 """
 
@@ -124,9 +119,6 @@ def test_a_session_reads_without_any_variable_and_is_found_again(tmp_path: Path)
         )
     misfit = "the running SparkSession does not fit: its master is local[2], not local[7]. Restart this Python process"
     assert heard.pop("misfits").startswith(misfit)
-    condition, said = heard.pop("avro")
-    assert condition == "JARS_NOT_FOUND"
-    assert f"lacks the package org.apache.spark:spark-avro_2.13:{pyspark.__version__}, which" in said
     assert heard == {
         "count": 20,
         "name": "own",
@@ -168,23 +160,18 @@ def test_spark_connect_is_recognised(
     assert asks_for_connect(master, conf) == what
 
 
-def test_the_package_for_avro_is_brought_beside_deltas(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_deltas_package_is_brought_unless_its_jar_is_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON"):
         monkeypatch.setenv(name, "python3")
     monkeypatch.setenv("SPARK_HOME", str(tmp_path))
     monkeypatch.delenv("PYSPARK_GATEWAY_PORT", raising=False)
 
     def options() -> dict[str, str]:
-        return dict(session_builder("x", "local[1]", {}, with_delta=True, with_avro=True)._options)
+        return dict(session_builder("x", "local[1]", {}, with_delta=True)._options)
 
-    delta, avro = options()["spark.jars.packages"].split(",")
-    assert delta.startswith("io.delta:delta-spark_")
-    assert avro == f"org.apache.spark:spark-avro_2.13:{pyspark.__version__}"
-    assert "avro.limits.string" in options()["spark.executor.defaultJavaOptions"]
+    assert options()["spark.jars.packages"].startswith("io.delta:delta-spark_")
     (tmp_path / "jars").mkdir()
     (tmp_path / "jars" / "delta-spark_4.2_2.13-4.4.0.jar").touch()  # as in an image
-    assert options()["spark.jars.packages"] == avro
-    (tmp_path / "jars" / "spark-avro_2.13-4.2.0.jar").touch()
     assert "spark.jars.packages" not in options()
 
 

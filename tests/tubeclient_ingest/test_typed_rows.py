@@ -12,8 +12,8 @@ import pytest
 from deltalake import DeltaTable
 
 from embedded_tubemq.storage.store import NewMessage
-from tests.spark_source.typed.avro_records import avsc, user
 from tests.spark_source.typed.test_protobuf import click
+from tests.tubeclient.records.avro_records import USER, avsc, user
 from tests.tubeclient.records.protos import shop
 from tests.tubeclient_ingest.bench import Bench
 from tubeclient.conditions import said
@@ -46,10 +46,27 @@ def ids(bench: Bench) -> list[int]:
 
 
 def test_avro_records_are_in_the_target_or_the_bad_ones(bench: Bench, tmp_path: Path) -> None:
-    send(bench, *[user(n) for n in range(20)], user()[:-1], b"")
-    bad = {"bad_records": str(tmp_path / "bad")}
-    [one] = bench.run(format="avro", schema=avsc(tmp_path), **bad)
+    """Tasks write them. A retry reads the bad ones by a schema whose enum has one symbol more."""
+    send(bench, *[user(n, "x", 0, 1, n) for n in range(20)], user(20, kind=2), b"")
+    own = {"format": "avro", "bad_records": str(tmp_path / "bad"), "writer": "tasks"}
+    [one] = bench.run(**own, schema=avsc(tmp_path))
     assert (ids(bench), one.bad_rows) == (list(range(20)), 2)
+    [five] = [row for row in rows(bench) if row["id"] == 5]
+    assert (five["name"], five["kind"], five["counts"], five["first"]) == ("x", "BUY", [5], None)
+    reasons = {row["reason"] for row in DeltaTable(own["bad_records"]).to_pyarrow_table().to_pylist()}
+    assert reasons == {"the value of kind is no symbol of its enum, at byte 10", "the record is empty"}
+    newer = json.dumps(USER).replace('"BUY"', '"BUY", "SELL"')
+    assert bench.job(**own, schema=newer).retry() == Retried(1, 1)
+    assert {row["kind"] for row in rows(bench) if row["id"] == 20} == {"SELL"}
+
+
+def test_the_newest_avro_record_of_each_key(bench: Bench, tmp_path: Path) -> None:
+    own = {"format": "avro", "schema": avsc(tmp_path), "key": ("id",), "order_by": "at"}
+    send(bench, user(1, "new", 3_000), user(2, "a", 1_000), user(1, "old", 2_000))
+    bench.run(**own)
+    send(bench, user(2, "b", 2_000), user(1, "older", 1_000))
+    bench.run(**own)
+    assert {(row["id"], row["name"]) for row in rows(bench)} == {(1, "new"), (2, "b")}
 
 
 def test_protobuf_records_too_by_their_fields(bench: Bench, tmp_path: Path) -> None:

@@ -30,7 +30,6 @@ from tests.apache.jvm import free_ports
 from tests.apache.test_inlong_packs_on_apache import java_build
 from tests.exactly_once.job import SPARK
 from tests.exactly_once.processes import Child, marked, none_left, send_signal
-from tests.spark_avro import avro_confs
 from tests.spark_home import delta_confs
 from tests.tubeclient.inlong_audit import Row, audit_service
 from tests.tubeclient.inlong_manager import KEY, USER, group, managing
@@ -58,7 +57,6 @@ main()
 MORE: Final = {
     "spark.driver.memory": "1g",
     "spark.speculation": "false",
-    "spark.jars": avro_confs()["spark.jars"],
 }
 REFUSES, HANGS, HTML, UP = "refuses", "hangs", "html", "up"
 END_SECONDS: Final = 400.0

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 from embedded_tubemq import EmbeddedTubeMQ, NewMessage
-from tests.spark_source.typed.avro_records import zigzag
 from tests.tubeclient import inlong_manager
 from tests.tubeclient.inlong.packs import Group
+from tests.tubeclient.records.avro_records import zigzag
 
 __all__ = ["AVRO", "GROUP", "KINDS", "Sent", "Stream", "WholeGroup", "ids_of"]
 

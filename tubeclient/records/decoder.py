@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 
 from tubeclient.core import CORE
 from tubeclient.errors import ConfigurationError
+from tubeclient.records.avro import avro_reader
 from tubeclient.records.canal import canal_reader
 from tubeclient.records.changes import CHANGE_TYPE
 from tubeclient.records.debezium import debezium_reader
@@ -23,7 +24,7 @@ from tubeclient.records.fault import BadRecord
 from tubeclient.records.fields import csv_reader, kv_reader
 from tubeclient.records.json_text import fields_of, parse_object, syntax_of
 from tubeclient.records.logical_types import types_for_core
-from tubeclient.records.spec import CHANGES, KINDS, Column, RecordSpec, check_options, columns_of, encoding_of
+from tubeclient.records.spec import BINARY, CHANGES, KINDS, Column, RecordSpec, check_options, columns_of, encoding_of
 from tubeclient.records.times import offset_of, tokens_for_core
 from tubeclient.records.unavailable import PLACEHOLDER, Unavailable
 from tubeclient.records.values import Values, shape_of
@@ -70,7 +71,7 @@ class Decoder:
         else:
             self.type = pa.struct(fields)
             self._read = _reader(spec, columns)
-        self._texts = None if spec.kind == "protobuf" else _Texts(spec)
+        self._texts = None if spec.kind in BINARY else _Texts(spec)
         self._core = _core_reader(spec, columns) if core else None
 
     def decode(self, values: pa.BinaryArray) -> Decoded:
@@ -177,7 +178,9 @@ class _Texts:
 
 
 def _reader(spec: RecordSpec, columns: Sequence[Column]) -> Callable[[Any], dict[str, Any]]:
-    """How a record is read that is a row: its text, or the bytes of protobuf."""
+    """How a record is read that is a row: its text, or its bytes."""
+    if spec.kind == "avro":
+        return avro_reader(spec, columns)
     if spec.kind == "protobuf":
         from tubeclient.records.protobuf import protobuf_reader  # loads much that others do not need
 
@@ -197,7 +200,7 @@ def _json_reader(spec: RecordSpec, columns: Sequence[Column]) -> Callable[[str],
 
 def _core_reader(spec: RecordSpec, columns: Sequence[Column]) -> Any:
     """The core's reader; None where there is no core, or where the spec has what only the plain code reads."""
-    if CORE is None or spec.kind == "protobuf" or not set(spec.options) <= set(_OPTIONS_OF_CORE):
+    if CORE is None or spec.kind in BINARY or not set(spec.options) <= set(_OPTIONS_OF_CORE):
         return None
     more = _rules_of_changes(spec, columns) if spec.kind in CHANGES else _marks_of(spec)
     if more is None:

@@ -11,3 +11,20 @@ class BadRecord(ValueError):
         self.reason = reason
         self.place = place
         """The character of the record's text at which the fault is, from 0; None if it is at no one place."""
+
+
+class Fault(Exception):
+    """What is wrong with a value; who knows where it is says so on the way up."""
+
+    def __init__(self, words: str, path: str = "", place: int = 0) -> None:
+        super().__init__(words)
+        self.words = words
+        """With {} for the path."""
+        self.path = path
+        self.place = place
+        """The byte at which the innermost value begins, where the format has it."""
+
+    def within(self, name: str, place: int = 0) -> Fault:
+        """The same fault, of what is called `name` or lies within it, and begins at `place`."""
+        dot = "." if name and self.path and not self.path.startswith("[") else ""
+        return Fault(self.words, f"{name}{dot}{self.path}", self.place or place)

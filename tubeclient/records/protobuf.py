@@ -21,7 +21,7 @@ from google.protobuf.message_factory import GetMessageClass
 from google.protobuf.unknown_fields import UnknownFieldSet
 
 from tubeclient.errors import ConfigurationError
-from tubeclient.records.fault import BadRecord
+from tubeclient.records.fault import BadRecord, Fault
 from tubeclient.records.json_text import MOST_VALUES
 from tubeclient.records.protobuf_types import (
     SIGNED_32,
@@ -44,7 +44,7 @@ from tubeclient.records.times import SECONDS
 from tubeclient.records.values import missing
 
 Convert: TypeAlias = Callable[[Any], Any]
-"""Makes a column's value of protobuf's. _Fault: the column cannot have it."""
+"""Makes a column's value of protobuf's. Fault: the column cannot have it."""
 
 _RANGES: Final = {
     **dict.fromkeys(SIGNED_32, (-1 << 31, (1 << 31) - 1)),
@@ -54,20 +54,6 @@ _RANGES: Final = {
     FieldDescriptor.TYPE_ENUM: (-1 << 31, (1 << 31) - 1),
 }
 _NANOS: Final = 1_000_000_000
-
-
-class _Fault(Exception):
-    """What is wrong with a value; who knows where it is says so on the way up."""
-
-    def __init__(self, words: str, path: str = "") -> None:
-        super().__init__(words)
-        self.words = words
-        """With {} for the path."""
-        self.path = path
-
-    def within(self, name: str) -> _Fault:
-        dot = "." if self.path and not self.path.startswith("[") else ""
-        return _Fault(self.words, f"{name}{dot}{self.path}")
 
 
 def protobuf_reader(spec: RecordSpec, columns: Sequence[Column]) -> Callable[[bytes], dict[str, Any]]:
@@ -98,7 +84,7 @@ class _Reader:
             if not self._message.IsInitialized(message):
                 _check(message)
             row: dict[str, Any] = self._row(message)
-        except _Fault as fault:
+        except Fault as fault:
             raise BadRecord(fault.words.format(fault.path)) from None
         for column in self._columns:
             if column.required and row[column.name] is None:
@@ -129,7 +115,7 @@ class _Reader:
                 one = get(value)
                 try:
                     row[name] = one if one is None or of_field is _same else of_field(one)
-                except _Fault as fault:
+                except Fault as fault:
                     raise fault.within(name) from None
             return row
 
@@ -162,7 +148,7 @@ class _Reader:
         try:
             for one in values:
                 found.append(item(one))
-        except _Fault as fault:
+        except Fault as fault:
             raise fault.within(f"[{len(found)}]") from None
         return found
 
@@ -171,11 +157,11 @@ class _Reader:
         keys = sorted(values)
         try:
             converted = [key(one) for one in keys]
-        except _Fault as fault:
+        except Fault as fault:
             raise fault.within("key") from None
         try:
             return [(one, value(values[name])) for one, name in zip(converted, keys, strict=True)]
-        except _Fault as fault:
+        except Fault as fault:
             raise fault.within("value") from None
 
     def _one(self, field: FieldDescriptor, column: Column, path: str) -> Convert | None:
@@ -223,7 +209,7 @@ class _Reader:
                 return found
             text = json.dumps(found, ensure_ascii=False, allow_nan=False)
         except (json_format.Error, DecodeError, TypeError, ValueError, KeyError, RecursionError):
-            raise _Fault("{} cannot be written as JSON") from None
+            raise Fault("{} cannot be written as JSON") from None
         return text
 
 
@@ -250,7 +236,7 @@ def _ranged(least: int, most: int, of_field: tuple[int, int], column: Column) ->
 
     def convert(value: int) -> int:
         if not least <= value <= most:
-            raise _Fault(f"the value of {{}} is not of type {column.simple}")
+            raise Fault(f"the value of {{}} is not of type {column.simple}")
         return value
 
     return convert
@@ -265,15 +251,15 @@ def _enum_name(enum: EnumDescriptor, number: int) -> str:
 def _text(value: Any) -> str:
     """In proto2 protobuf hands out the bytes if they are no text."""
     if not isinstance(value, str):
-        raise _Fault("the bytes of {} are not text in UTF-8")
+        raise Fault("the bytes of {} are not text in UTF-8")
     return value
 
 
 def _moment(value: Any) -> int:
     if not 0 <= value.nanos < _NANOS:
-        raise _Fault("the value of {} is not of type timestamp")
+        raise Fault("the value of {} is not of type timestamp")
     if not SECONDS[0] <= value.seconds <= SECONDS[1]:
-        raise _Fault("{} is not of the years 1 to 9999")
+        raise Fault("{} is not of the years 1 to 9999")
     return int(value.seconds) * 1_000_000 + int(value.nanos) // 1_000
 
 
@@ -283,29 +269,29 @@ def _unwrapped(value: Any, message: Descriptor, of_value: Convert) -> Any:
 
 
 def _check_unread(value: Message, message: Descriptor) -> None:
-    """_Fault: the parser left out a field of the message, as its bytes are of another type or no value of its enum."""
+    """Fault: the parser left out a field of the message, as its bytes are of another type or no value of its enum."""
     unread: Any = UnknownFieldSet(value)
     for one in unread:
         field = message.fields_by_number.get(one.field_number)
         if field is not None:
-            raise _Fault(f"the bytes of {{}} are not of type {type_name(field)}", field.name)
+            raise Fault(f"the bytes of {{}} are not of type {type_name(field)}", field.name)
 
 
 def _check(message: Any) -> None:
-    """_Fault: anywhere within a required field is missing, or a Value's kind, or what `_check_unread` and `_text` look
+    """Fault: anywhere within a required field is missing, or a Value's kind, or what `_check_unread` and `_text` look
     for."""
     known = type(message)
     of_type: Descriptor = known.DESCRIPTOR
     if of_type.full_name == VALUE and not known.WhichOneof(message, "kind"):
-        raise _Fault("{} has no kind, and a google.protobuf.Value must have one")
+        raise Fault("{} has no kind, and a google.protobuf.Value must have one")
     _check_unread(message, of_type)
     for field in of_type.fields:
         if is_required(field) and not known.HasField(message, field.name):
-            raise _Fault("the required field {} is missing", field.name)
+            raise Fault("the required field {} is missing", field.name)
     for field, value in known.ListFields(message):
         try:
             _check_value(field, value)
-        except _Fault as fault:
+        except Fault as fault:
             raise fault.within(field.name) from None
 
 
@@ -322,5 +308,5 @@ def _check_value(field: FieldDescriptor, value: Any) -> None:
                 _check(one)
             elif part.type == FieldDescriptor.TYPE_STRING:
                 _text(one)
-        except _Fault as fault:
+        except Fault as fault:
             raise (fault.within(name) if name else fault) from None

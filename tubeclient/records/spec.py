@@ -18,7 +18,7 @@ class RecordSpec:
     """How records are written, and which columns they have. Can be pickled."""
 
     kind: str
-    """json, csv, kv, protobuf, canal-json or debezium-json."""
+    """json, csv, kv, avro, protobuf, canal-json or debezium-json."""
     schema: pa.Schema
     """The columns, in order. A field that is not nullable is NOT NULL; that counts for whole columns only. A text with
     the metadata {b"variant": b"true"} is a VARIANT: the JSON text of any value."""
@@ -36,7 +36,7 @@ class RecordSpec:
     keys: tuple[str, ...] = ()
     """Of changes only: a deleted row needs these columns and no others; TRUNCATE is bad with keys."""
     descriptor: bytes = field(default=b"", repr=False)
-    """Of protobuf only: a FileDescriptorSet with all imports."""
+    """Of protobuf a FileDescriptorSet with all imports; of avro the JSON of its schema."""
     message: str = ""
     """Of protobuf only: the message's full name in the descriptor, or its own."""
 
@@ -71,9 +71,11 @@ class Column(NamedTuple):
 
 CHANGES: Final = ("canal-json", "debezium-json")
 """Kinds of which a record has any number of rows."""
-NESTED: Final = ("json", "protobuf", "debezium-json")
+BINARY: Final = ("avro", "protobuf")
+"""Kinds whose records are not texts. The plain code reads them."""
+NESTED: Final = ("json", *BINARY, "debezium-json")
 """Kinds that have more than plain types."""
-KINDS: Final = ("json", "csv", "kv", "protobuf", *CHANGES)
+KINDS: Final = ("json", "csv", "kv", *BINARY, *CHANGES)
 ENCODINGS: Final = ("UTF-8", "UTF-16", "UTF-16BE", "UTF-16LE", "US-ASCII", "ISO-8859-1", "GBK", "GB18030", "Big5")
 
 _TIMES: Final = ("timestampFormat", "dateFormat")
@@ -93,6 +95,7 @@ OPTIONS: Final[Mapping[str, tuple[str, ...]]] = {
     ),
     "csv without quotes": (*_TIMES, "nullValue"),
     "kv": (*_TIMES, "nullValue", "kvSeparator"),
+    "avro": ("enableStableIdentifiersForUnionType", "stableIdentifierPrefixForUnionType"),
     "protobuf": ("descFilePath", "messageName"),
 }
 """Options of each format, with Spark's names. Those of Spark's are left out that change what a bad record is. Those of

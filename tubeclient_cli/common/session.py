@@ -52,7 +52,6 @@ def on_spark(
     master: str | None,
     confs: Mapping[str, str],
     *,
-    with_avro: bool = False,
     say: Callable[[str], object] = tell,
     verbose: bool = False,
     stop: threading.Event | None = None,
@@ -69,7 +68,7 @@ def on_spark(
         log = None if verbose else stack.enter_context(SparkLog())
         try:
             try:
-                spark = make_session(name, master, confs, log, with_avro=with_avro)
+                spark = make_session(name, master, confs, log)
             except errors as error:
                 why = start_failure(log.text()) if log is not None else None
                 found = failure(why or str(error))
@@ -86,21 +85,21 @@ def on_spark(
 
 
 def make_session(
-    app_name: str, master: str | None, confs: Mapping[str, str], log: SparkLog | None = None, *, with_avro: bool = False
+    app_name: str, master: str | None, confs: Mapping[str, str], log: SparkLog | None = None
 ) -> SparkSession:
     """Start a session on `master` (None: all cores of this machine), or use spark-submit's. A `master` as sc://host, or
     settings that ask for it, give a session of Spark Connect.
 
     `confs` override the defaults. Under spark-submit, spark-submit sets master and packages, as
-    conf/spark-defaults.conf does. With `log` the output of a new JVM goes there. `with_avro` brings Spark's
-    package for Avro. Raises ConfigurationError if Spark is too old or lacks Delta's jars; MissingPackage.
+    conf/spark-defaults.conf does. With `log` the output of a new JVM goes there. Raises ConfigurationError if
+    Spark is too old or lacks Delta's jars; MissingPackage.
     """
     import pyspark
 
     check_spark(pyspark.__version__)
     if asks_for_connect(master or confs.get("spark.master"), confs) is not None:
         return _connected(app_name, master, confs)
-    builder = session_builder(app_name, master or "local[*]", confs, with_delta=True, with_avro=with_avro)
+    builder = session_builder(app_name, master or "local[*]", confs, with_delta=True)
     if not is_submitted():
         start_jvm(builder, log)
     spark = builder.getOrCreate()

@@ -182,8 +182,7 @@ def _ingest(
         planner.freeze_target()  # a wrong address or topic is told before Spark starts, which takes long
     name = f"tubeclient ingest {settings.consumer_group}"
     try:
-        avro = settings.format == "avro"
-        with on_spark(name, master, confs, with_avro=avro, say=output.say, verbose=verbose, stop=stop) as spark:
+        with on_spark(name, master, confs, say=output.say, verbose=verbose, stop=stop) as spark:
             # Again: the session installed a SIGINT handler that cancels the running round.
             stop_on_signals(stop, "stopping, after the running round")
             job = Ingest(spark, settings=settings, stop=stop)

@@ -1,10 +1,8 @@
-"""Avro records become columns, or are bad, by Spark's own reader."""
+"""Avro records become columns by the schema that settings name."""
 
 from __future__ import annotations
 
-import random
-from datetime import datetime
-from hashlib import md5
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,109 +10,60 @@ import pytest
 
 from pyspark_tubeclient import typed
 from spark_source.typed.format_settings import FormatSettings
-from tests.spark_source.typed.avro_records import USER, avsc, user, zigzag
-from tests.spark_source.typed.rows import GOOD, parsed, source_rows
+from tests.spark_source.typed.rows import source_rows
+from tests.tubeclient.records.avro_records import USER, avsc, record, user
 from tubeclient.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-NO_USER = "the bytes are not one Avro record of the schema"
 NO_SCHEMA = "format avro needs as schema an .avsc file, with an Avro schema of a record"
 
 
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({}, NO_SCHEMA),
+        ({"schema": None}, NO_SCHEMA),
         ({"schema": "id INT"}, f"{NO_SCHEMA}; this is not JSON"),
-        ({"schema": "[" * 100_000}, f"{NO_SCHEMA}; this is not JSON"),
-        ({"schema": '"string"'}, f"{NO_SCHEMA}$"),
-        ({"schema": '{"type": "fixed", "name": "a", "size": 1}'}, f"{NO_SCHEMA}$"),
         ({"schema": "/nowhere.avsc"}, "schema names the file /nowhere.avsc, which cannot be read"),
         ({"encoding": "GBK"}, "encoding is of texts, and the format is avro"),
         ({"separator": "|"}, "separator is for csv and kv, and the format is avro"),
         ({"format_options": {"mode": "FAILFAST"}}, "mode is no format option of avro; there are enableStable"),
+        ({"key": ("id",)}, "key is given, and nothing says which row of a key is the newest"),
     ],
 )
 def test_settings_that_do_not_fit(tmp_path: Path, given: dict[str, Any], said: str) -> None:
-    if given:
-        given = {"schema": avsc(tmp_path), **given}
     with pytest.raises(ConfigurationError, match=said) as caught:
-        FormatSettings(format="avro", **given)
+        FormatSettings(format="avro", **{"schema": avsc(tmp_path), **given})
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.spark
-def test_avro(delta_spark: SparkSession, tmp_path: Path) -> None:
-    form = FormatSettings(format="avro", schema=avsc(tmp_path)).record_format()
+def test_the_columns_of_a_schema_and_a_key(tmp_path: Path) -> None:
+    form = FormatSettings(format="avro", schema=avsc(tmp_path), key=("ID",), order_by="at").record_format()
     assert (
         form.columns.simpleString()
         == "struct<id:bigint,name:string,at:timestamp,kind:string,counts:array<int>,first:struct<made:timestamp>>"
     )
-    good = (1, "x", "2023-11-14 22:13:20", "BUY")
-    first, made = user(5), datetime(2023, 11, 14, 22, 13, 20, 1)
-    assert parsed(delta_spark, form, {
-        user(1, "x", 1_700_000_000_000, 1, 4, -5): (*good, [4, -5], None),
-        user(1, None, 0, 0): (1, None, "1970-01-01 00:00:00", "NONE", [], None),
-        user(-1, "\u4e2d"): (-1, "\u4e2d", *good[2:], [], None),
-        user()[:-1] + b"\x02" + zigzag(1_700_000_000_000_001): (*good, [], {"made": made}),
-        user()[:-1] + b"\x02" + zigzag(253_402_300_800_000_000): "first.made is not of the years 1 to 9999",
-        user() + b"\0": NO_USER,
-        # A record is the whole message, even if its own checksum follows.
-        first + first: NO_USER,
-        first + md5(first).digest(): NO_USER,
-        first + md5(first).digest()[:7]: NO_USER,
-        user()[:-1]: NO_USER,
-        user(kind=7): NO_USER,
-        zigzag(1) + b"\x04": NO_USER,  # a third kind of a union of two
-        b"": "the record is empty",
-        user(at=253_402_300_800_000): "at is not of the years 1 to 9999",
-        user(at=2**62): NO_USER,
-        b"Obj\x01" + user(): NO_USER,  # a container
-    }) == GOOD  # fmt: skip
+    assert [one.name for one in form.columns if not one.nullable] == ["id"]
+    assert (form.keys, form.order_by) == (("id",), "at")
+    with pytest.raises(ConfigurationError, match="key is first, of type struct"):
+        FormatSettings(format="avro", schema=avsc(tmp_path), key=("first",), order_by="at").record_format()
+    lineage = FormatSettings(format="avro", schema=json.dumps({**USER, "fields": [{"name": "Tubemq", "type": "int"}]}))
+    with pytest.raises(ConfigurationError, match="the schema has a column tubemq"):
+        lineage.record_format()
 
 
 @pytest.mark.spark
-def test_lengths_that_no_memory_has_end_no_executor(delta_spark: SparkSession, tmp_path: Path) -> None:
-    form = FormatSettings(format="avro", schema=avsc(tmp_path)).record_format()
-    lengths = (30_000_000, 500_000_000, 2**31 - 10, 2**40, -1)
-    texts = [zigzag(1) + b"\x02" + zigzag(length) + b"x" for length in lengths]
-    lists = [user()[:-2] + zigzag(length) for length in lengths]
-    assert parsed(delta_spark, form, dict.fromkeys([*texts, *lists], NO_USER)) == GOOD
-
-
-@pytest.mark.spark
-def test_schemas_that_only_avro_can_judge(delta_spark: SparkSession, tmp_path: Path) -> None:
-    for schema, said in (
-        ({**USER, "fields": [{"name": "a", "type": "strin"}]}, "Spark cannot use the Avro schema: .*strin"),
-        ({**USER, "fields": []}, "the Avro schema has no fields"),
-        ({**USER, "fields": [{"name": "a", "type": "null"}]}, "column a is void, a type that avro does not have"),
-    ):
-        with pytest.raises(ConfigurationError, match=said) as caught:
-            FormatSettings(format="avro", schema=avsc(tmp_path, schema)).record_format()
-        assert "\n" not in str(caught.value)
-
-
-def damaged(rng: random.Random, data: bytes) -> bytes:
-    """The bytes, perhaps cut, changed, or others altogether."""
-    how = rng.randrange(4)
-    if how == 0 or not data:
-        return data
-    if how == 1:
-        return data[: rng.randrange(len(data))]
-    if how == 2:
-        place = rng.randrange(len(data))
-        return data[:place] + bytes([rng.randrange(256)]) + data[place + 1 :]
-    return rng.randbytes(rng.randrange(40))
-
-
-@pytest.mark.spark
-def test_each_record_is_good_or_bad(delta_spark: SparkSession, tmp_path: Path) -> None:
-    rng = random.Random(3)
-    values = [damaged(rng, user(rng.randrange(2**40), "x" * rng.randrange(9), 5, 1, 7)) for _ in range(2_000)]
-    rows = typed(source_rows(delta_spark, values), "avro", avsc(tmp_path)).collect()
-    assert sorted(row.tubemq.messageId - 100 for row in rows) == list(range(len(values)))
-    assert all((row.id is None) == (row.badReason is not None) for row in rows)
-    whole = [row for row in rows if row.badReason is None]
-    assert 400 < len(whole) < 1_000
+def test_avro(delta_spark: SparkSession, tmp_path: Path) -> None:
+    values = [user(7, "x", 5_000, 1, 4, -5), user()[:-1], b""]
+    rows = typed(source_rows(delta_spark, values), "avro", avsc(tmp_path))
+    found = sorted(rows.selectExpr("id", "name", "unix_micros(at)", "kind", "counts", "badReason").collect(), key=str)
+    assert [tuple(row) for row in found] == [
+        (7, "x", 5_000_000, "BUY", [4, -5], None),
+        (*[None] * 5, "the bytes end within first, at byte 12"),
+        (*[None] * 5, "the record is empty"),
+    ]
+    unions = record(["int", "string"], ["null", {"type": "map", "values": "double"}])
+    rows = typed(source_rows(delta_spark, [b"\2\2x\0"]), "avro", avsc(tmp_path, unions))
+    [row] = rows.selectExpr("a.*", "b", "badReason").collect()
+    assert tuple(row) == (None, "x", None, None)

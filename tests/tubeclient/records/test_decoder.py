@@ -121,7 +121,7 @@ def test_types_that_a_kind_does_not_have() -> None:
 
 def test_what_a_decoder_is_not_made_of() -> None:
     cases: tuple[tuple[dict[str, Any], str], ...] = (
-        ({"kind": "avro"}, "records of the kind avro are not read; there are json, csv, kv"),
+        ({"kind": "orc"}, "records of the kind orc are not read; there are json, csv, kv"),
         ({"encoding": "EBCDIC-X"}, "encoding is 'EBCDIC-X'"),
         ({"time_zone": "Mars/Base"}, "'Mars/Base' is not a time zone"),
         ({"options": {"timestampFormat": "yyyy-DDD"}}, "timestampFormat is 'yyyy-DDD': it has DDD"),

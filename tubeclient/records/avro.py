@@ -1,0 +1,315 @@
+"""Avro's bytes to rows, by a schema: each record alone, without the header of a file or of a registry.
+
+By Avro's specification 1.12, to the letter where readers differ: Java's, Spark's from_avro and fastavro cut numbers,
+take any byte for a boolean, keep the last of a map's equal keys, or count an index from the end. Here such a record is
+bad. Nothing is made before its bytes are known to be there.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Sequence
+from decimal import Context, Decimal
+from typing import Any, Final, TypeAlias
+
+from tubeclient.errors import ConfigurationError
+from tubeclient.records.avro_schema import AvroType, record_type
+from tubeclient.records.fault import BadRecord, Fault
+from tubeclient.records.json_text import MOST_VALUES, too_many
+from tubeclient.records.spec import Column, RecordSpec, simple_name
+from tubeclient.records.times import SECONDS
+from tubeclient.records.values import missing
+
+Read: TypeAlias = Callable[[bytes, int], tuple[Any, int]]
+"""Takes the bytes and where a value begins; gives the value for Arrow and where it ends. Fault: the value is none.
+IndexError or struct.error: the bytes end within it."""
+
+_HEADERS: Final = (
+    (b"\xc3\x01", 10, "a header of Avro's single-object encoding"),
+    (b"\0", 5, "a schema registry's header"),
+)
+"""What begins records of other encodings, how long it is, and its name."""
+_FILE: Final = b"Obj\x01"
+_CUT: Final = (IndexError, struct.error)
+_EXACT: Final = Context(prec=38)
+_DAYS: Final = range(SECONDS[0] // 86_400, SECONDS[1] // 86_400 + 1)
+_MICROS: Final = range(SECONDS[0] * 1_000_000, (SECONDS[1] + 1) * 1_000_000)
+_FAR: Final = "{} is not of the years 1 to 9999"
+
+
+def avro_reader(spec: RecordSpec, columns: Sequence[Column]) -> Callable[[bytes], dict[str, Any]]:
+    """How a record's bytes are read. ConfigurationError: the schema is none, or has other columns."""
+    return _Reader(spec, columns).read
+
+
+class _Reader:
+    def __init__(self, spec: RecordSpec, columns: Sequence[Column]) -> None:
+        record = record_type(spec.descriptor.decode(), spec.options)
+        if [(one.name, one.simple) for one in columns] != [(one.name, simple_name(one.type)) for one in record.type]:
+            raise ConfigurationError("the columns are not those of the Avro schema")
+        self._required = [one for one in columns if one.required]
+        self._left = MOST_VALUES
+        """How many values the record may still have in lists."""
+        self._record = self._of(record)
+
+    def read(self, data: bytes) -> dict[str, Any]:
+        """The row of a record. BadRecord: the bytes are not one record of the schema, or a NOT NULL column has none."""
+        try:
+            row = self._whole(data)
+        except BadRecord:
+            if (header := self._header(data)) is not None:
+                raise BadRecord(f"the record has {header}, which is not read") from None
+            raise
+        for column in self._required:
+            if row[column.name] is None:
+                raise missing(column)
+        return row
+
+    def _whole(self, data: bytes) -> dict[str, Any]:
+        if not data:
+            raise BadRecord("the record is empty")
+        self._left = MOST_VALUES
+        try:
+            row, end = self._record(data, 0)
+        except Fault as fault:
+            raise BadRecord(f"{fault.words.format(fault.path)}, at byte {fault.place}") from None
+        if end < len(data):
+            raise BadRecord(f"more bytes follow the record, at byte {end}")
+        found: dict[str, Any] = row
+        return found
+
+    def _header(self, data: bytes) -> str | None:
+        """What begins bytes that are a record behind it, or a file."""
+        if data.startswith(_FILE):
+            return "the header of an Avro file"
+        for begin, size, name in _HEADERS:
+            if data.startswith(begin):
+                try:
+                    self._whole(data[size:])
+                except BadRecord:
+                    continue
+                return name
+        return None
+
+    def _of(self, one: AvroType) -> Read:
+        match one.kind:
+            case "record":
+                return _record(one.names, [*map(self._of, one.parts)])
+            case "array" | "map":
+                read_one = self._of(one.parts[0])
+                if one.kind == "map":
+                    return _keyed(self._items(_pair(read_one), 1 + one.parts[0].width, is_map=True))
+                return self._items(read_one, one.parts[0].width, is_map=False)
+            case "union":
+                return _union([*map(self._of, one.parts)])
+            case "members":
+                parts = [*zip(one.names, map(self._of, one.parts), strict=True)]
+                # Arrow takes the members that a row lacks for null.
+                return _union([_record((name,), (part,)) if name else part for name, part in parts])
+            case "fixed":
+                return _fixed(one.size)
+            case "enum":
+                return _enum(one.names)
+            case "decimal":
+                return _decimal(_fixed(one.size) if one.size else _bytes, one.type.precision, one.type.scale)
+            case "time":
+                return _time(one.size)
+            case kind:
+                return _PLAIN[kind]
+
+    def _items(self, read_one: Read, width: int, *, is_map: bool) -> Read:
+        """Of blocks of items, each of which takes so many values."""
+
+        def read(data: bytes, place: int) -> tuple[Any, int]:
+            found: list[Any] = []
+            while True:
+                count, place = _long(data, place)
+                end = None
+                if count < 0:  # how many bytes they take follows
+                    size, place = _long(data, place)
+                    count, end = -count, place + size
+                elif not count:
+                    return found, place
+                self._left -= count * width
+                if self._left < 0:
+                    raise too_many(place)
+                try:
+                    for _ in range(count):
+                        one, place = read_one(data, place)
+                        found.append(one)
+                except Fault as fault:
+                    raise fault.within("" if is_map else f"[{len(found)}]", place) from None
+                if end not in (None, place):
+                    raise Fault("a block of {} has another size than it says")
+
+        return read
+
+
+def _record(names: Sequence[str], parts: Sequence[Read]) -> Read:
+    fields = [*zip(names, parts, strict=True)]
+
+    def read(data: bytes, place: int) -> tuple[Any, int]:
+        row = {}
+        name = ""
+        try:
+            for name, read_one in fields:
+                row[name], place = read_one(data, place)
+        except Fault as fault:
+            raise fault.within(name, place) from None
+        except _CUT:
+            raise Fault("the bytes end within {}", name, len(data)) from None
+        return row, place
+
+    return read
+
+
+def _union(parts: Sequence[Read]) -> Read:
+    def read(data: bytes, place: int) -> tuple[Any, int]:
+        number, place = _long(data, place)
+        if not 0 <= number < len(parts):
+            raise Fault("the value of {} is of no type of its union")
+        return parts[number](data, place)
+
+    return read
+
+
+def _pair(read_value: Read) -> Read:
+    read_pair = _record(("key", "value"), (_string, read_value))
+
+    def read(data: bytes, place: int) -> tuple[Any, int]:
+        found, place = read_pair(data, place)
+        return (found["key"], found["value"]), place
+
+    return read
+
+
+def _keyed(read_pairs: Read) -> Read:
+    def read(data: bytes, place: int) -> tuple[Any, int]:
+        found, place = read_pairs(data, place)
+        if len({key for key, _ in found}) < len(found):
+            raise Fault("a key of {} is there twice")
+        return found, place
+
+    return read
+
+
+def _long(data: bytes, place: int, bits: int = 64) -> tuple[int, int]:
+    """A number in zigzag, and where it ends."""
+    byte = data[place]
+    place += 1
+    if byte < 0x80:
+        return byte >> 1 ^ -(byte & 1), place
+    number = byte & 0x7F
+    for shift in range(7, bits, 7):
+        byte = data[place]
+        place += 1
+        if byte < 0x80:
+            number |= byte << shift
+            if number >> bits:
+                break
+            return number >> 1 ^ -(number & 1), place
+        number |= (byte & 0x7F) << shift
+    raise Fault(f"a number of {{}} has more than {bits} bits")
+
+
+def _int(data: bytes, place: int) -> tuple[int, int]:
+    return _long(data, place, 32)
+
+
+def _null(data: bytes, place: int) -> tuple[None, int]:
+    return None, place
+
+
+def _boolean(data: bytes, place: int) -> tuple[bool, int]:
+    byte = data[place]
+    if byte > 1:
+        raise Fault("the value of {} is not of type boolean")
+    return byte == 1, place + 1
+
+
+def _number(layout: struct.Struct) -> Read:
+    def read(data: bytes, place: int) -> tuple[float, int]:
+        return layout.unpack_from(data, place)[0], place + layout.size
+
+    return read
+
+
+def _fixed(size: int) -> Read:
+    def read(data: bytes, place: int) -> tuple[bytes, int]:
+        end = place + size
+        if end > len(data):
+            raise IndexError
+        return data[place:end], end
+
+    return read
+
+
+def _bytes(data: bytes, place: int) -> tuple[bytes, int]:
+    size, place = _long(data, place)
+    end = place + size
+    if end > len(data):
+        raise IndexError
+    if size < 0:
+        raise Fault("the length of {} is negative")
+    return data[place:end], end
+
+
+def _string(data: bytes, place: int) -> tuple[str, int]:
+    found, end = _bytes(data, place)
+    try:
+        return found.decode(), end
+    except UnicodeDecodeError:
+        raise Fault("the bytes of {} are not text in UTF-8") from None
+
+
+def _enum(symbols: Sequence[str]) -> Read:
+    def read(data: bytes, place: int) -> tuple[str, int]:
+        number, place = _int(data, place)
+        if not 0 <= number < len(symbols):
+            raise Fault("the value of {} is no symbol of its enum")
+        return symbols[number], place
+
+    return read
+
+
+def _decimal(read_bytes: Read, precision: int, scale: int) -> Read:
+    limit = 10**precision
+
+    def read(data: bytes, place: int) -> tuple[Decimal, int]:
+        found, place = read_bytes(data, place)
+        number = int.from_bytes(found, signed=True)
+        if not found or not -limit < number < limit:
+            raise Fault(f"the value of {{}} is not of type decimal({precision},{scale})")
+        return Decimal(number).scaleb(-scale, _EXACT), place
+
+    return read
+
+
+def _date(data: bytes, place: int) -> tuple[int, int]:
+    days, place = _int(data, place)
+    if days not in _DAYS:
+        raise Fault(_FAR)
+    return days, place
+
+
+def _time(unit: int) -> Read:
+    def read(data: bytes, place: int) -> tuple[int, int]:
+        found, place = _long(data, place)
+        if (micros := found * unit) not in _MICROS:
+            raise Fault(_FAR)
+        return micros, place
+
+    return read
+
+
+_PLAIN: Final[dict[str, Read]] = {
+    "null": _null,
+    "boolean": _boolean,
+    "int": _int,
+    "long": _long,
+    "float": _number(struct.Struct("<f")),
+    "double": _number(struct.Struct("<d")),
+    "bytes": _bytes,
+    "string": _string,
+    "date": _date,
+}
