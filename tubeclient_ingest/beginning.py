@@ -18,13 +18,13 @@ from tubeclient_ingest.settings import TARGET
 
 BEGIN_ANEW: Final = (
     "If its brokers lost their newest messages, go on with --option failOnDataLoss=false. If a topic was deleted and "
-    "created again, begin it anew once (--begin-anew TOPIC, or Ingest.begin_anew): by starting-offsets, or at earliest,"
-    " wherever the rows end"
+    "created again, reset its offsets once (--reset-offsets TOPIC, or Ingest.reset_offsets): to starting-offsets, or to"
+    " earliest, wherever the rows end"
 )
 """Advice for when the brokers no longer have the offsets at which the target's rows end."""
 _SAY_WHERE: Final = (
-    "Say where to begin, once: begin each topic anew (--begin-anew TOPIC, or Ingest.begin_anew), with offsets of"
-    " partitions as JSON as starting-offsets"
+    "Say where to begin, once: reset the offsets of each topic (--reset-offsets TOPIC, or Ingest.reset_offsets), with"
+    " offsets of partitions as JSON as starting-offsets"
 )
 _OF_COPY: Final = ", such as the endOffsets in the userMetadata of the version that was copied"
 _OF_GROUP: Final = (
@@ -32,7 +32,7 @@ _OF_GROUP: Final = (
     " which may be one round behind if the last run was killed"
 )
 OF_COUNTS: Final = (
-    "Begin each topic anew, once (--begin-anew TOPIC, or Ingest.begin_anew). If the histories of the streams' tables"
+    "Reset the offsets of each topic, once (--reset-offsets TOPIC, or Ingest.reset_offsets). If the histories of the streams' tables"
     " have the group's last commits, with starting-offsets earliest: they say themselves where their rows end, and only"
     " counts come again. If not, with offsets of partitions as JSON at which all tables' rows end, or with group, if"
     " that is the group's position in the offsets table"
@@ -57,7 +57,7 @@ def ahead_of_counts(where: str, consumer_group: str, own: int, counted: int) -> 
         f"{where} has commit {own} of group {consumer_group}, the counts table knows of it up to {counted}, and the"
         " table's history does not say where its rows end. Remove the table, and it is filled with what the brokers"
         " still hold. Or if it has no rows from there on, as after a retry of bad records, and no other stream stays"
-        " behind, begin each topic anew, once, with starting-offsets group"
+        " behind, reset the offsets of each topic, once, with starting-offsets group"
     )
 
 
@@ -73,7 +73,7 @@ class OvertakenRun(ConfigurationError):
     condition = "TARGET_TAKEN_OVER"
 
 
-class PutBack(Exception):
+class TableChanged(Exception):
     """A table is not as this run left it: the run begins once more, where the table's rows end now."""
 
 
@@ -95,7 +95,7 @@ def check_beginning(
     state: SinkState, where: str, consumer_group: str, topics: Collection[str], advice: str | None = None
 ) -> None:
     """Raise UnknownRows, with `advice`, if the group may have rows of one of `topics` in the table at `where`, and
-    their end is unknown. No setting but begin-anew says it: others may have stayed since the first run.
+    their end is unknown. No setting but reset-offsets says it: others may have stayed since the first run.
     """
     record = state.record
     if record is None and state.is_whole:
@@ -152,8 +152,8 @@ def unknown_rows(taken: TakenOut, where: str, consumer_group: str) -> UnknownRow
     return UnknownRows(
         f"version {taken.version} of {where} ({taken.operation}) {taken.how.value}, so it is unknown which rows of"
         f" group {consumer_group} are there. To undo that commit and what came after it, {undo}, and start again. Or"
-        " take the table as it is, with starting-offsets target: what it lacks is not read again. Or begin"
-        " topics anew"
+        " take the table as it is, with starting-offsets target: what it lacks is not read again. Or reset the"
+        " offsets of topics"
     )
 
 
@@ -211,7 +211,7 @@ def start_text(known: Offsets, in_table: Offsets, topics: tuple[str, ...], start
         text += (
             f". The offsets table is ahead of the target in {_partitions(ahead)}: the group was read elsewhere, or"
             " was moved forward, or the target was restored or made anew. This target still gets those messages;"
-            " to leave them out, run once with begin-anew for these topics and starting-offsets group"
+            " to leave them out, run once with reset-offsets for these topics and starting-offsets group"
         )
     return text
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from spark_source.offsets.offsets import Offsets
 from tubeclient_ingest.beginning import (
     OF_STREAM,
-    PutBack,
+    TableChanged,
     check_beginning,
     check_cluster,
     goes_on_from,
@@ -74,19 +74,19 @@ class GroupTable:
         self.state = SinkState()
         """What the table says, as far as this run can rely on it."""
 
-    def begin(self, chosen: str | None, begin_anew: Collection[str], *, unless_known: bool = False) -> bool:
+    def begin(self, chosen: str | None, reset_offsets: Collection[str], *, unless_known: bool = False) -> bool:
         """Look at the table at a run's beginning. Returns whether the user takes it as others left it. `unless_known`:
         no topic begins anew if the table says where its rows end."""
         self.run_id, self._settled_at = uuid.uuid4().hex, None
         found = self.look()
         if unless_known and found.record is not None:
-            begin_anew = ()
+            reset_offsets = ()
         group = self._settings.consumer_group
         check_cluster(found, self.where, self._masters, self._settings.former_master_servers)
-        topics = set(self._settings.topics).difference(begin_anew)
+        topics = set(self._settings.topics).difference(reset_offsets)
         if topics and not (self._advice == OF_STREAM and chosen == TARGET):
             check_beginning(found, self.where, group, topics, self._advice)
-        self.state = trusted(found.without_topics(begin_anew), self.where, group, chosen)
+        self.state = trusted(found.without_topics(reset_offsets), self.where, group, chosen)
         return not self.is_known or (found.taken_out is not None and found.taken_out.everything)
 
     @property
@@ -120,7 +120,7 @@ class GroupTable:
             own, other = before.record, now.record
             if own is not None and other is not None and other.sequence > own.sequence and not other.is_retry:
                 raise overtaken(self.where, other, f"and this one was at {named(own)}")
-            raise PutBack
+            raise TableChanged
         self.state = now
 
     def write(

@@ -159,10 +159,10 @@ class Ingest:
             other_rows=last.total_other_rows if last else 0,
         )
 
-    def begin_anew(self, topics: Sequence[str]) -> str:
-        """Say in the target that the group begins these topics by `starting_offsets`, or at earliest, wherever their
-        rows end: for topics that were deleted and created again. Other topics get rows twice. Returns what it says.
-        Raises as `run`."""
+    def reset_offsets(self, topics: Sequence[str]) -> str:
+        """Say in the target that the group goes on at `starting_offsets`, or at earliest, in these topics, wherever
+        their rows end: for topics that were deleted and created again. Other topics get rows twice. Returns what it
+        says. Raises as `run`."""
         topics = [topics] if isinstance(topics, str) else topics
         self.settings.check_topics(topics)
         with explained(), Engine.on(self._spark, self.settings) as engine:

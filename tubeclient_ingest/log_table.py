@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 
 from offsets_store.errors import scrub
 from spark_source.options.table_uris import limited
-from tubeclient_ingest.beginning import PutBack
+from tubeclient_ingest.beginning import TableChanged
 from tubeclient_ingest.data_files import DataFile, Place
 from tubeclient_ingest.file_statistics import INDEXED_COLUMNS
 from tubeclient_ingest.history import Commit
@@ -136,7 +136,7 @@ class LogTable:
         with self._explained():
             is_same = handle is not None and mark_of(handle) == self._mark and self._is_same()
         if handle is None or not is_same:
-            raise PutBack
+            raise TableChanged
         properties = CommitProperties(max_commit_retries=_RETRIES)
         if record is not None:
             # delta-rs refuses only what came since the handle's version.
@@ -185,7 +185,7 @@ class LogTable:
         if self._table.is_named and time.monotonic() - self._named_at > _ASK_AGAIN_SECONDS:
             self._named_at, now = time.monotonic(), self._table.detail()
             if now is None or (now.table_id, now.location) != (self._detail.table_id, self._detail.location):
-                raise PutBack
+                raise TableChanged
         with self._explained():
             if self._handle is not None:
                 try:

@@ -47,7 +47,9 @@ class OneTable:
         """Why Spark writes the rounds; empty if tasks do."""
         return self.writer.why_spark
 
-    def begin(self, known: Offsets, chosen: str | None, begin_anew: Collection[str], expired: object = None) -> Offsets:
+    def begin(
+        self, known: Offsets, chosen: str | None, reset_offsets: Collection[str], expired: object = None
+    ) -> Offsets:
         """The first offsets that any of the tables needs, if the group's rows end at `known`; `chosen` are the user's
         starting offsets."""
         return known

@@ -30,7 +30,7 @@ from tubeclient.errors import ConfigurationError
 from tubeclient.keys import INDEX_ENTRY_BYTES, rows_behind
 from tubeclient.records.spec import CHANGES
 from tubeclient_ingest.bad_records import BadRecords
-from tubeclient_ingest.beginning import PutBack, of_topics, start_text, starting_offsets
+from tubeclient_ingest.beginning import TableChanged, of_topics, start_text, starting_offsets
 from tubeclient_ingest.one_table import OneTable, Written
 from tubeclient_ingest.round_read import RoundRead
 from tubeclient_ingest.settings import GROUP, TARGET, IngestSettings
@@ -44,7 +44,7 @@ from tubeclient_ingest.writing import Writer
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["Begins", "Engine", "Event", "IngestSummary", "Looked", "Reading", "Round", "Run", "SparkWrites"]
+__all__ = ["Begins", "Engine", "Event", "Idle", "IngestSummary", "Reading", "Round", "Run", "SparkWrites"]
 
 _ANEW_SECONDS: Final = 86_400.0
 """After so long a run without an end begins anew, so that tables that rest say again where their rows end."""
@@ -108,7 +108,7 @@ class Reading(NamedTuple):
     """Event: the first round is being read."""
 
 
-class Looked(NamedTuple):
+class Idle(NamedTuple):
     """Event: there was nothing new."""
 
     at: datetime
@@ -120,7 +120,7 @@ class SparkWrites(NamedTuple):
     reason: str
 
 
-Event: TypeAlias = Begins | SparkWrites | Reading | Looked | LeftBehind | ToRest | Round
+Event: TypeAlias = Begins | SparkWrites | Reading | Idle | LeftBehind | ToRest | Round
 """What a run tells, from its own thread; a Round is complete then."""
 
 Tables: TypeAlias = OneTable | StreamTables
@@ -146,11 +146,11 @@ class Run:
         self._why_spark = ""
         """What the run told of who writes."""
 
-    def until_end(self, stop: threading.Event, begin_anew: Sequence[str] = ()) -> None:
+    def until_end(self, stop: threading.Event, reset_offsets: Sequence[str] = ()) -> None:
         """Write rounds until all is read that there was (available-now), `stop` is set, or something fails. After
         `stop` the running round is completed.
 
-        With `begin_anew` only say in the target that the group begins these topics anew, and end. Raises Spark's
+        With `reset_offsets` only say in the target that the group begins these topics anew, and end. Raises Spark's
         errors, TubeError, OffsetsTableError.
         """
         if stop.is_set():
@@ -170,10 +170,10 @@ class Run:
             with closing(ProgressTable(self._options)) as table:  # before the look at the rows, which move it
                 topics = self._settings.topics
                 kept = Offsets(table.positions(topics))
-            starting, is_accepted = self._beginning(kept, begin_anew)
+            starting, is_accepted = self._beginning(kept, reset_offsets)
             options = parse_options(self._settings.options(starting))
-            with closing(self._engine.planner(options)) as planner, suppress(PutBack):
-                until = None if begin_anew else self._settings.end
+            with closing(self._engine.planner(options)) as planner, suppress(TableChanged):
+                until = None if reset_offsets else self._settings.end
                 if self._settings.interval_ms is None:
                     planner.freeze_target(until)
                 start = planner.initial()
@@ -186,25 +186,25 @@ class Run:
                     self._chosen, self._fallback = None, "earliest"
                 # A killed run may have left the offsets table behind the target, and perhaps nothing new comes.
                 planner.complete(start)
-                if not (begin_anew or done):
+                if not (reset_offsets or done):
                     self._rounds(planner, options, start, stop)
-                if not begin_anew:
+                if not reset_offsets:
                     self.tables.end()
                 return
             self.tables.open(create=False)
             if self._last is not last or time.monotonic() - began_at > _ONE_BEGINNING_SECONDS:
                 beginnings = 0
 
-    def _beginning(self, kept: Offsets, begin_anew: Sequence[str]) -> tuple[str, bool]:
+    def _beginning(self, kept: Offsets, reset_offsets: Sequence[str]) -> tuple[str, bool]:
         """The source's startingOffsets, and whether the user takes the table as others left it."""
         settings, table, chosen = self._settings, self.tables.checkpoint, self._chosen
-        is_accepted = table.begin(chosen, begin_anew)
+        is_accepted = table.begin(chosen, reset_offsets)
         known = of_topics(table.state.ends, settings.topics)
-        begin = self.tables.begin(known, chosen, begin_anew, self._expired)
+        begin = self.tables.begin(known, chosen, reset_offsets, self._expired)
         # Whoever says for topics with rows that the group's position counts, means one that is there.
-        fallback = GROUP if begin_anew and chosen == GROUP else self._fallback
+        fallback = GROUP if reset_offsets and chosen == GROUP else self._fallback
         starting = starting_offsets(known, begin, settings.topics, fallback)
-        self._tell(Begins(start_text(known, kept.without_topics(begin_anew), settings.topics, chosen)))
+        self._tell(Begins(start_text(known, kept.without_topics(reset_offsets), settings.topics, chosen)))
         return starting, is_accepted
 
     def _rounds(self, planner: StreamPlanner, options: SourceOptions, start: Any, stop: threading.Event) -> None:
@@ -213,13 +213,13 @@ class Run:
         begun_at = time.monotonic()
         while not stop.is_set():
             if interval_ms is not None and time.monotonic() - begun_at > _ANEW_SECONDS:
-                raise PutBack
+                raise TableChanged
             began, began_at = time.monotonic(), datetime.now(UTC)
             if (ahead := self.tables.ends.ahead()) is not None:
                 self.tables.ends.go_back(Offsets.from_dict(planner.held(ahead.to_dict())))
             end = planner.latest(start, options.max_offsets_per_trigger, options.min_offsets_per_trigger)
             if end == start:
-                self._tell(Looked(began_at))
+                self._tell(Idle(began_at))
                 if interval_ms is None:
                     return
                 stop.wait(max(_IDLE_SECONDS, interval_ms / 1000 - (time.monotonic() - began)))

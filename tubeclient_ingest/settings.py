@@ -244,12 +244,12 @@ class IngestSettings:
             object.__setattr__(self, name, value)
 
     def check_topics(self, names: Collection[str]) -> None:
-        """ConfigurationError for topics to begin anew that the job does not read, or by `TARGET`."""
+        """ConfigurationError for topics whose offsets are to be reset that the job does not read, or for `TARGET`."""
         if others := sorted(set(names).difference(self.topics)):
-            raise ConfigurationError(f"the job does not read {', '.join(others)}, which are to begin anew")
+            raise ConfigurationError(f"the job does not read {', '.join(others)}, whose offsets are to be reset")
         if names and self.starting_offsets == TARGET:
             raise ConfigurationError(
-                f"starting-offsets is {TARGET}, which is no place in a topic that is to begin anew; give earliest,"
+                f"starting-offsets is {TARGET}, which is no place in a topic to reset offsets to; give earliest,"
                 " latest, group, a time or JSON"
             )
 

@@ -17,7 +17,7 @@ from spark_source.offsets.offsets import Offsets
 from tubeclient.conditions import said
 from tubeclient.errors import ConfigurationError, DataLoss
 from tubeclient.printable import counted
-from tubeclient_ingest.beginning import OF_STREAM, OvertakenRun, PutBack, ahead_of_counts
+from tubeclient_ingest.beginning import OF_STREAM, OvertakenRun, TableChanged, ahead_of_counts
 from tubeclient_ingest.counting import Counted, kept
 from tubeclient_ingest.counts_table import CountsTable
 from tubeclient_ingest.definitions import Definitions
@@ -44,7 +44,7 @@ __all__ = ["StreamTables"]
 
 _AT_ONCE: Final = 4
 """How many tables are written at a time."""
-_FATAL: Final = (OvertakenRun, PutBack)
+_FATAL: Final = (OvertakenRun, TableChanged)
 """Errors of a stream that end the round for all."""
 
 Expired: TypeAlias = Callable[[Offsets], DataLoss | None]
@@ -99,12 +99,12 @@ class StreamTables:
         self._rows.open_bad_records(create=create)  # before several writers make it at once
 
     def begin(
-        self, known: Offsets, chosen: str | None, begin_anew: Collection[str], expired: Expired = lambda _: None
+        self, known: Offsets, chosen: str | None, reset_offsets: Collection[str], expired: Expired = lambda _: None
     ) -> Offsets:
         record = self.checkpoint.state.record
         self.ends.others, self._chosen, self._is_unknown = known, chosen, record is None
         reached = _streams_of(record)
-        if record is None and begin_anew and chosen not in (None, "earliest"):
+        if record is None and reset_offsets and chosen not in (None, "earliest"):
             # The user says where the rows of all tables end. Those are known by their counts.
             reached = dict.fromkeys(self._counts.streams(), Reached(0))
         self._streams.clear()
@@ -112,7 +112,7 @@ class StreamTables:
         def look(name: StreamId) -> Stream:
             # One that had a table may have been removed while the run goes on.
             create = self._create or reached.get(name, WITH_REST).number <= 0
-            return self._opened(name, reached.get(name), begin_anew, create=create)
+            return self._opened(name, reached.get(name), reset_offsets, create=create)
 
         # Always, for its number is taken: see `begun`. A run that died may have left rows there, and no commit of the
         # counts table knows whose.
@@ -154,12 +154,12 @@ class StreamTables:
                 one.number, one.is_accepted = one.table.number, False
 
     def _opened(
-        self, name: StreamId, reached: Reached | None, begin_anew: Collection[str] = (), *, create: bool = True
+        self, name: StreamId, reached: Reached | None, reset_offsets: Collection[str] = (), *, create: bool = True
     ) -> Stream:
         """A stream with its table, which is made if it is missing and `create` allows it; or left behind."""
 
         def in_others(at: Offsets | None) -> Offsets | None:
-            return at.without_topics(begin_anew) if at is not None and begin_anew else at
+            return at.without_topics(reset_offsets) if at is not None and reset_offsets else at
 
         if reached is not None:
             reached = reached._replace(ends=in_others(reached.ends), since=in_others(reached.since))
@@ -181,9 +181,9 @@ class StreamTables:
             if now is not None and writer.detail.properties.get(PROPERTY) != now:
                 self._rows.table_of(name).set_properties({PROPERTY: now})
             table = GroupTable(writer, settings, self._masters, OF_STREAM)
-            one.is_accepted = table.begin(self._chosen, begin_anew, unless_known=self._is_unknown)
+            one.is_accepted = table.begin(self._chosen, reset_offsets, unless_known=self._is_unknown)
             state = table.state
-            if not (table.is_known or begin_anew) and table.number > max(number, 0):
+            if not (table.is_known or reset_offsets) and table.number > max(number, 0):
                 raise ahead_of_counts(table.where, settings.consumer_group, table.number, max(number, 0))
             # If nobody knows where its rows end, the user said that it has what the counts table says.
             counts_as = table.number if table.is_known else number
@@ -195,7 +195,7 @@ class StreamTables:
         except _FATAL:
             raise
         except Exception as error:
-            if begin_anew:
+            if reset_offsets:
                 raise
             self._leave(one, error)
         return one
@@ -227,7 +227,7 @@ class StreamTables:
     def write(self, read: RoundRead | None, start: Offsets, end: Offsets) -> Written | None:
         self.checkpoint.check()
         if self._definitions.changed():
-            raise PutBack
+            raise TableChanged
         if read is None:
             return self._completed(start, end)
         if not self.why_spark:
@@ -310,7 +310,7 @@ class StreamTables:
         # A run that died has made its table, and the counts table did not know it.
         others = [one.ends for one in new if one.takes_part and one.ends != self.ends.others]
         if any(ends.get(key, 0) < at for ends in others for key, at in start.items()):
-            raise PutBack
+            raise TableChanged
         return not others
 
     def _end_round(

@@ -21,7 +21,7 @@ from tubeclient.errors import ConfigurationError
 from tubeclient.printable import counted as printed
 from tubeclient.records.spec import CHANGES
 from tubeclient_ingest.bad_records import BadRecords
-from tubeclient_ingest.beginning import OvertakenRun, PutBack, goes_on_from
+from tubeclient_ingest.beginning import OvertakenRun, TableChanged, goes_on_from
 from tubeclient_ingest.choice import open_files, why_spark
 from tubeclient_ingest.counting import Counted, count, kept
 from tubeclient_ingest.file_statistics import without_values
@@ -335,7 +335,7 @@ class Writer:
         def commit(numbered: SinkRecord) -> None:
             try:
                 files.commit(staged.files, numbered)
-            except PutBack:
+            except TableChanged:
                 # Nothing is written. This run begins once more, and may take the number then.
                 if staged.bad and table is not None:
                     table.remove({(staged.number, record.run_id)}, state.table_ids)

@@ -73,7 +73,7 @@ def test_the_source_reads_back_what_is_known(known: dict[PartitionKey, int]) -> 
 
 AHEAD = (
     ": the group was read elsewhere, or was moved forward, or the target was restored or made anew. This target still"
-    " gets those messages; to leave them out, run once with begin-anew for these topics and starting-offsets group"
+    " gets those messages; to leave them out, run once with reset-offsets for these topics and starting-offsets group"
 )
 
 

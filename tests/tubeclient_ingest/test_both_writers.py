@@ -20,7 +20,7 @@ from embedded_tubemq.storage.store import NewMessage
 from tests.tubeclient_ingest.bench import Bench, Seen
 from tests.tubeclient_ingest.lake import each_commit
 from tubeclient.errors import ConfigurationError
-from tubeclient_ingest.beginning import PutBack
+from tubeclient_ingest.beginning import TableChanged
 from tubeclient_ingest.job import IngestFailed
 from tubeclient_ingest.log_table import LogTable
 from tubeclient_ingest.record import SinkRecord
@@ -137,7 +137,7 @@ def test_a_look_that_finds_another_table_after_a_commit_leaves_its_bad_records(
     def looked(self: LogTable, limit: int) -> Any:
         if len(done) == 1:
             done.append(done[0])
-            raise PutBack
+            raise TableChanged
         return history(self, limit)
 
     monkeypatch.setattr(LogTable, "commit", committed)

@@ -14,7 +14,7 @@ from tests.simulation.target import MemoryTarget, TargetLog
 from tests.tubeclient_ingest.test_sink_looks import Cut
 from tubeclient.keys import PartitionKey
 from tubeclient_ingest import group_table
-from tubeclient_ingest.beginning import OF_STREAM, OtherCluster, OvertakenRun, PutBack, UnknownRows
+from tubeclient_ingest.beginning import OF_STREAM, OtherCluster, OvertakenRun, TableChanged, UnknownRows
 from tubeclient_ingest.counting import Counted
 from tubeclient_ingest.group_table import GroupTable
 from tubeclient_ingest.history import SinkState
@@ -116,7 +116,7 @@ def test_a_round_of_another_run_between_two_rounds_is_told(rounds: int) -> None:
     bench.by_another_run()
     # Without a commit of its own a run begins once more.
     text = "wrote commit 3 of run r2 to target and this one was at commit 2 of run r.$" if rounds else "^$"
-    with pytest.raises(OvertakenRun if rounds else PutBack, match=text.removesuffix(".$")):
+    with pytest.raises(OvertakenRun if rounds else TableChanged, match=text.removesuffix(".$")):
         table.check()
 
 
@@ -139,7 +139,7 @@ def test_a_table_that_was_put_back_between_two_rounds_is_begun_with_once_more(
     table.write(None, at(56))
     for act in acts:
         act(bench)
-    with pytest.raises(PutBack):
+    with pytest.raises(TableChanged):
         table.check()
 
 

@@ -164,9 +164,9 @@ def test_a_table_whose_history_was_removed_is_not_guessed_about(bench: Bench) ->
     version = DeltaTable(bench.settings.target).version()
     for other in (str(bench.folder / "mistyped"), None):
         with pytest.raises(ConfigurationError, match=r"is group, but neither the offsets table nor the brokers know a"):
-            bench.job(starting_offsets="group", offsets_table=other).begin_anew(["clicks"])
+            bench.job(starting_offsets="group", offsets_table=other).reset_offsets(["clicks"])
     assert DeltaTable(bench.settings.target).version() == version
-    bench.job(starting_offsets="group").begin_anew(["clicks"])
+    bench.job(starting_offsets="group").reset_offsets(["clicks"])
     assert bench.rows() == 20
     assert bench.rows(consumer_group="third_group", offsets_table=None) == 40
 
@@ -232,9 +232,9 @@ def test_rows_that_somebody_deleted_stay_out(bench: Bench) -> None:
     assert bench.rows() == 0
     bench.spark.sql(f"DELETE FROM {name}").collect()
     by_json = {"starting_offsets": '{"default": "earliest"}'}
-    with pytest.raises(UnknownRows, match="Or begin topics anew"):
+    with pytest.raises(UnknownRows, match="Or reset the offsets of topics"):
         bench.run(**by_json)
-    bench.job(**by_json).begin_anew(["clicks"])
+    bench.job(**by_json).reset_offsets(["clicks"])
     assert bench.rows() == 60
     assert bench.repeated_or_missing() == {}
 

@@ -104,7 +104,7 @@ def test_a_copy_of_the_target_is_gone_on_with_from_where_the_user_says(bench: Be
     with pytest.raises(UnknownRows, match=rf"{copy}` is a copy of another .* endOffsets in the userMetadata"):
         bench.run()
     ends = json.dumps(json.loads(copied["userMetadata"])["tubeclient"]["endOffsets"])
-    bench.job(starting_offsets=ends).begin_anew(["clicks"])
+    bench.job(starting_offsets=ends).reset_offsets(["clicks"])
     assert bench.rows() == 40
     assert bench.repeated_or_missing() == {}
     # From then on the copy has a history of its own.
@@ -206,11 +206,11 @@ def test_a_topic_that_was_made_anew_is_begun_anew_where_the_user_says_so(bench: 
     bench.tube.delete_topic("clicks")
     bench.tube.create_topic(TopicConfig("clicks", 2, 1))
     bench.send(20)
-    with pytest.raises(IngestFailed, match=r"deleted or created again.* begin it anew once .--begin-anew TOPIC, or"):
+    with pytest.raises(IngestFailed, match=r"created again.* reset its offsets once .--reset-offsets TOPIC, or"):
         bench.run()
     with pytest.raises(ConfigurationError, match="does not read views"):
-        bench.job().begin_anew(["views"])
-    assert bench.job().begin_anew(["clicks"]) == "begins at earliest in clicks"
+        bench.job().reset_offsets(["views"])
+    assert bench.job().reset_offsets(["clicks"]) == "begins at earliest in clicks"
     assert [one.rows for one in bench.run(max_offsets_per_trigger=10)] == [10, 10]
     assert bench.repeated_or_missing() == {}
     bench.send(20)
@@ -305,7 +305,7 @@ def test_bad_records_go_along_with_a_table_that_was_replaced(bench: Bench, how: 
     with pytest.raises(UnknownRows, match="begin"):
         bench.run(**own)
     if how in ("group", "cut"):
-        bench.job(**own, starting_offsets="group").begin_anew(["clicks"])
+        bench.job(**own, starting_offsets="group").reset_offsets(["clicks"])
     else:
         bench.run(**own, starting_offsets="target")
     if how == "restored":

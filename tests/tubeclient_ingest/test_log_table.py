@@ -18,7 +18,7 @@ from deltalake import DeltaTable
 
 from spark_source.offsets.offsets import Offsets
 from tests.offsets_store.s3_server import BUCKET
-from tubeclient_ingest.beginning import PutBack
+from tubeclient_ingest.beginning import TableChanged
 from tubeclient_ingest.data_files import DataFile, DataFiles
 from tubeclient_ingest.log_table import LogTable
 from tubeclient_ingest.record import SinkRecord
@@ -137,7 +137,7 @@ def test_a_table_that_changed_since_the_choice_is_looked_at_anew(uri: str) -> No
         table.commit(files_of(table, 1), record(1))
     assert caught.value.is_conflict
     table.history(1)
-    with pytest.raises(PutBack):
+    with pytest.raises(TableChanged):
         table.commit(files_of(table, 1), record(1))
     assert ids(uri) == []
 
@@ -157,7 +157,7 @@ def test_a_table_that_another_one_replaced_is_seen(uri: str, commits: int) -> No
     found = table.history(5)
     assert found[0].version == commits
     assert all(one.record is None or one.record.consumer_group == "h" for one in found)
-    with pytest.raises(PutBack):
+    with pytest.raises(TableChanged):
         table.commit(files_of(table, 5), record(9))
     shutil.rmtree(uri)
     assert (table.history(5), table.detail()) == ([], None)

@@ -9,7 +9,7 @@ import pytest
 from spark_source.offsets.offsets import Offsets
 from tests.tubeclient_ingest.test_group_table import KEY, SETTINGS, Bench, Writing, at, looks
 from tubeclient.keys import PartitionKey
-from tubeclient_ingest.beginning import PutBack
+from tubeclient_ingest.beginning import TableChanged
 from tubeclient_ingest.group_table import GroupTable
 from tubeclient_ingest.one_table import OneTable, Written
 
@@ -49,6 +49,6 @@ def test_a_partition_that_left_the_cluster_leaves_the_offsets_and_what_is_not_re
     assert one.write(None, Offsets({KEY: 28, OTHER: 28}), at(56)) == Written(2, None, 0, 0)
     assert one.checkpoint.state.ends == {KEY: 56, NOT_READ: 84}
     bench.log.restore(1)
-    with pytest.raises(PutBack):
+    with pytest.raises(TableChanged):
         one.write(None, at(56), at(84))
     assert len(bench.log.versions) == 4

@@ -21,7 +21,7 @@ from tests.tubeclient_ingest.lake import KEY, Killed, cut_history, each_commit
 from tests.tubeclient_ingest.test_streams import Shop
 from tests.tubeclient_ingest.test_upserts import Change, Keyed
 from tubeclient_ingest import group_table, run
-from tubeclient_ingest.beginning import PutBack, UnknownRows
+from tubeclient_ingest.beginning import TableChanged, UnknownRows
 from tubeclient_ingest.data_files import DataFile
 from tubeclient_ingest.log_table import LogTable
 from tubeclient_ingest.record import SinkRecord
@@ -62,7 +62,7 @@ def test_a_topic_is_begun_anew_where_the_offsets_table_was_moved_to(bench: Bench
     bench.run()
     bench.send(20)
     bench.run(target=str(bench.folder / "elsewhere"), starting_offsets="group")  # which moves the offsets table
-    bench.job(starting_offsets="group").begin_anew(["clicks"])
+    bench.job(starting_offsets="group").reset_offsets(["clicks"])
     bench.send(20)
     assert bench.rows() == 20
     assert set(bench.repeated_or_missing()) == {*range(20, 40)}
@@ -77,7 +77,7 @@ def test_rows_that_restore_took_out_before_the_history_was_cut_are_not_passed_ov
         with pytest.raises(UnknownRows, match="its history does not say where they end"):
             bench.run(starting_offsets=chosen)
     ends = {"1:clicks:0": 5 * 28, "1:clicks:10000": 5 * 28, "default": "earliest"}
-    bench.job(starting_offsets=str(ends).replace("'", '"')).begin_anew(["clicks"])
+    bench.job(starting_offsets=str(ends).replace("'", '"')).reset_offsets(["clicks"])
     assert bench.rows() == 10
     assert bench.repeated_or_missing() == {}
 
@@ -90,7 +90,7 @@ def test_where_a_user_begins_holds_until_the_table_says_it(bench: Bench, monkeyp
 
     def put_back(table: LogTable, files: Sequence[DataFile], record: SinkRecord | None = None) -> None:
         if next(is_first, False):
-            raise PutBack
+            raise TableChanged
         commit(table, files, record)
 
     monkeypatch.setattr(LogTable, "commit", put_back)
@@ -119,7 +119,7 @@ def test_a_table_that_forgot_a_groups_commits_still_says_that_it_has_its_rows(be
         bench.run(writer=writer)
     assert bench.rows(consumer_group="others", writer=writer) == 24
     ends = {"1:clicks:0": 10 * 28, "1:clicks:10000": 10 * 28, "default": "earliest"}
-    bench.job(starting_offsets=str(ends).replace("'", '"')).begin_anew(["clicks"])
+    bench.job(starting_offsets=str(ends).replace("'", '"')).reset_offsets(["clicks"])
     assert bench.rows() == 4
 
 
@@ -189,7 +189,7 @@ def test_tables_that_say_where_their_rows_end_are_believed_when_the_counts_table
         shop.tube.load("shop", [NewMessage(0, b"of no stream")])
         shop.run()
     forget(shop.spark, shop.lake / "_counts")
-    shop.job(starting_offsets=chosen).begin_anew(["shop"])
+    shop.job(starting_offsets=chosen).reset_offsets(["shop"])
     shop.send("orders", "views")
     shop.run()
     assert [shop.numbers(one) for one in ("orders", "views")] == [[*range(30)], [*range(10)]]
@@ -203,12 +203,12 @@ def test_a_lake_without_any_history_goes_on_where_the_user_says_that_all_rows_en
     for name in ("_counts", "_rest", "orders", "views"):
         shop.spark.sql(f"ALTER TABLE delta.`{shop.lake}/{name}` SET TBLPROPERTIES ('mine' = 'yes')").collect()
         cut_history(shop.lake / name, to_others=False)
-    with pytest.raises(UnknownRows, match=r"_counts.* may have rows .* Begin .*earliest.* If not, .* or with group"):
+    with pytest.raises(UnknownRows, match=r"_counts.* may have rows .* Reset .*earliest.* If not, .* or with group"):
         shop.run()
-    shop.job(starting_offsets="earliest").begin_anew(["shop"])
+    shop.job(starting_offsets="earliest").reset_offsets(["shop"])
     with pytest.raises(StreamsLeftBehind, match=r"orders.* has commit \d+ of group lake, the counts table"):
         shop.run(starting_offsets="target")
-    shop.job(starting_offsets="group").begin_anew(["shop"])
+    shop.job(starting_offsets="group").reset_offsets(["shop"])
     shop.send("orders", "clicks")
     shop.run()
     shop.send("views")
@@ -260,7 +260,7 @@ def test_what_comes_after_the_target_forgot_its_numbers_is_newer_than_its_rows(b
         bench.tube.load("clicks", [NewMessage(0, f"1,{value}".encode())])
         bench.run(**keyed)
     forget(bench.spark, Path(bench.settings.target))
-    bench.job(**keyed, starting_offsets=f'{{"1:clicks:0": {3 * 28}, "default": "earliest"}}').begin_anew(["clicks"])
+    bench.job(**keyed, starting_offsets=f'{{"1:clicks:0": {3 * 28}, "default": "earliest"}}').reset_offsets(["clicks"])
     bench.tube.load("clicks", [NewMessage(0, b"1,9")])
     bench.run(**keyed)
     assert [(row.id, row.v) for row in bench.spark.table(f"delta.`{bench.settings.target}`").collect()] == [(1, 9)]

@@ -289,6 +289,6 @@ def test_one_of_two_topics_is_begun_anew_while_a_stream_is_behind_in_the_other(s
     shop.spark.sql(f"ALTER TABLE {of_views} DROP CONSTRAINT few").collect()
     shop.tube.delete_topic("shop")
     shop.tube.create_topic(TopicConfig("shop", 2, 1))
-    shop.job(**typed).begin_anew(["shop"])
+    shop.job(**typed).reset_offsets(["shop"])
     shop.run(**typed)
     assert shop.ids("views") == [*range(10), 100]

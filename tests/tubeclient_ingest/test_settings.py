@@ -170,10 +170,10 @@ def test_blanks_around_a_place_do_not_make_another_place() -> None:
     assert {name: getattr(settings, name) for name in places} == places
 
 
-def test_topics_begin_anew_at_a_place() -> None:
+def test_offsets_are_reset_to_a_place() -> None:
     job = load_settings(None, {**NEEDED, "starting_offsets": "target"})
     job.check_topics([])
-    with pytest.raises(ConfigurationError, match="starting-offsets is target, which is no place in a topic"):
+    with pytest.raises(ConfigurationError, match="is target, which is no place in a topic to reset offsets to"):
         job.check_topics(job.topics)
     replace(job, starting_offsets="group").check_topics(job.topics)
 

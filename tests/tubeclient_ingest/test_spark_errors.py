@@ -86,7 +86,7 @@ def test_of_a_loss_this_jobs_way_out_is_told() -> None:
         said(failure("Traceback\ntubeclient.errors.DataLoss: [DATA_LOSS] 1:clicks:0 ends at 28")),
     ):
         assert told.startswith("[DATA_LOSS] 1:clicks:0 ends at 28. If its brokers lost their newest messages, ")
-        assert "--begin-anew TOPIC" in told
+        assert "--reset-offsets TOPIC" in told
 
 
 @pytest.mark.parametrize(

@@ -548,7 +548,7 @@ def test_deleted_keys_that_go_along_with_a_clone_count_for_it(bench: Bench) -> N
         bench.spark.sql(f"CREATE TABLE delta.`{clone}` SHALLOW CLONE delta.`{target}`").collect()
         shutil.copytree(table_of_deletes(target), table_of_deletes(clone))
         ends = {str(KEYS[0]): 56 * (number + 1), str(KEYS[1]): 0}
-        bench.job(**keyed, target=clone, starting_offsets=json.dumps(ends)).begin_anew(["clicks"])
+        bench.job(**keyed, target=clone, starting_offsets=json.dumps(ends)).reset_offsets(["clicks"])
         target = clone
     send(bench, *(canal("INSERT", {"id": str(number), "name": "late"}, es=10) for number in range(4)))
     bench.settings = bench.job(target=target).settings

@@ -69,12 +69,12 @@ def ingest(
         Path | None,
         typer.Option(help="TOML file with any of the settings below. Command-line options override it."),
     ] = None,
-    begin_anew: Annotated[
+    reset_offsets: Annotated[
         list[str] | None,
         typer.Option(
             metavar="NAME",
-            help="Only say in the target that the group begins this topic by --starting-offsets (default: earliest), "
-            "wherever its rows end, and end. For a topic that was deleted and created again; any other topic gets rows "
+            help="Only reset the offsets of this topic: say in the target that the group goes on at --starting-offsets "
+            "(default: earliest), wherever the topic's rows end. For a topic that was deleted and created again; any other topic gets rows "
             "twice. May be given several times.",
         ),
     ] = None,
@@ -139,7 +139,7 @@ def ingest(
                 given[name] = pairs(_FLAGS[name], given[name]) or None
             confs = spark_confs(conf)
             found = load_settings(settings, given, of_environment())
-            found.check_topics(begin_anew or [])
+            found.check_topics(reset_offsets or [])
             with contextlib.ExitStack() as until_end:
                 if metrics_port is not None:
                     from tubeclient_cli.ingest.metrics import serve_metrics
@@ -147,7 +147,7 @@ def ingest(
                     serving = serve_metrics(found.consumer_group, metrics_host, metrics_port)
                     output.count, port = until_end.enter_context(serving)
                     output.say(f"metrics at http://{metrics_host}:{port}/metrics")
-                _ingest(found, begin_anew or [], spark_master, confs, output, verbose=verbose)
+                _ingest(found, reset_offsets or [], spark_master, confs, output, verbose=verbose)
         except Exception as error:
             if as_json:
                 print_error(error)
@@ -159,7 +159,7 @@ def ingest(
 
 def _ingest(
     settings: IngestSettings,
-    begin_anew: list[str],
+    reset_offsets: list[str],
     master: str | None,
     confs: dict[str, str],
     output: Output,
@@ -186,8 +186,8 @@ def _ingest(
             # Again: the session installed a SIGINT handler that cancels the running round.
             stop_on_signals(stop, "stopping, after the running round")
             job = Ingest(spark, settings=settings, stop=stop)
-            if begin_anew:
-                output.say(job.begin_anew(begin_anew), "begin")
+            if reset_offsets:
+                output.say(job.reset_offsets(reset_offsets), "begin")
                 return
             try:
                 summary = job.run(output)

@@ -13,7 +13,7 @@ from tubeclient.counts import Metric
 from tubeclient.errors import ConfigurationError
 from tubeclient.extras import brought_by
 from tubeclient_cli.common.cluster import check_address
-from tubeclient_ingest.run import Event, Looked, Round
+from tubeclient_ingest.run import Event, Idle, Round
 
 _BATCH_SECONDS: Final = (0.5, 1, 2.5, 5, 10, 20, 30, 60, 120, 300, 600, 1800)
 
@@ -86,7 +86,7 @@ def serve_metrics(consumer_group: str, host: str, port: int) -> Iterator[tuple[C
 
     def count(event: Event) -> None:
         match event:
-            case Looked(at):
+            case Idle(at):
                 look(at.timestamp())
             case Round():
                 ended = datetime.fromisoformat(event.time).timestamp()

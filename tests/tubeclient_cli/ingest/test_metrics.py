@@ -18,7 +18,7 @@ from tests.waiting import wait_for
 from tubeclient.errors import ConfigurationError
 from tubeclient_cli.app import app
 from tubeclient_cli.ingest.metrics import serve_metrics
-from tubeclient_ingest.run import Event, Looked, Round
+from tubeclient_ingest.run import Event, Idle, Round
 
 Metrics = tuple[Callable[[Event], None], int]
 
@@ -48,7 +48,7 @@ def scrape(metrics: Metrics) -> dict[str, float]:
 def test_the_jobs_rounds_are_served(metrics: Metrics) -> None:
     metrics[0](Round(AT, 1, 10, 10, 1.5, 6.7, 30, bad_rows=2, total_bad_rows=2))
     metrics[0](Round(AT, 2, 30, 40, 0.5, 60.0, 0, bad_rows=1, total_bad_rows=3))
-    metrics[0](Looked(datetime(2100, 11, 23, 10, 0, 10, tzinfo=UTC)))
+    metrics[0](Idle(datetime(2100, 11, 23, 10, 0, 10, tzinfo=UTC)))
     found = scrape(metrics)
     assert (found["rows_total"], found["batches_total"], found["bad_records_total"]) == (43, 2, 3)
     assert (found["rows_behind"], found["batch_duration_seconds_sum"]) == (0, 2.0)
