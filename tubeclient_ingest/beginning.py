@@ -32,8 +32,8 @@ _OF_GROUP: Final = (
     " which may be one round behind if the last run was killed"
 )
 OF_COUNTS: Final = (
-    "Reset the offsets of each topic, once (--reset-offsets TOPIC, or Ingest.reset_offsets). If the histories of the streams' tables"
-    " have the group's last commits, with starting-offsets earliest: they say themselves where their rows end, and only"
+    "Reset the offsets of each topic, once (--reset-offsets TOPIC, or Ingest.reset_offsets). If the histories of the"
+    " streams' tables have the group's last commits, with starting-offsets earliest: they say themselves where their rows end, and only"
     " counts come again. If not, with offsets of partitions as JSON at which all tables' rows end, or with group, if"
     " that is the group's position in the offsets table"
 )

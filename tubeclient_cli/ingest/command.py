@@ -74,8 +74,8 @@ def ingest(
         typer.Option(
             metavar="NAME",
             help="Only reset the offsets of this topic: say in the target that the group goes on at --starting-offsets "
-            "(default: earliest), wherever the topic's rows end. For a topic that was deleted and created again; any other topic gets rows "
-            "twice. May be given several times.",
+            "(default: earliest), wherever the topic's rows end. For a topic that was deleted and created again; any "
+            "other topic gets rows twice. May be given several times.",
         ),
     ] = None,
     metrics_port: Annotated[
