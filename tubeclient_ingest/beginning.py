@@ -33,9 +33,9 @@ _OF_GROUP: Final = (
 )
 OF_COUNTS: Final = (
     "Reset the offsets of each topic, once (--reset-offsets TOPIC, or Ingest.reset_offsets). If the histories of the"
-    " streams' tables have the group's last commits, with starting-offsets earliest: they say themselves where their rows end, and only"
-    " counts come again. If not, with offsets of partitions as JSON at which all tables' rows end, or with group, if"
-    " that is the group's position in the offsets table"
+    " streams' tables have the group's last commits, with starting-offsets earliest: they say themselves where their"
+    " rows end, and only counts come again. If not, with offsets of partitions as JSON at which all tables' rows end,"
+    " or with group, if that is the group's position in the offsets table"
 )
 """Advice for a counts table that does not say where the group's rows end."""
 OF_STREAM: Final = (

@@ -159,7 +159,7 @@ class StreamTables:
         """A stream with its table, which is made if it is missing and `create` allows it; or left behind."""
 
         def in_others(at: Offsets | None) -> Offsets | None:
-            return at.without_topics(reset_offsets) if at is not None and reset_offsets else at
+            return at if at is None or self._is_unknown else at.without_topics(reset_offsets)
 
         if reached is not None:
             reached = reached._replace(ends=in_others(reached.ends), since=in_others(reached.since))

@@ -15,7 +15,7 @@ from deltalake import DeltaTable
 from embedded_tubemq import EmbeddedTubeMQ, TopicConfig
 from embedded_tubemq.storage.store import NewMessage
 from tests.tubeclient.inlong_manager import managing, stream
-from tests.tubeclient_ingest.lake import each_commit
+from tests.tubeclient_ingest.lake import cut_history, each_commit
 from tests.tubeclient_ingest.test_managed_streams import ID, OF_SHOP, of
 from tests.tubeclient_ingest.test_streams import Shop
 from tubeclient.errors import TubeError
@@ -61,6 +61,20 @@ def test_a_stream_of_the_rest_whose_first_definition_is_wrong_and_is_corrected(s
     shop.send("orders", "views")
     shop.run(**typed)
     assert everywhere(shop, "views") == [*range(30)]
+
+
+def test_a_stream_of_the_rest_that_is_defined_while_the_counts_table_forgets(shop: Shop, tmp_path: Path) -> None:
+    typed = defined(tmp_path, "orders")
+    shop.send("orders", "views")
+    shop.run(**typed)
+    counts = f"delta.`{shop.lake}/_counts`"
+    shop.spark.sql(f"ALTER TABLE {counts} SET TBLPROPERTIES ('mine' = 'yes')").collect()
+    cut_history(shop.lake / "_counts", to_others=False)
+    defined(tmp_path, "views")
+    shop.job(**typed).reset_offsets(["shop"])
+    shop.send("orders", "views")
+    shop.run(**typed)
+    assert everywhere(shop, "views") == shop.ids("orders") == [*range(20)]
 
 
 def test_a_stream_of_the_rest_whose_first_round_has_a_bad_record(shop: Shop, tmp_path: Path) -> None:
