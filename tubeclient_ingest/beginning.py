@@ -16,7 +16,7 @@ from tubeclient_ingest.history import SinkState, TakenOut
 from tubeclient_ingest.record import SinkRecord
 from tubeclient_ingest.settings import TARGET
 
-BEGIN_ANEW: Final = (
+RESET_OFFSETS: Final = (
     "If its brokers lost their newest messages, go on with --option failOnDataLoss=false. If a topic was deleted and "
     "created again, reset its offsets once (--reset-offsets TOPIC, or Ingest.reset_offsets): to starting-offsets, or to"
     " earliest, wherever the rows end"

@@ -12,7 +12,7 @@ from spark_source.typed.columns import BAD_RECORD
 from tubeclient.conditions import CONDITIONS
 from tubeclient.errors import DataLoss, TubeError
 from tubeclient.printable import without_passwords
-from tubeclient_ingest.beginning import BEGIN_ANEW
+from tubeclient_ingest.beginning import RESET_OFFSETS
 
 _log = logging.getLogger(__name__)
 
@@ -157,7 +157,7 @@ _CORRECT_THE_FORMAT: Final = (
 _ADVICE: Final = {
     "BAD_RECORD": _CORRECT_THE_FORMAT,
     "CORRUPT_MESSAGE": "In this job, give bad-records: that table keeps such messages, and the job goes on",
-    "DATA_LOSS": BEGIN_ANEW,
+    "DATA_LOSS": RESET_OFFSETS,
     "DELTA_CANNOT_CREATE_LOG_PATH": "Look whether the folder above it is there, and whether Spark may write to it",
 }
 

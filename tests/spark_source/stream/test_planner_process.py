@@ -82,9 +82,9 @@ def test_a_planner_that_releases_its_group_is_not_interrupted() -> None:
     """Spark sends SIGTERM to a planner that has met the end of its input just before."""
     code = f"""
 import os, signal, sys, types
-from spark_source.stream.planner_process import let_end_in_peace, set_up_planner_process
+from spark_source.stream.planner_process import ignore_termination, set_up_planner_process
 from spark_source.stream.stream_reader import TubeStreamReader
-let_end_in_peace()
+ignore_termination()
 assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL  # no planner, so nothing of ours
 sys.modules["__main__"].__spec__ = types.SimpleNamespace(name={PLANNER_MODULE!r})
 assert set_up_planner_process()
