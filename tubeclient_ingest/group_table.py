@@ -112,7 +112,7 @@ class GroupTable:
         return state.record.round if state.record is not None else 0 if state.is_whole else state.sequence
 
     def check(self) -> None:
-        """Look again, if the last look is old. PutBack, if the table is not as this run left it."""
+        """Look again, if the last look is old. TableChanged, if the table is not as this run left it."""
         if time.monotonic() - self._looked_at <= _LOOK_AGAIN_SECONDS:
             return
         now, before = self.look(), self.state

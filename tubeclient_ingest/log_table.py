@@ -127,7 +127,7 @@ class LogTable:
             self._table.append(rows, record, evolve=evolve)
 
     def commit(self, files: Sequence[DataFile], record: SinkRecord | None = None) -> None:
-        """Commit files; with a record, it and its transaction. PutBack: the table is not what it was when the job chose
+        """Commit files; with a record, it and its transaction. TableChanged: the table is not what it was when the job chose
         to write files."""
         from deltalake import CommitProperties, Transaction
         from deltalake.transaction import AddAction, RemoveAction
@@ -181,7 +181,7 @@ class LogTable:
             return rows
 
     def _look(self, limit: int) -> Sequence[Mapping[str, Any]]:
-        """The last commits, newest first; of the table that is there now. PutBack: its name is another table's."""
+        """The last commits, newest first; of the table that is there now. TableChanged: its name is another table's."""
         if self._table.is_named and time.monotonic() - self._named_at > _ASK_AGAIN_SECONDS:
             self._named_at, now = time.monotonic(), self._table.detail()
             if now is None or (now.table_id, now.location) != (self._detail.table_id, self._detail.location):

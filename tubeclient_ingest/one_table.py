@@ -28,7 +28,7 @@ class Written(NamedTuple):
 
 
 class OneTable:
-    """Its methods, and those of `StreamTables`, raise Spark's errors, OvertakenRun, UnknownRows, PutBack."""
+    """Its methods, and those of `StreamTables`, raise Spark's errors, OvertakenRun, UnknownRows, TableChanged."""
 
     def __init__(self, writer: Writer, settings: IngestSettings, masters: tuple[str, ...]) -> None:
         self.writer = writer

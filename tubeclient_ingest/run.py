@@ -208,7 +208,7 @@ class Run:
         return starting, is_accepted
 
     def _rounds(self, planner: StreamPlanner, options: SourceOptions, start: Any, stop: threading.Event) -> None:
-        """Rounds from `start` on. PutBack if a table was put back meanwhile: then the run begins once more."""
+        """Rounds from `start` on. TableChanged if a table was put back meanwhile: then the run begins once more."""
         interval_ms = self._settings.interval_ms
         begun_at = time.monotonic()
         while not stop.is_set():
