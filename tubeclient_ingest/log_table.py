@@ -127,8 +127,8 @@ class LogTable:
             self._table.append(rows, record, evolve=evolve)
 
     def commit(self, files: Sequence[DataFile], record: SinkRecord | None = None) -> None:
-        """Commit files; with a record, it and its transaction. TableChanged: the table is not what it was when the job chose
-        to write files."""
+        """Commit files; with a record, it and its transaction. TableChanged: the table is not what it was when the job
+        chose to write files."""
         from deltalake import CommitProperties, Transaction
         from deltalake.transaction import AddAction, RemoveAction
 
