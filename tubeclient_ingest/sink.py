@@ -191,6 +191,8 @@ class Sink:
         said = SaidOfGroup.of(detail.properties, self._consumer_group)
         if not (last or state.is_copy or state.undone or said):
             return replace(state, is_whole=True)
+        if state.record is not None:  # which says the rest
+            return replace(state, sequence=max(state.sequence, last))
         former: Mapping[str, int] = {}
         if said is None:  # as after CREATE OR REPLACE TABLE
             former = {} if state.is_copy else self._former_elsewhere(detail)
@@ -198,7 +200,7 @@ class Sink:
             former = dict.fromkeys(said.table_ids[1:], 0)
         undone = (*(said.undone if said else ()), *state.undone_numbers)
         # What is there has the first number at least, for the next commit not to seem the group's first.
-        sequence = max(state.sequence, last, 1, *former.values(), *(last for _, last in undone))
+        sequence = max(state.sequence, last, 1, *former.values(), *(end for _, end in undone))
         return replace(state, sequence=sequence, former_ids=tuple(former), undone_numbers=undone)
 
     def _read(self, since: int | None) -> SinkState:

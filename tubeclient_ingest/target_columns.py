@@ -42,7 +42,7 @@ def columns_of(record_format: RecordFormat, source: StructType, spark: SparkSess
     from pyspark.errors import PySparkException
 
     try:
-        found = _of_decoded(record_format, source)
+        found = _without_spark(record_format, source)
         if found is None:
             found = record_format.only_good(spark.createDataFrame([], source)).schema
     except PySparkException as error:
@@ -58,8 +58,8 @@ def columns_of(record_format: RecordFormat, source: StructType, spark: SparkSess
     return found
 
 
-def _of_decoded(form: RecordFormat, source: StructType) -> StructType | None:
-    """The columns, where Spark need not say them, which takes it half a second: without keys."""
+def _without_spark(form: RecordFormat, source: StructType) -> StructType | None:
+    """The columns, where Spark need not say them, which takes it half a second; None with keys."""
     from pyspark.sql.types import StructField, StructType
 
     if form.schema is None:

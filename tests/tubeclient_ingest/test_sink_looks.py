@@ -125,6 +125,13 @@ def test_where_the_history_is_cut_the_table_itself_says_what_was_undone_and_whic
     assert (state.sequence, following.former_ids, following.undone) == (sequence, former, undone)
 
 
+def test_what_a_commit_says_is_not_asked_elsewhere_though_the_history_before_it_is_cut() -> None:
+    table = Cut()
+    table._commits = [Commit(10, "WRITE", {"mode": "Append"}, {}, replace(record(28), sequence=7, based_on=5))]
+    state = Sink(table, "g", former_elsewhere=lambda _: {"elsewhere": 11}).look()  # type: ignore[arg-type]
+    assert (state.is_whole, state.sequence, state.record and state.record.sequence) == (False, 7, 7)
+
+
 @pytest.mark.parametrize("text", ["true", "{}", '{"undone": [[1]], "tableIds": []}', "x"])
 def test_what_somebody_changed_there_is_one_clear_error(text: str) -> None:
     [name] = SaidOfGroup().properties("g")
