@@ -135,6 +135,22 @@ def test_an_answer_that_does_not_come_ends_with_the_messages_time(
         producer.flush(timeout_ms=0)
 
 
+def test_a_message_that_was_refused_is_told_so_though_its_time_ends_before_the_last_answer(
+    cluster: EmbeddedTubeMQ, settings: ClientSettings
+) -> None:
+    with Producer(replace(settings, rpc_timeout_ms=LONG_MS)) as producer:
+        producer.publish(["clicks"])
+        refuse(cluster, True)
+        future = producer.submit("clicks", b"x", timeout_ms=3_000)
+        assert isinstance(future, InFlight)
+        wait_for(lambda: future.fault is not None, "a refusal")
+        for broker_id in cluster.broker_ids:
+            cluster.broker_faults(broker_id).answer_delay_ms = LONG_MS
+        with pytest.raises(DeadlineExceeded, match=r"the server answered 503 .*; then no answer in time to a message"):
+            future.result(30)
+        producer.flush(timeout_ms=0)
+
+
 def test_what_comes_of_an_attempt_that_is_over_comes_to_nothing(settings: ClientSettings) -> None:
     with Producer(settings) as producer:
         producer.publish(["clicks"])

@@ -339,7 +339,7 @@ class Delivery:
             if one.number != number:
                 return
             now = monotonic()
-            one.fault = error
+            before, one.fault = one.fault, error
             if one.tried is not None:
                 self._routes.failed(one.tried, error, now * 1000)
             passes = error.retriable or isinstance(error, NotAvailable)
@@ -354,7 +354,7 @@ class Delivery:
             self._work.set()
         else:
             if passes:  # and no time is left, or the producer was closed meanwhile
-                error = _gave_up(one) if now >= one.deadline else _closed_before(one.message.topic, error)
+                error = _gave_up(one, before) if now >= one.deadline else _closed_before(one.message.topic, error)
             self._end([(one, number, error)])
 
     def _end(self, outcomes: Sequence[tuple[InFlight, int, SendResult | TubeError]]) -> None:
@@ -405,7 +405,11 @@ def _closed_before(topic: str, fault: TubeError | None = None) -> ClientClosed:
     return closed
 
 
-def _gave_up(one: InFlight) -> DeadlineExceeded:
-    late = DeadlineExceeded(f"gave up sending to topic {one.message.topic} after {one.attempts} attempts: {one.fault}")
+def _gave_up(one: InFlight, before: TubeError | None = None) -> DeadlineExceeded:
+    """`before` is the fault of the attempt before the last one. It is what ails, if time ended before an answer."""
+    what = f"{one.fault}"
+    if before is not None and isinstance(one.fault, DeadlineExceeded):
+        what = f"{before}; then {one.fault}"
+    late = DeadlineExceeded(f"gave up sending to topic {one.message.topic} after {one.attempts} attempts: {what}")
     late.__cause__ = one.fault
     return late
