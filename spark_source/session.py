@@ -48,6 +48,8 @@ _CONFS: Final = {
 _DELTA_CONFS: Final = {
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+    # A round with MERGE compiles some 110 classes. With Spark's 100 it compiles half of them again in each round.
+    "spark.sql.codegen.cache.maxEntries": "1000",
 }
 
 _LOCAL_CONFS: Final = {

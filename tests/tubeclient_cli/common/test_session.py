@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from py4j.java_gateway import JavaPackage
 
-from spark_source.session import REDACTION_REGEX
+from spark_source.session import _CONFS, _DELTA_CONFS
 from tests.ports import held_port
 from tubeclient.errors import ConfigurationError
 from tubeclient_cli.common import session
@@ -19,10 +19,12 @@ from tubeclient_cli.common.session import make_session
 ROOT = Path(__file__).resolve().parents[3]
 
 
-def test_spark_submit_gets_the_same_redaction_as_the_command() -> None:
+def test_spark_submit_gets_the_same_settings_as_the_command() -> None:
     lines = (ROOT / "conf" / "spark-defaults.conf").read_text().splitlines()
-    [line] = [line for line in lines if line.startswith("spark.redaction.regex")]
-    assert line.split(maxsplit=1)[1] == REDACTION_REGEX
+    submitted = dict(line.split(maxsplit=1) for line in lines if line.startswith("spark."))
+    of_terminals = ("spark.ui.", "spark.log.")
+    own = {name: text for name, text in {**_CONFS, **_DELTA_CONFS}.items() if not name.startswith(of_terminals)}
+    assert {name: submitted.get(name) for name in own} == own
 
 
 def test_a_spark_without_deltas_jars_is_refused_before_the_first_batch(monkeypatch: pytest.MonkeyPatch) -> None:
