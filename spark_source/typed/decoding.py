@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
@@ -17,7 +18,10 @@ if TYPE_CHECKING:
     from pyspark.sql.types import DataType, StructField, StructType
 
 _MOST_BYTES: Final = 16 << 20
-"""Of what a batch's records take by their schema alone. A record of two bytes may have six hundred columns."""
+"""Of what a batch's records may take by their schema alone. A record of two bytes may have six hundred columns, and so
+may each item of a list."""
+_ITEM_BYTES: Final = 16
+"""Of an item in a record, as most have at least. With items of two bytes, "{}", a batch takes eight times as much."""
 
 
 class Decoding:
@@ -51,10 +55,16 @@ class Decoding:
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         decoder = Decoder(self._spec)
-        most_rows = max(1, _MOST_BYTES // _width(decoder.type))
+        width, of_byte = _width(decoder.type), _widest_item(decoder.type) / _ITEM_BYTES
         for whole in batches:
-            for start in range(0, whole.num_rows, most_rows):
-                yield from self._decoded(decoder, whole.slice(start, most_rows))
+            lengths = pc.fill_null(pc.binary_length(whole.column(VALUE)), 0)
+            ends = pc.cumulative_sum(pc.add(pc.multiply(pc.cast(lengths, pa.float64()), of_byte), width)).to_pylist()
+            start = 0
+            while start < whole.num_rows:
+                before = ends[start - 1] if start else 0
+                end = max(start + 1, bisect_right(ends, before + _MOST_BYTES))
+                yield from self._decoded(decoder, whole.slice(start, end - start))
+                start = end
 
     def _decoded(self, decoder: Decoder, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         if BAD_REASON in batch.schema.names:
@@ -93,3 +103,10 @@ def _width(kind: pa.DataType) -> int:
         return int(kind.bit_width) // 8 + 1
     except ValueError:
         return 5  # an offset, and whether it is there
+
+
+def _widest_item(kind: pa.DataType) -> int:
+    """About how many bytes an item of a list takes at least, of the widest list within a value; 0 without any."""
+    parts = [kind.field(at).type for at in range(kind.num_fields)]
+    own = sum(map(_width, parts)) if pa.types.is_list(kind) or pa.types.is_map(kind) else 0
+    return max([own, *map(_widest_item, parts)])

@@ -1,8 +1,8 @@
 """csv and kv: texts between separators, in quotes or with an escape character, to rows.
 
-In csv with quotes a value may be in quotes, where a doubled quote is a quote (RFC 4180), as is one behind the escape
-character (Spark). In csv without quotes and in kv the escape character takes its meaning from the next character,
-whichever that is: so InLong writes them.
+In csv with quotes a value may be in quotes, where a doubled quote is a quote (RFC 4180), as is one behind the option
+escape's character, which Spark writes. In csv without quotes and in kv the escape character takes its meaning from the
+next character, whichever that is: so InLong writes them.
 """
 
 from __future__ import annotations
@@ -148,7 +148,7 @@ class _QuotedCsv:
         options = spec.options
         self._separator = spec.separator
         self._quote = options.get("quote", '"')
-        escape = options.get("escape", "\\")
+        escape = options.get("escape", "")
         of_escape = options.get("charToEscapeQuoteEscaping", escape if escape != self._quote else "")
         self._empty = options.get("emptyValue", "")
         self._sheds = tuple(flag(options, f"ignore{side}WhiteSpace") for side in ("Leading", "Trailing"))
@@ -158,7 +158,11 @@ class _QuotedCsv:
             raise ConfigurationError(f"csv cannot have the separator {self._separator!r} and the quote {self._quote!r}")
         self._is_line = not set(self._separator) & set("\r\n")
         quote = re.escape(self._quote)
-        pairs = [self._quote * 2, *(escape + self._quote for _ in escape), *(of_escape + escape for _ in of_escape)]
+        pairs = [
+            self._quote * 2,
+            *(escape + self._quote for _ in escape),
+            *(of_escape + escape for _ in of_escape if escape),
+        ]
         either = "|".join(map(re.escape, pairs))
         # What is no pair is itself: also an escape character before any other.
         plain = f"[^{quote}{re.escape(escape)}{re.escape(of_escape)}]++"

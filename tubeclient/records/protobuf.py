@@ -8,14 +8,17 @@ record is bad here: a number that a proto2 enum does not have, and a field whose
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from decimal import Decimal
 from functools import partial
+from itertools import chain
 from operator import attrgetter
 from typing import Any, Final, TypeAlias
 
 from google.protobuf import json_format
 from google.protobuf.descriptor import Descriptor, EnumDescriptor, FieldDescriptor
+from google.protobuf.internal import api_implementation
 from google.protobuf.message import DecodeError, Message
 from google.protobuf.message_factory import GetMessageClass
 from google.protobuf.unknown_fields import UnknownFieldSet
@@ -24,6 +27,7 @@ from tubeclient.errors import ConfigurationError
 from tubeclient.records.fault import BadRecord, Fault
 from tubeclient.records.json_text import MOST_VALUES
 from tubeclient.records.protobuf_types import (
+    ANY,
     SIGNED_32,
     SIGNED_64,
     TIMESTAMP,
@@ -58,7 +62,12 @@ _NANOS: Final = 1_000_000_000
 
 def protobuf_reader(spec: RecordSpec, columns: Sequence[Column]) -> Callable[[bytes], dict[str, Any]]:
     """How a message's bytes are read. ConfigurationError: the descriptor file is none or lacks the message, or the
-    message lacks a column or has it in another type."""
+    message lacks a column or has it in another type; or protobuf is not compiled here."""
+    if api_implementation.Type() == "python":
+        raise ConfigurationError(
+            "protobuf runs its code in Python, which reads some messages otherwise. Unset"
+            " PROTOCOL_BUFFERS_PYTHON_IMPLEMENTATION, or install protobuf from a wheel for this machine"
+        )
     return _Reader(spec, columns).read
 
 
@@ -78,7 +87,7 @@ class _Reader:
         self._wire.check(data)
         try:
             message = self._message.FromString(data)
-        except (DecodeError, ValueError, RecursionError):  # the last two are of protobuf's code in Python
+        except DecodeError:
             raise BadRecord(f"the bytes are not a message {self._type.full_name}") from None
         try:
             if not self._message.IsInitialized(message):
@@ -154,13 +163,12 @@ class _Reader:
 
     def _pairs(self, key: Convert, value: Convert, values: Any) -> list[tuple[Any, Any]]:
         """In the order of the keys: protobuf's own is another one each time."""
-        keys = sorted(values)
         try:
-            converted = [key(one) for one in keys]
+            converted = {name: key(name) for name in values}
         except Fault as fault:
             raise fault.within("key") from None
         try:
-            return [(one, value(values[name])) for one, name in zip(converted, keys, strict=True)]
+            return [(converted[name], value(values[name])) for name in sorted(converted)]
         except Fault as fault:
             raise fault.within("value") from None
 
@@ -192,7 +200,7 @@ class _Reader:
         if column.kind == "struct":
             return self._struct(message, column.parts, f"{path}.")
         if column.kind == "timestamp" and message.full_name == TIMESTAMP:
-            return _moment
+            return partial(_moment, message)
         if message.full_name in WRAPPERS and column.kind != "variant":
             of_value = self._one(message.fields_by_name["value"], column, path)
             return None if of_value is None else lambda value: _unwrapped(value, message, of_value)
@@ -207,8 +215,9 @@ class _Reader:
             found = json_format.MessageToDict(message, preserving_proto_field_name=True, descriptor_pool=self._pool)
             if is_text and isinstance(found, str):
                 return found
-            text = json.dumps(found, ensure_ascii=False, allow_nan=False)
-        except (json_format.Error, DecodeError, TypeError, ValueError, KeyError, RecursionError):
+            # Protobuf's own order of a map's names is another one each time.
+            text = json.dumps(found, ensure_ascii=False, allow_nan=False, sort_keys=True)
+        except (json_format.Error, DecodeError, TypeError, ValueError, KeyError, AttributeError, RecursionError):
             raise Fault("{} cannot be written as JSON") from None
         return text
 
@@ -255,7 +264,8 @@ def _text(value: Any) -> str:
     return value
 
 
-def _moment(value: Any) -> int:
+def _moment(message: Descriptor, value: Any) -> int:
+    _check_unread(value, message)
     if not 0 <= value.nanos < _NANOS:
         raise Fault("the value of {} is not of type timestamp")
     if not SECONDS[0] <= value.seconds <= SECONDS[1]:
@@ -284,6 +294,8 @@ def _check(message: Any) -> None:
     of_type: Descriptor = known.DESCRIPTOR
     if of_type.full_name == VALUE and not known.WhichOneof(message, "kind"):
         raise Fault("{} has no kind, and a google.protobuf.Value must have one")
+    if of_type.full_name == ANY:
+        _check_any(message, of_type)
     _check_unread(message, of_type)
     for field in of_type.fields:
         if is_required(field) and not known.HasField(message, field.name):
@@ -295,9 +307,19 @@ def _check(message: Any) -> None:
             raise fault.within(field.name) from None
 
 
+def _check_any(message: Any, of_type: Descriptor) -> None:
+    """BadRecord or Fault: for what is within it. A type that the file does not have is for json_format to say."""
+    with suppress(KeyError, DecodeError):
+        inner = of_type.file.pool.FindMessageTypeByName(message.type_url.rpartition("/")[2])
+        Wire(inner).check(message.value)
+        _check(GetMessageClass(inner).FromString(message.value))
+
+
 def _check_value(field: FieldDescriptor, value: Any) -> None:
+    parts: Iterable[tuple[str, FieldDescriptor, Any]]
     if (entry := entry_of(field)) is not None:
-        parts = [*(("key", entry[0], key) for key in value), *(("value", entry[1], value[key]) for key in value)]
+        keys = (("key", entry[0], key) for key in value)
+        parts = chain(keys, (("value", entry[1], value[key]) for key in value))  # a bad key has no value
     elif is_repeated(field):
         parts = [(f"[{at}]", field, one) for at, one in enumerate(value)]
     else:

@@ -23,6 +23,7 @@ WRAPPERS: Final = frozenset(
 )
 """Messages of one field `value`, which stand for a value that may be missing."""
 VALUE: Final = "google.protobuf.Value"
+ANY: Final = "google.protobuf.Any"
 _JSON: Final = frozenset({VALUE, "google.protobuf.Struct", "google.protobuf.ListValue"})
 """Messages that stand for JSON."""
 

@@ -19,10 +19,10 @@ _VARINT, _EIGHT, _LENGTH, _BEGIN, _END, _FOUR = range(6)
 """Types of fields, in their bytes."""
 _LEAST: Final = 2
 """Bytes of a field."""
-_LONG: Final = re.compile(rb"[\x80-\xff]{4}[\x10-\xff]")
-"""A number of more than 32 bits, or a text that looks so."""
-_UNSIGNED: Final = {FieldDescriptor.TYPE_UINT32: "uint32", FieldDescriptor.TYPE_SINT32: "sint32"}
-_SHORT: Final = {FieldDescriptor.TYPE_INT32: "int32", FieldDescriptor.TYPE_ENUM: "enum", **_UNSIGNED}
+_LONG: Final = re.compile(rb"[\x80-\xff]{4}[\x08-\xff]")
+"""A number of more than 31 bits, or a text that looks so."""
+_SIGNED: Final = {FieldDescriptor.TYPE_INT32: "int32", FieldDescriptor.TYPE_ENUM: "enum"}
+_SHORT: Final = {FieldDescriptor.TYPE_UINT32: "uint32", FieldDescriptor.TYPE_SINT32: "sint32", **_SIGNED}
 """Fields of 32 bits that are written as numbers of any length."""
 
 
@@ -95,15 +95,15 @@ class Wire:
 
 
 def _check(field: FieldDescriptor | None, number: int) -> None:
-    """BadRecord: the field has 32 bits, and the number more."""
+    """BadRecord: the field has 32 bits, and the number is none of them."""
     if field is None or field.type not in _SHORT:
         return
     number &= (1 << 64) - 1
     signed = number - (1 << 64) if number >> 63 else number
-    least = 0 if field.type in _UNSIGNED else -(1 << 31)
-    # Some senders write a negative number without its upper bits.
-    if not least <= signed < 1 << 32:
-        raise BadRecord(f"{field.name} is {_SHORT[field.type]}, and the sender wrote a number of more than 32 bits")
+    # -1 is written with 64 bits. With 32 of them the sender's field may be unsigned, and the number 4 294 967 295.
+    least, most = (-(1 << 31), 1 << 31) if field.type in _SIGNED else (0, 1 << 32)
+    if not least <= signed < most:
+        raise BadRecord(f"the sender wrote a number into {field.name} that is not of type {_SHORT[field.type]}")
 
 
 def _varint(data: bytes, place: int) -> tuple[int, int]:

@@ -183,6 +183,7 @@ IN_CSV: Kinds = {
     "a value in quotes ends with its quote": lambda kind, text, spark, own: (
         own == BAD and text in ('"x"y', '"x" ', '"x')
     ),
+    "a backslash escapes no quote": lambda kind, text, spark, own: text[0] == '"' and "\\" in text,
     "a record has one line": lambda kind, text, spark, own: own == BAD and "\n" in text,
     **OF_NUMBERS,
     **{name: is_it for name, is_it in OF_TIMES.items() if not name.startswith("seconds")},

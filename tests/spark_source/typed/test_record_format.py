@@ -13,6 +13,7 @@ import pytest
 from deltalake import DeltaTable
 from pyspark.sql.types import IntegerType, StructType
 
+from spark_source.typed.decoding import Decoding
 from spark_source.typed.record_format import RecordFormat, or_fail, target_rows
 from tests.spark_source.typed.rows import source_rows
 from tubeclient.errors import ConfigurationError
@@ -114,13 +115,22 @@ def test_a_record_is_decoded_where_it_is_read(delta_spark: SparkSession) -> None
     assert [row.id for row in target_rows(json_form.parse(decoded)).collect()] == [1]
 
 
-@pytest.mark.spark
-def test_a_batch_of_small_records_with_many_columns_is_cut(delta_spark: SparkSession) -> None:
-    wide = form("json", ", ".join(f"c{n} BIGINT" for n in range(600)))
-    rows = source_rows(delta_spark, [b"{}"] * 20_000).coalesce(1)
-    decoding = wide.decoding(all_values=False)
-    sizes = rows.mapInArrow(decoding, decoding.schema(rows.schema)).selectExpr("record.c599")
-    assert sizes.count() == 20_000
+def test_a_batch_of_small_records_with_many_columns_is_cut() -> None:
+    wide = pa.struct([(f"c{n}", pa.int64()) for n in range(600)])
+    for kind, record, fewest, most in (
+        (wide, b"{}", 7, 10),
+        (pa.list_(wide), b"[" + b"{}," * 150 + b"{}]", 2, 3),
+        (pa.list_(pa.int64()), b"[1,2]", 1, 1),
+        (pa.string(), b'"x"', 1, 1),
+    ):
+        spec = RecordSpec(kind="json", schema=pa.schema([("one", kind)]))
+        decoding = Decoding(spec, StructType(), all_values=False)
+        batch = pa.RecordBatch.from_pydict({"value": [b'{"one":' + record + b"}"] * 20_000 + [None]})
+        if kind == pa.list_(wide):
+            batch = batch.slice(0, 120)
+        sizes = [one.num_rows for one in decoding(iter([batch]))]
+        assert sum(sizes) == batch.num_rows
+        assert fewest <= len(sizes) <= most
 
 
 @pytest.mark.spark

@@ -30,10 +30,11 @@ def test_csv_with_quotes() -> None:
         '1|"a|b"|': (1, "a|b", None),
         '1|"a""b"|': (1, 'a"b', None),  # RFC 4180; Spark keeps both
         '1|""""|': (1, '"', None),
-        '1|"a\\"b"|': (1, 'a"b', None),
-        '1|"a\\\\"|': (1, "a\\", None),
+        '1|"a\\\\"|': (1, "a\\\\", None),  # a backslash is itself
         '1|"a\\b"|': (1, "a\\b", None),
-        '1|"\\\\\\""|': (1, '\\"', None),
+        '1|"{""p"": ""C:\\\\d""}"|': (1, '{"p": "C:\\\\d"}', None),
+        '1|"a\\"|': (1, "a\\", None),
+        '1|"a\\"b"|': "something follows a closing quote, at byte 6",
         '1|a\\|': (1, "a\\", None),  # outside of quotes nothing is escaped
         '1|""|': (1, None, None),
         '1|" "|': (1, " ", None),
@@ -52,7 +53,6 @@ def test_csv_with_quotes() -> None:
         '1|"x"y|': "something follows a closing quote, at byte 5",
         '1|"x" |': "something follows a closing quote, at byte 5",
         '1|x|"': "a quote is not closed, at byte 4",
-        '1|"a\\"|': "a quote is not closed, at byte 2",
         '1|"a""|': "a quote is not closed, at byte 2",
         "\0001|x|": "the value of id is not of type bigint, at byte 0",
         "a|x|": "the value of id is not of type bigint, at byte 0",
@@ -76,11 +76,16 @@ def test_options_of_csv() -> None:
     assert values('"",', nullValue="-") == ("", None)
     assert values('"",x', emptyValue="none") == ("none", "x")
     assert values('"a!"b","c!d"', escape="!") == ('a"b', "c!d")
-    assert values('"C:\\","x"', escape="") == ("C:\\", "x")
+    assert values('"C:\\","x"') == ("C:\\", "x")
+    # As Spark writes it.
+    assert values(r'"a\"b","\\\""', escape="\\") == ('a"b', '\\"')
+    assert values(r'"a\b","a\\"', escape="\\") == ("a\\b", "a\\")
+    assert values(r'"a\",x', escape="\\") == "a quote is not closed, at byte 0"
     assert values('"a""b","C:\\"', escape='"') == ('a"b', "C:\\")
     assert values('"a!!","b!"c"', escape="!") == ("a!", 'b"c')
     assert values('"a?!","b!"c"', escape="!", charToEscapeQuoteEscaping="?") == ("a!", 'b"c')
     assert values('"a!!",x', escape="!", charToEscapeQuoteEscaping="") == "a quote is not closed, at byte 0"
+    assert values('"?","a""b"', escape="", charToEscapeQuoteEscaping="?") == ("?", 'a"b')
     assert values(" x , y ") == (" x ", " y ")
     assert values(" x , y ", ignoreLeadingWhiteSpace="true") == ("x ", "y ")
     assert values(' x ," y " ', ignoreTrailingWhiteSpace="true") == (" x", " y ")
