@@ -135,13 +135,9 @@ class StreamTables:
         state, streams = self.checkpoint.state, self._streams.values()
         self.ends.begin_at(start, state.ends)
         reached = _streams_of(state.record)
-        left_the_rest = {
-            one.name: WITH_REST
-            for one in streams
-            if one.since is not None and reached.get(one.name, WITH_REST) == WITH_REST
-        }
+        left_the_rest = any(one.since is not None and reached.get(one.name, WITH_REST) == WITH_REST for one in streams)
         # A table that was removed begins its numbers anew.
-        is_new = any(one.uncounted or one.number < one.counted for one in streams) or bool(left_the_rest)
+        is_new = any(one.uncounted or one.number < one.counted for one in streams) or left_the_rest
         is_new = is_new or state.record is None or is_accepted or self.checkpoint.is_old
         if is_new or self.ends.others.to_dict() != state.ends.to_dict():
             self._commit()
@@ -149,8 +145,7 @@ class StreamTables:
             # A run that stands still has the same rows for a stream's table, whose number is taken when they are
             # written. But it may hold some for the rest that are a stream's by now: so that number is taken at once.
             if one.table is not None and (one.is_accepted or one.name == REST or one.table.is_old):
-                of_rest = self._with_rest(one) | (left_the_rest if one.name == REST else {})
-                one.table.write(None, one.ends, of_rest)
+                one.table.write(None, one.ends, self._with_rest(one))
                 one.number, one.is_accepted = one.table.number, False
 
     def _opened(
@@ -177,6 +172,8 @@ class StreamTables:
             writer = self._writer_of(settings)
             writer.open(create=create)
             writer.by_minute = True
+            # The counts table knows a table's commits by their numbers: one that is made anew has others.
+            writer.sink.numbers_after = max(writer.sink.numbers_after, number)
             now = settings.table_properties.get(PROPERTY)
             if now is not None and writer.detail.properties.get(PROPERTY) != now:
                 self._rows.table_of(name).set_properties({PROPERTY: now})
@@ -210,12 +207,22 @@ class StreamTables:
         record, group = rest.table.state.record, self.checkpoint.state
         known = (group.record.streams if group.record is not None else {}).get(REST, Reached(0))
         ends = group.ends if known.ends is None else known.ends
-        if record is not None and record.round > known.number and name in record.streams:
+        said = None if record is None else record.streams.get(name)
+        if said is not None and said.since is not None:
+            return said.since
+        if record is not None and record.round > known.number and said is not None:
             return highest([ends, record.ends])  # a run died before it wrote the counts
         return ends if reached == WITH_REST else None
 
     def _with_rest(self, one: Stream) -> dict[str, Reached]:
-        return dict.fromkeys(self._unknown, WITH_REST) if one.name == REST else {}
+        """What the commits of the table for the rest say of the streams whose rows it has; `since` as the counts table
+        says it."""
+        if one.name != REST:
+            return {}
+        left: dict[str, Reached] = {
+            each.name: WITH_REST._replace(since=each.since) for each in self._streams.values() if each.since is not None
+        }
+        return left | dict.fromkeys(self._unknown, WITH_REST)
 
     def _definition_of(self, name: StreamId) -> str | None:
         """What the stream's table keeps of its definition."""

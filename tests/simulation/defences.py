@@ -88,7 +88,7 @@ DEFENCES = (
         INGEST + "group_table:trusted",
         off=lambda _: lambda state, *_: replace(state, taken_out=None),
         kinds=("the target is restored", "storage fails"),
-        seed=13,
+        seed=8,
     ),
     Defence(
         "a number is not used again after RESTORE",
@@ -137,7 +137,7 @@ DEFENCES = (
         off=lambda _: lambda *_: None,
         kinds=("the driver dies",),
         given={"streams": 4, "ingests": True},
-        seed=2,
+        seed=16,
     ),
     Defence(
         "a lost tail is seen by the tables that are ahead",
@@ -250,7 +250,7 @@ DEFENCES = (
         "tubeclient.range_reader:RangeReader._check_kept",
         "self._expired(doubts)",
         "()",
-        22,
+        12,
         ("retention", "the driver dies"),
     ),
     Defence(

@@ -77,6 +77,24 @@ def test_a_stream_of_the_rest_that_is_defined_while_the_counts_table_forgets(sho
     assert everywhere(shop, "views") == shop.ids("orders") == [*range(20)]
 
 
+def test_a_stream_of_the_rest_that_was_defined_before_the_counts_table_forgets(shop: Shop, tmp_path: Path) -> None:
+    """Only the counts table and the one for the rest know since when it has a table."""
+    typed = defined(tmp_path, "orders")
+    shop.send("orders", "views")
+    shop.run(**typed)
+    defined(tmp_path, "views")
+    for _ in range(2):
+        shop.send("orders")
+        shop.run(**typed)
+    cut_history(shop.lake / "_counts")
+    shop.job(**typed).reset_offsets(["shop"])
+    shop.send("orders", "views")
+    shop.run(**typed)
+    assert everywhere(shop, "views") == [*range(20)]
+    assert shop.ids("views") == [*range(10, 20)]
+    assert shop.ids("orders") == [*range(40)]
+
+
 def test_a_stream_of_the_rest_whose_first_round_has_a_bad_record(shop: Shop, tmp_path: Path) -> None:
     typed = defined(tmp_path, "orders")
     shop.send("orders", "views")
