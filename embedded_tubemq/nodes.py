@@ -39,7 +39,7 @@ class Ports:
     tls: ssl.SSLContext | None = field(default=None, repr=False)
     tls_port: int = 0
     _servers: list[TcpServer | HttpServer] = field(default_factory=list)
-    _held: list[socket.socket] = field(default_factory=list)
+    _bound: list[socket.socket] = field(default_factory=list)
     """Of a stopped server: nobody else gets its ports, and connections to them are refused."""
 
     async def open(self, name: str, endpoint: Endpoint, web: Call) -> None:
@@ -60,11 +60,11 @@ class Ports:
             await server.stop()
         for port in filter(None, (self.port, self.web_port, self.tls_port)):
             with suppress(OSError):  # somebody has it already
-                self._held.append(bind(self.host, port))
+                self._bound.append(bind(self.host, port))
 
     def give_up(self) -> None:
-        while self._held:
-            self._held.pop().close()
+        while self._bound:
+            self._bound.pop().close()
 
 
 @dataclass(slots=True)

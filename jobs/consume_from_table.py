@@ -67,9 +67,9 @@ def consume(
         confirmed = table.positions(consumer_group, topics)
 
         def record() -> None:
-            held = consumer.positions()
-            confirmed.update({partition: position.confirmed for partition, position in held.items()})
-            ends = {partition: position.end for partition, position in held.items()}
+            positions = consumer.positions()
+            confirmed.update({partition: position.confirmed for partition, position in positions.items()})
+            ends = {partition: position.end for partition, position in positions.items()}
             run.record([PartitionProgress(one, at, ends.get(one), 0) for one, at in confirmed.items()])
 
         due = 0.0
@@ -98,9 +98,9 @@ def consume(
 
 def _take(consumer: ClientBalanceConsumer, confirmed: dict[PartitionKey, int]) -> None:
     """Connect partitions that are new or were lost. One that cannot be taken is tried again at the next call."""
-    held = consumer.registered()
+    registered = consumer.registered()
     for partition, available in consumer.partitions().items():
-        if available and partition not in held:
+        if available and partition not in registered:
             try:
                 confirmed[partition] = consumer.connect(partition, confirmed.get(partition, BootstrapOffset.STORED))
             except TubeError as error:

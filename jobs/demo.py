@@ -209,12 +209,12 @@ def demonstrate() -> list[Check]:
             say("`tubeclient ingest` again")
             written.append(job.wait_for_end())
 
-        ends, held = broker_ends(addresses)
+        ends, stored = broker_ends(addresses)
 
     broken = {seq: record for seq, record in enumerate(records) if is_cut(seq)}
     return [
         Check("both runs wrote rows", all(written), " and ".join(f"{rows:,}" for rows in written)),
-        *prove_rows(OUTPUT / "table", OUTPUT / "bad_records", flight_table(), broken, held),
+        *prove_rows(OUTPUT / "table", OUTPUT / "bad_records", flight_table(), broken, stored),
         Check(
             "the offsets table ends where the brokers end",
             OffsetsTable(str(OUTPUT / "offsets")).positions(GROUP, [TOPIC]) == ends,
@@ -230,12 +230,12 @@ def broker_ends(addresses: dict[str, Any]) -> tuple[dict[PartitionKey, int], int
     view = fetch_view(settings, [TOPIC], groups)
     with contextlib.closing(OffsetLookup(settings, groups)) as lookup:
         bounds = lookup.bounds(view)
-    held = sum(one.max_offset // INDEX_ENTRY_BYTES for one in bounds.values())
-    return {key: bounds[key.store].max_offset for key in view.partitions()}, held
+    stored = sum(one.max_offset // INDEX_ENTRY_BYTES for one in bounds.values())
+    return {key: bounds[key.store].max_offset for key in view.partitions()}, stored
 
 
 def prove_rows(
-    table: Path, bad_records: Path, flights: pyarrow.Table, broken: dict[int, bytes], held: int
+    table: Path, bad_records: Path, flights: pyarrow.Table, broken: dict[int, bytes], stored: int
 ) -> list[Check]:
     """Compare both tables, read without Spark, with the flights that were sent and with the number of messages that the
     brokers hold. `broken` are the records that no parser takes, by the number of their flight.
@@ -263,8 +263,8 @@ def prove_rows(
     return [
         Check(
             "the messages that the brokers hold, and no others",
-            len(messages) == held,
-            f"{len(messages):,} of {held:,}",
+            len(messages) == stored,
+            f"{len(messages):,} of {stored:,}",
         ),
         Check(
             "each record once, in the table or among the bad records",

@@ -105,11 +105,11 @@ class OffsetsRun:
         self._check_topics(wanted)
 
         def rows(mine: list[Row], stamp: Stamp) -> list[Row] | None:
-            kept = [] if self._clear_initial else [row for row in mine if row.kind == INITIAL]
+            initial = [] if self._clear_initial else [row for row in mine if row.kind == INITIAL]
             found = {row.partition: row.next_offset for row in mine if row.kind == POSITION}
-            if found == wanted and len(kept) + len(found) == len(mine):
+            if found == wanted and len(initial) + len(found) == len(mine):
                 return None
-            return [*position_rows(self._key, progress, stamp), *kept]
+            return [*position_rows(self._key, progress, stamp), *initial]
 
         return self._commit(rows, as_of)
 

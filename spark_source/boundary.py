@@ -48,7 +48,7 @@ def as_one_line() -> Iterator[None]:
         yield
     except Exception as error:
         from offsets_store.errors import OffsetsTableError
-        from tubeclient.conditions import said
+        from tubeclient.conditions import error_text
         from tubeclient.errors import TubeError
         from tubeclient.extras import MissingPackage
 
@@ -60,7 +60,7 @@ def as_one_line() -> Iterator[None]:
         if main_module().startswith("pyspark."):
             # A process of Spark's, which reports one error and ends.
             os.environ[_HIDE_TRACEBACK] = "1"
-        error.args = (said(error), *error.args[1:])
+        error.args = (error_text(error), *error.args[1:])
         raise error.with_traceback(None) from None
 
 

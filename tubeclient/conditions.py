@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Final
 
 
-def said(error: BaseException) -> str:
+def error_text(error: BaseException) -> str:
     """The text of an error with its name before it, such as "[TOPIC_NOT_FOUND] ..."; without one if it has none."""
     condition, text = getattr(error, "condition", None), str(error)
     return text if condition is None or text.startswith(f"[{condition}] ") else f"[{condition}] {text}"

@@ -183,8 +183,8 @@ class StatusError(TubeError):
         answered: bool = True,
     ) -> None:
         about = f"{context}: " if context else ""
-        said = f"the server answered {code} ({server_text.strip() or 'no text given'})" if answered else server_text
-        super().__init__(f"{about}{said}{f'. {self.advice}' if self.advice else ''}")
+        answer = f"the server answered {code} ({server_text.strip() or 'no text given'})" if answered else server_text
+        super().__init__(f"{about}{answer}{f'. {self.advice}' if self.advice else ''}")
         self.code = code
         self.server_text = server_text
         self.context = context

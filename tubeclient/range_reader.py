@@ -44,7 +44,7 @@ class WantedRange(NamedTuple):
     filters: frozenset[str] = frozenset()
 
 
-class _Doubt:
+class _SuspectedLoss:
     """Ranges of one store that were read and had fewer messages than index entries. The missing ones may be of other
     partitions, filtered out, or expired: brokers skip expired messages without notice."""
 
@@ -56,18 +56,18 @@ class _Doubt:
         """Index entries without a message, of ranges that were read without a filter."""
 
 
-_Doubts = dict[StoreKey, _Doubt]
+_SuspectedLosses = dict[StoreKey, _SuspectedLoss]
 
 
-def _note(doubts: _Doubts, of: WantedRange, pack: Pack) -> None:
+def _note(losses: _SuspectedLosses, of: WantedRange, pack: Pack) -> None:
     missing = (pack.end - pack.start) // INDEX_ENTRY_BYTES - len(pack)
     if missing:
-        doubt = doubts.setdefault(pack.partition.store, _Doubt(of.broker))
-        doubt.froms.setdefault(of.range, pack.start)
+        suspected = losses.setdefault(pack.partition.store, _SuspectedLoss(of.broker))
+        suspected.froms.setdefault(of.range, pack.start)
         if not of.filters:
-            doubt.lacking[of.range] = doubt.lacking.get(of.range, 0) + missing
-    if len(pack) and pack.partition.store in doubts:
-        doubts[pack.partition.store].with_messages.add(pack.partition)
+            suspected.lacking[of.range] = suspected.lacking.get(of.range, 0) + missing
+    if len(pack) and pack.partition.store in losses:
+        losses[pack.partition.store].with_messages.add(pack.partition)
 
 
 class RangeReader(ProcessBound):
@@ -139,7 +139,7 @@ class RangeReader(ProcessBound):
             checked_kind(one, WantedRange, "a range to read", "WantedRange(broker, OffsetRange(partition, 0, 2800))")
             checked_kind(one.broker, BrokerInfo, "the broker of a range", "ClusterView.broker_of(partition)")
             checked_kind(one.range, OffsetRange, "a range", "OffsetRange(partition, 0, 2800)")
-        doubts: _Doubts = {}  # of this read alone
+        losses: _SuspectedLosses = {}  # of this read alone
         for number, one in sorted(enumerate(wanted), key=lambda numbered: numbered[1].range.partition):
             self._check_open()
             reading = self._reading(one)
@@ -151,16 +151,16 @@ class RangeReader(ProcessBound):
                         continue
                     bad = len(step.damaged or ())
                     self._counts.delivered(step.partition.topic, len(step), step.payload_bytes, bad)
-                    _note(doubts, one, step)
+                    _note(losses, one, step)
                     yield number, step
             finally:
                 FlowRunner(self._pool).run(reading.release())
             yield number, None
-        self._check_kept(doubts)
+        self._check_nothing_expired(losses)
 
-    def _check_kept(self, doubts: _Doubts) -> None:
+    def _check_nothing_expired(self, losses: _SuspectedLosses) -> None:
         """Raise a DataLoss for what expired of the ranges, or note it in `losses`."""
-        for lost in self._expired(doubts):
+        for lost in self._expired(losses):
             if self._fail_on_data_loss:
                 self._counts.lost(lost.partition.topic, lost.max_messages)
                 raise data_loss(
@@ -172,19 +172,19 @@ class RangeReader(ProcessBound):
                 )
             self._lost(lost)
 
-    def _expired(self, doubts: _Doubts) -> Iterator[LostRange]:
+    def _expired(self, losses: _SuspectedLosses) -> Iterator[LostRange]:
         """What of the ranges has expired, perhaps after it was read. Each store is asked once where its data begins."""
-        for store, doubt in sorted(doubts.items()):
+        for store, suspected in sorted(losses.items()):
             known = self._store_sizes.get((store.broker_id, store.topic))
             size = known or self._asked_size(store)
-            first = self._first(store, doubt, size)
+            first = self._first(store, suspected, size)
             # A partition may have come since the sizes were known. That one is not what expired.
-            if known and first > min(doubt.froms.values()) and (now := self._asked_size(store)) > size:
-                size, first = now, self._first(store, doubt, now)
-            for of, start in sorted(doubt.froms.items()):
+            if known and first > min(suspected.froms.values()) and (now := self._asked_size(store)) > size:
+                size, first = now, self._first(store, suspected, now)
+            for of, start in sorted(suspected.froms.items()):
                 if start < first:
                     yield LostRange(of.partition, start, min(first, of.end), within_packs=True)
-                elif size == 1 and of in doubt.lacking:
+                elif size == 1 and of in suspected.lacking:
                     _log.warning(
                         "partition %s, offsets [%d, %d): the broker left out %d index entries, although their data has"
                         " not expired. It skips messages that are damaged on its disk; or the topic had more partitions"
@@ -192,22 +192,22 @@ class RangeReader(ProcessBound):
                         of.partition,
                         start,
                         of.end,
-                        doubt.lacking[of],
+                        suspected.lacking[of],
                     )
 
-    def _first(self, store: StoreKey, doubt: _Doubt, size: int) -> int:
+    def _first(self, store: StoreKey, suspected: _SuspectedLoss, size: int) -> int:
         """The first offset with data of a store of `size` partitions, or any offset up to where the doubt begins."""
         first_id = store.store_id * MAX_STORE_PARTITIONS
         every = {PartitionKey(store.broker_id, store.topic, first_id + number) for number in range(size)}
-        every |= {of.partition for of in doubt.froms}
-        look = DataProbe(
-            doubt.broker, sorted(every, key=lambda key: (key not in doubt.with_messages, key)), self._names
+        every |= {of.partition for of in suspected.froms}
+        probe = DataProbe(
+            suspected.broker, sorted(every, key=lambda key: (key not in suspected.with_messages, key)), self._names
         )
-        retries = RetryPolicy(doubt.broker, random.Random(), self._settings.retry_limit_ms, TURN_LIMIT_MS)
+        retries = RetryPolicy(suspected.broker, random.Random(), self._settings.retry_limit_ms, TURN_LIMIT_MS)
         try:
-            _, first = self._runner.run(look.first_if_behind(min(doubt.froms.values()), retries))
+            _, first = self._runner.run(probe.first_if_behind(min(suspected.froms.values()), retries))
         finally:
-            self._runner.run(look.release())
+            self._runner.run(probe.release())
         return first
 
     def _asked_size(self, store: StoreKey) -> int:

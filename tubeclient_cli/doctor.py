@@ -71,7 +71,7 @@ def doctor(
     """
     with clear_errors("doctor"):
         from offsets_store.errors import OffsetsTableError
-        from tubeclient.conditions import said
+        from tubeclient.conditions import error_text
         from tubeclient.errors import TubeError
 
         options = further_options(option)
@@ -90,7 +90,7 @@ def doctor(
             try:
                 code, text = ExitCode.DONE, check()
             except (TubeError, OffsetsTableError, Unreachable) as error:
-                code, text = exit_code(error), said(error)
+                code, text = exit_code(error), error_text(error)
             codes.append(code)
             typer.echo(one_line(f"{'PROBLEM' if code else 'OK     '}  {name}: {text}"))
         wrong = sum(code is not ExitCode.DONE for code in codes)

@@ -29,8 +29,8 @@ from tubeclient_cli.common.terminal import (
     clear_errors,
     named_group,
     print_json,
+    print_stderr,
     table_console,
-    tell,
 )
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ def list_groups(master_servers: Masters, option: FurtherOptions = None, json: As
         try:
             others = set(admin.stored_groups()) - {row["group"] for row in rows}
         except BrokerFailed as error:
-            tell(f"groups without clients online are left out: {error}")
+            print_stderr(f"groups without clients online are left out: {error}")
             others = set()
         rows += [{"group": name, "clients": 0, "topics": []} for name in sorted(others) if why_no_group(name) is None]
         if json:
@@ -144,7 +144,7 @@ def _json(group: GroupDetail, partitions: Sequence[PartitionKey], positions: Gro
             }
             for member in group.members
         ],
-        "heldByNobody": [*map(str, sorted(free))],
+        "unowned": [*map(str, sorted(free))],
         "messagesBehindAtMost": None if positions is None else positions.rows_behind,
         "beyondEnd": [] if positions is None else [*map(str, positions.beyond_end)],
         "partitions": [
@@ -173,8 +173,8 @@ def _print(shown: Mapping[str, Any]) -> None:
         for topic, tags in shown["filters"].items():
             console.print(f"{topic} is filtered by the tags {', '.join(tags)}", soft_wrap=True)
         print_rows(console, [{**row, "partitions": short(row["partitions"])} for row in shown["clients"]])
-        if shown["heldByNobody"]:
-            console.print(f"held by nobody: {', '.join(short(shown['heldByNobody']))}", soft_wrap=True)
+        if shown["unowned"]:
+            console.print(f"without an owner: {', '.join(short(shown['unowned']))}", soft_wrap=True)
     else:
         console.print(f"group {shown['group']} has no clients online", soft_wrap=True)
     if shown["partitions"]:

@@ -201,10 +201,10 @@ def starting_offsets(known: Offsets, begin: Offsets, topics: tuple[str, ...], fa
 def start_text(known: Offsets, in_table: Offsets, topics: tuple[str, ...], starting: str | None) -> str:
     """Say where a run begins whose rows in the target end at `known`; `in_table` are the group's positions in the
     offsets table, and `starting` is what the user chose."""
-    said = [f"where the group's rows in the target end, in {_partitions(known)}"] if known else []
+    parts = [f"where the group's rows in the target end, in {_partitions(known)}"] if known else []
     if unknown := sorted(set(topics) - _topics(known)):
-        said.append(f"at {'earliest' if starting in (None, TARGET) else starting} in {', '.join(unknown)}")
-    text = f"begins {'; '.join(said)}"
+        parts.append(f"at {'earliest' if starting in (None, TARGET) else starting} in {', '.join(unknown)}")
+    text = f"begins {'; '.join(parts)}"
     by_default = starting in (None, TARGET)
     ahead = [p for p, at in in_table.items() if at > known.get(p, 0) and (by_default or p.topic not in unknown)]
     if ahead:

@@ -33,20 +33,20 @@ class Counted(NamedTuple):
 
 
 @contextlib.contextmanager
-def kept(frame: DataFrame) -> Iterator[DataFrame]:
+def persisted(frame: DataFrame) -> Iterator[DataFrame]:
     """A frame that is computed once, where the session lets it be kept; elsewhere, as in serverless ones, each use
     reads the same ranges again."""
     from pyspark.errors import PySparkException
 
     try:
-        held = frame.persist()
+        cached = frame.persist()
     except PySparkException:
         yield frame
         return
     try:
-        yield held
+        yield cached
     finally:
-        held.unpersist()
+        cached.unpersist()
 
 
 def count(parsed: DataFrame, *, by_minute: bool = False) -> Counted:

@@ -26,7 +26,7 @@ from tubeclient_ingest.round_read import Part
 from tubeclient_ingest.settings import SPARK, IngestSettings
 from tubeclient_ingest.sink import Sink
 from tubeclient_ingest.stream_rows import StreamRows
-from tubeclient_ingest.table_detail import SaidOfGroup, TableDetail
+from tubeclient_ingest.table_detail import GroupProperty, TableDetail
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -54,7 +54,7 @@ class CountsTable:
             if not create:
                 raise ConfigurationError(f"there is no table at {self._table.where}; start the job")
             self._table.create(
-                self._rows.no_counts.schema, properties=SaidOfGroup().properties(self._settings.consumer_group)
+                self._rows.no_counts.schema, properties=GroupProperty().properties(self._settings.consumer_group)
             )
             detail = self._table.detail()
         self._choose(detail)
@@ -81,9 +81,9 @@ class CountsTable:
             self._files = self._written(self._rows.counted_rows(counts, sequence, run_id, now))
             self.checkpoint.write(None, ends, streams)
         own = [(name, one) for name in counts.keys() - {REST} for one in counts[name]]
-        told = [(name, one.minute_ms, one.received, one.received - one.bad) for name, one in own]
+        reported = [(name, one.minute_ms, one.received, one.received - one.bad) for name, one in own]
         sender = run_id, int(now.timestamp() * 1000), sequence
-        self.auditing.report(encode_reports(self._group, sender, told))
+        self.auditing.report(encode_reports(self._group, sender, reported))
 
     def _written(self, rows: Sequence[tuple[Any, ...]]) -> tuple[DataFile, ...]:
         """A file with these rows; none without rows."""

@@ -80,10 +80,10 @@ class DataFiles:
         columns = [one for one in place.schema if one.name not in place.partition_by]
         self._schema = pa.schema(columns, _LIKE_SPARK)
         self._leaves = leaves(self._schema)
-        self._held: dict[tuple[str | None, ...], list[pa.Table]] = {}
+        self._buffered: dict[tuple[str | None, ...], list[pa.Table]] = {}
         """Rows that are in no file yet, by the values of their partition."""
         self._done: list[DataFile] = []
-        self.held_bytes = 0
+        self.buffered_bytes = 0
 
     @cached_property
     def _system(self) -> FileSystem:
@@ -94,15 +94,15 @@ class DataFiles:
         rows = rows.select(self._place.schema.names).cast(self._place.schema)
         for values, part in _by_partition(rows, self._place.partition_by):
             own = part.select(self._schema.names)
-            self._held.setdefault(values, []).append(own)
-            self.held_bytes += own.nbytes
+            self._buffered.setdefault(values, []).append(own)
+            self.buffered_bytes += own.nbytes
 
     def flush(self) -> None:
         """Write what is held: a file for each partition."""
-        for values, parts in self._held.items():
+        for values, parts in self._buffered.items():
             by_name = dict(zip(self._place.partition_by, values, strict=True))
             self._done.append(self._written(pa.concat_tables(parts), by_name))
-        self._held, self.held_bytes = {}, 0
+        self._buffered, self.buffered_bytes = {}, 0
 
     def close(self) -> list[DataFile]:
         """Write what is held, and return all files."""

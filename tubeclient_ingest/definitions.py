@@ -10,7 +10,7 @@ import time
 from typing import Final
 
 from tubeclient.admin.inlong_manager import InlongManager, InlongManagerError
-from tubeclient.conditions import said
+from tubeclient.conditions import error_text
 from tubeclient.errors import ConfigurationError, TransportError
 from tubeclient_ingest.group_settings import REST, StreamId, defines, fits, manager_of, of_stream
 from tubeclient_ingest.inlong_definition import PROPERTY, change
@@ -50,7 +50,7 @@ class Definitions:
         except (TransportError, InlongManagerError) as error:
             if before is None and isinstance(error, InlongManagerError):
                 raise
-            self._why = said(error)
+            self._why = error_text(error)
             _log.warning("streams go on by the definitions that their tables keep: %s", self._why)
         return self._known != before
 

@@ -124,7 +124,7 @@ def target_of(settings: IngestSettings, name: StreamId) -> str:
     """The table of a stream of the group, or of `COUNTS` or `REST`."""
     target = settings.target
     if is_name(target) and re.fullmatch(r"[A-Za-z_]\w*", name) is None:
-        target = target.replace(f"`{STREAM}`", STREAM).replace(STREAM, f"`{STREAM}`")
+        target = re.sub(rf"`?([^.`]*{STREAM}[^.`]*)`?", r"`\1`", target)
     return target.replace(STREAM, name)
 
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from tubeclient_ingest.sink import Sink
     from tubeclient_ingest.staging import Route
 
-_LOOK_AGAIN_SECONDS: Final = 2.0
+_READ_AGAIN_SECONDS: Final = 2.0
 """A look at the table that is older is taken again before a round is written."""
 _SAY_AGAIN: Final = timedelta(days=1)
 _NO_STREAMS: Final[Mapping[str, Reached]] = MappingProxyType({})
@@ -69,7 +69,7 @@ class GroupTable:
         self._writer, self._settings, self._masters = writer, settings, masters
         self.run_id = ""
         """Of this beginning: what an earlier one of the same job left undone is another run's."""
-        self._looked_at = 0.0
+        self._read_at = 0.0
         self._settled_at: int | None = None
         self.state = SinkState()
         """What the table says, as far as this run can rely on it."""
@@ -78,7 +78,7 @@ class GroupTable:
         """Look at the table at a run's beginning. Returns whether the user takes it as others left it. `unless_known`:
         no topic begins anew if the table says where its rows end."""
         self.run_id, self._settled_at = uuid.uuid4().hex, None
-        found = self.look()
+        found = self.read_state()
         if unless_known and found.record is not None:
             reset_offsets = ()
         group = self._settings.consumer_group
@@ -113,9 +113,9 @@ class GroupTable:
 
     def check(self) -> None:
         """Look again, if the last look is old. TableChanged, if the table is not as this run left it."""
-        if time.monotonic() - self._looked_at <= _LOOK_AGAIN_SECONDS:
+        if time.monotonic() - self._read_at <= _READ_AGAIN_SECONDS:
             return
-        now, before = self.look(), self.state
+        now, before = self.read_state(), self.state
         if now != before and not goes_on_from(before, now):
             own, other = before.record, now.record
             if own is not None and other is not None and other.sequence > own.sequence and not other.is_retry:
@@ -134,7 +134,7 @@ class GroupTable:
         group = self._settings.consumer_group
         record = SinkRecord(group, self.run_id, ends, masters=self._masters, streams=streams, counts=counts)
         after, counted = self._writer.write(rows, record, self.state)
-        self._looked_at = time.monotonic()
+        self._read_at = time.monotonic()
         # What the user chose is about what others did before the run.
         self.state = trusted(after, self.where, group, None)
         if self._settled_at is None or after.sequence - self._settled_at >= LATE:
@@ -157,7 +157,7 @@ class GroupTable:
         """After a round: what the next commit needs is read in the meantime."""
         self._writer.rest()
 
-    def look(self) -> SinkState:
+    def read_state(self) -> SinkState:
         """What the table says now."""
-        self._looked_at = time.monotonic()
-        return self._writer.sink.look()
+        self._read_at = time.monotonic()
+        return self._writer.sink.read_state()

@@ -115,6 +115,8 @@ class SinkState:
     """Ids that the table had before, where no record says it."""
     undone_numbers: tuple[tuple[int, int], ...] = field(default=(), compare=False)
     """As SinkRecord.undone, where no record says it."""
+    only_others_wrote: bool = field(default=False, compare=False)
+    """Whether there are commits with rows, and none of the group."""
 
     @property
     def ends(self) -> Offsets:
@@ -194,6 +196,7 @@ def state_of(commits: Sequence[Commit], consumer_group: str, table_id: str | Non
             version=commits[0].version if commits else None,
             table_id=table_id,
             undone_numbers=((first_undone, sequence),) if is_unknown and first_undone is not None else (),
+            only_others_wrote=not own and any(map(_adds_rows, commits)),
         )
 
     for index, commit in enumerate(commits):
@@ -238,6 +241,11 @@ def _taken(commit: Commit) -> TakenOut | None:
 def _worse(*found: TakenOut | None) -> TakenOut | None:
     """The one that removed most; among equals the newest."""
     return max((one for one in found if one is not None), key=lambda one: (one.everything, one.version), default=None)
+
+
+def _adds_rows(commit: Commit) -> bool:
+    name = commit.operation.upper()
+    return name in ("WRITE", "MERGE", "STREAMING UPDATE", "COPY INTO") or name.endswith(" AS SELECT")
 
 
 _DELETED_ROWS: Final = ("numTargetRowsDeleted", "num_target_rows_deleted")
@@ -294,10 +302,10 @@ def committed(state: SinkState) -> str:
     commit stands for.
     """
     record = state.record
-    held = record.held if record is not None else ()
+    committed_numbers = record.committed_numbers if record is not None else ()
     if record is None and not state.is_whole:
-        held = not_undone(state.undone_numbers, state.sequence)
-    within = " OR ".join(f"`sequence` BETWEEN {first} AND {last}" for first, last in held)
+        committed_numbers = not_undone(state.undone_numbers, state.sequence)
+    within = " OR ".join(f"`sequence` BETWEEN {first} AND {last}" for first, last in committed_numbers)
     runs: list[tuple[int, int, str]] = []
     for number in sorted(state.run_of):
         if runs and runs[-1][1] == number - 1 and runs[-1][2] == state.run_of[number]:

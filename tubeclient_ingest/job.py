@@ -12,7 +12,7 @@ from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tubeclient.conditions import said
+from tubeclient.conditions import error_text
 from tubeclient.errors import ConfigurationError
 from tubeclient.html_table import html_table
 from tubeclient.printable import counted
@@ -75,7 +75,7 @@ class Ingest:
         """The job of a settings file, as conf/ingest.toml; `overrides` override it."""
         return cls(spark, settings=load_settings(Path(path), overrides))
 
-    def run(self, tell: Callable[[Event], object] = lambda _: None) -> IngestSummary:
+    def run(self, on_event: Callable[[Event], object] = lambda _: None) -> IngestSummary:
         """Run in this thread until all is read that there was, or with `trigger` until another thread calls `stop`.
         `tell` is called for what happens.
 
@@ -83,7 +83,7 @@ class Ingest:
         """
         self._acquire()
         try:
-            self._run(tell)
+            self._run(on_event)
         finally:
             self._running.release()
         return self.summary
@@ -189,20 +189,20 @@ class Ingest:
             raise ConfigurationError("bad-records is not given; name the table")
         return Run(engine, self.settings).tables.writers()
 
-    def _run(self, tell: Callable[[Event], object]) -> None:
+    def _run(self, on_event: Callable[[Event], object]) -> None:
         self._error, self._last, self._count, self._began, self._ended = None, None, 0, time.monotonic(), None
         self._status = "starts"
 
-        def told(event: Event) -> None:
+        def record_event(event: Event) -> None:
             self._keep(event)
-            tell(event)
+            on_event(event)
 
         try:
             with explained(), Engine.on(self._spark, self.settings) as engine:
-                Run(engine, self.settings, told).until_end(self._stop)
+                Run(engine, self.settings, record_event).until_end(self._stop)
             self._status = "stopped" if self._stop.is_set() else "done"
         except Exception as error:
-            self._error, self._status = error, f"failed: {said(error)}"
+            self._error, self._status = error, f"failed: {error_text(error)}"
             raise
         finally:
             self._ended = time.monotonic()

@@ -73,8 +73,8 @@ def taken(ends: Offsets, start: Offsets, end: Offsets) -> set[PartitionKey]:
 def after(ends: Offsets, start: Offsets, end: Offsets) -> Offsets:
     """Where a table's rows end after a round. A partition that left the cluster leaves the offsets; one in which data
     was lost goes back."""
-    kept = ends.without(start.keys() - end.keys())
-    return kept.merge({key: at for key, at in end.items() if _takes(ends, start, key) or at < start.get(key, _NOTHING)})
+    moved = {key: at for key, at in end.items() if _takes(ends, start, key) or at < start.get(key, _NOTHING)}
+    return ends.without(start.keys() - end.keys()).merge(moved)
 
 
 def _takes(ends: Mapping[PartitionKey, int], start: Mapping[PartitionKey, int], key: PartitionKey) -> bool:

@@ -94,7 +94,7 @@ class SinkRecord:
         return self.retry_of or self.sequence
 
     @property
-    def held(self) -> tuple[tuple[int, int], ...]:
+    def committed_numbers(self) -> tuple[tuple[int, int], ...]:
         """The numbers of the group's commits that the table has: pairs of the first and the last."""
         return not_undone(self.undone, self.sequence)
 

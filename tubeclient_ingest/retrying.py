@@ -12,7 +12,7 @@ from spark_source.typed.record_format import target_rows
 from tubeclient.errors import ConfigurationError
 from tubeclient_ingest.bad_records import BAD_ID
 from tubeclient_ingest.beginning import OvertakenRun
-from tubeclient_ingest.counting import count, kept
+from tubeclient_ingest.counting import count, persisted
 from tubeclient_ingest.history import SinkState
 from tubeclient_ingest.record import SinkRecord
 from tubeclient_ingest.writing import TRIES, Writer
@@ -35,7 +35,7 @@ class Retried(NamedTuple):
 def bad_records(writer: Writer) -> DataFrame:
     """The group's bad records of the target, with their states."""
     assert writer.bad_records is not None
-    return writer.bad_records.with_states(writer.unsettled(writer.sink.look())[0])
+    return writer.bad_records.with_states(writer.unsettled(writer.sink.read_state())[0])
 
 
 def retry(writer: Writer, reason: str | None, *, dry_run: bool = False) -> Retried:
@@ -54,14 +54,14 @@ def retry(writer: Writer, reason: str | None, *, dry_run: bool = False) -> Retri
 
 
 def _retry(writer: Writer, reason: str | None, *, dry_run: bool) -> Retried:
-    table, state = writer.bad_records, writer.unsettled(writer.sink.look())[0]
+    table, state = writer.bad_records, writer.unsettled(writer.sink.read_state())[0]
     assert table is not None
     before = _of_retry(writer, state)
     chosen = table.to_retry(state, writer.options, reason)
     unread = table.to_retry(state, writer.options, reason, unread=True).count()
     if not writer.record_format.has_change:
         chosen = chosen.drop(ARRIVAL)
-    with kept(writer.rules.checked(writer.record_format.parse(chosen))) as parsed:
+    with persisted(writer.rules.checked(writer.record_format.parse(chosen))) as parsed:
         counted = count(parsed)
         good = counted.total - counted.bad
         if good and not dry_run:

@@ -131,13 +131,13 @@ class Run:
     """One run; `until_end` is called once."""
 
     def __init__(
-        self, engine: Engine, settings: IngestSettings, tell: Callable[[Event], object] = lambda _: None
+        self, engine: Engine, settings: IngestSettings, on_event: Callable[[Event], object] = lambda _: None
     ) -> None:
         self._engine = engine
         self._settings = settings
-        self._tell = tell
+        self._on_event = on_event
         self._options = parse_options(settings.options("earliest"))
-        self.tables: Tables = engine.tables(settings, self._options, tell)
+        self.tables: Tables = engine.tables(settings, self._options, on_event)
         self._chosen = settings.starting_offsets
         """For the run's first beginning. "group" and "target" are about what others did before it."""
         self._fallback = settings.fallback
@@ -180,7 +180,7 @@ class Run:
                 is_first = self.tables.checkpoint.state.record is None
                 done = until is not None and planner.is_at_target(start, is_first=is_first)
                 if done:
-                    self._tell(Begins(f"nothing to read: the group is past until {self._settings.until}"))
+                    self._on_event(Begins(f"nothing to read: the group is past until {self._settings.until}"))
                 self.tables.begun(Offsets.from_dict(start), is_accepted=is_accepted)
                 if self._chosen in (GROUP, TARGET):
                     self._chosen, self._fallback = None, "earliest"
@@ -204,7 +204,7 @@ class Run:
         # Whoever says for topics with rows that the group's position counts, means one that is there.
         fallback = GROUP if reset_offsets and chosen == GROUP else self._fallback
         starting = starting_offsets(known, begin, settings.topics, fallback)
-        self._tell(Begins(start_text(known, kept.without_topics(reset_offsets), settings.topics, chosen)))
+        self._on_event(Begins(start_text(known, kept.without_topics(reset_offsets), settings.topics, chosen)))
         return starting, is_accepted
 
     def _rounds(self, planner: StreamPlanner, options: SourceOptions, start: Any, stop: threading.Event) -> None:
@@ -216,16 +216,16 @@ class Run:
                 raise TableChanged
             began, began_at = time.monotonic(), datetime.now(UTC)
             if (ahead := self.tables.ends.ahead()) is not None:
-                self.tables.ends.go_back(Offsets.from_dict(planner.held(ahead.to_dict())))
+                self.tables.ends.go_back(Offsets.from_dict(planner.still_available(ahead.to_dict())))
             end = planner.latest(start, options.max_offsets_per_trigger, options.min_offsets_per_trigger)
             if end == start:
-                self._tell(Idle(began_at))
+                self._on_event(Idle(began_at))
                 if interval_ms is None:
                     return
                 stop.wait(max(_IDLE_SECONDS, interval_ms / 1000 - (time.monotonic() - began)))
                 continue
             if self._last is None:
-                self._tell(Reading())
+                self._on_event(Reading())
             first = Offsets.from_dict(start)
             planned_end = Offsets.from_dict(end)
             last = self.tables.ends.end_of_round(first, planned_end)
@@ -237,7 +237,7 @@ class Run:
             if (why := self.tables.why_spark) != self._why_spark:
                 self._why_spark = why
                 if why:
-                    self._tell(SparkWrites(why))
+                    self._on_event(SparkWrites(why))
             written = self.tables.write(read, first, last)
             if written is None:
                 continue
@@ -269,7 +269,7 @@ class Run:
             total_bad_rows=(before.total_bad_rows if before else 0) + written.bad,
             total_other_rows=(before.total_other_rows if before else 0) + written.others,
         )
-        self._tell(self._last)
+        self._on_event(self._last)
 
 
 class Engine:
@@ -299,12 +299,12 @@ class Engine:
         """A round's ranges; `place` as RoundRead has it."""
         return RoundRead(self.spark, options, tasks, place)
 
-    def tables(self, settings: IngestSettings, options: SourceOptions, tell: Callable[[Event], object]) -> Tables:
+    def tables(self, settings: IngestSettings, options: SourceOptions, on_event: Callable[[Event], object]) -> Tables:
         masters = options.master_servers
         if settings.inlong_group is None:
             return OneTable(self.writer(settings, options), settings, masters)
         rows = StreamRows(self.spark, settings, self._upkeep.due)
-        return StreamTables(rows, settings, masters, lambda one: self.writer(one, options), tell)
+        return StreamTables(rows, settings, masters, lambda one: self.writer(one, options), on_event)
 
     def writer(self, settings: IngestSettings, options: SourceOptions) -> Writer:
         place = settings.bad_records

@@ -22,7 +22,7 @@ from tubeclient_ingest.beginning import OvertakenRun, UnknownRows, named, overta
 from tubeclient_ingest.history import Commit, Harm, SinkState, state_of
 from tubeclient_ingest.record import SinkRecord
 from tubeclient_ingest.spark_errors import failure_of, is_conflict, spark_errors
-from tubeclient_ingest.table_detail import SaidOfGroup, TableDetail
+from tubeclient_ingest.table_detail import GroupProperty, TableDetail
 from tubeclient_ingest.target import SparkTable
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ class Sink:
         self._detail: TableDetail | None = None
         self._newest: Commit | None = None
         """The table's newest commit at the last look."""
-        self._said: Mapping[str, str] | None = None
+        self._stated: Mapping[str, str] | None = None
         """What the table was to say of the group."""
 
     @property
@@ -74,14 +74,17 @@ class Sink:
 
     def use(self, target: SparkTable | LogTable) -> None:
         """Look at the table in this way from now on."""
-        self._target, self._detail, self._newest, self._said = target, None, None, None
+        self._target, self._detail, self._newest, self._stated = target, None, None, None
 
-    def look(self, since: int | None = None) -> SinkState:
+    def read_state(self, since: int | None = None) -> SinkState:
         """What the newest version of the table says about the group, with the runs of its commits from number `since`
         on, as far as the history goes back."""
         for _ in range(_TRIES):
             state = self._read(since)
             state = replace(state, sequence=max(state.sequence, self.numbers_after))
+            if state.is_whole and state.only_others_wrote and self._names_group():
+                # As after CREATE TABLE LIKE, which copies properties, and INSERT.
+                state = replace(state, is_whole=False)
             if state.is_whole:
                 return state
             whole = self._completed(state)
@@ -119,7 +122,7 @@ class Sink:
             except errors as error:
                 now = None
                 with contextlib.suppress(*errors):
-                    now = self.look()
+                    now = self.read_state()
                 if now is not None and now.record not in (state.record, record):
                     raise self._overtaken(record, now) from None
                 if tries == _TRIES - 1 or now is None or not _is_still(state, now) or not is_conflict(error):
@@ -128,7 +131,7 @@ class Sink:
                 state = now
                 record = state.numbered(record)
         self._name_group(record)
-        after = self.look(record.sequence)
+        after = self.read_state(record.sequence)
         self._check_written(record, after)
         return after
 
@@ -136,11 +139,11 @@ class Sink:
         """Have the table say itself what its history may forget: that it has rows of the group, and what RESTORE took
         out."""
         ids = (record.table_id, *record.former_ids) if record.table_id and record.former_ids else ()
-        own = SaidOfGroup(record.undone, ids).properties(self._consumer_group)
+        own = GroupProperty(record.undone, ids).properties(self._consumer_group)
         detail = self._detail or self.detail()
-        if detail is None or own == self._said or own.items() <= detail.properties.items():
+        if detail is None or own == self._stated or own.items() <= detail.properties.items():
             return
-        self._said = own
+        self._stated = own
         try:
             for tries in range(_TRIES):
                 try:
@@ -188,20 +191,24 @@ class Sink:
             return state
         transaction_id = SinkRecord.transaction_id_of(self._consumer_group)
         last = self._target.last_number(transaction_id, detail) or self._last_elsewhere(detail)
-        said = SaidOfGroup.of(detail.properties, self._consumer_group)
-        if not (last or state.is_copy or state.undone or said):
+        stated = GroupProperty.of(detail.properties, self._consumer_group)
+        if not (last or state.is_copy or state.undone or stated):
             return replace(state, is_whole=True)
         if state.record is not None:  # which says the rest
             return replace(state, sequence=max(state.sequence, last))
         former: Mapping[str, int] = {}
-        if said is None:  # as after CREATE OR REPLACE TABLE
+        if stated is None:  # as after CREATE OR REPLACE TABLE
             former = {} if state.is_copy else self._former_elsewhere(detail)
-        elif said.table_ids[:1] == (detail.table_id,):  # else it is a clone
-            former = dict.fromkeys(said.table_ids[1:], 0)
-        undone = (*(said.undone if said else ()), *state.undone_numbers)
+        elif stated.table_ids[:1] == (detail.table_id,):  # else it is a clone
+            former = dict.fromkeys(stated.table_ids[1:], 0)
+        undone = (*(stated.undone if stated else ()), *state.undone_numbers)
         # What is there has the first number at least, for the next commit not to seem the group's first.
         sequence = max(state.sequence, last, 1, *former.values(), *(end for _, end in undone))
         return replace(state, sequence=sequence, former_ids=tuple(former), undone_numbers=undone)
+
+    def _names_group(self) -> bool:
+        detail = self._detail or self.detail()
+        return detail is not None and GroupProperty.of(detail.properties, self._consumer_group) is not None
 
     def _read(self, since: int | None) -> SinkState:
         commits: list[Commit] = []

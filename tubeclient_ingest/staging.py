@@ -32,7 +32,7 @@ __all__ = ["RESULT", "BadPlace", "FilesNotWritten", "Route", "Routing", "Staged"
 
 RESULT: Final = "result"
 """The column of what a task says."""
-_HELD_BYTES: Final = 64 << 20
+_BUFFERED_BYTES: Final = 64 << 20
 """Of rows that a task holds, of all tables together."""
 _MINUTE_MS: Final = 60_000
 
@@ -145,7 +145,7 @@ def _staged(
                 if name not in tables:
                     tables[name] = _Table(routes.get(name))
                 tables[name].take(stream, rows)
-            if sum(one.held_bytes for one in tables.values()) >= _HELD_BYTES:
+            if sum(one.buffered_bytes for one in tables.values()) >= _BUFFERED_BYTES:
                 for one in tables.values():
                     one.flush()
         yield {name: one.end() for name, one in tables.items()}
@@ -177,8 +177,8 @@ class _Table:
         self._streams: set[str] = set()
 
     @property
-    def held_bytes(self) -> int:
-        return sum(one.held_bytes for one in (self._good, self._bad) if one is not None)
+    def buffered_bytes(self) -> int:
+        return sum(one.buffered_bytes for one in (self._good, self._bad) if one is not None)
 
     def flush(self) -> None:
         for one in (self._good, self._bad):

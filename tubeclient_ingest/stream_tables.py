@@ -14,11 +14,11 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
 
 from spark_source.offsets.offsets import Offsets
-from tubeclient.conditions import said
+from tubeclient.conditions import error_text
 from tubeclient.errors import ConfigurationError, DataLoss
 from tubeclient.printable import counted
 from tubeclient_ingest.beginning import OF_STREAM, OvertakenRun, TableChanged, ahead_of_counts
-from tubeclient_ingest.counting import Counted, kept
+from tubeclient_ingest.counting import Counted, persisted
 from tubeclient_ingest.counts_table import CountsTable
 from tubeclient_ingest.definitions import Definitions
 from tubeclient_ingest.group_settings import REST, StreamId, takes
@@ -66,10 +66,10 @@ class StreamTables:
         settings: IngestSettings,
         masters: tuple[str, ...],
         writer_of: Callable[[IngestSettings], Writer],
-        tell: Callable[[LeftBehind | ToRest], object],
+        on_event: Callable[[LeftBehind | ToRest], object],
     ) -> None:
         self._rows, self._settings, self._masters = rows, settings, masters
-        self._writer_of, self._tell = writer_of, tell
+        self._writer_of, self._on_event = writer_of, on_event
         self._counts = CountsTable(rows, settings, masters)
         self.checkpoint = self._counts.checkpoint
         self._create = True
@@ -78,7 +78,7 @@ class StreamTables:
         self._streams = self.ends.streams
         self._unknown: set[StreamId] = set()
         """Streams that are not defined."""
-        self._told: set[str] = set()
+        self._announced: set[str] = set()
         """Those of them that the run has told, and `REST` for rows of no stream."""
         self._chosen: str | None = None
         self._is_unknown = False
@@ -109,19 +109,19 @@ class StreamTables:
             reached = dict.fromkeys(self._counts.streams(), Reached(0))
         self._streams.clear()
 
-        def look(name: StreamId) -> Stream:
+        def opened(name: StreamId) -> Stream:
             # One that had a table may have been removed while the run goes on.
             create = self._create or reached.get(name, WITH_REST).number <= 0
             return self._opened(name, reached.get(name), reset_offsets, create=create)
 
         # Always, for its number is taken: see `begun`. A run that died may have left rows there, and no commit of the
         # counts table knows whose.
-        self._streams[REST] = rest = look(REST)
+        self._streams[REST] = rest = opened(REST)
         if rest.table is not None and rest.table.state.record is not None:
             reached = {**dict.fromkeys(_streams_of(rest.table.state.record), WITH_REST), **reached}
         self._unknown = {one for one in reached if self._is_undefined(one, reached[one])}
         others = sorted(reached.keys() - self._unknown - {REST})
-        self._streams.update((one.name, one) for one in self._at_once(look, others))
+        self._streams.update((one.name, one) for one in self._at_once(opened, others))
         for one in self._streams.values():
             if one.takes_part and one.ends is not known and (lost := expired(one.ends)) is not None:
                 self._leave(one, lost)
@@ -207,10 +207,10 @@ class StreamTables:
         record, group = rest.table.state.record, self.checkpoint.state
         known = (group.record.streams if group.record is not None else {}).get(REST, Reached(0))
         ends = group.ends if known.ends is None else known.ends
-        said = None if record is None else record.streams.get(name)
-        if said is not None and said.since is not None:
-            return said.since
-        if record is not None and record.round > known.number and said is not None:
+        known_there = None if record is None else record.streams.get(name)
+        if known_there is not None and known_there.since is not None:
+            return known_there.since
+        if record is not None and record.round > known.number and known_there is not None:
             return highest([ends, record.ends])  # a run died before it wrote the counts
         return ends if reached == WITH_REST else None
 
@@ -239,7 +239,7 @@ class StreamTables:
             return self._completed(start, end)
         if not self.why_spark:
             return self._write_files(read, start, end)
-        with kept(self._rows.named(read.rows())) as frame:
+        with persisted(self._rows.named(read.rows())) as frame:
             counts = self._counted(frame, start, end)
             if not self._open_new(counts.keys() - self._streams.keys(), start):
                 return None
@@ -270,7 +270,7 @@ class StreamTables:
             again = {name for name in new if self._streams[name].takes_part}
             again |= {REST} & before if new != unrouted else set()
             found |= {name: one for name, one in staged(again).items() if name in again}
-        self._tell_rest(found)
+        self._announce_rest(found)
         mine = [one for one in self._streams.values() if one.takes_part and one.name in found and found[one.name].total]
         counts = {one.name: {minute: n for minute, (n, _) in found[one.name].minutes.items()} for one in mine}
         routing = self._routing(start)
@@ -300,12 +300,12 @@ class StreamTables:
         parts = taken(one.ends, start, end)
         return None if parts == everything(start, end) else frozenset(map(str, parts))
 
-    def _tell_rest(self, found: Mapping[StreamId, Staged]) -> None:
+    def _announce_rest(self, found: Mapping[StreamId, Staged]) -> None:
         """Tell of streams whose records go to the table for the rest the first time."""
         streams = found[REST].streams if REST in found else frozenset()
-        for stream in sorted(streams & {REST, *self._unknown} - self._told):
-            self._told.add(stream)
-            self._tell(ToRest(None if stream == REST else stream))
+        for stream in sorted(streams & {REST, *self._unknown} - self._announced):
+            self._announced.add(stream)
+            self._on_event(ToRest(None if stream == REST else stream))
 
     def _open_new(self, names: Collection[StreamId], start: Offsets) -> bool:
         """Open the tables of streams that came the first time. False: the round has to be planned again."""
@@ -353,9 +353,9 @@ class StreamTables:
             of_rest = key is not None and stream in self._streams and self._streams[stream].is_in_rest(key, start)
             name = REST if of_rest else self._known(stream)
             if key is None or key in parts.get(name, others):
-                if name == REST and not of_rest and stream not in self._told:
-                    self._told.add(stream)
-                    self._tell(ToRest(None if stream == REST else stream))
+                if name == REST and not of_rest and stream not in self._announced:
+                    self._announced.add(stream)
+                    self._on_event(ToRest(None if stream == REST else stream))
                 minutes = found.setdefault(name, {})
                 minutes[minute] = minutes.get(minute, 0) + count
         return found
@@ -412,7 +412,7 @@ class StreamTables:
 
     def writers(self) -> Iterator[Writer]:
         self.open(create=False)
-        streams = _streams_of(self.checkpoint.look().record)
+        streams = _streams_of(self.checkpoint.read_state().record)
         for name in sorted(one for one, reached in streams.items() if reached.number > 0):
             writer = self._writer_of(self._definitions.settings_of(name, self._definition_of(name)))
             writer.open(create=False, writes=False)
@@ -429,8 +429,8 @@ class StreamTables:
             )
 
     def _leave(self, one: Stream, error: Exception) -> None:
-        one.left = said(failure_of(error) if isinstance(error, spark_errors()) else error)
-        self._tell(LeftBehind(one.name, one.left))
+        one.left = error_text(failure_of(error) if isinstance(error, spark_errors()) else error)
+        self._on_event(LeftBehind(one.name, one.left))
 
     def _at_once(self, work: Callable[[_Given], _Made], given: Sequence[_Given]) -> list[_Made]:
         """What `work` makes of each, several at a time."""

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "INDEXED",
-    "SaidOfGroup",
+    "GroupProperty",
     "TableDetail",
     "detail_in_log",
     "has_local_files",
@@ -74,7 +74,7 @@ class TableDetail(NamedTuple):
     partition_by: Sequence[str] = ()
 
 
-class SaidOfGroup(NamedTuple):
+class GroupProperty(NamedTuple):
     """What a target itself says of a group that has rows in it."""
 
     undone: tuple[tuple[int, int], ...] = ()
@@ -88,7 +88,7 @@ class SaidOfGroup(NamedTuple):
         return {_OF_GROUP + consumer_group: json.dumps({"undone": self.undone, "tableIds": self.table_ids})}
 
     @classmethod
-    def of(cls, properties: Mapping[str, str], consumer_group: str) -> SaidOfGroup | None:
+    def of(cls, properties: Mapping[str, str], consumer_group: str) -> GroupProperty | None:
         """What a table's properties say; None if they do not say that the group has rows there. ConfigurationError:
         somebody changed that."""
         name = _OF_GROUP + consumer_group

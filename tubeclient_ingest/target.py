@@ -216,11 +216,11 @@ def _pairs(properties: Mapping[str, str]) -> str:
 def writing_confs(record: SinkRecord | None = None) -> dict[str, str | None]:
     """All that a session says of each write to Delta in it that says nothing else: the record and its transaction, or
     nothing. What a user's own session says there would be said of the job's writes too."""
-    said: tuple[str | None, ...] = (None, None, None)
+    stated: tuple[str | None, ...] = (None, None, None)
     if record is not None:
-        said = record.transaction_id, str(record.sequence), record.to_json()
+        stated = record.transaction_id, str(record.sequence), record.to_json()
     names = ("write.txnAppId", "write.txnVersion", "commitInfo.userMetadata")
-    named = {f"spark.databricks.delta.{name}": value for name, value in zip(names, said, strict=True)}
+    named = {f"spark.databricks.delta.{name}": value for name, value in zip(names, stated, strict=True)}
     # A table may be read as it was before others wrote.
     fixed = {"schema.autoMerge.enabled": "false", "stalenessLimit": "0"}
     # Of files that OPTIMIZE puts together; by default it rewrites all below 1 GB each time.

@@ -23,7 +23,7 @@ from tubeclient.records.spec import CHANGES
 from tubeclient_ingest.bad_records import BadRecords
 from tubeclient_ingest.beginning import OvertakenRun, TableChanged, goes_on_from
 from tubeclient_ingest.choice import open_files, why_spark
-from tubeclient_ingest.counting import Counted, count, kept
+from tubeclient_ingest.counting import Counted, count, persisted
 from tubeclient_ingest.file_statistics import without_values
 from tubeclient_ingest.history import LATE, SinkState
 from tubeclient_ingest.log_table import LogTable
@@ -33,7 +33,7 @@ from tubeclient_ingest.settings import TASKS, IngestSettings
 from tubeclient_ingest.sink import Sink
 from tubeclient_ingest.spark_errors import bad_record, is_bad_record, is_conflict, spark_errors
 from tubeclient_ingest.staging import Route, Routing
-from tubeclient_ingest.table_detail import SaidOfGroup, TableDetail
+from tubeclient_ingest.table_detail import GroupProperty, TableDetail
 from tubeclient_ingest.target import SparkTable
 from tubeclient_ingest.target_columns import TargetRules, check_columns, columns_of, lacking
 from tubeclient_ingest.upserts import DELETES, KEY, WRITTEN, Upserts, check_key
@@ -125,7 +125,7 @@ class Writer:
         detail = self.sink.detail()
         if detail is None and create:
             how = self.settings
-            own = SaidOfGroup().properties(how.consumer_group) | ({KEY: text_of_key} if text_of_key else {})
+            own = GroupProperty().properties(how.consumer_group) | ({KEY: text_of_key} if text_of_key else {})
             properties = {**how.table_properties, **own}
             self._target.create(columns, how.partition_by, how.cluster_by, properties)
             detail = self.sink.detail()
@@ -232,7 +232,7 @@ class Writer:
         that are not settled; and those rows' numbers and runs."""
         assert self.bad_records is not None
         rows = self.bad_records.unsettled(state)
-        return self.sink.look(min(rows)[0]) if rows else state, rows
+        return self.sink.read_state(min(rows)[0]) if rows else state, rows
 
     def write(self, rows: DataFrame | Part | None, record: SinkRecord, state: SinkState) -> tuple[SinkState, Counted]:
         """Write a round (None: only where the group's rows end), on top of `state`. Returns what the target says then,
@@ -248,7 +248,7 @@ class Writer:
                 return self._write(rows, record, state)
             except OvertakenRun:
                 number = state.numbered(record).sequence
-                now = self.sink.look(number)
+                now = self.sink.read_state(number)
                 self._remove({(number, record.run_id)}, now)
                 if not goes_on_from(state, now):
                     raise
@@ -260,7 +260,7 @@ class Writer:
         upserts = self._upserts
         if upserts is None:
             return self.sink.append(rows, record, state), 0
-        with kept(upserts.newest(rows)) as newest:
+        with persisted(upserts.newest(rows)) as newest:
             found = upserts.count(newest, self.record_format.columns.names if self._is_first else ())
             if found.rows and self._is_first:
                 self._is_first = False
@@ -295,7 +295,7 @@ class Writer:
             # Most rounds have no bad record: they are read once.
             with contextlib.suppress(_HasBadRecords):
                 return self._write_good(parsed, record, state)
-        with kept(parsed) as parsed:
+        with persisted(parsed) as parsed:
             counted = count(parsed, by_minute=self.by_minute)
             record = self._with_bad(counted, record)
             if counted.bad:

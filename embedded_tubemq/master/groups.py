@@ -48,12 +48,12 @@ class ConsumerGroup:
     def check(self, joining: Joining) -> None:
         """Refuse a client that does not fit the group, with the first reason in TubeMQ's order."""
         who, first = joining.client_id, self.first
-        for code, what, wanted, held in (
+        for code, what, wanted, current in (
             (Code.TOPIC_SET_CONFLICT, "topics", sorted(joining.topics), sorted(first.topics)),
             (Code.FILTER_SET_CONFLICT, "filters", _readable(joining.filters), _readable(first.filters)),
         ):
-            if wanted != held:
-                raise Refusal(code, f"{who} wants {what} {wanted}; the group reads {held}")
+            if wanted != current:
+                raise Refusal(code, f"{who} wants {what} {wanted}; the group reads {current}")
         if first.source_count <= 0:
             return
         if joining.source_count != first.source_count:

@@ -56,7 +56,7 @@ class PatternMembership:
         self._inner: GroupMembership | None = None
         self._topics: list[str] = []
         self._missed: set[str] = set()
-        self._held: Mapping[int, Sequence[PartitionKey]] = {}
+        self._owned: Mapping[int, Sequence[PartitionKey]] = {}
         self._next_look = 0.0
         self._blind = False
         self._closed = False
@@ -96,11 +96,11 @@ class PatternMembership:
         """The master's newest visit token for brokers."""
         return None if self._inner is None else self._inner.visit_token
 
-    def report(self, held: Mapping[int, Sequence[PartitionKey]]) -> None:
+    def report(self, owned: Mapping[int, Sequence[PartitionKey]]) -> None:
         """Report each node's partitions to the master, once there is a group."""
-        self._held = held
+        self._owned = owned
         if self._inner is not None:
-            self._inner.report(held)
+            self._inner.report(owned)
 
     def close(self) -> None:
         """Release the nodes."""
@@ -142,7 +142,7 @@ class PatternMembership:
             _log.warning("a topic was removed during the join, looking again: %s", error)
             self._leave()
             return False
-        self._inner.report(self._held)
+        self._inner.report(self._owned)
         return True
 
     def _leave(self) -> None:

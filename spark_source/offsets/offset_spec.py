@@ -204,11 +204,11 @@ def resolve(
         if _is_group(place):
             fallback: Place = "latest" if place == "group:latest" and key.topic not in known_topics else "earliest"
             place = positions.get(key, fallback)
-        held = bounds.get(key.store)
+        limits = bounds.get(key.store)
         if isinstance(place, int):
             resolved[key] = place
-        elif held is not None:
-            resolved[key] = held.max_offset if place == "latest" else held.min_offset
+        elif limits is not None:
+            resolved[key] = limits.max_offset if place == "latest" else limits.min_offset
         elif place == "latest":
             silent.append(key)
     if silent:

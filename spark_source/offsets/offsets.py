@@ -262,9 +262,9 @@ def check_version(found: object, known: int, what: str) -> None:
             f" version {known}: upgrade"
         )
     if type(found) is not int or found != known:
-        said = "no version" if found is None else f"version {found!r}"
+        wording = "no version" if found is None else f"version {found!r}"
         raise ConfigurationError(
-            f"{what} have {said}; this release of pyspark-tubeclient ({__version__}) reads version {known}"
+            f"{what} have {wording}; this release of pyspark-tubeclient ({__version__}) reads version {known}"
         )
 
 

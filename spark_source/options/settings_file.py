@@ -115,9 +115,9 @@ class SettingsFile:
             if isinstance(value, list) and all(isinstance(one, str) for one in value):
                 return tuple(value)
             self._refuse(table, name, 'a list of names, such as ["clicks", "views"]')
-        types, said = _KINDS[kind]
+        types, wording = _KINDS[kind]
         if not isinstance(value, types) or (isinstance(value, bool) and kind != "bool"):
-            self._refuse(table, name, said)
+            self._refuse(table, name, wording)
         return value
 
     def _named(self, table: str, name: str) -> str:

@@ -142,10 +142,10 @@ class BatchPlan:
         count = sum(map(len, self.by_node.values()))
         if not count:
             return f"nothing to read; partitions are assigned by {self.assignment.strategy}"
-        told: dict[int, list[str]] = defaultdict(list)
+        texts_of: dict[int, list[str]] = defaultdict(list)
         for (node, text), _ in zip(self._texts(), range(_LOGGED_RANGES), strict=False):
-            told[node].append(text)
-        nodes = "; ".join(f"node {node} reads {', '.join(texts)}" for node, texts in told.items())
+            texts_of[node].append(text)
+        nodes = "; ".join(f"node {node} reads {', '.join(texts)}" for node, texts in texts_of.items())
         more = f"; and {count - _LOGGED_RANGES} more ranges" if count > _LOGGED_RANGES else ""
         of = f"{len(self.by_node)} of {len(self.assignment.by_node)}"
         return f"{count} ranges for {of} nodes, assigned by {self.assignment.strategy}: {nodes}{more}"

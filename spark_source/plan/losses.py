@@ -94,18 +94,18 @@ def find_lost(
 ) -> list[Loss]:
     """Return the partitions whose position is outside of their store's bounds; sorted."""
     return [
-        _lost(key, run.offset, held)
+        _lost(key, run.offset, limits)
         for store, runs in Offsets.of(positions).runs.items()
-        if (held := bounds.get(store)) is not None
+        if (limits := bounds.get(store)) is not None
         for run in runs
-        if not held.min_offset <= run.offset <= held.max_offset
+        if not limits.min_offset <= run.offset <= limits.max_offset
         for number in run.ids
         if is_read(key := PartitionKey(store.broker_id, store.topic, number))
     ]
 
 
-def _lost(key: PartitionKey, position: int, held: StoreBounds) -> Loss:
-    low, high = held
+def _lost(key: PartitionKey, position: int, limits: StoreBounds) -> Loss:
+    low, high = limits
     if position < low:
         messages = (low - position) // INDEX_ENTRY_BYTES
         text = f"but the broker holds it only from {low}: at most {messages} messages have expired"
@@ -129,15 +129,15 @@ def find_cut(
             "end",
             key,
             end,
-            held.max_offset,
+            limits.max_offset,
             f"up to {end}, its end when Trigger.AvailableNow began, but the broker's data now ends at "
-            f"{held.max_offset}: it lost its tail (at most {(end - held.max_offset) // INDEX_ENTRY_BYTES} messages), "
-            "or the topic was deleted or created again",
+            f"{limits.max_offset}: it lost its tail (at most {(end - limits.max_offset) // INDEX_ENTRY_BYTES} "
+            "messages), or the topic was deleted or created again",
         )
         for store, runs in Offsets.of(positions).runs.items()
-        if (held := bounds.get(store)) is not None and (end := ends.get(store, 0)) > held.max_offset
+        if (limits := bounds.get(store)) is not None and (end := ends.get(store, 0)) > limits.max_offset
         for run in runs
-        if run.offset <= held.max_offset
+        if run.offset <= limits.max_offset
         for number in run.ids
         if is_read(key := PartitionKey(store.broker_id, store.topic, number))
     ]

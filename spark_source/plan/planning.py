@@ -51,18 +51,18 @@ def plan(
         pieces = [piece for run in one.runs for piece in _advanced(run, one.ids, bounds[store], ends[store])]
         if pieces != list(one.runs):
             moved[store] = pieces
-    for store, held in bounds.items():
+    for store, limits in bounds.items():
         if store in known and known[store].ids is None:
             continue
         new: Collection[int] = readable.ids_of(store).difference(*(run.ids for run in start.runs.get(store, ())))
         if new:
             runs = start.runs.get(store, ())
-            entered = [Run(number, number, _entry(number, runs, held, (growth or {}).get(store))) for number in new]
+            entered = [Run(number, number, _entry(number, runs, limits, (growth or {}).get(store))) for number in new]
             moved[store] = sorted([*moved.get(store, runs), *entered])
     return Offsets.of_runs({**start.runs, **moved}) if moved else start
 
 
-def _entry(partition_id: int, others: Sequence[Run], held: StoreBounds, growth: StoreGrowth | None) -> int:
+def _entry(partition_id: int, others: Sequence[Run], limits: StoreBounds, growth: StoreGrowth | None) -> int:
     """Where a new partition enters a store that has `others`.
 
     Never before all others, whatever `growth` proves: if the broker loses the end of its data and is written to again
@@ -70,15 +70,15 @@ def _entry(partition_id: int, others: Sequence[Run], held: StoreBounds, growth: 
     """
     begin = growth.begin_of(partition_id) if growth is not None else None
     if begin is None or not others:
-        return held.min_offset
-    return held.nearest(min(begin, max(run.offset for run in others)))
+        return limits.min_offset
+    return limits.nearest(min(begin, max(run.offset for run in others)))
 
 
-def _advanced(run: Run, ids: frozenset[int] | None, held: StoreBounds, ends: Mapping[int, int]) -> list[Run]:
+def _advanced(run: Run, ids: frozenset[int] | None, limits: StoreBounds, ends: Mapping[int, int]) -> list[Run]:
     """The run with its partitions in `ids` (None: all) moved to the end of the window that begins at its offset."""
     if ids is not None and ids.isdisjoint(run.ids):
         return [run]
-    end = ends[held.nearest(run.offset)]
+    end = ends[limits.nearest(run.offset)]
     if run.offset >= end:
         return [run]
     if ids is None or ids.issuperset(run.ids):
@@ -107,8 +107,8 @@ def _known_stores(
     found = {}
     all_known = start.spans == readable.spans
     for store, runs in start.runs.items():
-        held = bounds.get(store)
-        if held is None:
+        limits = bounds.get(store)
+        if limits is None:
             continue
         ids: frozenset[int] | None = None
         if all_known or start.spans[store] == readable.spans.get(store):
@@ -117,7 +117,7 @@ def _known_stores(
             ids = readable.ids_of(store)
             offsets = [run.offset for run in runs if not ids.isdisjoint(run.ids)]
         if offsets:
-            found[store] = _KnownStore(runs, StoreWindows.of(offsets, held), ids)
+            found[store] = _KnownStore(runs, StoreWindows.of(offsets, limits), ids)
     return found
 
 
@@ -239,9 +239,9 @@ class StoreWindows(NamedTuple):
     """The offset after the store's last."""
 
     @classmethod
-    def of(cls, offsets: Iterable[int], held: StoreBounds) -> StoreWindows:
+    def of(cls, offsets: Iterable[int], limits: StoreBounds) -> StoreWindows:
         """From the partitions' `offsets`, of which some may be outside of the store's bounds."""
-        return cls(sorted({held.nearest(offset) for offset in offsets}), held.max_offset)
+        return cls(sorted({limits.nearest(offset) for offset in offsets}), limits.max_offset)
 
     @property
     def rows(self) -> int:

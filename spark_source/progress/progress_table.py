@@ -93,15 +93,15 @@ class ProgressTable:
         OffsetsTableError."""
         if not self.exists:
             return {}
-        kept = self._ask(lambda: self._table().all_latest(self._options.consumer_group))
-        runs = sorted(kept, key=lambda progress: progress.run_epoch)
+        stored = self._ask(lambda: self._table().all_latest(self._options.consumer_group))
+        runs = sorted(stored, key=lambda progress: progress.run_epoch)
         return {row.partition: row.node_id for run in runs for row in run.partitions if row.node_id is not None}
 
     def initial(self) -> Offsets | None:
         """Return the initial offsets kept for these options. Raises OffsetsTableError."""
         run = self._run
-        kept = None if run is None else self._ask(lambda: run.initial_offsets(self._options.starting_question))
-        return None if kept is None else Offsets.of(kept)
+        stored = None if run is None else self._ask(lambda: run.initial_offsets(self._options.starting_question))
+        return None if stored is None else Offsets.of(stored)
 
     @property
     def forget_start(self) -> str:

@@ -85,17 +85,17 @@ def read_task(options: SourceOptions, task: ReadTask, place: str | None = None) 
         WantedRange(task.broker_of(one.partition), one, options.tags_of(one.partition.topic)) for one in task.ranges
     ]
 
-    kept = 0
+    bad_rows = 0
     places = [one.start // INDEX_ENTRY_BYTES * _MOST_ROWS for one in task.ranges]  # of the last row of each
 
     def batches() -> Iterator[pyarrow.RecordBatch]:
-        nonlocal kept
+        nonlocal bad_rows
         with closing(reader.read_all(wanted)) as found:
             for number, packs in gathered(found):
                 one = wanted[number]
                 for batch in decoder.batches(packs, task.offset_rule_of(one.range.partition), one.filters):
                     if options.bad_messages == "keep":
-                        kept += batch.num_rows - batch.column("badReason").null_count
+                        bad_rows += batch.num_rows - batch.column("badReason").null_count
                     own = batch.select(names) if options.columns else batch
                     if place is not None:
                         rising = places[number] + _good_rows(batch)
@@ -111,8 +111,8 @@ def read_task(options: SourceOptions, task: ReadTask, place: str | None = None) 
         raise CorruptMessage(f"{error}. With badMessages=keep the message is a row, with the reason") from error
     finally:
         reader.close()
-        if kept:
-            _log.warning("node %d kept %d bad messages as rows", task.node_id, kept)
+        if bad_rows:
+            _log.warning("node %d kept %d bad messages as rows", task.node_id, bad_rows)
     within: Counter[PartitionKey] = Counter()
     for one in reader.losses:
         if one.within_packs:
@@ -154,10 +154,10 @@ def attempt_name(task: ReadTask) -> str:
 def gathered(packs: Iterable[tuple[int, Pack | None]]) -> Iterator[tuple[int, list[Pack]]]:
     """Yield packs of each range, in groups large enough for a batch. Packs come with their range's number; a None ends
     a range, and its last group may be small."""
-    held: dict[int, list[Pack]] = {}
+    buffered: dict[int, list[Pack]] = {}
     rows, size = Counter[int](), Counter[int]()
     for number, pack in packs:
-        group = held.setdefault(number, [])
+        group = buffered.setdefault(number, [])
         if pack is not None:
             group.append(pack)
             rows[number] += len(pack)
@@ -166,7 +166,7 @@ def gathered(packs: Iterable[tuple[int, Pack | None]]) -> Iterator[tuple[int, li
                 continue
         if group:
             yield number, group
-        del held[number], rows[number], size[number]
+        del buffered[number], rows[number], size[number]
 
 
 def regroup(batches: Iterable[pyarrow.RecordBatch]) -> Iterator[pyarrow.RecordBatch]:
@@ -175,21 +175,21 @@ def regroup(batches: Iterable[pyarrow.RecordBatch]) -> Iterator[pyarrow.RecordBa
 
     No batch has more than MAX_BATCH_ROWS rows or, unless it is a single row, more than MAX_BATCH_BYTES.
     """
-    held: list[pyarrow.RecordBatch] = []
+    buffered: list[pyarrow.RecordBatch] = []
     rows = size = 0
     for whole in batches:
         for batch in _cut(whole):
             more = batch.nbytes
-            if held and (rows + batch.num_rows > MAX_BATCH_ROWS or size + more > MAX_BATCH_BYTES):
-                yield _joined(held)
-                held, rows, size = [], 0, 0
-            held.append(batch)
+            if buffered and (rows + batch.num_rows > MAX_BATCH_ROWS or size + more > MAX_BATCH_BYTES):
+                yield _joined(buffered)
+                buffered, rows, size = [], 0, 0
+            buffered.append(batch)
             rows, size = rows + batch.num_rows, size + more
             if rows >= MIN_BATCH_ROWS or size >= MIN_BATCH_BYTES:
-                yield _joined(held)
-                held, rows, size = [], 0, 0
-    if held:
-        yield _joined(held)
+                yield _joined(buffered)
+                buffered, rows, size = [], 0, 0
+    if buffered:
+        yield _joined(buffered)
 
 
 def _joined(batches: list[pyarrow.RecordBatch]) -> pyarrow.RecordBatch:

@@ -51,12 +51,12 @@ class OffsetFinder:
         All of a topic comes from one source: a mix could continue a partition where another client left the group.
         """
         topics = {layout.topic for layout in view.layouts}
-        kept = self.progress.positions(topics)
-        known_topics = {key.topic for key in kept}
+        stored = self.progress.positions(topics)
+        known_topics = {key.topic for key in stored}
         if known_topics.issuperset(topics):
-            return kept
+            return stored
         on_brokers = self.lookup.group_positions(view, self.options.consumer_group)
-        return {**{key: at for key, at in on_brokers.items() if key.topic not in known_topics}, **kept}
+        return {**{key: at for key, at in on_brokers.items() if key.topic not in known_topics}, **stored}
 
 
 def beginning(
@@ -70,8 +70,8 @@ def beginning(
     """
     known: dict[PartitionKey, int] = {}
     if waits and spec.default != "earliest":  # from there a partition that is not named enters as a new one does
-        kept = finder.progress.positions({shown.topic for shown in layout.view.layouts})
-        known = {key: at for key, at in kept.items() if layout.is_away(key)}
+        stored = finder.progress.positions({shown.topic for shown in layout.view.layouts})
+        known = {key: at for key, at in stored.items() if layout.is_away(key)}
     chosen, partitions = spec, {*layout.configured, *known}
     if not finder.options.fail_on_data_loss:
         partitions.update(key for key, _ in spec.named if waits and layout.is_away(key))
@@ -97,15 +97,15 @@ def starts_again(
     starts = beginning(spec, snapshot.layout, snapshot.bounds, finder, waits=True)
     left = [key for key in missing if key not in starts]
     if left:
-        told = (
+        text = (
             f"the checkpoint's first batch has not completed, and it has {some_of(left)} that the query does not "
             "read now or the cluster does not have. Where they begin is kept nowhere"
         )
         if finder.options.fail_on_data_loss:
             raise ConfigurationError(
-                f"{told}. Start the query once with the topics and partitions that it had then, or begin with a "
+                f"{text}. Start the query once with the topics and partitions that it had then, or begin with a "
                 "new checkpoint; with failOnDataLoss=false the batch is read without them",
                 condition="OTHER_CHECKPOINT",
             )
-        _log.warning("failOnDataLoss is false, going on: %s; what the batch has of them is not read", told)
+        _log.warning("failOnDataLoss is false, going on: %s; what the batch has of them is not read", text)
     return {key: starts[key] for key in missing if key in starts}

@@ -150,11 +150,11 @@ class BrokerPositions:
         view, bounds = position.view, position.bounds
         try:
             if position.begins:
-                kept, silent = self._webs.answered_positions(view, self._group)
+                committed, silent = self._webs.answered_positions(view, self._group)
                 moved = {
                     key: at
                     for key, at in position.complete.items()
-                    if key.store in bounds and kept.get(key, at) > max(at, bounds[key.store].max_offset)
+                    if key.store in bounds and committed.get(key, at) > max(at, bounds[key.store].max_offset)
                 }
                 if moved:
                     self._webs.set_group_positions(view, self._group, moved, _USER)

@@ -51,7 +51,7 @@ class LossJudge:
         """Of the last batch planned: the partitions of which more had expired since they entered, where they did, and
         where they begin."""
 
-    def held(
+    def still_available(
         self, start: Offsets, snapshot: Snapshot, ends: Mapping[StoreKey, int] | None = None
     ) -> tuple[Snapshot, Offsets]:
         """Return the newest snapshot, and `start` with positions past a broker's end moved back to the end, so that
@@ -91,11 +91,11 @@ class LossJudge:
                     *(key, entry.at, begin, (begin - entry.at) // INDEX_ENTRY_BYTES),
                 )
         for key in end.keys() - start.keys() if len(end) > len(start) else ():
-            at, held = end[key], bounds[key.store]
+            at, limits = end[key], bounds[key.store]
             # Elsewhere than at the first offset it enters where it was added.
-            self._entered[key] = _Entry(at, held.max_offset if at == held.min_offset else at)
+            self._entered[key] = _Entry(at, limits.max_offset if at == limits.min_offset else at)
 
-    def check_kept(self, initial: Offsets, snapshot: Snapshot, forget: str) -> None:
+    def check_stored(self, initial: Offsets, snapshot: Snapshot, forget: str) -> None:
         """Raise DataLoss, with the advice `forget`, if the brokers no longer hold the kept initial offsets and
         `failOnDataLoss` forbids that. Otherwise later planning judges them as usual."""
         if self._fail_on_data_loss:

@@ -65,7 +65,7 @@ class _Idle(NamedTuple):
 
     question: _Question
     snapshot: Snapshot
-    held_back: bool
+    is_delayed: bool
     """There are rows, but too few before `maxTriggerDelay` is over."""
 
 
@@ -110,26 +110,26 @@ class StreamPlanner:
         """Where the query begins. Spark asks more than once, also after a restart if the first batch did not
         complete."""
         if self._initial is None:
-            self._held()  # which opens the table's run
-            kept = self._progress.initial()
-            self._initial, snapshot = self._new_start() if kept is None else self._kept_start(kept)
+            self._joined()  # which opens the table's run
+            stored = self._progress.initial()
+            self._initial, snapshot = self._new_start() if stored is None else self._stored_start(stored)
             self._position.begin(self._initial, snapshot)
         return self._initial.to_dict()
 
-    def _kept_start(self, kept: Offsets) -> tuple[Offsets, Snapshot]:
-        group, spec = self._held(), self._options.start_of("stream")
+    def _stored_start(self, stored: Offsets) -> tuple[Offsets, Snapshot]:
+        group, spec = self._joined(), self._options.start_of("stream")
         snapshot = group.snapshots.get()
-        group.judge.check_kept(kept, snapshot, self._progress.forget_start)
+        group.judge.check_stored(stored, snapshot, self._progress.forget_start)
         _log.log(
             logging.WARNING if spec.uses("latest") or spec.by_group else logging.INFO,
             "the query begins where its last start did, as the offsets table remembers. If the query was started "
             "again, all is well. To begin elsewhere, %s",
             self._progress.forget_start,
         )
-        return kept, snapshot
+        return stored, snapshot
 
     def _new_start(self) -> tuple[Offsets, Snapshot]:
-        group, spec = self._held(), self._options.start_of("stream")
+        group, spec = self._joined(), self._options.start_of("stream")
         # Not past the target: data in between would look lost.
         snapshot = self._target.frozen if self._target is not None else group.snapshots.get(fresh=True)
         check_scope(self._options, snapshot.view)
@@ -163,7 +163,7 @@ class StreamPlanner:
 
     def _end_of_batch(self, question: _Question) -> Json:
         """`latest` with one look at the cluster."""
-        group = self._held()
+        group = self._joined()
         # While messages arrive, each batch should end at the brokers' current ends.
         recent = group.snapshots.get(busy=self._idle is None and self._target is None)
         if self._first_look is not None:
@@ -181,43 +181,44 @@ class StreamPlanner:
         if (
             idle is not None
             and (idle.snapshot is recent and idle.question == question)
-            and not (idle.held_back and self._delay_over)
+            and not (idle.is_delayed and self._delay_over)
         ):
             if complete:
                 self._position.record(begin, recent)
             return start
-        held = begin
+        available = begin
         try:
-            recent, held = group.judge.held(begin, recent, None if self._target is None else self._target.ends)
+            ends = None if self._target is None else self._target.ends
+            recent, available = group.judge.still_available(begin, recent, ends)
         finally:
-            if held is not begin:
+            if available is not begin:
                 self._position.went_back(begin)
             # If a lost tail is accepted, positions go back before a message arrives there: they never lead the sink.
             if complete:
-                self._position.record(held, recent, back_from=None if held is begin else begin)
+                self._position.record(available, recent, back_from=None if available is begin else begin)
         partitions, bounds = recent.layout.readable, recent.bounds
         if self._target is not None:
-            partitions, bounds = self._target.within(recent, held)
-        held_back = False
+            partitions, bounds = self._target.within(recent, available)
+        is_delayed = False
         if min_rows is not None:
-            held_back = not self._delay_over and rows_to_read(held, partitions, bounds) < min_rows
-            if not held_back:
+            is_delayed = not self._delay_over and rows_to_read(available, partitions, bounds) < min_rows
+            if not is_delayed:
                 self._delayed_until = self._clock() + self._options.max_trigger_delay_ms / 1000
-        end = plan(held, partitions, bounds, 0 if held_back else max_rows, recent.growth)
-        if self._target is not None and end is not held:
-            end = self._target.capped(end, held)
+        end = plan(available, partitions, bounds, 0 if is_delayed else max_rows, recent.growth)
+        if self._target is not None and end is not available:
+            end = self._target.capped(end, available)
         if end is begin:
-            self._idle = _Idle(question, recent, held_back)
+            self._idle = _Idle(question, recent, is_delayed)
             return start
         self._idle = None
-        group.judge.planned(held, end, recent.bounds)
+        group.judge.planned(available, end, recent.bounds)
         return self._written(end)
 
-    def held(self, offsets: Json) -> Json:
+    def still_available(self, offsets: Json) -> Json:
         """`offsets` beyond the query's start, less what brokers lost of it. DataLoss if `failOnDataLoss` says so."""
-        group = self._held()
-        _, held = group.judge.held(self._parsed(offsets), group.snapshots.get())
-        return self._written(held)
+        group = self._joined()
+        _, available = group.judge.still_available(self._parsed(offsets), group.snapshots.get())
+        return self._written(available)
 
     def expired(self, offsets: Offsets) -> DataLoss | None:
         """The error of a read from `offsets`, if messages there had expired when the target was frozen, and
@@ -232,12 +233,12 @@ class StreamPlanner:
         batch."""
         complete = self._parsed(end)
         if self._position.is_news(complete):
-            self._position.record(complete, self._held().snapshots.get())
+            self._position.record(complete, self._joined().snapshots.get())
 
     def partitions(self, start: Json, end: Json) -> list[ReadTask]:
         """The tasks of the batch from `start` to `end`; always the same ranges."""
         self._progress.check()
-        group = self._held()
+        group = self._joined()
         snapshot = group.snapshots.get()
         begin, until = self._parsed(start), self._parsed(end)
         self._first_batch_planned = True
@@ -278,7 +279,7 @@ class StreamPlanner:
 
     def reported_latest(self) -> Json | None:
         """The ends of all partitions at the last look, or `until`, for Spark's progress; queries nobody."""
-        snapshot = self._group.snapshots.held if self._group is not None else None
+        snapshot = self._group.snapshots.last if self._group is not None else None
         if snapshot is None:
             return None
         until = {} if self._target is None else self._target.until
@@ -290,7 +291,7 @@ class StreamPlanner:
         self._group = None
         self._closing.close()
 
-    def _held(self) -> _Group:
+    def _joined(self) -> _Group:
         """Join the group and begin a run, once."""
         if self._group is not None:
             return self._group
@@ -334,7 +335,7 @@ class StreamPlanner:
         missing = [key for key in until if key not in begin]
         if not missing:
             return snapshot, begin
-        group, view = self._held(), snapshot.layout.view_read
+        group, view = self._joined(), snapshot.layout.view_read
         if any(key.store not in snapshot.bounds for key in missing):
             self._lookup.bounds(view.without(view.brokers.keys() - {key.broker_id for key in missing}))
             snapshot = group.snapshots.get(fresh=True)
@@ -368,5 +369,5 @@ class StreamPlanner:
         # Not from a newer look: a broker that answers since then has more.
         waited = target.waited_for_silent(self._parsed(idle.question.start), idle.snapshot, self._lookup)
         if waited:
-            self._held().snapshots.get(fresh=True)
+            self._joined().snapshots.get(fresh=True)
         return waited

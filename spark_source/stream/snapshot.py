@@ -70,10 +70,10 @@ class Snapshot:
     @classmethod
     def of(cls, layout: Layout, lookup: OffsetLookup, before: Snapshot | None = None) -> Snapshot:
         """Take a snapshot of the cluster in `layout`; `before` is the previous one."""
-        told = lookup.look(layout.view_read)
-        last = before.last_bounds if before is not None and told.silent else {}
-        kept = {store: held for store, held in last.items() if store in layout.view.stores()}
-        return cls(layout, told.bounds, told.silent, {**kept, **told.bounds}, told.growth)
+        answer = lookup.snapshot(layout.view_read)
+        last = before.last_bounds if before is not None and answer.silent else {}
+        carried_over = {store: limits for store, limits in last.items() if store in layout.view.stores()}
+        return cls(layout, answer.bounds, answer.silent, {**carried_over, **answer.bounds}, answer.growth)
 
     @cached_property
     def view_told(self) -> ClusterView:
@@ -121,32 +121,32 @@ class SnapshotCache:
         self._clock = clock
         self._shown: ClusterView | None = None
         self._layout: Layout | None = None
-        self._held: Snapshot | None = None
+        self._last: Snapshot | None = None
         self._fresh_until = self._rested_at = 0.0
 
     @property
-    def held(self) -> Snapshot | None:
+    def last(self) -> Snapshot | None:
         """The last snapshot, however old."""
-        return self._held
+        return self._last
 
     def get(self, *, fresh: bool = False, busy: bool = False) -> Snapshot:
         """Return a snapshot: with `fresh` always a new one, with `busy` as new as the time share for lookups allows.
         Raises errors of the lookup, and of the membership: a query that lost its group must not go on."""
         shown = self._membership.view()
         began = self._clock()
-        if self._held is None or fresh or began >= (self._rested_at if busy else self._fresh_until):
+        if self._last is None or fresh or began >= (self._rested_at if busy else self._fresh_until):
             # Heartbeats bring new tokens more often than the layout is looked up.
             token = self._membership.visit_token
             if self._shown is not shown or self._layout is None or self._layout.view.visit_token != token:
                 self._shown, self._layout = shown, Layout(self._reads, replace(shown, visit_token=token))
-            before = frozenset() if self._held is None else self._held.silent.keys()
-            self._held = Snapshot.of(self._layout, self._lookup, self._held)
+            before = frozenset() if self._last is None else self._last.silent.keys()
+            self._last = Snapshot.of(self._layout, self._lookup, self._last)
             took = self._clock() - began
-            if self._tell_silent(before, self._held):  # it was waited for; that does not repeat
+            if self._tell_silent(before, self._last):  # it was waited for; that does not repeat
                 began, took = began + took, 0.0
             self._rested_at = began + took + took / _MOST_TIME_SHARE
             self._fresh_until = max(self._rested_at, began + took + MIN_REFRESH_SECONDS)
-        return self._held
+        return self._last
 
     @staticmethod
     def _tell_silent(before: Set[int], snapshot: Snapshot) -> list[int]:
@@ -174,11 +174,12 @@ class Target:
         self.frozen = frozen
         self.until = until or Offsets({})
         for key, at in self.until.items():
-            if (held := frozen.bounds.get(key.store)) is not None and at > held.max_offset:
+            if (limits := frozen.bounds.get(key.store)) is not None and at > limits.max_offset:
                 raise ConfigurationError(
-                    f"until has {at} for partition {key}, whose data ends at {held.max_offset}; name an offset up to it"
+                    f"until has {at} for partition {key}, whose data ends at {limits.max_offset}; name an offset up to"
+                    " it"
                 )
-        self.ends = {store: held.max_offset for store, held in frozen.bounds.items()}
+        self.ends = {store: limits.max_offset for store, limits in frozen.bounds.items()}
         self.ends |= {store: max(run.offset for run in runs) for store, runs in self.until.runs.items()}
 
     def within(self, recent: Snapshot, reached: Offsets) -> tuple[PartitionSet, Mapping[StoreKey, StoreBounds]]:
@@ -187,10 +188,10 @@ class Target:
         there = self.frozen.configured
         at_end = {key for key, at in self.until.items() if reached.get(key, -1) >= at}
         bounds: dict[StoreKey, StoreBounds] = {}
-        for store, held in recent.bounds.items():
+        for store, limits in recent.bounds.items():
             if store in there.spans:
-                end = self.ends.setdefault(store, held.max_offset)
-                bounds[store] = StoreBounds(held.min_offset, max(held.min_offset, min(end, held.max_offset)))
+                end = self.ends.setdefault(store, limits.max_offset)
+                bounds[store] = StoreBounds(limits.min_offset, max(limits.min_offset, min(end, limits.max_offset)))
         return PartitionSet(key for key in recent.layout.readable if key in there and key not in at_end), bounds
 
     def capped(self, end: Offsets, start: Offsets) -> Offsets:

@@ -101,10 +101,10 @@ class _Unpacking:
 
     def _rows(self, messages: pa.RecordBatch, numbers: pa.Array, own: Mapping[str, pa.Array]) -> pa.RecordBatch:
         """Rows with what the messages of these numbers have, and columns of their `own`; null where they have none."""
-        kept = [messages.column(place).take(numbers) for place in self._others]
+        others = [messages.column(place).take(numbers) for place in self._others]
         new = [own[name].cast(kind) if name in own else pa.nulls(len(numbers), kind) for name, kind in _NEW.items()]
         fields = [messages.schema.field(place) for place in self._others]
-        return pa.RecordBatch.from_arrays([*kept, *new], schema=pa.schema([*fields, *_NEW.items()]))
+        return pa.RecordBatch.from_arrays([*others, *new], schema=pa.schema([*fields, *_NEW.items()]))
 
 
 def _sizes(column: pa.Array) -> Any:

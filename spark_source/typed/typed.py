@@ -59,8 +59,8 @@ def typed(
     if BAD_REASON.lower() in map(str.lower, names):
         raise ConfigurationError(f"the schema has a column {BAD_REASON}, which says why a record is bad; rename it")
     # As one column, so that no name in the frame clashes with the parser's.
-    kept = [name for name in (VALUE, BAD_REASON) if name in frame.columns]
-    packed = frame.select(F.struct("*").alias(LINEAGE), *kept)
+    own = [name for name in (VALUE, BAD_REASON) if name in frame.columns]
+    packed = frame.select(F.struct("*").alias(LINEAGE), *own)
     parsed = form.parse(packed)
     if form.kind in CHANGES:
         parsed = parsed.select(F.explode_outer(RECORD).alias(RECORD), LINEAGE, BAD_REASON)

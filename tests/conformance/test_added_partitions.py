@@ -47,7 +47,7 @@ def test_readers_keep_their_ranges_and_the_planner_begins_where_the_store_was(
     with query.run() as one, RangeReader(settings, GROUPS, visit_token=tube.visit_token()) as reader:
         query.until(one, OLD)
         for _ in range(3):
-            one._held().snapshots.get(fresh=True)
+            one._joined().snapshots.get(fresh=True)
         packs = (pack for _, pack in reader.read_all(halves) if pack is not None)
         got = bodies_of(next(packs))
         tube.servers.grow_topic("grown", partitions=2)

@@ -149,7 +149,7 @@ DEFENCES = (
     ),
     Defence(
         "a position past a lost tail goes back",
-        "spark_source.stream.loss_judge:LossJudge.held",
+        "spark_source.stream.loss_judge:LossJudge.still_available",
         'one.kind == "tail" and one.found is not None',
         "False",
         2,
@@ -166,8 +166,8 @@ DEFENCES = (
     Defence(
         "a position past the broker's end is a loss",
         "spark_source.plan.losses:find_lost",
-        "if not held.min_offset <= run.offset <= held.max_offset",
-        "if run.offset < held.min_offset",
+        "if not limits.min_offset <= run.offset <= limits.max_offset",
+        "if run.offset < limits.min_offset",
         2,
         ("a broker loses its tail",),
     ),
@@ -182,8 +182,8 @@ DEFENCES = (
     Defence(
         "a new partition is read from its first offset",
         "spark_source.plan.planning:_entry",
-        "return held.min_offset",
-        "return held.max_offset",
+        "return limits.min_offset",
+        "return limits.max_offset",
         6,
         ("more partitions",),
     ),
@@ -217,7 +217,7 @@ DEFENCES = (
     Defence(
         "a range ends where it ends",
         RANGE + "_settle",
-        "if bound > end and held.messages.ids:",
+        "if bound > end and pending.messages.ids:",
         "if False:",
         0,
     ),
@@ -247,8 +247,8 @@ DEFENCES = (
     ),
     Defence(
         "messages that expired while they were read are a loss",
-        "tubeclient.range_reader:RangeReader._check_kept",
-        "self._expired(doubts)",
+        "tubeclient.range_reader:RangeReader._check_nothing_expired",
+        "self._expired(losses)",
         "()",
         12,
         ("retention", "the driver dies"),

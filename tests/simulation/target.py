@@ -201,7 +201,7 @@ class MemoryTarget:
         self._log, self._files = log, files
         self.where = log.name
         self._pause = pause
-        self._looked_at = 0
+        self._read_at = 0
 
     def read_ahead(self) -> None:
         """It is in memory."""
@@ -219,7 +219,7 @@ class MemoryTarget:
 
     def history(self, limit: int) -> list[Commit]:
         self._pause("history")
-        self._looked_at = len(self._log.versions)
+        self._read_at = len(self._log.versions)
         return self._log.commits(limit)
 
     def removing(self, versions: Collection[int], location: str) -> set[int]:
@@ -246,11 +246,11 @@ class MemoryTarget:
 
     def commit(self, files: Sequence[DataFile], record: SinkRecord) -> None:
         """As LogTable does: on the version of the last look."""
-        last = self._log.last_of(record.transaction_id, self._looked_at)
+        last = self._log.last_of(record.transaction_id, self._read_at)
         if last is not None and last >= record.sequence:
             raise ConcurrentWrite("the number is taken")
         made = tuple(row for one in files for row in self._files[one.path])
-        self._commit(made, record, self._looked_at)
+        self._commit(made, record, self._read_at)
 
     def _commit(self, made: tuple[Row, ...], record: SinkRecord, seen: int) -> None:
         log, name = self._log, record.transaction_id
@@ -260,7 +260,7 @@ class MemoryTarget:
             number = len(log.versions)
             before = log.versions[-1].rows if log.versions else ()
             transaction = name, record.sequence
-            text, looked_at = record.to_json(), self._looked_at
+            text, looked_at = record.to_json(), self._read_at
             version = _Version("WRITE", (*before, made), {"mode": "Append"}, text, transaction, looked_at)
             self._pause("commit")
             if log.put(number, version):

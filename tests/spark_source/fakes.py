@@ -152,12 +152,12 @@ class FakeLookup(OffsetLookup):
         self._cluster = cluster
 
     def bounds(self, view: ClusterView) -> dict[StoreKey, StoreBounds]:
-        told = self.look(view)
+        told = self.snapshot(view)
         for failure in told.silent.values():
             raise failure
         return dict(told.bounds)
 
-    def look(self, view: ClusterView) -> OffsetSnapshot:
+    def snapshot(self, view: ClusterView) -> OffsetSnapshot:
         cluster = self._cluster
         cluster.calls.append("bounds")
         rows = cluster.next_rows.pop(0) if cluster.next_rows else cluster.rows

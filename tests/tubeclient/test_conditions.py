@@ -11,7 +11,7 @@ from pathlib import Path
 
 import tubeclient.errors
 from offsets_store.errors import OffsetsTableError
-from tubeclient.conditions import CONDITIONS, said
+from tubeclient.conditions import CONDITIONS, error_text
 from tubeclient.errors import ConfigurationError, ConnectError, TopicNotDeployed, TubeError
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -64,6 +64,6 @@ def test_each_class_of_the_client_and_the_table_has_its_own_name() -> None:
 
 def test_an_error_may_have_a_finer_name_than_its_class() -> None:
     assert ConfigurationError("x").condition == "INVALID_SETTING"
-    assert said(ConfigurationError("x", condition="UNKNOWN_OPTION")) == "[UNKNOWN_OPTION] x"
-    assert said(ConnectError("x", condition="MASTER_UNREACHABLE")) == "[MASTER_UNREACHABLE] x"
-    assert said(TopicNotDeployed(431, "no")).startswith("[TOPIC_NOT_FOUND] the server answered 431 (no). Check")
+    assert error_text(ConfigurationError("x", condition="UNKNOWN_OPTION")) == "[UNKNOWN_OPTION] x"
+    assert error_text(ConnectError("x", condition="MASTER_UNREACHABLE")) == "[MASTER_UNREACHABLE] x"
+    assert error_text(TopicNotDeployed(431, "no")).startswith("[TOPIC_NOT_FOUND] the server answered 431 (no). Check")

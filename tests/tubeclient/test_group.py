@@ -93,7 +93,7 @@ def test_a_view_without_membership_leaves_nothing_behind(cluster: EmbeddedTubeMQ
     assert answer["data"] == [] or answer["count"] == 0
 
 
-@pytest.mark.parametrize("name", ["look", "refreshed_view"])
+@pytest.mark.parametrize("name", ["request_view", "refreshed_view"])
 def test_wherever_a_look_is_interrupted_the_membership_goes_on(settings: ClientSettings, name: str) -> None:
     membership = GroupMembership(settings, "etl", ["clicks"], 1)
     try:

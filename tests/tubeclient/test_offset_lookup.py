@@ -114,18 +114,18 @@ def test_a_broker_that_is_down_hides_no_other(
     cluster.stop_broker(2)
     with closing(OffsetLookup(by(settings, web_port), GROUPS)) as lookup:
         for _ in range(3):
-            look = lookup.look(view)
+            look = lookup.snapshot(view)
             assert look.bounds == OF_ONE
             assert list(look.silent) == [2]
             assert f"127.0.0.1:{view.brokers[2].port}" in str(look.silent[2])
         cluster.start_broker(2)
-        wait_for(lambda: not lookup.look(view).silent, "the broker to be heard")
-        assert lookup.look(view).bounds == EXPECTED
+        wait_for(lambda: not lookup.snapshot(view).silent, "the broker to be heard")
+        assert lookup.snapshot(view).bounds == EXPECTED
         cluster.stop_broker(2)
-        assert lookup.look(view).bounds == OF_ONE
+        assert lookup.snapshot(view).bounds == OF_ONE
         cluster.start_broker(2)
         assert lookup.bounds(view) == EXPECTED
-        whole = lookup.look(view)
+        whole = lookup.snapshot(view)
         assert (whole.bounds, whole.silent) == (EXPECTED, {})
 
 
@@ -136,12 +136,12 @@ def test_nobody_waits_for_a_broker_that_says_nothing(
     patient = by(settings, 1, rpc_timeout_ms=60_000)
     cluster.stop_broker(2)
     with ThreadPoolExecutor(1) as caller, closing(OffsetLookup(patient, GROUPS)) as lookup:
-        assert lookup.look(view).bounds == OF_ONE
+        assert lookup.snapshot(view).bounds == OF_ONE
         with silent_server(view.brokers[2].port) as (_, taken):
 
             def is_asked() -> bool:
                 """A look asks it again once the last query of it has ended."""
-                assert caller.submit(lookup.look, view).result(timeout=30).bounds == OF_ONE
+                assert caller.submit(lookup.snapshot, view).result(timeout=30).bounds == OF_ONE
                 return bool(taken)
 
             wait_for(is_asked, "the broker to be asked")
@@ -164,7 +164,7 @@ def test_a_broker_whose_web_port_is_there_before_its_stores_has_not_lost_them(
         port = cluster.broker_web_ports[2]
         cluster.stop_broker(2)
         with serving("127.0.0.1", port, no_stores) as asked:
-            assert lookup.look(view).bounds == OF_ONE
+            assert lookup.snapshot(view).bounds == OF_ONE
             with pytest.raises(TubeError, match=r"127\.0\.0\.1"):
                 newcomer.bounds(view)
             assert any("admin_query_pubinfo" in request for request in asked)

@@ -46,10 +46,10 @@ def test_who_holds_what(cluster: ClusterCommands) -> None:
         wait_for(told, "the client's report")
         [one] = cluster.json("groups", "show", "reads")["clients"]
         assert (one["nodeId"], one["sourceCount"], one["partitions"]) == (1, 2, [str(B)])
-        assert cluster.json("groups", "show", "reads")["heldByNobody"] == [str(A)]
+        assert cluster.json("groups", "show", "reads")["unowned"] == [str(A)]
         text = lines(cluster.text("groups", "show", "reads"))
         assert text[0] == "reads: 1 client, topics clicks"
-        assert "held by nobody: 1:clicks:0" in text
+        assert "without an owner: 1:clicks:0" in text
         assert "reads 1 clicks" in lines(cluster.text("groups", "list"))
         line = cluster.error("groups", "move", "reads", "--to", "earliest", "--yes")
         assert "group reads has 1 client online" in line

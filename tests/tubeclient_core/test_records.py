@@ -263,13 +263,13 @@ def test_what_is_usual_is_taken_by_the_core_and_nothing_else_is_left_to_the_plai
     bad = Sent(b"no pack", {})
     sent = [bad, *USUAL, bad, *USUAL]
     asked = []
-    plainly = RecordDecoder._held
+    plainly = RecordDecoder._segments_of
 
     def held(self: RecordDecoder, body: bytes, *more: Any) -> Any:
         asked.append(body)
         return plainly(self, body, *more)
 
-    with patch.object(RecordDecoder, "_held", held):
+    with patch.object(RecordDecoder, "_segments_of", held):
         [found] = RecordDecoder().decode([one.body for one in sent], [one.attributes for one in sent])
     assert asked == [bad.body] * 2
     assert [one.number for one in found.bad] == [0, 1 + len(USUAL)]

@@ -111,7 +111,7 @@ class Run(NamedTuple):
 
     def write(self, lake: Lake, size: int) -> None:
         """Write the next `size` records."""
-        state = self.writer.sink.look()
+        state = self.writer.sink.read_state()
         start = state.ends.get(KEY, 0) // INDEX_ENTRY_BYTES
         ends = Offsets({KEY: INDEX_ENTRY_BYTES * (start + size)})
         self.writer.write(lake.records(start, start + size), SinkRecord(lake.group, self.run_id, ends), state)
@@ -151,7 +151,7 @@ class Lake:
         target = SparkTable(self.spark, job.target)
         writer = Writer(self.spark, job, options, target, table, record_format)
         writer.open()
-        writer.settle(writer.sink.look())
+        writer.settle(writer.sink.read_state())
         return Run(writer, run_id)
 
     def run(self, *sizes: int, **settings: Any) -> Run:

@@ -124,7 +124,7 @@ def test_rows_of_a_run_that_was_killed_long_ago_never_count(lake: Lake, monkeypa
     killed_at(BadRecords, "add", after=True, run=lambda: lake.run(6))
     writer = lake.run(6, 1, 1, 1).writer
     assert sorted(int(row.value) for row in bad_records(writer).where("state = 'bad'").collect()) == [0, 3, 6, 9, 12]
-    writer.settle(writer.sink.look())
+    writer.settle(writer.sink.read_state())
     assert len(lake.rows_of_bad()) == 5
     assert lake.repeated_or_missing(15) == {}
 
@@ -159,13 +159,13 @@ def test_a_table_that_takes_the_place_of_another_one_is_not_settled(
 ) -> None:
     monkeypatch.setattr("tubeclient_ingest.writing.LATE", 1)
     run = lake.run(6, 6, 6)
-    run.writer.settle(run.writer.sink.look())
+    run.writer.settle(run.writer.sink.read_state())
     run.write(lake, 6)
-    assert run.writer.sink.look().settled == 2
+    assert run.writer.sink.read_state().settled == 2
     shutil.rmtree(lake.target)
     run.writer.open()
     run.write(lake, 6)
-    assert run.writer.sink.look().settled == 0
+    assert run.writer.sink.read_state().settled == 0
 
 
 def test_a_retry_between_a_commit_and_the_look_at_it_loses_nothing(lake: Lake) -> None:

@@ -151,10 +151,10 @@ def test_rows_that_come_after_a_flush_are_another_file(tmp_path: Path) -> None:
     files = DataFiles(Place(str(tmp_path), pa.schema({"v": pa.int64()})))
     for number in range(4):
         files.add(pa.table({"v": [number]}))
-        assert files.held_bytes > 0
+        assert files.buffered_bytes > 0
         if number == 1:
             files.flush()
-            assert files.held_bytes == 0
+            assert files.buffered_bytes == 0
     found = files.close()
     assert [pq.read_table(tmp_path / one.path).column("v").to_pylist() for one in found] == [[0, 1], [2, 3]]
 
@@ -211,7 +211,7 @@ def test_a_task_holds_few_rows(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) 
     """Of all tables together: when they are many bytes, all go to files."""
     batches = [pa.RecordBatch.from_pydict({"v": [number] * 100}) for number in range(6)]
     monkeypatch.setattr(staging, "read_task", lambda *_: iter(batches))
-    monkeypatch.setattr(staging, "_HELD_BYTES", 2 * batches[0].nbytes)
+    monkeypatch.setattr(staging, "_BUFFERED_BYTES", 2 * batches[0].nbytes)
     route = staging.Route(RecordFormat(), 1, Place(str(tmp_path), batches[0].schema), None)
     nothing: Any = None
     numbers = iter([pa.RecordBatch.from_pydict({"n": [0]})])

@@ -21,7 +21,7 @@ from tubeclient_ingest.history import SinkState
 from tubeclient_ingest.record import Count, Reached, SinkRecord
 from tubeclient_ingest.settings import IngestSettings
 from tubeclient_ingest.sink import Sink
-from tubeclient_ingest.table_detail import SaidOfGroup
+from tubeclient_ingest.table_detail import GroupProperty
 
 KEY = PartitionKey(1, "clicks", 0)
 SETTINGS = IngestSettings(master_servers="m:1", consumer_group="g", topics=("clicks",), target="/lake/t")
@@ -47,7 +47,7 @@ class Bench:
     def __init__(self) -> None:
         self.log = TargetLog()
         self.act: Callable[[], object] = lambda: None
-        self.target().create(None, SaidOfGroup().properties("g"))
+        self.target().create(None, GroupProperty().properties("g"))
 
     def target(self) -> Any:
         return MemoryTarget(self.log, self._pause)
@@ -63,7 +63,7 @@ class Bench:
 
     def by_a_retry(self) -> None:
         sink = Sink(self.target(), "g")
-        state = sink.look()
+        state = sink.read_state()
         assert state.record is not None
         sink.append(None, replace(state.record, retry_of=state.record.round), state)
 
@@ -89,7 +89,7 @@ def at(end: int) -> Offsets:
 @pytest.fixture
 def looks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each check looks at the table."""
-    monkeypatch.setattr(group_table, "_LOOK_AGAIN_SECONDS", -1.0)
+    monkeypatch.setattr(group_table, "_READ_AGAIN_SECONDS", -1.0)
 
 
 @pytest.mark.usefixtures("looks")

@@ -187,10 +187,10 @@ def test_a_history_that_is_cut_is_told() -> None:
 
 def test_topics_that_are_begun_anew_count_for_nothing() -> None:
     ends = Offsets({A: 56, V: 28})
-    held = SinkState(SinkRecord("g", "r", ends), 3)
-    anew = held.without_topics(["clicks"])
+    committed_numbers = SinkState(SinkRecord("g", "r", ends), 3)
+    anew = committed_numbers.without_topics(["clicks"])
     assert (anew.ends, anew.sequence) == (Offsets({V: 28}), 3)
-    assert held.without_topics([]) == held
+    assert committed_numbers.without_topics([]) == committed_numbers
     assert SinkState().without_topics(["clicks"]) == SinkState()
 
 
@@ -242,22 +242,22 @@ def test_the_state_is_that_of_a_table_that_is_followed_step_by_step(steps: list[
 
 @given(st.lists(st.tuples(st.booleans(), st.integers(0, 30)), max_size=20))
 def test_each_commit_says_which_of_those_before_it_are_in_the_table(steps: list[tuple[bool, int]]) -> None:
-    history, held = [CREATED], [frozenset[int]()]
+    history, committed_numbers = [CREATED], [frozenset[int]()]
     for version, (writes, chosen) in enumerate(steps, start=1):
         before = state(*history)
         if writes:
             record = before.numbered(SinkRecord("g", "r", Offsets({})))
             assert record.based_on == version - 1
             history.append(Commit(version, "WRITE", {"mode": "Append"}, {}, record))
-            held.append(held[-1] | {record.sequence})
+            committed_numbers.append(committed_numbers[-1] | {record.sequence})
         else:
             back_to = chosen % version
             history.append(by_others(version, "RESTORE", version=str(back_to)))
-            held.append(held[back_to])
+            committed_numbers.append(committed_numbers[back_to])
         found = state(*history)
         numbers = range(1, found.sequence + 1)
-        ranges = found.record.held if found.record is not None else ()
-        assert {n for n in numbers if any(first <= n <= last for first, last in ranges)} == held[-1]
+        ranges = found.record.committed_numbers if found.record is not None else ()
+        assert {n for n in numbers if any(first <= n <= last for first, last in ranges)} == committed_numbers[-1]
 
 
 def test_a_commit_names_the_ids_that_the_table_had_before() -> None:

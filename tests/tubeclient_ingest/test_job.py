@@ -21,7 +21,7 @@ from spark_source.session_confs import session_confs
 from tests.tubeclient_ingest.bench import KEYS, Bench, Seen
 from tests.tubeclient_ingest.lake import each_commit
 from tests.waiting import wait_for
-from tubeclient.conditions import said
+from tubeclient.conditions import error_text
 from tubeclient.errors import ConfigurationError
 from tubeclient.wire.payload import encode_payload
 from tubeclient_ingest.beginning import OvertakenRun, UnknownRows
@@ -125,7 +125,7 @@ def test_a_run_that_another_one_has_overtaken_ends(bench: Bench) -> None:
     assert isinstance(tables, OneTable)
     late = tables.writer
     late.open()
-    before = late.sink.look()
+    before = late.sink.read_state()
     assert bench.rows() == 20
     assert before.record is not None
     with pytest.raises(OvertakenRun, match=r"another run of group clicks_etl wrote commit 3 of run \w+ to .*table"):
@@ -263,7 +263,7 @@ def test_a_target_that_cannot_be_written_is_one_line(bench: Bench, target: str, 
     try:
         with pytest.raises((IngestFailed, ConfigurationError), match=reason) as caught:
             bench.run(target=target)
-        assert "\n" not in said(caught.value)
+        assert "\n" not in error_text(caught.value)
     finally:
         bench.spark.sql("DROP TABLE default.of_parquet")
 
@@ -286,13 +286,13 @@ def test_a_stop_waits_for_the_running_round_and_the_rest_comes_later(bench: Benc
 def test_the_session_of_the_user_keeps_its_settings(bench: Bench) -> None:
     seen: list[str] = []
 
-    def look(event: Event) -> None:
+    def read_state(event: Event) -> None:
         if isinstance(event, Reading):
             seen.append(bench.spark.conf.get("spark.sql.ansi.enabled") or "")
 
     bench.send(4)
     with session_confs(bench.spark, {"spark.sql.ansi.enabled": "true"}):
-        bench.job().run(look)
+        bench.job().run(read_state)
     assert seen == ["true"]
 
 

@@ -27,7 +27,7 @@ from tubeclient_ingest.log_table import LogTable
 from tubeclient_ingest.record import SinkRecord
 from tubeclient_ingest.run import Begins, Event
 from tubeclient_ingest.stream import StreamsLeftBehind
-from tubeclient_ingest.table_detail import SaidOfGroup
+from tubeclient_ingest.table_detail import GroupProperty
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -112,7 +112,8 @@ def test_a_table_that_forgot_a_groups_commits_still_says_that_it_has_its_rows(be
     bench.run(consumer_group="first", starting_offsets="latest")
     bench.run(writer=writer)
     named = DeltaTable(bench.settings.target).metadata().configuration
-    assert SaidOfGroup().properties("first").items() | SaidOfGroup().properties("clicks_etl").items() <= named.items()
+    wanted = [GroupProperty().properties(name).items() for name in ("first", "clicks_etl")]
+    assert wanted[0] | wanted[1] <= named.items()
     forget(bench.spark, Path(bench.settings.target))
     bench.send(4)
     with pytest.raises(UnknownRows, match="its history does not say where they end"):
@@ -152,6 +153,28 @@ def test_a_streams_equal_number_does_not_say_that_its_rows_are_there(shop: Shop)
     shop.send("orders")
     shop.run()
     assert shop.numbers("orders") == [*range(10), *range(20, 40)]
+
+
+@pytest.mark.parametrize("writer", ["tasks", "spark"])
+def test_a_copy_by_create_table_like_and_insert_asks(bench: Bench, writer: str) -> None:
+    """It has a history of its own, and the properties of the table whose rows it has."""
+    bench.settings = replace(bench.settings, writer=writer, offsets_table=None)
+    bench.send(20)
+    bench.run()
+    target, copy = Path(bench.settings.target), bench.folder / "copy"
+    bench.spark.sql(f"CREATE TABLE delta.`{copy}` LIKE delta.`{target}`")
+    bench.spark.sql(f"INSERT INTO delta.`{copy}` SELECT * FROM delta.`{target}`")
+    shutil.rmtree(target)
+    copy.rename(target)
+    bench.send(4)
+    with pytest.raises(UnknownRows, match="its history does not say where they end"):
+        bench.run()
+    # An empty one is a new table.
+    bench.spark.sql(f"CREATE TABLE delta.`{copy}` LIKE delta.`{target}`")
+    shutil.rmtree(target)
+    copy.rename(target)
+    assert bench.rows() == 24
+    assert not bench.repeated_or_missing()
 
 
 def test_a_streams_table_without_a_history_that_has_more_than_the_counts_table_knows_is_not_taken(shop: Shop) -> None:
@@ -246,7 +269,7 @@ def test_numbers_go_on_where_the_target_has_forgotten_them(bench: Bench) -> None
     bench.spark.sql(f"ALTER TABLE {where} SET TBLPROPERTIES ('{FORGETS}' = 'interval 0 hours')").collect()
     cut_history(lake.target)
     started = lake.start()
-    state = started.writer.sink.look()
+    state = started.writer.sink.read_state()
     assert (state.record, state.sequence, state.is_whole) == (None, 3, False)
     started.writer.write(lake.records(5, 7), SinkRecord(lake.group, started.run_id, Offsets({KEY: 7 * 28})), state)
     assert lake.state() == {2: 1}  # the late change brings no row back

@@ -57,8 +57,8 @@ def test_counts_of_a_minute_add_up() -> None:
 
 def test_the_table_has_what_restore_did_not_undo() -> None:
     record = replace(RECORD, undone=((2, 3), (7, 11)))
-    assert record.held == ((1, 1), (4, 6), (12, 12))
-    assert replace(record, undone=()).held == ((1, 12),)
+    assert record.committed_numbers == ((1, 1), (4, 6), (12, 12))
+    assert replace(record, undone=()).committed_numbers == ((1, 12),)
 
 
 @pytest.mark.parametrize(

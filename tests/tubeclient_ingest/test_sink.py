@@ -18,7 +18,7 @@ from tubeclient_ingest.beginning import OvertakenRun, UnknownRows, trusted
 from tubeclient_ingest.history import SinkState, TakenOut
 from tubeclient_ingest.record import SinkRecord
 from tubeclient_ingest.sink import Sink
-from tubeclient_ingest.table_detail import SaidOfGroup
+from tubeclient_ingest.table_detail import GroupProperty
 from tubeclient_ingest.target import SparkTable
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ class Table:
 
     def sink(self, group: str = "g") -> Sink:
         target = SparkTable(self.spark, str(self.path))
-        target.create(self.rows().schema, properties=SaidOfGroup().properties(group))
+        target.create(self.rows().schema, properties=GroupProperty().properties(group))
         sink = Sink(target, group)
         sink.detail()
         return sink
@@ -46,7 +46,7 @@ class Table:
     def write(self, value: int, number: int, run_id: str = "q", group: str = "g") -> SinkState:
         """By a run that looks and writes."""
         sink = self.sink(group)
-        return sink.append(self.rows(value), record(number, run_id, group), sink.look())
+        return sink.append(self.rows(value), record(number, run_id, group), sink.read_state())
 
     def rows(self, *values: int) -> DataFrame:
         return self.spark.createDataFrame([(value,) for value in values], "value bigint")
@@ -78,18 +78,18 @@ def record(number: int, run_id: str = "q", group: str = "g") -> SinkRecord:
 def test_groups_that_write_at_once_are_all_named(table: Table) -> None:
     SparkTable(table.spark, str(table.path)).create(table.rows().schema)
     sinks = {name: table.sink(name) for name in ("a", "b", "c")}
-    states = {name: sink.look() for name, sink in sinks.items()}
+    states = {name: sink.read_state() for name, sink in sinks.items()}
     for name, sink in sinks.items():
         sink.append(table.rows(1), record(0, group=name), states[name])
     named = DeltaTable(str(table.path)).metadata().configuration
     for name in "abc":
-        assert SaidOfGroup().properties(name).items() <= named.items()
+        assert GroupProperty().properties(name).items() <= named.items()
 
 
 def test_the_groups_numbers_go_on_over_runs(table: Table) -> None:
     sink = table.sink()
-    first = sink.append(table.rows(1), record(0), sink.look())
-    assert sink.look() == first == table.sink().look()
+    first = sink.append(table.rows(1), record(0), sink.read_state())
+    assert sink.read_state() == first == table.sink().read_state()
     assert first.rows == 1
     second = sink.append(table.rows(2), record(1), first)
     third = table.write(3, 0, "q2")
@@ -100,18 +100,18 @@ def test_the_groups_numbers_go_on_over_runs(table: Table) -> None:
         ("q2", 3, 2),
     ]
     group = table.sink("h")
-    assert group.look() == SinkState()
+    assert group.read_state() == SinkState()
     assert table.write(4, 0, group="h").sequence == 1
     assert table.values() == [1, 2, 3, 4]
     assert DeltaTable(str(table.path)).transaction_version("tubeclient:g") == 3
-    assert sink.append(None, record(5), table.sink().look()).ends == {A: 28 * 6}
+    assert sink.append(None, record(5), table.sink().read_state()).ends == {A: 28 * 6}
 
 
 def test_of_two_runs_that_looked_at_the_same_table_one_is_let_through(table: Table) -> None:
     """Delta passes over the number that the other one has taken, and says nothing."""
     table.write(1, 0)
     late = table.sink()
-    before = late.look()
+    before = late.read_state()
     table.write(2, 0, "q2")
     with pytest.raises(OvertakenRun, match=r"another run of group g wrote commit 2 of run q2 .* at commit 2 of run q,"):
         late.append(table.rows(2), record(1), before)
@@ -121,7 +121,7 @@ def test_of_two_runs_that_looked_at_the_same_table_one_is_let_through(table: Tab
 def test_a_write_that_another_runs_commit_overtakes_fails_and_says_so(table: Table, tmp_path: Path) -> None:
     table.write(1, 0)
     late, gate = table.sink(), tmp_path / "gate"
-    before = late.look()
+    before = late.read_state()
     failures: list[BaseException] = []
 
     def write() -> None:
@@ -146,7 +146,7 @@ def test_a_write_that_others_change_of_the_tables_properties_comes_before_is_tri
 ) -> None:
     table.write(1, 0)
     sink, gate = table.sink(), tmp_path / "gate"
-    before = sink.look()
+    before = sink.read_state()
     written: list[SinkState] = []
     thread = threading.Thread(target=lambda: written.append(sink.append(table.held_up(2, gate), record(1), before)))
     thread.start()
@@ -165,19 +165,19 @@ def test_two_runs_that_write_where_the_table_forgets_transactions_are_told(table
     forgets = "delta.setTransactionRetentionDuration"
     table.spark.sql(f"ALTER TABLE {name} SET TBLPROPERTIES ('{forgets}' = 'interval 0 seconds')").collect()
     late = table.sink()
-    before = late.look()
+    before = late.read_state()
     table.write(2, 0, "q2")
     # As when the transaction is older than the duration.
     table.spark._jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()  # type: ignore[union-attr]
     with pytest.raises(UnknownRows, match=rf"version 4 of \S+ \(WRITE\) was written beside another run .*{forgets}"):
         late.append(table.rows(2), record(1), before)
     assert table.values() == [1, 2, 2]
-    state = table.sink().look()
+    state = table.sink().read_state()
     with pytest.raises(UnknownRows, match=r"RESTORE TABLE \S+ TO VERSION AS OF 3, and start again\. Or") as caught:
         trusted(state, "/target", "g", None)
     assert "starting-offsets target" in str(caught.value)
     table.spark.sql(f"RESTORE TABLE {name} TO VERSION AS OF 3").collect()
-    held = trusted(table.sink().look(), "/target", "g", None)
+    held = trusted(table.sink().read_state(), "/target", "g", None)
     assert held.record is not None
     assert (held.record.run_id, dict(held.ends), table.values()) == ("q2", {A: 28}, [1, 2])
 
@@ -191,7 +191,7 @@ def test_restore_is_heeded_and_its_numbers_are_not_given_again(table: Table, act
     for number in range(3):
         table.write(number, number)
     act(table)
-    held = table.sink().look()
+    held = table.sink().read_state()
     assert (dict(held.ends), held.sequence) == ({A: 28}, 3)
     assert (after := table.write(1, 1).record) is not None
     assert (after.sequence, after.undone) == (4, ((2, 3),))
@@ -203,21 +203,21 @@ def test_rows_that_spark_or_delta_rs_take_out_are_told(table: Table) -> None:
         table.write(number, number)
     sink = table.sink()
     table.spark.sql(f"DELETE FROM delta.`{table.path}` WHERE value = 1").collect()
-    assert sink.look().taken_out == TakenOut(4, "DELETE", everything=False)
+    assert sink.read_state().taken_out == TakenOut(4, "DELETE", everything=False)
     DeltaTable(str(table.path)).delete("value = 0")
-    assert sink.look().taken_out == TakenOut(5, "DELETE", everything=False)
+    assert sink.read_state().taken_out == TakenOut(5, "DELETE", everything=False)
     table.rows(9).write.format("delta").mode("overwrite").save(str(table.path))
-    assert sink.look().taken_out == TakenOut(6, "WRITE", everything=True)
+    assert sink.read_state().taken_out == TakenOut(6, "WRITE", everything=True)
     table.write(3, 3)
     DeltaTable(str(table.path)).delete()
-    assert sink.look().taken_out == TakenOut(8, "DELETE", everything=True)
+    assert sink.read_state().taken_out == TakenOut(8, "DELETE", everything=True)
 
 
 def test_numbers_go_on_where_the_history_is_cut(table: Table) -> None:
     for number in range(3):
         table.write(number, number)
     cut_history(table.path)
-    held = table.sink().look()
+    held = table.sink().read_state()
     assert (held.record, held.sequence, held.is_whole) == (None, 3, False)
     # A group that never wrote there has no rows there.
-    assert table.sink("never").look() == SinkState()
+    assert table.sink("never").read_state() == SinkState()

@@ -20,7 +20,7 @@ from tubeclient_ingest.beginning import OvertakenRun, UnknownRows
 from tubeclient_ingest.history import Commit, Harm, SinkState, TakenOut
 from tubeclient_ingest.record import SinkRecord
 from tubeclient_ingest.sink import Sink
-from tubeclient_ingest.table_detail import SaidOfGroup, TableDetail
+from tubeclient_ingest.table_detail import GroupProperty, TableDetail
 
 KEY = PartitionKey(1, "clicks", 0)
 KEPT = 3
@@ -35,7 +35,7 @@ class Table:
     """What the tables below have in common."""
 
     where = "/target"
-    properties: Mapping[str, str] = MappingProxyType(SaidOfGroup().properties("g"))
+    properties: Mapping[str, str] = MappingProxyType(GroupProperty().properties("g"))
 
     def detail(self) -> TableDetail:
         columns: Any = None
@@ -53,7 +53,7 @@ class Cut(Table):
         self, late: int = 0, sequence: int = 7, *, groups: Sequence[str] = (), operation: str = "OPTIMIZE"
     ) -> None:
         self._late = late
-        self.properties = {name: value for one in groups for name, value in SaidOfGroup().properties(one).items()}
+        self.properties = {name: value for one in groups for name, value in GroupProperty().properties(one).items()}
         self.sequence = sequence
         self._commits = [Commit(number, operation, {}, {}, None) for number in range(10, 10 + KEPT)]
 
@@ -74,12 +74,12 @@ class Cut(Table):
         return self.sequence
 
 
-def look(table: Any) -> SinkState:
-    return Sink(table, "g").look()
+def read_state(table: Any) -> SinkState:
+    return Sink(table, "g").read_state()
 
 
 def test_a_commit_between_two_looks_is_not_one_that_was_undone() -> None:
-    state = look(Cut(late=1))
+    state = read_state(Cut(late=1))
     assert state.record is not None
     assert (state.record.run_id, state.sequence, state.version) == ("other", 8, 13)
     again = state.numbered(state.record)
@@ -90,55 +90,55 @@ def test_a_commit_between_two_looks_is_not_one_that_was_undone() -> None:
 def test_where_the_history_is_cut_the_table_itself_says_whether_the_group_ever_wrote(
     groups: Sequence[str], is_named: bool
 ) -> None:
-    state = look(Cut(sequence=0, groups=groups))
+    state = read_state(Cut(sequence=0, groups=groups))
     assert (state.record, state.sequence, state.is_whole) == (None, int(is_named), not is_named)
     # Then its next commit does not say that all topics are known from there on.
     assert (state.numbered(record(28)).known_from == 1) == (not is_named)
-    wrote = look(Cut())
+    wrote = read_state(Cut())
     assert (wrote.sequence, wrote.is_whole) == (7, False)
-    copy = look(Cut(sequence=0, operation="CLONE"))
+    copy = read_state(Cut(sequence=0, operation="CLONE"))
     assert (copy.is_copy, copy.is_whole) == (True, False)
     # Or another table of the job.
-    assert Sink(Cut(sequence=0), "g", last_elsewhere=lambda _: 9).look().sequence == 9  # type: ignore[arg-type]
+    assert Sink(Cut(sequence=0), "g", last_elsewhere=lambda _: 9).read_state().sequence == 9  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
     ("said", "sequence", "former", "undone"),
     [
         (None, 11, ("elsewhere",), ()),
-        (SaidOfGroup(), 7, (), ()),
-        (SaidOfGroup(((2, 3),), ("id", "before")), 7, ("before",), ((2, 3),)),
-        (SaidOfGroup(((2, 3), (8, 9)), ("of the source", "before")), 9, (), ((2, 3), (8, 9))),
+        (GroupProperty(), 7, (), ()),
+        (GroupProperty(((2, 3),), ("id", "before")), 7, ("before",), ((2, 3),)),
+        (GroupProperty(((2, 3), (8, 9)), ("of the source", "before")), 9, (), ((2, 3), (8, 9))),
     ],
     ids=["replaced", "nothing", "own", "clone"],
 )
 def test_where_the_history_is_cut_the_table_itself_says_what_was_undone_and_which_ids_it_had(
-    said: SaidOfGroup | None, sequence: int, former: tuple[str, ...], undone: tuple[tuple[int, int], ...]
+    said: GroupProperty | None, sequence: int, former: tuple[str, ...], undone: tuple[tuple[int, int], ...]
 ) -> None:
     """After CREATE OR REPLACE it says nothing, and the table of bad records does."""
     table = Cut()
     table.properties = {} if said is None else said.properties("g")
-    state = Sink(table, "g", former_elsewhere=lambda _: {"elsewhere": 11}).look()  # type: ignore[arg-type]
+    state = Sink(table, "g", former_elsewhere=lambda _: {"elsewhere": 11}).read_state()  # type: ignore[arg-type]
     following = state.numbered(record(28))
     copy = Cut(operation="CLONE")
-    assert Sink(copy, "g", former_elsewhere=lambda _: {"elsewhere": 11}).look().former_ids == ()  # type: ignore[arg-type]
+    assert Sink(copy, "g", former_elsewhere=lambda _: {"elsewhere": 11}).read_state().former_ids == ()  # type: ignore[arg-type]
     assert (state.sequence, following.former_ids, following.undone) == (sequence, former, undone)
 
 
 def test_what_a_commit_says_is_not_asked_elsewhere_though_the_history_before_it_is_cut() -> None:
     table = Cut()
     table._commits = [Commit(10, "WRITE", {"mode": "Append"}, {}, replace(record(28), sequence=7, based_on=5))]
-    state = Sink(table, "g", former_elsewhere=lambda _: {"elsewhere": 11}).look()  # type: ignore[arg-type]
+    state = Sink(table, "g", former_elsewhere=lambda _: {"elsewhere": 11}).read_state()  # type: ignore[arg-type]
     assert (state.is_whole, state.sequence, state.record and state.record.sequence) == (False, 7, 7)
 
 
 @pytest.mark.parametrize("text", ["true", "{}", '{"undone": [[1]], "tableIds": []}', "x"])
 def test_what_somebody_changed_there_is_one_clear_error(text: str) -> None:
-    [name] = SaidOfGroup().properties("g")
+    [name] = GroupProperty().properties("g")
     table = Cut()
     table.properties = {name: text}
     with pytest.raises(ConfigurationError, match=rf"property {name} of the target is .*; remove it"):
-        look(table)
+        read_state(table)
 
 
 class Restless(Table):
@@ -180,7 +180,7 @@ def test_a_commit_is_tried_again_as_long_as_others_change_the_table_alone(
     monkeypatch.setattr("tubeclient_ingest.sink.time.sleep", pauses.append)
     table: Any = Restless(quiet, emptied)
     sink = Sink(table, "g")
-    state = sink.look()
+    state = sink.read_state()
     with pytest.raises(PySparkException, match="METADATA") if quiet > tries else contextlib.nullcontext():
         after = sink.append(None, record(56), state)
         assert after.record is not None
@@ -208,9 +208,9 @@ class Anew(Table):
 def test_a_table_that_is_made_anew_between_two_looks_is_another_one() -> None:
     table: Any = Anew()
     sink = Sink(table, "g")
-    assert sink.look().taken_out is None
+    assert sink.read_state().taken_out is None
     table.times += 1
-    assert sink.look().taken_out == TakenOut(0, "WRITE", everything=True, how=Harm.MOVED)
+    assert sink.read_state().taken_out == TakenOut(0, "WRITE", everything=True, how=Harm.MOVED)
 
 
 class Bench:
@@ -218,7 +218,7 @@ class Bench:
 
     def __init__(self) -> None:
         self.log = TargetLog()
-        self.log.properties |= SaidOfGroup().properties("g")
+        self.log.properties |= GroupProperty().properties("g")
         self._acts: dict[str, Callable[[], object]] = {}
         self.sink().append(None, record(28), SinkState())
 
@@ -231,11 +231,11 @@ class Bench:
 
     def by_another_run(self, end: int = 56) -> None:
         sink = self.sink(lambda _: None)
-        sink.append(None, record(end, "r2"), sink.look())
+        sink.append(None, record(end, "r2"), sink.read_state())
 
     def by_a_retry(self) -> None:
         sink = self.sink(lambda _: None)
-        state = sink.look()
+        state = sink.read_state()
         assert state.record is not None
         sink.append(None, replace(state.record, run_id="r3", retry_of=state.record.round), state)
 
@@ -260,7 +260,7 @@ def test_a_run_that_another_one_overtakes_says_so_and_writes_nothing(
     """Delta passes over a number that is taken when the write begins, and says nothing."""
     bench = Bench()
     late = bench.sink()
-    state = late.look()
+    state = late.read_state()
     if point == "look":
         act(bench)
     else:
@@ -284,7 +284,7 @@ def test_what_comes_between_a_commit_and_the_look_at_it_is_told(
 ) -> None:
     bench = Bench()
     sink = bench.sink()
-    state = sink.look()
+    state = sink.read_state()
     bench.before("answer", lambda: act(bench))
     with pytest.raises(error, match=text):
         sink.append(None, record(56), state)
@@ -293,7 +293,7 @@ def test_what_comes_between_a_commit_and_the_look_at_it_is_told(
 def test_a_retry_leaves_a_round_in_the_table_and_a_round_leaves_a_retry() -> None:
     bench = Bench()
     sink = bench.sink()
-    state = sink.look()
+    state = sink.read_state()
     bench.before("answer", bench.by_a_retry)
     after = sink.append(None, record(56), state)
     assert after.record is not None
@@ -306,7 +306,7 @@ def test_what_others_did_between_a_look_and_a_commit_is_in_the_state_after_it() 
     """A commit that the table's transactions let through beside another one of the group is an error at once."""
     bench = Bench()
     sink = bench.sink()
-    state = sink.look()
+    state = sink.read_state()
     bench.before("write", lambda: bench.log.restore(0))
     after = sink.append(None, record(56), state)
     assert after.taken_out == TakenOut(1, "RESTORE", everything=True)
@@ -320,7 +320,7 @@ def test_a_commit_is_known_by_its_record_though_its_answer_is_lost() -> None:
     """The write fails, and yet the table has it: whoever asks the table need not write again."""
     bench = Bench()
     sink = bench.sink()
-    state = sink.look()
+    state = sink.read_state()
 
     def lost() -> None:
         raise PySparkException("the answer is lost")
@@ -328,5 +328,5 @@ def test_a_commit_is_known_by_its_record_though_its_answer_is_lost() -> None:
     bench.before("answer", lost)
     with pytest.raises(PySparkException, match="the answer is lost"):
         sink.append(None, record(56), state)
-    assert sink.look().ends == {KEY: 56}
+    assert sink.read_state().ends == {KEY: 56}
     assert [one.record.sequence for one in bench.log.commits(9) if one.record] == [2, 1]

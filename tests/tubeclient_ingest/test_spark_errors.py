@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import typer
 
-from tubeclient.conditions import said
+from tubeclient.conditions import error_text
 from tubeclient.errors import DataLoss
 from tubeclient_cli.app import app
 from tubeclient_ingest.spark_errors import IngestFailed, explained, failure
@@ -43,7 +43,7 @@ FAILED = "org.apache.spark.SparkException: [TASK_WRITE_FAILED] Task failed while
     ],
 )
 def test_the_cause_is_told_in_one_line(text: str, cause: str) -> None:
-    assert said(failure(text)) == cause
+    assert error_text(failure(text)) == cause
 
 
 @pytest.mark.parametrize(
@@ -60,14 +60,14 @@ def test_no_value_of_a_row_is_told(error: str) -> None:
     """The job knows the table's rules as they were at its start."""
     found = failure(f"An error occurred while calling o1.append.\n: org.apache.X: {error}\n\tat a.b")
     assert found.condition == error.split()[0].strip("[]")
-    assert "geheim" not in said(found)
+    assert "geheim" not in error_text(found)
 
 
 def test_who_may_not_make_a_table_is_told_where_to_look() -> None:
     java = (
         "org.apache.spark.sql.delta.DeltaIOException: [DELTA_CANNOT_CREATE_LOG_PATH] Cannot create file:/lake/t\n\tat a"
     )
-    found = said(failure(f"An error occurred while calling o1.sql.\n: {java}"))
+    found = error_text(failure(f"An error occurred while calling o1.sql.\n: {java}"))
     assert found.startswith("[DELTA_CANNOT_CREATE_LOG_PATH] Cannot create file:/lake/t. Look whether the folder above")
 
 
@@ -75,15 +75,15 @@ def test_of_a_bad_record_its_place_and_the_ways_out_are_told() -> None:
     """Spark's text has it among Java's traces and Python's."""
     java = f"org.apache.spark.SparkRuntimeException: [USER_RAISED_EXCEPTION] {BAD} SQLSTATE: P0001\n\tat org.X\n"
     found = failure(f"An error occurred while calling o1.append.\n: Job aborted: {java}RuntimeError: later\n")
-    assert said(found).startswith(f"[BAD_RECORD] {BAD}. Nothing of its round was written. Correct the format or")
+    assert error_text(found).startswith(f"[BAD_RECORD] {BAD}. Nothing of its round was written. Correct the format or")
 
 
 def test_of_a_loss_this_jobs_way_out_is_told() -> None:
     with pytest.raises(IngestFailed) as caught, explained():
         raise DataLoss("1:clicks:0 ends at 28", partition="1:clicks:0", wanted=560, found=None)
     for told in (
-        said(caught.value),
-        said(failure("Traceback\ntubeclient.errors.DataLoss: [DATA_LOSS] 1:clicks:0 ends at 28")),
+        error_text(caught.value),
+        error_text(failure("Traceback\ntubeclient.errors.DataLoss: [DATA_LOSS] 1:clicks:0 ends at 28")),
     ):
         assert told.startswith("[DATA_LOSS] 1:clicks:0 ends at 28. If its brokers lost their newest messages, ")
         assert "--reset-offsets TOPIC" in told
@@ -99,7 +99,7 @@ def test_of_a_loss_this_jobs_way_out_is_told() -> None:
 )
 def test_an_executor_without_a_package_is_told_with_what_to_do(text: str) -> None:
     cause = "[PACKAGE_MISSING] the Python of an executor lacks the package pyspark. Set PYSPARK_PYTHON"
-    assert said(failure(text)).startswith(cause)
+    assert error_text(failure(text)).startswith(cause)
 
 
 def test_each_option_that_a_text_names_is_one_of_the_command() -> None:

@@ -15,7 +15,7 @@ from tests.simulation.target import MemoryTarget, TargetLog
 from tubeclient_ingest.history import Commit, SinkState, committed
 from tubeclient_ingest.record import SinkRecord
 from tubeclient_ingest.sink import Sink
-from tubeclient_ingest.table_detail import SaidOfGroup
+from tubeclient_ingest.table_detail import GroupProperty
 
 LATE = 3
 STEPS = (3, 1_000)
@@ -54,7 +54,7 @@ class World:
         self.sink = Sink(target, "g")
         self.rows: set[Row] = set()
         self.ever: set[Row] = set()
-        target.create(None, SaidOfGroup().properties("g"))
+        target.create(None, GroupProperty().properties("g"))
         self.held: list[frozenset[Row]] = [frozenset()]
         self.effective: list[int | None] = [None]
         self.runs = 0
@@ -67,19 +67,19 @@ class World:
     def run(self) -> str:
         return f"r{self.runs}"
 
-    def look(self) -> SinkState:
-        return self.sink.look()
+    def read_state(self) -> SinkState:
+        return self.sink.read_state()
 
     def start(self) -> None:
         """A new run. The one before may still be at work."""
-        self.zombie = (self.look().sequence + 1, self.run)
+        self.zombie = (self.read_state().sequence + 1, self.run)
         self.runs += 1
 
     def whole_look(self) -> SinkState:
         """As `Writer` does it for the table of bad records."""
-        state = self.look()
+        state = self.read_state()
         rows = [number for number, _ in self.rows if number > state.settled]
-        return self.sink.look(min(rows)) if rows else state
+        return self.sink.read_state(min(rows)) if rows else state
 
     def settle(self) -> None:
         """Remove rows that no commit stands for."""
@@ -88,7 +88,7 @@ class World:
         self.settled = max(now.settled, now.sequence - LATE)
 
     def commit(self, *, bad: bool = True) -> None:
-        state = self.look()
+        state = self.read_state()
         record = state.numbered(SinkRecord("g", self.run, Offsets({}), settled=self.settled))
         if bad:
             self.rows.add((record.sequence, self.run))
@@ -102,12 +102,12 @@ class World:
 
     def die(self) -> None:
         """After the bad records, before the commit."""
-        self.rows.add((self.look().sequence + 1, self.run))
+        self.rows.add((self.read_state().sequence + 1, self.run))
         self.start()
 
     def overtaken(self) -> None:
         """A retry of bad records commits first: the round takes the next number."""
-        number, run = self.look().sequence + 1, self.run
+        number, run = self.read_state().sequence + 1, self.run
         self.rows.add((number, run))
         self.runs += 1
         self.commit()
@@ -117,7 +117,7 @@ class World:
     def late(self) -> None:
         """The run before this one writes its bad records, and loses."""
         number, run = self.zombie
-        state = self.look()
+        state = self.read_state()
         known = [one.record.sequence for one in self.log.commits(1_000) if one.record is not None]
         if known and max(min(known), state.settled + 1, self.settled + 1) <= number <= state.sequence:
             self.rows.add((number, run))

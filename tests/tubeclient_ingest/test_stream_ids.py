@@ -52,6 +52,12 @@ def test_the_jobs_own_tables_are_in_the_place_of_a_stream_that_nobody_can_send(o
         group(streams=(own,))
 
 
+def test_what_is_no_plain_identifier_is_quoted_with_what_is_around_it() -> None:
+    for target in ("cat.db.s_{stream}_t", "cat.db.`s_{stream}_t`", "`cat`.`db`.`s_{stream}_t`"):
+        assert target_of(group(target=target), StreamId("order-1")).endswith(".`s_order-1_t`")
+    assert target_of(group(target="cat.db.s_{stream}"), StreamId("orders")) == "cat.db.s_orders"
+
+
 def is_defined(name: str, **settings: Any) -> bool:
     return Definitions(group(**settings)).defines(StreamId(name))
 

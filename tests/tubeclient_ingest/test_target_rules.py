@@ -18,7 +18,7 @@ from spark_source.typed.format_settings import FormatSettings
 from spark_source.typed.record_format import pinned, target_rows
 from tests.spark_source.typed.rows import source_rows
 from tests.tubeclient_ingest.bench import Bench
-from tubeclient.conditions import said
+from tubeclient.conditions import error_text
 from tubeclient_ingest.job import IngestFailed
 from tubeclient_ingest.target import SparkTable
 from tubeclient_ingest.target_columns import TargetRules
@@ -84,9 +84,9 @@ def test_what_delta_refuses_has_a_reason_and_nothing_else_has(delta_spark: Spark
     delta_spark.sql(f"CREATE TABLE delta.`{tmp_path}` ({TABLE}) USING delta")
     delta_spark.sql(f"ALTER TABLE delta.`{tmp_path}` ADD CONSTRAINT num CHECK (CAST(code AS INT) > 0)")
     for schema in (ROWS, f"{ROWS}, y INT"):
-        cases = [(more, said) for more, said in CASES if ("y" in more) == ("y INT" in schema)]
+        cases = [(more, error_text) for more, error_text in CASES if ("y" in more) == ("y INT" in schema)]
         found = judged(delta_spark, tmp_path, schema, [{**GOOD, **more} for more, _ in cases])
-        assert found == [said for _, said in cases]
+        assert found == [error_text for _, error_text in cases]
 
 
 @pytest.mark.spark
@@ -203,7 +203,7 @@ def test_a_record_that_the_target_refuses_is_kept_or_ends_the_job_by_its_place(b
     bench.send(10)
     with pytest.raises(IngestFailed) as ended:
         bench.run()
-    cause = said(ended.value)
+    cause = error_text(ended.value)
     assert re.match(
         r"\[BAD_RECORD\] bad record in topic clicks, partition 1:clicks:10000, offset \d+, message id ", cause
     )

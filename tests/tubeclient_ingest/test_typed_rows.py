@@ -16,7 +16,7 @@ from tests.spark_source.typed.test_protobuf import click
 from tests.tubeclient.records.avro_records import USER, avsc, user
 from tests.tubeclient.records.protos import shop
 from tests.tubeclient_ingest.bench import Bench
-from tubeclient.conditions import said
+from tubeclient.conditions import error_text
 from tubeclient_ingest.job import IngestFailed
 from tubeclient_ingest.retrying import Retried
 from tubeclient_ingest.sink import Sink
@@ -85,7 +85,7 @@ def test_a_restart_with_another_schema_keeps_each_record_once(bench: Bench) -> N
     assert Counter(row["tubemq"]["partitionKey"] for row in rows(bench)) == {"1:clicks:0": 10, "1:clicks:10000": 10}
     send(bench, *records(20))
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(Sink, "look", lambda _: pytest.fail("the history was read first, which takes long"))
+        patched.setattr(Sink, "read_state", lambda _: pytest.fail("the history was read first, which takes long"))
         with pytest.raises(OtherColumns, match=r"lacks columns of the job's rows: name string\. .* evolve"):
             bench.run(**NAMED)
         with pytest.raises(OtherColumns, match=r"column id of .* has type bigint, and the job's rows have string"):
@@ -110,7 +110,7 @@ def test_a_bad_record_ends_the_job_and_nothing_of_its_round_is_written(bench: Be
     send(bench, *records(20), b'{"name":"secret"}')
     with pytest.raises(IngestFailed) as caught:
         bench.run(**IDS)
-    cause = said(caught.value)
+    cause = error_text(caught.value)
     place = r"\[BAD_RECORD\] bad record in topic clicks, partition 1:clicks:0, offset \d+, message id "
     assert re.match(place, cause)
     assert ": id is NOT NULL and has no value. Nothing of its round was written. Correct the format" in cause

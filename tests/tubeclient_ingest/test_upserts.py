@@ -21,7 +21,7 @@ from spark_source.typed.columns import ARRIVAL
 from spark_source.typed.format_settings import FormatSettings
 from tests.tubeclient_ingest.bench import KEYS, Bench, Seen
 from tests.tubeclient_ingest.lake import KEY, Lake, cut_history, killed_at
-from tubeclient.conditions import said
+from tubeclient.conditions import error_text
 from tubeclient.errors import ConfigurationError
 from tubeclient.keys import INDEX_ENTRY_BYTES
 from tubeclient_ingest import writing
@@ -82,7 +82,7 @@ class Keyed(Lake):
         return self.spark.createDataFrame(rows, frame.schema.add(ARRIVAL, "long"))
 
     def end(self) -> int:
-        return self.start().writer.sink.look().ends.get(KEY, 0) // INDEX_ENTRY_BYTES
+        return self.start().writer.sink.read_state().ends.get(KEY, 0) // INDEX_ENTRY_BYTES
 
     def state(self) -> dict[int, int | None]:
         rows = self.spark.table(f"delta.`{self.target}`").select("id", "v").collect()
@@ -130,7 +130,7 @@ def test_the_table_is_what_the_model_says(
             is_early = True
         elif step == "retry":
             writer = lake.start().writer
-            if writer.sink.look().record is not None:
+            if writer.sink.read_state().record is not None:
                 retry(writer, None)
         else:
             lake.run(size)
@@ -163,7 +163,7 @@ def test_late_changes_bring_no_row_back(delta_spark: SparkSession, tmp_path: Pat
     lake.take(LOOSE)
     assert retry(lake.start().writer, None) == Retried(1, 0)
     assert lake.state() == {2: None, 1: 9}
-    state = lake.start().writer.sink.look()
+    state = lake.start().writer.sink.read_state()
     assert (state.sequence, state.taken_out, state.is_whole, state.ends[KEY]) == (5, None, True, 280)
     assert {one["operation"] for one in DeltaTable(str(lake.target)).history(5)} == {"MERGE"}
 
@@ -216,7 +216,7 @@ def test_a_job_with_a_table_of_its_owners_rules(bench: Bench) -> None:
     with pytest.raises(IngestFailed) as caught:
         bench.run(**how)
     place = "[BAD_RECORD] bad record in topic clicks, partition 1:clicks:0, offset 28, message id "
-    assert said(caught.value).startswith(place)
+    assert error_text(caught.value).startswith(place)
     operations = [one["operation"] for one in DeltaTable(where).history(2)]
     assert (operations, rows(bench, "id")) == (["SET TBLPROPERTIES", "WRITE"], [])
     [one] = bench.run(**how, bad_records=bad)
@@ -651,7 +651,7 @@ def test_of_two_runs_with_the_same_number_one_merges(delta_spark: SparkSession, 
         with pytest.raises(OvertakenRun):
             slow.write(lake, 3)
     assert lake.state() == lake.wanted(6, with_bad=True)
-    assert lake.start().writer.sink.look().sequence == 2
+    assert lake.start().writer.sink.read_state().sequence == 2
 
 
 def test_what_a_key_cannot_be_is_said(tmp_path: Path) -> None:

@@ -317,8 +317,8 @@ class BrokerWebs:
         found, silent = self.each(
             brokers, f"reports the position of group {group}", lambda web, _: web.positions(group, topics)
         )
-        held = (one for of_broker in found.values() for one in of_broker)
-        return {one.partition: one.committed for one in held if view.has(one.partition)}, silent
+        offsets = (one for of_broker in found.values() for one in of_broker)
+        return {one.partition: one.committed for one in offsets if view.has(one.partition)}, silent
 
     def set_group_positions(
         self, view: ClusterView, group: str, offsets: Mapping[PartitionKey, int], user: str

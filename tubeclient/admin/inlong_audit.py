@@ -29,7 +29,7 @@ _DATAPROXY_SENT: Final = "6"
 """Of what DataProxy sent to the queue (DATA_PROXY_OUTPUT); success adds no bits to an id."""
 
 _REPORT_SECONDS, _QUERY_SECONDS, _PAUSE_SECONDS = 5.0, 20.0, 60.0
-_MOST_KEPT, _MOST_BYTES = 1000, 8 << 20
+_MOST_UNSENT, _MOST_BYTES = 1000, 8 << 20
 # A query of minutes ends at 1440 rows, one for each minute and audit version: a span leaves room for four.
 _SPAN: Final = timedelta(hours=6)
 _FORM: Final = "%Y-%m-%d %H:%M:%S"
@@ -51,14 +51,14 @@ class AuditReporter:
 
     def __init__(self, proxies: str) -> None:
         self._proxies = [one for one in proxies.split(",") if one]
-        self._kept: deque[bytes] = deque(maxlen=_MOST_KEPT)
+        self._unsent: deque[bytes] = deque(maxlen=_MOST_UNSENT)
         self._next_try = 0.0
 
     def report(self, frames: Iterable[bytes], *, at_once: bool = False) -> None:
         """Send reports and those that are kept; these `at_once`, as at the end of a run. Raises nothing, and takes some
         seconds at most."""
-        self._kept.extend(frames if self._proxies else ())
-        if not self._kept or (time.monotonic() < self._next_try and not at_once):
+        self._unsent.extend(frames if self._proxies else ())
+        if not self._unsent or (time.monotonic() < self._next_try and not at_once):
             return
         end, failures = time.monotonic() + _REPORT_SECONDS, []
         for address in self._proxies:
@@ -67,21 +67,21 @@ class AuditReporter:
                 break
             except (OSError, OverflowError, TubeError) as error:
                 failures.append(f"{address}: {printable(str(error))}")
-        if self._kept:
+        if self._unsent:
             self._next_try = time.monotonic() + _PAUSE_SECONDS
             text = "no audit-proxy takes reports (%s); the job goes on, and keeps %d of them, at most %d"
-            _log.warning(text, "; ".join(failures), len(self._kept), _MOST_KEPT)
+            _log.warning(text, "; ".join(failures), len(self._unsent), _MOST_UNSENT)
 
     def _send(self, address: str, end: float) -> None:
         """Send what is kept, each report after the answer to the one before."""
         left = max(0.001, end - time.monotonic())
         connection = timed_socket(socket.create_connection(split_address(address), left), end)
         with connection, connection.makefile("rb") as answers:
-            while self._kept:
-                connection.sendall(self._kept[0])
+            while self._unsent:
+                connection.sendall(self._unsent[0])
                 if (refusal := reply_refusal(answers.read)) is not None:
                     raise AuditFailed(refusal)
-                self._kept.popleft()
+                self._unsent.popleft()
 
 
 class AuditService:
@@ -122,7 +122,7 @@ class AuditService:
             rows = {True: answer["data"] or []}[answer["success"]]
             return [(datetime.strptime(row["logTs"][:19], _FORM), int(row["count"])) for row in rows]
         except (KeyError, RecursionError, TypeError, ValueError):
-            said = printable(body[:300].decode(errors="replace"))
+            shown = printable(body[:300].decode(errors="replace"))
             raise AuditFailed(
-                f"{self._named} answered HTTP {status} without counts; check host and port: {said}"
+                f"{self._named} answered HTTP {status} without counts; check host and port: {shown}"
             ) from None

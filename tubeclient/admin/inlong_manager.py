@@ -141,7 +141,7 @@ class InlongManager:
         fields = found.get("fieldList") or [] if isinstance(found, Mapping) else None
         if not isinstance(fields, list) or not all(isinstance(one, Mapping) for one in fields):
             raise self._unusable("stream/get")
-        small = _kept(found, _OF_STREAM) | {"fieldList": [_kept(one, _OF_FIELD) for one in fields]}
+        small = _picked(found, _OF_STREAM) | {"fieldList": [_picked(one, _OF_FIELD) for one in fields]}
         return json.dumps(small, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
 
     def _end(self) -> float:
@@ -157,7 +157,7 @@ class InlongManager:
         headers |= {} if key is None else {"Authorization": f"Basic {token}"}
         headers |= {} if self._tenant is None else {"tenant": self._tenant}
 
-        def said(text: object) -> str:
+        def shown(text: object) -> str:
             """Words of others, which may repeat what they were sent."""
             shown = str(text).replace(token, "***")
             return printable(shown if key is None else shown.replace(key, "***"))[:500]
@@ -176,11 +176,11 @@ class InlongManager:
                 most_bytes=_MOST_BYTES,
             )
         except (OSError, http.client.HTTPException, ValueError) as error:
-            text = f"no answer of InLong's Manager at {self.address}: {said(error)}"
+            text = f"no answer of InLong's Manager at {self.address}: {shown(error)}"
             raise TransportError(text, address=self._host) from None
         found = self._response(what, status, answer)
         if not found["success"]:
-            raise self._failure(f"refuses {what}: {said(found.get('errMsg') or 'no text given')}; {self._who}")
+            raise self._failure(f"refuses {what}: {shown(found.get('errMsg') or 'no text given')}; {self._who}")
         return found.get("data")
 
     def _response(self, what: str, status: int, answer: bytes) -> Mapping[str, Any]:
@@ -226,6 +226,6 @@ def _checked(group_id: str) -> str:
     return group_id
 
 
-def _kept(found: Mapping[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
+def _picked(found: Mapping[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
     """What is said of these: null, 0 and an empty text say nothing."""
     return {name: found[name] for name in names if found.get(name)}

@@ -219,8 +219,8 @@ class ClientBalanceConsumer(ProcessBound):
         answer.
         """
         running = self._live()
-        held = running.registrar.holdings
-        return running.locked(lambda: {key: held.by_key[key].position for key in held.assigned()})
+        owned = running.registrar.holdings
+        return running.locked(lambda: {key: owned.by_key[key].position for key in owned.assigned()})
 
     # Messages
 

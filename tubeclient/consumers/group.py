@@ -151,7 +151,7 @@ class GroupMembership(ProcessBound):
             raise ConnectionLost(f"consumerGroup {self._nodes[0].group} was not joined; call join() first")
         return self._view
 
-    def look(self) -> int:
+    def request_view(self) -> int:
         """Ask the master again without waiting. `on_event` gets the new view, and `view` returns it. Returns the number
         of that question."""
         self.check_process()
@@ -167,7 +167,7 @@ class GroupMembership(ProcessBound):
         The answer to an earlier question does not count. DeadlineExceeded, with the fault, after `timeout_ms`.
         """
         self.view()
-        wanted = self.look()
+        wanted = self.request_view()
         if not self._changed.wait_for(
             self._lock, lambda: self._looked >= wanted or self._failure is not None, timeout_ms / 1000
         ):
@@ -177,11 +177,11 @@ class GroupMembership(ProcessBound):
             ) from fault
         return self.view()
 
-    def report(self, held: Mapping[int, Sequence[PartitionKey]]) -> None:
+    def report(self, owned: Mapping[int, Sequence[PartitionKey]]) -> None:
         """Tell the master with the next heartbeat which partitions each node id was assigned."""
         self.check_process()
-        if held != self._request.held:
-            self._request.held = dict(held)
+        if owned != self._request.owned:
+            self._request.owned = dict(owned)
             self._runner.wake()
 
     def change_topics(self, topics: Sequence[str]) -> None:

@@ -130,7 +130,7 @@ class PullConsumer(ClientBalanceConsumer):
         super().start(patience_ms=patience_ms)
         if self._sharing is not None and not self._balancer.begun:
             try:
-                self._sharing.look(self.consumer_id)
+                self._sharing.live_clients(self.consumer_id)
             except BaseException:
                 self.close()
                 raise
@@ -244,23 +244,23 @@ class Sharing:
         return time.monotonic() < self._settled_at
 
     def ours(
-        self, client_id: str, partitions: Collection[PartitionKey], held: Sequence[PartitionKey]
+        self, client_id: str, partitions: Collection[PartitionKey], owned: Sequence[PartitionKey]
     ) -> Sequence[PartitionKey]:
-        """Look at the members; returns the partitions that a client that holds `held` must hold next. Raises as `look`.
+        """The partitions that a client that owns `owned` must own next, by the members. Raises as `live_clients`.
 
         If the master does not list the client, it keeps what it has; brokers say which partitions are lost. While the
         group is settling, it takes its share and releases nothing yet.
         """
-        order = self.look(client_id)
+        order = self.live_clients(client_id)
         self.listed = client_id in order
         if not self.listed:
             self.forgotten()
-            return held
+            return owned
         hints = replace(self._hints, node_names=order)
         share = assign(self._strategy, partitions, len(order), hints)[order.index(client_id)]
-        return [*share, *set(held).difference(share)] if self.settling else share
+        return [*share, *set(owned).difference(share)] if self.settling else share
 
-    def look(self, client_id: str) -> tuple[str, ...]:
+    def live_clients(self, client_id: str) -> tuple[str, ...]:
         """The ids of the live clients, sorted. While no master answers, those of its last list that had `client_id`,
         since brokers serve readers without a master too. If there was none yet, raises as Admin.group.
         """

@@ -147,7 +147,7 @@ class Fetcher:
         if consumed:
             if holding.is_alone and delivery.start + len(delivery) * INDEX_ENTRY_BYTES < position:
                 holding.doubts(delivery.start)
-            holding.fresh = holding.fresh and holding.doubt is not None
+            holding.fresh = holding.fresh and holding.suspected_loss is not None
             yield from self._losses.settle(holding, messages=len(delivery), end=position)
         yield from self._fetch_ahead((yield Now()), self._plan.prefetch)
         return position
@@ -257,8 +257,8 @@ class Fetcher:
             ) from error
         if taken is None:
             return None
-        messages, kept, bad = taken
-        if not kept.payloads:  # Only skipped entries, or messages whose tags match only by hash.
+        messages, selected, bad = taken
+        if not selected.payloads:  # Only skipped entries, or messages whose tags match only by hash.
             # Asked at once from where it stood before, it would answer the same for ever.
             holding.rest(0.0 if moved else now + _TROUBLE_MS, commit_next=bool(messages.payloads))
             holding.is_unconfirmed = False
@@ -276,15 +276,16 @@ class Fetcher:
         )
         if bad:
             first = min(bad)
-            which = f"{len(bad)} bad messages are kept. The first has id {kept.ids[first]}: {bad[first]}"
+            which = f"{len(bad)} bad messages are kept. The first has id {selected.ids[first]}: {bad[first]}"
             _log.warning("partition %s, in the pack from offset %d on: %s", holding.key, start, which)
         number = next(self._deliveries)
         end = start + len(messages.payloads) * INDEX_ENTRY_BYTES
-        counted = holding.is_alone and (holding.doubt is None or end == response.maxOffset)
-        delivery = Delivery(number, holding.key, start, holding.end, response.currDataDlt, kept, bad, counted=counted)
+        counted = holding.is_alone and (holding.suspected_loss is None or end == response.maxOffset)
+        behind = response.currDataDlt
+        delivery = Delivery(number, holding.key, start, holding.end, behind, selected, bad, counted=counted)
         holding.become(Phase.DELIVERED)
         holding.out = PackOut(number, end, now + self._plan.confirm_timeout_ms, now + pause_ms if pause_ms > 0 else 0.0)
-        self._plan.counts.delivered(holding.key.topic, len(kept.ids), kept.payload_bytes, len(bad or ()))
+        self._plan.counts.delivered(holding.key.topic, len(selected.ids), selected.payload_bytes, len(bad or ()))
         return delivery
 
     def _checked(
@@ -304,20 +305,20 @@ class Fetcher:
             bad |= bad_attributes(messages)
             messages = as_they_came(messages, bad)
         messages = Columns(*messages)  # the application may keep them, and not all bytes of the answer with them
-        doubt = holding.check.doubt(start, messages.ids)
-        if doubt and holding.check.doubts < READINGS:
+        contradiction = holding.check.contradiction(start, messages.ids)
+        if contradiction and holding.check.contradictions < READINGS:
             return None
-        if doubt:
-            holding.check.doubts = 0
+        if contradiction:
+            holding.check.contradictions = 0
             raise ContradictoryAnswers(
                 f"partition {holding.key}, in the pack from offset {start} on: broker {holding.line.info} gave other "
-                f"messages in each of {READINGS} readings: {doubt}. Look for what changes answers "
+                f"messages in each of {READINGS} readings: {contradiction}. Look for what changes answers "
                 "between here and that broker, such as a proxy, and restart the broker if its log shows faults. The "
                 "consumer reads the pack again",
                 partition=str(holding.key),
             )
-        kept, bad = with_tags(messages, holding.filters, bad) if holding.filters else (messages, bad)
-        return messages, kept, bad if self._plan.bad_messages == "keep" else None
+        selected, bad = with_tags(messages, holding.filters, bad) if holding.filters else (messages, bad)
+        return messages, selected, bad if self._plan.bad_messages == "keep" else None
 
     def _fetch_failed(self, holding: Holding, error: TubeError, wait_ms: float) -> Flow[None]:
         now: float = yield Now()

@@ -23,7 +23,7 @@ from functools import partial
 
 from tubeclient.errors import CorruptMessage, NoMessageTime
 from tubeclient.flows.effects import Flow
-from tubeclient.flows.read_session import Look, ReaderNames, ReadSession, RetryPolicy
+from tubeclient.flows.read_session import Probed, ReaderNames, ReadSession, RetryPolicy
 from tubeclient.keys import INDEX_ENTRY_BYTES, BrokerInfo, PartitionKey, StoreBounds
 from tubeclient.wire.message_time import MINUTE_MS, message_time_ms
 from tubeclient.wire.messages import Message, checked_columns
@@ -112,8 +112,8 @@ class TimeProbe:
         """The first offset within `bounds` from `minute` on, in minutes since 1970. None if no message is so late."""
         search = TimeSearch(bounds, minute)
         while (offset := search.to_look_at) is not None:
-            look = partial(self._look, offset, search.limit)
-            seen, seen_minute = yield from self._retries.run_flow(look, lambda: self._doing, self._session)
+            probe = partial(self._probe, offset, search.limit)
+            seen, seen_minute = yield from self._retries.run_flow(probe, lambda: self._doing, self._session)
             if seen.begin > offset:
                 search.expired(seen.begin)
             elif seen_minute is None:
@@ -126,9 +126,9 @@ class TimeProbe:
         """Give the partition back, best effort. Without that, it is free when its lease ends."""
         yield from self._session.leave()
 
-    def _look(self, offset: int, limit: int) -> Flow[tuple[Look, int | None]]:
+    def _probe(self, offset: int, limit: int) -> Flow[tuple[Probed, int | None]]:
         """With the minute of the first message; None if there is no message."""
-        seen = yield from self._session.look(offset, limit, self._doing, self._retries)
+        seen = yield from self._session.probe(offset, limit, self._doing, self._retries)
         if seen.messages is None:
             return seen, None
         try:

@@ -51,7 +51,7 @@ class MembershipRequest:
     """What the owner of a membership asks for. The flow reads it each time it wakes."""
 
     leave: bool = False
-    held: Mapping[int, Sequence[PartitionKey]] = field(default_factory=dict)
+    owned: Mapping[int, Sequence[PartitionKey]] = field(default_factory=dict)
     """The partitions that each node id was assigned, for the heartbeats."""
     looks: int = 0
     """How many looks at the layout the owner asked for. One more makes the flow look at once."""
@@ -144,11 +144,11 @@ def hold_group(
     yield Emit(view)
     now: float = yield Now()
     next_beat, next_refresh = now + HEARTBEAT_INTERVAL_MS, now + refresh_interval_ms
-    reported, report_moment = request.held, now - _REPORT_INTERVAL_MS
+    reported, report_moment = request.owned, now - _REPORT_INTERVAL_MS
     failures = 0
 
     def beat_moment() -> float:
-        return next_beat if request.held is reported else min(next_beat, report_moment + _REPORT_INTERVAL_MS)
+        return next_beat if request.owned is reported else min(next_beat, report_moment + _REPORT_INTERVAL_MS)
 
     while True:
         yield Sleep(min(beat_moment(), next_refresh) - (yield Now()))
@@ -170,8 +170,8 @@ def hold_group(
                 next_beat = yield Now()  # the master has forgotten what they hold
             now = yield Now()
             if now >= beat_moment():
-                if request.held is not reported:
-                    reported, report_moment = request.held, now
+                if request.owned is not reported:
+                    reported, report_moment = request.owned, now
                 for node in (yield from heartbeat_nodes(masters, nodes, cache, reported)):
                     yield Emit(Forgotten(node))
                     yield from register_node(masters, node, cache)

@@ -108,7 +108,7 @@ class Holding:
     """Where the next pack must begin if nothing expired. None if the position may have moved unseen."""
     read_ms: float = 0.0
     """When the last answered fetch was sent, or it registered. What came since was not seen."""
-    doubt: int | None = None
+    suspected_loss: int | None = None
     """From there on it is unknown whether the broker still has the data of the index's entries."""
     lost_to: int = 0
     """Up to there it is known since the registration what expired."""
@@ -159,12 +159,12 @@ class Holding:
 
     def doubts(self, start: int) -> None:
         """From `start` on, data may have expired."""
-        if self.doubt is None and not self.fresh:
-            self.doubt = max(start, self.lost_to)
+        if self.suspected_loss is None and not self.fresh:
+            self.suspected_loss = max(start, self.lost_to)
 
     def doubt_settled(self, *, fresh: bool = False) -> None:
         """It is known what had expired. `fresh`: nothing had, since the group is new."""
-        self.doubt, self.fresh = None, fresh
+        self.suspected_loss, self.fresh = None, fresh
 
     def answered(self, start: int, end: int, *, wall_ms: float) -> None:
         """The broker told the group's position and the end of the data."""

@@ -24,7 +24,7 @@ from tubeclient.wire.strings import parse_subscription
 
 _log = logging.getLogger(__name__)
 
-_HELD_PHASES = (Phase.IDLE, Phase.FETCHING, Phase.DELIVERED, Phase.COMMITTING)
+_REGISTERED_PHASES = (Phase.IDLE, Phase.FETCHING, Phase.DELIVERED, Phase.COMMITTING)
 
 
 def keep_leases(registrar: Registrar, line: BrokerLine) -> Flow[None]:
@@ -81,9 +81,10 @@ def _rejoin(registrar: Registrar, holding: Holding) -> Flow[None]:
 
 def _beat(registrar: Registrar, line: BrokerLine) -> Flow[None]:
     """Send a heartbeat for each client id, and take the partitions that are no longer ours as lapsed or lost."""
-    held = {holding.key: (holding, holding.registration) for holding in registrar.holdings.of_line(line, *_HELD_PHASES)}
+    holdings = registrar.holdings.of_line(line, *_REGISTERED_PHASES)
+    registered = {holding.key: (holding, holding.registration) for holding in holdings}
     by_reader: dict[Reader, list[PartitionKey]] = {}
-    for key in held:
+    for key in registered:
         by_reader.setdefault(registrar.registrations.reader(key), []).append(key)
     connection = yield ConnectionTo(line.info.address)
     context = f"keeping the partitions of group {registrar.plan.group} at broker {line.info}"
@@ -97,8 +98,8 @@ def _beat(registrar: Registrar, line: BrokerLine) -> Flow[None]:
             if not is_int32(code):
                 raise ProtocolError(f"{text!r} does not describe a partition's state")
             codes[parse_subscription(subscription)[1]] = int(code)
-    for key, (holding, registration) in held.items():
-        if holding.registration != registration or holding.phase not in _HELD_PHASES:
+    for key, (holding, registration) in registered.items():
+        if holding.registration != registration or holding.phase not in _REGISTERED_PHASES:
             continue  # the answer is not about the present registration
         if key not in codes:
             holding.connection = connection

@@ -58,12 +58,12 @@ class Losses:
 
     def look_into_gap(self, holding: Holding, expected: int, start: int) -> Flow[None]:
         """Messages expired, or somebody moved the group on purpose. The pack is asked for again after a look."""
-        if holding.doubt is None or holding.fresh:
-            holding.doubt, holding.fresh = expected, False
-        doubt = holding.doubt
+        if holding.suspected_loss is None or holding.fresh:
+            holding.suspected_loss, holding.fresh = expected, False
+        suspected_loss = holding.suspected_loss
         holding.rest(expected=start)
         yield from self.settle(holding)
-        if holding.doubt == doubt and self._plan.reader_groups:
+        if holding.suspected_loss == suspected_loss and self._plan.reader_groups:
             # The look failed. Nobody else will tell of this gap, so it counts as a loss.
             self._note(OffsetRange(holding.key, expected, start), holding)
             holding.doubt_settled()
@@ -74,7 +74,7 @@ class Losses:
         So many `messages` came of the entries up to `end`, None if the end is not known. If the look fails, the doubt
         stays for the next answer.
         """
-        start, plan = holding.doubt, self._plan
+        start, plan = holding.suspected_loss, self._plan
         if start is None or not plan.reader_groups:
             return
         if end is not None and (end - start) // INDEX_ENTRY_BYTES <= messages:
@@ -82,14 +82,14 @@ class Losses:
             return
         others = [key for key in holding.siblings if key != holding.key]
         names = ReaderNames(plan.reader_groups, plan.new_client_id, plan.authority)
-        look = DataProbe(holding.line.info, [holding.key, *others], names)
+        probe = DataProbe(holding.line.info, [holding.key, *others], names)
         seen: tuple[int, int] | None = None
         try:
-            seen = yield from look.first_if_behind(start, RetryPolicy(holding.line.info, self._rng, _LOOK_MS))
+            seen = yield from probe.first_if_behind(start, RetryPolicy(holding.line.info, self._rng, _LOOK_MS))
         except TubeError as error:
             _log.info("unknown whether messages of %s from %d on have expired: %s", holding.key, start, error)
-        yield from look.release()  # not if the caller is interrupted: a closed flow can send nothing
-        if seen is None or holding.doubt != start:
+        yield from probe.release()  # not if the caller is interrupted: a closed flow can send nothing
+        if seen is None or holding.suspected_loss != start:
             return  # unknown, or it was moved meanwhile
         index_start, first = seen
         is_new = holding.fresh and start <= index_start

@@ -210,7 +210,7 @@ def heartbeat_nodes(
     masters: MasterList,
     nodes: Sequence[GroupNode],
     cache: MetadataCache,
-    held: Mapping[int, Sequence[PartitionKey]],
+    owned: Mapping[int, Sequence[PartitionKey]],
 ) -> Flow[list[GroupNode]]:
     """Keep the nodes alive and report which partitions each holds (`held`, by node id). Returns the nodes that the
     master has forgotten.
@@ -220,7 +220,7 @@ def heartbeat_nodes(
         request = master_pb2.HeartRequestC2MV2(
             clientId=node.client_id,
             groupName=node.group,
-            subRepInfo=_report(cache, held.get(node.node_id, ())),
+            subRepInfo=_report(cache, owned.get(node.node_id, ())),
             opsTaskInfo=cache.known_orders(),
         )
         response = yield from call_master(masters, Method.CONSUMER_HEARTBEAT_V2, request)
@@ -244,12 +244,12 @@ def close_nodes(masters: MasterList, nodes: Sequence[GroupNode]) -> Flow[None]:
             return
 
 
-def _report(cache: MetadataCache, held: Sequence[PartitionKey] | None) -> master_pb2.ClientSubRepInfo:
+def _report(cache: MetadataCache, owned: Sequence[PartitionKey] | None) -> master_pb2.ClientSubRepInfo:
     return master_pb2.ClientSubRepInfo(
         brokerConfigId=cache.broker_config_id,
         topicMetaInfoId=cache.topic_meta_id,
-        reportSubInfo=held is not None,
-        partSubInfo=encode_report(held or ()),
+        reportSubInfo=owned is not None,
+        partSubInfo=encode_report(owned or ()),
     )
 
 

@@ -126,13 +126,13 @@ class PackCheck:
 
     def __init__(self, *, alone: bool = False) -> None:
         self._alone = alone
-        self.doubts = 0
+        self.contradictions = 0
         """How often the present pack was doubted."""
         self._before: tuple[int, frozenset[int]] = 0, _NONE
         """Start and ids of the pack that was well last."""
         self._doubted: tuple[int, Sequence[int]] | None = None
 
-    def doubt(self, start: int, ids: Sequence[int], *, lacking: int = 0) -> str:
+    def contradiction(self, start: int, ids: Sequence[int], *, lacking: int = 0) -> str:
         """Why the pack from offset `start` on must be read again, "" if it is well. `ids` are those of its messages;
         `lacking` index entries up to its end gave none.
 
@@ -148,9 +148,9 @@ class PackCheck:
             reason = f"{lacking} index entries came without a message, in a store of one partition"
         if reason and not self._came_again(start, ids):
             self._doubted = start, ids
-            self.doubts += 1
+            self.contradictions += 1
             return reason
-        self._before, self._doubted, self.doubts = (start, different), None, 0
+        self._before, self._doubted, self.contradictions = (start, different), None, 0
         return ""
 
     def _came_again(self, start: int, ids: Sequence[int]) -> bool:

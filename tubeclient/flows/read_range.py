@@ -100,7 +100,7 @@ class LostRange:
         return f"{OffsetRange(self.partition, self.start, self.end)}, at most {self.max_messages} messages{rest}"
 
 
-class _Held(NamedTuple):
+class _Pending(NamedTuple):
     """A pack whose end is unknown yet."""
 
     start: int
@@ -205,7 +205,7 @@ class RangeRead:
         end = self._end
         if self.position >= end:
             return
-        held: _Held | None = None
+        pending: _Pending | None = None
         ticket = yield from self._session.send_fetch()
         empty_polls = 0
         while True:
@@ -214,9 +214,9 @@ class RangeRead:
             self._counts.fetched(self._partition.topic, result)
             if response.errCode == _NOT_FOUND:
                 position, limit = yield from self._session.commit(self._reading)
-                if held is not None:
-                    done = yield from self._settle(held, position)
-                    held = None
+                if pending is not None:
+                    done = yield from self._settle(pending, position)
+                    pending = None
                     if done:
                         return
                 elif position > self.position:
@@ -230,64 +230,65 @@ class RangeRead:
             else:
                 self._session.checked(response, self._reading)
                 start = response.currOffset
-                if held is None and start != self.position:
+                if pending is None and start != self.position:
                     raise ReadAgain(f"the broker answered from {start} instead of {self.position}")
                 if start >= end:
-                    assert held is not None  # start equals position otherwise, which lies before end
-                    yield from self._settle(held, start)
+                    assert pending is not None  # start equals position otherwise, which lies before end
+                    yield from self._settle(pending, start)
                     return
-                if held is not None and start == held.start and not held.messages.ids:
+                if pending is not None and start == pending.start and not pending.messages.ids:
                     yield from self._pause(empty_polls)
                     empty_polls += 1
                 reaches_end = _least_end(start, response.messages) >= end
                 if not reaches_end:
                     ticket = yield from self._session.send_fetch()
-                if held is not None:
-                    yield from self._settle(held, start)
-                held = _Held(start, response.messages)
+                if pending is not None:
+                    yield from self._settle(pending, start)
+                pending = _Pending(start, response.messages)
                 if not reaches_end:
                     continue
                 # A commit says where this pack ends; a fetch would make the broker read a pack that nobody wants.
                 position, _ = yield from self._session.commit(self._reading)
-                if not (yield from self._settle(held, position)):
+                if not (yield from self._settle(pending, position)):
                     raise ReadAgain(f"the broker ends a pack at {position} that reaches at least to {end}")
                 return
             ticket = yield from self._session.send_fetch()
 
-    def _settle(self, held: _Held, bound: int) -> Flow[bool]:
+    def _settle(self, pending: _Pending, bound: int) -> Flow[bool]:
         """Hand on a pack that has no message of ours from its end to `bound`. True if the range is done."""
         end = self._end
-        count, room = len(held.messages.ids), (bound - held.start) // INDEX_ENTRY_BYTES
+        count, room = len(pending.messages.ids), (bound - pending.start) // INDEX_ENTRY_BYTES
         if count > room:
-            self._contradiction(held, bound, f"{count} messages came where {max(room, 0)} can be")
+            self._contradiction(pending, bound, f"{count} messages came where {max(room, 0)} can be")
         ours = None
-        if bound > end and held.messages.ids:
-            if bound == _least_end(held.start, held.messages):  # each index entry up to there is one of these messages
-                ours = (end - held.start) // INDEX_ENTRY_BYTES
+        if bound > end and pending.messages.ids:
+            # Each index entry up to there is one of these messages.
+            if bound == _least_end(pending.start, pending.messages):
+                ours = (end - pending.start) // INDEX_ENTRY_BYTES
             else:
-                ours = yield from self._cut(held, bound)
+                ours = yield from self._cut(pending, bound)
         try:
-            columns, damaged = self._checked(held.messages, ours)
+            columns, damaged = self._checked(pending.messages, ours)
         except CorruptMessage as error:
-            place = OffsetRange(self._partition, held.start, bound)
+            place = OffsetRange(self._partition, pending.start, bound)
             if error.number is not None:
                 place = counted_place(*place, count, error.number)
             raise corrupt_message(place, error) from error
-        doubt = self._check.doubt(held.start, columns.ids, lacking=room - count)
-        if doubt:
-            self._contradiction(held, bound, doubt)
-        yield from self._hand_on(Pack(self._partition, held.start, min(bound, end), columns, damaged))
+        contradiction = self._check.contradiction(pending.start, columns.ids, lacking=room - count)
+        if contradiction:
+            self._contradiction(pending, bound, contradiction)
+        yield from self._hand_on(Pack(self._partition, pending.start, min(bound, end), columns, damaged))
         return bound >= end
 
-    def _contradiction(self, held: _Held, bound: int, what: str) -> NoReturn:
+    def _contradiction(self, pending: _Pending, bound: int, what: str) -> NoReturn:
         """The messages of a pack contradict their offsets, or another reading of them: read it again, some times."""
         self._contradictions += 1
         if self._contradictions < READINGS:
             raise ReadAgain(what, (self._contradictions - 1) * _SECOND_LOOK_MS)
         raise ContradictoryAnswers(
-            f"partition {self._partition}, offsets [{held.start}, {bound}): the answers of broker {self._broker} "
+            f"partition {self._partition}, offsets [{pending.start}, {bound}): the answers of broker {self._broker} "
             f"contradict each other in each of {READINGS} readings, at last: {what}. No message from offset "
-            f"{held.start} on was handed out. Look for what changes answers between here and that broker, such as a "
+            f"{pending.start} on was handed out. Look for what changes answers between here and that broker, such as a "
             "proxy, and restart the broker if its log shows faults; then read again from there",
             partition=str(self._partition),
         )
@@ -301,37 +302,38 @@ class RangeRead:
             raise ReadAgain("a message came with other bytes than its checksum says", _SECOND_READING_MS)
         return columns, damaged
 
-    def _cut(self, held: _Held, bound: int) -> Flow[int]:
+    def _cut(self, pending: _Pending, bound: int) -> Flow[int]:
         """How many of the pack's messages lie before `end`; the pack may go up to `bound`. See the module's
         docstring.
         """
-        end, ids = self._end, held.messages.ids
-        seen = yield from self._session.look(end, bound, f"finding the end of {self._range}")
+        end, ids = self._end, pending.messages.ids
+        seen = yield from self._session.probe(end, bound, f"finding the end of {self._range}")
         if seen.begin != end:
             raise ReadAgain(f"the broker went to {seen.begin} instead of {end}")
         if seen.messages is None and seen.position < bound:
             raise ReadAgain(f"the broker's data ends at {seen.end}, and a pack reached to {bound}")
-        yield from self._check_nothing_expired(held)
+        yield from self._check_nothing_expired(pending)
         if seen.messages is None:
             return len(ids)
         first_beyond = seen.messages.ids[0]
         ours = list(ids).index(first_beyond) if first_beyond in ids else len(ids)
-        before, behind = (end - held.start) // INDEX_ENTRY_BYTES, (bound - end) // INDEX_ENTRY_BYTES
+        before, behind = (end - pending.start) // INDEX_ENTRY_BYTES, (bound - end) // INDEX_ENTRY_BYTES
         if ours > before or len(ids) - ours > behind:
             what = f"{ours} messages came before offset {end} and {len(ids) - ours} from there on"
-            self._contradiction(held, bound, f"{what}, where {before} and {behind} can be")
+            self._contradiction(pending, bound, f"{what}, where {before} and {behind} can be")
         return ours
 
-    def _check_nothing_expired(self, held: _Held) -> Flow[None]:
+    def _check_nothing_expired(self, pending: _Pending) -> Flow[None]:
         """What expired behind `end` while it was looked at would be passed over, and the pack cut too late. Data
         expires from its beginning on, so the pack's first message would be gone too. Without leave to go on after a
         loss the end of the read finds that out.
         """
         if self._fail_on_data_loss:
             return
-        seen = yield from self._session.look(held.start, held.start, f"reading {self._range} at {held.start} again")
-        if seen.messages is None or seen.messages.ids[0] != held.messages.ids[0]:
-            raise ReadAgain(f"messages from {held.start} on expired while the end of {self._range} was looked for")
+        start = pending.start
+        seen = yield from self._session.probe(start, start, f"reading {self._range} at {start} again")
+        if seen.messages is None or seen.messages.ids[0] != pending.messages.ids[0]:
+            raise ReadAgain(f"messages from {pending.start} on expired while the end of {self._range} was looked for")
 
     def _hand_on(self, what: Pack | LostRange) -> Flow[None]:
         further = what.end > self.position

@@ -118,7 +118,7 @@ class RetryPolicy:
                 yield Sleep(error.pause_ms if isinstance(error, ReadAgain) else pause_ms)
 
 
-class Look(NamedTuple):
+class Probed(NamedTuple):
     """What a partition has from an offset on."""
 
     begin: int
@@ -200,7 +200,7 @@ class ReadSession:
         self.checked(answer, context)
         return answer.currOffset, answer.maxOffset
 
-    def look(self, offset: int, limit: int, context: str, retries: RetryPolicy | None = None) -> Flow[Look]:
+    def probe(self, offset: int, limit: int, context: str, retries: RetryPolicy | None = None) -> Flow[Probed]:
         """Move to `offset`, and look until there is a message or `limit` is reached, but for at least one answer.
         NothingToRead if that leads nowhere. Each answer is progress for `retries`."""
         answer = yield from self.seek(offset, context)
@@ -222,10 +222,10 @@ class ReadSession:
                 yield from retries.progress()
             at = position
             if count:
-                return Look(begin, response.messages, start, at, end)
+                return Probed(begin, response.messages, start, at, end)
             if at >= limit or at >= end:
                 break
-        return Look(begin, None, at, at, end)
+        return Probed(begin, None, at, at, end)
 
     def was_turned_away(self) -> None:
         """Another client has the partition in this group. The next `seek` tries all groups."""

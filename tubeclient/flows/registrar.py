@@ -204,16 +204,16 @@ class Registrar:
         that could not be taken, and why. Raises errors that no further round would change.
         """
         wanted = {key for key in ours if view.is_subscribable(key)}
-        held = set(self.holdings.assigned())
+        owned = set(self.holdings.assigned())
         deadline = (yield Now()) + release_wait_ms
-        for key in sorted(held - wanted):
+        for key in sorted(owned - wanted):
             now: float = yield Now()
             yield from self.disconnect(key, wait_ms=max(0.0, deadline - now))
         for key in self.left.keys() - set(ours):  # another node continues them
             del self.left[key]
         refused: dict[PartitionKey, TubeError] = {}
         silent: dict[int, TubeError] = {}
-        for key in sorted(wanted - held):
+        for key in sorted(wanted - owned):
             if key.broker_id in silent:
                 refused[key] = silent[key.broker_id]
                 continue

@@ -160,7 +160,7 @@ class Registrations:
         if moves or not holding.registration or start < holding.confirmed:
             is_new = first and self._plan.start_from == "earliest"
             holding.fresh = offset == BootstrapOffset.EARLIEST or (offset == BootstrapOffset.STORED and is_new)
-            holding.doubt, holding.lost_to = None if offset < BootstrapOffset.STORED else start, 0
+            holding.suspected_loss, holding.lost_to = None if offset < BootstrapOffset.STORED else start, 0
         else:  # what was in doubt before is so still
             holding.doubts(start)
         holding.registration += 1

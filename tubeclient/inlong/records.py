@@ -160,7 +160,7 @@ class RecordDecoder:
     def _segments_for_core(self, messages: list[_Message], bad: list[BadMessage], number: int) -> Iterator[Any] | None:
         """The segments of a message that the core leaves to the plain code; None if it is bad."""
         try:
-            segments, _ = self._held(*messages[number])
+            segments, _ = self._segments_of(*messages[number])
         except CorruptMessage as error:
             bad.append(BadMessage(number, str(error)))
             return None
@@ -178,7 +178,7 @@ class RecordDecoder:
         size = 0
         for number, message in enumerate(messages):
             try:
-                segments, repeats = self._held(*message)
+                segments, repeats = self._segments_of(*message)
             except CorruptMessage as error:
                 bad.append(BadMessage(number, str(error)))
                 continue
@@ -192,7 +192,7 @@ class RecordDecoder:
 
     def records(self, body: bytes, attributes: Mapping[str, str]) -> list[Record]:
         """Return the records of one message with these attributes. CorruptMessage: it cannot be parsed."""
-        segments, _ = self._held(body, attributes, 0)
+        segments, _ = self._segments_of(body, attributes, 0)
         each = ((record, segment) for segment in segments for record in segment.bodies)
         return [
             Record(record, segment.origin, index, dict(segment.attributes))
@@ -222,16 +222,16 @@ class RecordDecoder:
             raise CorruptMessage(f"the message names wrapping {named[:50]!r}; 0, 1 and 2 are known")
         return named
 
-    def _held(self, body: bytes, message: Mapping[str, str], of_message: int) -> tuple[list[Segment], int]:
+    def _segments_of(self, body: bytes, message: Mapping[str, str], of_message: int) -> tuple[list[Segment], int]:
         """The segments of a message, and what its records repeat, in bytes. CorruptMessage: it cannot be parsed; or
         that is too much, as a few bytes can be many records, and each has the attributes of all."""
-        held, size, most = [], 0, self._limits.max_repeated_bytes
+        found, size, most = [], 0, self._limits.max_repeated_bytes
         for segment in self._segments(body, message):
             size += segment.repeated_bytes(of_message)
             if size > most:
                 raise CorruptMessage(f"what the message's records have in common would take more than {most} bytes")
-            held.append(segment)
-        return held, size
+            found.append(segment)
+        return found, size
 
 
 def records_of(body: bytes, attributes: Mapping[str, str], decoder: RecordDecoder | None = None) -> list[Record]:

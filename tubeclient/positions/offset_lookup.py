@@ -3,8 +3,8 @@
 If its web port can be reached, one HTTP call gives all stores of a broker. Else the broker is asked store by store over
 the ordinary protocol. Callers need not know which.
 
-One broker of several may be down for hours. `bounds` needs the answers of all. `look` takes the answers that come, and
-does not wait for a broker that did not answer the last time.
+One broker of several may be down for hours. `bounds` needs the answers of all. `snapshot` takes the answers that come,
+and does not wait for a broker that did not answer the last time.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ class OffsetLookup(ProcessBound):
                 raise failure
             return found
 
-    def look(self, view: ClusterView) -> OffsetSnapshot:
+    def snapshot(self, view: ClusterView) -> OffsetSnapshot:
         """Return the bounds of the stores in `view` whose brokers answer now.
 
         The first look waits up to `retry_limit_ms` for the first answer, and raises the last error if none comes. Later
@@ -173,17 +173,17 @@ class OffsetLookup(ProcessBound):
                 raise ConfigurationError(f"cannot look up partition {unknown[0]}: the cluster does not have it")
             zone = zone_named(time_zone)
             moments = {key: moment_ms(given, f"the time of {key}") for key, given in timestamps_ms.items()}
-            held = self.bounds(view) if bounds is None else bounds
+            limits = self.bounds(view) if bounds is None else bounds
             self._authority.visit_token = view.visit_token
 
             def search(key: PartitionKey) -> int | None:
                 limit_ms, runner = self._settings.retry_limit_ms, FlowRunner(self._pool)
                 broker, rng = view.broker_of(key), random.Random()
-                look = TimeProbe(broker, key, self._names, rng, zone=zone, retry_limit_ms=limit_ms)
+                time_probe = TimeProbe(broker, key, self._names, rng, zone=zone, retry_limit_ms=limit_ms)
                 try:
-                    return runner.run(look.find(held[key.store], moments[key] // MINUTE_MS))
+                    return runner.run(time_probe.find(limits[key.store], moments[key] // MINUTE_MS))
                 finally:
-                    runner.run(look.release())
+                    runner.run(time_probe.release())
 
             keys = sorted(moments)
             return dict(zip(keys, self._workers.map(search, keys), strict=True))

@@ -112,13 +112,13 @@ class FirstOffsets:
         if known is not None:
             low = max(low, known.first)
         now, runner = time.monotonic(), FlowRunner(self._pool)
-        look = DataProbe(broker, partitions, self._names)
+        probe = DataProbe(broker, partitions, self._names)
         try:
-            first = runner.run(look.first(StoreBounds(low, high)))
+            first = runner.run(probe.first(StoreBounds(low, high)))
             self._known[store] = _Known(first, files.data_min, high, now)
         except PartitionOccupied:
             if files.data_min != DATA_UNKNOWN:
                 raise
             # Nothing says that data expired; readers report missing data themselves.
         finally:
-            runner.run(look.release())
+            runner.run(probe.release())

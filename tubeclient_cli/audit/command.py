@@ -11,7 +11,15 @@ import typer
 
 from tubeclient.errors import ConfigurationError
 from tubeclient_cli.common.cluster import of_environment
-from tubeclient_cli.common.terminal import AsJson, ExitCode, Unreachable, clear_errors, print_json, table_console, tell
+from tubeclient_cli.common.terminal import (
+    AsJson,
+    ExitCode,
+    Unreachable,
+    clear_errors,
+    print_json,
+    print_stderr,
+    table_console,
+)
 
 if TYPE_CHECKING:
     from tubeclient_cli.audit.verdicts import Hour
@@ -84,9 +92,9 @@ def audit(
         else:
             print_rows(table_console(), lines, leave_out=["sent"] if sent is None else [])
             if not lines:
-                tell(f"tubeclient audit: no counts since {begin.isoformat()}; --since takes an earlier time")
+                print_stderr(f"tubeclient audit: no counts since {begin.isoformat()}; --since takes an earlier time")
         if fault is not None:
-            tell(f"tubeclient audit: {fault}")
+            print_stderr(f"tubeclient audit: {fault}")
             raise typer.Exit(ExitCode.FAILED)
 
 

@@ -42,11 +42,11 @@ def judged(
         if hour is not None and hour < since:
             continue
         of = table.get((stream, hour), Hour(stream, hour))
-        told = None if sent is None or hour is None else sent.get(stream, {}).get(hour, 0)
-        lost, away = max(0, of.received - of.written - of.bad), max(0, (told or 0) - of.received)
+        reported = None if sent is None or hour is None else sent.get(stream, {}).get(hour, 0)
+        lost, away = max(0, of.received - of.written - of.bad), max(0, (reported or 0) - of.received)
         is_edge = hour is not None and (hour <= oldest or newest < hour + 2 * HOUR)
         state = "edge" if away and is_edge and not lost else "missing" if lost or away else "complete"
-        line = {"stream": stream, "hour": hour and hour.isoformat(timespec="minutes"), "sent": told}
+        line = {"stream": stream, "hour": hour and hour.isoformat(timespec="minutes"), "sent": reported}
         line |= {"received": of.received, "written": of.written, "bad": of.bad, "missing": lost + away, "state": state}
         lines.append(line)
     return lines

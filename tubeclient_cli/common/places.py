@@ -96,16 +96,16 @@ def moves_to(
             f'offset by partition: {{"{error.partition}": 2800}}'
         ) from error
     wanted = {**before, **resolve(spec, meant, bounds, lambda: before)}
-    held = {key: bounds[key.store] for key in partitions}
-    after = {key: held[key].nearest(at) if key in held else at for key, at in wanted.items()}
-    warnings = [f"{key} is not in the cluster any more" for key in wanted if key not in held]
+    limits = {key: bounds[key.store] for key in partitions}
+    after = {key: limits[key].nearest(at) if key in limits else at for key, at in wanted.items()}
+    warnings = [f"{key} is not in the cluster any more" for key in wanted if key not in limits]
     warnings += [
-        f"{key} would be at {at}, but the broker holds {held[key].min_offset} to {held[key].max_offset}; using "
+        f"{key} would be at {at}, but the broker holds {limits[key].min_offset} to {limits[key].max_offset}; using "
         f"{after[key]}"
         for key, at in wanted.items()
         if after[key] != at
     ]
-    ends = {key: held[key].max_offset for key in after if key in held}
+    ends = {key: limits[key].max_offset for key in after if key in limits}
     moves = [PositionMove(key, before.get(key), at) for key, at in sorted(after.items()) if before.get(key) != at]
     return Moves(after, ends, moves, warnings)
 

@@ -26,9 +26,9 @@ from spark_source.session import (
 )
 from spark_source.spark_log import SparkLog, start_failure
 from spark_source.stream.planner_process import java_parent
-from tubeclient.conditions import said
+from tubeclient.conditions import error_text
 from tubeclient.errors import ConfigurationError
-from tubeclient_cli.common.terminal import Unreachable, tell
+from tubeclient_cli.common.terminal import Unreachable, print_stderr
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -52,7 +52,7 @@ def on_spark(
     master: str | None,
     confs: Mapping[str, str],
     *,
-    say: Callable[[str], object] = tell,
+    say: Callable[[str], object] = print_stderr,
     verbose: bool = False,
     stop: threading.Event | None = None,
 ) -> Iterator[SparkSession]:
@@ -72,7 +72,7 @@ def on_spark(
             except errors as error:
                 why = start_failure(log.text()) if log is not None else None
                 found = failure(why or str(error))
-                raise Unreachable(said(found), found.condition) from None
+                raise Unreachable(error_text(found), found.condition) from None
             try:
                 yield spark
             finally:
@@ -80,7 +80,7 @@ def on_spark(
         except Exception:
             if log is not None and not (stop is not None and stop.is_set()):
                 log.keep()
-                tell(f"Spark's output is in {log.path}")
+                print_stderr(f"Spark's output is in {log.path}")
             raise
 
 

@@ -94,7 +94,7 @@ def print_json(document: dict[str, Any]) -> None:
     typer.echo(json.dumps(document))
 
 
-def tell(text: str) -> None:
+def print_stderr(text: str) -> None:
     """Print one line on standard error."""
     typer.echo(one_line(text), err=True)
 
@@ -148,7 +148,7 @@ def exit_code_of(text: str) -> ExitCode:
 
 def exit_code(error: BaseException | None) -> ExitCode:
     """The exit code of an error of the cluster or of a table. One that a broker caused counts as its own."""
-    from tubeclient.conditions import said
+    from tubeclient.conditions import error_text
     from tubeclient.errors import BrokerFailed, ConfigurationError
 
     match error:
@@ -160,14 +160,14 @@ def exit_code(error: BaseException | None) -> ExitCode:
             return ExitCode.UNREACHABLE
         case None:
             return ExitCode.FAILED
-    return exit_code_of(said(error))
+    return exit_code_of(error_text(error))
 
 
 @contextlib.contextmanager
 def clear_errors(command: str, program: str = "tubeclient ") -> Iterator[None]:
     """Print errors of the user, a table, Spark, the cluster or the system as one line, and exit with their code. The
     line begins with `program` and `command`. What the encoding of the output lacks is escaped."""
-    from tubeclient.conditions import said
+    from tubeclient.conditions import error_text
 
     # Another program of this terminal may have said that they do not block; Python takes that for the end of the input.
     for number in (0, 1):
@@ -177,18 +177,18 @@ def clear_errors(command: str, program: str = "tubeclient ") -> Iterator[None]:
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
         yield
-    except _told() as error:
-        tell(f"{program}{command}: {said(error)}")
+    except _expected_errors() as error:
+        print_stderr(f"{program}{command}: {error_text(error)}")
         raise typer.Exit(exit_code(error)) from None
     except BrokenPipeError:  # `| head`: the command ends quietly
         raise
     except OSError as error:
-        tell(f"{program}{command}: input or output failed: {error}")
+        print_stderr(f"{program}{command}: input or output failed: {error}")
         discard_output()
         raise typer.Exit(ExitCode.FAILED) from None
 
 
-def _told() -> tuple[type[Exception], ...]:
+def _expected_errors() -> tuple[type[Exception], ...]:
     """Errors whose text is for the user."""
     from tubeclient.errors import TubeError
     from tubeclient.extras import MissingPackage
@@ -285,7 +285,7 @@ class Program(typer.Typer):
         except BrokenPipeError:  # `| head`
             raise
         except OSError as error:
-            tell(f"{self.info.name or sys.argv[0]}: input or output failed: {error}")
+            print_stderr(f"{self.info.name or sys.argv[0]}: input or output failed: {error}")
             discard_output()
             sys.exit(ExitCode.FAILED)
 

@@ -9,7 +9,7 @@ import typer
 
 from tubeclient.errors import ConfigurationError
 from tubeclient_cli.common.cluster import Masters, further_options, settings_of
-from tubeclient_cli.common.terminal import FurtherOptions, TimeZone, clear_errors, tell
+from tubeclient_cli.common.terminal import FurtherOptions, TimeZone, clear_errors, print_stderr
 
 
 def consume(
@@ -91,9 +91,9 @@ def consume(
         with until_interrupted():
             read_topic(settings, wanted, output)
         for text in output.warnings:
-            tell(f"tubeclient consume: {text}")
+            print_stderr(f"tubeclient consume: {text}")
         if output.bad and not json:
             bad = counted(output.bad, "bad message")
-            tell(f"tubeclient consume: {bad} among them; --json says what is wrong with each")
+            print_stderr(f"tubeclient consume: {bad} among them; --json says what is wrong with each")
         if sys.stderr.isatty():
             typer.echo(counted(output.count, "message"), err=True)

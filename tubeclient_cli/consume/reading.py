@@ -93,7 +93,7 @@ def read_topic(settings: ClientSettings, wanted: Wanted, output: Output) -> None
                 looked = time.monotonic()
                 view = fetch_view(settings, [topic], _GROUPS)
                 begins = {**dict.fromkeys(view.partitions(), 0), **begins}
-            bounds = lookup.look(view).bounds  # a broker that is away is read on when it is back
+            bounds = lookup.snapshot(view).bounds  # a broker that is away is read on when it is back
 
 
 def _read(

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from tubeclient.conditions import said
+from tubeclient.conditions import error_text
 from tubeclient.errors import TubeError
 from tubeclient.extras import brought_by
 from tubeclient_cli.common.cluster import of_environment, pairs, spark_confs
@@ -23,8 +23,8 @@ from tubeclient_cli.common.terminal import (
     Unreachable,
     clear_errors,
     exit_code,
+    print_stderr,
     stop_on_signals,
-    tell,
 )
 from tubeclient_ingest.settings import IngestSettings
 
@@ -152,7 +152,7 @@ def ingest(
             if as_json:
                 print_error(error)
             if output.reading and exit_code(error) is ExitCode.USAGE:
-                tell(f"tubeclient ingest: {said(error)}")
+                print_stderr(f"tubeclient ingest: {error_text(error)}")
                 raise typer.Exit(ExitCode.FAILED) from None
             raise
 

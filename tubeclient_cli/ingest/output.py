@@ -8,7 +8,7 @@ from dataclasses import asdict
 
 import typer
 
-from tubeclient.conditions import said
+from tubeclient.conditions import error_text
 from tubeclient.printable import counted
 from tubeclient_cli.common.terminal import one_line, print_json
 from tubeclient_ingest.group_settings import REST
@@ -78,7 +78,7 @@ class Output:
 
 def print_error(error: BaseException) -> None:
     """The event of a job that failed; `condition` is the error's name, null if it has none."""
-    print_json({"event": "error", "condition": getattr(error, "condition", None), "text": said(error)})
+    print_json({"event": "error", "condition": getattr(error, "condition", None), "text": error_text(error)})
 
 
 def summary_line(summary: IngestSummary) -> str:

@@ -24,8 +24,8 @@ from tubeclient_cli.common.terminal import (
     clear_errors,
     named_group,
     print_json,
+    print_stderr,
     table_console,
-    tell,
 )
 
 __all__ = ["offsets_app"]
@@ -86,7 +86,7 @@ def list_groups(offsets_table: _Table, storage_option: StorageOptions = None, js
                     for progress in table.all_latest(name)
                 ]
             except (ConfigurationError, SchemaMismatch, ValueError) as error:
-                tell(f"group {name!r} is left out: {error}")
+                print_stderr(f"group {name!r} is left out: {error}")
         if json:
             print_json({"groups": rows})
         elif rows:
@@ -158,7 +158,7 @@ def show(
         if json:
             print_json({"consumerGroup": consumer_group, "topicSets": sets})
         for fault in faults:
-            tell(fault)
+            print_stderr(fault)
         if faults:
             raise typer.Exit(ExitCode.FAILED)
 

@@ -73,12 +73,12 @@ def progress_json(progress: GroupProgress, brokers: Brokers | None) -> dict[str,
     lags = {key: (row.end_offset, row.lag) for key, row in known.items()}
     beyond = []
     if brokers is not None:
-        held = {key: brokers.bounds[key.store] for key in sorted(brokers.view.partitions())}
-        ends = {key: bounds.max_offset for key, bounds in held.items()}
+        limits = {key: brokers.bounds[key.store] for key in sorted(brokers.view.partitions())}
+        ends = {key: bounds.max_offset for key, bounds in limits.items()}
         at = progress.positions
-        begins = {key: max(at.get(key, 0), bounds.min_offset) for key, bounds in held.items()}
+        begins = {key: max(at.get(key, 0), bounds.min_offset) for key, bounds in limits.items()}
         behind = rows_behind(ends, begins)
-        expired = rows_behind({key: held[key].min_offset for key in held.keys() & at.keys()}, at)
+        expired = rows_behind({key: limits[key].min_offset for key in limits.keys() & at.keys()}, at)
         lags = {key: (end, max(0, end - begins[key]) // INDEX_ENTRY_BYTES) for key, end in ends.items()}
         beyond = [str(key) for key, end in ends.items() if at.get(key, 0) > end]
     return {

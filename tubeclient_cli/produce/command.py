@@ -10,7 +10,7 @@ import typer
 
 from tubeclient.errors import ConfigurationError
 from tubeclient_cli.common.cluster import Masters, further_options, pairs, settings_of, topics_known
-from tubeclient_cli.common.terminal import ExitCode, FurtherOptions, TimeZone, clear_errors, exit_code, tell
+from tubeclient_cli.common.terminal import ExitCode, FurtherOptions, TimeZone, clear_errors, exit_code, print_stderr
 
 
 def produce(
@@ -78,11 +78,11 @@ def produce(
             with Producer(settings) as producer:
                 with topics_known(settings, [topic]):
                     producer.publish([topic])
-                sending = Sending(producer, parse, lambda text: tell(f"tubeclient produce: {text}"))
+                sending = Sending(producer, parse, lambda text: print_stderr(f"tubeclient produce: {text}"))
                 sending.send_all(stream)
                 typer.echo(sending.summary())
         if sending is None:
-            tell("tubeclient produce: interrupted before the first line; nothing was sent")
+            print_stderr("tubeclient produce: interrupted before the first line; nothing was sent")
             raise typer.Exit(ExitCode.FAILED)
         if sending.stopped_by is not None:
             raise typer.Exit(exit_code(sending.stopped_by))

@@ -12,7 +12,7 @@ from concurrent.futures import Future
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
-from tubeclient.conditions import said
+from tubeclient.conditions import error_text
 from tubeclient.errors import ConfigurationError, TubeError
 from tubeclient.printable import counted
 from tubeclient.producing.outgoing import OutgoingMessage
@@ -96,10 +96,10 @@ def _text(found: Mapping[str, Any], name: str) -> str:
 class Sending:
     """One run over the lines of a stream; `tell` gets a text for each line that failed."""
 
-    def __init__(self, producer: Producer, parse: Parse, tell: Callable[[str], None]) -> None:
+    def __init__(self, producer: Producer, parse: Parse, report: Callable[[str], None]) -> None:
         self._producer = producer
         self._parse = parse
-        self._tell = tell
+        self._report = report
         self._open: deque[tuple[int, Future[SendResult]]] = deque()
         self._unreached: list[int] = []
         """The lines whose messages no broker took in time."""
@@ -128,7 +128,7 @@ class Sending:
         except KeyboardInterrupt:
             pass
         except OSError as error:
-            self._tell(f"the input cannot be read after line {self.read:,}: {error.strerror or error}")
+            self._report(f"the input cannot be read after line {self.read:,}: {error.strerror or error}")
         self._settle(0)
         self.is_complete = ended and self.stopped_by is None
 
@@ -173,7 +173,7 @@ class Sending:
 
     def _failed(self, number: int, error: TubeError) -> None:
         self.failed += 1
-        self._tell(f"line {number:,}: {said(error)}")
+        self._report(f"line {number:,}: {error_text(error)}")
         if exit_code(error) is ExitCode.UNREACHABLE:
             self.stopped_by = error
             self._unreached.append(number)

@@ -69,15 +69,15 @@ def test_an_idle_query_gets_its_own_start_back_and_asks_little() -> None:
 def test_brokers_that_answer_slowly_are_asked_for_a_tenth_of_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
     clock, cluster = FakeClock(), FakeCluster()
     one = planner(cluster, clock, startingOffsets="earliest")
-    at, look = one.initial(), FakeLookup.look
+    at, snapshot = one.initial(), FakeLookup.snapshot
     took: list[float] = []
 
     def slowly(lookup: FakeLookup, view: ClusterView) -> OffsetSnapshot:
         took.append(0.2)
         clock.now += took[-1]
-        return look(lookup, view)
+        return snapshot(lookup, view)
 
-    monkeypatch.setattr(FakeLookup, "look", slowly)
+    monkeypatch.setattr(FakeLookup, "snapshot", slowly)
     began = clock.now
     for row in range(200):  # while messages arrive all the time
         clock.now += 0.1

@@ -53,13 +53,13 @@ def test_the_table_holds_what_is_complete_and_what_is_behind(tmp_path: Path) -> 
     )
     one.partitions(start, end)
     one.latest(end, None)
-    kept = table(tmp_path).latest(GroupKey("g", ["t"]))
-    assert kept is not None
-    assert [(str(row.partition), row.next_offset, row.end_offset, row.node_id) for row in kept.partitions] == [
+    stored = table(tmp_path).latest(GroupKey("g", ["t"]))
+    assert stored is not None
+    assert [(str(row.partition), row.next_offset, row.end_offset, row.node_id) for row in stored.partitions] == [
         ("1:t:0", 4 * ROW, 10 * ROW, 0),
         ("1:t:1", 4 * ROW, 10 * ROW, 1),
     ]
-    assert (kept.source_count, kept.rows_behind) == (2, 6)
+    assert (stored.source_count, stored.rows_behind) == (2, 6)
 
 
 def test_group_takes_each_topic_from_one_place(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from offsets_store.errors import (
     SchemaMismatch,
     SupersededRun,
 )
-from tubeclient.conditions import said
+from tubeclient.conditions import error_text
 from tubeclient.errors import (
     BrokerFailed,
     ConfigurationError,
@@ -29,7 +29,7 @@ from tubeclient.errors import (
     UnknownGroup,
     status_error,
 )
-from tubeclient_cli.common.terminal import ExitCode, Unreachable, clear_errors, exit_code, exit_code_of, tell
+from tubeclient_cli.common.terminal import ExitCode, Unreachable, clear_errors, exit_code, exit_code_of, print_stderr
 
 
 def at_broker(cause: TubeError | None) -> BrokerFailed:
@@ -59,7 +59,7 @@ def test_each_error_has_one_exit_code(code: ExitCode, errors: list[Exception]) -
 
 def test_an_error_that_came_through_spark_has_the_code_of_its_name() -> None:
     for error in (ConnectError("m"), RunAlive("m"), SupersededRun("m")):
-        assert exit_code_of(said(error)) is exit_code(error)
+        assert exit_code_of(error_text(error)) is exit_code(error)
     assert exit_code_of("ValueError: x") is ExitCode.FAILED
 
 
@@ -178,5 +178,5 @@ def test_a_signal_ends_it_and_a_second_one_at_once(number: signal.Signals) -> No
 
 
 def test_no_line_has_a_password_of_a_uri(capsys: pytest.CaptureFixture[str]) -> None:
-    tell("cannot list s3a://KEY:the/secret@lake/t: no such bucket")
+    print_stderr("cannot list s3a://KEY:the/secret@lake/t: no such bucket")
     assert capsys.readouterr().err == "cannot list s3a://lake/t: no such bucket\n"

@@ -11,7 +11,7 @@ from tests.test_packaging import run_python
 STARTS = "starting Spark"
 
 
-def said(tmp_path: Path, address: str, web_port: int, topic: str) -> tuple[int, str]:
+def error_text(tmp_path: Path, address: str, web_port: int, topic: str) -> tuple[int, str]:
     """The exit code, and what is printed."""
     words = ["--master-servers", address, "--consumer-group", "g", "--topic", topic, f"--target={tmp_path}/table"]
     done = run_python("-m", "tubeclient_cli.app", "ingest", *words, "--option", f"masterWebPort={web_port}")
@@ -19,13 +19,13 @@ def said(tmp_path: Path, address: str, web_port: int, topic: str) -> tuple[int, 
 
 
 def test_a_topic_that_is_not_there(tube: EmbeddedTubeMQ, tmp_path: Path) -> None:
-    code, text = said(tmp_path, tube.master_address, tube.master_web_port, "clikcs")
+    code, text = error_text(tmp_path, tube.master_address, tube.master_web_port, "clikcs")
     assert "[TOPIC_NOT_FOUND]" in text
     assert (code, STARTS in text) == (2, False)
 
 
 def test_an_address_at_which_nobody_is(tmp_path: Path) -> None:
     [port] = free_ports(1)
-    code, text = said(tmp_path, f"127.0.0.1:{port}", 8080, "clicks")
+    code, text = error_text(tmp_path, f"127.0.0.1:{port}", 8080, "clicks")
     assert f"127.0.0.1:{port}" in text
     assert (code, STARTS in text) == (3, False)
