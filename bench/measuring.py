@@ -145,8 +145,9 @@ class Results:
     def about(self) -> str:
         """Machine, load and versions of the run."""
         found = re.search(r"^model name\s*: (.+)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
-        said = subprocess.run([java_executable(), "-version"], capture_output=True, text=True, timeout=30, check=True)
-        java = re.search(r'version "([^"]+)"', said.stderr)
+        command = [java_executable(), "-version"]
+        printed = subprocess.run(command, capture_output=True, text=True, timeout=30, check=True)
+        java = re.search(r'version "([^"]+)"', printed.stderr)
         versions = {name: metadata.version(name) for name in ("pyspark", "delta-spark", "pyarrow", "protobuf")}
         named = ", ".join(f"{name} {version}" for name, version in versions.items())
         memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / (1 << 30)
@@ -189,6 +190,12 @@ def cpu_seconds(pid: int) -> float:
     return float(times.user + times.system)
 
 
+_seen: dict[psutil.Process, tuple[int, float]] = {}
+"""Of Spark's processes at the last call of `spark_cpu`: the parent's id, and the CPU seconds."""
+_lost = [0.0]
+"""CPU seconds of those that ended after their parent, which counted them no more."""
+
+
 def spark_cpu(spark: SparkSession) -> float:
     """CPU seconds so far of all that Spark runs on: this process, which is the driver's Python, the JVM, and the Python
     processes below it, of which some have ended. Servers and Java's client are not in it.
@@ -196,12 +203,18 @@ def spark_cpu(spark: SparkSession) -> float:
     gateway = spark.sparkContext._gateway
     assert gateway is not None
     own, jvm = psutil.Process(), psutil.Process(gateway.proc.pid)
-    total = 0.0
+    alive: dict[psutil.Process, tuple[int, float]] = {}
     for process in (own, jvm, *jvm.children(recursive=True)):
         with suppress(psutil.NoSuchProcess):
             times = process.cpu_times()
-            total += times.user + times.system + times.children_user + times.children_system
-    return total
+            spent = times.user + times.system + times.children_user + times.children_system
+            alive[process] = process.ppid(), spent
+    ids = {process.pid for process in alive}
+    # Spark ends its daemon of Python with all its workers: those are nobody's children then.
+    _lost[0] += sum(spent for one, (parent, spent) in _seen.items() if one not in alive and parent not in ids)
+    _seen.clear()
+    _seen.update(alive)
+    return _lost[0] + sum(spent for _, spent in alive.values())
 
 
 def _shown(value: float) -> str:

@@ -44,14 +44,14 @@ def measure_first_row(stage: Stage, results: Results) -> None:
             started_ms = time.time() * 1000
             with _memory_query(stage, stream) as query:
                 deadline = time.monotonic() + _ROW_SECONDS
-                while not (told := [one for one in query.recentProgress if one["numInputRows"] > 0]):
+                while not (reported := [one for one in query.recentProgress if one["numInputRows"] > 0]):
                     _check(query, deadline)
                 rows = stage.spark.table(query.name)
                 if source == "floor":
                     _check_ticks(_bodies(rows))
                 else:
                     check_numbers(rows, Numbers.of(range(_START.messages), _START.body_bytes))
-            return {"seconds": (arrived_ms(told[0]) - started_ms) / 1000}
+            return {"seconds": (arrived_ms(reported[0]) - started_ms) / 1000}
 
         return measure
 
@@ -150,8 +150,8 @@ def _until_rows(stage: Stage, query: StreamingQuery, sent: Sequence[int]) -> lis
     deadline = time.monotonic() + _ROW_SECONDS
     while True:
         bodies = _bodies(stage.spark.table(query.name))
-        told = sum(one["numInputRows"] for one in query.recentProgress)
-        if bodies and len(bodies) <= told and not set(sent).difference(bodies):
+        reported = sum(one["numInputRows"] for one in query.recentProgress)
+        if bodies and len(bodies) <= reported and not set(sent).difference(bodies):
             return bodies
         _check(query, deadline)
 

@@ -270,9 +270,9 @@ class EmbeddedTubeMQ:
         """A store's bounds."""
         return self._thread.call(lambda: self._store(topic, store_id, broker_id).bounds)
 
-    def inspect(self, look: Callable[[Broker], T], *, broker_id: int = 1) -> T:
+    def inspect(self, inspector: Callable[[Broker], T], *, broker_id: int = 1) -> T:
         """Call `look` with a running broker's state machine, on its thread."""
-        return self._thread.call(lambda: look(self._running(broker_id)))
+        return self._thread.call(lambda: inspector(self._running(broker_id)))
 
     # Inside
 

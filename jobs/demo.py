@@ -90,7 +90,7 @@ class Child:
                 self.process.kill()
                 self.process.wait(10)
 
-    def said(self) -> str:
+    def output(self) -> str:
         return self.log.read_text(errors="replace")
 
     def wait(self, what: str, done: Callable[[], bool]) -> None:
@@ -109,7 +109,7 @@ class Job(Child):
 
     def __init__(self, addresses: dict[str, Any], run: int, trigger: str) -> None:
         self._run = run
-        self._told = 0
+        self._seen_events = 0
         flags = {
             "master-servers": addresses["master"],
             "consumer-group": GROUP,
@@ -135,19 +135,19 @@ class Job(Child):
 
     def _events(self) -> list[dict[str, Any]]:
         # A line that is still being written has no line end, and Spark's warnings are no JSON.
-        lines = self.said().splitlines(keepends=True)
+        lines = self.output().splitlines(keepends=True)
         return [json.loads(line) for line in lines if line[0] == "{" and line[-1] == "\n"]
 
     def rows(self) -> int:
         """How many rows the run has written; prints what is new."""
         events = [event for event in self._events() if event["event"] == "round"]
-        for event in events[self._told :]:
+        for event in events[self._seen_events :]:
             behind = "unknown" if event["rows_behind"] is None else f"at most {event['rows_behind']:,}"
             say(
                 f"  commit {event['sequence']}: {event['rows']:,} rows and {event['bad_rows']:,} bad records; messages"
                 f" behind: {behind}"
             )
-        self._told = len(events)
+        self._seen_events = len(events)
         return int(events[-1]["total_rows"]) if events else 0
 
     def wait_for_end(self) -> int:
@@ -192,7 +192,7 @@ def demonstrate() -> list[Check]:
                 f" InLong packs of {sum(map(len, packs)) / 1e6:.0f} MB"
             )
             sent: Future[float] = sender.submit(send, addresses["master"], packs)
-            job.wait("it was in the group", lambda: "begins " in job.said())
+            job.wait("it was in the group", lambda: "begins " in job.output())
 
             def far_enough() -> bool:
                 if sent.done():

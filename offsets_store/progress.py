@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 from tubeclient.html_table import html_table
 from tubeclient.keys import INDEX_ENTRY_BYTES, PartitionKey, rows_behind
-from tubeclient.names import GroupName, kept_group_name, topic_names
+from tubeclient.names import GroupName, stored_group_name, topic_names
 
 __all__ = ["GroupKey", "GroupProgress", "PartRead", "PartitionProgress"]
 
@@ -42,7 +42,7 @@ class GroupKey:
             raise ValueError("() is not a set of topics: name at least one, or give a pattern")
         if names and pattern is not None:
             raise ValueError(f"give topics or a pattern, not both: {names!r}")
-        object.__setattr__(self, "consumer_group", kept_group_name(consumer_group))
+        object.__setattr__(self, "consumer_group", stored_group_name(consumer_group))
         object.__setattr__(self, "topics", names)
         object.__setattr__(self, "pattern", pattern)
         object.__setattr__(self, "topic_set", ",".join(names) if pattern is None else f"{_PATTERN_MARK}{pattern}")

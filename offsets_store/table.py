@@ -14,7 +14,7 @@ from offsets_store.rows import Row, all_progress, keeps_initial, newest_run, pos
 from offsets_store.run import OffsetsRun, Storage, TableAccess, moment
 from tubeclient._version import __version__
 from tubeclient.keys import PartitionKey
-from tubeclient.names import kept_group_name, topic_names
+from tubeclient.names import stored_group_name, topic_names
 from tubeclient.printable import display_uri
 
 LEASE_MS = 30_000
@@ -124,4 +124,4 @@ class OffsetsTable:
 
     def _rows(self, consumer_group: str) -> Sequence[Row]:
         with self._access.lock:
-            return self._access.storage.rows(kept_group_name(consumer_group))
+            return self._access.storage.rows(stored_group_name(consumer_group))

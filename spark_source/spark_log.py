@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final, Self
 if TYPE_CHECKING:
     from types import TracebackType
 
-_LOOK_SECONDS: Final = 0.5
+_POLL_SECONDS: Final = 0.5
 _MOST_BYTES: Final = 1_000_000
 """Of the log's end, in which a reason is looked for."""
 _LARGEST_FILE_BYTES: Final = 16_000_000
@@ -68,7 +68,7 @@ class SparkLog:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._ended.set()
-        self._thread.join(timeout=10 * _LOOK_SECONDS)
+        self._thread.join(timeout=10 * _POLL_SECONDS)
         logger = logging.getLogger("py4j")
         logger.removeHandler(self._handler)
         logger.propagate = True
@@ -81,7 +81,7 @@ class SparkLog:
         with self.path.open(encoding="utf-8", errors="replace") as file:
             rest, ended = "", False
             while not ended:
-                ended = self._ended.wait(_LOOK_SECONDS)
+                ended = self._ended.wait(_POLL_SECONDS)
                 *lines, rest = (rest + file.read()).split("\n")
                 for line in filter(is_for_users, lines):
                     self._show(line)

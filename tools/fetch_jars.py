@@ -59,12 +59,12 @@ def main() -> int:
         return 0
     started = time.monotonic()
     print("Delta's jars, and a small table with them", flush=True)
-    with tempfile.TemporaryFile() as said:
+    with tempfile.TemporaryFile() as output:
         # In its own process, because a resolver that hangs can only be ended from outside.
         child = subprocess.Popen(
             [sys.executable, __file__, _CHILD, *words],
             stdin=subprocess.DEVNULL,
-            stdout=said,
+            stdout=output,
             stderr=subprocess.STDOUT,
             env={**os.environ, "PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable},
             start_new_session=True,
@@ -75,9 +75,9 @@ def main() -> int:
             os.killpg(child.pid, 9)
             status = child.wait(timeout=10)
             print(f"fetch_jars: Delta's jars did not come within {_TIMEOUT_S:.0f} s", file=sys.stderr)
-        said.seek(0)
+        output.seek(0)
         if status != 0:
-            print(said.read().decode(errors="replace"), file=sys.stderr)
+            print(output.read().decode(errors="replace"), file=sys.stderr)
     print(f"fetch_jars: {time.monotonic() - started:.1f} s")
     return 0 if status == 0 else 1
 

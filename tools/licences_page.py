@@ -60,14 +60,14 @@ _SPDX: Final = {
 
 def licence_of(name: str) -> str:
     """An SPDX expression where the package gives one, otherwise the names that it gives; "not said" if none."""
-    told = importlib.metadata.metadata(name)
-    if "License-Expression" in told:
-        return told["License-Expression"]
-    told_so = [line for line in told.get_all("Classifier") or [] if line.startswith(_CLASSIFIER)]
-    names = [text for text in (line.rpartition(" :: ")[2] for line in told_so) if text != "OSI Approved"]
+    metadata = importlib.metadata.metadata(name)
+    if "License-Expression" in metadata:
+        return metadata["License-Expression"]
+    declared = [line for line in metadata.get_all("Classifier") or [] if line.startswith(_CLASSIFIER)]
+    names = [text for text in (line.rpartition(" :: ")[2] for line in declared) if text != "OSI Approved"]
     if names:
         return ", ".join(sorted({_SPDX.get(name, name) for name in names}))
-    first = told["License"].strip().partition("\n")[0] if "License" in told else ""
+    first = metadata["License"].strip().partition("\n")[0] if "License" in metadata else ""
     return first[:_LONGEST] or "not said"
 
 

@@ -28,7 +28,7 @@ MAX_READER_GROUPS = 8
 """The number of reader groups by default. It limits the groups left on a broker, and the parallel readers of a
 partition."""
 
-MAX_KEPT_GROUP = 241
+MAX_STORED_GROUP = 241
 """In an offsets table, of which file systems take 255: the folder is "consumerGroup=" and the name, percent-encoded."""
 
 GroupName = NewType("GroupName", str)
@@ -91,13 +91,13 @@ def group_name(name: object) -> GroupName:
     return GroupName(_checked(_GROUP, name))
 
 
-def kept_group_name(name: object) -> GroupName:
+def stored_group_name(name: object) -> GroupName:
     """As `group_name`, for an offsets table; ConfigurationError also for a name that is too long there."""
     found = group_name(name)
-    if (length := len(quote(found, safe=""))) > MAX_KEPT_GROUP:
+    if (length := len(quote(found, safe=""))) > MAX_STORED_GROUP:
         raise ConfigurationError(
             f"group {found[:20]}... is too long for an offsets table, which keeps each group in a folder of its name: "
-            f"{MAX_KEPT_GROUP} letters, digits, '.', '-' and '_' are the most, all others count 3 for each byte of "
+            f"{MAX_STORED_GROUP} letters, digits, '.', '-' and '_' are the most, all others count 3 for each byte of "
             f"UTF-8, and it has {length}. Use a shorter one, or no offsets table"
         )
     return found

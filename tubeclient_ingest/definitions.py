@@ -73,18 +73,18 @@ class Definitions:
             return defines(self._settings, name)
         return before if self._known is None else name in self._known
 
-    def settings_of(self, name: StreamId, kept: str | None) -> IngestSettings:
+    def settings_of(self, name: StreamId, stored: str | None) -> IngestSettings:
         """The settings of a job for the stream alone; `kept` is the definition that its table keeps. ConfigurationError
         if the stream's new records do not mean what its old ones did."""
         if self._manager is None or name == REST:
             return of_stream(self._settings, name)
         new = None if self._known is None else self._known.get(name)
-        if new is None and kept is None:
+        if new is None and stored is None:
             why = self._why or f"InLong's Manager has no stream {name}"
             raise ConfigurationError(f"nobody says what its records are: {why}")
-        if new is not None and kept is not None and (other := change(kept, new).other) is not None:
+        if new is not None and stored is not None and (other := change(stored, new).other) is not None:
             raise ConfigurationError(
                 f"its definition in InLong's Manager changed: {other}. To go on with the new one, take the property"
                 f" {PROPERTY} from the table (ALTER TABLE ... UNSET TBLPROPERTIES); or name another target"
             )
-        return of_stream(self._settings, name, kept if new is None else new)
+        return of_stream(self._settings, name, stored if new is None else new)

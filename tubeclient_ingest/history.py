@@ -169,7 +169,7 @@ class _Effect(Enum):
 
 def state_of(commits: Sequence[Commit], consumer_group: str, table_id: str | None = None) -> SinkState:
     """What `commits`, the last ones of the table `table_id`, newest first, say about the group."""
-    kept_up_to: int | None = None
+    restored_to: int | None = None
     taken: TakenOut | None = None
     sequence = 0
     newest: SinkRecord | None = None
@@ -203,7 +203,7 @@ def state_of(commits: Sequence[Commit], consumer_group: str, table_id: str | Non
         record = commit.record if commit.record and commit.record.consumer_group == consumer_group else None
         if record is not None:
             sequence = max(sequence, record.sequence)
-        if kept_up_to is not None and commit.version > kept_up_to:
+        if restored_to is not None and commit.version > restored_to:
             if record is not None:
                 newest, first_undone = newest or record, record.sequence
             continue
@@ -220,7 +220,7 @@ def state_of(commits: Sequence[Commit], consumer_group: str, table_id: str | Non
             return found(commit, is_whole=commits[-1].version <= base + 1, rows=rows)
         effect = _effect(commit)
         if effect is _Effect.RESTORES and (version := _restored(commit)) is not None:
-            kept_up_to = version
+            restored_to = version
         elif effect is _Effect.FOREIGN:
             return found(is_whole=False, is_copy=True)
         else:

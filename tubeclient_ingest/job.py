@@ -10,12 +10,13 @@ from contextlib import suppress
 from dataclasses import fields
 from functools import reduce
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Unpack
 
 from tubeclient.conditions import error_text
 from tubeclient.errors import ConfigurationError
 from tubeclient.html_table import html_table
 from tubeclient.printable import counted
+from tubeclient_ingest.arguments import IngestArguments
 from tubeclient_ingest.load_settings import load_settings
 from tubeclient_ingest.retrying import Retried, bad_records, retry
 from tubeclient_ingest.run import Begins, Engine, Event, IngestSummary, Reading, Round, Run
@@ -52,7 +53,7 @@ class Ingest:
         *,
         settings: IngestSettings | None = None,
         stop: threading.Event | None = None,
-        **given: Any,
+        **given: Unpack[IngestArguments],
     ) -> None:
         """`settings` are all arguments as one; `stop` ends a run as the method does."""
         if spark is None:
@@ -71,13 +72,13 @@ class Ingest:
         self._status = "not started"
 
     @classmethod
-    def from_file(cls, spark: SparkSession, path: str | Path, **overrides: Any) -> Ingest:
+    def from_file(cls, spark: SparkSession, path: str | Path, **overrides: Unpack[IngestArguments]) -> Ingest:
         """The job of a settings file, as conf/ingest.toml; `overrides` override it."""
         return cls(spark, settings=load_settings(Path(path), overrides))
 
     def run(self, on_event: Callable[[Event], object] = lambda _: None) -> IngestSummary:
         """Run in this thread until all is read that there was, or with `trigger` until another thread calls `stop`.
-        `tell` is called for what happens.
+        `on_event` is called for what happens.
 
         Raises IngestFailed, other TubeErrors, OffsetsTableError.
         """

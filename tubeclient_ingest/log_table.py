@@ -97,14 +97,14 @@ class LogTable:
     def detail(self) -> TableDetail | None:
         """As of the last look, which a commit is made on; None if there is no table."""
         if self._handle is None:
-            self._look(1)
+            self._read(1)
         if self._handle is None:
             return None
         return self._detail if mark_of(self._handle) == self._mark else self._table.detail()
 
     def history(self, limit: int) -> list[Commit]:
         """As SparkTable.history."""
-        return [Commit.of(_of_history(one), self.where) for one in self._look(limit)]
+        return [Commit.of(_of_history(one), self.where) for one in self._read(limit)]
 
     def removing(self, versions: Collection[int], location: str) -> set[int]:
         """As SparkTable.removing."""
@@ -162,7 +162,7 @@ class LogTable:
     @property
     def has_deletion_vectors(self) -> bool:
         """Whether rows may be gone that its files have."""
-        self._look(1)
+        self._read(1)
         handle = self._handle
         return handle is None or "deletionVectors" in (handle.protocol().reader_features or ())
 
@@ -171,7 +171,7 @@ class LogTable:
         import pyarrow as pa
         from deltalake import QueryBuilder
 
-        self._look(1)
+        self._read(1)
         assert self._handle is not None
         with self._explained():
             texts = (str(one).replace("'", "''") for one in values)
@@ -180,7 +180,7 @@ class LogTable:
             rows: dict[str, list[Any]] = pa.RecordBatchReader.from_stream(found).read_all().to_pydict()
             return rows
 
-    def _look(self, limit: int) -> Sequence[Mapping[str, Any]]:
+    def _read(self, limit: int) -> Sequence[Mapping[str, Any]]:
         """The last commits, newest first; of the table that is there now. TableChanged: its name is another table's."""
         if self._table.is_named and time.monotonic() - self._named_at > _ASK_AGAIN_SECONDS:
             self._named_at, now = time.monotonic(), self._table.detail()
@@ -206,7 +206,7 @@ class LogTable:
         self._newest = found[0] if found else None
         if not found:
             self._handle = None
-        self._entries = {one["version"]: one for one in found[:_KEPT_ENTRIES]}
+        self._entries = {one["version"]: one for one in found[:_MOST_ENTRIES]}
         return found
 
     def _is_same(self) -> bool:
@@ -265,7 +265,7 @@ class LogTable:
 
 _ASK_AGAIN_SECONDS: Final = 600.0
 """How often to ask where a name's table is, which takes Spark a second or two."""
-_KEPT_ENTRIES: Final = 100
+_MOST_ENTRIES: Final = 100
 _RETRIES: Final = 200
 """How often a commit is tried while other writers are faster."""
 

@@ -19,7 +19,18 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.types import DataType, StructType
 
-__all__ = ["COUNT", "KEY", "ROW", "WRITTEN", "before_all", "has_logs", "in_form", "kept_value", "later", "newest"]
+__all__ = [
+    "COUNT",
+    "KEY",
+    "ROW",
+    "WRITTEN",
+    "before_all",
+    "has_logs",
+    "in_form",
+    "later",
+    "newest",
+    "value_after_update",
+]
 
 WRITTEN: Final = ("insert", "update", "snapshot")
 """The operations that write a row."""
@@ -75,7 +86,7 @@ def _came(sequence: str) -> str:
     return f"struct({sequence}.round, {sequence}.place, {sequence}.row)"
 
 
-def kept_value(name: str, new: str, old: str) -> str:
+def value_after_update(name: str, new: str, old: str) -> str:
     """SQL of a column after the change of the row `old`, whose value is `new`: an update leaves alone what it does not
     know."""
     return f"IF(s.{CHANGE}.operation = 'update' AND {_is_absent('s', name)}, {old}, {new})"

@@ -169,8 +169,8 @@ class Run:
                 )
             with closing(ProgressTable(self._options)) as table:  # before the look at the rows, which move it
                 topics = self._settings.topics
-                kept = Offsets(table.positions(topics))
-            starting, is_accepted = self._beginning(kept, reset_offsets)
+                stored = Offsets(table.positions(topics))
+            starting, is_accepted = self._beginning(stored, reset_offsets)
             options = parse_options(self._settings.options(starting))
             with closing(self._engine.planner(options)) as planner, suppress(TableChanged):
                 until = None if reset_offsets else self._settings.end
@@ -195,7 +195,7 @@ class Run:
             if self._last is not last or time.monotonic() - began_at > _ONE_BEGINNING_SECONDS:
                 beginnings = 0
 
-    def _beginning(self, kept: Offsets, reset_offsets: Sequence[str]) -> tuple[str, bool]:
+    def _beginning(self, stored: Offsets, reset_offsets: Sequence[str]) -> tuple[str, bool]:
         """The source's startingOffsets, and whether the user takes the table as others left it."""
         settings, table, chosen = self._settings, self.tables.checkpoint, self._chosen
         is_accepted = table.begin(chosen, reset_offsets)
@@ -204,7 +204,7 @@ class Run:
         # Whoever says for topics with rows that the group's position counts, means one that is there.
         fallback = GROUP if reset_offsets and chosen == GROUP else self._fallback
         starting = starting_offsets(known, begin, settings.topics, fallback)
-        self._on_event(Begins(start_text(known, kept.without_topics(reset_offsets), settings.topics, chosen)))
+        self._on_event(Begins(start_text(known, stored.without_topics(reset_offsets), settings.topics, chosen)))
         return starting, is_accepted
 
     def _rounds(self, planner: StreamPlanner, options: SourceOptions, start: Any, stop: threading.Event) -> None:

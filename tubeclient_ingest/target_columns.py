@@ -222,15 +222,15 @@ def _of_partitions(table: TableDetail) -> Iterator[tuple[str, str]]:
         kind, text = table.columns[name].dataType.typeName(), f"CAST({quoted(name)} AS STRING)"
         reason = REASON.format(name)
         if kind in ("string", "binary"):
-            is_kept = f"{text} NOT IN ('', '{NULL}') AND is_valid_utf8({text}) AND NOT contains({text}, char(0))"
+            is_stored = f"{text} NOT IN ('', '{NULL}') AND is_valid_utf8({text}) AND NOT contains({text}, char(0))"
             if not has_others:
                 # By its bytes: whether a backslash escapes anything in SQL is a session's setting.
                 size = f"octet_length({text}) + 2 * regexp_count({text}, CAST(X'{ESCAPED.encode().hex()}' AS STRING))"
-                is_kept += f" AND {size} <= {room(name)}"
-            yield f"coalesce({is_kept}, true)", f"{reason}{TEXT}"
+                is_stored += f" AND {size} <= {room(name)}"
+            yield f"coalesce({is_stored}, true)", f"{reason}{TEXT}"
         elif kind == "timestamp":
-            is_kept = f"{quoted(name)} = CAST({text} AS TIMESTAMP)"
-            yield f"coalesce({is_kept}, true)", f"{reason}the clock of the time zone shows it twice"
+            is_stored = f"{quoted(name)} = CAST({text} AS TIMESTAMP)"
+            yield f"coalesce({is_stored}, true)", f"{reason}the clock of the time zone shows it twice"
 
 
 _OTHER_FOLDERS: Final = ("delta.columnMapping.mode", "delta.randomizeFilePrefixes")

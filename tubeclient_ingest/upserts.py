@@ -249,7 +249,7 @@ class Upserts:
             # Where a row comes from is of one message.
             old = None if one.name == LINEAGE else f"t.{quoted(one.name)}"
             value = changes.in_form(name, one.dataType, form, old)
-            changed.append(self._kept(one.name, value) if has_absent else value)
+            changed.append(self._after_update(one.name, value) if has_absent else value)
         names = [*map(quoted, rows.columns)]
         update = ", ".join(f"t.{name} = {value}" for name, value in zip(names, changed, strict=True))
         insert = f"({', '.join(names)}) VALUES ({', '.join(inserted)})"
@@ -282,12 +282,12 @@ class Upserts:
         before = old if record.is_retry else changes.before_all(old, self._sequence)
         return changes.later(new, before, of_logs=self._has_logs)
 
-    def _kept(self, name: str, value: str) -> str:
+    def _after_update(self, name: str, value: str) -> str:
         """A column's value after a change that may not know it."""
         if name in (*self._keys, LINEAGE):
             return value
         if name != CHANGE:
-            return changes.kept_value(name, value, f"t.{quoted(name)}")
+            return changes.value_after_update(name, value, f"t.{quoted(name)}")
         # What the table never knew it does not know now either.
         new, old = (f"{one}.{CHANGE}.absent" for one in "st")
         unknown = f"IF(arrays_overlap({new}, {old}), array_intersect({new}, {old}), NULL)"

@@ -106,25 +106,25 @@ def recover(index: Path, data: Path, given_out: int) -> int:
     written, data_size = index.read_bytes(), data.stat().st_size
     entries = _chained(written)
     ends = entries["position"].astype(np.int64) + entries["size"]
-    kept = int(ends.searchsorted(data_size, "right"))
+    whole = int(ends.searchsorted(data_size, "right"))
     with data.open("rb") as file:
-        while kept and not _proves(file.fileno(), entries[kept - 1]):
-            kept -= 1
+        while whole and not _proves(file.fileno(), entries[whole - 1]):
+            whole -= 1
         count, end = len(entries), int(ends[-1]) if len(entries) else 0
         if not count or count * ENTRY.size != len(written):  # else what is behind was not acknowledged
             while message := _message_at(file.fileno(), end):
                 count, end = count + 1, end + len(message)
     count = max(count, given_out // ENTRY.size)
-    data_end = int(ends[kept - 1]) if kept else 0
-    holes = ENTRY.pack(_NOBODY, data_end, 0, -1, 0) * (count - kept)
-    mended = written[: kept * ENTRY.size] + holes
+    data_end = int(ends[whole - 1]) if whole else 0
+    holes = ENTRY.pack(_NOBODY, data_end, 0, -1, 0) * (count - whole)
+    mended = written[: whole * ENTRY.size] + holes
     if mended != written:
         write_atomically(index, mended)
-        _LOG.warning("%s repaired: %d -> %d bytes, %d messages lost", index, len(written), len(mended), count - kept)
+        _LOG.warning("%s repaired: %d -> %d bytes, %d messages lost", index, len(written), len(mended), count - whole)
     if data_end != data_size:
         os.truncate(data, data_end)
         _LOG.warning("%s repaired: %d -> %d bytes", data, data_size, data_end)
-    return 0 if kept else len(mended)
+    return 0 if whole else len(mended)
 
 
 def _proves(data_fd: int, entry: Any) -> bool:

@@ -43,29 +43,29 @@ class PatternMembership:
 
     def __init__(
         self,
-        look: Callable[[], Sequence[str]],
+        list_topics: Callable[[], Sequence[str]],
         make: Callable[[Sequence[str]], GroupMembership],
         interval_ms: float,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._look = look
+        self._list_topics = list_topics
         self._make = make
         self._interval_ms = interval_ms
         self._clock = clock
-        self._patience_ms: float = 0
+        self._occupied_timeout_ms: float = 0
         self._inner: GroupMembership | None = None
         self._topics: list[str] = []
         self._missed: set[str] = set()
         self._owned: Mapping[int, Sequence[PartitionKey]] = {}
-        self._next_look = 0.0
+        self._next_listing = 0.0
         self._blind = False
         self._closed = False
 
-    def join(self, patience_ms: float) -> ClusterView:
+    def join(self, occupied_timeout_ms: float) -> ClusterView:
         """Look for topics and join for those that match, as GroupMembership.join does. Raises the look's error."""
-        self._patience_ms = patience_ms
-        self._next_look = self._clock() + self._interval_ms / 1000
-        self._change_to(sorted(self._look()))
+        self._occupied_timeout_ms = occupied_timeout_ms
+        self._next_listing = self._clock() + self._interval_ms / 1000
+        self._change_to(sorted(self._list_topics()))
         if self._inner is None:
             _log.warning("no topic matches subscribePattern; waiting for one")
         return self.view()
@@ -73,10 +73,10 @@ class PatternMembership:
     def view(self) -> ClusterView:
         """The topics' layout. Raises the error that ended the membership, if it has ended."""
         self._check_open()
-        if self._clock() >= self._next_look:
-            self._next_look = self._clock() + self._interval_ms / 1000
+        if self._clock() >= self._next_listing:
+            self._next_listing = self._clock() + self._interval_ms / 1000
             try:
-                found = self._look()
+                found = self._list_topics()
             except TubeError as error:
                 if not self._blind:
                     _log.warning("could not look for new topics; reading the known ones: %s", error)
@@ -88,7 +88,7 @@ class PatternMembership:
     def refreshed_view(self, timeout_ms: float) -> ClusterView:
         """Look for topics now, and get their layout from the master. Raises the look's error, or the membership's."""
         self._check_open()
-        self._take(self._look())
+        self._take(self._list_topics())
         return NOTHING if self._inner is None else self._inner.refreshed_view(timeout_ms)
 
     @property
@@ -137,7 +137,7 @@ class PatternMembership:
         # Store it first: a failed join must also release its nodes.
         self._inner = self._make(topics)
         try:
-            self._inner.join(self._patience_ms)
+            self._inner.join(self._occupied_timeout_ms)
         except TopicNotDeployed as error:
             _log.warning("a topic was removed during the join, looking again: %s", error)
             self._leave()

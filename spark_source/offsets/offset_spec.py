@@ -261,8 +261,9 @@ def without_times(
     found = lookup.offsets_at(view, timestamps_ms, time_zone=time_zone, bounds=bounds)
     missing = [key for key, at in found.items() if at is None]
     _log.info("%s: searched %d partitions, %d have no message so late", spec.option, len(found), len(missing))
-    stay = {key: place for key, place in places.items() if place is not None and key not in timestamps_ms}
-    pinned: dict[PartitionKey, Place] = {**stay, **{key: "latest" if at is None else at for key, at in found.items()}}
+    unchanged = {key: place for key, place in places.items() if place is not None and key not in timestamps_ms}
+    by_time: dict[PartitionKey, Place] = {key: "latest" if at is None else at for key, at in found.items()}
+    pinned = {**unchanged, **by_time}
     return replace(spec, default=None, named=tuple(sorted(pinned.items())))
 
 

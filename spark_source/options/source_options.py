@@ -16,7 +16,7 @@ from spark_source.options.subscription import StartAndEnd, Subscription
 from tubeclient.assignment import NO_HINTS, STRATEGIES, Hints, check_strategy, strategy_named
 from tubeclient.errors import ConfigurationError
 from tubeclient.keys import MAX_NODES, PartitionKey, is_int32
-from tubeclient.names import kept_group_name
+from tubeclient.names import stored_group_name
 
 __all__ = ["ALL_ATTRIBUTES", "ATTRIBUTES", "RowOptions", "SinkOptions", "SourceOptions"]
 
@@ -306,7 +306,7 @@ class SourceOptions(
         self.check_assignment()
         super().check()
         if self.offsets_table is not None:
-            kept_group_name(self.consumer_group)
+            stored_group_name(self.consumer_group)
         if self.storage_options and self.offsets_table is None:
             raise ConfigurationError(
                 "storageOption.* is given without offsetsTable and has no effect; add offsetsTable"

@@ -36,7 +36,7 @@ OF_PARTITIONS: Final[Mapping[str, Callable[[PartitionKey], str | int]]] = {
 
 
 _RECORDS: Final = "payload=inlong or payload=auto"
-_KEPT: Final = "badMessages=keep"
+_BAD_AS_ROWS: Final = "badMessages=keep"
 
 
 class Column(NamedTuple):
@@ -90,7 +90,7 @@ COLUMNS: Final = (
         "badReason",
         StringType(),
         "Only with `badMessages=keep`: why the message is bad; null for all others.",
-        _KEPT,
+        _BAD_AS_ROWS,
     ),
     Column(
         "attributes",
@@ -110,7 +110,7 @@ COLUMNS: Final = (
 
 def spark_schema(rows: RowOptions) -> StructType:
     """Return the schema of the rows. Raises ConfigurationError if `rows.columns` names others."""
-    fit = {"": True, _RECORDS: rows.payload != "raw", _KEPT: rows.bad_messages == "keep"}
+    fit = {"": True, _RECORDS: rows.payload != "raw", _BAD_AS_ROWS: rows.bad_messages == "keep"}
     there = [column for column in COLUMNS if fit[column.of]]
     names = _names_of(rows.columns or ("*",), there)
     if rows.bad_messages == "keep" and "badReason" not in names:

@@ -54,7 +54,7 @@ class GroupPosition:
         """The query begins at `initial`: nothing is complete yet."""
         if self._brokers is not None:
             now = datetime.now(UTC)
-            self._brokers.record(Position(initial, snapshot.bounds, snapshot.view_told, now, begins=True))
+            self._brokers.record(Position(initial, snapshot.bounds, snapshot.answering_view, now, begins=True))
 
     def went_back(self, begin: Offsets) -> None:
         """The query goes back from `begin`."""
@@ -68,7 +68,7 @@ class GroupPosition:
 
     def record(self, complete: Offsets, snapshot: Snapshot, back_from: Offsets | None = None) -> None:
         """The sink has everything before `complete`."""
-        last, view = self._recorded, snapshot.view_told
+        last, view = self._recorded, snapshot.answering_view
         if last is None or last.complete != complete or last.view != view:
             planned = self.planned if self.planned is not None and self.planned.end == complete else None
             last = Position(complete, snapshot.last_bounds, view, datetime.now(UTC), planned, back_from)

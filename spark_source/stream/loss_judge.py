@@ -59,10 +59,10 @@ class LossJudge:
         Partitions of a broker that is away stay, and are read from there when it is back. `ends` are the offsets that
         the query must reach. DataLoss if `failOnDataLoss` says so."""
         snapshot, lost = self._judge(
-            lambda look: [
-                *self._find_gone(start, look),
-                *(one for one in find_lost(start, look.bounds, self._reads) if not self._is_older(one)),
-                *find_cut(start, ends or {}, look.bounds, self._reads),
+            lambda now: [
+                *self._find_gone(start, now),
+                *(one for one in find_lost(start, now.bounds, self._reads) if not self._is_older(one)),
+                *find_cut(start, ends or {}, now.bounds, self._reads),
             ],
             snapshot,
         )
@@ -100,7 +100,7 @@ class LossJudge:
         `failOnDataLoss` forbids that. Otherwise later planning judges them as usual."""
         if self._fail_on_data_loss:
             self._judge(
-                lambda look: [*self._find_gone(initial, look), *find_lost(initial, look.bounds, self._reads)],
+                lambda now: [*self._find_gone(initial, now), *find_lost(initial, now.bounds, self._reads)],
                 snapshot,
                 forget,
             )
@@ -111,9 +111,9 @@ class LossJudge:
         begun = {key: min(to, end.get(key, to)) for key, (at, to) in self._begins.items() if start.get(key) == at}
         start = start.merge(begun) if begun else start
         snapshot, lost = self._judge(
-            lambda look: [
-                gone(key, at, is_away=look.view.is_away(key))
-                for key, at in find_gone(start, look.configured, self._reads)
+            lambda now: [
+                gone(key, at, is_away=now.view.is_away(key))
+                for key, at in find_gone(start, now.configured, self._reads)
                 if end.get(key, at) != at
             ],
             snapshot,
@@ -134,7 +134,7 @@ class LossJudge:
         seen: set[object] = set()
         while new := [one for one in lost if one.identity not in seen and self._warned.get(one.place) != one.identity]:
             seen.update(one.identity for one in new)
-            snapshot = self._look_again(new)
+            snapshot = self._query_again(new)
             lost = find(snapshot)
         if lost and self._fail_on_data_loss:
             raise loss_error(lost, way_out)
@@ -144,7 +144,7 @@ class LossJudge:
                 _log.warning("failOnDataLoss is false, going on: %s", one)
         return snapshot, lost
 
-    def _look_again(self, lost: list[Loss]) -> Snapshot:
+    def _query_again(self, lost: list[Loss]) -> Snapshot:
         """Query the brokers again. If partitions are missing in the layout, query the master first: the known layout
         may be old. A query reads on without the master, but gives partitions up only if the master confirms."""
         missing = next((one for one in lost if one.kind in ("gone", "away")), None)

@@ -35,7 +35,7 @@ __all__ = ["StreamPlanner"]
 _log = logging.getLogger(__name__)
 
 _LOGGED_CHARACTERS = 300
-_KEPT = 4
+_CACHED_BATCHES = 4
 """Start and end of the batch, start of the previous one, and one more."""
 
 Json: TypeAlias = dict[str, Any]
@@ -96,13 +96,13 @@ class StreamPlanner:
         self._first_batch_planned = False
         """Whether Spark has asked for the tasks of its first batch, or of a later one."""
         self._target: Target | None = None
-        self._first_look: Snapshot | None = None
+        self._first_snapshot: Snapshot | None = None
         self._delayed_until: float | None = None
         """Until then batches with too few rows are held back, `maxTriggerDelay` after the last one that was not. As in
         Spark's Kafka source a run's first batch is not held back."""
         self._idle: _Idle | None = None
         """The last look, if there was nothing to do."""
-        self._passed: deque[tuple[Json, Offsets]] = deque(maxlen=_KEPT)
+        self._passed: deque[tuple[Json, Offsets]] = deque(maxlen=_CACHED_BATCHES)
         """The last offsets passed to or from Spark. It passes the same ones several times per batch, and to parse those
         of thousands of partitions takes long."""
 
@@ -136,15 +136,15 @@ class StreamPlanner:
         start = beginning(spec, snapshot.layout, snapshot.bounds, group.finder, waits=True)
         # A time moves where no message is so late.
         at_end = spec.by_time and any(snapshot.bounds[key.store].max_offset == at for key, at in start.items())
-        is_kept = self._keeps_start or self._progress.exists
-        if not is_kept and (spec.uses("latest") or spec.by_group or at_end):
+        is_durable = self._keeps_start or self._progress.exists
+        if not is_durable and (spec.uses("latest") or spec.by_group or at_end):
             _log.warning(
                 "the starting offsets are final once Spark has planned the first batch; if the query stops before, it "
                 "begins later the next time. Set offsetsTable, which keeps the initial offsets"
             )
         _log.info("the query has no checkpoint and begins at %s", spec.text[:_LOGGED_CHARACTERS])
         self._progress.keep_initial(start, snapshot.bounds)
-        self._first_look = snapshot
+        self._first_snapshot = snapshot
         return start, snapshot
 
     def latest(self, start: Json, max_rows: int | None, min_rows: int | None = None) -> Json:
@@ -166,10 +166,10 @@ class StreamPlanner:
         group = self._joined()
         # While messages arrive, each batch should end at the brokers' current ends.
         recent = group.snapshots.get(busy=self._idle is None and self._target is None)
-        if self._first_look is not None:
+        if self._first_snapshot is not None:
             # The first batch uses the same look as the starting offsets, so it reads nothing at `latest`. After a
             # restart Spark asks for the starting offsets again; messages between the two answers would be lost.
-            recent, self._first_look = self._first_look, None
+            recent, self._first_snapshot = self._first_snapshot, None
         start, max_rows, min_rows = question
         begin = self._position.asked_from = self._parsed(start)
         if not self._scope_checked:
@@ -303,13 +303,13 @@ class StreamPlanner:
         self._closing.callback(membership.close)
         self._position.open(membership.join(options.group_join_timeout_ms), source_count)
 
-        def tell_master(assigned: PartitionAssignment) -> None:
+        def report_to_master(assigned: PartitionAssignment) -> None:
             membership.report(dict(enumerate(assigned.by_node)))
 
         snapshots = SnapshotCache(options.selector(), membership, lookup, self._clock)
         finder = OffsetFinder(lookup, options, self._progress)
         hints, nodes_before = options.assignment_hints, self._progress.nodes
-        assigner = Assigner(options.assignment_strategy, hints, source_count, nodes_before, tell_master)
+        assigner = Assigner(options.assignment_strategy, hints, source_count, nodes_before, report_to_master)
         _log.info(
             "the query holds the %d nodes of consumerGroup %s and reads %s",
             source_count,

@@ -29,7 +29,7 @@ PLANNER_MODULE: Final = "pyspark.sql.streaming.python_streaming_source_runner"
 LOG_LEVEL_VARIABLE: Final = "TUBECLIENT_LOG_LEVEL"
 """Environment variable of the driver: the planner's log level on standard error, a name of Python's logging."""
 
-_LOOK_SECONDS = 1.0
+_POLL_SECONDS = 1.0
 """Between two looks whether the driver is still there."""
 
 _END_SECONDS = 15.0
@@ -85,7 +85,7 @@ def _leave(_signal: int, _frame: FrameType | None) -> None:
 def _follow(driver_runs: Callable[[], bool]) -> None:
     """End this process after its driver, whatever it is waiting for."""
     while driver_runs():
-        time.sleep(_LOOK_SECONDS)
+        time.sleep(_POLL_SECONDS)
     os.kill(os.getpid(), signal.SIGTERM)
     time.sleep(_END_SECONDS)
     os.kill(os.getpid(), signal.SIGKILL)  # its heartbeats would hold the group forever

@@ -76,7 +76,7 @@ class Snapshot:
         return cls(layout, answer.bounds, answer.silent, {**carried_over, **answer.bounds}, answer.growth)
 
     @cached_property
-    def view_told(self) -> ClusterView:
+    def answering_view(self) -> ClusterView:
         """The view without brokers that are silent, or not read."""
         return self.layout.view_read.without(self.silent.keys())
 
@@ -142,14 +142,14 @@ class SnapshotCache:
             before = frozenset() if self._last is None else self._last.silent.keys()
             self._last = Snapshot.of(self._layout, self._lookup, self._last)
             took = self._clock() - began
-            if self._tell_silent(before, self._last):  # it was waited for; that does not repeat
+            if self._report_silent(before, self._last):  # it was waited for; that does not repeat
                 began, took = began + took, 0.0
             self._rested_at = began + took + took / _MOST_TIME_SHARE
             self._fresh_until = max(self._rested_at, began + took + MIN_REFRESH_SECONDS)
         return self._last
 
     @staticmethod
-    def _tell_silent(before: Set[int], snapshot: Snapshot) -> list[int]:
+    def _report_silent(before: Set[int], snapshot: Snapshot) -> list[int]:
         """Warn of each newly silent broker, with its partitions; returns these brokers."""
         for broker_id in sorted(before - snapshot.silent.keys()):
             _log.info("broker %d answers again", broker_id)

@@ -89,12 +89,12 @@ def write_rows(
 class InFlight:
     """Sends messages in order, with at most MAX_SLICES slices of them in flight.
 
-    `patience_ms` is how long to wait for the answers to one slice; the sender gives up earlier, with a reason.
+    `timeout_ms` is how long to wait for the answers to one slice; the sender gives up earlier, with a reason.
     """
 
-    def __init__(self, submit: Callable[[Sequence[OutgoingMessage]], list[Future[Any]]], patience_ms: float) -> None:
+    def __init__(self, submit: Callable[[Sequence[OutgoingMessage]], list[Future[Any]]], timeout_ms: float) -> None:
         self._submit = submit
-        self._patience_ms = patience_ms
+        self._answer_timeout_ms = timeout_ms
         self._slices: deque[list[Future[Any]]] = deque()
 
     def send(self, messages: Sequence[OutgoingMessage]) -> None:
@@ -112,11 +112,11 @@ class InFlight:
     def _settle_oldest(self) -> None:
         for answer in reversed(self._slices.popleft()):  # once the last one is there, nobody waits for the others
             try:
-                answer.result(self._patience_ms / 1000)
+                answer.result(self._answer_timeout_ms / 1000)
             except TimeoutError as error:
                 if isinstance(error, DeadlineExceeded):
                     raise
-                late = f"a message was neither acknowledged nor given up within {self._patience_ms:.0f} ms"
+                late = f"a message was neither acknowledged nor given up within {self._answer_timeout_ms:.0f} ms"
                 raise DeadlineExceeded(late) from None
 
 

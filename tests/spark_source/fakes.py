@@ -116,8 +116,8 @@ class FakeMembership(GroupMembership):
     def __init__(self, cluster: FakeCluster) -> None:
         self._cluster = cluster
 
-    def join(self, patience_ms: float = 0) -> ClusterView:
-        self._cluster.calls.append(f"join {patience_ms:.0f}")
+    def join(self, occupied_timeout_ms: float = 0) -> ClusterView:
+        self._cluster.calls.append(f"join {occupied_timeout_ms:.0f}")
         if self._cluster.refusal is not None:
             raise self._cluster.refusal
         return self.view()

@@ -25,7 +25,7 @@ class Store:
         self.expired = expired
         self.walk = walk
         self.partitions = partitions
-        self.looks = 0
+        self.view_requests = 0
 
     @property
     def first(self) -> int:
@@ -37,7 +37,7 @@ class Store:
 
     def look(self, partition: int, start: int, limit: int) -> Flow[Seen]:
         assert not start % ENTRY
-        self.looks += 1
+        self.view_requests += 1
         at = start // ENTRY
         while True:
             pack = range(at, min(at + self.walk, len(self.index)))

@@ -31,7 +31,7 @@ def test_a_group_has_one_owner(settings: ClientSettings) -> None:
         with pytest.raises(NodeIdConflict, match=r"etl node 0 of 2.*430.*second query"):
             rivals[0].join()
         with pytest.raises(SourceCountConflict, match=r"etl node 0 of 3.*429.*sourceCount"):
-            rivals[1].join(patience_ms=100)
+            rivals[1].join(occupied_timeout_ms=100)
         assert holder.view().partitions()
     finally:
         for membership in (*rivals, holder):
@@ -53,7 +53,7 @@ def test_whoever_finds_the_nodes_held_is_told_while_waiting_and_in_the_end(
     ):
         first.join()
         with pytest.raises(NodeIdConflict, match=r"or use another group\. This was tried for 1 s: a dead"):
-            second.join(patience_ms=1_200)
+            second.join(occupied_timeout_ms=1_200)
     assert "cannot be joined yet (NODE_OCCUPIED). Waiting up to 1 s more" in caplog.text
 
 

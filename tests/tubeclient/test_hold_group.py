@@ -44,7 +44,7 @@ class Cluster:
         source_count: int,
         *,
         orders: MembershipRequest | None = None,
-        patience_ms: float = 0,
+        occupied_timeout_ms: float = 0,
         masters: tuple[str, ...] = (SECOND, FIRST),
         topic: str = "clicks",
         after_ms: float = 0,
@@ -58,7 +58,7 @@ class Cluster:
             nodes,
             orders or MembershipRequest(),
             random.Random(1),
-            patience_ms=patience_ms,
+            occupied_timeout_ms=occupied_timeout_ms,
             refresh_interval_ms=10_000,
         )
         return self.simulation.start(flow, after_ms=after_ms)
@@ -94,7 +94,7 @@ def test_members_stay_for_hours_and_follow_the_layout(weather: Weather) -> None:
 @pytest.mark.parametrize("weather", [STORM, Weather(come_late=0.1)])
 def test_nodes_change_over_to_other_topics_through_a_bad_network(weather: Weather) -> None:
     cluster, request = Cluster(weather), MembershipRequest()
-    actor = cluster.hold("a", 2, orders=request, patience_ms=60_000)
+    actor = cluster.hold("a", 2, orders=request, occupied_timeout_ms=60_000)
     for topics in (("clicks", "other"), ("other",), ("clicks",)):
         request.topics = topics
         cluster.simulation.run(for_ms=300_000)
@@ -136,8 +136,8 @@ def test_whoever_changes_over_notices_that_the_group_was_taken_over_meanwhile() 
 def test_a_second_run_is_refused_while_the_first_lives(caplog: pytest.LogCaptureFixture) -> None:
     cluster = Cluster()
     first = cluster.hold("a", 2)
-    second = cluster.hold("b", 2, patience_ms=120_000, after_ms=100)
-    other_count = cluster.hold("c", 3, patience_ms=1_000, after_ms=100)
+    second = cluster.hold("b", 2, occupied_timeout_ms=120_000, after_ms=100)
+    other_count = cluster.hold("c", 3, occupied_timeout_ms=1_000, after_ms=100)
     cluster.simulation.run(for_ms=200_000)
     assert not first.done
     told = [text for text in caplog.messages if "(NODE_OCCUPIED). Waiting up to" in text]
@@ -151,7 +151,7 @@ def test_a_second_run_is_refused_while_the_first_lives(caplog: pytest.LogCapture
 
 def test_two_runs_that_start_together_do_not_lock_each_other_out() -> None:
     cluster = Cluster()
-    actors = [cluster.hold(run, 4, patience_ms=20_000) for run in "ab"]
+    actors = [cluster.hold(run, 4, occupied_timeout_ms=20_000) for run in "ab"]
     cluster.simulation.run(for_ms=60_000)
     assert sorted(actor.done for actor in actors) == [False, True]
     assert len(cluster.members()) == 4
@@ -167,7 +167,7 @@ def test_a_dead_runs_nodes_are_had_when_its_lease_ends(count: int, topic: str) -
     cluster.simulation._agenda.clear()
     assert not dead.done
     started = cluster.simulation.now_ms
-    successor = cluster.hold("next", count, patience_ms=40_000, topic=topic)
+    successor = cluster.hold("next", count, occupied_timeout_ms=40_000, topic=topic)
     while not views(successor):
         cluster.simulation.run(for_ms=100)
         assert not successor.done
@@ -187,11 +187,11 @@ def test_a_forgotten_node_registers_again() -> None:
 
 def test_a_heartbeat_that_names_another_list_of_brokers_makes_a_node_look_once() -> None:
     cluster = Cluster()
-    looks: list[int] = []
+    view_requests: list[int] = []
     simulation, answer = cluster.simulation, cluster.active._calls[Method.PARTITION_METADATA]
 
     def noting(*arguments: Any) -> Any:
-        looks.append(round(simulation.now_ms / 1_000))
+        view_requests.append(round(simulation.now_ms / 1_000))
         return answer(*arguments)
 
     actor = cluster.hold("a", 1, masters=(FIRST,))
@@ -200,7 +200,7 @@ def test_a_heartbeat_that_names_another_list_of_brokers_makes_a_node_look_once()
     cluster.catalogue.put_broker(BrokerState(BrokerInfo(2, "10.0.0.9", 8124), 8082))
     started = round(simulation.now_ms / 1_000) - 11
     simulation.run(for_ms=30_000)  # with heartbeats at 13, 26 and 39 s
-    assert [second - started for second in looks] == [13, 23, 33]
+    assert [second - started for second in view_requests] == [13, 23, 33]
     assert len(views(actor)[1].partitions()) == 4
     assert len(views(actor)[2].partitions()) == 8
 
@@ -216,11 +216,11 @@ def master() -> Master:
     return Master(catalogue)
 
 
-def visit(topic: str, groups: tuple[str, ...], patience_ms: float, stay_ms: float = 20) -> Flow[str]:
+def visit(topic: str, groups: tuple[str, ...], timeout_ms: float, stay_ms: float = 20) -> Flow[str]:
     """As fetch_view does; returns the group that it was in."""
     masters, cache = MasterList([MASTER]), MetadataCache()
     nodes = [GroupNode(f"{group}_{topic}", group, (topic,), "host") for group in groups]
-    node = yield from register_first(masters, nodes, cache, random.Random(topic), patience_ms=patience_ms)
+    node = yield from register_first(masters, nodes, cache, random.Random(topic), occupied_timeout_ms=timeout_ms)
     view = yield from query_view(masters, node, cache)
     assert {key.topic for key in view.partitions()} == {topic}
     yield Sleep(stay_ms)

@@ -22,19 +22,19 @@ def search(index: Index, minute: int, low: int = 0, walk: int = 1) -> tuple[int,
     `walk`: how many entries without a message a broker passes over before it says where it stands.
     """
     looking = TimeSearch(StoreBounds(low * ENTRY, len(index) * ENTRY), minute)
-    looks = searched(looking, index, low, walk)
-    return looking.limit // ENTRY, looking.found, looks
+    view_requests = searched(looking, index, low, walk)
+    return looking.limit // ENTRY, looking.found, view_requests
 
 
 def searched(looking: TimeSearch, index: Index, low: int = 0, walk: int = 1) -> int:
     """By how many looks it came to its end."""
-    looks = 0
-    while (offset := looking.to_look_at) is not None:
-        looks += 1
+    view_requests = 0
+    while (offset := looking.next_offset) is not None:
+        view_requests += 1
         assert low * ENTRY <= offset < len(index) * ENTRY
-        assert looks <= 2 * (len(index) - low), "more looks than entries"
+        assert view_requests <= 2 * (len(index) - low), "more looks than entries"
         look(looking, index, offset, walk)
-    return looks
+    return view_requests
 
 
 def look(looking: TimeSearch, index: Index, offset: int, walk: int) -> None:
@@ -84,11 +84,11 @@ def test_the_place_stays_when_nothing_older_comes_and_nothing_else_expires(
 def test_looks_are_as_many_as_binary_digits(low: int, count: int, data: st.DataObject) -> None:
     begin = data.draw(st.integers(low, low + count))
     looking = TimeSearch(StoreBounds(low * ENTRY, (low + count) * ENTRY), 5)
-    looks = 0
-    while (offset := looking.to_look_at) is not None:
+    view_requests = 0
+    while (offset := looking.next_offset) is not None:
         looking.saw(offset, offset, 5 if offset >= begin * ENTRY else 4)
-        looks += 1
-        assert looks <= count.bit_length() + 1
+        view_requests += 1
+        assert view_requests <= count.bit_length() + 1
     assert looking.limit == begin * ENTRY
 
 
@@ -97,7 +97,7 @@ def test_what_expires_while_it_is_searched_counts_as_older(index: Index, minute:
     looking = TimeSearch(StoreBounds(0, len(index) * ENTRY), minute)
     low = 0
     for _ in range(200):
-        offset = looking.to_look_at
+        offset = looking.next_offset
         if offset is None:
             break
         if data.draw(st.booleans()):
@@ -106,7 +106,7 @@ def test_what_expires_while_it_is_searched_counts_as_older(index: Index, minute:
             looking.expired(low * ENTRY)
         else:
             look(looking, index, offset, 1)
-    assert looking.to_look_at is None, "the search does not end"
+    assert looking.next_offset is None, "the search does not end"
     place = looking.limit // ENTRY
     behind = first(index, place)
     assert behind is None or behind >= minute or place < low

@@ -28,7 +28,7 @@ from tubeclient.errors import CorruptMessage, ProtocolError
 from tubeclient.keys import OffsetRange, PartitionKey
 from tubeclient.range_reader import Pack, RangeReader
 from tubeclient.wire.envelope import Part
-from tubeclient.wire.messages import Columns, Fetched, checked_columns, kept_columns, parse_fetched
+from tubeclient.wire.messages import Columns, Fetched, checked_columns, parse_fetched, unchecked_columns
 from tubeclient.wire.payload import checksum
 from tubeclient.wire.proto.broker_pb2 import GetMessageResponseB2C, TransferedMessage
 
@@ -114,7 +114,7 @@ def all_of(answer: Fetched, first: int | None) -> Any:
     """All that can be known of an answer."""
 
     def kept() -> Any:
-        columns, bad = kept_columns(answer.messages, first)
+        columns, bad = unchecked_columns(answer.messages, first)
         return Columns(*columns), columns.payload_bytes, bad
 
     ids = list(answer.messages.ids)
@@ -146,7 +146,7 @@ def table(data: list[bytes], keep: bool, with_attributes: bool) -> pa.Table:
     packs, start = [], 0
     for one in data:
         arrived = fetched(one).messages
-        found, bad = kept_columns(arrived) if keep else (checked_columns(arrived), None)
+        found, bad = unchecked_columns(arrived) if keep else (checked_columns(arrived), None)
         packs.append(Pack(KEY, start, start + 28 * len(found.ids), found, bad))
         start = packs[-1].end
     decoder = PackDecoder(rows=rows, time_zone="Asia/Kolkata")

@@ -13,6 +13,7 @@ import pytest
 from spark_source.options.given import parse_options
 from tubeclient.errors import ConfigurationError
 from tubeclient_cli.common.cluster import MASTERS_VARIABLE, of_environment
+from tubeclient_ingest.arguments import IngestArguments
 from tubeclient_ingest.job import Ingest
 from tubeclient_ingest.load_settings import load_settings
 from tubeclient_ingest.settings import IngestSettings
@@ -271,8 +272,9 @@ def test_an_end_that_does_not_fit(given: dict[str, object], said: str) -> None:
 
 
 def test_pythons_help_and_completion_name_each_setting() -> None:
-    shown = inspect.signature(Ingest).parameters
-    assert [*shown] == ["spark", "settings", "stop", *(one.name for one in fields(IngestSettings))]
+    names = [one.name for one in fields(IngestSettings)]
+    assert [*inspect.signature(Ingest).parameters] == ["spark", "settings", "stop", *names]
+    assert [*IngestArguments.__annotations__] == names
 
 
 def test_a_job_without_a_session_is_told_at_once() -> None:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tests.wire.fuzz import FUZZ
 from tubeclient.errors import CorruptMessage
 from tubeclient.wire.envelope import parse_message, varint
-from tubeclient.wire.messages import Arrived, Columns, bad_attributes, checked_columns, kept_columns
+from tubeclient.wire.messages import Arrived, Columns, bad_attributes, checked_columns, unchecked_columns
 from tubeclient.wire.payload import checksum, encode_attributes, encode_payload
 from tubeclient.wire.proto.broker_pb2 import GetMessageResponseB2C, TransferedMessage
 
@@ -68,7 +68,7 @@ def test_a_message_without_one_of_its_fields_shifts_no_other(field: str) -> None
 def test_kept_messages_are_all_those_of_the_fetch_and_bad_ones_have_their_payload() -> None:
     messages = [tagged(1, b"a", "x"), tagged(2, b"b", "y"), transfered(3, b"\0\0\0\x63k=v", 1), transfered(4, b"d")]
     messages[1].checkSum ^= 1
-    found, bad = kept_columns(wire(*messages))
+    found, bad = unchecked_columns(wire(*messages))
     payload = messages[1].payLoadData
     assert found == Columns([1, 2, 3, 4], [one.payLoadData for one in messages], [1, 0, 1, 0])
     right = checksum(payload)
@@ -76,4 +76,4 @@ def test_kept_messages_are_all_those_of_the_fetch_and_bad_ones_have_their_payloa
         1: f"the checksum is wrong: {right ^ 1} came with the message, its {len(payload)} bytes have {right}"
     }
     assert bad_attributes(found) == {2: "attributes of 99 bytes in a payload of 7"}
-    assert kept_columns(wire(*messages), 1) == (columns(messages[0]), {})
+    assert unchecked_columns(wire(*messages), 1) == (columns(messages[0]), {})

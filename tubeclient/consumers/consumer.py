@@ -127,15 +127,15 @@ class ClientBalanceConsumer(ProcessBound):
 
     # Its life
 
-    def start(self, *, patience_ms: float = 0) -> Self:
+    def start(self, *, occupied_timeout_ms: float = 0) -> Self:
         """Register at the master. Returns this consumer. `with` does it too.
 
         The master takes a dead run of the same node for alive for 30 s, so 424 to 430 are tried again for
-        `patience_ms`. Raises the master's refusal (TopicNotDeployed, GroupConflict, NodeIdConflict, GroupForbidden,
-        ...), or a ConnectError that names the masters; then the consumer is closed.
+        `occupied_timeout_ms`. Raises the master's refusal (TopicNotDeployed, GroupConflict, NodeIdConflict,
+        GroupForbidden, ...), or a ConnectError that names the masters; then the consumer is closed.
         """
         self.check_process()
-        self._running.begin(given_ms(patience_ms, "patience_ms"), self._watch)
+        self._running.begin(given_ms(occupied_timeout_ms, "occupied_timeout_ms"), self._watch)
         return self
 
     def close(self, *, wait_ms: float = 0) -> None:

@@ -104,7 +104,7 @@ class GroupMembership(ProcessBound):
         self._lock = threading.Lock()  # not a Condition, which a KeyboardInterrupt may leave locked
         self._changed = Bell()
         self._view: ClusterView | None = None
-        self._looked = 0
+        self._answered_requests = 0
         self._failure: TubeError | None = None
         self._thread: OneThread | None = None
 
@@ -128,16 +128,17 @@ class GroupMembership(ProcessBound):
         """The node ids, in the same order; -2 for an unnumbered node."""
         return [node.node_id for node in self._nodes]
 
-    def join(self, patience_ms: float = 0) -> ClusterView:
+    def join(self, occupied_timeout_ms: float = 0) -> ClusterView:
         """Register all nodes and return the first view; afterwards a thread keeps them.
 
         A run that died holds its nodes, for its topics, for up to 30 s more. So GroupConflict (424 to 428),
-        SourceCountConflict (429) and NodeIdConflict (430) are tried again for `patience_ms`. Raises the master's
-        refusal (those, TopicNotDeployed, ...), or a ConnectError that names the masters.
+        SourceCountConflict (429) and NodeIdConflict (430) are tried again for `occupied_timeout_ms`. Raises the
+        master's refusal (those, TopicNotDeployed, ...), or a ConnectError that names the masters.
         """
         self.check_process()
         if self._thread is None:
-            self._thread = OneThread(partial(self._hold, patience_ms), f"tubeclient-group-{self._nodes[0].group}")
+            name = f"tubeclient-group-{self._nodes[0].group}"
+            self._thread = OneThread(partial(self._hold, occupied_timeout_ms), name)
         self._thread.ensure()
         self._joined.result()  # every step of joining has its own deadline
         return self.view()
@@ -156,8 +157,8 @@ class GroupMembership(ProcessBound):
         of that question."""
         self.check_process()
         with self._lock:
-            self._request.looks += 1
-            wanted = self._request.looks
+            self._request.view_requests += 1
+            wanted = self._request.view_requests
         self._runner.wake()
         return wanted
 
@@ -169,7 +170,7 @@ class GroupMembership(ProcessBound):
         self.view()
         wanted = self.request_view()
         if not self._changed.wait_for(
-            self._lock, lambda: self._looked >= wanted or self._failure is not None, timeout_ms / 1000
+            self._lock, lambda: self._answered_requests >= wanted or self._failure is not None, timeout_ms / 1000
         ):
             fault = self._request.fault
             raise DeadlineExceeded(
@@ -200,21 +201,21 @@ class GroupMembership(ProcessBound):
             self._thread.join(_LEAVE_SECONDS)
         self._pool.close()
 
-    def _hold(self, patience_ms: float) -> None:
+    def _hold(self, occupied_timeout_ms: float) -> None:
         group = self._nodes[0].group
         flow = hold_group(
             self._masters,
             self._nodes,
             self._request,
             random.Random(),
-            patience_ms=patience_ms,
+            occupied_timeout_ms=occupied_timeout_ms,
             refresh_interval_ms=self._refresh_interval_ms,
         )
         try:
             for event in self._runner.iterate(flow):
                 if isinstance(event, ClusterView):
                     with self._lock:
-                        self._view, self._looked = event, self._request.looks_done
+                        self._view, self._answered_requests = event, self._request.view_requests_done
                         self._changed.ring()
                 self._on_event(event)
                 if isinstance(event, ClusterView) and not self._joined.done():
@@ -266,7 +267,7 @@ def fetch_view(
     cache = MetadataCache()
     try:
         node = runner.run(
-            register_first(masters, visitors, cache, random.Random(), patience_ms=settings.retry_limit_ms)
+            register_first(masters, visitors, cache, random.Random(), occupied_timeout_ms=settings.retry_limit_ms)
         )
         try:
             return runner.run(query_view(masters, node, cache))

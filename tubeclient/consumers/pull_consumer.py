@@ -112,7 +112,7 @@ class PullConsumer(ClientBalanceConsumer):
             check_strategy(strategy, source_count, hints)
         self._strategy, self._hints = strategy, hints
         self._start_offsets = _checked_offsets(start_offsets)
-        self._untold = set(self._start_offsets)
+        self._unchecked = set(self._start_offsets)
         """Those whose partitions were not looked for yet."""
         self._release_wait_ms = given_ms(release_wait_ms, "release_wait_ms")
         self._balance_interval_ms = given_ms(balance_interval_ms, "balance_interval_ms")
@@ -124,10 +124,10 @@ class PullConsumer(ClientBalanceConsumer):
         self._balancer = OneThread(partial(_balance, weakref.ref(self), due), "tubeclient-balance")
         self._running.balancing = due, self._balancer
 
-    def start(self, *, patience_ms: float = 0) -> Self:
+    def start(self, *, occupied_timeout_ms: float = 0) -> Self:
         """Register at the master and start balancing; see ClientBalanceConsumer.start. `wait_ready` waits for the first
         partition."""
-        super().start(patience_ms=patience_ms)
+        super().start(occupied_timeout_ms=occupied_timeout_ms)
         if self._sharing is not None and not self._balancer.begun:
             try:
                 self._sharing.live_clients(self.consumer_id)
@@ -172,10 +172,10 @@ class PullConsumer(ClientBalanceConsumer):
         running = self._live()
         view = running.membership.view()
         partitions = view.partitions()
-        unknown = sorted(str(key) for key in self._untold if not view.has(key))
+        unknown = sorted(str(key) for key in self._unchecked if not view.has(key))
         if unknown:
             _log.warning("start_offsets of consumerGroup %s name no partitions: %s", self._group, ", ".join(unknown))
-        self._untold.clear()
+        self._unchecked.clear()
         if self._sharing is not None:
             ours = self._sharing.ours(self._plan.client_id, partitions, running.registered())
         else:

@@ -56,14 +56,14 @@ class Running:
         self._lock = threading.RLock()  # a callback of `end` may call `end`
         self._over = False
 
-    def begin(self, patience_ms: float, watch: Watch) -> None:
+    def begin(self, occupied_timeout_ms: float, watch: Watch) -> None:
         """Join the group, unless already done. If that fails, this is closed for good."""
         with self._lock:
             self._check_open()
             if self.begun:
                 return
             try:
-                self.membership.join(patience_ms)
+                self.membership.join(occupied_timeout_ms)
                 watch.begin()
                 self.begun = True
             except BaseException:
@@ -102,10 +102,10 @@ class Running:
         """Run a flow on this thread."""
         return self._runner.run(self.registrar.guarded(flow), self._take)
 
-    def locked(self, look: Callable[[], T]) -> T:
+    def locked(self, read: Callable[[], T]) -> T:
         """What `look` finds while no flow runs."""
         with self._monitor.lock:
-            return look()
+            return read()
 
     def registered(self) -> list[PartitionKey]:
         """The held partitions, sorted."""

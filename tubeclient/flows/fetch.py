@@ -44,8 +44,8 @@ from tubeclient.wire.messages import (
     as_they_came,
     bad_attributes,
     checked_columns,
-    kept_columns,
     parse_fetched,
+    unchecked_columns,
     with_tags,
 )
 from tubeclient.wire.methods import Method
@@ -85,7 +85,7 @@ class Fetcher:
         try:
             while True:
                 self._registrar.check_open()
-                self._losses.tell()
+                self._losses.raise_or_log()
                 now: float = yield Now()
                 self._give_up_overdue(now)
                 yield from self._fetch_ahead(now, self._plan.prefetch + self._waiting)
@@ -146,7 +146,7 @@ class Fetcher:
         yield Notify(CHANGED)
         if consumed:
             if holding.is_alone and delivery.start + len(delivery) * INDEX_ENTRY_BYTES < position:
-                holding.doubts(delivery.start)
+                holding.suspect_loss(delivery.start)
             holding.fresh = holding.fresh and holding.suspected_loss is not None
             yield from self._losses.settle(holding, messages=len(delivery), end=position)
         yield from self._fetch_ahead((yield Now()), self._plan.prefetch)
@@ -232,7 +232,7 @@ class Fetcher:
         self._plan.counts.fetched(holding.key.topic, "messages")
         start, expected = response.currOffset, self._losses.expected(holding)
         if expected is not None and start > expected:
-            yield from self._losses.look_into_gap(holding, expected, start)
+            yield from self._losses.check_gap(holding, expected, start)
             return None
         return (yield from self._deliver(holding, response))
 
@@ -243,7 +243,7 @@ class Fetcher:
         moved = start > holding.confirmed
         holding.answered(max(holding.confirmed, start), max(holding.end, response.maxOffset), wall_ms=wall)
         if holding.is_alone and not response.messages.ids:
-            holding.doubts(start)
+            holding.suspect_loss(start)
         holding.rest(now + _TROUBLE_MS, expected=start)  # it comes again, unless all is well
         try:
             taken = self._checked(holding, start, response.messages)
@@ -299,7 +299,7 @@ class Fetcher:
         if self._plan.bad_messages == "fail":
             messages = checked_columns(arrived)
         else:
-            messages, bad = kept_columns(arrived)
+            messages, bad = unchecked_columns(arrived)
             if not holding.damage.came_again(messages, bad):
                 return None
             bad |= bad_attributes(messages)

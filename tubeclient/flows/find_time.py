@@ -41,7 +41,7 @@ class TimeSearch:
         self._matched = False
 
     @property
-    def to_look_at(self) -> int | None:
+    def next_offset(self) -> int | None:
         """The offset to look at next. None if the search is over."""
         last = self._rest - 1
         if last <= self._older:
@@ -59,16 +59,16 @@ class TimeSearch:
         """The found offset, once the search is over. None if no message is of the minute or later."""
         return self.limit if self._matched else None
 
-    def saw(self, looked_at: int, seen_from: int, minute: int) -> None:
+    def saw(self, probed_at: int, seen_from: int, minute: int) -> None:
         """The partition's first message at or after `looked_at` is of `minute`, at or after `seen_from`."""
         if minute < self._minute:
             self._older = min(_number(seen_from), self._rest - 1)
         else:
-            self._rest, self._matched = _number(looked_at), True
+            self._rest, self._matched = _number(probed_at), True
 
-    def saw_nothing(self, looked_at: int) -> None:
+    def saw_nothing(self, probed_at: int) -> None:
         """Record a look: from `looked_at` up to `limit` there is no message of the partition."""
-        self._rest = _number(looked_at)
+        self._rest = _number(probed_at)
 
     def expired(self, min_offset: int) -> None:
         """Data before `min_offset` has expired. It counts as older."""
@@ -111,7 +111,7 @@ class TimeProbe:
     def find(self, bounds: StoreBounds, minute: int) -> Flow[int | None]:
         """The first offset within `bounds` from `minute` on, in minutes since 1970. None if no message is so late."""
         search = TimeSearch(bounds, minute)
-        while (offset := search.to_look_at) is not None:
+        while (offset := search.next_offset) is not None:
             probe = partial(self._probe, offset, search.limit)
             seen, seen_minute = yield from self._retries.run_flow(probe, lambda: self._doing, self._session)
             if seen.begin > offset:

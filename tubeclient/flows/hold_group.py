@@ -37,12 +37,12 @@ MASTER_LEASE_MS = 30_000
 """A master forgets a client after this time without a heartbeat (consumerHeartbeatTimeoutMs)."""
 
 _JOIN_RETRY_MS = 1_000
-_TELL_MS = 60_000
+_REPORT_MS = 60_000
 """Time between two log lines of a wait."""
 _REPORT_INTERVAL_MS = 500
 """Partitions are connected one by one, perhaps a thousand of them. The master is not told of each."""
 
-HELD_BY_OTHERS = (GroupConflict, SourceCountConflict, NodeIdConflict)
+OWNED_BY_OTHERS = (GroupConflict, SourceCountConflict, NodeIdConflict)
 """Clients of the group stand in the way. They may be a dead run's, with other topics or nodes than its successor."""
 
 
@@ -53,9 +53,9 @@ class MembershipRequest:
     leave: bool = False
     owned: Mapping[int, Sequence[PartitionKey]] = field(default_factory=dict)
     """The partitions that each node id was assigned, for the heartbeats."""
-    looks: int = 0
+    view_requests: int = 0
     """How many looks at the layout the owner asked for. One more makes the flow look at once."""
-    looks_done: int = 0
+    view_requests_done: int = 0
     """For the owner: the value of `looks` when the flow asked for the view that it emitted last."""
     fault: TubeError | None = None
     """For the owner: the error that keeps the flow from its next look. None while all is well."""
@@ -77,16 +77,16 @@ def join_group(
     rng: random.Random,
     request: MembershipRequest,
     *,
-    patience_ms: float,
+    occupied_timeout_ms: float,
 ) -> Flow[ClusterView]:
     """Register all nodes and return the cluster's view. On failure none stays registered.
 
     A run that was killed holds its nodes until the master's lease ends, so conflicts with clients of the group are
-    tried again for `patience_ms`. Node 0 comes first: if two runs start together, the one that gets it wins, and the
-    other one holds nothing meanwhile. With `request.leave`, the last conflict is raised at once.
+    tried again for `occupied_timeout_ms`. Node 0 comes first: if two runs start together, the one that gets it wins,
+    and the other one holds nothing meanwhile. With `request.leave`, the last conflict is raised at once.
     """
     begun: float = yield Now()
-    told_at = -math.inf
+    reported_at = -math.inf
     while True:
         joined: list[GroupNode] = []
         try:
@@ -97,21 +97,22 @@ def join_group(
         except TubeError as error:
             yield from close_nodes(masters, joined)
             now: float = yield Now()
-            if request.leave or not isinstance(error, HELD_BY_OTHERS) or now >= begun + patience_ms:
-                if isinstance(error, HELD_BY_OTHERS):
+            if request.leave or not isinstance(error, OWNED_BY_OTHERS) or now >= begun + occupied_timeout_ms:
+                if isinstance(error, OWNED_BY_OTHERS):
+                    seconds = occupied_timeout_ms / 1000
                     error.args = (
-                        f"{error}. This was tried for {patience_ms / 1000:.0f} s: a dead run holds its nodes for "
+                        f"{error}. This was tried for {seconds:.0f} s: a dead run holds its nodes for "
                         f"{MASTER_LEASE_MS / 1000:.0f} s, a client of this process until it is closed",
                     )
                 raise
-            if now >= told_at + _TELL_MS:
-                told_at = now
+            if now >= reported_at + _REPORT_MS:
+                reported_at = now
                 _log.warning(
                     "consumerGroup %s cannot be joined yet (%s). Waiting up to %.0f s more: a dead run holds its nodes "
                     "for %.0f s after its last heartbeat",
                     nodes[0].group,
                     error.condition,
-                    (begun + patience_ms - now) / 1000,
+                    (begun + occupied_timeout_ms - now) / 1000,
                     MASTER_LEASE_MS / 1000,
                 )
         yield Sleep(_JOIN_RETRY_MS * (0.75 + rng.random() / 2))
@@ -123,7 +124,7 @@ def hold_group(
     request: MembershipRequest,
     rng: random.Random,
     *,
-    patience_ms: float,
+    occupied_timeout_ms: float,
     refresh_interval_ms: float,
 ) -> Flow[None]:
     """Join the group and stay in it until `request.leave`. Emits every `ClusterView`, the first one when all nodes are
@@ -138,7 +139,7 @@ def hold_group(
     of a master that refuses a node, for example because another run took it over.
     """
     cache = MetadataCache()
-    view = yield from join_group(masters, nodes, cache, rng, request, patience_ms=patience_ms)
+    view = yield from join_group(masters, nodes, cache, rng, request, occupied_timeout_ms=occupied_timeout_ms)
     orders, versions, joined = cache.orders, cache.versions, True
     yield Emit(orders)
     yield Emit(view)
@@ -156,15 +157,16 @@ def hold_group(
             yield from close_nodes(masters, nodes)
             return
         # Before the topics: an owner that changes topics and then asks for a look expects those topics.
-        looks = request.looks
+        view_requests = request.view_requests
         try:
             if request.topics is not None and request.topics != nodes[0].topics:
                 yield from close_nodes(masters, nodes)
                 nodes, joined = [replace(node, topics=request.topics) for node in nodes], False
                 cache.forget_topics()
             if not joined:  # the master may still know those that left, until their lease ends
-                patience_ms = max(patience_ms, MASTER_LEASE_MS)
-                view = yield from join_group(masters, nodes, cache, rng, request, patience_ms=patience_ms)
+                occupied_timeout_ms = max(occupied_timeout_ms, MASTER_LEASE_MS)
+                timeout_ms = occupied_timeout_ms
+                view = yield from join_group(masters, nodes, cache, rng, request, occupied_timeout_ms=timeout_ms)
                 versions, joined = cache.versions, True
                 yield Emit(view)
                 next_beat = yield Now()  # the master has forgotten what they hold
@@ -176,9 +178,9 @@ def hold_group(
                     yield Emit(Forgotten(node))
                     yield from register_node(masters, node, cache)
                 next_beat = now + HEARTBEAT_INTERVAL_MS
-            if looks != request.looks_done or now >= next_refresh or cache.versions != versions:
+            if view_requests != request.view_requests_done or now >= next_refresh or cache.versions != versions:
                 view = yield from query_view(masters, nodes[0], cache)
-                request.looks_done, versions = looks, cache.versions
+                request.view_requests_done, versions = view_requests, cache.versions
                 yield Emit(view)
                 next_refresh = now + refresh_interval_ms
             if cache.orders != orders:
@@ -199,15 +201,20 @@ _LONGEST_WAIT_MS = 1_000
 
 
 def register_first(
-    masters: MasterList, nodes: Sequence[GroupNode], cache: MetadataCache, rng: random.Random, *, patience_ms: float
+    masters: MasterList,
+    nodes: Sequence[GroupNode],
+    cache: MetadataCache,
+    rng: random.Random,
+    *,
+    occupied_timeout_ms: float,
 ) -> Flow[GroupNode]:
     """Register the first of `nodes` that its group accepts, and return it. Each node is of another group.
 
     Clients of a group must agree on topics and filters, so visitors of other topics block a group while they stay, for
-    some round trips. The groups are tried again for `patience_ms`; then the last GroupConflict is raised. Every other
-    refusal is raised at once.
+    some round trips. The groups are tried again for `occupied_timeout_ms`; then the last GroupConflict is raised. Every
+    other refusal is raised at once.
     """
-    deadline = (yield Now()) + patience_ms
+    deadline = (yield Now()) + occupied_timeout_ms
     attempt = 0
     while True:
         for node in nodes:

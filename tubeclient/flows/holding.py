@@ -121,7 +121,7 @@ class Holding:
     @property
     def position(self) -> Position:
         """How far it has been read."""
-        confirmed = self.last_standing.confirmed
+        confirmed = self.last_confirmed_position.confirmed
         fetched = confirmed if self.out is None else self.out.end
         return Position(confirmed, fetched, self.end, self.updated_ms)
 
@@ -143,11 +143,11 @@ class Holding:
     def void(self) -> None:
         """Nothing that was asked counts any more; a request may still come late. An unconfirmed pack is given up."""
         if self.phase is not Phase.GONE:
-            self.last_position = self.last_standing
+            self.last_position = self.last_confirmed_position
             self.become(Phase.VOID)
 
     @property
-    def last_standing(self) -> ConfirmedPosition:
+    def last_confirmed_position(self) -> ConfirmedPosition:
         """Where the group stood when that was known last."""
         return self.last_position or ConfirmedPosition(self.confirmed, self.is_unconfirmed)
 
@@ -157,12 +157,12 @@ class Holding:
         self.rest_until_ms, self.expected, self.commit_next = until_ms, expected, commit_next
         self.become(Phase.IDLE)
 
-    def doubts(self, start: int) -> None:
+    def suspect_loss(self, start: int) -> None:
         """From `start` on, data may have expired."""
         if self.suspected_loss is None and not self.fresh:
             self.suspected_loss = max(start, self.lost_to)
 
-    def doubt_settled(self, *, fresh: bool = False) -> None:
+    def clear_suspicion(self, *, fresh: bool = False) -> None:
         """It is known what had expired. `fresh`: nothing had, since the group is new."""
         self.suspected_loss, self.fresh = None, fresh
 

@@ -15,7 +15,7 @@ from tubeclient.keys import INDEX_ENTRY_BYTES, OffsetRange
 
 _log = logging.getLogger(__name__)
 
-_LOOK_MS = 5_000.0
+_PROBE_MS = 5_000.0
 """Time limit of a look, since the application waits for its packs."""
 _LONG_SILENCE_MS = 60_000.0
 """Shorter than any retention of a broker."""
@@ -26,12 +26,12 @@ class Losses:
 
     def __init__(self, plan: ReadPlan, rng: random.Random) -> None:
         self._plan, self._rng = plan, rng
-        self._untold: list[tuple[Holding, OffsetRange]] = []
+        self._unreported: list[tuple[Holding, OffsetRange]] = []
 
-    def tell(self) -> None:
+    def raise_or_log(self) -> None:
         """Raise DataLoss for the first loss that was not told yet. If the plan says so, log all of them instead."""
-        while self._untold:
-            holding, lost = self._untold[0]
+        while self._unreported:
+            holding, lost = self._unreported[0]
             error = DataLoss(
                 f"up to {lost.max_messages} messages of {lost} expired at broker {holding.line.info} before they "
                 "were read. Reading continues after them; fail_on_data_loss=False does so without an error",
@@ -39,7 +39,7 @@ class Losses:
                 wanted=lost.start,
                 found=lost.end,
             )
-            del self._untold[0]  # as late as this: the caller may be interrupted
+            del self._unreported[0]  # as late as this: the caller may be interrupted
             if self._plan.fail_on_data_loss:
                 raise error
             _log.warning("expired before they were read: %s", lost)
@@ -53,10 +53,10 @@ class Losses:
         unseen = holding.sent_ms - holding.read_ms > _LONG_SILENCE_MS
         holding.read_ms = holding.sent_ms
         if unseen:
-            holding.doubts(holding.confirmed)
+            holding.suspect_loss(holding.confirmed)
         return holding.confirmed if holding.expected is None and unseen else holding.expected
 
-    def look_into_gap(self, holding: Holding, expected: int, start: int) -> Flow[None]:
+    def check_gap(self, holding: Holding, expected: int, start: int) -> Flow[None]:
         """Messages expired, or somebody moved the group on purpose. The pack is asked for again after a look."""
         if holding.suspected_loss is None or holding.fresh:
             holding.suspected_loss, holding.fresh = expected, False
@@ -66,7 +66,7 @@ class Losses:
         if holding.suspected_loss == suspected_loss and self._plan.reader_groups:
             # The look failed. Nobody else will tell of this gap, so it counts as a loss.
             self._note(OffsetRange(holding.key, expected, start), holding)
-            holding.doubt_settled()
+            holding.clear_suspicion()
 
     def settle(self, holding: Holding, *, messages: int = 0, end: int | None = None) -> Flow[None]:
         """Settle `holding.doubt`, and note the range that expired before it was read, if one did.
@@ -78,14 +78,14 @@ class Losses:
         if start is None or not plan.reader_groups:
             return
         if end is not None and (end - start) // INDEX_ENTRY_BYTES <= messages:
-            holding.doubt_settled()
+            holding.clear_suspicion()
             return
         others = [key for key in holding.siblings if key != holding.key]
         names = ReaderNames(plan.reader_groups, plan.new_client_id, plan.authority)
         probe = DataProbe(holding.line.info, [holding.key, *others], names)
         seen: tuple[int, int] | None = None
         try:
-            seen = yield from probe.first_if_behind(start, RetryPolicy(holding.line.info, self._rng, _LOOK_MS))
+            seen = yield from probe.first_if_behind(start, RetryPolicy(holding.line.info, self._rng, _PROBE_MS))
         except TubeError as error:
             _log.info("unknown whether messages of %s from %d on have expired: %s", holding.key, start, error)
         yield from probe.release()  # not if the caller is interrupted: a closed flow can send nothing
@@ -95,9 +95,9 @@ class Losses:
         is_new = holding.fresh and start <= index_start
         if first > start and not is_new:
             self._note(OffsetRange(holding.key, start, first), holding)  # first: the caller may be interrupted
-        holding.doubt_settled(fresh=is_new and messages == 0)
+        holding.clear_suspicion(fresh=is_new and messages == 0)
 
     def _note(self, lost: OffsetRange, holding: Holding) -> None:
         holding.lost_to = lost.end
         self._plan.counts.lost(holding.key.topic, lost.max_messages)
-        self._untold.append((holding, lost))
+        self._unreported.append((holding, lost))

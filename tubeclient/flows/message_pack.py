@@ -130,7 +130,7 @@ class PackCheck:
         """How often the present pack was doubted."""
         self._before: tuple[int, frozenset[int]] = 0, _NONE
         """Start and ids of the pack that was well last."""
-        self._doubted: tuple[int, Sequence[int]] | None = None
+        self._contradicted: tuple[int, Sequence[int]] | None = None
 
     def contradiction(self, start: int, ids: Sequence[int], *, lacking: int = 0) -> str:
         """Why the pack from offset `start` on must be read again, "" if it is well. `ids` are those of its messages;
@@ -147,17 +147,17 @@ class PackCheck:
         elif self._alone and lacking > 0:
             reason = f"{lacking} index entries came without a message, in a store of one partition"
         if reason and not self._came_again(start, ids):
-            self._doubted = start, ids
+            self._contradicted = start, ids
             self.contradictions += 1
             return reason
-        self._before, self._doubted, self.contradictions = (start, different), None, 0
+        self._before, self._contradicted, self.contradictions = (start, different), None, 0
         return ""
 
     def _came_again(self, start: int, ids: Sequence[int]) -> bool:
-        if self._doubted is None or self._doubted[0] != start:
+        if self._contradicted is None or self._contradicted[0] != start:
             return False
-        common = min(len(ids), len(self._doubted[1]))
-        return ids[:common] == self._doubted[1][:common]
+        common = min(len(ids), len(self._contradicted[1]))
+        return ids[:common] == self._contradicted[1][:common]
 
 
 def corrupt_message(place: OffsetRange, what: object) -> CorruptMessage:

@@ -39,10 +39,10 @@ from tubeclient.flows.message_pack import (
 )
 from tubeclient.flows.read_session import ReadAgain, ReaderNames, ReadSession, RetryPolicy
 from tubeclient.keys import INDEX_ENTRY_BYTES, BrokerInfo, OffsetRange, PartitionKey
-from tubeclient.wire.messages import NO_MESSAGES, Arrived, Columns, checked_columns, kept_columns
+from tubeclient.wire.messages import NO_MESSAGES, Arrived, Columns, checked_columns, unchecked_columns
 
 _EMPTY_POLL_MS = 400
-_SECOND_LOOK_MS = 500
+_SECOND_READING_MS = 500
 _SECOND_READING_MS = 50
 _NOT_FOUND = 404
 _RESULTS: dict[int, FetchResult] = {200: "messages", _NOT_FOUND: "empty"}
@@ -196,7 +196,7 @@ class RangeRead:
         )
         self._suspected = not self._suspected
         if self._suspected:
-            raise ReadAgain(str(loss), _SECOND_LOOK_MS)
+            raise ReadAgain(str(loss), _SECOND_READING_MS)
         if self._fail_on_data_loss:
             raise loss
 
@@ -284,7 +284,7 @@ class RangeRead:
         """The messages of a pack contradict their offsets, or another reading of them: read it again, some times."""
         self._contradictions += 1
         if self._contradictions < READINGS:
-            raise ReadAgain(what, (self._contradictions - 1) * _SECOND_LOOK_MS)
+            raise ReadAgain(what, (self._contradictions - 1) * _SECOND_READING_MS)
         raise ContradictoryAnswers(
             f"partition {self._partition}, offsets [{pending.start}, {bound}): the answers of broker {self._broker} "
             f"contradict each other in each of {READINGS} readings, at last: {what}. No message from offset "
@@ -297,7 +297,7 @@ class RangeRead:
         """The messages, and which of them are damaged if these are kept."""
         if not self._keeps_bad:
             return checked_columns(messages, ours), None
-        columns, damaged = kept_columns(messages, ours)
+        columns, damaged = unchecked_columns(messages, ours)
         if not self._damage.came_again(columns, damaged):
             raise ReadAgain("a message came with other bytes than its checksum says", _SECOND_READING_MS)
         return columns, damaged

@@ -100,7 +100,7 @@ class Registrar:
         except BaseException:
             for holding in list(self.holdings.by_key.values()):
                 if holding.leaving or not holding.assigned or holding.phase is Phase.GONE:
-                    self.left[holding.key] = holding.last_standing
+                    self.left[holding.key] = holding.last_confirmed_position
                     self.holdings.drop(holding)
                 # The interrupted step may be the one that ends a pack: then it is still `out`, and in no phase.
                 elif holding.out is None or holding not in self.holdings.in_phase[Phase.DELIVERED]:
@@ -277,7 +277,7 @@ class Registrar:
         """Another client has the partition now, or it is unavailable."""
         if self.holdings.has(holding):
             if not isinstance(error, PartitionOccupied | PartitionTaken):
-                self.left[holding.key] = holding.last_standing
+                self.left[holding.key] = holding.last_confirmed_position
             self.holdings.drop(holding)
             _log.warning("partition %s is lost: %s", holding.key, error)
             yield Notify(CHANGED)
@@ -290,7 +290,7 @@ class Registrar:
         # While it is being taken up again, the broker may have another position than it is to have.
         is_back = holding.last_position is None or holding.confirmed == holding.last_position.confirmed
         is_sure = is_back and holding.phase is not Phase.REGISTERING and key not in registrations.unsure
-        self.left[key] = holding.last_standing
+        self.left[key] = holding.last_confirmed_position
         self.holdings.drop(holding)
         if not holding.line.up:
             return

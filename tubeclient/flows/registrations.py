@@ -162,7 +162,7 @@ class Registrations:
             holding.fresh = offset == BootstrapOffset.EARLIEST or (offset == BootstrapOffset.STORED and is_new)
             holding.suspected_loss, holding.lost_to = None if offset < BootstrapOffset.STORED else start, 0
         else:  # what was in doubt before is so still
-            holding.doubts(start)
+            holding.suspect_loss(start)
         holding.registration += 1
         holding.connection = yield ConnectionTo(holding.line.info.address)
         holding.read_ms = yield Now()

@@ -43,7 +43,7 @@ _CLOSED = "this OffsetLookup is closed; make a new one"
 
 _AT_ONCE = 8
 _SILENT_AT_ONCE = 4
-_FIRST_LOOK_MS = 5_000.0
+_FIRST_ANSWERS_MS = 5_000.0
 """How long a first look waits for the others once one broker has answered: about the time a broker takes to restart."""
 
 _Stores = Mapping[StoreKey, Sequence[PartitionKey]]
@@ -120,7 +120,7 @@ class OffsetLookup(ProcessBound):
             waited_for = {broker_id: some for broker_id, some in stores.items() if broker_id not in self._silent}
             first = not self._heard
             limit_ms = self._settings.retry_limit_ms if first else 0.0
-            found, failures = self._ask_all(view, waited_for, limit_ms, min(limit_ms, _FIRST_LOOK_MS))
+            found, failures = self._ask_all(view, waited_for, limit_ms, min(limit_ms, _FIRST_ANSWERS_MS))
             for broker_id, failure in failures.items():
                 lasting = not failure.retriable and not isinstance(failure, NotAvailable)
                 if broker_id not in self._heard and (lasting or (first and not found)):

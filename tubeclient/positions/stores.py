@@ -17,7 +17,7 @@ from tubeclient.net.runner import FlowRunner
 DATA_UNKNOWN = -1
 """`data_min` of a store if its broker does not report over HTTP whether data expired."""
 
-_LOOK_AGAIN_SECONDS = 30.0
+_PROBE_AGAIN_SECONDS = 30.0
 """How long a first offset counts in that case."""
 
 _AT_ONCE = 16
@@ -60,7 +60,7 @@ class _Known(NamedTuple):
     data_min: int
     end: int
     """The end of the index when it was last seen."""
-    looked_at: float
+    probed_at: float
 
 
 class FirstOffsets:
@@ -98,7 +98,7 @@ class FirstOffsets:
             return files.data_min != 0
         self._known[store] = known._replace(end=end)
         if files.data_min == DATA_UNKNOWN:
-            return time.monotonic() - known.looked_at >= _LOOK_AGAIN_SECONDS
+            return time.monotonic() - known.probed_at >= _PROBE_AGAIN_SECONDS
         return files.data_min not in (0, known.data_min)
 
     def _bounds(self, store: StoreKey, files: StoreFiles) -> StoreBounds:

@@ -318,14 +318,14 @@ def bytes_of(text: str) -> bytes | None:
     return data if base64.b64encode(data).decode() == text else None
 
 
-_MOST_KEPT: Final = 38
+_MOST_DIGITS: Final = 38
 """Digits of a VARIANT's decimals."""
 
 
-def _is_kept(text: str) -> bool:
+def _is_exact(text: str) -> bool:
     """Whether a VARIANT has a number as it is written: Spark makes a decimal of it, and a double of one that has an
     exponent or more digits."""
-    if not set(text) & set("eE") and sum(map(str.isdigit, text)) <= _MOST_KEPT:
+    if not set(text) & set("eE") and sum(map(str.isdigit, text)) <= _MOST_DIGITS:
         return True
     number = float(text)
     return not math.isinf(number) and Decimal(repr(number)) == Decimal(text)
@@ -342,5 +342,5 @@ def _check_variant(node: Node, path: str) -> None:
             left.extend(value for _, value in one.value)
         elif one.kind == "list":
             left.extend(one.value)
-        elif one.kind == "number" and not _is_kept(one.value):
+        elif one.kind == "number" and not _is_exact(one.value):
             raise BadRecord(f"a number within {path} has more digits than a VARIANT has", one.start)

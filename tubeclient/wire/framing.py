@@ -27,7 +27,7 @@ _BLOCK_LENGTH = struct.Struct(">I")
 
 _BUFFER_BYTES = 1 << 16
 _ROOM_BYTES = 1 << 15
-_KEPT_BYTES = 4 << 20
+_BUFFER_BYTES = 4 << 20
 """A buffer that a frame has made larger than this is freed after the frame."""
 
 
@@ -96,7 +96,7 @@ class FrameDecoder:
                 view[: self._end - start] = view[start : self._end]
                 self._end -= start
                 self._block_ends = [(a - start, b - start) for a, b in self._block_ends]
-        if not self._end and len(self._buffer) > _KEPT_BYTES:
+        if not self._end and len(self._buffer) > _BUFFER_BYTES:
             self._buffer = bytearray(_BUFFER_BYTES)
         return frames
 

@@ -163,7 +163,7 @@ def checked_columns(arrived: Arrived, first: int | None = None) -> Columns:
     return columns
 
 
-def kept_columns(arrived: Arrived, first: int | None = None) -> tuple[Columns, dict[int, str]]:
+def unchecked_columns(arrived: Arrived, first: int | None = None) -> tuple[Columns, dict[int, str]]:
     """As `checked_columns`, but with messages that do not match their checksums: they have their payload for a body, as
     nothing in them can be trusted. Returns also their numbers in the columns, and why each is bad."""
     columns, damaged = arrived.checked(first)

@@ -151,7 +151,7 @@ def table_at(
     return table
 
 
-def nothing_kept(table: OffsetsTable, consumer_group: str) -> ConfigurationError:
+def no_progress(table: OffsetsTable, consumer_group: str) -> ConfigurationError:
     """The error for a group of which the table has nothing; it names groups that are spelled alike."""
     groups = table.groups()
     advice = near_names([consumer_group], groups, most=3) or (

@@ -39,10 +39,10 @@ _POLL_SECONDS = 0.1
 _CONNECT_SECONDS = 5.0
 _CONNECT_PORT = 15_002
 _WATCH: Final = "spark-jvm-watch"
-_LOOK_SECONDS = 1.0
+_POLL_SECONDS = 1.0
 _END_SECONDS = 20.0
 """How long the command may take to say by itself what failed, and to end."""
-_TELL_SECONDS = 1.0
+_REPORT_SECONDS = 1.0
 _FAILED: Final = 1
 
 
@@ -225,16 +225,16 @@ def _jvm() -> Callable[[], bool] | None:
 
 def _follow(is_there: Callable[[], bool]) -> None:
     while is_there():
-        time.sleep(_LOOK_SECONDS)
+        time.sleep(_POLL_SECONDS)
     time.sleep(_END_SECONDS)
     # Nobody may read standard error, and it may be full.
-    telling = threading.Thread(target=_tell, daemon=True)
+    telling = threading.Thread(target=_report, daemon=True)
     telling.start()
-    telling.join(_TELL_SECONDS)
+    telling.join(_REPORT_SECONDS)
     os._exit(_FAILED)  # the main thread cannot be interrupted in that call
 
 
-def _tell() -> None:
+def _report() -> None:
     with contextlib.suppress(OSError, ValueError):
         print(
             "Spark's JVM has died, and a call into it never ended. Start the command again.",

@@ -224,7 +224,7 @@ def discard_output() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def stop_on_signals(stop: threading.Event, told: str = "") -> None:
+def stop_on_signals(stop: threading.Event, notice: str = "") -> None:
     """Ctrl-C and SIGTERM set `stop`, from now on, and print `told` on standard error; a second one ends the process at
     once, whatever holds it up, such as output that nobody takes. A Spark session that starts later puts its own handler
     in place; then call it again."""
@@ -234,9 +234,9 @@ def stop_on_signals(stop: threading.Event, told: str = "") -> None:
             signal.signal(number, signal.SIG_DFL)
             os.kill(os.getpid(), number)
         stop.set()
-        if told:
+        if notice:
             with contextlib.suppress(OSError):
-                os.write(2, f"{told}\n".encode())  # the signal may have come in the middle of a print
+                os.write(2, f"{notice}\n".encode())  # the signal may have come in the middle of a print
 
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, handle)

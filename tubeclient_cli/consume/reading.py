@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from tubeclient.wire.messages import Message
 
 _GROUPS: Final = reader_groups_of("tubeclient_consume")
-_LOOK_SECONDS: Final = 1.0
+_POLL_SECONDS: Final = 1.0
 """How often --follow asks whether there is more."""
 _LAYOUT_SECONDS: Final = 30.0
 """How often it asks whether there are more partitions."""
@@ -80,7 +80,7 @@ def read_topic(settings: ClientSettings, wanted: Wanted, output: Output) -> None
     ):
         bounds: Mapping[StoreKey, StoreBounds] = lookup.bounds(view)
         begins = {**moves_to(wanted.start, {}, view, lookup, bounds, wanted.time_zone).positions}
-        looked = time.monotonic()
+        polled = time.monotonic()
         while True:
             ends = {key: bounds[key.store].max_offset for key in begins if key.store in bounds}
             _read(reader, view, begins, ends, wanted.tags, output)
@@ -88,9 +88,9 @@ def read_topic(settings: ClientSettings, wanted: Wanted, output: Output) -> None
             if output.is_full or not wanted.follow:
                 return
             begins |= ends
-            time.sleep(_LOOK_SECONDS)
-            if time.monotonic() - looked >= _LAYOUT_SECONDS and not wanted.start.named:
-                looked = time.monotonic()
+            time.sleep(_POLL_SECONDS)
+            if time.monotonic() - polled >= _LAYOUT_SECONDS and not wanted.start.named:
+                polled = time.monotonic()
                 view = fetch_view(settings, [topic], _GROUPS)
                 begins = {**dict.fromkeys(view.partitions(), 0), **begins}
             bounds = lookup.snapshot(view).bounds  # a broker that is away is read on when it is back

@@ -79,7 +79,7 @@ def serve_metrics(consumer_group: str, host: str, port: int) -> Iterator[tuple[C
     for metric in (_LAST_BATCH, _LAST_TRIGGER):  # so that a job that does nothing at all shows
         metrics[metric].set(last_trigger)
 
-    def look(at: float) -> None:
+    def observe(at: float) -> None:
         nonlocal last_trigger
         last_trigger = max(at, last_trigger)
         metrics[_LAST_TRIGGER].set(last_trigger)
@@ -87,7 +87,7 @@ def serve_metrics(consumer_group: str, host: str, port: int) -> Iterator[tuple[C
     def count(event: Event) -> None:
         match event:
             case Idle(at):
-                look(at.timestamp())
+                observe(at.timestamp())
             case Round():
                 ended = datetime.fromisoformat(event.time).timestamp()
                 for metric, more in ((_ROWS, event.rows + event.bad_rows), (_BATCHES, 1), (_BAD, event.bad_rows)):
@@ -98,7 +98,7 @@ def serve_metrics(consumer_group: str, host: str, port: int) -> Iterator[tuple[C
                     behind.clear()
                 else:
                     behind.labels(query).set(event.rows_behind)
-                look(ended)
+                observe(ended)
 
     try:
         yield count, server.server_port

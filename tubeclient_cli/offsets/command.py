@@ -13,7 +13,7 @@ from typing import Annotated, Any
 import typer
 
 from tubeclient.errors import ConfigurationError
-from tubeclient_cli.common.cluster import MASTERS_VARIABLE, Masters, nothing_kept, table_at
+from tubeclient_cli.common.cluster import MASTERS_VARIABLE, Masters, no_progress, table_at
 from tubeclient_cli.common.places import DryRun, Yes, ask, check_can_ask, print_moves
 from tubeclient_cli.common.terminal import (
     AsJson,
@@ -154,7 +154,7 @@ def show(
             if progress.run_epoch == max(one.run_epoch for one in found):
                 faults = _faults(sets[-1], max_lag, silence, datetime.now(UTC) - progress.updated_at)
         if not sets:
-            raise nothing_kept(table, consumer_group)
+            raise no_progress(table, consumer_group)
         if json:
             print_json({"consumerGroup": consumer_group, "topicSets": sets})
         for fault in faults:
@@ -236,7 +236,7 @@ def reset(
         table = table_at(offsets_table, storage_option, may_be_new=is_named, client_version=f"{__version__} {RESET}")
         found = table.all_latest(consumer_group)
         if not (found or is_named):
-            raise nothing_kept(table, consumer_group)
+            raise no_progress(table, consumer_group)
         key = choose_key(found, consumer_group, topic or [], topic_pattern)
         with brokers_of(master_servers, key, option) as brokers:
             plan = plan_of(table, key, brokers, to, time_zone)
@@ -247,8 +247,8 @@ def reset(
                 apply(plan, table, key, brokers, lambda: ask("Reset the group?", yes=yes), force=force)
         if json:
             moves = [move.row() for move in plan.to.moves]
-            told = {"consumerGroup": key.consumer_group, "topicSet": key.topic_set, "to": to, "changed": changed}
-            print_json({**told, "moves": moves, "warnings": list(plan.warnings)})
+            result = {"consumerGroup": key.consumer_group, "topicSet": key.topic_set, "to": to, "changed": changed}
+            print_json({**result, "moves": moves, "warnings": list(plan.warnings)})
         elif plan.changes:
             typer.echo(
                 f"the group {'was' if changed else 'would be'} reset; a query with a checkpoint continues from that, "

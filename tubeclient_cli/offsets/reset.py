@@ -14,7 +14,7 @@ from tubeclient_cli.offsets.lag import Brokers
 
 
 def choose_key(
-    kept: Sequence[GroupProgress], consumer_group: str, topics: Sequence[str], pattern: str | None
+    stored: Sequence[GroupProgress], consumer_group: str, topics: Sequence[str], pattern: str | None
 ) -> GroupKey:
     """Return the topic set that is meant: the given one, otherwise the table's only one. Raises ConfigurationError."""
     if topics and pattern is not None:
@@ -27,11 +27,11 @@ def choose_key(
             return GroupKey(consumer_group, topics)
     except (re.error, ValueError) as error:
         raise ConfigurationError(f"--topic{'' if topics else '-pattern'}: {error}") from None
-    if len(kept) == 1:
-        return kept[0].group
-    sets = "; ".join(progress.group.topic_set for progress in kept)
+    if len(stored) == 1:
+        return stored[0].group
+    sets = "; ".join(progress.group.topic_set for progress in stored)
     raise ConfigurationError(
-        f"group {consumer_group} has {len(kept)} sets of topics, {sets}; choose one with --topic or --topic-pattern"
+        f"group {consumer_group} has {len(stored)} sets of topics, {sets}; choose one with --topic or --topic-pattern"
     )
 
 

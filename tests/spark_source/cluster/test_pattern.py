@@ -43,8 +43,8 @@ class FakeGroup(GroupMembership):
         self.topics = topics
         return self
 
-    def join(self, patience_ms: float = 0) -> ClusterView:
-        self.calls.append(("join", *self.topics, patience_ms))
+    def join(self, occupied_timeout_ms: float = 0) -> ClusterView:
+        self.calls.append(("join", *self.topics, occupied_timeout_ms))
         if self.refusal is not None:
             raise self.refusal
         self.token = 7

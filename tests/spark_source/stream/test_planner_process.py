@@ -19,7 +19,7 @@ PLANNER = f"""
 import os, pathlib, sys, time, types
 from spark_source.stream import planner_process
 sys.modules["__main__"].__spec__ = types.SimpleNamespace(name={PLANNER_MODULE!r})
-planner_process._LOOK_SECONDS, planner_process._END_SECONDS = 0.02, float(sys.argv[2])
+planner_process._POLL_SECONDS, planner_process._END_SECONDS = 0.02, float(sys.argv[2])
 assert planner_process.set_up_planner_process()
 told = pathlib.Path(sys.argv[1])
 (told / "planner").write_text(str(os.getpid()))

@@ -17,7 +17,7 @@ HANGS = """
 import signal, sys, time
 from pyspark import SparkContext
 from tubeclient_cli.common import session
-session._LOOK_SECONDS, session._END_SECONDS = 0.05, 0.5
+session._POLL_SECONDS, session._END_SECONDS = 0.05, 0.5
 spark = session.make_session("hangs", "local[1]", {"spark.ui.enabled": "false"})
 print("up", flush=True)
 SparkContext._gateway.proc.send_signal(signal.SIGKILL)
@@ -30,7 +30,7 @@ import os, subprocess, sys
 code = '''
 import sys, threading, time
 from tubeclient_cli.common import session
-session._LOOK_SECONDS, session._END_SECONDS = 0.05, 0.5
+session._POLL_SECONDS, session._END_SECONDS = 0.05, 0.5
 session.end_after_jvm()
 session.end_after_jvm()
 assert threading.active_count() <= 2

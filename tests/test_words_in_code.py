@@ -1,0 +1,55 @@
+"""Names in the product's code have the field's words. Those that CONTRIBUTING.md retires are in none."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+PRODUCT = (
+    "tubeclient",
+    "spark_source",
+    "offsets_store",
+    "tubeclient_ingest",
+    "tubeclient_cli",
+    "embedded_tubemq",
+    "jobs",
+)
+
+
+def retired() -> frozenset[str]:
+    [words] = re.findall(r"^Names have none of the words (.+?)\.$", (ROOT / "CONTRIBUTING.md").read_text(), re.M | re.S)
+    return frozenset(re.findall(r"`(\w+)`", words))
+
+
+def defined(tree: ast.AST) -> Iterator[str]:
+    """The names that a module gives to something."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            yield node.name
+        elif isinstance(node, ast.arg):
+            yield node.arg
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            yield node.id
+        elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+            yield node.attr
+
+
+def words_of(name: str) -> set[str]:
+    return set(re.findall(r"[a-z]+", re.sub(r"([A-Z][a-z])", r"_\1", name).lower()))
+
+
+def test_no_name_has_a_retired_word() -> None:
+    words = retired()
+    assert len(words) > 10
+    assert words_of("_HeldBack.is_told") & {"held", "told"} == {"held", "told"}
+    found = {
+        f"{path.relative_to(ROOT)}: {name}"
+        for package in PRODUCT
+        for path in (ROOT / package).rglob("*.py")
+        for name in defined(ast.parse(path.read_text(encoding="utf-8")))
+        if words_of(name) & words
+    }
+    assert not found
