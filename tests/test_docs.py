@@ -116,8 +116,24 @@ def test_whatever_starts_spark_has_its_mark(request: pytest.FixtureRequest) -> N
 
 def test_the_index_names_each_page() -> None:
     """For readers on a code host, who have no other navigation."""
-    named = set(re.findall(r"\]\(([\w-]+\.md)", (ROOT / "docs" / "index.md").read_text(encoding="utf-8")))
+    named = set(re.findall(r"\]\(([\w.-]+\.md)", (ROOT / "docs" / "index.md").read_text(encoding="utf-8")))
     assert named == {path.name for path in ROOT.glob("docs/*.md")} - {"index.md"}
+
+
+TRANSLATED = sorted(path for path in PAGES if path.name.endswith(".zh-CN.md"))
+CODE = re.compile(r"^```.*?^```$|^    \S.*?$", re.MULTILINE | re.DOTALL)
+
+
+@pytest.mark.parametrize("path", TRANSLATED, ids=lambda path: path.name)
+def test_a_translated_page_has_the_sections_and_the_code_of_its_original(path: Path) -> None:
+    """Which the tests of the original run."""
+    original = path.with_name(path.name.replace(".zh-CN", ""))
+    own, other = path.read_text(encoding="utf-8"), original.read_text(encoding="utf-8")
+    assert CODE.findall(own) == CODE.findall(other) != []
+    heads = [[line.split(" ")[0] for line in text.splitlines() if re.match(r"#+ ", line)] for text in (own, other)]
+    assert heads[0] == heads[1]
+    assert f"[English]({original.name})" in own
+    assert f"[简体中文]({path.name})" in other
 
 
 OF_SPARK = {"DATA_SOURCE_NOT_FOUND", "PYTHON_VERSION_MISMATCH", "STREAM_FAILED"}

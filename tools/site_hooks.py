@@ -23,6 +23,7 @@ from tools.api_page import API, names_of
 ROOT = Path(__file__).resolve().parent.parent
 OUTSIDE = {
     "README.md": "overview.md",
+    "README.zh-CN.md": "overview.zh-CN.md",
     "CONTRIBUTING.md": "CONTRIBUTING.md",
     "CHANGELOG.md": "CHANGELOG.md",
     "SECURITY.md": "SECURITY.md",
