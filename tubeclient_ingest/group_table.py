@@ -100,6 +100,11 @@ class GroupTable:
         return self.state.record is not None or self.state.is_whole
 
     @property
+    def is_new(self) -> bool:
+        """Whether it has no commit of the group, as far as its whole history says."""
+        return self.state.record is None and self.state.is_whole
+
+    @property
     def is_old(self) -> bool:
         """Whether to say again where the group's rows end, before Delta removes the commit that says it."""
         written = self.state.written

@@ -116,7 +116,7 @@ class SinkState:
     undone_numbers: tuple[tuple[int, int], ...] = field(default=(), compare=False)
     """As SinkRecord.undone, where no record says it."""
     only_others_wrote: bool = field(default=False, compare=False)
-    """Whether there are commits with rows, and none of the group."""
+    """Whether there are commits with rows, and none of the group, but for those that RESTORE undid."""
 
     @property
     def ends(self) -> Offsets:
@@ -177,6 +177,9 @@ def state_of(commits: Sequence[Commit], consumer_group: str, table_id: str | Non
     own = [one.record for one in commits if one.record is not None and one.record.consumer_group == consumer_group]
     run_of = {one.sequence: one.run_id for one in own}
 
+    def there(commit: Commit) -> bool:
+        return restored_to is None or commit.version <= restored_to
+
     def found(
         commit: Commit | None = None, *, is_whole: bool, is_copy: bool = False, rows: str | None = None
     ) -> SinkState:
@@ -196,14 +199,14 @@ def state_of(commits: Sequence[Commit], consumer_group: str, table_id: str | Non
             version=commits[0].version if commits else None,
             table_id=table_id,
             undone_numbers=((first_undone, sequence),) if is_unknown and first_undone is not None else (),
-            only_others_wrote=not own and any(map(_adds_rows, commits)),
+            only_others_wrote=record is None and any(_adds_rows(one) for one in commits if there(one)),
         )
 
     for index, commit in enumerate(commits):
         record = commit.record if commit.record and commit.record.consumer_group == consumer_group else None
         if record is not None:
             sequence = max(sequence, record.sequence)
-        if restored_to is not None and commit.version > restored_to:
+        if not there(commit):
             if record is not None:
                 newest, first_undone = newest or record, record.sequence
             continue

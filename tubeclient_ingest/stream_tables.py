@@ -134,9 +134,15 @@ class StreamTables:
     def begun(self, start: Offsets, *, is_accepted: bool) -> None:
         state, streams = self.checkpoint.state, self._streams.values()
         self.ends.begin_at(start, state.ends)
+        for one in streams:
+            # Who finds rows of others later in a table that is new by now sees that the group began before them. Its
+            # number is above the former table's before the counts table has it.
+            if one.name != REST and one.takes_part and one.table is not None and one.table.is_new:
+                one.table.write(None, one.ends)
+                one.number = one.table.number
         reached = _streams_of(state.record)
         left_the_rest = any(one.since is not None and reached.get(one.name, WITH_REST) == WITH_REST for one in streams)
-        # A table that was removed begins its numbers anew.
+        # A table that was put back has fewer commits.
         is_new = any(one.uncounted or one.number < one.counted for one in streams) or left_the_rest
         is_new = is_new or state.record is None or is_accepted or self.checkpoint.is_old
         if is_new or self.ends.others.to_dict() != state.ends.to_dict():

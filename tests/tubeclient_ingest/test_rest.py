@@ -95,6 +95,23 @@ def test_a_stream_of_the_rest_that_was_defined_before_the_counts_table_forgets(s
     assert shop.ids("orders") == [*range(40)]
 
 
+def test_rows_of_the_rest_are_moved_before_the_streams_own_table_has_any(shop: Shop, tmp_path: Path) -> None:
+    """As docs/inlong-groups.md has it."""
+    typed = defined(tmp_path, "orders")
+    shop.send("orders", "views")
+    shop.run(**typed)
+    defined(tmp_path, "views")
+    shop.send("orders")
+    shop.run(**typed)
+    rest, views = (f"delta.`{shop.lake}/{name}`" for name in ("_rest", "views"))
+    own = f"FROM {rest} WHERE inlongStreamId = 'views'"
+    shop.spark.sql(f"INSERT INTO {views} (id) SELECT from_json(CAST(value AS STRING), 'id BIGINT').id {own}").collect()
+    shop.spark.sql(f"DELETE {own}").collect()
+    shop.send("orders", "views")
+    assert shop.run(**typed).rows == 20
+    assert everywhere(shop, "views") == shop.ids("views") == [*range(20)]
+
+
 def test_a_stream_of_the_rest_whose_first_round_has_a_bad_record(shop: Shop, tmp_path: Path) -> None:
     typed = defined(tmp_path, "orders")
     shop.send("orders", "views")

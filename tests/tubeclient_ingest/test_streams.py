@@ -14,7 +14,7 @@ from deltalake import CommitProperties, DeltaTable, Transaction
 
 from embedded_tubemq import EmbeddedTubeMQ, TopicConfig
 from embedded_tubemq.storage.store import NewMessage
-from tests.tubeclient_ingest.lake import each_commit
+from tests.tubeclient_ingest.lake import Killed, each_commit
 from tubeclient.errors import ConfigurationError
 from tubeclient.inlong import RecordGroup, encode_pack
 from tubeclient_ingest import run
@@ -250,6 +250,29 @@ def test_a_table_that_is_put_back_gets_what_went_to_the_one_in_its_place(shop: S
     orders.rename(aside)
     shop.send("orders", "clicks")
     shop.run()  # fills the new one in two rounds: it has as many commits as the first
+    shutil.rmtree(orders)
+    aside.rename(orders)
+    shop.send("orders")
+    assert shop.run().rows == 20
+    assert [len(shop.numbers(one)) for one in ("orders", "clicks")] == [40, 30]
+
+
+def test_a_table_that_is_put_back_after_a_kill_gets_what_went_to_the_one_in_its_place(shop: Shop) -> None:
+    orders, aside = shop.lake / "orders", shop.lake.parent / "orders"
+    for _ in range(2):
+        shop.send("orders", "clicks")
+        shop.run()
+    orders.rename(aside)
+    shop.send("orders", "clicks")
+
+    def die(table: Any, record: SinkRecord | None, commit: Callable[[], None]) -> None:
+        commit()
+        if "_counts" in table.where:
+            raise Killed
+
+    with each_commit(die), pytest.raises(Killed):
+        shop.run()
+    shop.run()
     shutil.rmtree(orders)
     aside.rename(orders)
     shop.send("orders")
