@@ -26,7 +26,10 @@ _SAY_WHERE: Final = (
     "Say where to begin, once: reset the offsets of each topic (--reset-offsets TOPIC, or Ingest.reset_offsets), with"
     " offsets of partitions as JSON as starting-offsets"
 )
-_OF_COPY: Final = ", such as the endOffsets in the userMetadata of the version that was copied"
+_OF_COPY: Final = (
+    ", such as the endOffsets in the userMetadata of the version that was copied; with earliest, if it has no rows of"
+    " the group"
+)
 _OF_GROUP: Final = (
     "; or with group, if the table has all rows before the group's position in the offsets table and none after it,"
     " which may be one round behind if the last run was killed"
@@ -104,7 +107,8 @@ def check_beginning(
         return
     if state.is_copy:
         raise UnknownRows(
-            f"{where} is a copy of another table, so the end of the rows of group {consumer_group} is unknown in it."
+            f"{where} is a copy of another table, or others wrote its first rows, so the end of the rows of group"
+            f" {consumer_group} is unknown in it."
             f" {advice or _SAY_WHERE + _OF_COPY + _OF_GROUP}. Bad records that nobody moved yet stay with the first one"
         )
     raise UnknownRows(

@@ -84,7 +84,7 @@ class Sink:
             state = replace(state, sequence=max(state.sequence, self.numbers_after))
             if state.is_whole and state.only_others_wrote and self._names_group():
                 # As after CREATE TABLE LIKE, which copies properties, and INSERT.
-                state = replace(state, is_whole=False)
+                state = replace(state, is_whole=False, is_copy=True)
             if state.is_whole:
                 return state
             whole = self._completed(state)
