@@ -116,7 +116,7 @@ class SinkState:
     undone_numbers: tuple[tuple[int, int], ...] = field(default=(), compare=False)
     """As SinkRecord.undone, where no record says it."""
     only_others_wrote: bool = field(default=False, compare=False)
-    """Whether there are commits with rows, and none of the group, but for those that RESTORE undid."""
+    """Whether there are rows of no group's job, and no commit of the group but those that RESTORE undid."""
 
     @property
     def ends(self) -> Offsets:
@@ -247,8 +247,10 @@ def _worse(*found: TakenOut | None) -> TakenOut | None:
 
 
 def _adds_rows(commit: Commit) -> bool:
+    """Whether it has rows of no group's job."""
     name = commit.operation.upper()
-    return name in ("WRITE", "MERGE", "STREAMING UPDATE", "COPY INTO") or name.endswith(" AS SELECT")
+    adds = name in ("WRITE", "MERGE", "STREAMING UPDATE", "COPY INTO") or name.endswith(" AS SELECT")
+    return adds and commit.record is None
 
 
 _DELETED_ROWS: Final = ("numTargetRowsDeleted", "num_target_rows_deleted")

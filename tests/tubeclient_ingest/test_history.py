@@ -53,6 +53,24 @@ def test_the_groups_newest_commit_says_where_its_rows_end() -> None:
     assert state() == SinkState()
 
 
+def test_rows_of_others_alone_may_be_a_copy() -> None:
+    added = kept(1, "WRITE")
+    selected = kept(0, "CREATE OR REPLACE TABLE AS SELECT")
+    back = by_others(3, "RESTORE", version="1")
+    for found, *commits in (
+        (True, CREATED, added),
+        (True, selected),
+        (True, CREATED, added, kept(2, "OPTIMIZE")),
+        (True, CREATED, added, ours(2), back),
+        (False, CREATED),
+        (False, CREATED, kept(1, "SET TBLPROPERTIES")),
+        (False, CREATED, ours(1, group="h")),  # another group's job
+        (False, CREATED, ours(1), kept(2, "WRITE")),
+        (False, CREATED, kept(1, "SET TBLPROPERTIES"), ours(2), back),
+    ):
+        assert state(*commits).only_others_wrote == found, commits
+
+
 @pytest.mark.parametrize(
     "commit",
     [
