@@ -108,7 +108,9 @@ def _logical(node: Node) -> Logical | None:
         parameters = fields.get("parameters")
         given = dict(parameters.value) if parameters is not None and parameters.kind == "object" else {}
         size = _text(given.get("scale")) or _text(given.get("length"))
-        return Logical(name, int(size) if re.fullmatch(r"-?[0-9]{1,6}", size) else 0)
+        if re.fullmatch(r"-?[0-9]{1,6}", size) is None:  # a decimal's bytes say nothing without it
+            return None if name == _DECIMAL else Logical(name)
+        return Logical(name, int(size))
     inner = fields.get("fields")
     parts = {}
     for one in inner.value if inner is not None and inner.kind == "list" else ():

@@ -99,6 +99,10 @@ def test_decimals() -> None:
     two = field("v", "bytes", f"{CONNECT}Decimal", scale=2)
     variable = {"type": "struct", "name": f"{DATA}VariableScaleDecimal", "field": "v", "fields": []}
     kind, unsigned = pa.decimal128(10, 2), field("v", "bytes", f"{CONNECT}Decimal", scale=0)
+    no_scale = (
+        "v is bytes for a DECIMAL: set the converter's schemas.enable=true, or the connector's"
+        " decimal.handling.mode=string"
+    )
     wanted: list[tuple[Any, Any, Any, Any]] = [
         (kind, "AfQ=", two, "5.00"),
         (kind, twos_complement(-1234), two, "-12.34"),
@@ -122,6 +126,9 @@ def test_decimals() -> None:
         (kind, "AfR=", two, "the value of v is not of type decimal(10,2)"),
         (kind, "AfRA=", two, "the value of v is not of type decimal(10,2)"),
         (kind, "no", two, "the value of v is not of type decimal(10,2)"),
+        # A schema without the scale, which every converter writes.
+        (kind, "ADA5", field("v", "bytes", f"{CONNECT}Decimal"), no_scale),
+        (kind, "ADA5", field("v", "bytes", f"{CONNECT}Decimal", scale="x"), no_scale),
         (kind, "", two, "the value of v is not of type decimal(10,2)"),
     ]
     for column, written, schema, expected in wanted:
