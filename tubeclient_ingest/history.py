@@ -174,6 +174,7 @@ def state_of(commits: Sequence[Commit], consumer_group: str, table_id: str | Non
     sequence = 0
     newest: SinkRecord | None = None
     first_undone: int | None = None
+    undone_before: tuple[tuple[int, int], ...] = ()
     own = [one.record for one in commits if one.record is not None and one.record.consumer_group == consumer_group]
     run_of = {one.sequence: one.run_id for one in own}
 
@@ -198,7 +199,7 @@ def state_of(commits: Sequence[Commit], consumer_group: str, table_id: str | Non
             commit and commit.written,
             version=commits[0].version if commits else None,
             table_id=table_id,
-            undone_numbers=((first_undone, sequence),) if is_unknown and first_undone is not None else (),
+            undone_numbers=() if not is_unknown or first_undone is None else (*undone_before, (first_undone, sequence)),
             only_others_wrote=record is None and any(_adds_rows(one) for one in commits if there(one)),
         )
 
@@ -207,8 +208,10 @@ def state_of(commits: Sequence[Commit], consumer_group: str, table_id: str | Non
         if record is not None:
             sequence = max(sequence, record.sequence)
         if not there(commit):
-            if record is not None:
-                newest, first_undone = newest or record, record.sequence
+            if record is not None:  # the oldest one knows what was undone before it
+                newest, first_undone, undone_before = newest or record, record.sequence, record.undone
+            elif _effect(commit) is _Effect.RESTORES:
+                undone_before = ()
             continue
         if record is not None:
             base = -1 if record.based_on is None else record.based_on

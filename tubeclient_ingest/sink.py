@@ -201,7 +201,7 @@ class Sink:
             former = {} if state.is_copy else self._former_elsewhere(detail)
         elif stated.table_ids[:1] == (detail.table_id,):  # else it is a clone
             former = dict.fromkeys(stated.table_ids[1:], 0)
-        undone = (*(stated.undone if stated else ()), *state.undone_numbers)
+        undone = tuple(sorted({*(stated.undone if stated else ()), *state.undone_numbers}))
         # What is there has the first number at least, for the next commit not to seem the group's first.
         sequence = max(state.sequence, last, 1, *former.values(), *(end for _, end in undone))
         return replace(state, sequence=sequence, former_ids=tuple(former), undone_numbers=undone)

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 from unittest.mock import patch
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from spark_source.offsets.offsets import Offsets
@@ -163,6 +163,7 @@ steps = st.lists(
 
 
 @given(steps)
+@example([("commit", 0), ("restore", 0), ("cut", 5), ("restore", 0)])
 def test_a_bad_record_counts_if_the_target_has_its_commit(steps: list[tuple[str, int]]) -> None:
     with patch("tubeclient_ingest.sink._HISTORY_STEPS", STEPS):
         world = World()
