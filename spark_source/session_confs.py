@@ -6,6 +6,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Final
 
+from spark_source.session import is_connect
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -15,7 +17,10 @@ SESSION_ZONE: Final = "spark.sql.session.timeZone"
 @contextmanager
 def session_confs(spark: SparkSession, confs: Mapping[str, str | None]) -> Iterator[None]:
     """Within it the session has these settings (None: it does not have it); after it those that it had before."""
-    given = spark.conf.getAll  # one question, where each `get` would be one over Spark Connect
+    if is_connect(spark):
+        given: Mapping[str, str | None] = spark.conf.getAll  # one question, where each `get` would be one
+    else:
+        given = {name: spark.conf.get(name, None) for name in confs}  # `getAll` asks for each setting three times
     before = {name: given.get(name) for name, value in confs.items() if given.get(name) != value}
     try:
         _set(spark, {name: confs[name] for name in before})
@@ -41,7 +46,7 @@ def own_session(spark: SparkSession, confs: Mapping[str, str | None]) -> Iterato
     """
     from pyspark.errors import PySparkException
 
-    if not type(spark).__module__.startswith("pyspark.sql.connect"):
+    if not is_connect(spark):
         own = spark.newSession()
         for name, value in spark.conf.getAll.items():
             with suppress(PySparkException):  # one that is the whole application's

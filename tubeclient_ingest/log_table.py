@@ -10,6 +10,7 @@ import contextlib
 import json
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
@@ -51,12 +52,12 @@ class LogTable:
         self._options = limited(detail.location, storage_options)
         self.uri = local_folder(detail.location) or detail.location
         self._handle: DeltaTable | None = None
-        self._newest: Mapping[str, Any] | None = None
-        """The newest commit of the last look, as the log has it."""
+        self._newest: _Entry | None = None
+        """The newest commit of the last look."""
         self._mark: object = None
         self._named_at = time.monotonic()
         """When the catalog said where the table is."""
-        self._entries: dict[int, Mapping[str, Any]] = {}
+        self._entries: dict[int, _Entry] = {}
         """Commits by their versions, as far as the last looks read them."""
 
     @cached_property
@@ -104,7 +105,7 @@ class LogTable:
 
     def history(self, limit: int) -> list[Commit]:
         """As SparkTable.history."""
-        return [Commit.of(_of_history(one), self.where) for one in self._read(limit)]
+        return [one.commit for one in self._read(limit)]
 
     def removing(self, versions: Collection[int], location: str) -> set[int]:
         """As SparkTable.removing."""
@@ -180,7 +181,7 @@ class LogTable:
             rows: dict[str, list[Any]] = pa.RecordBatchReader.from_stream(found).read_all().to_pydict()
             return rows
 
-    def _read(self, limit: int) -> Sequence[Mapping[str, Any]]:
+    def _read(self, limit: int) -> Sequence[_Entry]:
         """The last commits, newest first; of the table that is there now. TableChanged: its name is another table's."""
         if self._table.is_named and time.monotonic() - self._named_at > _ASK_AGAIN_SECONDS:
             self._named_at, now = time.monotonic(), self._table.detail()
@@ -206,14 +207,14 @@ class LogTable:
         self._newest = found[0] if found else None
         if not found:
             self._handle = None
-        self._entries = {one["version"]: one for one in found[:_MOST_ENTRIES]}
+        self._entries = {one.version: one for one in found[:_MOST_ENTRIES]}
         return found
 
     def _is_same(self) -> bool:
         """Whether the newest commit of the last look is still there: otherwise another table is."""
-        return self._newest is None or self._entry(self._newest["version"]) == self._newest
+        return self._newest is None or self._entry(self._newest.version) == self._newest
 
-    def _last(self, version: int, limit: int) -> Iterator[Mapping[str, Any]]:
+    def _last(self, version: int, limit: int) -> Iterator[_Entry]:
         """The commits up to `version`, as far as the log has them."""
         for number in range(version, max(-1, version - limit), -1):
             found = self._entries.get(number) or self._entry(number)
@@ -221,8 +222,8 @@ class LogTable:
                 return
             yield found
 
-    def _entry(self, version: int) -> Mapping[str, Any] | None:
-        """A commit as the log has it; None if it is gone. Read here: delta-rs refuses what Spark writes of a clone, and
+    def _entry(self, version: int) -> _Entry | None:
+        """A commit; None if it is gone from the log. Read here: delta-rs refuses what Spark writes of a clone, and
         blocks all threads of the process meanwhile."""
         try:
             with self._log.open_input_stream(f"_delta_log/{version:020}.json") as stream:
@@ -230,13 +231,13 @@ class LogTable:
         except FileNotFoundError:
             return None
         actions = map(json.loads, lines)
-        return {**next((one["commitInfo"] for one in actions if "commitInfo" in one), {}), "version": version}
+        return _Entry(version, next((one["commitInfo"] for one in actions if "commitInfo" in one), {}), self.where)
 
-    def _tidy(self, before: Mapping[str, Any] | None, found: Sequence[Mapping[str, Any]]) -> None:
+    def _tidy(self, before: _Entry | None, found: Sequence[_Entry]) -> None:
         """Ask for upkeep, if it is time for that since the last look."""
         wanted = self._detail.properties.get("delta.autoOptimize.autoCompact", "").lower() != "false"
         if wanted and before is not None and found:
-            last, now = (int(one["version"]) // UPKEEP_COMMITS for one in (before, found[0]))
+            last, now = (one.version // UPKEEP_COMMITS for one in (before, found[0]))
             if now > last:
                 self._table.ask_for_upkeep()
 
@@ -270,11 +271,21 @@ _RETRIES: Final = 200
 """How often a commit is tried while other writers are faster."""
 
 
-def _of_history(one: Mapping[str, Any]) -> Mapping[str, Any]:
-    """A commit as Spark's DESCRIBE HISTORY has it."""
-    parameters = {
-        name: value if value is None or isinstance(value, str) else json.dumps(value)
-        for name, value in (one.get("operationParameters") or {}).items()
-    }
-    written = datetime.fromtimestamp(int(one.get("timestamp") or 0) / 1000, UTC)
-    return {**one, "operationParameters": parameters, "timestamp": written}
+@dataclass(frozen=True)
+class _Entry:
+    """A commit of the table at `where`, with its `commitInfo` as the log has it."""
+
+    version: int
+    info: Mapping[str, Any]
+    where: str
+
+    @cached_property
+    def commit(self) -> Commit:
+        """Parsed once: each look asks for the last ones again. ConfigurationError as Commit.of."""
+        parameters = {
+            name: value if value is None or isinstance(value, str) else json.dumps(value)
+            for name, value in (self.info.get("operationParameters") or {}).items()
+        }
+        written = datetime.fromtimestamp(int(self.info.get("timestamp") or 0) / 1000, UTC)
+        own = {"version": self.version, "operationParameters": parameters, "timestamp": written}
+        return Commit.of({**self.info, **own}, self.where)

@@ -12,6 +12,7 @@ import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from spark_source.session import is_connect
 from spark_source.session_confs import own_session
 from spark_source.typed.columns import CHANGE, LINEAGE
 from tubeclient.errors import ConfigurationError
@@ -264,7 +265,7 @@ class Upserts:
         )
         # Delta takes these from the session only. A session of its own, so that no other write there has them.
         with own_session(self._spark, writing_confs(record)) as own:
-            if type(own).__module__.startswith("pyspark.sql.connect"):
+            if is_connect(own):
                 before, after = (part.replace("{", "{{").replace("}", "}}") for part in (head, rest))
                 own.sql(f"{before}{{changes}}{after}", changes=rows).collect()
                 return
