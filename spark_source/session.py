@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from spark_source.session_confs import is_connect
 from spark_source.spark_log import SparkLog, start_failure
 from tubeclient.errors import ConfigurationError
 from tubeclient.extras import brought_by
@@ -184,11 +185,6 @@ def asks_for_connect(master: str | None, confs: Mapping[str, str]) -> str | None
     if "spark.api.mode" not in confs and os.environ.get("SPARK_API_MODE", "").lower() == "connect":
         variables.append("SPARK_API_MODE")
     return next((f"the variable {name}" for name in variables if name in os.environ), None)
-
-
-def is_connect(spark: SparkSession) -> bool:
-    """Whether the session is a client of Spark Connect, which has no JVM."""
-    return type(spark).__module__.startswith("pyspark.sql.connect")
 
 
 def check_spark(version: str) -> None:

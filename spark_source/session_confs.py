@@ -6,12 +6,15 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Final
 
-from spark_source.session import is_connect
-
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 SESSION_ZONE: Final = "spark.sql.session.timeZone"
+
+
+def is_connect(spark: SparkSession) -> bool:
+    """Whether the session is a client of Spark Connect, which has no JVM."""
+    return type(spark).__module__.startswith("pyspark.sql.connect")
 
 
 @contextmanager

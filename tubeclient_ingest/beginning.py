@@ -16,12 +16,6 @@ from tubeclient_ingest.history import SinkState, TakenOut
 from tubeclient_ingest.record import SinkRecord
 from tubeclient_ingest.settings import TARGET
 
-RESET_OFFSETS: Final = (
-    "If its brokers lost their newest messages, go on with --option failOnDataLoss=false. If a topic was deleted and "
-    "created again, reset its offsets once (--reset-offsets TOPIC, or Ingest.reset_offsets): to starting-offsets, or to"
-    " earliest, wherever the rows end"
-)
-"""Advice for when the brokers no longer have the offsets at which the target's rows end."""
 _SAY_WHERE: Final = (
     "Say where to begin, once: reset the offsets of each topic (--reset-offsets TOPIC, or Ingest.reset_offsets), with"
     " offsets of partitions as JSON as starting-offsets"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tubeclient_ingest.bad_records import BadRecords
 from tubeclient_ingest.log_table import LogTable
 from tubeclient_ingest.settings import SPARK, IngestSettings
 from tubeclient_ingest.table_detail import TableDetail
@@ -35,7 +34,6 @@ def open_files(
     target: SparkTable,
     detail: TableDetail,
     columns: StructType,
-    bad_records: BadRecords | None,
 ) -> LogTable | str:
     """The table as tasks write rows with these columns, or why Spark has to."""
     there = {one.name for one in columns}
@@ -44,10 +42,7 @@ def open_files(
             return f"the rows lack {one.name}, which partitions the table or is NOT NULL there"
     if other := next((one.name for one in columns if not _is_same(one, detail.columns)), None):
         return f"the table has {other} in another form"
-    found = LogTable.of(target, detail, settings.storage_options)
-    if isinstance(found, LogTable) and bad_records is not None:
-        return bad_records.open_log(settings.storage_options) or found
-    return found
+    return LogTable.of(target, detail, settings.storage_options)
 
 
 def _is_same(one: StructField, table: StructType) -> bool:

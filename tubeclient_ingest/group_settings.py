@@ -14,7 +14,7 @@ from spark_source.options.table_uris import check_folders, is_name
 from tubeclient.admin.inlong_manager import InlongManager
 from tubeclient.errors import ConfigurationError
 from tubeclient_ingest.inlong_definition import PROPERTY
-from tubeclient_ingest.settings import IngestSettings
+from tubeclient_ingest.settings import STREAM, IngestSettings
 
 __all__ = [
     "COUNTS",
@@ -29,9 +29,6 @@ __all__ = [
     "takes",
     "target_of",
 ]
-
-STREAM: Final = "{stream}"
-"""In settings of an InLong group's job: a stream's id."""
 
 
 class StreamId(str):
@@ -68,8 +65,6 @@ def check_group(settings: IngestSettings) -> None:
     """ConfigurationError for settings that do not fit a group's streams, or are for a group and there is none."""
     group, patterns = settings.inlong_group, {name: getattr(settings, name) or "" for name in _PATTERNS}
     if group is None:
-        if not settings.topics:
-            raise ConfigurationError("these settings are not given: topics")
         given = [name for name in ("streams", "inlong_manager", "audit_proxies") if getattr(settings, name)]
         given += [f"{STREAM} in {name}" for name, text in patterns.items() if STREAM in text]
         if given:

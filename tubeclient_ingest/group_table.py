@@ -7,7 +7,7 @@ import uuid
 from collections.abc import Collection, Mapping
 from datetime import UTC, datetime, timedelta
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from spark_source.offsets.offsets import Offsets
 from tubeclient_ingest.beginning import (
@@ -37,6 +37,18 @@ _READ_AGAIN_SECONDS: Final = 2.0
 """A look at the table that is older is taken again before a round is written."""
 _SAY_AGAIN: Final = timedelta(days=1)
 _NO_STREAMS: Final[Mapping[str, Reached]] = MappingProxyType({})
+
+
+class Written(NamedTuple):
+    """A round that is written."""
+
+    sequence: int
+    """The number of the checkpoint's commit."""
+    rows: int | None
+    """Without bad records; None if the history does not say."""
+    bad: int
+    others: int
+    """Rows that change nothing in a table of the newest state."""
 
 
 class RoundWriter(Protocol):

@@ -16,8 +16,7 @@ from tubeclient.conditions import error_text
 from tubeclient.errors import ConfigurationError
 from tubeclient.html_table import html_table
 from tubeclient.printable import counted
-from tubeclient_ingest.arguments import IngestArguments
-from tubeclient_ingest.load_settings import load_settings
+from tubeclient_ingest.load_settings import IngestArguments, load_settings
 from tubeclient_ingest.retrying import Retried, bad_records, retry
 from tubeclient_ingest.run import Begins, Engine, Event, IngestSummary, Reading, Round, Run
 from tubeclient_ingest.settings import IngestSettings

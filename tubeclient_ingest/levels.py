@@ -8,12 +8,11 @@ end where the round begins.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 
 from spark_source.offsets.offsets import Offsets
 from tubeclient.keys import PartitionKey
 from tubeclient_ingest.record import Reached
-from tubeclient_ingest.stream import Stream
 
 _NOTHING = -1
 """Before the first offset: where a table's rows end in a partition of which it has none."""
@@ -79,51 +78,3 @@ def after(ends: Offsets, start: Offsets, end: Offsets) -> Offsets:
 
 def _takes(ends: Mapping[PartitionKey, int], start: Mapping[PartitionKey, int], key: PartitionKey) -> bool:
     return ends.get(key, _NOTHING) <= start.get(key, _NOTHING)
-
-
-class GroupEnds:
-    """Where the rows of a group's tables end during a run. Most tables are equally far: those have one object."""
-
-    def __init__(self) -> None:
-        self.streams: dict[str, Stream] = {}
-        self.others = Offsets({})
-        """Where the rows of all other streams end."""
-
-    def levels(self) -> list[Offsets]:
-        """Where the rows of tables end that take part; once, where they are equal."""
-        ends = (one.ends for one in self.streams.values() if one.takes_part)
-        return [self.others, *(one for one in ends if one is not self.others)]
-
-    def ahead(self) -> Offsets | None:
-        """Where the last rows end, if not all end where the next round begins."""
-        levels = self.levels()
-        return None if len(levels) == 1 else highest(levels)
-
-    def end_of_round(self, start: Offsets, end: Offsets) -> Offsets:
-        """`end`, or where a round from `start` has to end before it."""
-        levels = self.levels()
-        since = [one.since for one in self.streams.values() if one.since is not None]
-        return end if len(levels) == 1 else end_of_round(start, end, [*levels, *since])
-
-    def begin_at(self, start: Offsets, recorded: Offsets) -> None:
-        """The run begins at `start`, and so does a table in a partition of which it has no rows; `recorded` is where
-        the counts table says that the rows of all others end."""
-        self._move(recorded.merge(start.merge(self.others)), self.streams.values(), start.merge)
-
-    def go_back(self, ends: Offsets) -> None:
-        """There is nothing past `ends`, in their partitions: other messages come there."""
-        for one in self.streams.values():
-            one.since = None if one.since is None else one.since.clamp({}, ends)
-        self._move(self.others.clamp({}, ends), self.streams.values(), lambda at: at.clamp({}, ends))
-
-    def complete(self, start: Offsets, end: Offsets) -> None:
-        """All that take part have a round."""
-        self.go_back(Offsets({key: at for key, at in end.items() if at < start.get(key, 0)}))
-        taking = [one for one in self.streams.values() if one.takes_part]
-        self._move(after(self.others, start, end), taking, lambda at: after(at, start, end))
-
-    def _move(self, others: Offsets, streams: Iterable[Stream], move: Callable[[Offsets], Offsets]) -> None:
-        before, self.others = self.others, others
-        for one in streams:
-            ends = others if one.ends is before else move(one.ends)
-            one.ends = others if ends == others else ends

@@ -1,12 +1,14 @@
-"""Makes a job's settings of what a file, the command line or a program gives."""
+"""What a program gives a job, with types for editors and type checkers, and the settings that are made of it, of the
+command line or of a file."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal, TypedDict
 
 from spark_source.options.settings_file import SettingsFile, dashed, kinds_of, missing_settings
+from tubeclient_ingest.group_settings import check_group
 from tubeclient_ingest.settings import IngestSettings
 
 _OPTIONS: Final = {
@@ -18,6 +20,47 @@ _OPTIONS: Final = {
 }
 """The settings that are a table of the file."""
 _SECRETS: Final = ("storage_options", "manager_options")
+
+
+class IngestArguments(TypedDict, total=False):
+    """Of `Ingest`; `IngestSettings` says what each means. `master_servers`, `consumer_group`, `target`, and `topics` or
+    `inlong_group` are required."""
+
+    master_servers: str
+    consumer_group: str
+    topics: Sequence[str]
+    target: str | Path
+    inlong_group: str
+    inlong_manager: str
+    audit_proxies: str
+    streams: Sequence[str]
+    partition_by: Sequence[str]
+    cluster_by: Sequence[str]
+    table_properties: Mapping[str, str]
+    offsets_table: str | Path
+    format: Literal["raw", "json", "csv", "kv", "avro", "protobuf", "canal-json", "debezium-json"]
+    key: Sequence[str]
+    order_by: str
+    schema: str | Path
+    schema_from_inlong: str | Path
+    separator: str
+    escape: str
+    encoding: str
+    time_zone: str
+    format_options: Mapping[str, str]
+    evolve: bool
+    bad_records: str | Path
+    max_bad_records: int
+    starting_offsets: str
+    until: str
+    former_masters: str
+    source_count: int
+    max_offsets_per_trigger: int
+    trigger: str
+    writer: Literal["auto", "spark", "tasks"]
+    source_options: Mapping[str, Any]
+    storage_options: Mapping[str, str]
+    manager_options: Mapping[str, str]
 
 
 def load_settings(
@@ -48,4 +91,6 @@ def load_settings(
             values[name] = {**below, **options}
     topics = () if values.get("inlong_group") else ("topics",)
     missing_settings(("master_servers", "consumer_group", *topics, "target"), values)
-    return IngestSettings(**values)
+    settings = IngestSettings(**values)
+    check_group(settings)
+    return settings

@@ -32,7 +32,6 @@ from tubeclient_ingest.table_detail import (
     mark_of,
     why_not,
 )
-from tubeclient_ingest.upkeep import UPKEEP_COMMITS
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -41,6 +40,10 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from tubeclient_ingest.target import SparkTable
+
+
+UPKEEP_COMMITS: Final = 50
+"""A table's files are put together at each multiple of this version; the run that passes it does so."""
 
 
 class LogTable:

@@ -3,28 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from spark_source.offsets.offsets import Offsets
-from tubeclient_ingest.group_table import GroupTable
-from tubeclient_ingest.levels import GroupEnds
+from tubeclient_ingest.group_table import GroupTable, Written
 from tubeclient_ingest.settings import IngestSettings
+from tubeclient_ingest.stream import GroupEnds
 from tubeclient_ingest.writing import Writer
 
 if TYPE_CHECKING:
     from tubeclient_ingest.round_read import RoundRead
-
-
-class Written(NamedTuple):
-    """A round that is written."""
-
-    sequence: int
-    """The number of the checkpoint's commit."""
-    rows: int | None
-    """Without bad records; None if the history does not say."""
-    bad: int
-    others: int
-    """Rows that change nothing in a table of the newest state."""
 
 
 class OneTable:

@@ -31,7 +31,8 @@ from tubeclient.keys import INDEX_ENTRY_BYTES, rows_behind
 from tubeclient.records.spec import CHANGES
 from tubeclient_ingest.bad_records import BadRecords
 from tubeclient_ingest.beginning import TableChanged, of_topics, start_text, starting_offsets
-from tubeclient_ingest.one_table import OneTable, Written
+from tubeclient_ingest.group_table import Written
+from tubeclient_ingest.one_table import OneTable
 from tubeclient_ingest.round_read import RoundRead
 from tubeclient_ingest.settings import GROUP, TARGET, IngestSettings
 from tubeclient_ingest.stream import LeftBehind, ToRest

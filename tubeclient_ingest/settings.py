@@ -24,6 +24,8 @@ GROUP: Final = "group"
 """Starting offsets: the group's position in the offsets table, whichever job recorded it."""
 TARGET: Final = "target"
 """Starting offsets: after the group's last commit to the target, whatever was done to the table since."""
+STREAM: Final = "{stream}"
+"""In settings of an InLong group's job: a stream's id."""
 
 
 def _setting(metavar: str, help: str, *, flag: str | None = None, **how: Any) -> Any:
@@ -197,7 +199,6 @@ class IngestSettings:
         from spark_source.options.table_uris import check_folders, table_of_deletes
         from spark_source.typed.format_settings import FormatSettings
         from tubeclient_ingest.ending import check_until
-        from tubeclient_ingest.group_settings import STREAM, check_group
 
         check_own(self.source_options, _OF_THEIR_OWN)
         places = {dashed(name): getattr(self, name) for name in _PLACES}
@@ -215,7 +216,8 @@ class IngestSettings:
         if self.writer not in WRITERS:
             raise ConfigurationError(f"writer is {self.writer!r}; write {', '.join(WRITERS[:-1])} or {WRITERS[-1]}")
         FormatSettings.check_format(self.format)
-        check_group(self)
+        if not (self.topics or self.inlong_group):
+            raise ConfigurationError("these settings are not given: topics")
         self._put({"topics": self.topics or (self.inlong_group,)})
         _ = self.zone, self.interval_ms, self.former_master_servers
         if self.inlong_group is None or STREAM not in f"{self.schema}{self.schema_from_inlong}{self.format_options}":

@@ -12,9 +12,15 @@ from spark_source.typed.columns import BAD_RECORD
 from tubeclient.conditions import CONDITIONS
 from tubeclient.errors import DataLoss, TubeError
 from tubeclient.printable import without_passwords
-from tubeclient_ingest.beginning import RESET_OFFSETS
 
 _log = logging.getLogger(__name__)
+
+_RESET_OFFSETS: Final = (
+    "If its brokers lost their newest messages, go on with --option failOnDataLoss=false. If a topic was deleted and "
+    "created again, reset its offsets once (--reset-offsets TOPIC, or Ingest.reset_offsets): to starting-offsets, or to"
+    " earliest, wherever the rows end"
+)
+"""Advice for when the brokers no longer have the offsets at which the target's rows end."""
 
 # Delta's error classes for a conflicting concurrent commit.
 _CONFLICTS: Final = ("DELTA_CONCURRENT_", "DELTA_METADATA_CHANGED", "DELTA_PROTOCOL_CHANGED")
@@ -157,7 +163,7 @@ _CORRECT_THE_FORMAT: Final = (
 _ADVICE: Final = {
     "BAD_RECORD": _CORRECT_THE_FORMAT,
     "CORRUPT_MESSAGE": "In this job, give bad-records: that table keeps such messages, and the job goes on",
-    "DATA_LOSS": RESET_OFFSETS,
+    "DATA_LOSS": _RESET_OFFSETS,
     "DELTA_CANNOT_CREATE_LOG_PATH": "Look whether the folder above it is there, and whether Spark may write to it",
 }
 

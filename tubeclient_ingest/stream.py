@@ -1,7 +1,8 @@
-"""A stream of an InLong group in a run, and what the run tells of streams."""
+"""The streams of an InLong group in a run, where the rows of their tables end, and what the run tells of them."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -9,6 +10,7 @@ from spark_source.offsets.offsets import Offsets
 from tubeclient.errors import ConfigurationError
 from tubeclient.keys import PartitionKey
 from tubeclient_ingest.group_settings import StreamId
+from tubeclient_ingest.levels import after, end_of_round, highest
 from tubeclient_ingest.record import WITH_REST, Count, Reached
 
 if TYPE_CHECKING:
@@ -74,3 +76,61 @@ class Stream:
     def is_in_rest(self, key: PartitionKey, start: Offsets) -> bool:
         """Whether its rows of a round that begins there are for the table for the rest, in a partition."""
         return self.since is not None and self.since.get(key, 0) > start.get(key, 0)
+
+
+class GroupEnds:
+    """Where the rows of a group's tables end during a run. Most tables are equally far: those have one object."""
+
+    def __init__(self) -> None:
+        self.streams: dict[str, Stream] = {}
+        self.others = Offsets({})
+        """Where the rows of all other streams end."""
+
+    def levels(self) -> list[Offsets]:
+        """Where the rows of tables end that take part; once, where they are equal."""
+        ends = (one.ends for one in self.streams.values() if one.takes_part)
+        return [self.others, *(one for one in ends if one is not self.others)]
+
+    def ahead(self) -> Offsets | None:
+        """Where the last rows end, if not all end where the next round begins."""
+        levels = self.levels()
+        return None if len(levels) == 1 else highest(levels)
+
+    def end_of_round(self, start: Offsets, end: Offsets) -> Offsets:
+        """`end`, or where a round from `start` has to end before it."""
+        levels = self.levels()
+        since = [one.since for one in self.streams.values() if one.since is not None]
+        return end if len(levels) == 1 else end_of_round(start, end, [*levels, *since])
+
+    def begin_at(self, start: Offsets, recorded: Offsets, reset: Collection[str] = ()) -> None:
+        """The run begins at `start`, and so does a table in a partition of which it has no rows; `recorded` is where
+        the counts table says that the rows of all others end. Of topics that are `reset` all tables take what comes
+        from there on."""
+        for one in self.streams.values():
+            if one.since is not None and reset:
+                one.since = Offsets(
+                    {
+                        key: at if key.topic not in reset else min(at, start[key])
+                        for key, at in one.since.items()
+                        if key in start or key.topic not in reset
+                    }
+                )
+        self._move(recorded.merge(start.merge(self.others)), self.streams.values(), start.merge)
+
+    def go_back(self, ends: Offsets) -> None:
+        """There is nothing past `ends`, in their partitions: other messages come there."""
+        for one in self.streams.values():
+            one.since = None if one.since is None else one.since.clamp({}, ends)
+        self._move(self.others.clamp({}, ends), self.streams.values(), lambda at: at.clamp({}, ends))
+
+    def complete(self, start: Offsets, end: Offsets) -> None:
+        """All that take part have a round."""
+        self.go_back(Offsets({key: at for key, at in end.items() if at < start.get(key, 0)}))
+        taking = [one for one in self.streams.values() if one.takes_part]
+        self._move(after(self.others, start, end), taking, lambda at: after(at, start, end))
+
+    def _move(self, others: Offsets, streams: Iterable[Stream], move: Callable[[Offsets], Offsets]) -> None:
+        before, self.others = self.others, others
+        for one in streams:
+            ends = others if one.ends is before else move(one.ends)
+            one.ends = others if ends == others else ends

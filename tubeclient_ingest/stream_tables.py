@@ -22,16 +22,15 @@ from tubeclient_ingest.counting import Counted, persisted
 from tubeclient_ingest.counts_table import CountsTable
 from tubeclient_ingest.definitions import Definitions
 from tubeclient_ingest.group_settings import REST, StreamId, takes
-from tubeclient_ingest.group_table import GroupTable
+from tubeclient_ingest.group_table import GroupTable, Written
 from tubeclient_ingest.inlong_definition import PROPERTY
-from tubeclient_ingest.levels import GroupEnds, after, ends_of, everything, highest, lowest, taken
-from tubeclient_ingest.one_table import Written
+from tubeclient_ingest.levels import after, ends_of, everything, highest, lowest, taken
 from tubeclient_ingest.record import WITH_REST, Count, Reached, SinkRecord
 from tubeclient_ingest.round_read import Part, RoundRead
 from tubeclient_ingest.settings import IngestSettings
 from tubeclient_ingest.spark_errors import failure_of, spark_errors
 from tubeclient_ingest.staging import Route, Routing, Staged
-from tubeclient_ingest.stream import LeftBehind, Stream, StreamsLeftBehind, ToRest
+from tubeclient_ingest.stream import GroupEnds, LeftBehind, Stream, StreamsLeftBehind, ToRest
 from tubeclient_ingest.stream_rows import StreamRows
 from tubeclient_ingest.writing import Writer
 
@@ -81,6 +80,8 @@ class StreamTables:
         self._announced: set[str] = set()
         """Those of them that the run has told, and `REST` for rows of no stream."""
         self._chosen: str | None = None
+        self._reset: frozenset[str] = frozenset()
+        """The topics that begin anew, if the counts table said where their rows end."""
         self._is_unknown = False
         """Whether the counts table did not say where the group's rows end when the run began."""
 
@@ -103,6 +104,7 @@ class StreamTables:
     ) -> Offsets:
         record = self.checkpoint.state.record
         self.ends.others, self._chosen, self._is_unknown = known, chosen, record is None
+        self._reset = frozenset(reset_offsets if record is not None else ())
         reached = _streams_of(record)
         if record is None and reset_offsets and chosen not in (None, "earliest"):
             # The user says where the rows of all tables end. Those are known by their counts.
@@ -117,8 +119,10 @@ class StreamTables:
         # Always, for its number is taken: see `begun`. A run that died may have left rows there, and no commit of the
         # counts table knows whose.
         self._streams[REST] = rest = opened(REST)
-        if rest.table is not None and rest.table.state.record is not None:
-            reached = {**dict.fromkeys(_streams_of(rest.table.state.record), WITH_REST), **reached}
+        in_rest = _streams_of(None if rest.table is None else rest.table.state.record)
+        if record is None:
+            reached = {name: one._replace(since=in_rest.get(name, one).since) for name, one in reached.items()}
+        reached = {**dict.fromkeys(in_rest, WITH_REST), **reached}
         self._unknown = {one for one in reached if self._is_undefined(one, reached[one])}
         others = sorted(reached.keys() - self._unknown - {REST})
         self._streams.update((one.name, one) for one in self._at_once(opened, others))
@@ -133,7 +137,7 @@ class StreamTables:
 
     def begun(self, start: Offsets, *, is_accepted: bool) -> None:
         state, streams = self.checkpoint.state, self._streams.values()
-        self.ends.begin_at(start, state.ends)
+        self.ends.begin_at(start, state.ends, self._reset)
         for one in streams:
             # Who finds rows of others later in a table that is new by now sees that the group began before them. Its
             # number is above the former table's before the counts table has it.
@@ -160,16 +164,16 @@ class StreamTables:
         """A stream with its table, which is made if it is missing and `create` allows it; or left behind."""
 
         def in_others(at: Offsets | None) -> Offsets | None:
-            return at if at is None or self._is_unknown else at.without_topics(reset_offsets)
+            return at if at is None else at.without_topics(self._reset)
 
         if reached is not None:
-            reached = reached._replace(ends=in_others(reached.ends), since=in_others(reached.since))
+            reached = reached._replace(ends=in_others(reached.ends))
         number, ends, since = reached or WITH_REST
         one = Stream(name, self.ends.others if ends is None else ends, number, max(number, 0), since)
         try:
             if number < 0 and name != REST:
-                one.since = in_others(self._in_rest(name, reached))
-                one.ends = self.ends.others if one.since is None else one.since
+                one.since = self._in_rest(name, reached)
+                one.ends = self.ends.others if (since := in_others(one.since)) is None else since
             one.number = one.counted
             if not takes(self._settings, name):
                 return one
@@ -192,8 +196,8 @@ class StreamTables:
             counts_as = table.number if table.is_known else number
             if number >= 0 or counts_as > 0:
                 # A table that is gone, or was put back to before its first rows, is filled from its beginning.
-                ends = one.since if counts_as == 0 and one.since is not None else state.ends
-                one.ends = ends_of(counts_as, ends, reached, self.ends.others)
+                since = in_others(one.since) if counts_as == 0 else None
+                one.ends = ends_of(counts_as, state.ends if since is None else since, reached, self.ends.others)
             one.number, one.table = table.number, table
         except _FATAL:
             raise

@@ -15,12 +15,10 @@ from tubeclient_ingest.spark_errors import failure_of, spark_errors
 if TYPE_CHECKING:
     from tubeclient_ingest.target import SparkTable
 
-__all__ = ["UPKEEP_COMMITS", "Upkeep"]
+__all__ = ["Upkeep"]
 
 _log = logging.getLogger(__name__)
 
-UPKEEP_COMMITS: Final = 50
-"""A table's files are put together at each multiple of this version; the run that passes it does so."""
 _END_SECONDS: Final = 60.0
 
 

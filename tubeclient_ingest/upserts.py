@@ -12,8 +12,7 @@ import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from spark_source.session import is_connect
-from spark_source.session_confs import own_session
+from spark_source.session_confs import is_connect, own_session
 from spark_source.typed.columns import CHANGE, LINEAGE
 from tubeclient.errors import ConfigurationError
 from tubeclient_ingest import newest as changes

@@ -160,7 +160,9 @@ class Writer:
             if create and how.evolve and lacking(detail.columns, columns):
                 self._target.append(self._no_rows(), evolve=True)
                 self._detail = detail = self.sink.detail() or detail
-            found = open_files(how, self._target, detail, columns, self.bad_records)
+            found = open_files(how, self._target, detail, columns)
+            if self.bad_records is not None and not isinstance(found, str):
+                found = self.bad_records.open_log(how.storage_options) or found
             self._files, self.why_spark = (None, found) if isinstance(found, str) else (found, "")
         if how.writer == TASKS and self.why_spark:
             raise ConfigurationError(

@@ -18,7 +18,7 @@ from tests.tubeclient_ingest import test_streams
 from tests.tubeclient_ingest.test_streams import MINUTE_MS, STREAMS, Shop, shop
 from tubeclient.errors import ConfigurationError
 from tubeclient_cli.app import app
-from tubeclient_ingest.settings import IngestSettings
+from tubeclient_ingest.load_settings import load_settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -115,5 +115,5 @@ def test_a_proxy_that_is_down_stops_nothing(
 def test_audit_proxies_that_cannot_be_meant(given: dict[str, Any], message: str) -> None:
     base = {"master_servers": "m:1", "consumer_group": "g", "inlong_group": "shop", "target": "/lake/{stream}"}
     with pytest.raises(ConfigurationError, match=message) as raised:
-        IngestSettings(**{**base, "audit_proxies": "audit:10081", **given})
+        load_settings(None, {**base, "audit_proxies": "audit:10081", **given})
     assert "geheim" not in str(raised.value)

@@ -9,19 +9,21 @@ import pytest
 from tests.tubeclient.records.protos import OLD, SHOP, descriptor
 from tubeclient.errors import ConfigurationError
 from tubeclient_ingest.group_settings import COUNTS, StreamId, defines, of_stream
+from tubeclient_ingest.load_settings import load_settings
 from tubeclient_ingest.settings import IngestSettings
 
 
 def job(folder: Path, *streams: str) -> IngestSettings:
-    return IngestSettings(
-        master_servers="127.0.0.1:8715",
-        consumer_group="g",
-        inlong_group="shop",
-        target="/lake/{stream}",
-        streams=streams,
-        format="protobuf",
-        format_options={"descFilePath": f"{folder}/{{stream}}.desc", "messageName": "shop.{stream}"},
-    )
+    given = {
+        "master_servers": "127.0.0.1:8715",
+        "consumer_group": "g",
+        "inlong_group": "shop",
+        "target": "/lake/{stream}",
+        "streams": streams,
+        "format": "protobuf",
+        "format_options": {"descFilePath": f"{folder}/{{stream}}.desc", "messageName": "shop.{stream}"},
+    }
+    return load_settings(None, given)
 
 
 def test_each_stream_may_have_a_descriptor_file_of_its_own(tmp_path: Path) -> None:

@@ -95,6 +95,28 @@ def test_a_stream_of_the_rest_that_was_defined_before_the_counts_table_forgets(s
     assert shop.ids("orders") == [*range(40)]
 
 
+@pytest.mark.parametrize(("cut", "table"), [((), "views"), ((), "_rest"), (("_counts", "orders"), "views")])
+def test_a_table_is_put_back_after_a_reset_to_where_the_rows_end(
+    shop: Shop, tmp_path: Path, cut: tuple[str, ...], table: str
+) -> None:
+    """The reset skips no row, and the one table still has the first rows of views, the other those since."""
+    typed = {**defined(tmp_path, "orders"), "offsets_table": f"{tmp_path}/offsets"}
+    shop.send("orders", "views")
+    shop.run(**typed)
+    defined(tmp_path, "views")
+    shop.send("orders", "views")
+    shop.run(**typed)
+    for name in cut:
+        cut_history(shop.lake / name)
+    shop.job(**typed, starting_offsets="group").reset_offsets(["shop"])
+    shop.send("orders", "views")
+    shop.run(**typed)
+    shop.spark.sql(f"RESTORE TABLE delta.`{shop.lake}/{table}` TO VERSION AS OF 0").collect()
+    shop.run(**typed)
+    assert everywhere(shop, "views") == shop.ids("orders") == [*range(30)]
+    assert shop.ids("views") == [*range(10, 30)]
+
+
 def test_rows_of_the_rest_are_moved_before_the_streams_own_table_has_any(shop: Shop, tmp_path: Path) -> None:
     """As docs/inlong-groups.md has it."""
     typed = defined(tmp_path, "orders")

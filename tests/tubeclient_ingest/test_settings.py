@@ -13,9 +13,8 @@ import pytest
 from spark_source.options.given import parse_options
 from tubeclient.errors import ConfigurationError
 from tubeclient_cli.common.cluster import MASTERS_VARIABLE, of_environment
-from tubeclient_ingest.arguments import IngestArguments
 from tubeclient_ingest.job import Ingest
-from tubeclient_ingest.load_settings import load_settings
+from tubeclient_ingest.load_settings import IngestArguments, load_settings
 from tubeclient_ingest.settings import IngestSettings
 
 ROOT = Path(__file__).resolve().parents[2]

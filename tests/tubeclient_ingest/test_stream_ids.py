@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from tubeclient.errors import ConfigurationError
 from tubeclient_ingest.definitions import Definitions
 from tubeclient_ingest.group_settings import COUNTS, REST, StreamId, target_of
+from tubeclient_ingest.load_settings import load_settings
 from tubeclient_ingest.settings import IngestSettings
 
 NO_IDS = ["", "orders\n", "orders\r", "orders\u0085", "\norders", "a/b", "a b", "a'b", "é", "٣", "o\u0000", "a" * 201]
@@ -21,7 +22,7 @@ HIDDEN = ["_delta_log", "_COUNTS", "_", ".", "..", ".orders"]
 
 def group(**more: Any) -> IngestSettings:
     given = {"master_servers": "m:1", "consumer_group": "g", "inlong_group": "shop", "target": "/lake/{stream}"}
-    return IngestSettings(**{**given, **more})
+    return load_settings(None, {**given, **more})
 
 
 @pytest.mark.parametrize("text", [*NO_IDS, *HIDDEN])

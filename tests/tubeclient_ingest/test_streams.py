@@ -21,6 +21,7 @@ from tubeclient_ingest import run
 from tubeclient_ingest.group_settings import StreamId, takes
 from tubeclient_ingest.history import SinkState
 from tubeclient_ingest.job import Ingest
+from tubeclient_ingest.load_settings import load_settings
 from tubeclient_ingest.record import SinkRecord
 from tubeclient_ingest.retrying import Retried
 from tubeclient_ingest.run import Event, IngestSummary, Round
@@ -356,9 +357,9 @@ def test_a_stream_to_write_must_be_defined(tmp_path: Path) -> None:
     (tmp_path / "orders.ddl").write_text("id BIGINT")
     given: dict[str, Any] = {"master_servers": "m:1", "consumer_group": "g", "inlong_group": "shop"}
     typed: dict[str, Any] = {"format": "json", "schema": f"{tmp_path}/{{stream}}.ddl", "target": "/lake/{stream}"}
-    assert takes(IngestSettings(**given, **typed, streams=("orders",)), StreamId("orders"))
+    assert takes(load_settings(None, {**given, **typed, "streams": ("orders",)}), StreamId("orders"))
     with pytest.raises(ConfigurationError, match=r"streams names odrers, and there is no .*/odrers.ddl"):
-        IngestSettings(**given, **typed, streams=("odrers",))
+        load_settings(None, {**given, **typed, "streams": ("odrers",)})
 
 
 @pytest.mark.parametrize(
@@ -384,7 +385,7 @@ def test_a_stream_to_write_must_be_defined(tmp_path: Path) -> None:
 def test_what_cannot_be_meant_is_told_before_anything_is_written(changes: dict[str, Any], message: str) -> None:
     given = {"master_servers": "m:1", "consumer_group": "g", "inlong_group": "shop", "target": "/lake/{stream}"}
     with pytest.raises(ConfigurationError, match=message):
-        IngestSettings(**{**given, **changes})
+        load_settings(None, {**given, **changes})
 
 
 def test_a_retry_beside_the_part_of_a_round_that_a_stream_takes(shop: Shop) -> None:

@@ -19,11 +19,11 @@ from spark_source.session import (
     asks_for_connect,
     check_spark,
     has_delta,
-    is_connect,
     is_submitted,
     session_builder,
     start_jvm,
 )
+from spark_source.session_confs import is_connect
 from spark_source.spark_log import SparkLog, start_failure
 from spark_source.stream.planner_process import java_parent
 from tubeclient.conditions import error_text
