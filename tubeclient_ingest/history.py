@@ -74,6 +74,7 @@ class Harm(Enum):
         " (delta.setTransactionRetentionDuration)"
     )
     MOVED = "was meant for the table that was here before this one"
+    WENT_BACK = "undid commits with which the group's offsets went back, as after a reset"
 
 
 class TakenOut(NamedTuple):
@@ -175,6 +176,8 @@ def state_of(commits: Sequence[Commit], consumer_group: str, table_id: str | Non
     newest: SinkRecord | None = None
     first_undone: int | None = None
     undone_before: tuple[tuple[int, int], ...] = ()
+    restored: Commit | None = None
+    after: SinkRecord | None = None
     own = [one.record for one in commits if one.record is not None and one.record.consumer_group == consumer_group]
     run_of = {one.sequence: one.run_id for one in own}
 
@@ -207,11 +210,15 @@ def state_of(commits: Sequence[Commit], consumer_group: str, table_id: str | Non
         record = commit.record if commit.record and commit.record.consumer_group == consumer_group else None
         if record is not None:
             sequence = max(sequence, record.sequence)
+            if restored is not None and after is not None and _went_back(record, after):
+                # Where the rows of an earlier version end may be a place among other messages now.
+                taken = _worse(taken, _harm(restored, Harm.WENT_BACK))
         if not there(commit):
+            after = record or after
             if record is not None:  # the oldest one knows what was undone before it
                 newest, first_undone, undone_before = newest or record, record.sequence, record.undone
             elif _effect(commit) is _Effect.RESTORES:
-                undone_before = ()
+                undone_before, after = (), None
             continue
         if record is not None:
             base = -1 if record.based_on is None else record.based_on
@@ -226,7 +233,7 @@ def state_of(commits: Sequence[Commit], consumer_group: str, table_id: str | Non
             return found(commit, is_whole=commits[-1].version <= base + 1, rows=rows)
         effect = _effect(commit)
         if effect is _Effect.RESTORES and (version := _restored(commit)) is not None:
-            restored_to = version
+            restored_to, restored = version, commit
         elif effect is _Effect.FOREIGN:
             return found(is_whole=False, is_copy=True)
         else:
@@ -236,6 +243,10 @@ def state_of(commits: Sequence[Commit], consumer_group: str, table_id: str | Non
 
 def _harm(commit: Commit, how: Harm) -> TakenOut:
     return TakenOut(commit.version, commit.operation, everything=True, how=how)
+
+
+def _went_back(before: SinkRecord, now: SinkRecord) -> bool:
+    return any(at < before.ends.get(key, at) for key, at in now.ends.items())
 
 
 def _taken(commit: Commit) -> TakenOut | None:

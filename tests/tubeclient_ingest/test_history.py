@@ -149,6 +149,20 @@ def test_restore_goes_back_to_what_that_version_said() -> None:
     )
 
 
+def test_restore_over_a_reset_makes_it_unknown_what_offsets_mean() -> None:
+    """The topic may have been deleted and created again: then the earlier version ends among other messages."""
+    reset = ours(3, ends=Offsets({A: 0}))
+    back = by_others(5, "RESTORE", version="2")
+    found = state(CREATED, ours(1), ours(2), reset, ours(4), back)
+    assert found.taken_out == TakenOut(5, "RESTORE", everything=True, how=Harm.WENT_BACK)
+    assert state(CREATED, ours(1), ours(2), reset, ours(4), back, ours(6)).taken_out is None  # the user took it
+    assert state(CREATED, ours(1), ours(2), reset, ours(4), by_others(5, "RESTORE", version="3")).taken_out is None
+    # A commit on top of an earlier version did not go back.
+    first = by_others(3, "RESTORE", version="1")
+    lower = ours(4, ends=Offsets({A: 28}))
+    assert state(CREATED, ours(1), ours(2), first, lower, by_others(5, "RESTORE", version="2")).taken_out is None
+
+
 def test_where_restore_took_all_rows_of_the_group_nothing_is_left_of_its_commits() -> None:
     found = state(CREATED, ours(1), ours(2), by_others(3, "RESTORE", version="0"))
     assert found == SinkState(None, 3, None, undone=record_of(ours(2)))

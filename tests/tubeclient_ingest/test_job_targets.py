@@ -203,6 +203,7 @@ def test_another_cluster_is_refused_and_one_that_moved_is_gone_on_with(bench: Be
 def test_a_topic_that_was_made_anew_is_begun_anew_where_the_user_says_so(bench: Bench) -> None:
     bench.send(60)
     bench.run()
+    before = DeltaTable(bench.settings.target).version()
     bench.tube.delete_topic("clicks")
     bench.tube.create_topic(TopicConfig("clicks", 2, 1))
     bench.send(20)
@@ -216,6 +217,15 @@ def test_a_topic_that_was_made_anew_is_begun_anew_where_the_user_says_so(bench: 
     bench.send(20)
     assert bench.rows() == 20
     assert bench.table_positions() == dict.fromkeys(KEYS, 28 * 20)
+    assert bench.repeated_or_missing() == {}
+    bench.send(60)
+    bench.run()
+    # The offsets of that version are those of the first topic.
+    bench.restore(before)
+    with pytest.raises(UnknownRows, match=r"undid commits with which the group's offsets went back"):
+        bench.run()
+    bench.job().reset_offsets(["clicks"])
+    assert bench.rows() == 100
     assert bench.repeated_or_missing() == {}
 
 
