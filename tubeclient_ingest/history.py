@@ -177,6 +177,7 @@ def state_of(commits: Sequence[Commit], consumer_group: str, table_id: str | Non
     first_undone: int | None = None
     undone_before: tuple[tuple[int, int], ...] = ()
     restored: Commit | None = None
+    of_others = False
     after: SinkRecord | None = None
     own = [one.record for one in commits if one.record is not None and one.record.consumer_group == consumer_group]
     run_of = {one.sequence: one.run_id for one in own}
@@ -203,7 +204,7 @@ def state_of(commits: Sequence[Commit], consumer_group: str, table_id: str | Non
             version=commits[0].version if commits else None,
             table_id=table_id,
             undone_numbers=() if not is_unknown or first_undone is None else (*undone_before, (first_undone, sequence)),
-            only_others_wrote=record is None and any(_adds_rows(one) for one in commits if there(one)),
+            only_others_wrote=record is None and of_others,
         )
 
     for index, commit in enumerate(commits):
@@ -231,7 +232,7 @@ def state_of(commits: Sequence[Commit], consumer_group: str, table_id: str | Non
             # A MERGE also writes rows anew that it leaves as they are.
             rows = commit.metrics.get("numSourceRows", commit.metrics.get("numOutputRows"))
             return found(commit, is_whole=commits[-1].version <= base + 1, rows=rows)
-        effect = _effect(commit)
+        effect, of_others = _effect(commit), of_others or _adds_rows(commit)
         if effect is _Effect.RESTORES and (version := _restored(commit)) is not None:
             restored_to, restored = version, commit
         elif effect is _Effect.FOREIGN:
@@ -264,7 +265,7 @@ def _adds_rows(commit: Commit) -> bool:
     """Whether it has rows of no group's job."""
     name = commit.operation.upper()
     adds = name in ("WRITE", "MERGE", "STREAMING UPDATE", "COPY INTO") or name.endswith(" AS SELECT")
-    return adds and commit.record is None
+    return adds and commit.record is None and commit.metrics.get("numOutputRows") != "0"
 
 
 _DELETED_ROWS: Final = ("numTargetRowsDeleted", "num_target_rows_deleted")
@@ -278,7 +279,7 @@ def _effect(commit: Commit) -> _Effect:
     if name in ("CLONE", "CONVERT"):
         return _Effect.FOREIGN
     mode = str(commit.parameters.get("mode") or commit.parameters.get("outputMode")).lower()
-    if not commit.removes or name == "UPDATE" or mode == "append":
+    if not commit.removes or name in ("CREATE TABLE", "UPDATE") or mode == "append":
         return _Effect.KEEPS
     if name == "MERGE":
         deleted = next((commit.metrics[one] for one in _DELETED_ROWS if one in commit.metrics), None)

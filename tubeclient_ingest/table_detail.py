@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -18,6 +19,7 @@ __all__ = [
     "INDEXED",
     "GroupProperty",
     "TableDetail",
+    "create_in_log",
     "detail_in_log",
     "has_local_files",
     "is_known_to_delta_rs",
@@ -58,7 +60,10 @@ _IN_METADATA: Final = ("delta.", "CURRENT_DEFAULT", "EXISTS_DEFAULT", "__CHAR_VA
 """How what a column's metadata says begins, if the column has a rule."""
 _PARTITIONS: Final = ("string", "byte", "short", "integer", "long", "boolean", "date")
 """Types of columns that partition a table, whose values the log has in one form only."""
-
+_PLAIN: Final = re.compile(
+    r"struct|array|map|string|byte|short|integer|long|float|double|decimal\(\d+,\d+\)|boolean|binary|date|timestamp"
+)
+"""Types that ask for no feature of the table."""
 
 _OF_GROUP: Final = "tubeclient.consumerGroup."
 
@@ -150,6 +155,36 @@ def detail_in_log(folder: str) -> TableDetail | None:
     columns = StructType.fromJson(schema)
     detail = TableDetail(str(found.id), f"file:{folder}", columns, found.configuration, tuple(found.partition_columns))
     return detail if why_not(handle, detail) is None else None
+
+
+def create_in_log(folder: str, columns: StructType, partition_by: Sequence[str], properties: Mapping[str, str]) -> bool:
+    """Make a plain table in a local folder that is missing or empty. False: Spark has to, or says what is wrong."""
+    text = json.dumps(columns.jsonValue(), ensure_ascii=False, separators=(",", ":"))
+    names = [one.lower() for one in re.findall(r'"name":"((?:[^"\\]|\\.)*)"', text)]
+    kinds = re.findall(r'"(?:type|elementType|keyType|valueType)":"([^"]*)"', text)
+    types = {one.name: one.dataType.typeName() for one in columns}
+    is_plain = (
+        is_known_to_delta_rs(folder)
+        and len(set(names)) == len(names)
+        and all(re.fullmatch(r"\w+", one) for one in names)
+        and all(map(_PLAIN.fullmatch, kinds))
+        and not re.search(r'"metadata":{[^}]', text)
+        and not any(one.startswith("delta.") for one in properties)
+        and all(types.get(one) in _PARTITIONS for one in partition_by)
+        and len(partition_by) < len(types)
+    )
+    if not is_plain:
+        return False
+    try:
+        from deltalake import DeltaTable, Schema
+
+        if Path(folder).exists() and any(Path(folder).iterdir()):
+            return False
+        how = list(partition_by), None, None, dict(properties)
+        DeltaTable.create(folder, Schema.from_json(text), "error", *how, raise_if_key_not_exists=False)
+    except Exception:  # also of the file system; and another job may have made it at this moment
+        return False
+    return True
 
 
 def is_known_to_delta_rs(folder: str) -> bool:

@@ -152,15 +152,13 @@ class Upserts:
 
     def _check_owner(self, deletes: TableDetail, target: TableDetail) -> None:
         """ConfigurationError for a target that has rows and does not say whose the deleted keys are that are there."""
-        rows = self._deletes.rows()
-        if not rows.where(rows["targetId"] == target.table_id).isEmpty() or rows.isEmpty() or self._target.is_empty():
+        ids = {row[0] for row in self._deletes.rows().select("targetId").distinct().collect()} - {target.table_id}
+        if not ids or self._target.is_empty():
             return
-        other = rows.select("targetId").first()
-        assert other is not None
         raise ConfigurationError(
             f"{self._deletes.where} has the deleted keys of another table than {self._target.where} is, which has"
             " rows. If they are its own, as after CREATE OR REPLACE TABLE, say so: ALTER TABLE"
-            f" {self._target.where} SET TBLPROPERTIES ('{DELETES}' = '{deletes.table_id} {other[0]}'). If not, remove"
+            f" {self._target.where} SET TBLPROPERTIES ('{DELETES}' = '{' '.join([deletes.table_id, *sorted(ids)])}'). If not, remove"
             " that table"
         )
 

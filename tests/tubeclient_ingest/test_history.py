@@ -62,6 +62,9 @@ def test_rows_of_others_alone_may_be_a_copy() -> None:
         (True, selected),
         (True, CREATED, added, kept(2, "OPTIMIZE")),
         (True, CREATED, added, ours(2), back),
+        (True, CREATED, added, by_others(2, "RESTORE", version="0"), kept(3, "WRITE")),
+        (False, CREATED, added, by_others(2, "RESTORE", version="0")),
+        (False, CREATED, kept(1, "WRITE")._replace(metrics={"numOutputRows": "0"})),
         (False, CREATED),
         (False, CREATED, kept(1, "SET TBLPROPERTIES")),
         (False, CREATED, ours(1, group="h")),  # another group's job

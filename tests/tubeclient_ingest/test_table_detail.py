@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import json
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
+from pyspark.sql.types import StructType
 
 from spark_source.options.source_options import ALL_ATTRIBUTES, RowOptions
 from spark_source.read.schema import spark_schema
 from spark_source.typed.format_settings import FormatSettings
 from tubeclient_ingest.log_table import LogTable
-from tubeclient_ingest.table_detail import detail_in_log, has_local_files
+from tubeclient_ingest.table_detail import create_in_log, detail_in_log, has_local_files
 from tubeclient_ingest.target import SparkTable
 from tubeclient_ingest.target_columns import columns_of
 
@@ -25,6 +27,8 @@ COLUMNS = (
     "id BIGINT NOT NULL, a DECIMAL(38,9), b STRUCT<`x.y`: ARRAY<MAP<STRING, DATE>>, z: BINARY>, `c\u00fc` TIMESTAMP,"
     " d TIMESTAMP_NTZ, e SMALLINT, f TINYINT, g FLOAT, day DATE, kind STRING COMMENT 'what'"
 )
+
+PLAIN = COLUMNS.replace("`x.y`", "x").replace(" d TIMESTAMP_NTZ,", "").replace(" COMMENT 'what'", "")
 
 
 @pytest.mark.parametrize(
@@ -51,6 +55,78 @@ def test_the_log_says_what_spark_says_or_leaves_it_to_spark(
         assert found == table.detail()
         monkeypatch.undo()
     assert (detail_in_log(str(place)) is None) == (rule is not None)
+
+
+@pytest.mark.parametrize(
+    ("columns", "partition_by", "properties"),
+    [
+        (
+            COLUMNS.replace("`x.y`", "x").replace(" d TIMESTAMP_NTZ,", "").replace(" COMMENT 'what'", ""),
+            ("kind", "day"),
+            {},
+        ),
+        ("id BIGINT", (), {"mine": "yes", "tubeclient.consumerGroup.g": '{"undone": [], "tableIds": []}'}),
+    ],
+)
+def test_a_table_that_is_made_without_spark_is_that_of_spark(
+    delta_spark: SparkSession, tmp_path: Path, columns: str, partition_by: tuple[str, ...], properties: dict[str, str]
+) -> None:
+    schema = StructType.fromDDL(columns)
+    place, other = tmp_path / "a table \u00fc" / "within", tmp_path / "of spark"
+    assert create_in_log(str(place), schema, partition_by, properties)
+    assert not create_in_log(str(place), schema, partition_by, properties)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("tubeclient_ingest.target.create_in_log", lambda *_: False)
+        SparkTable(delta_spark, str(other)).create(schema, partition_by, (), properties)
+
+    def made(folder: Path) -> dict[str, object]:
+        lines = (folder / "_delta_log" / f"{0:020}.json").read_text().splitlines()
+        actions = {name: value for line in lines for name, value in json.loads(line).items()}
+        metadata = {name: actions["metaData"][name] for name in ("format", "configuration", "partitionColumns")}
+        protocol = {name: value for name, value in actions["protocol"].items() if value}
+        return {**metadata, "protocol": protocol, "schema": json.loads(actions["metaData"]["schemaString"])}
+
+    assert made(place) == made(other)
+    first = SparkTable(delta_spark, str(place)).history(1)[0]
+    assert (first.version, first.operation) == (0, "CREATE TABLE")
+    values = "VALUES (1)" if columns == "id BIGINT" else "(id, day, kind) VALUES (1, DATE'2026-01-01', 'a')"
+    for table in (place, other):
+        delta_spark.sql(f"INSERT INTO delta.`{table}` {values}").collect()
+    assert delta_spark.table(f"delta.`{place}`").collect() == delta_spark.table(f"delta.`{other}`").collect()
+
+
+@pytest.mark.parametrize(
+    ("columns", "more"),
+    [
+        ("id TIMESTAMP_NTZ", {}),
+        ("id BIGINT, v VARIANT", {}),
+        ("id BIGINT, s STRUCT<a: INT, ID: INT>", {}),
+        ("`a b` BIGINT", {}),
+        ("id BIGINT COMMENT 'what'", {}),
+        ("id BIGINT", {"partition_by": ("id",)}),
+        ("id BIGINT, at TIMESTAMP", {"partition_by": ("at",)}),
+        ("id BIGINT, day DATE", {"partition_by": ("DAY",)}),
+        ("id BIGINT", {"properties": {"delta.appendOnly": "true"}}),
+        ("id BIGINT", {"folder": "a%20b"}),
+        ("id BIGINT", {"folder": "with_files"}),
+    ],
+)
+def test_what_spark_has_to_make(tmp_path: Path, columns: str, more: dict[str, Any]) -> None:
+    (tmp_path / "with_files").mkdir()
+    (tmp_path / "with_files" / "one.parquet").touch()
+    given = {"folder": "t", "partition_by": (), "properties": {}, **more}
+    schema, folder = StructType.fromDDL(columns), str(tmp_path / given["folder"])
+    assert not create_in_log(folder, schema, given["partition_by"], given["properties"])
+    assert not Path(folder, "_delta_log").exists()
+
+
+def test_what_the_session_gives_to_new_tables_they_get(delta_spark: SparkSession, tmp_path: Path) -> None:
+    own = delta_spark.newSession()
+    own.conf.set("spark.databricks.delta.properties.defaults.appendOnly", "true")
+    table = SparkTable(own, str(tmp_path / "t"))
+    table.create(StructType.fromDDL("id BIGINT"))
+    assert (detail := table.detail()) is not None
+    assert detail.properties == {"delta.appendOnly": "true"}
 
 
 def test_without_a_table_in_the_folder_spark_says_what_there_is(delta_spark: SparkSession, tmp_path: Path) -> None:
