@@ -150,7 +150,7 @@ class Writer:
                 there = detail.properties
                 other = {one: text for one, text in known.items() if there.get(one, "").lower() != text.lower()}
                 self._target.set_properties(other)
-            self.sink.numbers_after = self._upserts.last_round(detail)
+            self.sink.numbers_after = max(self._upserts.last_round(detail), self._upserts.last_number(detail))
 
     def _choose(self, detail: TableDetail, columns: StructType, *, create: bool) -> None:
         """Look who writes the rounds, and make ready for it."""

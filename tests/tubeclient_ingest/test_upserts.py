@@ -548,6 +548,29 @@ def test_a_target_that_was_replaced_says_whose_deleted_keys_are_there(bench: Ben
     assert rows(bench, "id") == [(3,)]
 
 
+def test_deleted_keys_of_a_target_that_was_copied_into_its_place(bench: Bench) -> None:
+    """The copy has no commit of the group, and the numbers of the deleted keys are higher than those of its rows."""
+    keyed: dict[str, Any] = {"format": "canal-json", "schema": "id INT, name STRING", "key": ("id",)}
+    all_of_them: list[dict[str, str | None]] = [{"id": str(number), "name": "a"} for number in range(4)]
+    send(bench, canal("INSERT", *all_of_them, es=1))
+    bench.run(**keyed)
+    for deleted in all_of_them[:3]:
+        send(bench, canal("DELETE", deleted, es=20))
+        bench.run(**keyed)
+    target, copy = bench.settings.target, f"{bench.folder}/copy"
+    made = f"CREATE TABLE delta.`{copy}` USING delta TBLPROPERTIES ('tubeclient.key' = 'id')"
+    bench.spark.sql(f"{made} AS SELECT * FROM delta.`{target}`").collect()
+    shutil.rmtree(target)
+    shutil.move(copy, target)
+    with pytest.raises(ConfigurationError, match="say so: ALTER") as error:
+        bench.run(**keyed, starting_offsets="group")
+    bench.spark.sql(str(error.value).partition("say so: ")[2].partition(". If not")[0]).collect()
+    bench.run(**keyed, starting_offsets="group")
+    send(bench, canal("INSERT", *all_of_them, es=10))
+    bench.run(**keyed)
+    assert rows(bench, "id") == [(3,)]
+
+
 def test_deleted_keys_that_go_along_with_a_clone_count_for_it(bench: Bench) -> None:
     """And those of a clone for its own clone."""
     keyed: dict[str, Any] = {"format": "canal-json", "schema": "id INT, name STRING", "key": ("id",)}
