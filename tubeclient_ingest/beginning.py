@@ -29,10 +29,10 @@ _OF_GROUP: Final = (
     " which may be one round behind if the last run was killed"
 )
 OF_COUNTS: Final = (
-    "Reset the offsets of each topic, once (--reset-offsets TOPIC, or Ingest.reset_offsets). If the histories of the"
-    " streams' tables have the group's last commits, with starting-offsets earliest: they say themselves where their"
-    " rows end, and only counts come again. If not, with offsets of partitions as JSON at which all tables' rows end,"
-    " or with group, if that is the group's position in the offsets table"
+    "Reset the offsets of each topic, once (--reset-offsets TOPIC, or Ingest.reset_offsets), with starting-offsets"
+    " earliest: the other tables say themselves where their rows end, and only counts come again. If the reset finds"
+    " one that does not, then with offsets of partitions as JSON at which all tables' rows end, or with group, if that"
+    " is the group's position in the offsets table"
 )
 """Advice for a counts table that does not say where the group's rows end."""
 OF_STREAM: Final = (
@@ -55,6 +55,15 @@ def ahead_of_counts(where: str, consumer_group: str, own: int, counted: int) -> 
         " table's history does not say where its rows end. Remove the table, and it is filled with what the brokers"
         " still hold. Or if it has no rows from there on, as after a retry of bad records, and no other stream stays"
         " behind, reset the offsets of each topic, once, with starting-offsets group"
+    )
+
+
+def rows_come_again(where: str, consumer_group: str) -> UnknownRows:
+    """The error of a reset to earliest of a group of which neither the counts table nor this table has the history."""
+    return UnknownRows(
+        f"{where} may have rows of group {consumer_group}, and its history does not say where they end: with earliest"
+        " they would come again. Reset the offsets with offsets of partitions as JSON at which all tables' rows end, or"
+        " with group, if that is the group's position in the offsets table"
     )
 
 

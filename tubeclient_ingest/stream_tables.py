@@ -17,7 +17,7 @@ from spark_source.offsets.offsets import Offsets
 from tubeclient.conditions import error_text
 from tubeclient.errors import ConfigurationError, DataLoss
 from tubeclient.printable import counted
-from tubeclient_ingest.beginning import OF_STREAM, OvertakenRun, TableChanged, ahead_of_counts
+from tubeclient_ingest.beginning import OF_STREAM, OvertakenRun, TableChanged, ahead_of_counts, rows_come_again
 from tubeclient_ingest.counting import Counted, persisted
 from tubeclient_ingest.counts_table import CountsTable
 from tubeclient_ingest.definitions import Definitions
@@ -176,6 +176,8 @@ class StreamTables:
                 one.ends = self.ends.others if (since := in_others(one.since)) is None else since
             one.number = one.counted
             if not takes(self._settings, name):
+                if reset_offsets:  # it may be further than the counts table says, by a run that died
+                    raise ConfigurationError(f"{name} is left out, and offsets are reset for all streams; name none")
                 return one
             definition = self._definition_of(name)
             settings = self._definitions.settings_of(name, definition)
@@ -190,6 +192,8 @@ class StreamTables:
             table = GroupTable(writer, settings, self._masters, OF_STREAM)
             one.is_accepted = table.begin(self._chosen, reset_offsets, unless_known=self._is_unknown)
             state = table.state
+            if reset_offsets and self._is_unknown and self._chosen in (None, "earliest") and not table.is_known:
+                raise rows_come_again(table.where, settings.consumer_group)
             if not (table.is_known or reset_offsets) and table.number > max(number, 0):
                 raise ahead_of_counts(table.where, settings.consumer_group, table.number, max(number, 0))
             # If nobody knows where its rows end, the user said that it has what the counts table says.

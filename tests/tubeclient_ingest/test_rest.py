@@ -18,9 +18,10 @@ from tests.tubeclient.inlong_manager import managing, stream
 from tests.tubeclient_ingest.lake import cut_history, each_commit
 from tests.tubeclient_ingest.test_managed_streams import ID, OF_SHOP, of
 from tests.tubeclient_ingest.test_streams import Shop
-from tubeclient.errors import TubeError
+from tubeclient.errors import ConfigurationError, TubeError
 from tubeclient.inlong import RecordGroup, encode_pack
 from tubeclient_ingest import definitions
+from tubeclient_ingest.beginning import UnknownRows
 from tubeclient_ingest.stream import StreamsLeftBehind
 
 if TYPE_CHECKING:
@@ -115,6 +116,31 @@ def test_a_table_is_put_back_after_a_reset_to_where_the_rows_end(
     shop.run(**typed)
     assert everywhere(shop, "views") == shop.ids("orders") == [*range(30)]
     assert shop.ids("views") == [*range(10, 30)]
+
+
+def test_no_reset_reads_rows_again_that_a_table_without_a_history_has(shop: Shop, tmp_path: Path) -> None:
+    typed = {**defined(tmp_path, "orders"), "offsets_table": f"{tmp_path}/offsets"}
+    for _ in range(2):
+        shop.send("orders", "views")
+        shop.run(**typed)
+    for name in ("_counts", "_rest"):
+        cut_history(shop.lake / name)
+    with pytest.raises(UnknownRows, match=r"_rest.* does not say where they end: with earliest they would come again"):
+        shop.job(**typed).reset_offsets(["shop"])
+    shop.job(**typed, starting_offsets="group").reset_offsets(["shop"])
+    shop.send("orders", "views")
+    shop.run(**typed)
+    assert everywhere(shop, "views") == shop.ids("orders") == [*range(30)]
+
+
+def test_a_reset_is_for_all_streams(shop: Shop, tmp_path: Path) -> None:
+    """A run that died may have left the table of one that is left out further than the counts table says."""
+    shop.send("orders", "clicks")
+    shop.run()
+    with pytest.raises(ConfigurationError, match="orders is left out, and offsets are reset for all streams"):
+        shop.job(streams=("!orders",)).reset_offsets(["shop"])
+    shop.run()
+    assert shop.numbers("orders") == [*range(10)]
 
 
 def test_rows_of_the_rest_are_moved_before_the_streams_own_table_has_any(shop: Shop, tmp_path: Path) -> None:
