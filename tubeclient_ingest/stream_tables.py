@@ -28,6 +28,7 @@ from tubeclient_ingest.levels import after, ends_of, everything, highest, lowest
 from tubeclient_ingest.record import WITH_REST, Count, Reached, SinkRecord
 from tubeclient_ingest.round_read import Part, RoundRead
 from tubeclient_ingest.settings import IngestSettings
+from tubeclient_ingest.sink import Sink
 from tubeclient_ingest.spark_errors import failure_of, spark_errors
 from tubeclient_ingest.staging import Route, Routing, Staged
 from tubeclient_ingest.stream import GroupEnds, LeftBehind, Stream, StreamsLeftBehind, ToRest
@@ -66,9 +67,13 @@ class StreamTables:
         masters: tuple[str, ...],
         writer_of: Callable[[IngestSettings], Writer],
         on_event: Callable[[LeftBehind | ToRest], object],
+        *,
+        may_go_back: bool = False,
     ) -> None:
         self._rows, self._settings, self._masters = rows, settings, masters
         self._writer_of, self._on_event = writer_of, on_event
+        self._may_go_back = may_go_back
+        """Whether what brokers lost is left out, instead of an error."""
         self._counts = CountsTable(rows, settings, masters)
         self.checkpoint = self._counts.checkpoint
         self._create = True
@@ -176,8 +181,7 @@ class StreamTables:
                 one.ends = self.ends.others if (since := in_others(one.since)) is None else since
             one.number = one.counted
             if not takes(self._settings, name):
-                if reset_offsets:  # it may be further than the counts table says, by a run that died
-                    raise ConfigurationError(f"{name} is left out, and offsets are reset for all streams; name none")
+                self._check_counted(one)
                 return one
             definition = self._definition_of(name)
             settings = self._definitions.settings_of(name, definition)
@@ -208,8 +212,22 @@ class StreamTables:
         except Exception as error:
             if reset_offsets:
                 raise
+            self._check_counted(one)
             self._leave(one, error)
         return one
+
+    def _check_counted(self, one: Stream) -> None:
+        """Raise ConfigurationError if a table that does not take part is ahead of the counts table, and offsets may go
+        back: later nobody could tell that its own are those of before."""
+        if one.table is not None or not (self._reset or self._may_go_back):
+            return
+        record = Sink(self._rows.table_of(one.name), self._settings.consumer_group).read_state().record
+        if record is not None and record.round > one.counted:
+            raise ConfigurationError(
+                f"stream {one.name} does not take part, and a run that died left its table ahead of"
+                f" {self.checkpoint.where}. Let it take part in one run before you reset offsets, or accept losses by"
+                " failOnDataLoss=false"
+            )
 
     def _in_rest(self, name: str, reached: Reached | None) -> Offsets | None:
         """Where the rows of a stream end that went to the table for the rest, as nobody defined it; None: none did."""

@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from tubeclient.errors import ConfigurationError
 
@@ -159,7 +159,10 @@ def detail_in_log(folder: str) -> TableDetail | None:
 
 def create_in_log(folder: str, columns: StructType, partition_by: Sequence[str], properties: Mapping[str, str]) -> bool:
     """Make a plain table in a local folder that is missing or empty. False: Spark has to, or says what is wrong."""
-    text = json.dumps(columns.jsonValue(), ensure_ascii=False, separators=(",", ":"))
+    made = columns.jsonValue()
+    for one in made["fields"]:  # as in SQL, only whole columns are NOT NULL
+        one["type"] = json.loads(json.dumps(one["type"]), object_hook=_with_nulls)
+    text = json.dumps(made, ensure_ascii=False, separators=(",", ":"))
     names = [one.lower() for one in re.findall(r'"name":"((?:[^"\\]|\\.)*)"', text)]
     kinds = re.findall(r'"(?:type|elementType|keyType|valueType)":"([^"]*)"', text)
     types = {one.name: one.dataType.typeName() for one in columns}
@@ -185,6 +188,10 @@ def create_in_log(folder: str, columns: StructType, partition_by: Sequence[str],
     except Exception:  # also of the file system; and another job may have made it at this moment
         return False
     return True
+
+
+def _with_nulls(kind: dict[str, Any]) -> dict[str, Any]:
+    return {name: value is False or value for name, value in kind.items()}
 
 
 def is_known_to_delta_rs(folder: str) -> bool:

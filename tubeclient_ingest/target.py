@@ -246,6 +246,10 @@ def writing_confs(record: SinkRecord | None = None) -> dict[str, str | None]:
     kinds = ("datetimeRebaseModeInWrite", "int96RebaseModeInWrite")
     files |= {f"spark.sql.parquet.{one}": "CORRECTED" for one in kinds}
     files["spark.sql.parquet.outputTimestampType"] = "TIMESTAMP_MICROS"
+    # Rows may lack columns that are computed, as marks of bad records do.
+    fixed["generatedColumn.allowNullableIngest.enabled"] = "true"
+    # Otherwise nobody sees that an error is a bad record's.
+    files["spark.sql.legacy.raiseErrorWithoutErrorClass"] = "false"
     # Columns that rows are grouped by come out too.
     files["spark.sql.retainGroupColumns"] = "true"
     return named | {f"spark.databricks.delta.{name}": value for name, value in fixed.items()} | files

@@ -155,11 +155,11 @@ class Upserts:
         ids = {row[0] for row in self._deletes.rows().select("targetId").distinct().collect()} - {target.table_id}
         if not ids or self._target.is_empty():
             return
+        known = " ".join([deletes.table_id, *sorted(ids)])
         raise ConfigurationError(
             f"{self._deletes.where} has the deleted keys of another table than {self._target.where} is, which has"
             " rows. If they are its own, as after CREATE OR REPLACE TABLE, say so: ALTER TABLE"
-            f" {self._target.where} SET TBLPROPERTIES ('{DELETES}' = '{' '.join([deletes.table_id, *sorted(ids)])}'). If not, remove"
-            " that table"
+            f" {self._target.where} SET TBLPROPERTIES ('{DELETES}' = '{known}'). If not, remove that table"
         )
 
     def last_number(self, _: TableDetail) -> int:

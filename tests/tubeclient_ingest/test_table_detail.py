@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from pyspark.sql.types import StructType
+from pyspark.sql.types import ArrayType, IntegerType, StructField, StructType
 
 from spark_source.options.source_options import ALL_ATTRIBUTES, RowOptions
 from spark_source.read.schema import spark_schema
@@ -71,7 +71,8 @@ def test_the_log_says_what_spark_says_or_leaves_it_to_spark(
 def test_a_table_that_is_made_without_spark_is_that_of_spark(
     delta_spark: SparkSession, tmp_path: Path, columns: str, partition_by: tuple[str, ...], properties: dict[str, str]
 ) -> None:
-    schema = StructType.fromDDL(columns)
+    inner = StructType([StructField("w", ArrayType(IntegerType(), False), False)])
+    schema = StructType.fromDDL(columns).add("within", inner)
     place, other = tmp_path / "a table \u00fc" / "within", tmp_path / "of spark"
     assert create_in_log(str(place), schema, partition_by, properties)
     assert not create_in_log(str(place), schema, partition_by, properties)
@@ -89,7 +90,7 @@ def test_a_table_that_is_made_without_spark_is_that_of_spark(
     assert made(place) == made(other)
     first = SparkTable(delta_spark, str(place)).history(1)[0]
     assert (first.version, first.operation) == (0, "CREATE TABLE")
-    values = "VALUES (1)" if columns == "id BIGINT" else "(id, day, kind) VALUES (1, DATE'2026-01-01', 'a')"
+    values = "(id) VALUES (1)" if columns == "id BIGINT" else "(id, day, kind) VALUES (1, DATE'2026-01-01', 'a')"
     for table in (place, other):
         delta_spark.sql(f"INSERT INTO delta.`{table}` {values}").collect()
     assert delta_spark.table(f"delta.`{place}`").collect() == delta_spark.table(f"delta.`{other}`").collect()
