@@ -117,7 +117,7 @@ DEFENCES = (
     ),
     Defence(
         "a round ends where the rows of another table end",
-        INGEST + "levels:end_of_round",
+        INGEST + "stream:end_of_round",
         off=lambda _: lambda start, end, several: end,
         kinds=("the driver dies",),
         given={"streams": 3, "ingests": True},
@@ -141,7 +141,7 @@ DEFENCES = (
     ),
     Defence(
         "a lost tail is seen by the tables that are ahead",
-        INGEST + "levels:GroupEnds.ahead",
+        INGEST + "stream:GroupEnds.ahead",
         off=lambda _: lambda _self: None,
         kinds=("the driver dies", "a broker loses its tail"),
         given={"streams": 3, "ingests": True},
